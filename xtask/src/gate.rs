@@ -43,6 +43,24 @@ pub const STEPS: &[Step] = &[
         ],
         environment: &[],
     },
+    // Before the tests, whose lines end the output.
+    Step {
+        name: "simulate",
+        arguments: &[
+            "run",
+            "--locked",
+            "--quiet",
+            "--package",
+            "tensorgrid",
+            "--",
+            "sim",
+            "--seeds",
+            "0..50",
+            "--jobs",
+            "2",
+        ],
+        environment: &[],
+    },
     Step {
         name: "test",
         arguments: &["test", "--workspace", "--locked"],
@@ -84,6 +102,43 @@ pub const NIGHTLY: &[Step] = &[
             "3600",
         ],
         environment: &[],
+    },
+    // Whole grids from seeds, with faults.
+    Step {
+        name: "simulate",
+        arguments: &[
+            "run",
+            "--release",
+            "--locked",
+            "--package",
+            "tensorgrid",
+            "--",
+            "sim",
+            "--seeds",
+            "0..10000",
+            "--jobs",
+            "2",
+        ],
+        environment: &[],
+    },
+    // Each mistake that the simulator's checks must find within a thousand seeds.
+    Step {
+        name: "canaries",
+        arguments: &[
+            "test",
+            "--release",
+            "--locked",
+            "--package",
+            "tg-sim",
+            "--features",
+            "canary",
+            "--test",
+            "it",
+            "--",
+            "canaries",
+            "--nocapture",
+        ],
+        environment: FULL_SIZE,
     },
     // 216,000 blocks of honest and hostile actors.
     Step {

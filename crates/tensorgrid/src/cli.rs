@@ -69,6 +69,8 @@ pub(crate) enum Command {
     /// Try placement rules on a trace, without a grid.
     #[command(subcommand)]
     Market(MarketCommand),
+    /// Simulate whole grids from seeds, with faults and hostile parties, and check every block.
+    Sim(SimArguments),
     /// Print what this machine computes with: processor, instructions in use, measured rates, GPUs.
     Device(DeviceArguments),
     /// Measure.
@@ -126,6 +128,46 @@ pub(crate) struct SimulateArguments {
     /// Seed of the order among machines that are equally good.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+/// `sim`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A seed draws who takes part, who of them lies in which way, the links, and what fails when: half a minute of \
+                  faults, then none until all is done. The last line of a run is the hash of its events, the same for the same \
+                  seed and program. Evidence is simulated, and the log says so, unless --real-prover is given. A run that breaks \
+                  a rule ends the command with 3, with the line that runs it again."
+)]
+pub(crate) struct SimArguments {
+    /// The seed of one run.
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "seeds",
+        required_unless_present = "seeds"
+    )]
+    pub(crate) seed: Option<u64>,
+    /// Runs from one seed up to, not including, another.
+    #[arg(long, value_name = "A..B")]
+    pub(crate) seeds: Option<String>,
+    /// Runs at once.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) jobs: usize,
+    /// Parts of the seed's draw to leave out, as its lines name them: fault3,seat1,provider2,requestor0,links,orders.
+    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+    pub(crate) without: Vec<tg_sim::PlanPart>,
+    /// Print one line for each event.
+    #[arg(long)]
+    pub(crate) log: bool,
+    /// Prove and verify results as in production.
+    #[arg(long)]
+    pub(crate) real_prover: bool,
+    /// Run every seed twice and compare the hashes.
+    #[arg(long)]
+    pub(crate) twice: bool,
+    /// Look for the smallest part of a failing run that still fails.
+    #[arg(long)]
+    pub(crate) shrink: bool,
 }
 
 /// Commands that measure.

@@ -91,7 +91,7 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Market(cli::MarketCommand::Replay(arguments)) => {
             offline::market::replay(&arguments, json)
         }
-
+        Command::Sim(arguments) => offline::sim::run(&arguments, json),
         Command::Device(arguments) if arguments.check => {
             offline::device_check::run(arguments.device, json)
         }

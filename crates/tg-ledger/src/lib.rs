@@ -33,6 +33,7 @@
 
 pub mod apply;
 pub mod block;
+pub mod canary;
 pub mod decision;
 pub mod error;
 pub mod event;

@@ -20,6 +20,7 @@ use tg_types::chain::Equivocation;
 use tg_types::{BlockId, Heartbeat, TimestampMs};
 
 use crate::blob::{BlobError, BlobStore};
+use crate::canary::{NodeCanary, is_armed};
 use crate::clock::{Clock, WallClock};
 use crate::core::{Core, Effect, Fatal};
 use crate::evidence::{CheckError, EvidenceChecker};
@@ -145,6 +146,11 @@ impl Reporter for Mailbox {
                     certificate: finalization.encode().to_vec(),
                 })
             }
+            Activity::Notarization(notarization) if is_armed(NodeCanary::NotarizedIsFinal) => self
+                .send(Message::Finalized {
+                    id: block_id(&notarization.proposal.payload),
+                    certificate: notarization.encode().to_vec(),
+                }),
             Activity::Notarization(_) | Activity::Nullification(_) => {
                 self.board
                     .update(|status| status.view = status.view.max(view));

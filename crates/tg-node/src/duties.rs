@@ -169,6 +169,69 @@ struct Sent {
     at: TimestampMs,
 }
 
+/// What a validator's account has stated and sent: goes on from turn to turn.
+#[derive(Debug, Default)]
+pub struct Duties {
+    statements: Statements,
+    sent: Option<Sent>,
+    liveness_at: TimestampMs,
+}
+
+impl Duties {
+    /// Looks for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], on a thread
+    /// that may wait for a disk. `now` is the clock by which providers were noted.
+    pub async fn turn<L>(
+        &mut self,
+        node: &NodeHandle,
+        account: &Wallet,
+        now: impl Fn() -> TimestampMs,
+        look: impl FnOnce(Arc<BlobStore>, Vec<StorageTask>) -> L,
+    ) where
+        L: Future<Output = Vec<(StorageSubject, Holding)>>,
+    {
+        let time = now();
+        let state = node.snapshot().state.clone();
+        let me = account.address();
+        let tasks = state.storage_tasks(&me);
+        let due = self.statements.due(&tasks, time);
+        if !due.is_empty() {
+            let found = look(Arc::clone(node.blobs()), due).await;
+            for (subject, holding) in found {
+                self.statements.found(&subject, holding, time);
+                if let Holding::Missing(digest) = holding {
+                    // It is there and damaged: fetched anew.
+                    node.needs_blob(digest);
+                }
+            }
+        }
+        let waits = self.sent.is_some_and(|sent| {
+            state.nonce(&me) < sent.next && now().saturating_since(sent.at) < span(DUTIES_PATIENCE)
+        });
+        if waits {
+            return;
+        }
+        let mut reports = Vec::new();
+        if time.saturating_since(self.liveness_at) >= span(LIVENESS_INTERVAL) {
+            self.liveness_at = time;
+            reports.extend(node.watch(|watch| watch.report(&state, &me, time)));
+        }
+        reports.extend(self.statements.report(&tasks, now()));
+        // Last: the only ones that this account pays for, if it can.
+        let faults = node.unpunished().into_iter();
+        reports.extend(faults.map(|proof| Transaction::ReportEquivocation { proof }));
+        self.sent = send(node, account, &state, reports, now()).await;
+    }
+}
+
+/// Reads the files of tasks, as many as one turn reads: what is here whole, unread, is looked at first.
+#[must_use]
+pub fn look_at_files(store: &BlobStore, due: Vec<StorageTask>) -> Vec<(StorageSubject, Holding)> {
+    let here = due.into_iter().filter(|task| is_here(store, task));
+    here.take(STORAGE_CHECKS_PER_TURN)
+        .map(|task| (task.subject, look(store, &task)))
+        .collect()
+}
+
 /// Sends what the validator whose ledger account is `account` has to say, until it stops. `now` is the clock by which
 /// providers were noted.
 pub async fn perform_duties(
@@ -176,67 +239,23 @@ pub async fn perform_duties(
     account: Wallet,
     now: impl Fn() -> TimestampMs + Send + Sync,
 ) {
-    let mut statements = Statements::default();
-    let mut sent: Option<Sent> = None;
-    let mut liveness_at = TimestampMs::ZERO;
+    let mut duties = Duties::default();
     while node.status().running {
-        let time = now();
-        let state = node.snapshot().state.clone();
-        let tasks = state.storage_tasks(&account.address());
-        look_at(&node, &mut statements, &tasks, time).await;
-        let waits = sent.is_some_and(|sent| {
-            state.nonce(&account.address()) < sent.next
-                && now().saturating_since(sent.at) < span(DUTIES_PATIENCE)
-        });
-        if !waits {
-            let mut reports = Vec::new();
-            if time.saturating_since(liveness_at) >= span(LIVENESS_INTERVAL) {
-                liveness_at = time;
-                let me = account.address();
-                reports.extend(node.watch(|watch| watch.report(&state, &me, time)));
-            }
-            reports.extend(statements.report(&tasks, now()));
-            // Last: the only ones that this account pays for, if it can.
-            let faults = node.unpunished().into_iter();
-            reports.extend(faults.map(|proof| Transaction::ReportEquivocation { proof }));
-            sent = send(&node, &account, &state, reports, now()).await;
-        }
+        duties.turn(&node, &account, &now, look_beside).await;
         tokio::time::sleep(DUTIES_INTERVAL).await;
     }
 }
 
 /// Reads files beside the event loop.
-async fn look_at(
-    node: &NodeHandle,
-    statements: &mut Statements,
-    tasks: &[StorageTask],
-    now: TimestampMs,
-) {
-    let due = statements.due(tasks, now);
-    if due.is_empty() {
-        return;
-    }
-    let store = Arc::clone(node.blobs());
-    let looked = tokio::task::spawn_blocking(move || {
-        let here = due.into_iter().filter(|task| is_here(&store, task));
-        here.take(STORAGE_CHECKS_PER_TURN)
-            .map(|task| (task.subject, look(&store, &task)))
-            .collect::<Vec<_>>()
-    });
-    let found = match looked.await {
-        Ok(found) => found,
-        Err(error) => {
-            tracing::error!(%error, "look at stored files");
-            return;
-        }
-    };
-    for (subject, holding) in found {
-        statements.found(&subject, holding, now);
-        if let Holding::Missing(digest) = holding {
-            // It is there and damaged: fetched anew.
-            node.needs_blob(digest);
-        }
-    }
+async fn look_beside(
+    store: Arc<BlobStore>,
+    due: Vec<StorageTask>,
+) -> Vec<(StorageSubject, Holding)> {
+    let looked = tokio::task::spawn_blocking(move || look_at_files(&store, due));
+    looked.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "look at stored files");
+        Vec::new()
+    })
 }
 
 /// Sends reports under the account's next nonces.

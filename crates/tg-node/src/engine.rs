@@ -75,6 +75,12 @@ impl Parts {
         crate::key::peer(&self.key)
     }
 
+    /// The name of its journal of votes within the runtime's storage, so that simulations can lose it.
+    #[must_use]
+    pub fn votes_partition(&self) -> &str {
+        &self.partition
+    }
+
     /// The same validator with a journal of its own, so that simulations can run a key twice in one storage.
     #[must_use]
     pub fn in_partition(mut self, suffix: &str) -> Self {

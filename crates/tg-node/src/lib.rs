@@ -121,6 +121,7 @@ pub mod checker;
 pub mod evidence;
 
 mod application;
+pub mod canary;
 mod chain;
 pub mod clock;
 mod core;

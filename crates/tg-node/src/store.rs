@@ -12,8 +12,11 @@
 //!
 //! The file is locked by redb while it is open, so a second process is refused.
 
+mod disk;
+
 use std::path::Path;
 
+pub use disk::MemoryDisk;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
 use tg_types::BlockId;
 
@@ -282,6 +285,8 @@ pub enum Location<'a> {
     File(&'a Path),
     /// Memory, for simulations; lost when dropped.
     Memory,
+    /// A disk in memory, for simulations of crashes.
+    Disk(&'a MemoryDisk),
 }
 
 impl Store {
@@ -300,6 +305,9 @@ impl Store {
             })?,
             Location::Memory => Database::builder()
                 .create_with_backend(redb::backends::InMemoryBackend::new())
+                .map_err(StoreError::from)?,
+            Location::Disk(disk) => Database::builder()
+                .create_with_backend(disk.clone())
                 .map_err(StoreError::from)?,
         };
         let store = Self { db };

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! What a lease needs is pulled and checked before it is started: from then on there is no end without a fault. What
-//! cannot be had is declined by name, which is free if the validators do not hold it either. A member of a gang that does
+//! cannot be had until shortly before the start is due is declined by name, which is free if the validators do not hold it
+//! either. A member of a gang that does
 //! not lead it commits to its part, and needs no proof.
 //!
 //! Proving starts while the commitment is still on its way into a block. A transaction without effect is sent again
@@ -27,8 +28,13 @@ pub const RESEND_MS: u64 = 4_000;
 /// How often work is tried before the lease is left to end by itself.
 pub const TRIES_MAX: u32 = 4;
 
-/// First wait after failed work, in milliseconds; it doubles.
+/// First wait after failed work, in milliseconds; it doubles, up to eight times as long.
 pub const RETRY_MS: u64 = 250;
+
+/// How long before a lease must be started the agent gives up looking for what it needs, in milliseconds: time for two
+/// messages. Until then it goes on: whoever declines what the validators hold pays for it, and the one that this agent
+/// asks may only be cut off from them for a while.
+pub const DECLINE_BEFORE_MS: u64 = RESEND_MS;
 
 /// A transaction about a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,8 +206,12 @@ impl LeaseTask {
             return Step::Submit(Message::Decline(DeclineReason::Unwilling));
         }
         if self.failures >= TRIES_MAX {
-            let reason = self.missing.unwrap_or(DeclineReason::Unwilling);
-            return Step::Submit(Message::Decline(reason));
+            let last = self.lease.start_by_ms.saturating_sub(DECLINE_BEFORE_MS);
+            match self.missing {
+                None => return Step::Submit(Message::Decline(DeclineReason::Unwilling)),
+                Some(reason) if now >= last => return Step::Submit(Message::Decline(reason)),
+                Some(_) => {}
+            }
         }
         match &self.hand {
             Hand::Nothing => self.begin(Stage::Pull, now),
@@ -331,8 +341,13 @@ impl LeaseTask {
     pub const fn failed(&mut self, now: u64, missing: Option<DeclineReason>) {
         self.busy = None;
         self.missing = missing;
-        self.retry_at = now.saturating_add(RETRY_MS << self.failures);
-        self.failures += 1;
+        let doubled = if self.failures < TRIES_MAX {
+            self.failures
+        } else {
+            TRIES_MAX - 1
+        };
+        self.retry_at = now.saturating_add(RETRY_MS << doubled);
+        self.failures = self.failures.saturating_add(1);
     }
 }
 

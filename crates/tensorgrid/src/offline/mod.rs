@@ -1,5 +1,5 @@
 //! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], [`bench`] with its [`suite`], what
-//! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), the steps of a long proof ([`partial`]), and the files they share ([`files`]).
+//! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), whole grids from seeds ([`sim`]), the steps of a long proof ([`partial`]), and the files they share ([`files`]).
 
 pub(crate) mod answer;
 pub(crate) mod bench;
@@ -15,6 +15,7 @@ mod partial;
 pub(crate) mod prove;
 mod repeats;
 pub(crate) mod run;
+pub(crate) mod sim;
 pub(crate) mod suite;
 mod suite_page;
 mod suite_rows;

@@ -59,6 +59,7 @@ const PAGES: [Page; 2] = [
             &["verify"],
             &["market"],
             &["market", "simulate"],
+            &["sim"],
             &["device"],
             &["bench"],
             &["bench", "prove"],

@@ -24,6 +24,7 @@ use tg_types::{Address, Amount, DurationMs, JobId, LeaseId};
 use super::Execution;
 use super::decline::Settled;
 use super::lanes::loss_of;
+use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
 use crate::event::{BurnedBecause, Event};
 use crate::limits::{DECLINES_MAX, OWED_MAX};
@@ -134,6 +135,9 @@ impl Execution {
         let paid = earned.checked_add(lease.locked()).ok_or(out_of_range)?;
         self.credit(lease.provider, paid)?;
         self.credit(job.requestor, settlement.refund)?;
+        if is_armed(LedgerCanary::RefundAndPay) {
+            self.credit(job.requestor, lease.price)?;
+        }
         self.burn(burned);
         self.fees = self.fees.saturating_add(settlement.verification_fee);
         self.note_accepted(&lease, &job, earned)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tg_types::{Address, DeclineReason, Digest, LeaseId, StorageSubject};
 
+use crate::canary::{LedgerCanary, is_armed};
 use crate::parameters::StorageRule;
 use crate::record::{Job, JobPhase, Lease, LeaseEnd, Model, ModelState, OpenStage, Storage};
 use crate::state::State;
@@ -79,6 +80,9 @@ impl State {
     pub fn is_held(&self, storage: &Storage) -> bool {
         match self.parameters.storage {
             StorageRule::Assumed => true,
+            StorageRule::Stated if is_armed(LedgerCanary::ReceiptQuorumOfFaults) => {
+                storage.held.len() >= self.faults_max()
+            }
             StorageRule::Stated => storage.held.len() >= self.quorum(),
         }
     }

@@ -132,8 +132,13 @@ impl Core {
 
     fn write(&mut self, executed: &[Executed], target: &Target) -> Result<(), Fatal> {
         let certified = (target.id, target.certificate.as_slice());
-        self.snapshot_height =
-            chain::write_final(&self.store, executed, certified, self.snapshot_height)?;
+        self.snapshot_height = chain::write_final(
+            &self.store,
+            &self.tip,
+            executed,
+            certified,
+            self.snapshot_height,
+        )?;
         Ok(())
     }
 }

@@ -81,8 +81,13 @@ impl FollowedChain {
         // The certificate is that of the first header, which may be a block after the page.
         let certified = page.proof.headers.first().map_or(last.id, BlockHeader::id);
         let certificate = (certified, page.proof.certificate.as_slice());
-        self.snapshot_height =
-            chain::write_final(&self.store, &executed, certificate, self.snapshot_height)?;
+        self.snapshot_height = chain::write_final(
+            &self.store,
+            &self.tip,
+            &executed,
+            certificate,
+            self.snapshot_height,
+        )?;
         self.tip = newest;
         Ok(executed)
     }

@@ -253,3 +253,38 @@ fn a_member_of_a_gang_commits_to_its_part_and_proves_nothing() {
     task.seen(committed);
     assert_eq!(step(&task, 3), Step::Wait(u64::MAX));
 }
+
+/// Found by `tensorgrid sim --seed 5`: the validator that the agent asked was cut off from the others for three seconds, the
+/// agent declined after two, and paid for it, as the others held the input.
+#[test]
+fn what_is_missing_for_a_while_is_waited_for_as_long_as_there_is_time_to_start() {
+    let leased = LeaseDto {
+        start_by_ms: 20_000,
+        ..lease(JobStateDto::Leased)
+    };
+    let mut task = LeaseTask::new(leased, ModeDto::Proof, 0);
+    let missing = Some(DeclineReason::InputMissing);
+    let mut now = 0;
+    let mut tries = 0;
+    while now < 10_000 {
+        match step(&task, now) {
+            Step::Begin(Stage::Pull) => {
+                task.begun(Stage::Pull, now);
+                task.failed(now, missing);
+                tries += 1;
+            }
+            Step::Wait(until) => now = until,
+            other => panic!("{other:?} at {now} ms, after {tries} tries"),
+        }
+    }
+    assert!((TRIES_MAX + 2..=10).contains(&tries), "{tries} tries");
+    // Now it is there.
+    let mut served = task.clone();
+    served.begun(Stage::Pull, now);
+    served.pulled();
+    assert_eq!(step(&served, now), Step::Submit(Message::Start));
+    // It never comes.
+    let last = 20_000 - DECLINE_BEFORE_MS;
+    let decline = Message::Decline(DeclineReason::InputMissing);
+    assert_eq!(step(&task, last), Step::Submit(decline));
+}

@@ -1,0 +1,163 @@
+//! `tensorgrid sim`: whole grids from seeds.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tg_sim::{FaultCoverage, Proving, SimOptions, SimPlan, SimReport, run as simulate, shrink};
+
+use crate::cli::SimArguments;
+use crate::outcome::{Exit, Failure, OrFail as _, Outcome, json, line};
+
+/// Seeds of one command.
+const SEEDS_MAX: u64 = 1_000_000;
+
+/// Runs at once.
+const JOBS_MAX: usize = 256;
+
+/// Runs one seed, or a range of them.
+pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
+    let seeds = seeds(arguments)?;
+    let options = SimOptions {
+        proving: match arguments.real_prover {
+            true => Proving::Real,
+            false => Proving::Simulated,
+        },
+        keeps_log: arguments.log,
+        canary: None,
+    };
+    let is_one = seeds.end - seeds.start == 1;
+    let reports = all(seeds, arguments, options);
+    let (mut coverage, mut failed, mut unequal) =
+        (FaultCoverage::default(), Vec::new(), Vec::new());
+    let (mut blocks, mut jobs, mut paid, mut simulated_ms) = (0, 0, 0, 0);
+    for (report, again) in reports.values() {
+        coverage.add(&report.coverage);
+        blocks += report.height;
+        jobs += report.jobs;
+        paid += report.paid;
+        simulated_ms += report.simulated_ms;
+        if again.as_ref().is_some_and(|again| *again != report.hash) {
+            unequal.push(report.plan.seed);
+        }
+        if !report.violations.is_empty() {
+            failed.push(report);
+        }
+    }
+    if as_json {
+        json(&serde_json::json!({
+            "seeds": reports.len(),
+            "failed": failed.iter().map(|it| it.plan.seed).collect::<Vec<_>>(),
+            "unequal": unequal,
+            "blocks": blocks,
+            "jobs": jobs,
+            "paid": paid,
+            "simulated_ms": simulated_ms,
+        }))?;
+    } else if is_one {
+        for (report, _) in reports.values() {
+            one(report)?;
+        }
+    } else {
+        line(&coverage)?;
+        line(format_args!(
+            "{} seeds, {} failed: {blocks} blocks, {jobs} jobs, {paid} paid, {} simulated seconds",
+            reports.len(),
+            failed.len(),
+            simulated_ms / 1_000
+        ))?;
+    }
+    end(&failed, &unequal, arguments, options)
+}
+
+fn seeds(arguments: &SimArguments) -> Result<Range<u64>, Failure> {
+    let range = match (&arguments.seed, &arguments.seeds) {
+        (Some(seed), _) => Some(*seed..seed.saturating_add(1)),
+        (None, Some(text)) => text
+            .split_once("..")
+            .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?)),
+        (None, None) => None,
+    };
+    let range = range.filter(|it: &Range<u64>| !it.is_empty() && it.end - it.start <= SEEDS_MAX);
+    range.ok_or_else(|| {
+        let error = anyhow::anyhow!("there are no such seeds");
+        Failure::new(Exit::Usage, error).hint(format!("--seeds 0..50, at most {SEEDS_MAX}"))
+    })
+}
+
+/// What came out of every seed, and the hash of its second run.
+type Reports = BTreeMap<u64, (SimReport, Option<String>)>;
+
+fn all(seeds: Range<u64>, arguments: &SimArguments, options: SimOptions) -> Reports {
+    let next = AtomicU64::new(seeds.start);
+    let reports = Mutex::new(Reports::new());
+    let jobs = arguments.jobs.clamp(1, JOBS_MAX);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let parts = arguments.without.iter();
+                    let plan = parts.fold(SimPlan::drawn(seed), |plan, part| plan.without(*part));
+                    let report = simulate(&plan, options);
+                    let again = arguments.twice.then(|| simulate(&plan, options).hash);
+                    let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+                    reports.insert(seed, (report, again));
+                }
+            });
+        }
+    });
+    reports.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Prints a run: its draw, its log, what was found, and the hash in the last line.
+fn one(report: &SimReport) -> Outcome {
+    line(report.plan.to_string().trim_end())?;
+    for text in &report.lines {
+        line(text)?;
+    }
+    for violation in &report.violations {
+        line(format_args!("violation: {violation}"))?;
+    }
+    line(format_args!(
+        "{} blocks, {} jobs, {} paid, {} ms simulated",
+        report.height, report.jobs, report.paid, report.simulated_ms
+    ))?;
+    line(&report.hash)?;
+    Ok(())
+}
+
+/// Fails if any run did.
+fn end(
+    failed: &[&SimReport],
+    unequal: &[u64],
+    arguments: &SimArguments,
+    options: SimOptions,
+) -> Outcome {
+    if let [seed, ..] = unequal {
+        let error = anyhow::anyhow!("runs of seed {seed} differ from each other");
+        return Err(Failure::new(Exit::Rejected, error));
+    }
+    let Some(first) = failed.first() else {
+        return Ok(());
+    };
+    for report in failed {
+        if let Some(violation) = report.violations.first() {
+            line(format_args!("seed {}: {violation}", report.plan.seed))?;
+        }
+    }
+    let smallest = match arguments.shrink {
+        true => shrink(first, options),
+        false => (*first).clone(),
+    };
+    let found = smallest.violations.first().map(ToString::to_string);
+    let found = Err(anyhow::anyhow!(found.unwrap_or_default()));
+    found
+        .or_fail(Exit::Rejected, format!("simulate seed {}", first.plan.seed))
+        .map_err(|failure| failure.hint(smallest.plan.command()))
+}

@@ -1,0 +1,36 @@
+//! Mistakes made on purpose, to show that the simulator's checks see them. All of this is there with the feature `canary`
+//! only; without it nothing can be armed, and what asks is a constant.
+
+/// A mistake in the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LedgerCanary {
+    /// Whoever ordered a job that is paid gets its whole escrow back too.
+    RefundAndPay,
+    /// `f` statements are enough for files to count as held.
+    ReceiptQuorumOfFaults,
+    /// What is late ends before the transactions of a block.
+    TimeoutFirst,
+}
+
+#[cfg(feature = "canary")]
+thread_local! {
+    static ARMED: std::cell::Cell<Option<LedgerCanary>> = const { std::cell::Cell::new(None) };
+}
+
+/// Makes a mistake on this thread from now on, or none.
+#[cfg(feature = "canary")]
+pub fn arm(canary: Option<LedgerCanary>) {
+    ARMED.set(canary);
+}
+
+/// Whether a mistake is to be made.
+#[cfg(feature = "canary")]
+pub(crate) fn is_armed(canary: LedgerCanary) -> bool {
+    ARMED.get() == Some(canary)
+}
+
+/// Whether a mistake is to be made: never.
+#[cfg(not(feature = "canary"))]
+pub(crate) const fn is_armed(_: LedgerCanary) -> bool {
+    false
+}

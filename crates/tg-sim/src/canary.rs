@@ -1,0 +1,66 @@
+//! Mistakes that are made on purpose, each of which the checks must find: else a run without a violation says nothing.
+//!
+//! One is made outside the code under test and is always here; the others are lines of ledger and validator that exist with the
+//! feature `canary` only, which nothing but `cargo xtask nightly canaries` turns on.
+
+/// A mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Canary {
+    /// A disk says that votes are synced and loses the newest ones in a power cut: they were sent before they were durable.
+    VoteBeforeDurable,
+    /// A notarized block is taken for final.
+    #[cfg(feature = "canary")]
+    NotarizedIsFinal,
+    /// A validator starts from whatever snapshot it finds, and it is an old one.
+    #[cfg(feature = "canary")]
+    StaleSnapshot,
+    /// Whoever ordered a job that is paid gets its escrow back too.
+    #[cfg(feature = "canary")]
+    RefundAndPay,
+    /// `f` statements are enough for an input to count as held.
+    #[cfg(feature = "canary")]
+    ReceiptQuorumOfFaults,
+    /// What is late ends before the transactions of the block.
+    #[cfg(feature = "canary")]
+    TimeoutFirst,
+}
+
+impl Canary {
+    /// All that this build can make.
+    pub const ALL: &[Self] = &[
+        Self::VoteBeforeDurable,
+        #[cfg(feature = "canary")]
+        Self::NotarizedIsFinal,
+        #[cfg(feature = "canary")]
+        Self::StaleSnapshot,
+        #[cfg(feature = "canary")]
+        Self::RefundAndPay,
+        #[cfg(feature = "canary")]
+        Self::ReceiptQuorumOfFaults,
+        #[cfg(feature = "canary")]
+        Self::TimeoutFirst,
+    ];
+}
+
+/// Makes a mistake, or none, on this thread from now on.
+pub(crate) fn arm(canary: Option<Canary>) {
+    #[cfg(feature = "canary")]
+    {
+        use Canary as C;
+        use tg_ledger::canary::LedgerCanary as Ledger;
+        use tg_node::canary::NodeCanary as Node;
+        tg_ledger::canary::arm(match canary {
+            Some(C::RefundAndPay) => Some(Ledger::RefundAndPay),
+            Some(C::ReceiptQuorumOfFaults) => Some(Ledger::ReceiptQuorumOfFaults),
+            Some(C::TimeoutFirst) => Some(Ledger::TimeoutFirst),
+            _ => None,
+        });
+        tg_node::canary::arm(match canary {
+            Some(C::NotarizedIsFinal) => Some(Node::NotarizedIsFinal),
+            Some(C::StaleSnapshot) => Some(Node::StaleSnapshot),
+            _ => None,
+        });
+    }
+    #[cfg(not(feature = "canary"))]
+    let _: Option<Canary> = canary;
+}

@@ -1,0 +1,498 @@
+//! What must hold of every final block, looked at from outside: nothing here asks the code under test whether it is right.
+//!
+//! | rule | what must hold |
+//! |---|---|
+//! | `agreement` | validators have the same block, and the state that its header names, at each height |
+//! | `money` | what the records hold, counted one by one, and what was burned is what was minted; what was burned only grows |
+//! | `payment` | a job is paid once, to the last unit of its escrow, for a right result, by a verdict in that block, with evidence that validators hold |
+//! | `honest-lost` | no honest provider loses collateral, but ten times its gas where an order leaves too little time |
+//! | `capacity` | no offer has more leases than slots, no GPU more than a whole of its shares and memory |
+//! | `job-end` | a job ends in time, with a reason, and goes only from state to state as the protocol says |
+//! | `held` | a job waits for a provider only if enough validators have its input |
+//! | `replay` | no transaction is executed twice, and nonces of an account grow |
+//! | `order` | in a block no transaction comes after something ended for want of time |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tg_ledger::{AbandonedBecause, Event, Job, JobState, LeaseEnd, Outcome, State, Subject};
+use tg_node::{BlobStore, Finalized};
+use tg_types::{Address, Amount, BlockId, Digest, JobId, LeaseId, OfferId, TransactionId};
+
+use crate::evidence::{Proving, model};
+
+/// Something that must not be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: &'static str,
+    /// When, in milliseconds of the run.
+    pub at_ms: u64,
+    /// What was seen.
+    pub what: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {} ms: {}", self.rule, self.at_ms, self.what)
+    }
+}
+
+/// Violations that are kept of one run.
+const KEPT_MAX: usize = 8;
+
+/// What the checks know beside blocks.
+#[derive(Debug, Default)]
+pub(crate) struct KnownFacts {
+    /// Providers that do as the protocol says.
+    pub(crate) honest: BTreeSet<Address>,
+    /// The stores of validators by seat, of honest ones.
+    pub(crate) stores: Vec<Option<Arc<BlobStore>>>,
+    /// Validators whose statements mean nothing: hostile ones, and those that lost their blobs after they stated that they
+    /// have them.
+    pub(crate) unsure: usize,
+    /// Inputs by their digest.
+    pub(crate) inputs: BTreeMap<Digest, Vec<u8>>,
+    /// How evidence is made.
+    pub(crate) proving: Option<Proving>,
+}
+
+/// The checks of one run.
+#[derive(Debug)]
+pub(crate) struct Checks {
+    pub(crate) facts: KnownFacts,
+    pub(crate) violations: Vec<Violation>,
+    minted: Amount,
+    burned: Amount,
+    chain: BTreeMap<u64, BlockId>,
+    waiting: BTreeMap<u64, Arc<Finalized>>,
+    /// The height up to which states were looked at.
+    checked: u64,
+    executed: BTreeSet<TransactionId>,
+    nonces: BTreeMap<Address, u64>,
+    jobs: BTreeMap<JobId, JobState>,
+    paid: BTreeSet<JobId>,
+    /// What leases prepaid for gas, and whether there was too little time for them to be sure to end well.
+    prepaid: BTreeMap<LeaseId, Amount>,
+    hasty: BTreeSet<LeaseId>,
+}
+
+impl Checks {
+    pub(crate) const fn new(minted: Amount, facts: KnownFacts) -> Self {
+        Self {
+            facts,
+            violations: Vec::new(),
+            minted,
+            burned: Amount::ZERO,
+            chain: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            checked: 0,
+            executed: BTreeSet::new(),
+            nonces: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            paid: BTreeSet::new(),
+            prepaid: BTreeMap::new(),
+            hasty: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn violated(&mut self, rule: &'static str, at_ms: u64, what: String) {
+        if self.violations.len() < KEPT_MAX {
+            self.violations.push(Violation { rule, at_ms, what });
+        }
+    }
+
+    /// How many jobs did not end.
+    pub(crate) fn open_jobs(&self) -> usize {
+        self.jobs.values().filter(|state| !state.is_final()).count()
+    }
+
+    /// How many jobs there were.
+    pub(crate) fn all_jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// How many jobs were paid.
+    pub(crate) fn paid_jobs(&self) -> usize {
+        self.paid.len()
+    }
+
+    /// The height up to which blocks were looked at.
+    pub(crate) const fn height(&self) -> u64 {
+        self.checked
+    }
+
+    /// The block of a height, if any validator had it.
+    pub(crate) fn block(&self, height: u64) -> Option<&BlockId> {
+        self.chain.get(&height)
+    }
+
+    /// A validator has a block; returns the blocks that nobody had before, in order.
+    pub(crate) fn finalised(
+        &mut self,
+        seat: usize,
+        block: &Arc<Finalized>,
+        at_ms: u64,
+    ) -> Vec<Arc<Finalized>> {
+        let height = block.block.header.height.get();
+        let known = *self.chain.entry(height).or_insert(block.id);
+        if known != block.id {
+            let what = format!(
+                "seat{seat} has {} at height {height}, another {known}",
+                block.id
+            );
+            self.violated("agreement", at_ms, what);
+        }
+        if block.state.root() != block.block.header.state_root {
+            let what = format!("seat{seat} has another state than block {height} names");
+            self.violated("agreement", at_ms, what);
+        }
+        if height > self.checked {
+            self.waiting.insert(height, Arc::clone(block));
+        }
+        let mut new = Vec::new();
+        while let Some(next) = self.waiting.remove(&(self.checked + 1)) {
+            self.checked += 1;
+            self.look(&next, at_ms);
+            new.push(next);
+        }
+        new
+    }
+
+    fn look(&mut self, block: &Finalized, at_ms: u64) {
+        let height = self.checked;
+        let found = [
+            ("money", self.money(&block.state)),
+            ("replay", self.replay(block)),
+            ("order", order(block)),
+            ("capacity", capacity(&block.state)),
+            ("honest-lost", self.honest_lost(block)),
+            ("payment", self.payments(block)),
+            ("job-end", self.jobs(block)),
+            ("held", self.held(block)),
+            ("job-end", unended(&block.state)),
+        ];
+        for (rule, result) in found {
+            if let Err(what) = result {
+                self.violated(rule, at_ms, format!("block {height}: {what}"));
+            }
+        }
+    }
+
+    fn money(&mut self, state: &State) -> Result<(), String> {
+        let burned = state.totals().burned;
+        let found = count(state);
+        let before = std::mem::replace(&mut self.burned, burned);
+        if burned < before {
+            return Err(format!("{before} was burned, now {burned}"));
+        }
+        if state.totals().minted != self.minted || found != Some(self.minted) {
+            return Err(format!("{} was minted, there is {found:?}", self.minted));
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, block: &Finalized) -> Result<(), String> {
+        for event in block.events.iter() {
+            if let Event::TransactionExecuted { id, .. } = event
+                && !self.executed.insert(*id)
+            {
+                return Err(format!("transaction {id} was executed again"));
+            }
+        }
+        for signed in &block.block.transactions {
+            let last = self.nonces.insert(signed.sender, signed.nonce);
+            if last.is_some_and(|last| last >= signed.nonce) {
+                let (sender, nonce) = (signed.sender, signed.nonce);
+                return Err(format!("{sender} comes with {nonce} after {last:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn honest_lost(&mut self, block: &Finalized) -> Result<(), String> {
+        for event in block.events.iter() {
+            self.note_lease(&block.state, event);
+            let (Event::Slashed {
+                lease,
+                provider,
+                amount,
+            }
+            | Event::Forfeited {
+                lease,
+                provider,
+                amount,
+                ..
+            }
+            | Event::PenaltySettled {
+                lease,
+                provider,
+                amount,
+                is_burned: true,
+            }) = event
+            else {
+                continue;
+            };
+            if self.facts.honest.contains(provider) && !self.is_risk(lease, *amount) {
+                let end = block.state.lease(lease).and_then(|it| it.end().cloned());
+                return Err(format!("{provider} lost {amount} by {lease}: {end:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes of a new lease what its provider takes on with it.
+    fn note_lease(&mut self, state: &State, event: &Event) {
+        match event {
+            Event::GasPrepaid { lease, amount, .. } => {
+                self.prepaid.insert(*lease, *amount);
+            }
+            Event::LeaseMade {
+                lease, job, offer, ..
+            } => {
+                let declared = state.offer(offer).zip(state.job(job));
+                let declared = declared.map(|(offer, job)| offer.terms.duration(job.macs));
+                let turns = state.parameters().least_window(state.validators().len());
+                let least = declared.map(|it| it.saturating_add(turns));
+                let left = state.job(job).map(|job| {
+                    let now = state.head().time;
+                    job.order.deadline.saturating_since(now)
+                });
+                if left < least {
+                    self.hasty.insert(*lease);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a loss is what the ledger says that any provider risks: ten times the gas of a lease that ends before faulty
+    /// leaders let go of a result (`docs/LEDGER.md`).
+    fn is_risk(&self, lease: &LeaseId, amount: Amount) -> bool {
+        let gas = self.prepaid.get(lease).copied().unwrap_or_default();
+        amount.is_zero() || (self.hasty.contains(lease) && amount <= gas.saturating_mul(10))
+    }
+
+    fn payments(&mut self, block: &Finalized) -> Result<(), String> {
+        for event in block.events.iter() {
+            let Event::JobEnded {
+                job,
+                provider: Some(provider),
+                ..
+            } = event
+            else {
+                continue;
+            };
+            if !self.paid.insert(*job) {
+                return Err(format!("{job} is paid again"));
+            }
+            let record = block.state.job(job);
+            let record = record.ok_or_else(|| format!("{job} is paid and not there"))?;
+            self.payment(block, record, provider)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a paid job was paid for the right thing.
+    fn payment(&self, block: &Finalized, job: &Job, provider: &Address) -> Result<(), String> {
+        let id = job.id;
+        let leases = job.leases();
+        let fulfilled = leases.iter().filter_map(|it| block.state.lease(it));
+        let fulfilled: Vec<_> = fulfilled
+            .filter(|it| it.end() == Some(&LeaseEnd::Fulfilled))
+            .collect();
+        let [lease] = fulfilled[..] else {
+            return Err(format!("{id} is paid with {} results", fulfilled.len()));
+        };
+        if lease.provider != *provider {
+            return Err(format!("{id} is paid to {provider}, who did not do it"));
+        }
+        let settled = job.settlement().copied().unwrap_or_default();
+        let spent = [
+            settled.price,
+            settled.members,
+            settled.verification_fee,
+            settled.refund,
+            settled.burned,
+            settled.bonus,
+            settled.compensation,
+            job.escrow_burned,
+        ];
+        let spent = spent
+            .into_iter()
+            .try_fold(Amount::ZERO, Amount::checked_add);
+        let locked = job.order.max_price.checked_add(job.verification_fee);
+        if spent != locked || settled.price > job.order.max_price {
+            return Err(format!("{id} locked {locked:?} and paid {spent:?}"));
+        }
+        let Some(receipt) = lease.receipt() else {
+            return Err(format!("{id} is paid without a receipt"));
+        };
+        if !job.order.mode.is_checked() {
+            return Ok(());
+        }
+        let accepted = block.block.verdicts.iter().any(|verdict| {
+            verdict.subject == Subject::Lease(lease.id) && verdict.outcome == Outcome::LeaseAccepted
+        });
+        let Some(evidence) = lease.evidence().filter(|_| accepted) else {
+            return Err(format!("{id} is paid without accepted evidence"));
+        };
+        let input = self.facts.inputs.get(&receipt.input).map(Vec::as_slice);
+        let proving = self.facts.proving.unwrap_or(Proving::Simulated);
+        if receipt.input != job.order.input || !model().is_right(receipt, input, proving) {
+            return Err(format!("{id} is paid for a wrong result"));
+        }
+        self.is_held(&block.state, &evidence.digest)
+            .map_err(|what| format!("{id} is paid, its evidence {what}"))
+    }
+
+    /// Whether as many honest validators have a blob as must, if all that are not honest say that they have it.
+    fn is_held(&self, state: &State, blob: &Digest) -> Result<(), String> {
+        let stores = self.facts.stores.iter().flatten();
+        let have = stores.filter(|store| store.contains(blob)).count();
+        let validators = state.validators().len();
+        let quorum = validators - (validators - 1) / 3;
+        if have + self.facts.unsure < quorum {
+            return Err(format!("{blob} is held by {have} of {validators}"));
+        }
+        Ok(())
+    }
+
+    fn jobs(&mut self, block: &Finalized) -> Result<(), String> {
+        for event in block.events.iter() {
+            match event {
+                Event::JobChanged { job, state, .. } => {
+                    let before = self.jobs.insert(*job, *state);
+                    let is_step = before.map_or(
+                        matches!(state, JobState::Submitted | JobState::Queued),
+                        |before| before.may_become(*state),
+                    );
+                    if !is_step {
+                        return Err(format!("{job} goes from {before:?} to {state:?}"));
+                    }
+                }
+                Event::JobEnded { job, .. } => {
+                    let record = block.state.job(job);
+                    let ended = record.is_none_or(|it| {
+                        it.end().is_some() && it.settlement().is_some() && it.escrow().is_zero()
+                    });
+                    if !ended {
+                        return Err(format!("{job} ended without a reason or with escrow"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn held(&self, block: &Finalized) -> Result<(), String> {
+        for event in block.events.iter() {
+            if let Event::JobChanged {
+                job,
+                state: JobState::Queued,
+                ..
+            } = event
+                && let Some(record) = block.state.job(job)
+            {
+                let (id, input) = (record.id, record.order.input);
+                self.is_held(&block.state, &input)
+                    .map_err(|what| format!("{id} waits for a provider, its input {what}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All money, record by record.
+fn count(state: &State) -> Option<Amount> {
+    let accounts = state.accounts().iter().map(|it| it.balance);
+    let stakes = state.validators().iter().map(|it| it.stake);
+    let jobs = state.jobs().iter();
+    let jobs = jobs.flat_map(|it| [it.escrow(), it.rent.deposit]);
+    let leases = state.leases().iter().flat_map(|it| [it.locked(), it.gas]);
+    let bids = state.bids().iter().map(|it| it.deposit);
+    let offers = state.offers().iter().map(|it| it.rent.deposit);
+    let models = state.models().iter().map(|it| it.rent.deposit);
+    let providers = state.providers().iter().map(|it| it.rent.deposit);
+    accounts
+        .chain(stakes)
+        .chain(jobs)
+        .chain(leases)
+        .chain(bids)
+        .chain(offers)
+        .chain(models)
+        .chain(providers)
+        .try_fold(state.totals().burned, Amount::checked_add)
+}
+
+/// Whether transactions come before what ends for want of time.
+fn order(block: &Finalized) -> Result<(), String> {
+    let mut lapsed = None;
+    for event in block.events.iter() {
+        match event {
+            Event::LeaseEnded {
+                lease,
+                end:
+                    LeaseEnd::Late(_)
+                    | LeaseEnd::Abandoned(
+                        AbandonedBecause::NotStarted | AbandonedBecause::EvidenceNotDelivered,
+                    ),
+                ..
+            } => lapsed = Some(lease),
+            Event::TransactionExecuted { id, .. } => {
+                if let Some(lease) = lapsed {
+                    return Err(format!("{lease} ended by time before transaction {id}"));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether any machine is promised twice.
+fn capacity(state: &State) -> Result<(), String> {
+    let mut taken: BTreeMap<OfferId, (u16, [u64; 8], [u64; 8])> = BTreeMap::new();
+    for (job, lease) in state.live_members() {
+        if !job.holds_machine() {
+            continue;
+        }
+        let Some(offer) = state.offer(&lease.offer) else {
+            continue;
+        };
+        let (slots, milli, memory) = taken.entry(lease.offer).or_default();
+        *slots += 1;
+        if *slots > offer.terms.slots {
+            return Err(format!("{} has {slots} leases", offer.id));
+        }
+        for device in (0..8).filter(|device| lease.grant.devices >> device & 1 == 1) {
+            milli[device] += u64::from(lease.grant.gpu_milli);
+            memory[device] += u64::from(lease.grant.gpu_memory_mib);
+            let room = u64::from(offer.terms.machine.gpu_memory_mib);
+            if milli[device] > 1_000 || memory[device] > room {
+                return Err(format!("GPU {device} of {} is promised twice", offer.id));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a job is still there although its time is over.
+fn unended(state: &State) -> Result<(), String> {
+    let parameters = state.parameters();
+    let now = state.head().time.get();
+    let slack = parameters.verification_timeout.get() + 3 * parameters.outage_grace.get() + 5_000;
+    let open = state.submitted_jobs().chain(state.queued_jobs());
+    let open = open.chain(state.live_leases().map(|(job, _)| job));
+    for job in open {
+        if now > job.order.deadline.get() + slack {
+            let (id, late) = (job.id, now - job.order.deadline.get());
+            return Err(format!(
+                "{id} is {} {late} ms after its deadline",
+                job.state()
+            ));
+        }
+    }
+    Ok(())
+}

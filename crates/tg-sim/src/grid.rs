@@ -1,0 +1,332 @@
+//! What all parties of a run share: the log, the checks, and the way from a client to a validator.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use commonware_runtime::{Clock as _, deterministic};
+use tg_ledger::{Event, Outcome, State};
+use tg_node::{Finalized, NodeHandle};
+use tg_types::{Address, ChainDomain, Fees, Transaction, TransactionId, Wallet};
+
+use crate::checks::Checks;
+use crate::coverage::FaultCoverage;
+use crate::evidence::Proving;
+use crate::log::Log;
+use crate::plan::SimPlan;
+
+pub(crate) type Context = deterministic::Context;
+
+/// A client asks another validator if the last block that this one shows is older.
+const STALE_MS: u64 = 3_000;
+
+/// How long a message between a client and a validator takes.
+const CLIENT_DELAY: Duration = Duration::from_millis(5);
+
+/// What is shared.
+#[derive(Debug)]
+pub(crate) struct SimGrid {
+    pub(crate) plan: SimPlan,
+    pub(crate) proving: Proving,
+    pub(crate) domain: ChainDomain,
+    /// Running honest validators by seat.
+    nodes: Mutex<BTreeMap<usize, NodeHandle>>,
+    log: Mutex<Log>,
+    checks: Mutex<Checks>,
+    coverage: Mutex<FaultCoverage>,
+    /// Parties that have orders to give.
+    ordering: Mutex<usize>,
+    /// The nonces that each validator's API was given for each account, and when.
+    nonces: Mutex<BTreeMap<(usize, Address), (u64, u64)>>,
+}
+
+/// How long an API counts a nonce that it was given before the ledger shows it, as in production.
+const NONCE_REMEMBERED_MS: u64 = 10_000;
+
+/// Milliseconds of the run.
+pub(crate) fn now_ms(context: &Context) -> u64 {
+    let since = context.current().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+pub(crate) async fn sleep_ms(context: &Context, ms: u64) {
+    context.sleep(Duration::from_millis(ms)).await;
+}
+
+/// A panic of another task leaves what is behind these locks whole: it ends the run.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl SimGrid {
+    pub(crate) fn new(
+        plan: SimPlan,
+        proving: Proving,
+        domain: ChainDomain,
+        (log, checks): (Log, Checks),
+    ) -> Self {
+        let ordering = plan.requestors.iter().flatten();
+        let ordering = ordering.filter(|it| it.orders > 0).count();
+        let coverage = FaultCoverage::new(&plan);
+        Self {
+            plan,
+            proving,
+            domain,
+            nodes: Mutex::default(),
+            log: Mutex::new(log),
+            checks: Mutex::new(checks),
+            coverage: Mutex::new(coverage),
+            ordering: Mutex::new(ordering),
+            nonces: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
+        locked(&self.log)
+    }
+
+    pub(crate) fn checks(&self) -> MutexGuard<'_, Checks> {
+        locked(&self.checks)
+    }
+
+    pub(crate) fn coverage(&self) -> MutexGuard<'_, FaultCoverage> {
+        locked(&self.coverage)
+    }
+
+    pub(crate) fn line(&self, context: &Context, who: &str, what: &str) {
+        self.log().line(now_ms(context), who, what);
+    }
+
+    /// A party has given all its orders.
+    pub(crate) fn ordered(&self) {
+        *locked(&self.ordering) -= 1;
+    }
+
+    /// Whether all orders were given.
+    pub(crate) fn is_all_ordered(&self) -> bool {
+        *locked(&self.ordering) == 0
+    }
+
+    /// A validator runs.
+    pub(crate) fn up(&self, seat: usize, node: NodeHandle) {
+        locked(&self.nodes).insert(seat, node);
+    }
+
+    /// A validator does not run.
+    pub(crate) fn down(&self, seat: usize) {
+        locked(&self.nodes).remove(&seat);
+    }
+
+    /// Running honest validators.
+    pub(crate) fn nodes(&self) -> Vec<(usize, NodeHandle)> {
+        let nodes = locked(&self.nodes);
+        let nodes = nodes.iter().map(|(seat, node)| (*seat, node.clone()));
+        nodes.collect()
+    }
+
+    /// The validator that a client asks: its own, or the next one that runs and is not behind.
+    pub(crate) fn gateway(&self, own: usize, now: u64) -> Option<NodeHandle> {
+        self.seat_asked(own, now).map(|(_, node)| node)
+    }
+
+    fn seat_asked(&self, own: usize, now: u64) -> Option<(usize, NodeHandle)> {
+        let nodes = locked(&self.nodes);
+        let in_turn = nodes.range(own..).chain(nodes.range(..own));
+        let in_turn: Vec<(&usize, &NodeHandle)> = in_turn.collect();
+        let is_fresh =
+            |(_, node): &&(&usize, &NodeHandle)| node.status().timestamp.get() + STALE_MS >= now;
+        let fresh = in_turn.iter().find(is_fresh).or_else(|| in_turn.first());
+        fresh.map(|(seat, node)| (**seat, (*node).clone()))
+    }
+
+    /// The nonce that an API tells an account to use next.
+    fn next_nonce(&self, seat: usize, address: Address, (settled, now): (u64, u64)) -> u64 {
+        match locked(&self.nonces).get(&(seat, address)) {
+            Some((nonce, at)) if now < at + NONCE_REMEMBERED_MS => settled.max(nonce + 1),
+            _ => settled,
+        }
+    }
+
+    fn remember(&self, seat: usize, address: Address, (nonce, now): (u64, u64)) {
+        let mut nonces = locked(&self.nonces);
+        let entry = nonces.entry((seat, address)).or_insert((nonce, now));
+        *entry = (nonce.max(entry.0), now);
+    }
+
+    /// How many of all inputs each honest validator holds, for the log.
+    pub(crate) fn inputs_held(&self) -> String {
+        let checks = self.checks();
+        let inputs = &checks.facts.inputs;
+        let mut text = format!("{} inputs:", inputs.len());
+        for (seat, store) in checks.facts.stores.iter().enumerate() {
+            if let Some(store) = store {
+                let held = inputs.keys().filter(|it| store.contains(it)).count();
+                let _ = write!(text, " seat{seat} {held}");
+            }
+        }
+        text
+    }
+
+    /// Honest validators that hold a blob, by seat.
+    pub(crate) fn holders(&self, blob: &tg_types::Digest) -> Vec<usize> {
+        let checks = self.checks();
+        let stores = checks.facts.stores.iter().enumerate();
+        let holds = |store: &Option<Arc<tg_node::BlobStore>>| {
+            store.as_ref().is_some_and(|store| store.contains(blob))
+        };
+        let holders = stores.filter(|(_, store)| holds(store));
+        holders.map(|(seat, _)| seat).collect()
+    }
+
+    /// A validator has a block: it is checked, and logged if it is the first one that has it.
+    pub(crate) fn finalised(&self, context: &Context, seat: usize, block: &Arc<Finalized>) {
+        let at_ms = now_ms(context);
+        let new = self.checks().finalised(seat, block, at_ms);
+        for block in new {
+            self.write(at_ms, &block);
+            self.coverage().block(&block, at_ms);
+        }
+    }
+
+    /// Logs a block and what happened in it.
+    fn write(&self, at_ms: u64, block: &Finalized) {
+        let header = &block.block.header;
+        let mut log = self.log();
+        let (id, root) = (block.id.to_string(), header.state_root.to_string());
+        let what = format!(
+            "{:>4} {} root {} transactions {} verdicts {}",
+            header.height.get(),
+            &id[..10],
+            &root[..10],
+            block.block.transactions.len(),
+            block.block.verdicts.len()
+        );
+        log.line(at_ms, "block", &what);
+        for verdict in &block.block.verdicts {
+            let kind = match self.proving {
+                Proving::Simulated => "simulated",
+                Proving::Real => "proved",
+            };
+            let outcome = match &verdict.outcome {
+                Outcome::ModelAccepted(_) | Outcome::LeaseAccepted => "accepted".to_owned(),
+                Outcome::Rejected { code, .. } => format!("rejected ({code})"),
+            };
+            let what = format!("{} {outcome}, {kind}", verdict.subject);
+            log.line(at_ms, "verdict", &what);
+        }
+        for event in block.events.iter() {
+            if let Some((who, what)) = told(event) {
+                log.line(at_ms, who, &what);
+            }
+        }
+    }
+}
+
+/// What of a block's events stands in the log.
+fn told(event: &Event) -> Option<(&'static str, String)> {
+    Some(match event {
+        Event::JobChanged { job, state, .. } => ("job", format!("{job} {state}")),
+        Event::JobEnded { job, reason, .. } => ("job", format!("{job} ended: {reason}")),
+        Event::LeaseMade {
+            lease,
+            job,
+            provider,
+            price,
+            ..
+        } => (
+            "lease",
+            format!("{lease} of {job} to {provider} for {price}"),
+        ),
+        Event::LeaseEnded { lease, end, .. } => ("lease", format!("{lease} {end}")),
+        Event::Slashed {
+            provider, amount, ..
+        } => ("slashed", format!("{provider} {amount}")),
+        _ => return None,
+    })
+}
+
+/// An account that sends transactions through a validator, and counts its nonces as the agent of production does.
+#[derive(Debug)]
+pub(crate) struct ClientAccount {
+    pub(crate) wallet: Wallet,
+    pub(crate) gateway: usize,
+    nonce: Option<u64>,
+}
+
+impl ClientAccount {
+    pub(crate) const fn new(wallet: Wallet, gateway: usize) -> Self {
+        Self {
+            wallet,
+            gateway,
+            nonce: None,
+        }
+    }
+
+    /// Forgets the nonce, so that the ledger's is taken.
+    pub(crate) const fn resync(&mut self) {
+        self.nonce = None;
+    }
+
+    /// The last final state that the account's validator shows.
+    pub(crate) fn state(&self, grid: &SimGrid, context: &Context) -> Option<Arc<State>> {
+        let node = grid.gateway(self.gateway, now_ms(context))?;
+        Some(node.snapshot().state.clone())
+    }
+
+    /// Sends a transaction; if it was not taken, why not: it may be sent again.
+    pub(crate) async fn send(
+        &mut self,
+        grid: &SimGrid,
+        context: &Context,
+        transaction: Transaction,
+    ) -> Result<TransactionId, String> {
+        context.sleep(CLIENT_DELAY).await;
+        let now = now_ms(context);
+        let asked = grid.seat_asked(self.gateway, now);
+        let (seat, node) = asked.ok_or_else(|| "no validator runs".to_owned())?;
+        let state = node.snapshot().state.clone();
+        let fees = if transaction.kind().is_prepaid() {
+            Fees::NONE
+        } else {
+            Fees::from_base_fee(state.base_fee())
+        };
+        let me = self.wallet.address();
+        let told = grid.next_nonce(seat, me, (state.nonce(&me), now));
+        let nonce = self.nonce.unwrap_or(told);
+        let signed = self
+            .wallet
+            .sign_with_fees(transaction, nonce, fees, &grid.domain);
+        match node.submit(signed).await {
+            Ok(id) => {
+                grid.remember(seat, me, (nonce, now));
+                self.nonce = Some(nonce + 1);
+                Ok(id)
+            }
+            Err(error) => {
+                self.nonce = None;
+                Err(format!("nonce {nonce}: {}", chain(&error)))
+            }
+        }
+    }
+}
+
+/// An error and what caused it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
+}
+
+/// How a transaction fared, for the log.
+pub(crate) fn fate(sent: &Result<TransactionId, String>) -> String {
+    match sent {
+        Ok(_) => "taken".to_owned(),
+        Err(error) => format!("not taken: {error}"),
+    }
+}

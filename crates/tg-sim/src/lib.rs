@@ -1,0 +1,43 @@
+//! The whole grid in one thread from one seed: validators, providers and requestors on simulated disks and links, with faults
+//! and hostile parties that the seed draws too, and checks of every final block from outside.
+//!
+//! The code under test is that of production: consensus, mempool, blocks, blobs, storage and recovery of `tg-node`, the
+//! ledger, the lease logic of `tg-provider`. What is simulated is time, the network between validators (commonware's), disks,
+//! the way from clients to validators, and in most runs evidence: bytes that say what they show, and a checker that takes
+//! them. The log says `simulated` beside every verdict on such evidence.
+//!
+//! Read in this order: [`plan`] (what a seed draws, and what it never does), [`run`](mod@run) (the phases), `world` (validators and
+//! disks), `twins` and `mangler` (hostile ones), `provider`, `requestor`, `evidence`, [`checks`] (what must hold), [`coverage`],
+//! [`shrink`](mod@shrink), [`canary`] (mistakes that the checks must find).
+//!
+//! ```no_run
+//! use tg_sim::{SimOptions, SimPlan, run};
+//!
+//! let report = run(&SimPlan::drawn(7), SimOptions::default());
+//! assert!(report.violations.is_empty(), "{:?}", report.violations);
+//! println!("{}", report.hash);
+//! ```
+
+pub mod canary;
+pub mod checks;
+pub mod coverage;
+mod draw;
+mod evidence;
+mod grid;
+mod log;
+mod mangler;
+pub mod plan;
+mod provider;
+mod requestor;
+pub mod run;
+pub mod shrink;
+mod twins;
+mod world;
+
+pub use canary::Canary;
+pub use checks::Violation;
+pub use coverage::FaultCoverage;
+pub use evidence::Proving;
+pub use plan::{PlanPart, SimPlan};
+pub use run::{SimOptions, SimReport, run};
+pub use shrink::shrink;

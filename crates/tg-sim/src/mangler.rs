@@ -1,0 +1,77 @@
+//! A sender that changes a byte of some messages: what a hostile validator's blocks look like to a decoder.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use commonware_p2p::{CheckedSender, LimitedSender, Recipients};
+use commonware_runtime::IoBufs;
+use tg_node::Peer;
+
+/// Every so many messages one is changed.
+const EVERY: u64 = 5;
+
+/// A sender that changes a byte of some messages, or of none.
+#[derive(Debug, Clone)]
+pub(crate) struct Mangled<S> {
+    inner: S,
+    /// Messages so far; `None` changes nothing.
+    count: Option<Arc<AtomicU64>>,
+}
+
+impl<S> Mangled<S> {
+    /// Passes everything on as it is.
+    pub(crate) const fn not(inner: S) -> Self {
+        Self { inner, count: None }
+    }
+
+    /// The same, changing a byte of some messages.
+    pub(crate) fn mangling(self) -> Self {
+        let count = Some(Arc::default());
+        Self { count, ..self }
+    }
+}
+
+impl<S: LimitedSender<PublicKey = Peer>> LimitedSender for Mangled<S> {
+    type PublicKey = Peer;
+    type Checked<'a> = MangledChecked<S::Checked<'a>>;
+
+    fn check(&mut self, recipients: Recipients<Peer>) -> Result<Self::Checked<'_>, SystemTime> {
+        let inner = self.inner.check(recipients)?;
+        let number = self.count.as_ref();
+        let number = number.map(|count| count.fetch_add(1, Ordering::Relaxed));
+        Ok(MangledChecked { inner, number })
+    }
+}
+
+/// The same after the check of its recipients.
+#[derive(Debug)]
+pub(crate) struct MangledChecked<C> {
+    inner: C,
+    number: Option<u64>,
+}
+
+impl<C: CheckedSender<PublicKey = Peer>> CheckedSender for MangledChecked<C> {
+    type PublicKey = Peer;
+
+    fn recipients(&self) -> Vec<Peer> {
+        self.inner.recipients()
+    }
+
+    fn send(
+        self,
+        message: impl Into<IoBufs> + Send,
+        priority: bool,
+    ) -> commonware_actor::Unreliable<commonware_actor::Feedback> {
+        let message = message.into().coalesce();
+        let mut bytes = message.as_ref().to_vec();
+        if let Some(number) = self.number
+            && number % EVERY == EVERY - 1
+            && !bytes.is_empty()
+        {
+            let place = usize::try_from(number).unwrap_or(0) * 37 % bytes.len();
+            bytes[place] ^= 0x41;
+        }
+        self.inner.send(bytes, priority)
+    }
+}

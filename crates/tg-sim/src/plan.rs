@@ -1,0 +1,644 @@
+//! What a seed draws before a run begins: who takes part, who of them is faulty in which way, the links, and when what
+//! fails. All of it is printed first, and any part of it can be left out, which is how a failing run is made small.
+//!
+//! # What is injected, at most
+//!
+//! Faults stay within what the protocol says that it survives, so that whatever the checks find is a bug:
+//! - At most `f` seats of `n >= 3f + 1` are hostile or lose what they signed (a wiped journal of votes); links of a hostile
+//!   seat may be as bad as they like.
+//! - Any number of honest validators may lose power or be cut off for a while: then no block is made, which must harm nobody.
+//! - An honest provider asks the next validator when the one it asks has no new block for three seconds.
+
+use std::fmt;
+
+use crate::draw::SeedStream;
+
+/// How a seat behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SeatRole {
+    /// As the protocol says.
+    Honest,
+    /// Two validators under one key, each of which sends its votes to one part of the others.
+    Twins,
+    /// Two validators under one key, whose votes everybody hears.
+    Equivocator,
+    /// Says nothing.
+    Silent,
+    /// Whatever it says comes late, by so many milliseconds.
+    Late(u64),
+    /// Its clock is ahead by so many milliseconds, and so its blocks are.
+    FastClock(u64),
+    /// Says of all evidence the opposite of what it shows, as proposer and as voter.
+    VerdictLiar,
+    /// States that it holds everything.
+    StorageLiar,
+    /// Sends blocks with bytes changed.
+    Mangler,
+}
+
+impl SeatRole {
+    /// Its name in logs and in the table of coverage.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Honest => "honest",
+            Self::Twins => "twins",
+            Self::Equivocator => "equivocator",
+            Self::Silent => "silent",
+            Self::Late(_) => "late",
+            Self::FastClock(_) => "fast-clock",
+            Self::VerdictLiar => "verdict-liar",
+            Self::StorageLiar => "storage-liar",
+            Self::Mangler => "mangler",
+        }
+    }
+}
+
+/// How a provider behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProviderRole {
+    /// As the protocol says.
+    Honest,
+    /// Commits to a wrong result, and shows it.
+    Wrong,
+    /// Shows the evidence of an earlier job.
+    Stale,
+    /// Shows the evidence of another provider.
+    Copied,
+    /// Shows a part of its evidence.
+    Partial,
+    /// Names evidence that nobody can get.
+    Withheld,
+    /// Starts and never hands anything in.
+    Idle,
+    /// Never starts.
+    Absent,
+}
+
+impl ProviderRole {
+    /// Its name in logs and in the table of coverage.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Honest => "honest",
+            Self::Wrong => "wrong",
+            Self::Stale => "stale",
+            Self::Copied => "copied",
+            Self::Partial => "partial",
+            Self::Withheld => "withheld",
+            Self::Idle => "idle",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+/// A provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProviderPlan {
+    /// How it behaves.
+    pub role: ProviderRole,
+    /// The validator that it asks first.
+    pub gateway: usize,
+    /// Leases at one time.
+    pub slots: u16,
+    /// What a job costs, in thousandths of a TGRID.
+    pub price_milli: u64,
+    /// How long a job takes it, in milliseconds.
+    pub work_ms: u64,
+    /// Whether its price goes to four times as much and back during the run.
+    pub price_shock: bool,
+}
+
+/// How a requestor behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RequestorRole {
+    /// Orders and waits.
+    Honest,
+    /// Takes orders back at random.
+    Fickle,
+    /// Orders with inputs that nobody has.
+    Withholding,
+    /// Sends what costs others work: transactions that are used up, that cannot be paid, that are forged, and again those of
+    /// others.
+    Spammer,
+}
+
+impl RequestorRole {
+    /// Its name in logs and in the table of coverage.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Honest => "honest",
+            Self::Fickle => "fickle",
+            Self::Withholding => "withholding",
+            Self::Spammer => "spammer",
+        }
+    }
+}
+
+/// A requestor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestorPlan {
+    /// How it behaves.
+    pub role: RequestorRole,
+    /// The validator that it asks first.
+    pub gateway: usize,
+    /// How many orders it gives.
+    pub orders: u64,
+}
+
+/// What of a validator's disk is gone after a power cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Loss {
+    /// What was not synced.
+    Unsynced,
+    /// The chain.
+    Chain,
+    /// The journal of votes.
+    Votes,
+    /// All of it, blobs too.
+    Disk,
+}
+
+impl Loss {
+    /// Its name in logs and in the table of coverage.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unsynced => "power-cut",
+            Self::Chain => "chain-lost",
+            Self::Votes => "votes-lost",
+            Self::Disk => "disk-lost",
+        }
+    }
+}
+
+/// Something that fails for a while.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FailureKind {
+    /// A validator loses power.
+    Crash {
+        /// Which.
+        seat: usize,
+        /// What of its disk is gone.
+        loss: Loss,
+    },
+    /// These seats do not reach the others; and are not reached either, if it is both ways.
+    Partition {
+        /// Who is cut off.
+        side: Vec<usize>,
+        /// Whether nothing arrives either.
+        both_ways: bool,
+    },
+    /// Two seats do not reach each other.
+    Cut {
+        /// Which.
+        pair: [usize; 2],
+    },
+    /// So many of a thousand messages are lost everywhere.
+    Loss {
+        /// How many.
+        permille: u64,
+    },
+    /// All messages take so many milliseconds more.
+    Delay {
+        /// How many.
+        ms: u64,
+    },
+}
+
+impl FailureKind {
+    /// Its name in logs and in the table of coverage.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Crash { loss, .. } => loss.name(),
+            Self::Partition {
+                both_ways: true, ..
+            } => "partition",
+            Self::Partition { .. } => "one-way-partition",
+            Self::Cut { .. } => "cut",
+            Self::Loss { .. } => "loss",
+            Self::Delay { .. } => "delay",
+        }
+    }
+}
+
+/// A fault and when it is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedFault {
+    /// When it begins, in milliseconds of the run.
+    pub at_ms: u64,
+    /// How long it lasts.
+    pub for_ms: u64,
+    /// What fails.
+    pub kind: FailureKind,
+}
+
+/// The links between validators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Links {
+    /// Mean delay in milliseconds.
+    pub latency_ms: u64,
+    /// Its standard deviation.
+    pub jitter_ms: u64,
+    /// Lost messages of a thousand.
+    pub loss_permille: u64,
+}
+
+/// A part of a plan that can be left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PlanPart {
+    /// A hostile seat: it is honest instead.
+    Seat(usize),
+    /// A provider.
+    Provider(usize),
+    /// A requestor.
+    Requestor(usize),
+    /// A fault.
+    Fault(usize),
+    /// Jitter and loss of links.
+    Links,
+    /// Three quarters of the orders.
+    Orders,
+}
+
+impl fmt::Display for PlanPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Seat(index) => write!(f, "seat{index}"),
+            Self::Provider(index) => write!(f, "provider{index}"),
+            Self::Requestor(index) => write!(f, "requestor{index}"),
+            Self::Fault(index) => write!(f, "fault{index}"),
+            Self::Links => f.write_str("links"),
+            Self::Orders => f.write_str("orders"),
+        }
+    }
+}
+
+/// A part of a plan has no such name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no part {0}: seatN, providerN, requestorN, faultN, links or orders")]
+pub struct ParsePartError(String);
+
+impl std::str::FromStr for PlanPart {
+    type Err = ParsePartError;
+
+    fn from_str(text: &str) -> Result<Self, ParsePartError> {
+        let numbered = |name: &str| text.strip_prefix(name)?.parse::<usize>().ok();
+        let part = match text {
+            "links" => Some(Self::Links),
+            "orders" => Some(Self::Orders),
+            _ => (numbered("seat").map(Self::Seat))
+                .or_else(|| numbered("provider").map(Self::Provider))
+                .or_else(|| numbered("requestor").map(Self::Requestor))
+                .or_else(|| numbered("fault").map(Self::Fault)),
+        };
+        part.ok_or_else(|| ParsePartError(text.to_owned()))
+    }
+}
+
+/// All of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimPlan {
+    /// The seed.
+    pub seed: u64,
+    /// The seats; the first is honest.
+    pub seats: Vec<SeatRole>,
+    /// The links between them.
+    pub links: Links,
+    /// The providers; `None` was left out.
+    pub providers: Vec<Option<ProviderPlan>>,
+    /// The requestors; `None` was left out.
+    pub requestors: Vec<Option<RequestorPlan>>,
+    /// The faults; `None` was left out.
+    pub faults: Vec<Option<PlannedFault>>,
+    /// When faults end, in milliseconds.
+    pub heal_ms: u64,
+    /// What was left out.
+    pub without: Vec<PlanPart>,
+}
+
+/// Orders of a run, all requestors together.
+const ORDERS: u64 = 100;
+
+/// How long faults are there, in milliseconds.
+const SAFETY_MS: u64 = 30_000;
+
+impl SimPlan {
+    /// What a seed draws.
+    #[must_use]
+    pub fn drawn(seed: u64) -> Self {
+        let mut draw = SeedStream::new(seed, "plan");
+        let count = draw.pick(&[4, 4, 4, 5, 6, 7]);
+        let faulty_max = (count - 1) / 3;
+        let hostile = draw.index(faulty_max + 1);
+        let mut seats = vec![SeatRole::Honest; count];
+        for _ in 0..hostile {
+            let seat = 1 + draw.index(count - 1);
+            seats[seat] = role(&mut draw);
+        }
+        let links = Links {
+            latency_ms: draw.between(2, 60),
+            jitter_ms: draw.between(0, 20),
+            loss_permille: draw.pick(&[0, 0, 0, 5, 20]),
+        };
+        let hostile = seats
+            .iter()
+            .filter(|role| **role != SeatRole::Honest)
+            .count();
+        let honest: Vec<usize> = (0..count)
+            .filter(|seat| seats[*seat] == SeatRole::Honest)
+            .collect();
+        let providers = providers(&mut draw, &honest);
+        let requestors = requestors(&mut draw, &honest);
+        let faults = faults(&mut draw, (count, &honest), faulty_max - hostile);
+        Self {
+            seed,
+            seats,
+            links,
+            providers,
+            requestors,
+            faults,
+            heal_ms: SAFETY_MS,
+            without: Vec::new(),
+        }
+    }
+
+    /// The parts that can be left out.
+    #[must_use]
+    pub fn parts(&self) -> Vec<PlanPart> {
+        let present = |all: Vec<bool>, part: fn(usize) -> PlanPart| {
+            let present = all.into_iter().enumerate().filter(|(_, there)| *there);
+            present.map(move |(index, _)| part(index))
+        };
+        let faults = self.faults.iter().map(Option::is_some).collect();
+        let seats = self.seats.iter().map(|role| *role != SeatRole::Honest);
+        let requestors = self.requestors.iter().map(Option::is_some).collect();
+        let providers = self.providers.iter().map(Option::is_some).collect();
+        let mut parts: Vec<PlanPart> = present(faults, PlanPart::Fault).collect();
+        parts.extend(present(seats.collect(), PlanPart::Seat));
+        parts.extend(present(requestors, PlanPart::Requestor));
+        parts.extend(present(providers, PlanPart::Provider));
+        for part in [PlanPart::Links, PlanPart::Orders] {
+            if !self.without.contains(&part) {
+                parts.push(part);
+            }
+        }
+        parts
+    }
+
+    /// The same without a part.
+    #[must_use]
+    pub fn without(&self, part: PlanPart) -> Self {
+        let mut plan = self.clone();
+        match part {
+            PlanPart::Seat(index) => {
+                if let Some(role) = plan.seats.get_mut(index) {
+                    *role = SeatRole::Honest;
+                }
+            }
+            PlanPart::Provider(index) => clear(&mut plan.providers, index),
+            PlanPart::Requestor(index) => clear(&mut plan.requestors, index),
+            PlanPart::Fault(index) => clear(&mut plan.faults, index),
+            PlanPart::Links => {
+                plan.links.jitter_ms = 0;
+                plan.links.loss_permille = 0;
+            }
+            PlanPart::Orders => {
+                for requestor in plan.requestors.iter_mut().flatten() {
+                    requestor.orders = requestor.orders.div_ceil(4);
+                }
+            }
+        }
+        plan.without.push(part);
+        plan
+    }
+
+    /// How many faulty seats the network can do with.
+    #[must_use]
+    pub fn faults_max(&self) -> usize {
+        (self.seats.len() - 1) / 3
+    }
+
+    /// The command that runs it again.
+    #[must_use]
+    pub fn command(&self) -> String {
+        let mut command = format!("tensorgrid sim --seed {}", self.seed);
+        for (index, part) in self.without.iter().enumerate() {
+            command.push_str(if index == 0 { " --without " } else { "," });
+            command.push_str(&part.to_string());
+        }
+        command
+    }
+}
+
+fn clear<T>(all: &mut [Option<T>], index: usize) {
+    if let Some(entry) = all.get_mut(index) {
+        *entry = None;
+    }
+}
+
+fn role(draw: &mut SeedStream) -> SeatRole {
+    let late = draw.between(200, 1_500);
+    let ahead = draw.between(500, 6_000);
+    draw.pick(&[
+        SeatRole::Twins,
+        SeatRole::Equivocator,
+        SeatRole::Silent,
+        SeatRole::Late(late),
+        SeatRole::FastClock(ahead),
+        SeatRole::VerdictLiar,
+        SeatRole::StorageLiar,
+        SeatRole::Mangler,
+    ])
+}
+
+fn providers(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<ProviderPlan>> {
+    let count = draw.between(3, 6);
+    let hostile = [
+        ProviderRole::Wrong,
+        ProviderRole::Stale,
+        ProviderRole::Copied,
+        ProviderRole::Partial,
+        ProviderRole::Withheld,
+        ProviderRole::Idle,
+        ProviderRole::Absent,
+    ];
+    (0..count)
+        .map(|index| {
+            let is_hostile = index >= 2 && draw.chance(600);
+            let hostile = draw.pick(&hostile);
+            let role = if is_hostile {
+                hostile
+            } else {
+                ProviderRole::Honest
+            };
+            Some(ProviderPlan {
+                role,
+                gateway: draw.pick(honest),
+                slots: draw.pick(&[2, 4, 8]),
+                // Who cheats is cheap, else nobody would take it.
+                price_milli: match role {
+                    ProviderRole::Honest => draw.between(1_000, 2_000),
+                    _ => draw.between(400, 1_200),
+                },
+                work_ms: draw.between(100, 700),
+                price_shock: draw.chance(200),
+            })
+        })
+        .collect()
+}
+
+fn requestors(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<RequestorPlan>> {
+    let others = [
+        RequestorRole::Honest,
+        RequestorRole::Fickle,
+        RequestorRole::Withholding,
+        RequestorRole::Spammer,
+    ];
+    let count = draw.between(1, 3);
+    let mut left = ORDERS;
+    let mut all: Vec<Option<RequestorPlan>> = (0..count)
+        .map(|_| {
+            let role = draw.pick(&others);
+            let orders = match role {
+                RequestorRole::Honest | RequestorRole::Fickle => draw.between(10, 30),
+                RequestorRole::Withholding => draw.between(3, 10),
+                RequestorRole::Spammer => 0,
+            };
+            left -= orders;
+            let gateway = draw.pick(honest);
+            Some(RequestorPlan {
+                role,
+                gateway,
+                orders,
+            })
+        })
+        .collect();
+    all.push(Some(RequestorPlan {
+        role: RequestorRole::Honest,
+        gateway: draw.pick(honest),
+        orders: left,
+    }));
+    all
+}
+
+/// `spare` is how many more seats may lose their votes.
+fn faults(
+    draw: &mut SeedStream,
+    (count, honest): (usize, &[usize]),
+    mut spare: usize,
+) -> Vec<Option<PlannedFault>> {
+    let mut faults = Vec::new();
+    for _ in 0..draw.between(0, 5) {
+        let kind = match draw.between(0, 10) {
+            0..=4 => {
+                let loss = draw.pick(&[
+                    Loss::Unsynced,
+                    Loss::Unsynced,
+                    Loss::Unsynced,
+                    Loss::Chain,
+                    Loss::Votes,
+                    Loss::Disk,
+                ]);
+                let loses_votes = matches!(loss, Loss::Votes | Loss::Disk);
+                let loss = if loses_votes && spare == 0 {
+                    Loss::Unsynced
+                } else {
+                    spare -= usize::from(loses_votes);
+                    loss
+                };
+                FailureKind::Crash {
+                    seat: draw.pick(honest),
+                    loss,
+                }
+            }
+            5..=7 => {
+                let mut side: Vec<usize> = (0..count).filter(|_| draw.chance(400)).collect();
+                if side.is_empty() {
+                    side.push(draw.index(count));
+                }
+                FailureKind::Partition {
+                    side,
+                    both_ways: draw.chance(700),
+                }
+            }
+            8 => FailureKind::Cut {
+                pair: [draw.index(count - 1), count - 1],
+            },
+            9 => FailureKind::Loss {
+                permille: draw.between(20, 250),
+            },
+            _ => FailureKind::Delay {
+                ms: draw.between(50, 400),
+            },
+        };
+        let is_short = draw.chance(400);
+        faults.push(Some(PlannedFault {
+            at_ms: draw.between(1_000, SAFETY_MS - 5_000),
+            for_ms: if is_short {
+                draw.between(20, 600)
+            } else {
+                draw.between(1_000, 6_000)
+            },
+            kind,
+        }));
+    }
+    faults
+}
+
+impl fmt::Display for SimPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            seed,
+            seats,
+            links,
+            providers,
+            requestors,
+            faults,
+            heal_ms,
+            without: _,
+        } = self;
+        writeln!(
+            f,
+            "seed {seed}: {} validators, faults until {heal_ms} ms",
+            seats.len()
+        )?;
+        let Links {
+            latency_ms,
+            jitter_ms,
+            loss_permille,
+        } = links;
+        writeln!(
+            f,
+            "  links: {latency_ms} ms, jitter {jitter_ms} ms, {loss_permille} of 1,000 lost"
+        )?;
+        for (index, role) in seats.iter().enumerate() {
+            if *role != SeatRole::Honest {
+                writeln!(f, "  seat{index}: {role:?}")?;
+            }
+        }
+        for (index, provider) in providers.iter().enumerate() {
+            if let Some(provider) = provider {
+                writeln!(f, "  provider{index}: {provider:?}")?;
+            }
+        }
+        for (index, requestor) in requestors.iter().enumerate() {
+            if let Some(requestor) = requestor {
+                writeln!(f, "  requestor{index}: {requestor:?}")?;
+            }
+        }
+        for (index, fault) in faults.iter().enumerate() {
+            if let Some(PlannedFault {
+                at_ms,
+                for_ms,
+                kind,
+            }) = fault
+            {
+                writeln!(f, "  fault{index}: at {at_ms} ms for {for_ms} ms {kind:?}")?;
+            }
+        }
+        Ok(())
+    }
+}

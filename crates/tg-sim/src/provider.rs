@@ -1,0 +1,370 @@
+//! A provider: the lease logic of the agent of production, over a simulated way to the grid. What it hands in depends on how
+//! it behaves; when it does what is decided by [`LeaseTask`] alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tg_ledger::{Job, Lease, State};
+use tg_node::limits::{BLOB_TOTAL_BYTES_DEFAULT, EVIDENCE_BYTES_MAX};
+use tg_provider::lease::{Evidence, Farewell, LeaseTask, Message, Step};
+use tg_provider::{Execution, Stage};
+use tg_sdk::dto::ModeDto;
+use tg_types::{
+    Amount, DeclineReason, Digest, DurationMs, JobId, Label, LeaseId, Machine, ModeSet, OfferId,
+    OfferTerms, Pricing, Transaction, VerificationMode,
+};
+
+use crate::draw::SeedStream;
+use crate::evidence::model;
+use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
+use crate::plan::{ProviderPlan, ProviderRole};
+
+/// How often a provider looks for leases.
+const POLL_MS: u64 = 250;
+
+/// How long an offer may take to appear.
+const OFFER_APPEARS_MS: u64 = 5_000;
+
+/// When a price goes up, and when back, in milliseconds of the run.
+const SHOCK_MS: [u64; 2] = [12_000, 20_000];
+
+/// A lease that the provider has.
+struct HeldLease {
+    task: LeaseTask,
+    job: JobId,
+    input: Digest,
+    /// The stage that is done, and when.
+    work: Option<(Stage, u64)>,
+    bytes: Vec<u8>,
+    output: Vec<u8>,
+}
+
+/// A provider.
+pub(crate) struct SimProvider {
+    index: usize,
+    plan: ProviderPlan,
+    account: ClientAccount,
+    draw: SeedStream,
+    leases: BTreeMap<LeaseId, HeldLease>,
+    posted_at: Option<u64>,
+    shocks: usize,
+}
+
+/// The terms of an offer.
+fn terms(plan: &ProviderPlan, price_milli: u64) -> OfferTerms {
+    OfferTerms {
+        hardware: Label::new("simulated machine").expect("a short name"),
+        price_base: Amount::new(u128::from(price_milli) * 1_000_000_000_000_000),
+        price_per_mmac: Amount::ZERO,
+        latency_base_ms: DurationMs::from_secs(2),
+        speed_mmac_per_s: 1_000,
+        memory_bytes: 1 << 30,
+        slots: plan.slots,
+        collateral_per_lease: Amount::from_tgrid(1),
+        modes: ModeSet::ALL,
+        machine: Machine::CPU_ONLY,
+        price_per_gpu_second: Amount::ZERO,
+        pricing: Pricing::Fixed,
+    }
+}
+
+impl SimProvider {
+    pub(crate) fn new(index: usize, plan: ProviderPlan, account: ClientAccount, seed: u64) -> Self {
+        Self {
+            index,
+            plan,
+            account,
+            draw: SeedStream::new(seed, &format!("provider {index}")),
+            leases: BTreeMap::new(),
+            posted_at: None,
+            shocks: 0,
+        }
+    }
+
+    /// Offers and works until the run ends.
+    pub(crate) async fn run(mut self, grid: Arc<SimGrid>, context: Context) {
+        loop {
+            if let Some(state) = self.account.state(&grid, &context) {
+                self.offer(&grid, &context, &state).await;
+                self.look(&state);
+                let ids: Vec<LeaseId> = self.leases.keys().copied().collect();
+                for id in ids {
+                    self.finish(&grid, &context, id);
+                    while self.drive(&grid, &context, id).await {}
+                }
+            }
+            let now = now_ms(&context);
+            let done = self.leases.values().filter_map(|it| it.work);
+            let next = done.map(|(_, at)| at).min().unwrap_or(u64::MAX);
+            let wait = next.saturating_sub(now).clamp(1, POLL_MS);
+            sleep_ms(&context, wait).await;
+        }
+    }
+
+    /// Makes sure that an offer stands, at the price of the time.
+    async fn offer(&mut self, grid: &SimGrid, context: &Context, state: &State) {
+        let now = now_ms(context);
+        let me = self.account.wallet.address();
+        let standing = state.offers().iter().find(|it| it.provider == me);
+        let is_known = state.model(&model().id).is_some();
+        let price = self.plan.price_milli;
+        match standing {
+            Some(offer) => {
+                let id = offer.id;
+                self.shock(grid, context, id, now).await;
+            }
+            None if !is_known => {}
+            None => {
+                let is_due = self.posted_at.is_none_or(|at| now >= at + OFFER_APPEARS_MS);
+                if is_due {
+                    let terms = terms(&self.plan, price);
+                    self.account.resync();
+                    let sent = Transaction::PostOffer { terms };
+                    let sent = self.account.send(grid, context, sent).await;
+                    self.posted_at = sent.ok().map(|_| now);
+                }
+            }
+        }
+    }
+
+    async fn shock(&mut self, grid: &SimGrid, context: &Context, offer: OfferId, now: u64) {
+        let due = SHOCK_MS.get(self.shocks);
+        if !self.plan.price_shock || due.is_none_or(|due| now < *due) {
+            return;
+        }
+        let factor = if self.shocks == 0 { 4 } else { 1 };
+        self.shocks += 1;
+        let terms = terms(&self.plan, self.plan.price_milli * factor);
+        let update = Transaction::UpdateOffer { offer, terms };
+        let sent = self.account.send(grid, context, update).await;
+        let what = format!("price times {factor}, {}", fate(&sent));
+        self.tell(grid, context, &what);
+    }
+
+    fn tell(&self, grid: &SimGrid, context: &Context, what: &str) {
+        grid.line(context, &format!("provider{}", self.index), what);
+    }
+
+    /// Looks at the ledger: leases that came, moved or ended.
+    fn look(&mut self, state: &State) {
+        let me = self.account.wallet.address();
+        let mine: Vec<(&Job, &Lease)> = state
+            .live_leases()
+            .filter(|(_, lease)| lease.provider == me)
+            .collect();
+        self.leases
+            .retain(|id, _| mine.iter().any(|(_, lease)| lease.id == *id));
+        for (job, lease) in mine {
+            let shown = tg_api::view::lease(state, job, lease);
+            if let Some(entry) = self.leases.get_mut(&lease.id) {
+                entry.task.seen(shown);
+                continue;
+            }
+            let mode = match job.order.mode {
+                VerificationMode::None => ModeDto::None,
+                VerificationMode::Proof => ModeDto::Proof,
+            };
+            let entry = HeldLease {
+                task: LeaseTask::new(shown, mode, 0),
+                job: job.id,
+                input: job.order.input,
+                work: None,
+                bytes: Vec::new(),
+                output: Vec::new(),
+            };
+            self.leases.insert(lease.id, entry);
+        }
+    }
+
+    /// Does the next thing of a lease; returns whether there may be more.
+    async fn drive(&mut self, grid: &SimGrid, context: &Context, id: LeaseId) -> bool {
+        let now = now_ms(context);
+        let Some(entry) = self.leases.get_mut(&id) else {
+            return false;
+        };
+        match entry.task.next(now, false) {
+            Step::Wait(_) => false,
+            Step::Forget(Farewell::Ended) => {
+                self.leases.remove(&id);
+                false
+            }
+            // A lease that was left stays until the ledger ends it, or it would come again.
+            Step::Forget(_) => false,
+            Step::Begin(stage) => {
+                if stage == Stage::Execute && self.plan.role == ProviderRole::Idle {
+                    return false;
+                }
+                entry.task.begun(stage, now);
+                let takes = match stage {
+                    Stage::Pull => self.draw.between(10, 80),
+                    Stage::Execute | Stage::Prove => self.plan.work_ms / 2 + 1,
+                };
+                entry.work = Some((stage, now + takes));
+                false
+            }
+            Step::Submit(Message::Start) if self.plan.role == ProviderRole::Absent => false,
+            Step::Submit(message) => self.submit(grid, context, id, message).await,
+        }
+    }
+
+    async fn submit(
+        &mut self,
+        grid: &SimGrid,
+        context: &Context,
+        id: LeaseId,
+        message: Message,
+    ) -> bool {
+        let now = now_ms(context);
+        let Some(entry) = self.leases.get(&id) else {
+            return false;
+        };
+        let Some(transaction) = transaction(&entry.task, message) else {
+            return false;
+        };
+        if entry.task.was_sent(message) {
+            self.account.resync();
+        }
+        let sent = self.account.send(grid, context, transaction).await;
+        let what = format!("{message:?} of {id}, {}", fate(&sent));
+        self.tell(grid, context, &what);
+        let Some(entry) = self.leases.get_mut(&id) else {
+            return false;
+        };
+        match sent {
+            Ok(_) => entry.task.submitted(message, now),
+            Err(_) => entry.task.refused(message, now),
+        }
+        sent.is_ok()
+    }
+
+    /// Takes the outcome of work that is done.
+    fn finish(&mut self, grid: &SimGrid, context: &Context, id: LeaseId) {
+        let now = now_ms(context);
+        let Some(entry) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let Some((stage, _)) = entry.work.take_if(|(_, at)| *at <= now) else {
+            return;
+        };
+        let Some(node) = grid.gateway(self.account.gateway, now) else {
+            entry.task.failed(now, None);
+            return;
+        };
+        let store = node.blobs();
+        match stage {
+            Stage::Pull => match pulled(store, &entry.input) {
+                Ok(input) => {
+                    entry.bytes = input;
+                    entry.task.pulled();
+                }
+                Err(missing) => {
+                    // As the API does when it is asked for a blob that it lacks.
+                    node.needs_blob(entry.input);
+                    entry.task.failed(now, Some(missing));
+                    let holders = grid.holders(&entry.input);
+                    let what = format!("lacks for {id}: {missing}, held by {holders:?}");
+                    self.tell(grid, context, &what);
+                }
+            },
+            Stage::Execute => {
+                let mut output = model().execute(&entry.bytes, grid.proving);
+                if self.plan.role == ProviderRole::Wrong {
+                    output[0] ^= 1;
+                }
+                let receipt = model().receipt(&entry.input, &output);
+                // A full store is tried again with the work.
+                if store.put(&output, BLOB_TOTAL_BYTES_DEFAULT).is_err() {
+                    entry.task.failed(now, None);
+                    return;
+                }
+                entry.output.clone_from(&output);
+                entry.task.executed(Execution {
+                    receipt,
+                    output,
+                    on: Default::default(),
+                });
+            }
+            Stage::Prove => {
+                let state = node.snapshot().state.clone();
+                self.prove(grid, &state, store, id);
+            }
+        }
+    }
+
+    /// Makes the evidence of a lease, or what is handed in for it.
+    fn prove(&mut self, grid: &SimGrid, state: &State, store: &tg_node::BlobStore, id: LeaseId) {
+        let me = self.account.wallet.address();
+        let role = self.plan.role;
+        let Some(entry) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let work = (entry.bytes.as_slice(), entry.output.as_slice());
+        let mut bytes = model().evidence((entry.job, me), work, grid.proving);
+        let earlier = match role {
+            ProviderRole::Stale => shown(state, |it| it.provider == me && it.id != id),
+            ProviderRole::Copied => shown(state, |it| it.provider != me),
+            _ => None,
+        };
+        if role == ProviderRole::Partial {
+            bytes.truncate(bytes.len() / 2);
+        }
+        let size = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let evidence = match earlier {
+            Some((digest, size)) => Evidence { digest, size },
+            None => Evidence {
+                digest: Digest::of_blob(&bytes),
+                size: size(&bytes),
+            },
+        };
+        if role != ProviderRole::Withheld {
+            // What cannot be stored is missing, as a lost upload is.
+            let _ = store.put(&bytes, EVIDENCE_BYTES_MAX);
+        }
+        entry.task.proved(evidence);
+    }
+}
+
+/// The input, if a validator has it and the model's files.
+fn pulled(store: &tg_node::BlobStore, input: &Digest) -> Result<Vec<u8>, DeclineReason> {
+    let model = model();
+    let files = [&model.public, &model.weights];
+    if !files.iter().all(|it| store.contains(&Digest::of_blob(it))) {
+        return Err(DeclineReason::ModelMissing);
+    }
+    match store.get(input, 1 << 20) {
+        Ok(Some(bytes)) if bytes.len() == model.input_len => Ok(bytes),
+        _ => Err(DeclineReason::InputMissing),
+    }
+}
+
+/// The evidence of some other lease.
+fn shown(state: &State, of: impl Fn(&Lease) -> bool) -> Option<(Digest, u32)> {
+    let mut leases = state.leases().iter();
+    let lease = leases.find(|it| it.evidence().is_some() && of(it))?;
+    lease.evidence().map(|it| (it.digest, it.size))
+}
+
+/// The transaction of a message; nothing if what it speaks of is not at hand.
+fn transaction(task: &LeaseTask, message: Message) -> Option<Transaction> {
+    let lease = task.lease().id;
+    Some(match message {
+        Message::Start => Transaction::StartLease { lease },
+        Message::Decline(reason) => Transaction::DeclineLease { lease, reason },
+        Message::Part => Transaction::CommitPart {
+            lease,
+            receipt: task.execution()?.receipt.clone(),
+        },
+        Message::Commit => Transaction::CommitReceipt {
+            lease,
+            receipt: task.execution()?.receipt.clone(),
+        },
+        Message::Evidence => {
+            let Evidence { digest, size } = task.evidence()?;
+            Transaction::SubmitEvidence {
+                lease,
+                evidence: digest,
+                size,
+            }
+        }
+    })
+}

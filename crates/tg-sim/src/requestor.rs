@@ -1,0 +1,179 @@
+//! Requestors: honest ones, and those that cost others work.
+
+use std::sync::Arc;
+
+use tg_ledger::State;
+use tg_types::{
+    Amount, Digest, JobId, JobNeeds, JobOrder, TimestampMs, Transaction, VerificationMode, Wallet,
+    job_id,
+};
+
+use crate::draw::SeedStream;
+use crate::evidence::model;
+use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
+use crate::plan::{RequestorPlan, RequestorRole};
+
+/// How often an order that was not taken is given again.
+const TRIES_MAX: u32 = 20;
+
+/// The last order comes this long before faults end, in milliseconds.
+const LAST_ORDER_MS: u64 = 3_000;
+
+/// A requestor.
+pub(crate) struct SimRequestor {
+    index: usize,
+    plan: RequestorPlan,
+    account: ClientAccount,
+    draw: SeedStream,
+    jobs: Vec<JobId>,
+}
+
+impl SimRequestor {
+    pub(crate) fn new(
+        index: usize,
+        plan: RequestorPlan,
+        account: ClientAccount,
+        seed: u64,
+    ) -> Self {
+        Self {
+            index,
+            plan,
+            account,
+            draw: SeedStream::new(seed, &format!("requestor {index}")),
+            jobs: Vec::new(),
+        }
+    }
+
+    /// Gives orders until all are given.
+    pub(crate) async fn run(mut self, grid: Arc<SimGrid>, context: Context) {
+        if self.plan.role == RequestorRole::Spammer {
+            self.spam(&grid, &context).await;
+            return;
+        }
+        // Orders name a model: it must be there.
+        while !self.is_ready(&grid, &context) {
+            sleep_ms(&context, 100).await;
+        }
+        let span = (grid.plan.heal_ms - LAST_ORDER_MS).saturating_sub(now_ms(&context));
+        for _ in 0..self.plan.orders {
+            let pause = 2 * span / self.plan.orders.max(1);
+            sleep_ms(&context, self.draw.between(0, pause)).await;
+            self.order(&grid, &context).await;
+            if self.plan.role == RequestorRole::Fickle && self.draw.chance(400) {
+                self.cancel(&grid, &context).await;
+            }
+        }
+        grid.ordered();
+    }
+
+    fn is_ready(&self, grid: &SimGrid, context: &Context) -> bool {
+        let state = self.account.state(grid, context);
+        let model = state.as_ref().and_then(|it| it.model(&model().id));
+        model.is_some_and(|it| matches!(it.state, tg_ledger::ModelState::Active(_)))
+    }
+
+    fn tell(&self, grid: &SimGrid, context: &Context, what: &str) {
+        grid.line(context, &format!("requestor{}", self.index), what);
+    }
+
+    async fn order(&mut self, grid: &SimGrid, context: &Context) {
+        let input: Vec<u8> = (0..model().input_len)
+            .map(|_| u8::try_from(self.draw.between(0, 255)).unwrap_or(0))
+            .collect();
+        let digest = Digest::of_blob(&input);
+        let (deadline, unchecked) = (self.draw.between(15_000, 40_000), self.draw.chance(100));
+        for _ in 0..TRIES_MAX {
+            let Some(node) = grid.gateway(self.account.gateway, now_ms(context)) else {
+                sleep_ms(context, 500).await;
+                continue;
+            };
+            if self.plan.role != RequestorRole::Withholding {
+                let facts = &mut grid.checks().facts;
+                facts.inputs.insert(digest, input.clone());
+                // What cannot be stored is missing, as a lost upload is.
+                let _ = node.blobs().put(&input, 1 << 20);
+            }
+            let state = node.snapshot().state.clone();
+            self.account.resync();
+            let order = order(&state, digest, (deadline, unchecked));
+            let sent = Transaction::SubmitJob { order };
+            if let Ok(id) = self.account.send(grid, context, sent).await {
+                let job = job_id(id);
+                self.jobs.push(job);
+                self.tell(grid, context, &format!("orders {job}"));
+                return;
+            }
+            self.account.resync();
+            sleep_ms(context, 500).await;
+        }
+        self.tell(grid, context, "gives up an order");
+    }
+
+    async fn cancel(&mut self, grid: &SimGrid, context: &Context) {
+        let pause = self.draw.between(0, 2_000);
+        sleep_ms(context, pause).await;
+        let job = self.draw.pick(&self.jobs);
+        let cancel = Transaction::CancelJob { job };
+        self.account.resync();
+        let sent = self.account.send(grid, context, cancel).await;
+        let what = format!("takes back {job}, {}", fate(&sent));
+        self.tell(grid, context, &what);
+    }
+
+    /// Sends what costs others work until faults end.
+    async fn spam(&mut self, grid: &SimGrid, context: &Context) {
+        let stranger = Wallet::from_seed(b"tg-sim stranger");
+        while now_ms(context) < grid.plan.heal_ms {
+            sleep_ms(context, self.draw.between(50, 400)).await;
+            let Some(node) = grid.gateway(self.account.gateway, now_ms(context)) else {
+                continue;
+            };
+            let latest = node.snapshot();
+            let kind = self.draw.between(0, 4);
+            let me = self.account.wallet.address();
+            let transfer = Transaction::Transfer {
+                to: stranger.address(),
+                amount: Amount::new(1),
+            };
+            let next = latest.state.nonce(&me);
+            let wallet = &self.account.wallet;
+            let signed = match kind {
+                // One that is in a block.
+                0 => latest.block.transactions.first().cloned(),
+                // One that is used up, and one that is far ahead.
+                1 => Some(wallet.sign(transfer, next.saturating_sub(1), &grid.domain)),
+                2 => Some(wallet.sign(transfer, next + 40, &grid.domain)),
+                // One without an account.
+                3 => Some(stranger.sign(transfer, 0, &grid.domain)),
+                // One that is forged.
+                _ => {
+                    let mut signed = wallet.sign(transfer, next, &grid.domain);
+                    signed.signature.s[31] ^= 1;
+                    Some(signed)
+                }
+            };
+            if let Some(signed) = signed {
+                let taken = node.submit(signed).await.is_ok();
+                self.tell(grid, context, &format!("spam {kind}, taken: {taken}"));
+            }
+        }
+    }
+}
+
+/// An order of the model.
+fn order(state: &State, input: Digest, (deadline_ms, unchecked): (u64, bool)) -> JobOrder {
+    JobOrder {
+        model: model().id,
+        input,
+        input_len: u32::try_from(model().input_len).unwrap_or(u32::MAX),
+        mode: if unchecked {
+            VerificationMode::None
+        } else {
+            VerificationMode::Proof
+        },
+        max_price: Amount::from_tgrid(10),
+        deadline: TimestampMs::new(state.head().time.get() + deadline_ms),
+        max_attempts: 4,
+        needs: JobNeeds::ANY_MACHINE,
+    }
+}

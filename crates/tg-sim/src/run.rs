@@ -1,0 +1,371 @@
+//! One run: faults for half a minute, in which nothing that the checks look at may break, then none, and all that was begun
+//! must come to its end.
+
+use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use commonware_runtime::{Runner as _, Spawner as _, Supervisor as _, deterministic};
+use tg_ledger::{ConsensusKey, Genesis, Parameters, StorageRule, Validator};
+use tg_node::ValidatorKey;
+use tg_types::{Address, Amount, DurationMs, TimestampMs, Wallet};
+
+use crate::canary::{self, Canary};
+use crate::checks::{Checks, KnownFacts, Violation};
+use crate::coverage::FaultCoverage;
+use crate::evidence::{Proving, model};
+use crate::grid::{ClientAccount, Context, SimGrid, now_ms, sleep_ms};
+use crate::log::Log;
+use crate::plan::{PlannedFault, ProviderRole, SeatRole, SimPlan};
+use crate::provider::SimProvider;
+use crate::requestor::SimRequestor;
+use crate::twins;
+use crate::world::{SimSeat, SimWorld};
+
+/// How long everything may take to end after faults have, in milliseconds.
+const LIVENESS_MS: u64 = 75_000;
+
+/// Blocks that must come after faults have ended.
+const LIVENESS_BLOCKS: u64 = 20;
+
+/// How often the world looks at what is due.
+const TURN_MS: u64 = 50;
+
+/// How a run is made.
+#[derive(Debug, Clone, Copy)]
+pub struct SimOptions {
+    /// How evidence is made.
+    pub proving: Proving,
+    /// Whether the lines of the log are kept.
+    pub keeps_log: bool,
+    /// The mistake to make.
+    pub canary: Option<Canary>,
+}
+
+impl Default for SimOptions {
+    fn default() -> Self {
+        Self {
+            proving: Proving::Simulated,
+            keeps_log: false,
+            canary: None,
+        }
+    }
+}
+
+/// What came out of a run.
+#[derive(Debug, Clone)]
+pub struct SimReport {
+    /// What the seed drew.
+    pub plan: SimPlan,
+    /// What must not be and was.
+    pub violations: Vec<Violation>,
+    /// The hash of all that happened.
+    pub hash: String,
+    /// The log, if it was kept.
+    pub lines: Vec<String>,
+    /// Final blocks.
+    pub height: u64,
+    /// Simulated time in milliseconds.
+    pub simulated_ms: u64,
+    /// Jobs ordered.
+    pub jobs: usize,
+    /// Jobs paid.
+    pub paid: usize,
+    /// Which faults were there while jobs were in which state.
+    pub coverage: FaultCoverage,
+}
+
+/// Runs a plan.
+#[must_use]
+pub fn run(plan: &SimPlan, options: SimOptions) -> SimReport {
+    canary::arm(options.canary);
+    // Made before the run: it is the same for all.
+    model();
+    let folder = scratch();
+    let config = deterministic::Config::new()
+        .with_seed(plan.seed)
+        .with_timeout(Some(Duration::from_secs(600)));
+    let (log, checks) = (Log::new(options.keeps_log), checks(plan, options));
+    let genesis = genesis(plan);
+    let grid = Arc::new(SimGrid::new(
+        plan.clone(),
+        options.proving,
+        genesis.domain,
+        (log, checks),
+    ));
+    let shared = Arc::clone(&grid);
+    let ran = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let runner = deterministic::Runner::new(config);
+        runner.start(|context| play(context, shared, genesis, folder.path(), options.canary))
+    }));
+    canary::arm(None);
+    let (auditor, simulated_ms) = ran.unwrap_or_else(|panic| {
+        let what = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
+        let what = what.unwrap_or_else(|| "something panicked".to_owned());
+        grid.checks().violated("panic", 0, what);
+        (String::new(), 0)
+    });
+    let checks = grid.checks();
+    let mut log = grid.log();
+    SimReport {
+        plan: plan.clone(),
+        violations: checks.violations.clone(),
+        hash: log.hash(&auditor),
+        lines: log.take_lines(),
+        height: checks.height(),
+        simulated_ms,
+        jobs: checks.all_jobs(),
+        paid: checks.paid_jobs(),
+        coverage: grid.coverage().clone(),
+    }
+}
+
+/// A folder for the blobs of a run: in memory, if there is such a place.
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = tempfile::Builder::new().prefix("tg-sim").tempdir_in(memory);
+    made.or_else(|_| tempfile::tempdir())
+        .expect("a folder for temporary files")
+}
+
+fn wallet(kind: &str, index: usize) -> Wallet {
+    Wallet::from_seed(format!("tg-sim {kind} {index}").as_bytes())
+}
+
+fn key(index: usize) -> ValidatorKey {
+    ValidatorKey::from_seed(u64::try_from(index).unwrap_or(u64::MAX))
+}
+
+/// Windows of seconds, so that what is late ends within the run; all of them as long as faulty leaders can keep somebody
+/// out.
+fn parameters() -> Parameters {
+    Parameters {
+        storage: StorageRule::Stated,
+        leader_timeout: DurationMs::new(600),
+        lease_grace: DurationMs::from_secs(8),
+        verification_timeout: DurationMs::from_secs(12),
+        ..Parameters::development()
+    }
+}
+
+fn genesis(plan: &SimPlan) -> Genesis {
+    let rich = Amount::from_tgrid(10_000);
+    let mut accounts: Vec<(Address, Amount)> = vec![(wallet("registrar", 0).address(), rich)];
+    let providers = (0..plan.providers.len()).map(|it| wallet("provider", it));
+    let requestors = (0..plan.requestors.len()).map(|it| wallet("requestor", it));
+    accounts.extend(providers.chain(requestors).map(|it| (it.address(), rich)));
+    accounts.sort_unstable_by_key(|(address, _)| *address);
+    let validators = (0..plan.seats.len()).map(|index| Validator {
+        address: wallet("validator", index).address(),
+        key: ConsensusKey::new(key(index).public()),
+        stake: Amount::from_tgrid(1),
+    });
+    let mut validators: Vec<Validator> = validators.collect();
+    validators.sort_unstable_by_key(|it| it.address);
+    Genesis {
+        domain: tg_ledger::development_domain(),
+        parameters: parameters(),
+        timestamp: TimestampMs::new(1),
+        accounts,
+        validators,
+    }
+}
+
+fn checks(plan: &SimPlan, options: SimOptions) -> Checks {
+    let honest = plan.providers.iter().enumerate().filter_map(|(index, it)| {
+        let is_honest = it.is_some_and(|it| it.role == ProviderRole::Honest);
+        is_honest.then(|| wallet("provider", index).address())
+    });
+    let facts = KnownFacts {
+        honest: honest.collect::<BTreeSet<_>>(),
+        unsure: plan
+            .seats
+            .iter()
+            .filter(|it| **it != SeatRole::Honest)
+            .count(),
+        proving: Some(options.proving),
+        ..KnownFacts::default()
+    };
+    let minted = genesis(plan).minted().unwrap_or(Amount::MAX);
+    Checks::new(minted, facts)
+}
+
+/// The run itself; returns what the runtime says of it and how long it took by its clock.
+async fn play(
+    context: Context,
+    grid: Arc<SimGrid>,
+    genesis: Genesis,
+    folder: &Path,
+    canary: Option<Canary>,
+) -> (String, u64) {
+    let plan = grid.plan.clone();
+    let seats: Vec<SimSeat> = (plan.seats.iter().enumerate())
+        .map(|(index, role)| {
+            let account = wallet("validator", index);
+            SimSeat::new(*role, key(index), account, folder.join(format!("{index}")))
+        })
+        .collect();
+    let stores = seats.iter().map(|seat| {
+        let is_honest = seat.role == SeatRole::Honest;
+        is_honest.then(|| seat.blobs.clone())
+    });
+    grid.checks().facts.stores = stores.collect();
+    let mut world = SimWorld::new(context.child("world"), grid.clone(), genesis, seats).await;
+    world.loses_votes = canary == Some(Canary::VoteBeforeDurable);
+    world.relink().await;
+    for index in 0..plan.seats.len() {
+        match plan.seats[index] {
+            SeatRole::Twins | SeatRole::Equivocator => twins::start(&mut world, index).await,
+            _ => world.power_on(index).await,
+        }
+    }
+    start_parties(&context, &grid);
+    safety(&mut world, &plan).await;
+    if grid.checks().violations.is_empty() {
+        liveness(&mut world).await;
+    }
+    (context.auditor().state(), now_ms(&context))
+}
+
+/// Registrar, providers and requestors.
+fn start_parties(context: &Context, grid: &Arc<SimGrid>) {
+    let plan = &grid.plan;
+    let registrar = ClientAccount::new(wallet("registrar", 0), 0);
+    let shared = grid.clone();
+    context
+        .child("registrar")
+        .spawn(move |context| register(context, shared, registrar));
+    for (index, provider) in plan.providers.iter().enumerate() {
+        if let Some(provider) = provider {
+            let account = ClientAccount::new(wallet("provider", index), provider.gateway);
+            let provider = SimProvider::new(index, *provider, account, plan.seed);
+            let (shared, context) = (grid.clone(), context.child("provider"));
+            let context = context.with_attribute("index", index);
+            context.spawn(move |context| provider.run(shared, context));
+        }
+    }
+    for (index, requestor) in plan.requestors.iter().enumerate() {
+        if let Some(requestor) = requestor {
+            let account = ClientAccount::new(wallet("requestor", index), requestor.gateway);
+            let requestor = SimRequestor::new(index, *requestor, account, plan.seed);
+            let (shared, context) = (grid.clone(), context.child("requestor"));
+            let context = context.with_attribute("index", index);
+            context.spawn(move |context| requestor.run(shared, context));
+        }
+    }
+}
+
+/// Registers the model, and gives its files to the validator that is asked.
+async fn register(context: Context, grid: Arc<SimGrid>, mut registrar: ClientAccount) {
+    loop {
+        if let Some(node) = grid.gateway(registrar.gateway, now_ms(&context)) {
+            model().put(node.blobs());
+            if node.snapshot().state.model(&model().id).is_some() {
+                return;
+            }
+        }
+        registrar.resync();
+        // Sent again until it is there.
+        let _ = registrar
+            .send(&grid, &context, model().registration())
+            .await;
+        sleep_ms(&context, 2_000).await;
+    }
+}
+
+/// Faults come and go.
+async fn safety(world: &mut SimWorld, plan: &SimPlan) {
+    let mut due: Vec<(u64, usize, bool, &PlannedFault)> = Vec::new();
+    for (index, fault) in plan.faults.iter().enumerate() {
+        if let Some(fault) = fault {
+            due.push((fault.at_ms, index, true, fault));
+            let end = (fault.at_ms + fault.for_ms).min(plan.heal_ms);
+            due.push((end, index, false, fault));
+        }
+    }
+    due.sort_by_key(|(at, index, begins, _)| (*at, !*begins, *index));
+    let mut due = due.into_iter().peekable();
+    let mut told_at = 0;
+    while now_ms(&world.context) < plan.heal_ms && !is_over(world).await {
+        let now = now_ms(&world.context);
+        tell_held(world, &mut told_at);
+        while let Some((_, index, begins, fault)) = due.next_if(|(at, ..)| *at <= now) {
+            if begins {
+                world.begin(index, fault).await;
+            } else {
+                world.end(index, fault).await;
+            }
+        }
+        let next = due.peek().map_or(u64::MAX, |(at, ..)| *at);
+        let wait = next.saturating_sub(now).clamp(1, TURN_MS);
+        sleep_ms(&world.context, wait).await;
+    }
+    for (_, index, begins, fault) in due {
+        if !begins {
+            world.end(index, fault).await;
+        }
+    }
+}
+
+/// Says every five seconds which validator holds how much.
+fn tell_held(world: &SimWorld, told_at: &mut u64) {
+    let now = now_ms(&world.context);
+    if now >= *told_at + 5_000 {
+        *told_at = now;
+        let what = world.grid.inputs_held();
+        world.grid.line(&world.context, "blobs", &what);
+    }
+}
+
+/// Whether something was found that ends the run.
+async fn is_over(world: &SimWorld) -> bool {
+    let accused = world.accusations().await;
+    let mut checks = world.grid.checks();
+    for what in accused {
+        checks.violated("accused", now_ms(&world.context), what);
+    }
+    !checks.violations.is_empty()
+}
+
+/// Without faults, all that was begun comes to its end and the chain goes on.
+async fn liveness(world: &mut SimWorld) {
+    let grid = world.grid.clone();
+    let healed = grid.checks().height();
+    grid.line(&world.context, "world", "no more faults");
+    let until = grid.plan.heal_ms + LIVENESS_MS;
+    let mut told_at = 0;
+    loop {
+        tell_held(world, &mut told_at);
+        let open = grid.checks().open_jobs();
+        let target = healed + LIVENESS_BLOCKS;
+        let behind: Vec<usize> = grid
+            .nodes()
+            .iter()
+            .filter(|(_, node)| node.status().height < target)
+            .map(|(seat, _)| *seat)
+            .collect();
+        let abstains = grid.nodes();
+        let abstains = abstains.iter();
+        let abstains = abstains.filter(|(_, it)| it.status().abstains_until.is_some());
+        let abstains = abstains.count();
+        let is_done = open == 0 && behind.is_empty() && grid.is_all_ordered() && abstains == 0;
+        if is_done || is_over(world).await {
+            return;
+        }
+        let now = now_ms(&world.context);
+        if now > until {
+            let what = format!(
+                "{open} jobs open, validators behind {target}: {behind:?}, {abstains} abstain, all ordered: {}",
+                grid.is_all_ordered()
+            );
+            grid.checks().violated("liveness", now, what);
+            return;
+        }
+        sleep_ms(&world.context, TURN_MS).await;
+    }
+}

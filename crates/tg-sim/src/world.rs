@@ -1,0 +1,537 @@
+//! The validators of a run: their network, their disks, what starts and stops them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use commonware_p2p::simulated::{self, Control, Link, Oracle};
+use commonware_runtime::{Clock as _, Handle, Quota, Spawner as _, Storage as _, Supervisor as _};
+use commonware_utils::{NZU32, NZUsize, Probability};
+use tg_ledger::Genesis;
+use tg_node::duties::{Duties, look_at_files};
+use tg_node::engine::{self, Channels, Parts};
+use tg_node::limits::{DUTIES_INTERVAL, Timers};
+use tg_node::open::{self, Opening};
+use tg_node::store::{Location, MemoryDisk};
+use tg_node::wire::channel;
+use tg_node::{
+    BlobStore, EvidenceChecker, History, NodeHandle, Peer, ProofChecker, ValidatorKey, WallClock,
+};
+use tg_types::{Fees, TimestampMs, Transaction, Wallet};
+
+use crate::evidence::{LyingChecker, Proving, SimulatedChecker};
+use crate::grid::{Context, SimGrid, chain, now_ms};
+use crate::mangler::Mangled;
+use crate::plan::{FailureKind, Loss, PlannedFault, SeatRole};
+
+pub(crate) const QUOTA: Quota = Quota::per_second(NZU32!(2_000));
+
+/// Shorter than in production, so that a run of half a minute has many views.
+pub(crate) const TIMERS: Timers = Timers {
+    leader: Duration::from_millis(600),
+    certification: Duration::from_millis(900),
+    retry: Duration::from_millis(900),
+    skip: Duration::from_millis(2_000),
+    busy: Duration::from_millis(100),
+    idle: Duration::from_millis(400),
+};
+
+/// What a validator's blob store may hold, in bytes.
+const STORE_BYTES: u64 = 1 << 30;
+
+/// A seat of the network, and what is left of it while its validator does not run.
+pub(crate) struct SimSeat {
+    pub(crate) role: SeatRole,
+    pub(crate) key: ValidatorKey,
+    pub(crate) account: Wallet,
+    disk: MemoryDisk,
+    folder: PathBuf,
+    pub(crate) blobs: Arc<BlobStore>,
+    history: History,
+    /// What runs: aborted when the power goes.
+    tasks: Vec<Handle<()>>,
+    node: Option<NodeHandle>,
+    /// The journal of votes, by its name in the runtime's storage.
+    partition: String,
+    /// The height that it told before the power went, if its chain was kept.
+    told: u64,
+}
+
+/// The validators and the network between them.
+pub(crate) struct SimWorld {
+    pub(crate) context: Context,
+    pub(crate) grid: Arc<SimGrid>,
+    pub(crate) genesis: Genesis,
+    pub(crate) seats: Vec<SimSeat>,
+    checker: Arc<dyn EvidenceChecker>,
+    oracle: Oracle<Peer, Context>,
+    pub(crate) peers: Vec<Peer>,
+    /// Faults that are there now.
+    active: BTreeSet<usize>,
+    /// How often a validator was started.
+    starts: u64,
+    /// Whether a power cut takes the newest votes along.
+    pub(crate) loses_votes: bool,
+}
+
+impl SimWorld {
+    /// A network of seats that do not run yet.
+    pub(crate) async fn new(
+        context: Context,
+        grid: Arc<SimGrid>,
+        genesis: Genesis,
+        mut seats: Vec<SimSeat>,
+    ) -> Self {
+        let checker: Arc<dyn EvidenceChecker> = match grid.proving {
+            Proving::Simulated => Arc::new(SimulatedChecker),
+            Proving::Real => Arc::new(ProofChecker::default()),
+        };
+        let mut peers = Vec::new();
+        for seat in &mut seats {
+            let location = Location::Memory;
+            let opening = opening(&genesis, seat, (location, TIMERS), checker.clone());
+            let (_, parts) = open::open(opening).expect("a new validator opens");
+            peers.push(parts.peer());
+            parts.votes_partition().clone_into(&mut seat.partition);
+        }
+        let config = simulated::Config {
+            max_size: tg_node::limits::MESSAGE_BYTES_MAX,
+            max_peers_per_set: NZUsize!(8),
+            disconnect_on_block: true,
+            tracked_peer_sets: NZUsize!(1),
+        };
+        let (network, oracle) =
+            simulated::Network::new_with_peers(context.child("network"), config, peers.clone())
+                .await;
+        network.start();
+        Self {
+            context,
+            grid,
+            genesis,
+            seats,
+            checker,
+            oracle,
+            peers,
+            active: BTreeSet::new(),
+            starts: 0,
+            loses_votes: false,
+        }
+    }
+
+    /// Sets every link to what the faults of the moment make of it.
+    pub(crate) async fn relink(&mut self) {
+        for from in 0..self.peers.len() {
+            for to in (0..self.peers.len()).filter(|to| *to != from) {
+                let (sender, receiver) = (self.peers[from].clone(), self.peers[to].clone());
+                // There is none at first, and none while a partition lasts.
+                let _ = self
+                    .oracle
+                    .remove_link(sender.clone(), receiver.clone())
+                    .await;
+                if let Some(link) = self.link(from, to) {
+                    let added = self.oracle.add_link(sender, receiver, link).await;
+                    added.expect("a link that was removed can be added");
+                }
+            }
+        }
+    }
+
+    fn link(&self, from: usize, to: usize) -> Option<Link> {
+        let links = self.grid.plan.links;
+        let mut latency = links.latency_ms;
+        let mut loss = links.loss_permille;
+        if let SeatRole::Late(ms) = self.seats[from].role {
+            latency += ms;
+        }
+        for fault in &self.active {
+            let Some(Some(fault)) = self.grid.plan.faults.get(*fault) else {
+                continue;
+            };
+            match &fault.kind {
+                FailureKind::Partition { side, both_ways } => {
+                    let (inside, reaches) = (side.contains(&from), side.contains(&to));
+                    if inside != reaches && (*both_ways || inside) {
+                        return None;
+                    }
+                }
+                FailureKind::Cut { pair: [a, b] } => {
+                    if [from, to] == [*a, *b] || [from, to] == [*b, *a] {
+                        return None;
+                    }
+                }
+                FailureKind::Loss { permille } => loss = loss.max(*permille),
+                FailureKind::Delay { ms } => latency += ms,
+                FailureKind::Crash { .. } => {}
+            }
+        }
+        let success_rate = Probability::new(1_000 - loss, 1_000);
+        Some(Link {
+            latency: Duration::from_millis(latency),
+            jitter: Duration::from_millis(links.jitter_ms),
+            success_rate: success_rate.expect("at most all messages are lost"),
+        })
+    }
+
+    /// A fault begins.
+    pub(crate) async fn begin(&mut self, index: usize, fault: &PlannedFault) {
+        self.active.insert(index);
+        let what = format!("fault{index} begins: {:?}", fault.kind);
+        self.grid.line(&self.context, "world", &what);
+        match &fault.kind {
+            FailureKind::Crash { seat, loss } => self.power_off(*seat, *loss).await,
+            _ => self.relink().await,
+        }
+    }
+
+    /// A fault ends.
+    pub(crate) async fn end(&mut self, index: usize, fault: &PlannedFault) {
+        if !self.active.remove(&index) {
+            return;
+        }
+        let what = format!("fault{index} ends");
+        self.grid.line(&self.context, "world", &what);
+        match &fault.kind {
+            FailureKind::Crash { seat, .. } => {
+                let is_off = self.active.iter().any(|other| {
+                    let other = self.grid.plan.faults.get(*other);
+                    matches!(other, Some(Some(PlannedFault { kind: FailureKind::Crash { seat: it, .. }, .. })) if it == seat)
+                });
+                if !is_off {
+                    self.power_on(*seat).await;
+                }
+            }
+            _ => self.relink().await,
+        }
+    }
+
+    /// A validator loses power, and something of its disk.
+    async fn power_off(&mut self, index: usize, loss: Loss) {
+        let seat = &mut self.seats[index];
+        let Some(node) = seat.node.take() else {
+            return;
+        };
+        self.grid.down(index);
+        let height = node.status().height;
+        for task in seat.tasks.drain(..) {
+            task.abort();
+        }
+        drop(node);
+        seat.told = match loss {
+            Loss::Unsynced | Loss::Votes => height,
+            Loss::Chain | Loss::Disk => 0,
+        };
+        seat.disk = match loss {
+            Loss::Unsynced | Loss::Votes => seat.disk.after_power_cut(),
+            Loss::Chain | Loss::Disk => MemoryDisk::default(),
+        };
+        // Aborted tasks let go of their files when they are looked at next.
+        self.context.sleep(Duration::from_millis(1)).await;
+        if matches!(loss, Loss::Votes | Loss::Disk) {
+            self.forget_votes(index).await;
+        } else if self.loses_votes {
+            self.cut_votes(index).await;
+        }
+        let seat = &mut self.seats[index];
+        if loss == Loss::Disk {
+            seat.folder = seat.folder.with_extension(format!("{}", self.starts));
+            let emptied = BlobStore::open(&seat.folder, STORE_BYTES);
+            seat.blobs = Arc::new(emptied.expect("an empty folder is a store"));
+            let facts = &mut self.grid.checks().facts;
+            facts.unsure += 1;
+            facts.stores[index] = Some(seat.blobs.clone());
+        }
+        if matches!(loss, Loss::Chain | Loss::Disk) {
+            seat.history = History::Lost;
+        }
+        let what = format!("seat{index} off at height {height}, {}", loss.name());
+        self.grid.line(&self.context, "world", &what);
+    }
+
+    /// Removes the journal of votes.
+    async fn forget_votes(&self, index: usize) {
+        let partition = &self.seats[index].partition;
+        // It is not there before the first vote.
+        let _ = self.context.remove(partition, None).await;
+    }
+
+    /// Removes the newest part of the journal of votes: what a disk does that says synced and is not.
+    async fn cut_votes(&self, index: usize) {
+        let partition = &self.seats[index].partition;
+        let mut sections = self.context.scan(partition).await.unwrap_or_default();
+        sections.sort_unstable();
+        // An empty journal would be seen as one that is gone.
+        if sections.len() > 1
+            && let Some(newest) = sections.last()
+        {
+            let _ = self.context.remove(partition, Some(newest)).await;
+        }
+    }
+
+    /// A validator starts, or starts again.
+    pub(crate) async fn power_on(&mut self, index: usize) {
+        let seat = &self.seats[index];
+        if seat.node.is_some() {
+            return;
+        }
+        self.starts += 1;
+        match seat.role {
+            // Those that are two are started by `twins`, and never lose power.
+            SeatRole::Silent | SeatRole::Twins | SeatRole::Equivocator => {}
+            SeatRole::Honest
+            | SeatRole::Late(_)
+            | SeatRole::FastClock(_)
+            | SeatRole::VerdictLiar
+            | SeatRole::StorageLiar
+            | SeatRole::Mangler => self.start(index).await,
+        }
+    }
+
+    async fn start(&mut self, index: usize) {
+        let seat = &self.seats[index];
+        let location = Location::Disk(&seat.disk);
+        let opening = opening(
+            &self.genesis,
+            seat,
+            (location, TIMERS),
+            self.checker.clone(),
+        );
+        let (node, parts) = match open::open(opening) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let what = format!("seat{index} does not open its data: {error}");
+                let at = now_ms(&self.context);
+                self.grid.checks().violated("stopped", at, what);
+                return;
+            }
+        };
+        let told = self.look_at_disk(index, &node);
+        let context = self.child("validator", index);
+        let mut tasks = Vec::new();
+        if seat.role == SeatRole::Honest {
+            tasks.push(self.watch(index, &node));
+        }
+        tasks.push(self.perform_duties(index, &node));
+        let control = self.control(index);
+        let channels = self.channels(index).await;
+        let (grid, role) = (self.grid.clone(), seat.role);
+        tasks.push(context.spawn(move |context| async move {
+            let engine = engine::start(context.child("engine"), parts, channels, control);
+            if let Ok(Err(fatal)) = engine.await
+                && role == SeatRole::Honest
+            {
+                let what = format!("seat{index} stopped: {}", chain(&fatal));
+                let at = now_ms(&context);
+                grid.checks().violated("stopped", at, what);
+            }
+        }));
+        let seat = &mut self.seats[index];
+        seat.tasks.extend(tasks);
+        seat.node = Some(node.clone());
+        if seat.role == SeatRole::Honest {
+            self.grid.up(index, node);
+        }
+        let what = format!("seat{index} on at height {told}");
+        self.grid.line(&self.context, "world", &what);
+    }
+
+    /// Checks that a validator that starts again has on disk what it told, if its disk is the old one.
+    fn look_at_disk(&self, index: usize, node: &NodeHandle) -> u64 {
+        let latest = node.snapshot();
+        let height = node.status().height;
+        let mut checks = self.grid.checks();
+        let known = checks.block(height).copied();
+        let seat = &self.seats[index];
+        if seat.role == SeatRole::Honest && height < seat.told {
+            let what = format!("seat{index} told {}, and starts at {height}", seat.told);
+            checks.violated("lost-block", now_ms(&self.context), what);
+        }
+        if seat.role == SeatRole::Honest && height > 0 && known.is_some_and(|it| it != latest.id) {
+            let what = format!("seat{index} starts at another block of height {height}");
+            checks.violated("lost-block", now_ms(&self.context), what);
+        }
+        height
+    }
+
+    fn child(&self, name: &'static str, index: usize) -> Context {
+        self.context
+            .child(name)
+            .with_attribute("index", index)
+            .with_attribute("start", self.starts)
+    }
+
+    /// Passes the blocks of a validator to the checks.
+    fn watch(&self, index: usize, node: &NodeHandle) -> Handle<()> {
+        let (grid, mut blocks) = (self.grid.clone(), node.subscribe());
+        self.child("watch", index).spawn(move |context| async move {
+            while let Ok(block) = blocks.recv().await {
+                grid.finalised(&context, index, &block);
+            }
+        })
+    }
+
+    /// Sends what a validator has to state.
+    fn perform_duties(&self, index: usize, node: &NodeHandle) -> Handle<()> {
+        let seat = &self.seats[index];
+        let (node, account) = (node.clone(), seat.account.clone());
+        let is_liar = seat.role == SeatRole::StorageLiar;
+        let domain = self.grid.domain;
+        self.child("duties", index)
+            .spawn(move |context| async move {
+                let mut duties = Duties::default();
+                loop {
+                    if is_liar {
+                        lie(&node, &account, &domain).await;
+                    } else {
+                        let now = || TimestampMs::new(now_ms(&context));
+                        let look =
+                            |store: Arc<BlobStore>, due| async move { look_at_files(&store, due) };
+                        duties.turn(&node, &account, now, look).await;
+                    }
+                    context.sleep(DUTIES_INTERVAL).await;
+                }
+            })
+    }
+
+    pub(crate) fn control(&self, index: usize) -> Control<Peer, Context> {
+        self.oracle.control(self.peers[index].clone())
+    }
+
+    async fn channels(
+        &self,
+        index: usize,
+    ) -> Channels<Mangled<simulated::Sender<Peer, Context>>, simulated::Receiver<Peer>> {
+        let control = self.control(index);
+        let register = async |number| {
+            let registered = control.register(number, QUOTA).await;
+            let (sender, receiver) = registered.expect("the network runs");
+            (Mangled::not(sender), receiver)
+        };
+        let mut blocks = register(channel::BLOCKS).await;
+        if self.seats[index].role == SeatRole::Mangler {
+            blocks.0 = blocks.0.mangling();
+        }
+        Channels {
+            votes: register(channel::VOTES).await,
+            certificates: register(channel::CERTIFICATES).await,
+            resolver: register(channel::RESOLVER).await,
+            blocks,
+            transactions: register(channel::TRANSACTIONS).await,
+            blobs: register(channel::BLOBS).await,
+        }
+    }
+
+    /// Opens a validator with nothing on its disk, beside the one that the seat has.
+    pub(crate) fn open_another(&self, index: usize, timers: Timers) -> (NodeHandle, Parts) {
+        let seat = &self.seats[index];
+        let location = Location::Memory;
+        let opening = opening(
+            &self.genesis,
+            seat,
+            (location, timers),
+            self.checker.clone(),
+        );
+        open::open(opening).expect("a new validator opens")
+    }
+
+    /// Keeps tasks of a seat, with the duties of one of its validators.
+    pub(crate) fn keep(&mut self, index: usize, node: NodeHandle, mut tasks: Vec<Handle<()>>) {
+        tasks.push(self.perform_duties(index, &node));
+        let seat = &mut self.seats[index];
+        seat.node = Some(node);
+        seat.tasks.extend(tasks);
+    }
+
+    /// What honest validators say of each other that must not be said.
+    pub(crate) async fn accusations(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let is_honest = |index: usize| self.seats[index].role == SeatRole::Honest;
+        for (index, node) in self.grid.nodes() {
+            for accused in node.status().equivocators {
+                let accused = self.seats.iter().position(|it| it.key.public() == accused);
+                if accused.is_none_or(is_honest) {
+                    found.push(format!("seat{index} convicts {accused:?} of two votes"));
+                }
+            }
+        }
+        let seat_of = |peer: &Peer| self.peers.iter().position(|it| it == peer);
+        for (from, to) in self.oracle.blocked().await.unwrap_or_default() {
+            if let (Some(from), Some(to)) = (seat_of(&from), seat_of(&to))
+                && is_honest(from)
+                && is_honest(to)
+            {
+                found.push(format!("seat{from} refuses what seat{to} sends"));
+            }
+        }
+        found
+    }
+}
+
+impl SimSeat {
+    /// A seat with an empty disk.
+    pub(crate) fn new(role: SeatRole, key: ValidatorKey, account: Wallet, folder: PathBuf) -> Self {
+        let blobs = BlobStore::open(&folder, STORE_BYTES).expect("an empty folder is a store");
+        Self {
+            role,
+            key,
+            account,
+            disk: MemoryDisk::default(),
+            folder,
+            blobs: Arc::new(blobs),
+            history: History::New,
+            tasks: Vec::new(),
+            node: None,
+            partition: String::new(),
+            told: 0,
+        }
+    }
+}
+
+fn opening<'a>(
+    genesis: &'a Genesis,
+    seat: &SimSeat,
+    (location, timers): (Location<'a>, Timers),
+    checker: Arc<dyn EvidenceChecker>,
+) -> Opening<'a> {
+    let wall = match seat.role {
+        SeatRole::FastClock(ms) => WallClock::new(move |steady| steady + Duration::from_millis(ms)),
+        _ => WallClock::of_runtime(),
+    };
+    let checker: Arc<dyn EvidenceChecker> = match seat.role {
+        SeatRole::VerdictLiar => Arc::new(LyingChecker(checker)),
+        _ => checker,
+    };
+    Opening {
+        genesis,
+        key: seat.key.clone(),
+        location,
+        blobs: seat.blobs.clone(),
+        checker,
+        timers,
+        history: seat.history,
+        wall,
+    }
+}
+
+/// States that all is held, whatever it is.
+async fn lie(node: &NodeHandle, account: &Wallet, domain: &tg_types::ChainDomain) {
+    let state = node.snapshot().state.clone();
+    let me = account.address();
+    let mut held: Vec<_> = state
+        .storage_tasks(&me)
+        .iter()
+        .map(|it| it.subject)
+        .collect();
+    held.truncate(tg_types::limits::STORAGE_STATEMENTS_MAX);
+    if held.is_empty() {
+        return;
+    }
+    held.sort_unstable();
+    let report = Transaction::ReportStorage {
+        held,
+        missing: Vec::new(),
+    };
+    let signed = account.sign_with_fees(report, state.nonce(&me), Fees::NONE, domain);
+    // Refused while the one before waits.
+    let _ = node.submit(signed).await;
+}
