@@ -89,7 +89,7 @@
 //! [`mempool`], `submit`, [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the ledger as used here), `core` (the machine
 //! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), [`voting`] (when it votes),
 //! [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the
-//! process), [`liveness`] (which providers are there).
+//! process), [`nonces`] (which nonce an account uses next), [`liveness`] (which providers are there).
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -131,6 +131,7 @@ mod fetch;
 pub mod handle;
 pub mod key;
 pub mod liveness;
+pub mod nonces;
 pub mod open;
 mod peers;
 mod steady;
@@ -151,6 +152,7 @@ pub use handle::{Finalized, NodeHandle, Status};
 pub use key::ValidatorKey;
 pub use liveness::{Watch, steady_now};
 pub use mempool::{DropReason, MempoolError, TransactionStatus};
+pub use nonces::TakenNonces;
 pub use peers::{Peer, Scheme};
 pub use store::{History, OpenError, StoreError};
 pub use submit::SubmitError;

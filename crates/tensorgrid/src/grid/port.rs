@@ -1,6 +1,5 @@
 //! A node as the API sees it.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use tg_api::{
     ShownState, TransactionFate, Upload, named_blobs,
 };
 use tg_ledger::State;
-use tg_node::{BlobStore, NodeHandle, SubmitError, TransactionStatus};
+use tg_node::{BlobStore, NodeHandle, SubmitError, TakenNonces, TransactionStatus};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::{
@@ -20,12 +19,6 @@ use tokio::sync::{broadcast, mpsc};
 use super::blob::{self, chain};
 use super::{accounts, infer};
 use crate::outcome::Failure;
-
-/// How long a nonce that was taken here counts before the ledger shows it.
-const NONCE_REMEMBERED: Duration = Duration::from_secs(10);
-
-/// Accounts whose nonces are remembered at once.
-const NONCES_MAX: usize = 10_000;
 
 /// Blocks that an event stream may lag behind.
 const LAG_MAX: usize = 256;
@@ -40,7 +33,7 @@ const SEARCH_POLL: Duration = Duration::from_millis(50);
 pub(crate) struct NodePort {
     nodes: Vec<NodeHandle>,
     network: String,
-    nonces: Mutex<HashMap<Address, (u64, Instant)>>,
+    nonces: Mutex<TakenNonces>,
     /// Names of the funded accounts of a development network; `None` on another.
     funded: Option<Vec<String>>,
     /// One blob at a time is looked for among all that records name.
@@ -92,17 +85,6 @@ impl NodePort {
         let others = self.nodes.iter().map(|node| Arc::clone(node.blobs()));
         std::iter::once(first).chain(others).collect()
     }
-
-    fn remember(&self, address: Address, nonce: u64) {
-        let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
-        if nonces.len() >= NONCES_MAX {
-            nonces.retain(|_, (_, at)| at.elapsed() < NONCE_REMEMBERED);
-        }
-        if nonces.len() < NONCES_MAX {
-            let entry = nonces.entry(address).or_insert((nonce, Instant::now()));
-            *entry = (nonce.max(entry.0), Instant::now());
-        }
-    }
 }
 
 impl GridPort for NodePort {
@@ -135,11 +117,9 @@ impl GridPort for NodePort {
 
     fn next_nonce(&self, address: &Address) -> u64 {
         let settled = self.state().nonce(address);
-        let nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
-        match nonces.get(address) {
-            Some((nonce, at)) if at.elapsed() < NONCE_REMEMBERED => settled.max(nonce + 1),
-            _ => settled,
-        }
+        let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = |id: &TransactionId| self.node().transaction_status(id);
+        nonces.next(address, (settled, tg_node::steady_now()), status)
     }
 
     fn heard_provider(&self, provider: Address) {
@@ -155,7 +135,9 @@ impl GridPort for NodePort {
             let (sender, nonce) = (transaction.sender, transaction.nonce);
             let id = self.node().submit(transaction).await;
             let id = id.map_err(|error| submit_error(&error))?;
-            self.remember(sender, nonce);
+            let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
+            nonces.take(sender, nonce, id, tg_node::steady_now());
+            drop(nonces);
             Ok(id)
         })
     }
