@@ -10,7 +10,7 @@ use crate::plan::{ProviderRole, RequestorRole, SeatRole, SimPlan};
 
 /// How often a job entered a state while a fault was there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Coverage {
+pub struct FaultCoverage {
     counts: BTreeMap<(String, u8), u64>,
     /// Faults that are there for the whole run.
     standing: BTreeSet<String>,
@@ -18,7 +18,7 @@ pub struct Coverage {
     passing: Vec<(u64, u64, String)>,
 }
 
-impl Coverage {
+impl FaultCoverage {
     /// The faults of a plan, nothing counted.
     pub(crate) fn new(plan: &SimPlan) -> Self {
         let mut standing = BTreeSet::from(["any".to_owned()]);
@@ -86,7 +86,7 @@ const STATES: [(JobState, &str); 11] = [
     (JobState::Cancelled, "cancelled"),
 ];
 
-impl fmt::Display for Coverage {
+impl fmt::Display for FaultCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<24}", "fault")?;
         for (_, name) in STATES {

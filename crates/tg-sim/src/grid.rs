@@ -11,7 +11,7 @@ use tg_node::{Finalized, NodeHandle, TakenNonces};
 use tg_types::{Address, ChainDomain, Fees, TimestampMs, Transaction, TransactionId, Wallet};
 
 use crate::checks::Checks;
-use crate::coverage::Coverage;
+use crate::coverage::FaultCoverage;
 use crate::evidence::Proving;
 use crate::log::Log;
 use crate::plan::SimPlan;
@@ -34,7 +34,7 @@ pub(crate) struct SimGrid {
     nodes: Mutex<BTreeMap<usize, NodeHandle>>,
     log: Mutex<Log>,
     checks: Mutex<Checks>,
-    coverage: Mutex<Coverage>,
+    coverage: Mutex<FaultCoverage>,
     /// Parties that have orders to give.
     ordering: Mutex<usize>,
     /// The nonces that each validator's API took.
@@ -65,7 +65,7 @@ impl SimGrid {
     ) -> Self {
         let ordering = plan.requestors.iter().flatten();
         let ordering = ordering.filter(|it| it.orders > 0).count();
-        let coverage = Coverage::new(&plan);
+        let coverage = FaultCoverage::new(&plan);
         Self {
             plan,
             proving,
@@ -87,7 +87,7 @@ impl SimGrid {
         locked(&self.checks)
     }
 
-    pub(crate) fn coverage(&self) -> MutexGuard<'_, Coverage> {
+    pub(crate) fn coverage(&self) -> MutexGuard<'_, FaultCoverage> {
         locked(&self.coverage)
     }
 
@@ -110,9 +110,10 @@ impl SimGrid {
         locked(&self.nodes).insert(seat, node);
     }
 
-    /// A validator does not run.
+    /// A validator does not run, and its API has forgotten what it took.
     pub(crate) fn down(&self, seat: usize) {
         locked(&self.nodes).remove(&seat);
+        locked(&self.nonces).remove(&seat);
     }
 
     /// Running honest validators.

@@ -36,7 +36,7 @@ mod world;
 
 pub use canary::Canary;
 pub use checks::Violation;
-pub use coverage::Coverage;
+pub use coverage::FaultCoverage;
 pub use evidence::Proving;
 pub use plan::{PlanPart, SimPlan};
 pub use run::{SimOptions, SimReport, run};

@@ -14,7 +14,7 @@ use tg_types::{Address, Amount, DurationMs, TimestampMs, Wallet};
 
 use crate::canary::{self, Canary};
 use crate::checks::{Checks, KnownFacts, Violation};
-use crate::coverage::Coverage;
+use crate::coverage::FaultCoverage;
 use crate::evidence::{Proving, model};
 use crate::grid::{ClientAccount, Context, SimGrid, now_ms, sleep_ms};
 use crate::log::Log;
@@ -74,7 +74,7 @@ pub struct SimReport {
     /// Jobs paid.
     pub paid: usize,
     /// Which faults were there while jobs were in which state.
-    pub coverage: Coverage,
+    pub coverage: FaultCoverage,
 }
 
 /// Runs a plan.

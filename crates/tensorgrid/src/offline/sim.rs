@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tg_sim::{Coverage, Proving, SimOptions, SimPlan, SimReport, run as simulate, shrink};
+use tg_sim::{FaultCoverage, Proving, SimOptions, SimPlan, SimReport, run as simulate, shrink};
 
 use crate::cli::SimArguments;
 use crate::outcome::{Exit, Failure, OrFail as _, Outcome, json, line};
@@ -30,7 +30,8 @@ pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
     };
     let is_one = seeds.end - seeds.start == 1;
     let reports = all(seeds, arguments, options);
-    let (mut coverage, mut failed, mut unequal) = (Coverage::default(), Vec::new(), Vec::new());
+    let (mut coverage, mut failed, mut unequal) =
+        (FaultCoverage::default(), Vec::new(), Vec::new());
     let (mut blocks, mut jobs, mut paid, mut simulated_ms) = (0, 0, 0, 0);
     for (report, again) in reports.values() {
         coverage.add(&report.coverage);
