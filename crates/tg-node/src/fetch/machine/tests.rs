@@ -271,9 +271,8 @@ fn a_silent_peer_and_checks_that_wait_do_not_hold_up_what_others_have() {
     let held: Vec<Digest> = (0..60u8)
         .map(|number| world.stores[2].put(&[number, 2], 100).unwrap())
         .collect();
-    let named: Vec<Need> = nobody.iter().copied().collect();
     let wanted = held.iter().map(|digest| need(*digest, 100));
-    world.fetchers[0].named(named.into_iter().chain(wanted));
+    world.fetchers[0].named(nobody.iter().copied().chain(wanted));
     let mut now = 0;
     while !held.iter().all(|digest| world.stores[0].contains(digest)) {
         now += 50;
