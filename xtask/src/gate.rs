@@ -240,7 +240,7 @@ mod tests {
         let error = run(Path::new("."), STEPS, Some("nothing")).map_err(|error| error.to_string());
         assert_eq!(
             error,
-            Err("no such step; the steps are format, tidy, lint, test".to_owned())
+            Err("no such step; the steps are format, tidy, lint, simulate, test".to_owned())
         );
     }
 }

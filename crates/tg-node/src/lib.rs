@@ -89,7 +89,8 @@
 //! [`mempool`], `submit`, [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the ledger as used here), `core` (the machine
 //! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), [`voting`] (when it votes),
 //! [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the
-//! process), [`liveness`] (which providers are there), [`follow`] (a node without a vote).
+//! process), [`nonces`] (which nonce an account uses next), [`liveness`] (which providers are there), [`follow`] (a node
+//! without a vote).
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -133,6 +134,7 @@ pub mod follow;
 pub mod handle;
 pub mod key;
 pub mod liveness;
+pub mod nonces;
 pub mod open;
 mod peers;
 mod steady;
@@ -155,6 +157,7 @@ pub use handle::{Finalized, NodeHandle, Status};
 pub use key::ValidatorKey;
 pub use liveness::{HeartbeatError, Watch, steady_now};
 pub use mempool::{DropReason, MempoolError, TransactionStatus};
+pub use nonces::TakenNonces;
 pub use peers::{Peer, Scheme};
 pub use store::{History, OpenError, StoreError};
 pub use submit::SubmitError;

@@ -7,8 +7,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use commonware_runtime::{Clock as _, deterministic};
 use tg_ledger::{Event, Outcome, State};
-use tg_node::{Finalized, NodeHandle};
-use tg_types::{Address, ChainDomain, Fees, Transaction, TransactionId, Wallet};
+use tg_node::{Finalized, NodeHandle, TakenNonces};
+use tg_types::{Address, ChainDomain, Fees, TimestampMs, Transaction, TransactionId, Wallet};
 
 use crate::checks::Checks;
 use crate::coverage::FaultCoverage;
@@ -37,12 +37,9 @@ pub(crate) struct SimGrid {
     coverage: Mutex<FaultCoverage>,
     /// Parties that have orders to give.
     ordering: Mutex<usize>,
-    /// The nonces that each validator's API was given for each account, and when.
-    nonces: Mutex<BTreeMap<(usize, Address), (u64, u64)>>,
+    /// The nonces that each validator's API took.
+    nonces: Mutex<BTreeMap<usize, TakenNonces>>,
 }
-
-/// How long an API counts a nonce that it was given before the ledger shows it, as in production.
-const NONCE_REMEMBERED_MS: u64 = 10_000;
 
 /// Milliseconds of the run.
 pub(crate) fn now_ms(context: &Context) -> u64 {
@@ -113,9 +110,10 @@ impl SimGrid {
         locked(&self.nodes).insert(seat, node);
     }
 
-    /// A validator does not run.
+    /// A validator does not run, and its API has forgotten what it took.
     pub(crate) fn down(&self, seat: usize) {
         locked(&self.nodes).remove(&seat);
+        locked(&self.nonces).remove(&seat);
     }
 
     /// Running honest validators.
@@ -141,17 +139,21 @@ impl SimGrid {
     }
 
     /// The nonce that an API tells an account to use next.
-    fn next_nonce(&self, seat: usize, address: Address, (settled, now): (u64, u64)) -> u64 {
-        match locked(&self.nonces).get(&(seat, address)) {
-            Some((nonce, at)) if now < at + NONCE_REMEMBERED_MS => settled.max(nonce + 1),
-            _ => settled,
-        }
+    fn next_nonce(
+        &self,
+        (seat, node): (usize, &NodeHandle),
+        address: &Address,
+        settled: (u64, TimestampMs),
+    ) -> u64 {
+        let mut nonces = locked(&self.nonces);
+        let nonces = nonces.entry(seat).or_default();
+        nonces.next(address, settled, |id| node.transaction_status(id))
     }
 
-    fn remember(&self, seat: usize, address: Address, (nonce, now): (u64, u64)) {
+    fn took(&self, seat: usize, signed: (Address, u64, TransactionId), now: TimestampMs) {
+        let (sender, nonce, id) = signed;
         let mut nonces = locked(&self.nonces);
-        let entry = nonces.entry((seat, address)).or_insert((nonce, now));
-        *entry = (nonce.max(entry.0), now);
+        nonces.entry(seat).or_default().take(sender, nonce, id, now);
     }
 
     /// How many of all inputs each honest validator holds, for the log.
@@ -292,14 +294,15 @@ impl ClientAccount {
             Fees::from_base_fee(state.base_fee())
         };
         let me = self.wallet.address();
-        let told = grid.next_nonce(seat, me, (state.nonce(&me), now));
+        let now = TimestampMs::new(now);
+        let told = grid.next_nonce((seat, &node), &me, (state.nonce(&me), now));
         let nonce = self.nonce.unwrap_or(told);
         let signed = self
             .wallet
             .sign_with_fees(transaction, nonce, fees, &grid.domain);
         match node.submit(signed).await {
             Ok(id) => {
-                grid.remember(seat, me, (nonce, now));
+                grid.took(seat, (me, nonce, id), now);
                 self.nonce = Some(nonce + 1);
                 Ok(id)
             }

@@ -1,6 +1,6 @@
 //! A node as the API sees it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,9 @@ use tg_api::{
     ShownState, TransactionFate, Upload, named_blobs,
 };
 use tg_ledger::State;
-use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TransactionStatus};
+use tg_node::{
+    BlobStore, NodeHandle, StoreError, SubmitError, TakenNonces, TransactionStatus,
+};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::chain::{ChainPage, SnapshotHead};
@@ -23,12 +25,6 @@ use super::blob::{self, chain};
 use super::{accounts, infer};
 use crate::network::uplinks::Uplinks;
 use crate::outcome::Failure;
-
-/// How long a nonce that was taken here counts before the ledger shows it.
-const NONCE_REMEMBERED: Duration = Duration::from_secs(10);
-
-/// Accounts whose nonces are remembered at once.
-const NONCES_MAX: usize = 10_000;
 
 /// Chunk trees that are kept, of at most half a MiB each.
 const TREES_MAX: usize = 64;
@@ -46,7 +42,7 @@ const SEARCH_POLL: Duration = Duration::from_millis(50);
 pub(crate) struct NodePort {
     nodes: Vec<NodeHandle>,
     network: String,
-    nonces: Mutex<HashMap<Address, (u64, Instant)>>,
+    nonces: Mutex<TakenNonces>,
     /// Names of the funded accounts of a development network; `None` on another.
     funded: Option<Vec<String>>,
     /// One blob at a time is looked for among all that records name.
@@ -112,28 +108,9 @@ impl NodePort {
         let others = self.nodes.iter().map(|node| Arc::clone(node.blobs()));
         std::iter::once(first).chain(others).collect()
     }
+/// Chunk trees that are kept, of at most half a MiB each.
+const TREES_MAX: usize = 64;
 
-    /// The chunks of a blob that was asked for lately and is still held.
-    fn known_tree(&self, digest: &Digest) -> Option<Arc<ChunkTree>> {
-        let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = trees.iter().find(|(name, _)| name == digest)?.1.clone();
-        drop(trees);
-        self.stores()
-            .iter()
-            .any(|it| it.contains(digest))
-            .then_some(found)
-    }
-
-    fn remember(&self, address: Address, nonce: u64) {
-        let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
-        if nonces.len() >= NONCES_MAX {
-            nonces.retain(|_, (_, at)| at.elapsed() < NONCE_REMEMBERED);
-        }
-        if nonces.len() < NONCES_MAX {
-            let entry = nonces.entry(address).or_insert((nonce, Instant::now()));
-            *entry = (nonce.max(entry.0), Instant::now());
-        }
-    }
 }
 
 impl GridPort for NodePort {
@@ -175,11 +152,9 @@ impl GridPort for NodePort {
 
     fn next_nonce(&self, address: &Address) -> u64 {
         let settled = self.state().nonce(address);
-        let nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
-        match nonces.get(address) {
-            Some((nonce, at)) if at.elapsed() < NONCE_REMEMBERED => settled.max(nonce + 1),
-            _ => settled,
-        }
+        let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = |id: &TransactionId| self.node().transaction_status(id);
+        nonces.next(address, (settled, tg_node::steady_now()), status)
     }
 
     fn heartbeat(&self, heartbeat: Heartbeat) -> Result<(), PortError> {
@@ -197,7 +172,9 @@ impl GridPort for NodePort {
             let (sender, nonce) = (transaction.sender, transaction.nonce);
             let id = self.node().submit(transaction).await;
             let id = id.map_err(|error| submit_error(&error))?;
-            self.remember(sender, nonce);
+            let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
+            nonces.take(sender, nonce, id, tg_node::steady_now());
+            drop(nonces);
             Ok(id)
         })
     }

@@ -238,15 +238,20 @@ impl Fetcher {
             let Some(want) = self.wants.get_mut(&digest) else {
                 continue;
             };
-            let Some(peer) = want.peer(&self.peers) else {
+            if want.peer(&self.peers, |_| true).is_none() {
                 want.next_try = now.saturating_add(ROUND_WAIT_MAX);
                 continue;
-            };
-            let busy = of_peer.entry(peer.clone()).or_default();
-            if *busy >= BLOB_TRANSFERS_PER_PEER_MAX {
-                continue;
             }
-            *busy += 1;
+            // Stops: a silent peer, of which all that may be asked waits, holding up what another one has.
+            let has_room = |peer: &Peer| {
+                of_peer
+                    .get(peer)
+                    .is_none_or(|busy| *busy < BLOB_TRANSFERS_PER_PEER_MAX)
+            };
+            let Some(peer) = want.peer(&self.peers, has_room) else {
+                continue;
+            };
+            *of_peer.entry(peer.clone()).or_default() += 1;
             running += 1;
             self.starts += 1;
             want.transfer = Some(Transfer {
@@ -378,12 +383,12 @@ impl Transfer {
 }
 
 impl Want {
-    /// The next peer to ask: each starts at another one, and none that lied is asked again.
-    fn peer(&self, peers: &[Peer]) -> Option<Peer> {
+    /// The next peer to ask of those that may be: each starts at another one, and none that lied is asked again.
+    fn peer(&self, peers: &[Peer], may_be: impl Fn(&Peer) -> bool) -> Option<Peer> {
         let first = usize::from(self.need.digest.as_bytes()[0]) + self.attempts;
         (0..peers.len())
             .map(|step| &peers[(first + step) % peers.len()])
-            .find(|peer| !self.wrong.contains(*peer))
+            .find(|peer| !self.wrong.contains(*peer) && may_be(peer))
             .cloned()
     }
 

@@ -259,3 +259,30 @@ fn a_peer_that_asks_for_much_gets_its_share() {
         Err("blob message is malformed")
     );
 }
+
+/// Found by `tensorgrid sim --seed 24`: one validator says nothing, and checks wait for evidence that nobody has. They held
+/// all that may be asked of the silent one, and whatever was its turn there was never asked of the others.
+#[test]
+fn a_silent_peer_and_checks_that_wait_do_not_hold_up_what_others_have() {
+    let mut world = World::new(4);
+    let nobody: Vec<Need> = (0..8u8)
+        .map(|number| need(Digest::of_blob(&[number, 1]), 100))
+        .collect();
+    let held: Vec<Digest> = (0..60u8)
+        .map(|number| world.stores[2].put(&[number, 2], 100).unwrap())
+        .collect();
+    let wanted = held.iter().map(|digest| need(*digest, 100));
+    world.fetchers[0].named(nobody.iter().copied().chain(wanted));
+    let mut now = 0;
+    while !held.iter().all(|digest| world.stores[0].contains(digest)) {
+        now += 50;
+        if now % 250 == 0 {
+            for need in &nobody {
+                world.fetchers[0].urgent(*need, at(now));
+            }
+        }
+        world.round(at(now), |from, _, message| (from != 3).then_some(message));
+        let missing = held.iter().filter(|it| !world.stores[0].contains(it));
+        assert!(now < 10_000, "{} of 60 do not come", missing.count());
+    }
+}
