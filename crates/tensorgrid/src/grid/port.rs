@@ -9,9 +9,7 @@ use tg_api::{
     ShownState, TransactionFate, Upload, named_blobs,
 };
 use tg_ledger::State;
-use tg_node::{
-    BlobStore, NodeHandle, StoreError, SubmitError, TakenNonces, TransactionStatus,
-};
+use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TakenNonces, TransactionStatus};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::chain::{ChainPage, SnapshotHead};
@@ -108,9 +106,17 @@ impl NodePort {
         let others = self.nodes.iter().map(|node| Arc::clone(node.blobs()));
         std::iter::once(first).chain(others).collect()
     }
-/// Chunk trees that are kept, of at most half a MiB each.
-const TREES_MAX: usize = 64;
 
+    /// The chunks of a blob that was asked for lately and is still held.
+    fn known_tree(&self, digest: &Digest) -> Option<Arc<ChunkTree>> {
+        let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = trees.iter().find(|(name, _)| name == digest)?.1.clone();
+        drop(trees);
+        self.stores()
+            .iter()
+            .any(|it| it.contains(digest))
+            .then_some(found)
+    }
 }
 
 impl GridPort for NodePort {

@@ -312,6 +312,10 @@ impl Books {
                 assert!(self.is_hostile(bidder), "an honest bid was forfeited");
                 self.expense(bidder, amount.get());
             }
+            // No expense of the window: it is more than all that a window comes to, and would hide any loss.
+            Event::ValidatorSlashed { validator, .. } => {
+                assert!(self.is_hostile(validator), "an honest seat was slashed");
+            }
             Event::RentDeposited { payer, burned, .. } => self.expense(payer, burned.get()),
             Event::RentSettled {
                 record,

@@ -51,6 +51,7 @@ const NEEDED: &[&str] = &[
     "provider lost",
     "provider back",
     "an outage kept a window open",
+    "a validator lost its stake",
     "a member of a gang was paid",
     "who made room was paid",
     "rent of an account for a day",
@@ -209,6 +210,7 @@ fn other_name(event: &Event) -> &'static str {
     match event {
         Event::BidForfeited { .. } => "bid forfeited",
         Event::BidRevealed { .. } => "bid revealed",
+        Event::ValidatorSlashed { .. } => "a validator lost its stake",
         Event::ModelHeld { .. } => "model held",
         Event::MemberPaid { .. } => "a member of a gang was paid",
         Event::Compensated { .. } => "who made room was paid",

@@ -29,6 +29,8 @@ mod providers;
 mod requestors;
 mod season;
 mod validators;
+#[path = "../it/voter.rs"]
+mod voter;
 
 use std::num::NonZeroUsize;
 use std::panic::catch_unwind;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use tg_lab::synthetic::Draws;
 use tg_ledger::{Head, Proposal, Proposed, Shelf, State, apply, propose};
 use tg_types::{
-    Address, Amount, Decode, Digest, Encode, JobId, SignedTransaction, StateRoot, TimestampMs,
-    Wallet,
+    Address, Amount, BlockId, Decode, Digest, Encode, JobId, SignedTransaction, StateRoot,
+    TimestampMs, Wallet,
 };
 
 use crate::audit::Auditor;
@@ -99,6 +99,7 @@ pub(crate) struct Net {
     auditor: Auditor,
     pub(crate) books: Books,
     pub(crate) coverage: Coverage,
+    genesis: BlockId,
     /// What everybody had at the beginning.
     first: BTreeMap<Address, u128>,
     /// Blocks with a transaction in them, and all transactions.
@@ -154,7 +155,10 @@ impl Net {
             books.enrol(address, side);
             accounts.push(address);
         }
-        let voters: Vec<Address> = seats.iter().map(|it| it.wallet.address()).collect();
+        let voters = seats
+            .iter()
+            .map(|it| (it.wallet.address(), it.voter.public));
+        let voters: Vec<_> = voters.collect();
         for seat in &seats {
             books.enrol(seat.wallet.address(), seat.side);
         }
@@ -176,6 +180,7 @@ impl Net {
             auditor: Auditor::new(&genesis),
             books,
             coverage: Coverage::default(),
+            genesis: genesis.id(),
             first,
             busy: (0, 0),
             lost: Vec::new(),
@@ -231,6 +236,16 @@ impl Net {
         }
         for seat in &self.seats {
             seat.act(moment, files, draws, &mut out);
+        }
+        // Late, as a seat without a stake is paid nothing for leading from there on.
+        let [honest, .., hostile] = self.seats.as_slice() else {
+            unreachable!("there are four");
+        };
+        let is_late = state.head().height.get() > self.season.blocks * 3 / 4;
+        if moment.is_hostile && is_late && hostile.has_stake(state) {
+            let proof = hostile.contradicting_votes(&self.genesis);
+            let report = tg_types::Transaction::ReportEquivocation { proof };
+            out.send(&honest.wallet, report);
         }
         if draws.below(300) == 0 {
             let to = self.requestors[1].wallet.clone();

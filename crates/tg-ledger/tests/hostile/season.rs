@@ -79,16 +79,17 @@ impl Season {
         }
     }
 
-    /// The network's beginning: `accounts` with 2,000 TGRID each, four validators with equal stakes.
-    pub(crate) fn genesis(self, accounts: &[Address], seats: &[Address]) -> Genesis {
+    /// The network's beginning: `accounts` with 2,000 TGRID each, four validators, given by account and
+    /// consensus key, with equal stakes.
+    pub(crate) fn genesis(self, accounts: &[Address], seats: &[(Address, [u8; 32])]) -> Genesis {
         let money = Amount::from_tgrid(2_000);
         let mut accounts: Vec<_> = accounts.iter().map(|it| (*it, money)).collect();
         accounts.sort();
-        let mut validators: Vec<Validator> = (0_u8..)
-            .zip(seats)
-            .map(|(index, address)| Validator {
+        let mut validators: Vec<Validator> = seats
+            .iter()
+            .map(|(address, key)| Validator {
                 address: *address,
-                key: ConsensusKey::new([index; 32]),
+                key: ConsensusKey::new(*key),
                 stake: Amount::from_tgrid(1_000),
             })
             .collect();

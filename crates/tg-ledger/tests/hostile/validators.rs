@@ -2,18 +2,22 @@
 
 use tg_lab::synthetic::Draws;
 use tg_ledger::{Schedule, State, StorageTask};
+use tg_types::chain::{Equivocation, VoteKind};
 use tg_types::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX};
-use tg_types::{Address, StorageSubject, Transaction, Wallet};
+use tg_types::{Address, BlockId, StorageSubject, Transaction, Wallet};
 
 use crate::files::{Files, HONEST, Holders, ONE};
 use crate::net::{Moment, Side};
 use crate::outbox::Outbox;
+use crate::voter::Voter;
 
 /// A validator.
 #[derive(Debug)]
 pub(crate) struct Seat {
     pub(crate) wallet: Wallet,
     pub(crate) side: Side,
+    /// What it signs votes with.
+    pub(crate) voter: Voter,
     /// Its bit among [`Holders`].
     bit: Holders,
 }
@@ -27,6 +31,7 @@ impl Seat {
                 3 => Side::Hostile,
                 _ => Side::Honest,
             },
+            voter: Voter::new(index),
             bit: 1 << index,
         }
     }
@@ -46,6 +51,23 @@ impl Seat {
         if draws.below(24) == 0 {
             self.report_liveness(files, is_hostile, draws, out);
         }
+    }
+
+    /// Votes for two blocks in one view of the network that begins with `genesis`.
+    pub(crate) fn contradicting_votes(&self, genesis: &BlockId) -> Equivocation {
+        let vote = |block| self.voter.vote(genesis, VoteKind::Notarize, 9, block);
+        Equivocation {
+            seat: self.voter.public,
+            first: vote(1),
+            second: vote(2),
+        }
+    }
+
+    /// Whether it has a stake to lose.
+    pub(crate) fn has_stake(&self, state: &State) -> bool {
+        let own = self.wallet.address();
+        let mut validators = state.validators().iter();
+        validators.any(|it| it.address == own && !it.stake.is_zero())
     }
 
     fn report_storage(

@@ -1,81 +1,11 @@
 //! Validators that sign votes which contradict each other.
 
-use curve25519_dalek::edwards::EdwardsPoint;
-use curve25519_dalek::scalar::Scalar;
-use sha2::{Digest as _, Sha512};
 use tg_ledger::{ConsensusKey, Event, Genesis, State, TransactionError};
-use tg_types::chain::{Equivocation, EquivocationError, SignedVote, VoteKind};
-use tg_types::{Address, Amount, BlockId, Domain, Transaction};
+use tg_types::chain::{Equivocation, EquivocationError, VoteKind};
+use tg_types::{Address, Amount, BlockId, Transaction};
 
+use crate::voter::Voter;
 use crate::world::{World, address, genesis};
-
-/// A seat whose key the test knows: ed25519 by RFC 8032, section 5.1.6.
-struct Seat {
-    secret: Scalar,
-    prefix: [u8; 32],
-    public: [u8; 32],
-}
-
-impl Seat {
-    fn new(seed: u8) -> Self {
-        let hash: [u8; 64] = Sha512::digest([seed; 32]).into();
-        let mut secret: [u8; 32] = hash[..32].try_into().unwrap();
-        secret[0] &= 248;
-        secret[31] &= 127;
-        secret[31] |= 64;
-        let secret = Scalar::from_bytes_mod_order(secret);
-        Self {
-            secret,
-            prefix: hash[32..].try_into().unwrap(),
-            public: EdwardsPoint::mul_base(&secret).compress().to_bytes(),
-        }
-    }
-
-    fn sign(&self, message: &[u8]) -> [u8; 64] {
-        let hash = |parts: &[&[u8]]| {
-            let mut hasher = Sha512::new();
-            parts.iter().for_each(|part| hasher.update(part));
-            Scalar::from_bytes_mod_order_wide(&hasher.finalize().into())
-        };
-        let nonce = hash(&[&self.prefix, message]);
-        let r = EdwardsPoint::mul_base(&nonce).compress().to_bytes();
-        let k = hash(&[&r, &self.public, message]);
-        let s = nonce + k * self.secret;
-        [r, s.to_bytes()].concat().try_into().unwrap()
-    }
-
-    /// A vote of epoch 1 in the network of a genesis. The numbers are below 128, so each is one byte.
-    fn vote(&self, genesis: &BlockId, kind: VoteKind, view: u8, block: u8) -> SignedVote {
-        let suffix: &[u8] = match kind {
-            VoteKind::Notarize => b"_NOTARIZE",
-            VoteKind::Nullify => b"_NULLIFY",
-            VoteKind::Finalize => b"_FINALIZE",
-        };
-        let purpose = Domain::Vote.as_str().as_bytes();
-        let namespace = [purpose, genesis.as_bytes(), suffix].concat();
-        let mut message = vec![u8::try_from(namespace.len()).unwrap()];
-        message.extend(namespace);
-        message.extend([1, view]);
-        let names_block = kind != VoteKind::Nullify;
-        let block = BlockId::new([block; 32]);
-        if names_block {
-            message.push(view - 1);
-            message.extend(block.as_bytes());
-        }
-        SignedVote {
-            kind,
-            epoch: 1,
-            view: u64::from(view),
-            parent_view: if names_block { u64::from(view) - 1 } else { 0 },
-            block: if names_block {
-                block
-            } else {
-                BlockId::default()
-            },
-            signature: self.sign(&message),
-        }
-    }
-}
 
 const VIEW: u8 = 9;
 
@@ -83,13 +13,13 @@ const VIEW: u8 = 9;
 struct Court {
     world: World,
     genesis: BlockId,
-    seat: Seat,
+    seat: Voter,
     address: Address,
 }
 
 impl Court {
     fn new() -> Self {
-        let seat = Seat::new(7);
+        let seat = Voter::new(7);
         let mut genesis: Genesis = genesis();
         genesis.validators[0].key = ConsensusKey::new(seat.public);
         let address = genesis.validators[0].address;
@@ -228,7 +158,7 @@ fn nobody_is_convicted_by_what_it_did_not_sign() {
     foreign.second = court.seat.vote(&other, VoteKind::Notarize, VIEW, 2);
     assert_eq!(court.refused(foreign), signature(1));
     // Another seat's votes under this seat's key, and the other way round.
-    let liar = Seat::new(8);
+    let liar = Voter::new(8);
     let mut framed = proof;
     framed.first = liar.vote(&court.genesis, VoteKind::Notarize, VIEW, 1);
     assert_eq!(court.refused(framed), signature(0));

@@ -27,6 +27,7 @@ mod storage;
 mod story;
 mod timeouts;
 mod verdicts;
+mod voter;
 mod world;
 
 /// Property tests draw the same cases in every run, so a failure is reproduced by running it again.
