@@ -32,7 +32,7 @@ no sequences, maps or optional values) through the whole way: compiled with the 
 of noise as calibration, executed, proved, the proof verified. Without `--bless` it fails if a case that was proved before is
 not, or if an answer is wrong.
 
-*Proved*: every output of the case, each by a program of its own, with an answer within 20 dB of the expected one and a
+*Proved*: every output of the case, all by one program or each by its own, with an answer within 20 dB of the expected one and a
 proof that the verifier takes. Counted apart: what needed its inputs that are not floats (indices, shapes, conditions) as
 constants of the program, and what needed all inputs but the first one of floats as constants, as weights are in a model.
 *Poor*: a program whose answer is further away; it is not proved. *Refused*: no program, or none that has a proof.

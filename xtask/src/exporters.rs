@@ -26,12 +26,12 @@ const PREFACE: &str = "\
 
 Written by `cargo xtask exporters --bless`. `xtask/python/make_exporters.py` draws networks and estimators from a seed:
 PyTorch by both of its exporters, Hugging Face transformers with random weights and their default attention, scikit-learn by
-skl2onnx, XGBoost and LightGBM by onnxmltools, trees as tensors by hummingbird, Keras by its own export. Each output of each
-graph is compiled on 16 samples (precision `auto`, then each one until one can be proved), a sample that was not among them is
+skl2onnx, XGBoost and LightGBM by onnxmltools, trees as tensors by hummingbird, Keras by its own export. Each graph
+is compiled on 16 samples (precision `auto`, then each one until one can be proved), a sample that was not among them is
 proved, the proof verified, and the answer compared with onnxruntime's.
 
-*Proved*: every output, labels too, each by a program of its own, within 20 dB of onnxruntime's answer (of the mean power of the
-model's answers) and with a proof that the verifier takes. *Poor*: a program whose answer is further away; it is not proved.
+*Proved*: every output, labels too, within 20 dB of onnxruntime's answer (of the mean power of the model's answers) and with a
+proof that the verifier takes: all outputs of a graph by one program and one proof, or, where that is said below, each by its own. *Poor*: a program whose answer is further away; it is not proved.
 *Refused*: no program, or none that has a proof, with the reason. *Wrong*: a proof that the verifier refuses, a graph that the
 compiler changed in meaning, a panic.
 ";
@@ -96,6 +96,8 @@ pub struct ExporterReport {
     /// Graph and reason of what is not proved.
     left: Vec<[String; 3]>,
     proved: Vec<String>,
+    /// Graphs whose outputs are proved by a program each, with the reason.
+    apart: Vec<[String; 2]>,
 }
 
 impl ExporterReport {
@@ -119,6 +121,9 @@ impl ExporterReport {
             report.families.entry(family.to_owned()).or_default()[end] += 1;
             if end == 0 {
                 report.proved.push(graph.to_owned());
+                if !own.reason.is_empty() {
+                    report.apart.push([graph, own.reason].map(str::to_owned));
+                }
             } else {
                 let left = [outcome, graph, own.reason].map(str::to_owned);
                 report.left.push(left);
@@ -171,6 +176,15 @@ impl ExporterReport {
             for [outcome, graph, reason] in &self.left {
                 let reason = reason.replace('|', "\\|");
                 let _ = writeln!(text, "| {graph} | {} | {outcome} | {reason} |", what(graph));
+            }
+        }
+        if !self.apart.is_empty() {
+            text.push_str(
+                "\n## In several programs\n\n| graph | what it is | reason |\n|---|---|---|\n",
+            );
+            for [graph, reason] in &self.apart {
+                let reason = reason.replace('|', "\\|");
+                let _ = writeln!(text, "| {graph} | {} | {reason} |", what(graph));
             }
         }
         text
@@ -257,6 +271,12 @@ mod tests {
             tables.contains("| torch-01 | a torch-01 | refused | Foo: no form |"),
             "{tables}"
         );
+        assert!(!tables.contains("In several programs"), "{tables}");
+        let apart = "proved torch-00 Gemm: in several programs: no form\n";
+        let apart = ExporterReport::read(apart).expect("the line is the runner's");
+        assert_eq!(apart.proved, report.proved);
+        let tables = apart.tables(|graph| format!("a {graph}"));
+        assert!(tables.contains("| torch-00 | a torch-00 | in several programs: no form |"));
         assert!(report.findings(&report.committed()).is_empty());
         assert_eq!(report.findings("torch-01\n").len(), 1);
         let wrong = ExporterReport::read("wrong torch-02 Foo: it panics\n").expect("a line");

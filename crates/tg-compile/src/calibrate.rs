@@ -278,7 +278,7 @@ fn channel_axes(graph: &Graph) -> BTreeMap<ValueId, ChannelAxis> {
     axes
 }
 
-/// Values that may be infinite: masks on their way to a softmax.
+/// Values that may be infinite: masks on their way to a softmax, none of which is an output.
 pub(crate) fn masked(graph: &Graph) -> BTreeSet<ValueId> {
     let mut masks = BTreeSet::new();
     for node in graph.nodes.iter().rev() {
@@ -294,7 +294,8 @@ pub(crate) fn masked(graph: &Graph) -> BTreeSet<ValueId> {
         ];
         let reaches = node.gives().any(|value| masks.contains(&value));
         if softmax || (reaches && passes.contains(&node.op.as_str())) {
-            masks.extend(node.reads());
+            let reads = node.reads();
+            masks.extend(reads.filter(|value| !graph.outputs.contains(value)));
         }
     }
     masks

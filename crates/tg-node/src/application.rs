@@ -195,6 +195,11 @@ pub(crate) struct Ports<B, BS, BR, TS, TR> {
     pub(crate) blocker: B,
 }
 
+/// What came, and what came after it by now.
+fn with_waiting<T>(first: T, rest: &mut mpsc::Receiver<T>) -> impl Iterator<Item = T> {
+    std::iter::once(first).chain(std::iter::from_fn(|| rest.try_recv().ok()))
+}
+
 type Checked = (EvidenceTask, Result<Outcome, CheckError>);
 
 impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
@@ -226,9 +231,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             on_stopped => {},
             Some(message) = messages.recv() else break => {
                 let now = self.now();
-                self.message(message, now)?;
-                for _ in 1..BATCH {
-                    let Ok(message) = messages.try_recv() else { break };
+                for message in with_waiting(message, &mut messages).take(BATCH) {
                     self.message(message, now)?;
                 }
             },
@@ -254,12 +257,8 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             },
             beat = next(&mut beats, beating) => match beat {
                 Some(beat) => {
-                    let mut all = vec![beat];
-                    while all.len() < HEARTBEATS_MAX {
-                        let Ok(beat) = beats.try_recv() else { break };
-                        all.push(beat);
-                    }
-                    self.core.send_heartbeats(all);
+                    let all = with_waiting(beat, &mut beats).take(HEARTBEATS_MAX);
+                    self.core.send_heartbeats(all.collect());
                 }
                 None => beating = false,
             },

@@ -244,7 +244,17 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
             .collect();
         return Ok(json(&report)?);
     }
-    if let Some((id, ..)) = &public {
+    report_lines(&compiled, public.as_ref(), arguments, tgm.len())
+}
+
+/// What was compiled, for people.
+fn report_lines(
+    compiled: &Compiled,
+    public: Option<&(ModelId, usize, usize)>,
+    arguments: &CompileArguments,
+    tgm: usize,
+) -> Outcome {
+    if let Some((id, ..)) = public {
         line(format_args!("model {id}"))?;
     }
     line(format_args!(
@@ -256,31 +266,29 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         "calibrated on {} inputs, activations {:?}, channel scales {:?}; signal to noise by layer, float against integer:",
         compiled.report.calibrated_on, compiled.report.precision, compiled.report.scales
     ))?;
-    for output in &compiled.report.outputs {
-        line(format_args!(
-            "output {}: {:.1} dB",
-            output.name.escape_debug(),
-            output.snr_db
-        ))?;
-    }
     for layer in &compiled.report.layers {
         line(format_args!(
             "  {:<32} {:<24} {:>6.1} dB",
             layer.name, layer.operator, layer.snr_db
         ))?;
     }
+    let outputs = &compiled.report.outputs;
+    for output in outputs.iter().filter(|_| outputs.len() > 1) {
+        let name = output.name.escape_debug();
+        line(format_args!("output {name}: {:.1} dB", output.snr_db))?;
+    }
     line(format_args!(
         "{} ({} bytes): program and weights, for providers",
         arguments.output.display(),
-        tgm.len()
+        tgm
     ))?;
-    if let (Some((_, bytes, _)), Some(path)) = (&public, &arguments.public_out) {
+    if let (Some((_, bytes, _)), Some(path)) = (public, &arguments.public_out) {
         line(format_args!(
             "{} ({bytes} bytes): program, weight commitment and range proof, for anyone",
             path.display()
         ))?;
     }
-    if let (Some((.., proofs)), Some(path)) = (&public, &arguments.private_weights) {
+    if let (Some((.., proofs)), Some(path)) = (public, &arguments.private_weights) {
         line(format_args!(
             "{}: the secret of the weights, for {proofs} proofs; keep it, and never use a copy beside it",
             path.display()

@@ -164,9 +164,13 @@ fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     let intercepts = float_list(node, "intercepts").len();
     let single = classes == 2 && intercepts == 1;
     let rows = if single { 1 } else { classes };
-    let (sums, mut written) = sums(graph, node, rows, single)?;
+    let (mut sums, mut written) = sums(graph, node, rows, single)?;
     if let Some(value) = read(1) {
         written = after(graph, node, (sums, written), value)?;
+        if text(node, "post_transform", b"NONE") == b"NONE" {
+            // The scores are the sums, under their name.
+            sums = value;
+        }
     }
     if let Some(value) = read(0) {
         written.extend(label(graph, &node.name, sums, &labels, value));

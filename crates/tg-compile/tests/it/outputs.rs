@@ -127,6 +127,64 @@ fn outputs_are_picked_by_name_in_the_order_that_is_asked_for() {
     assert!(none.unwrap_err().to_string().contains("imported"));
 }
 
+/// Scores with a mask of minus infinity before a softmax: finite numbers in its place are the same softmax, and other scores.
+#[test]
+fn a_mask_in_scores_that_are_given_stays_as_it_is() {
+    let mut writer = Writer::new(94);
+    let x = writer.input("x", DType::F32, &[1, 8]);
+    let masked = (0..8).map(|at| if at > 5 { f32::NEG_INFINITY } else { 0.0 });
+    let mask = writer.constant(&[8], masked.collect());
+    let scores = writer.node("Add", &[x, mask], &[]);
+    let y = writer.node("Softmax", &[scores], &[]);
+    let mut graph = writer.finish(y);
+    graph.outputs.push(scores);
+    let (kept, left) = compiled(&graph, KeptOutputs::All).unwrap();
+    let signature = kept.model.program.signature.as_ref().unwrap();
+    assert_eq!(signature.outputs[0].name, graph.name_of(y));
+    let [LeftOut { name, reason }] = left.as_slice() else {
+        panic!("{left:?}");
+    };
+    assert_eq!(name, graph.name_of(scores));
+    assert!(reason.contains("not finite"), "{reason}");
+}
+
+/// Both outputs of a classifier: the scores as they are, and the number of the class, which is found in the same scores.
+#[test]
+fn scores_and_class_of_a_classifier_are_one_program() {
+    let mut writer = Writer::new(93);
+    let x = writer.input("x", DType::F32, &[1, 8]);
+    let floats = |count: usize| {
+        let values = (0..count).map(|at| (at * 37 % 19) as f32 / 9.0 - 1.0);
+        Attribute::Floats(values.collect())
+    };
+    let attributes = [
+        ("coefficients", floats(24)),
+        ("intercepts", floats(3)),
+        ("classlabels_ints", Attribute::Ints(vec![10, 20, 30])),
+    ];
+    let domain = ("ai.onnx.ml", "LinearClassifier");
+    let given = writer.nodes(domain, &[x], &attributes, 2);
+    let mut graph = writer.finish(given[0]);
+    graph.outputs.push(given[1]);
+    let (compiled, left) = compiled(&graph, KeptOutputs::All).unwrap();
+    assert_eq!(left, []);
+    let program = &compiled.model.program;
+    for row in rows(6, 9, 8) {
+        let input = encode(&program.input, &row).unwrap();
+        let trace = execute_tensor(&compiled.model, input).unwrap();
+        let values = trace.output_values();
+        let [class, scores] = Answer::all(program, &values)[..] else {
+            panic!("two outputs");
+        };
+        let scores = scores.reals();
+        let greatest = (0..3).fold(
+            0,
+            |best, at| if scores[at] > scores[best] { at } else { best },
+        );
+        assert_eq!(class.reals(), [[10.0, 20.0, 30.0][greatest]]);
+    }
+}
+
 #[test]
 fn outputs_without_a_program_are_named_and_the_others_kept() {
     let mut writer = Writer::new(92);

@@ -52,6 +52,8 @@ fn the_worst_that_were_found_cost_no_more_than_is_allowed() {
         println!("{declared:?} {bytes:?} {genes}");
         for phase in &phases {
             assert!((phase.bytes as f64) <= BYTES, "{genes}: {phase:?}");
+            let declared = phase.declared.unwrap();
+            assert!(phase.bytes <= declared, "{genes}: {phase:?}");
         }
         // Those that are refused are refused from their shapes, before anything of that size is held.
         let Some([steps, bytes, work]) = declared else {

@@ -8,7 +8,9 @@ use tg_ledger::{EvidenceTask, Outcome};
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_node::storage::{self, Holding};
 use tg_node::{BlobStore, EvidenceChecker, ProofChecker};
+use tg_proof::cost::MEMORY_MAX;
 use tg_proof::model::ProofShape;
+use tg_proof::plan::{Plan, PlanError};
 use tg_proof::{Modes, ProofFile, PublicModel, Statement, Visibility};
 use tg_prover::{Masking, ProveRequest, ProvingModel, prove};
 use tg_types::{
@@ -33,6 +35,24 @@ pub(crate) struct Phase {
     pub(crate) time: Duration,
     /// Most bytes held, above those before anything of the model was looked at.
     pub(crate) bytes: u64,
+    /// Bytes that [`VerifierCost::memory`] says, if the program is known.
+    pub(crate) declared: Option<u64>,
+}
+
+/// Bytes that are declared of a phase: of the model's own plan, and of that of another kind of proof, which is held beside it.
+/// A plan that is refused was within its limit before.
+fn declared_of(program: &Program, what: &str) -> Option<u64> {
+    let program = program.check().ok()?;
+    let memory = |plan: Result<Plan, PlanError>| plan.map_or(MEMORY_MAX, |plan| plan.cost.memory());
+    let other = match what {
+        "garbage, batch of 2" => memory(Plan::batched(program, 2)),
+        "garbage, batch of 1024" => memory(Plan::batched(program, 1_024)),
+        "garbage, masked" | "masked proof" => memory(Plan::hidden(program, 1, Modes::PUBLIC)),
+        "garbage, hidden input" => memory(Plan::hidden(program, 1, Modes::HIDDEN_INPUT)),
+        "garbage, masked batch of 32" => memory(Plan::hidden(program, 32, Modes::PUBLIC)),
+        _ => 0,
+    };
+    Some(memory(Plan::new(program)) + other)
 }
 
 /// How much of what could be proved is proved.
@@ -93,6 +113,7 @@ impl Measured {
             verdict,
             time: time.saturating_sub(hash),
             bytes: u64::try_from(most - self.before).unwrap_or(0),
+            declared: None,
         });
     }
 
@@ -208,6 +229,14 @@ pub(crate) fn of_program(
     weights: Option<Weights>,
     effort: Effort,
 ) -> Vec<Phase> {
+    let mut phases = phases_of(program, weights, effort);
+    for phase in &mut phases {
+        phase.declared = declared_of(program, phase.what);
+    }
+    phases
+}
+
+fn phases_of(program: &Program, weights: Option<Weights>, effort: Effort) -> Vec<Phase> {
     let mut all = Measured::new();
     let Some(public) = unregistered(program) else {
         // Refused: the bytes that come before the commitment decide.

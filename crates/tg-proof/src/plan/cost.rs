@@ -8,7 +8,7 @@
 
 use crate::algebra::layout::WeightLayout;
 use crate::plan::PlanError;
-use tg_ir::Program;
+use tg_ir::{Op, Program, op};
 
 /// Most bytes of a proof file.
 pub const PROOF_FILE_MAX: usize = 1 << 22;
@@ -35,9 +35,9 @@ pub const CLAIMS_MAX: u64 = 1 << 15;
 /// Most entries of value tables and exponentials that are looked at for the tables of segments made of them: some tens of
 /// milliseconds.
 pub const SCANNED_MAX: u64 = 1 << 22;
-/// Most bytes that a plan and a verification hold at once, by the estimates below: the worst program that the search has found
-/// takes 68 MiB, its plan being whole when the walk counts too many steps.
-pub const MEMORY_MAX: u64 = 56 << 20;
+/// Most bytes that a plan and a verification hold at once, by the estimates below, which are above what the search of
+/// `tg-node/examples/hardest` measures.
+pub const MEMORY_MAX: u64 = 60 << 20;
 
 /// Most inputs of one proof.
 pub const BATCH_MAX: usize = 1 << 10;
@@ -56,6 +56,12 @@ const CLAIM_BYTES: u64 = 700;
 const ENTRY_BYTES: u64 = 100;
 /// Bytes per byte of input and output: the file's, and elements of 32 bits in two orders.
 const PUBLIC_BYTES: u64 = 10;
+/// Bytes per branch of a tree: in the file and the program, its run of leaves, its threshold, its share of leaves.
+const BRANCH_BYTES: u64 = 64;
+/// Bytes per other entry of a list that an operator has: in the file, the program and the table made of it.
+const LISTED_BYTES: u64 = 16;
+/// Bytes of the largest file that is looked at, evidence or a registration, and of the messages in it.
+const FILE_BYTES: u64 = 4 << 20;
 /// Bytes per node: its operator, its plan, its messages.
 const NODE_BYTES: u64 = 2_000;
 
@@ -85,6 +91,10 @@ pub struct VerifierCost {
     pub working: u64,
     /// Nodes.
     pub nodes: u64,
+    /// Branches of trees.
+    pub branches: u64,
+    /// Other entries of lists that operators have.
+    pub listed: u64,
 }
 
 /// What a part of a plan adds to the cost.
@@ -155,7 +165,11 @@ impl VerifierCost {
         cost.public_bytes += inputs * program.output_bytes() as u64;
         cost.within(program, last)?;
         for node in 0..program.nodes.len() {
-            cost.claims += program.nodes[node].op.inputs().len() as u64;
+            let op = &program.nodes[node].op;
+            cost.claims += op.inputs().len() as u64;
+            let [branches, listed] = lists(op);
+            cost.branches += branches;
+            cost.listed += listed;
             cost.add(program, node, weights(program, node))?;
         }
         Ok(cost)
@@ -176,8 +190,13 @@ impl VerifierCost {
             scanned: _,
             working,
             nodes,
+            branches,
+            listed,
         } = *self;
-        table_entries * ENTRY_BYTES
+        FILE_BYTES
+            + branches * BRANCH_BYTES
+            + listed * LISTED_BYTES
+            + table_entries * ENTRY_BYTES
             + public_bytes * PUBLIC_BYTES
             + readers * READER_BYTES
             + columns * COLUMN_BYTES
@@ -294,6 +313,24 @@ impl VerifierCost {
             None => Ok(()),
         }
     }
+}
+
+/// Branches of trees, and entries of the other lists that an operator has.
+fn lists(op: &Op) -> [u64; 2] {
+    let [branches, listed] = match op {
+        Op::Trees(op::Trees { forest, .. }) => [
+            forest.branches.len(),
+            forest.roots.len() + forest.leaves.len() + forest.bias.len(),
+        ],
+        Op::Gather(op::Gather { indices, .. }) => [0, indices.len()],
+        Op::Requantise(op::Unary { how, .. }) => {
+            let table = how.table.as_ref().map_or(0, Vec::len);
+            [0, 4 * how.pairs.len() + how.channel_pairs.len() + table]
+        }
+        Op::Softmax(op::Unary { how, .. }) => [0, how.table.len()],
+        _ => [0, 0],
+    };
+    [branches as u64, listed as u64]
 }
 
 /// Two equality tables per axis, for weights and for biases, in the registration; and every piece opened by registration

@@ -22,14 +22,17 @@ use tg_ir::{Program, TensorId};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForestShape {
     /// Per branch the leaves below it, `[0]..[1]`, and above it, `[1]..[2]`.
-    pub ranges: Vec<[usize; 3]>,
+    pub ranges: Vec<[u32; 3]>,
     /// Per place of a leaf its tree and which leaf it is.
-    pub places: Vec<(usize, usize)>,
+    pub places: Vec<(u32, u32)>,
     /// Per tree its first place.
     pub firsts: Vec<usize>,
     /// Bits of the difference of an input and a threshold.
     pub difference: u32,
 }
+
+/// The runs of a branch that was not reached yet.
+const UNSEEN: [u32; 3] = [u32::MAX; 3];
 
 enum Visit {
     Enter(Child),
@@ -41,33 +44,37 @@ impl ForestShape {
     /// The places of a forest; nothing if a branch is reached twice or never, or there is none.
     #[must_use]
     pub fn new(forest: &Forest, difference: u32) -> Option<Self> {
-        let mut ranges = vec![None; forest.branches.len()];
-        let (mut places, mut firsts) = (Vec::new(), Vec::new());
-        for (tree, &root) in forest.roots.iter().enumerate() {
+        // A forest has up to a million branches, which whoever registers it pays by the byte: nothing here is larger than it
+        // has to be, and nothing grows.
+        let mut ranges = vec![UNSEEN; forest.branches.len()];
+        // A branch is entered once and leads to two.
+        let mut places = Vec::with_capacity(forest.branches.len() + forest.roots.len());
+        let mut firsts = Vec::with_capacity(forest.roots.len());
+        for (tree, &root) in (0u32..).zip(&forest.roots) {
             firsts.push(places.len());
             let mut visits = vec![Visit::Enter(root)];
             while let Some(visit) = visits.pop() {
                 match visit {
-                    Visit::Enter(Child::Leaf(leaf)) => places.push((tree, leaf as usize)),
+                    Visit::Enter(Child::Leaf(leaf)) => places.push((tree, leaf)),
                     Visit::Enter(Child::Branch(index)) => {
                         let index = index as usize;
-                        if ranges[index].is_some() {
+                        if ranges[index] != UNSEEN {
                             return None;
                         }
-                        ranges[index] = Some([places.len(); 3]);
+                        ranges[index] = [places.len() as u32; 3];
                         let branch = &forest.branches[index];
                         visits.push(Visit::Exit(index));
                         visits.push(Visit::Enter(branch.above));
                         visits.push(Visit::Middle(index));
                         visits.push(Visit::Enter(branch.below));
                     }
-                    Visit::Middle(index) => ranges[index].as_mut()?[1] = places.len(),
-                    Visit::Exit(index) => ranges[index].as_mut()?[2] = places.len(),
+                    Visit::Middle(index) => ranges[index][1] = places.len() as u32,
+                    Visit::Exit(index) => ranges[index][2] = places.len() as u32,
                 }
             }
         }
-        let ranges = ranges.into_iter().collect::<Option<Vec<_>>>()?;
-        (!ranges.is_empty()).then_some(Self {
+        let is_whole = !ranges.is_empty() && !ranges.contains(&UNSEEN);
+        is_whole.then_some(Self {
             ranges,
             places,
             firsts,
@@ -84,7 +91,8 @@ impl ForestShape {
             if input(usize::from(branch.feature)) <= i64::from(branch.threshold) {
                 at = branch.below;
             } else {
-                (at, place) = (branch.above, self.ranges[index as usize][1]);
+                at = branch.above;
+                place = self.ranges[index as usize][1] as usize;
             }
         }
         place
@@ -100,7 +108,7 @@ impl ForestShape {
         let between = |side: usize| {
             let ranges = self.ranges.iter();
             ranges
-                .map(|range| before[range[side + 1]] - before[range[side]])
+                .map(|range| before[range[side + 1] as usize] - before[range[side] as usize])
                 .collect()
         };
         [between(0), between(1)]
@@ -237,6 +245,7 @@ impl FlagWeights {
         // Runs of leaves as what changes at their ends.
         let mut changes = vec![E::ZERO; shape.places.len() + 1];
         for (range, &weight) in shape.ranges.iter().zip(&branches) {
+            let range = range.map(|end| end as usize);
             changes[range[0]] += weight * beta;
             changes[range[1]] += weight * (beta.square() - beta);
             changes[range[2]] -= weight * beta.square();
@@ -250,8 +259,13 @@ impl FlagWeights {
             });
         let runs = runs.collect();
         let places = shape.places.iter();
-        let outputs_of = places.clone().map(|&(_, leaf)| leaves[leaf]).collect();
-        let of_trees = places.map(|&(tree, _)| beta.cube() * roots[tree]).collect();
+        let outputs_of = places
+            .clone()
+            .map(|&(_, leaf)| leaves[leaf as usize])
+            .collect();
+        let of_trees = places
+            .map(|&(tree, _)| beta.cube() * roots[tree as usize])
+            .collect();
         let bias = forest.bias.iter().zip(&outputs);
         let bias: E = bias
             .map(|(&value, &weight)| weight * F::from_i32(value))

@@ -155,7 +155,7 @@ fn other_leaves_are_caught() {
                 let changes = [(other, mark, 1), (own, unmark, -1)];
                 for (place, _, sign) in changes.into_iter().filter(|change| change.1) {
                     witness.columns[flags][0][place] ^= 1;
-                    let leaf = shape.places[place].1;
+                    let leaf = shape.places[place].1 as usize;
                     for (element, value) in forest.leaves[3 * leaf..][..3].iter().enumerate() {
                         let now = tensors[TREES + 1].accumulators().unwrap()[element];
                         set(&mut tensors[TREES + 1], element, now + sign * value);
@@ -175,7 +175,7 @@ fn other_leaves_are_caught() {
                 assert!(caught.contains(&verdict), "{own} {other}: {verdict:?}");
                 // With the bits of the decisions on the way turned: these do not hold.
                 for (branch, range) in shape.ranges.iter().enumerate() {
-                    let [start, middle, end] = *range;
+                    let [start, middle, end] = range.map(|end| end as usize);
                     if (start..end).contains(&other) {
                         let last = witness.columns[decisions].len() - 1;
                         let below = u32::from((start..middle).contains(&other));

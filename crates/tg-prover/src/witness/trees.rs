@@ -37,7 +37,7 @@ pub(super) fn flag(
 ) {
     let (tree, _) = shape.places[place];
     let first = own * channels(sources);
-    let reached = shape.reached(forest(sources), tree, |feature| {
+    let reached = shape.reached(forest(sources), tree as usize, |feature| {
         sources.input(first + feature)
     });
     cells.push((reached == place).into());

@@ -81,14 +81,11 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         files::write(path, &proof.file)?;
         say(format_args!("wrote {}", path.display()));
     }
+    let answers = checked.answers(&inference.values);
     if as_json {
-        print_json(&inference, &checked.answers(&inference.values))
+        print_json(&inference, &answers)
     } else {
-        print(
-            &inference,
-            &checked.answers(&inference.values),
-            arguments.raw,
-        )
+        print(&inference, &answers, arguments.raw)
     }
 }
 
