@@ -407,10 +407,14 @@ impl Checks {
 /// All money, record by record.
 fn count(state: &State) -> Option<Amount> {
     let accounts = state.accounts().iter().map(|it| it.balance);
-    let stakes = state.validators().iter().map(|it| it.stake);
+    let stakes = state.validators().iter().chain(state.seats().bonds());
+    let stakes = stakes.map(|it| it.stake);
     let jobs = state.jobs().iter();
     let jobs = jobs.flat_map(|it| [it.escrow(), it.rent.deposit]);
-    let leases = state.leases().iter().flat_map(|it| [it.locked(), it.gas]);
+    let leases = state
+        .leases()
+        .iter()
+        .flat_map(|it| [it.locked(), it.gas_locked()]);
     let bids = state.bids().iter().map(|it| it.deposit);
     let offers = state.offers().iter().map(|it| it.rent.deposit);
     let models = state.models().iter().map(|it| it.rent.deposit);

@@ -65,6 +65,8 @@ pub enum Domain {
     Upload,
     /// A provider's sign of life.
     Heartbeat,
+    /// That whoever asks for a seat has its key; the genesis id follows.
+    SeatKey,
 }
 
 impl Domain {
@@ -103,6 +105,7 @@ impl Domain {
             Self::Sampling => "TG/ir/sampling/v1",
             Self::Upload => "TG/types/upload/v1",
             Self::Heartbeat => "TG/types/heartbeat/v1",
+            Self::SeatKey => "TG/types/seat-key/v1",
         }
     }
 }

@@ -58,6 +58,8 @@ impl TransactionKind {
             Self::CommitPart => ("bytes32 lease,Receipt receipt", &[Receipt::TYPE]),
             Self::RaiseJob => ("bytes32 job,uint128 maxPrice,uint8 maxAttempts", &[]),
             Self::PayRent => ("bytes32 record,uint128 amount", &[]),
+            Self::JoinValidators => ("bytes32 key,string endpoint,bytes possession", &[]),
+            Self::LeaveValidators => ("bytes32 key", &[]),
             Self::ReportEquivocation => ("bytes proof", &[]),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
@@ -163,6 +165,12 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
             start.word(*job.as_bytes()).number(u128::from(*stars))
         }
         Transaction::PayRent { record, amount } => start.word(*record.as_bytes()).amount(*amount),
+        Transaction::JoinValidators {
+            key,
+            endpoint,
+            possession,
+        } => start.word(*key).label(endpoint).bytes(possession),
+        Transaction::LeaveValidators { key } => start.word(*key),
         Transaction::ReportEquivocation { proof } => start.bytes(&proof.to_bytes()),
         Transaction::ReportLiveness { epoch, lost, back } => start
             .number(u128::from(*epoch))

@@ -9,6 +9,7 @@ use tg_types::{
 mod equivocation;
 mod market;
 mod outcome;
+mod seats;
 mod storage;
 
 use outcome::{Check, Spent};
@@ -77,6 +78,15 @@ pub(super) fn check(
             max_attempts,
         } => market::check_raise(state, sender, job, *max_price, *max_attempts)?,
         Transaction::PayRent { record, amount } => check_pay_rent(state, record, *amount)?,
+        Transaction::JoinValidators {
+            key,
+            endpoint,
+            possession,
+        } => seats::check_join(state, sender, key, endpoint, possession)?,
+        Transaction::LeaveValidators { key } => {
+            seats::check_leave(state, sender, key)?;
+            Amount::ZERO
+        }
         Transaction::ReportEquivocation { proof } => {
             equivocation::check_equivocation(state, proof)?;
             Amount::ZERO

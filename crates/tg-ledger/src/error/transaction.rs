@@ -332,6 +332,31 @@ pub enum TransactionError {
     /// The validator's stake was taken before.
     #[error("validator {validator} has no stake left")]
     NoStake { validator: Address },
+    /// The network has so few validators that one that is silent stops it, so nobody gets a seat who was not seen.
+    #[error(
+        "a network of {validators} validators takes no new ones: with fewer than 3 a silent one would stop it"
+    )]
+    SeatsClosed { validators: usize },
+    /// The account has a seat, waits for one, or its bond is not returned yet.
+    #[error("{account} has a seat, waits for one, or its last bond is not returned yet")]
+    HasSeat { account: Address },
+    /// The key has a seat, waits for one, or its bond is not returned yet.
+    #[error("the key {} has a seat, waits for one, or its last bond is not returned yet", Digest::new(*key))]
+    KeyHasSeat { key: [u8; 32] },
+    /// No further account may wait for a seat.
+    #[error("{limit} accounts wait for a seat; no more may")]
+    TooManyApplicants { limit: usize },
+    /// The endpoint is not an address.
+    #[error(
+        "the endpoint of a seat is HOST:PORT, with a name or an IP address as host and a port from 1 to 65535"
+    )]
+    BadEndpoint,
+    /// The key did not sign that it is the sender's.
+    #[error("the key {} did not sign that it belongs to the sender in this network", Digest::new(*key))]
+    NoPossession { key: [u8; 32] },
+    /// The seat is given back already.
+    #[error("{account} gave its seat back before; it goes at the end of an epoch in which it may")]
+    LeavesAlready { account: Address },
     /// The votes convict nobody.
     #[error("the votes convict nobody")]
     NoEquivocation(#[source] EquivocationError),
@@ -428,6 +453,13 @@ impl TransactionError {
             Self::NoSeat { .. } => "TG-LED-113",
             Self::NoStake { .. } => "TG-LED-114",
             Self::NoEquivocation(_) => "TG-LED-115",
+            Self::SeatsClosed { .. } => "TG-LED-116",
+            Self::HasSeat { .. } => "TG-LED-117",
+            Self::KeyHasSeat { .. } => "TG-LED-118",
+            Self::TooManyApplicants { .. } => "TG-LED-119",
+            Self::BadEndpoint => "TG-LED-120",
+            Self::NoPossession { .. } => "TG-LED-121",
+            Self::LeavesAlready { .. } => "TG-LED-122",
         }
     }
 

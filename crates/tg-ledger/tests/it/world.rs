@@ -204,11 +204,22 @@ impl World {
         transactions: Vec<SignedTransaction>,
         verdicts: Vec<Verdict>,
     ) -> Proposed {
-        self.time += TICK;
         let validators = self.state.validators();
         let turn = usize::try_from(self.state.head().height.get()).unwrap() % validators.len();
+        let proposer = validators[turn].address;
+        self.block_by(proposer, transactions, verdicts)
+    }
+
+    /// As [`Self::block`], by a validator out of its turn.
+    pub(crate) fn block_by(
+        &mut self,
+        proposer: Address,
+        transactions: Vec<SignedTransaction>,
+        verdicts: Vec<Verdict>,
+    ) -> Proposed {
+        self.time += TICK;
         let proposal = Proposal {
-            proposer: validators[turn].address,
+            proposer,
             timestamp: self.now(),
             transactions,
             verdicts,
