@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tg_ledger::{Event, State};
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
-use tg_types::chain::{ChainPage, FinalityProof, SnapshotHead};
+use tg_types::chain::{ChainPage, FinalityProof, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
     Address, Digest, Fault, Heartbeat, SignedTransaction, SignedUpload, TimestampMs, TransactionId,
@@ -141,6 +141,9 @@ pub trait GridPort: Send + Sync + 'static {
     /// Final blocks from a height on, with what shows them; with none there, it waits for one for `wait` at most and then gives a
     /// page without blocks. Nothing if this node does not have what shows them.
     fn chain_page(&self, from: u64, wait: Duration) -> PortFuture<'_, Option<ChainPage>>;
+
+    /// Changes of the set of validators above a height, ascending, with what shows them; as many as fit an answer.
+    fn seat_changes(&self, above: u64) -> PortFuture<'_, SeatChanges>;
 
     /// A state for a follower to begin at, with its bytes; nothing before the first one.
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>>;

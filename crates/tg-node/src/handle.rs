@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use tg_types::Decode as _;
 use tg_types::{BlockId, Heartbeat, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
@@ -14,10 +15,11 @@ use crate::liveness::{HeartbeatError, Watch, steady_now};
 use crate::mempool::{Statuses, TransactionStatus};
 use crate::store::{Store, StoreError};
 use crate::submit::{Submission, SubmitError};
+use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{Block, Event, State};
 use tg_types::chain::{
     BlockBytes, ChainPage, Equivocation, FinalityProof, HEADERS_MAX, PAGE_BLOCKS_MAX,
-    PAGE_BYTES_MAX, SnapshotHead,
+    PAGE_BYTES_MAX, SEAT_CHANGES_MAX, SeatChange, SeatChanges, SnapshotHead,
 };
 
 /// A final block with the state after it and the events that it caused.
@@ -194,6 +196,12 @@ impl Board {
         drop(heard);
         heights.sort_unstable_by(|a, b| b.cmp(a));
         heights.get(count.checked_sub(1)?).copied()
+    }
+
+    /// The key of this validator; zeros of a node without a seat.
+    pub(crate) fn validator(&self) -> [u8; 32] {
+        let status = self.status.lock();
+        status.unwrap_or_else(PoisonError::into_inner).validator
     }
 
     /// Other validators heard during the last seconds.
@@ -414,7 +422,9 @@ impl NodeHandle {
         let from = from.max(1);
         let mut page = ChainPage::empty(tip);
         let mut bytes = 0;
-        for height in (from..=tip).take(PAGE_BLOCKS_MAX) {
+        // A page ends with an epoch: whoever follows learns there whose certificates count for what comes.
+        let last = from.div_ceil(EPOCH_BLOCKS) * EPOCH_BLOCKS;
+        for height in (from..=tip.min(last)).take(PAGE_BLOCKS_MAX) {
             let Some(block) = self.store.block(height)? else {
                 break;
             };
@@ -444,6 +454,26 @@ impl NodeHandle {
             .truncate(usize::try_from(last + 1 - from).unwrap_or(usize::MAX));
         page.proof = proof;
         Ok(Some(page))
+    }
+
+    /// Changes of the set of validators above a height, ascending, each with what shows it to somebody who knows the set before.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn seat_changes(&self, above: u64) -> Result<SeatChanges, StoreError> {
+        let known = self.store.changes_above(above, SEAT_CHANGES_MAX)?;
+        let known = known
+            .iter()
+            .filter_map(|it| SeatChange::from_bytes(it).ok());
+        let mut changes: Vec<SeatChange> = known.collect();
+        let room = SEAT_CHANGES_MAX - changes.len();
+        for (height, seats) in self.store.term_ends_above(above, room)? {
+            // Of what was before a snapshot only the change is here, not the block.
+            if let Some(proof) = self.shown_final(height)? {
+                changes.push(SeatChange { proof, seats });
+            }
+        }
+        Ok(SeatChanges(changes))
     }
 
     /// A state for a follower to begin at, with its bytes: the newest snapshot. Nothing before the first one, or if what shows

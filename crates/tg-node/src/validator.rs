@@ -29,6 +29,7 @@ use crate::open;
 use crate::peers::Peer;
 use crate::steady::Steady;
 use crate::store::OpenError;
+use crate::term::{self, SeatedPeer};
 use crate::wire::channel;
 
 mod config;
@@ -80,33 +81,54 @@ pub struct Validators {
     reason = "whoever starts a validator hands over what it is started with"
 )]
 pub fn spawn_validator(config: ValidatorConfig) -> Result<RunningValidator, OpenError> {
-    check_seats(&config)?;
     let held = TcpListener::bind(config.listen).map_err(|source| OpenError::Listen {
         address: config.listen,
         source,
     })?;
     let opened = recovery::open_alone(&config)?;
+    check_seats(&config, &opened.parts)?;
     // The listener kept the port while the data were opened; now the validator listens on it.
     drop(held);
     run(opened, &config)
 }
 
-/// Every validator of genesis but this one has an address, and nobody else.
-fn check_seats(config: &ValidatorConfig) -> Result<(), OpenError> {
+/// Every other validator has an address, in the settings or in the ledger, and the settings name nobody who is none.
+fn check_seats(config: &ValidatorConfig, parts: &Parts) -> Result<(), OpenError> {
     let hex = crate::key::hex;
-    let validators = config.genesis.validators.iter();
-    let mut missing: BTreeSet<[u8; 32]> = validators.map(|it| *it.key.as_bytes()).collect();
-    let own = config.key.public();
-    let others = config.seats.iter().map(|seat| seat.public);
-    for public in others.filter(|public| *public != own).chain([own]) {
-        if !missing.remove(&public) {
-            return Err(OpenError::NotAValidator { key: hex(&public) });
-        }
+    let seated = term::seated(&parts.tip.state);
+    let founders = config.genesis.validators.iter();
+    let mut known: BTreeSet<[u8; 32]> = founders.map(|it| *it.key.as_bytes()).collect();
+    known.extend(seated.iter().map(|it| it.public));
+    if let Some(stranger) = config.seats.iter().find(|it| !known.contains(&it.public)) {
+        let key = hex(&stranger.public);
+        return Err(OpenError::NotAValidator { key });
     }
-    match missing.first() {
-        Some(public) => Err(OpenError::NoAddress { key: hex(public) }),
+    let reached = dialled(&config.seats, &seated);
+    let own = config.key.public();
+    let mut others = seated.iter().filter(|it| it.public != own);
+    match others.find(|it| reached.iter().all(|seat| seat.public != it.public)) {
+        Some(unreached) => Err(OpenError::NoAddress {
+            key: hex(&unreached.public),
+        }),
         None => Ok(()),
     }
+}
+
+/// Where the seats are dialled: where the settings say, else where the ledger does. One whose address is none is left out.
+fn dialled(settings: &[Seat], seated: &[SeatedPeer]) -> Vec<Seat> {
+    let address = |it: &SeatedPeer| {
+        let set = settings.iter().find(|seat| seat.public == it.public);
+        set.map(|seat| seat.address.clone())
+            .or_else(|| it.endpoint.parse().ok())
+    };
+    let all = seated.iter();
+    all.filter_map(|it| {
+        Some(Seat {
+            public: it.public,
+            address: address(it)?,
+        })
+    })
+    .collect()
 }
 
 /// Starts the validators of `config` in this process, each as [`spawn_validator`] does, with its own database and blobs
@@ -265,7 +287,7 @@ fn run(opened: Opened, config: &ValidatorConfig) -> Result<RunningValidator, Ope
 
 async fn validate(
     context: Steady<tokio::Context>,
-    parts: Parts,
+    mut parts: Parts,
     around: Surroundings,
     stopped: oneshot::Receiver<()>,
 ) {
@@ -292,14 +314,25 @@ async fn validate(
         MESSAGE_BYTES_MAX,
         NZUsize!(1_024),
     );
-    config.max_peers_per_set = parts.participants.len().try_into().unwrap_or(NZUsize!(1));
-    config.tracked_peer_sets = NZUsize!(1);
+    // Those of the set before may still ask for what ended their term.
+    config.max_peers_per_set = NZUsize!(VALIDATORS_MAX);
+    config.tracked_peer_sets = NZUsize!(2);
     config.peer_connection_cooldown = Duration::from_millis(250);
     config.dial_frequency = Duration::from_millis(50);
-    // A name says nothing about where its validator connects from; the handshake then refuses strangers alone.
-    config.bypass_ip_check = seats.iter().any(|seat| seat.address.is_name());
+    // A name says nothing about where its validator connects from, and whoever joins later may have one: the handshake
+    // refuses strangers alone.
+    config.bypass_ip_check = true;
     let (mut network, mut oracle) = lookup::Network::new(context.child("network"), config);
-    oracle.track(0, peer_addresses(&seats));
+    let now = dialled(&seats, &term::seated(&parts.tip.state));
+    oracle.track(parts.term.epoch, peer_addresses(&now));
+    let mut changes = parts.watch_seats();
+    let (mut sets, mut epoch) = (oracle.clone(), parts.term.epoch);
+    let dialling = context.child("seats").spawn(move |_| async move {
+        while let Some(seated) = changes.recv().await {
+            epoch += 1;
+            sets.track(epoch, peer_addresses(&dialled(&seats, &seated)));
+        }
+    });
     let quota = Quota::per_second(NZU32!(CHANNEL_QUOTA_PER_SECOND));
     let channels = Channels {
         votes: network.register(channel::VOTES, quota),
@@ -326,6 +359,7 @@ async fn validate(
         },
     }
     network.abort();
+    dialling.abort();
     board.update(|status| status.running = false);
 }
 

@@ -12,7 +12,7 @@ use tg_ledger::State;
 use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TakenNonces, TransactionStatus};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
-use tg_types::chain::{ChainPage, SnapshotHead};
+use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
     Address, Amount, Digest, Fault, Fees, Heartbeat, SignedTransaction, Transaction, TransactionId,
@@ -149,6 +149,11 @@ impl GridPort for NodePort {
             await_height(&node, from, wait).await;
             on_disk(move || node.chain_page(from)).await
         })
+    }
+
+    fn seat_changes(&self, above: u64) -> PortFuture<'_, SeatChanges> {
+        let node = self.node().clone();
+        Box::pin(on_disk(move || node.seat_changes(above)))
     }
 
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {

@@ -59,6 +59,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(proofs::proof))
         .routes(routes!(chain::blocks))
         .routes(routes!(chain::snapshot))
+        .routes(routes!(chain::seats))
         .routes(routes!(transactions::submit))
         .routes(routes!(transactions::transaction))
         .routes(routes!(events::events))

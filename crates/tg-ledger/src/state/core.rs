@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tg_market::{OfferBook, PackingPrices, Stock};
+use tg_types::chain::{FinalityError, TrustRoot};
 use tg_types::{
     Address, Amount, BidId, BlockId, ChainDomain, Height, JobId, LeaseId, ModelId, OfferId,
     StateRoot, StorageSubject, TimestampMs,
@@ -280,6 +281,15 @@ impl State {
     #[must_use]
     pub fn validators(&self) -> &[Validator] {
         &self.validators
+    }
+
+    /// What a client that knows this state trusts: the validators that vote on the next block.
+    ///
+    /// # Errors
+    /// If there are none, or one key twice: no state that follows from a genesis.
+    pub fn trust_root(&self) -> Result<TrustRoot, FinalityError> {
+        let seats = self.validators.iter().map(|it| *it.key.as_bytes());
+        TrustRoot::new(self.genesis, seats.collect())
     }
 
     /// What is known of their seats, who waits for one, and whose bond is not returned yet.

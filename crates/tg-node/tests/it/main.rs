@@ -6,6 +6,7 @@ mod blobs;
 mod clock;
 mod evidence;
 mod follow;
+mod joining;
 mod light;
 mod network;
 mod recovery;

@@ -2,20 +2,27 @@
 
 use curve25519_dalek::edwards::CompressedEdwardsY;
 
-use super::vote::is_signature;
+use super::vote::{is_signature, write_number};
 use crate::{Address, BlockId, Domain};
 
-/// What the consensus key signs so that an account may ask for a seat with it, in the network of a genesis: 21 to 24 bytes of
-/// purpose, the id of genesis, the account. Stops: a seat with somebody else's key, whose faults would cost the wrong one.
+/// What the consensus key signs so that an account may ask for a seat with it, in the network of a genesis: as for votes,
+/// LEB128(length of the namespace), the namespace (purpose and id of genesis), and the account. Stops: a seat with somebody
+/// else's key, whose faults would cost the wrong one.
 #[must_use]
 pub fn seat_possession(genesis: &BlockId, account: &Address) -> Vec<u8> {
+    let namespace = seat_namespace(genesis);
+    let mut bytes = Vec::new();
+    write_number(namespace.len() as u64, &mut bytes);
+    bytes.extend(namespace);
+    bytes.extend(account.as_bytes());
+    bytes
+}
+
+/// The namespace of [`seat_possession`].
+#[must_use]
+pub fn seat_namespace(genesis: &BlockId) -> Vec<u8> {
     let purpose = Domain::SeatKey.as_str().as_bytes();
-    [
-        purpose,
-        genesis.as_bytes().as_slice(),
-        account.as_bytes().as_slice(),
-    ]
-    .concat()
+    [purpose, genesis.as_bytes().as_slice()].concat()
 }
 
 /// Whether a key signed [`seat_possession`]. A point of small order is no key: anybody could sign for it.
