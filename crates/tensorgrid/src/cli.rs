@@ -39,6 +39,9 @@ pub(crate) enum Command {
     Validator(args::ValidatorArguments),
     /// Run a node without a vote: it follows the chain, checks it, and serves the HTTP API.
     Gateway(args::GatewayArguments),
+    /// List the validators, ask for a seat among them, and give it back.
+    #[command(subcommand)]
+    Seat(args::SeatCommand),
     /// Run a model on the grid, check the proof that comes back, and print the result.
     Infer(args::InferArguments),
     /// Offer this machine to the grid, or list the offers.

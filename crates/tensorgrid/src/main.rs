@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{
-        balance, bench_grid, block_on, gateway, infer, job, model, network, provider, rent,
+        balance, bench_grid, block_on, gateway, infer, job, model, network, provider, rent, seat,
         transfer, up, validator,
     };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
@@ -66,6 +66,7 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Network(command) => block_on(network::run(&command, json)),
         Command::Validator(arguments) => block_on(validator::run(&arguments, json)),
         Command::Gateway(arguments) => block_on(gateway::run(&arguments, json)),
+        Command::Seat(command) => block_on(seat::run(&command, json)),
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
         Command::Job(command) => block_on(job::run(&command, json)),

@@ -1,5 +1,6 @@
 //! What a node has to offer, for the API to serve it. The composition root implements it.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -141,6 +142,11 @@ pub trait GridPort: Send + Sync + 'static {
     /// Final blocks from a height on, with what shows them; with none there, it waits for one for `wait` at most and then gives a
     /// page without blocks. Nothing if this node does not have what shows them.
     fn chain_page(&self, from: u64, wait: Duration) -> PortFuture<'_, Option<ChainPage>>;
+
+    /// Where validators are reached, by consensus key, as far as this node's own settings or the ledger say.
+    fn seat_endpoints(&self) -> BTreeMap<[u8; 32], String> {
+        BTreeMap::new()
+    }
 
     /// Changes of the set of validators above a height, ascending, with what shows them; as many as fit an answer.
     fn seat_changes(&self, above: u64) -> PortFuture<'_, SeatChanges>;

@@ -13,11 +13,13 @@ use tg_types::{Address, Amount, Digest, DurationMs, JobNeeds, JobOrder, Verifica
 
 mod event;
 mod job;
+mod seats;
 mod state;
 mod why;
 
 pub use event::events;
 pub use job::{job, lease, receipt};
+pub use seats::seats;
 pub use state::job_state;
 use state::lacks;
 pub use why::{dry_run, why};

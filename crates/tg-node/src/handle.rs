@@ -88,6 +88,8 @@ pub(crate) struct Board {
     transactions: Mutex<Statuses>,
     /// What shows that a validator signed contradicting votes, one for each.
     faults: Mutex<Vec<Equivocation>>,
+    /// Where validators are dialled, by key.
+    endpoints: Mutex<BTreeMap<[u8; 32], String>>,
 }
 
 impl Board {
@@ -114,6 +116,7 @@ impl Board {
             providers: Mutex::default(),
             transactions: Mutex::default(),
             faults: Mutex::default(),
+            endpoints: Mutex::default(),
         }
     }
 
@@ -202,6 +205,14 @@ impl Board {
     pub(crate) fn validator(&self) -> [u8; 32] {
         let status = self.status.lock();
         status.unwrap_or_else(PoisonError::into_inner).validator
+    }
+
+    /// Notes where validators are dialled.
+    pub(crate) fn dials(&self, seats: impl Iterator<Item = ([u8; 32], String)>) {
+        *self
+            .endpoints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = seats.collect();
     }
 
     /// Other validators heard during the last seconds.
@@ -423,7 +434,7 @@ impl NodeHandle {
         let mut page = ChainPage::empty(tip);
         let mut bytes = 0;
         // A page ends with an epoch: whoever follows learns there whose certificates count for what comes.
-        let last = from.div_ceil(EPOCH_BLOCKS) * EPOCH_BLOCKS;
+        let last = from.div_ceil(EPOCH_BLOCKS).saturating_mul(EPOCH_BLOCKS);
         for height in (from..=tip.min(last)).take(PAGE_BLOCKS_MAX) {
             let Some(block) = self.store.block(height)? else {
                 break;
@@ -454,6 +465,24 @@ impl NodeHandle {
             .truncate(usize::try_from(last + 1 - from).unwrap_or(usize::MAX));
         page.proof = proof;
         Ok(Some(page))
+    }
+
+    /// Where this node dials validators, by consensus key; empty for a node without a seat.
+    #[must_use]
+    pub fn seat_endpoints(&self) -> BTreeMap<[u8; 32], String> {
+        let endpoints = self.board.endpoints.lock();
+        endpoints.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether consensus could begin with what is here: the block at which the present term began, or a certificate of it.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn can_begin_consensus(&self) -> Result<bool, StoreError> {
+        let since = self.snapshot().state.seats().since.get();
+        let is_here = since == 0 || self.store.block(since)?.is_some();
+        let newest = self.store.newest_certificate()?;
+        Ok(is_here || newest.is_some_and(|(height, _)| height > since))
     }
 
     /// Changes of the set of validators above a height, ascending, each with what shows it to somebody who knows the set before.

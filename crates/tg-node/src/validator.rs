@@ -325,12 +325,16 @@ async fn validate(
     let (mut network, mut oracle) = lookup::Network::new(context.child("network"), config);
     let now = dialled(&seats, &term::seated(&parts.tip.state));
     oracle.track(parts.term.epoch, peer_addresses(&now));
+    board.dials(endpoints(&now));
     let mut changes = parts.watch_seats();
+    let dialling_board = board.clone();
     let (mut sets, mut epoch) = (oracle.clone(), parts.term.epoch);
     let dialling = context.child("seats").spawn(move |_| async move {
         while let Some(seated) = changes.recv().await {
             epoch += 1;
-            sets.track(epoch, peer_addresses(&dialled(&seats, &seated)));
+            let now = dialled(&seats, &seated);
+            sets.track(epoch, peer_addresses(&now));
+            dialling_board.dials(endpoints(&now));
         }
     });
     let quota = Quota::per_second(NZU32!(CHANNEL_QUOTA_PER_SECOND));
@@ -361,6 +365,11 @@ async fn validate(
     network.abort();
     dialling.abort();
     board.update(|status| status.running = false);
+}
+
+fn endpoints(seats: &[Seat]) -> impl Iterator<Item = ([u8; 32], String)> {
+    let seats = seats.iter();
+    seats.map(|seat| (seat.public, seat.address.to_string()))
 }
 
 fn peer_addresses(seats: &[Seat]) -> Map<Peer, Address> {

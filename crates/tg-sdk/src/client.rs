@@ -21,7 +21,7 @@ use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
     FaucetRequestDto, InferenceDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto,
     ModeDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto,
-    QuotePageDto, RentDto, StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto,
+    QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto,
     TransactionStatusDto,
 };
 use crate::error::ClientError;
@@ -202,6 +202,16 @@ impl Client {
             .call(Method::GET, &path, Payload::Empty, PAGE_LIMIT)
             .await?;
         ChainPage::from_bytes(&bytes).map_err(|source| ClientError::Malformed { path, source })
+    }
+
+    /// The validators, who waits for a seat, and whose bond is not returned yet.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn seats(&self) -> Result<SeatsDto, ClientError> {
+        self.transport
+            .json(Method::GET, "/v1/seats", Payload::Empty)
+            .await
     }
 
     /// Changes of the set of validators above a height, ascending, 16 at most. Nothing is checked.

@@ -257,6 +257,12 @@ pub(crate) struct NetworkJoinArguments {
     /// Join as a gateway, a node without a vote and without keys, rather than as a provider.
     #[arg(long, conflicts_with_all = ["passphrase_file", "no_encryption"])]
     pub(crate) gateway: bool,
+    /// Join as a validator: keys and settings of one that asks for a seat with `tensorgrid seat join`. The API must be a validator's.
+    #[arg(long, conflicts_with = "gateway")]
+    pub(crate) validator: bool,
+    /// Port on which the validator listens for the others; its API takes the next one.
+    #[arg(long, default_value_t = 7100, requires = "validator", value_parser = clap::value_parser!(u16).range(1..65_535), value_name = "PORT")]
+    pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) keeping: KeepingArguments,
 }
@@ -542,6 +548,57 @@ pub(crate) struct BalanceArguments {
     pub(crate) passphrase: PassphraseArguments,
     #[command(flatten)]
     pub(crate) trust: TrustArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `seat`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SeatCommand {
+    /// Print who votes, who waits for a seat, and whose bond is not returned yet.
+    List(SeatListArguments),
+    /// Bond for a seat, with the keys of a validator's settings; its account must have the bond.
+    Join(SeatJoinArguments),
+    /// Give a seat, or a place in the queue for one, back.
+    Leave(SeatLeaveArguments),
+}
+
+/// `seat list`.
+#[derive(Debug, Args)]
+pub(crate) struct SeatListArguments {
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `seat join`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid network join my-validator --validator --genesis genesis.bin --api http://10.0.0.7:7101 --no-encryption\n  \
+                  tensorgrid transfer ADDRESS 1001\n  tensorgrid seat join 10.0.0.9:7100 --config my-validator/validator.toml\n  \
+                  tensorgrid validator --config my-validator/validator.toml"
+)]
+pub(crate) struct SeatJoinArguments {
+    /// Where the other validators reach it: HOST:PORT.
+    pub(crate) endpoint: String,
+    /// The validator's settings, which name its keys.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Do not ask before bonding.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `seat leave`.
+#[derive(Debug, Args)]
+pub(crate) struct SeatLeaveArguments {
+    /// The validator's settings, which name its keys.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Do not ask.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
 }

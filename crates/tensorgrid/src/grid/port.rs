@@ -1,6 +1,6 @@
 //! A node as the API sees it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -149,6 +149,10 @@ impl GridPort for NodePort {
             await_height(&node, from, wait).await;
             on_disk(move || node.chain_page(from)).await
         })
+    }
+
+    fn seat_endpoints(&self) -> BTreeMap<[u8; 32], String> {
+        self.node().seat_endpoints()
     }
 
     fn seat_changes(&self, above: u64) -> PortFuture<'_, SeatChanges> {

@@ -15,6 +15,7 @@ mod offers;
 mod page;
 mod proofs;
 mod rent;
+mod seats;
 mod status;
 mod transactions;
 
@@ -60,6 +61,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(chain::blocks))
         .routes(routes!(chain::snapshot))
         .routes(routes!(chain::seats))
+        .routes(routes!(seats::seats))
         .routes(routes!(transactions::submit))
         .routes(routes!(transactions::transaction))
         .routes(routes!(events::events))

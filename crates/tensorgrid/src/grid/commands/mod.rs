@@ -9,6 +9,7 @@ pub(crate) mod model;
 pub(crate) mod network;
 pub(crate) mod provider;
 pub(crate) mod rent;
+pub(crate) mod seat;
 pub(crate) mod transfer;
 pub(crate) mod up;
 pub(crate) mod validator;
