@@ -88,6 +88,27 @@ pub fn tiny_transformer(seed: u64) -> (CompiledModel, IntTensor) {
     gpt::tiny(seed)
 }
 
+/// Sizes of a transformer that writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterSizes {
+    /// Blocks.
+    pub layers: usize,
+    /// Channels of the stream.
+    pub channels: u32,
+    /// Heads of attention, of which the channels are a multiple.
+    pub heads: u32,
+    /// Positions.
+    pub window: u32,
+    /// Tokens.
+    pub vocabulary: u32,
+}
+
+/// A transformer that gives a score for each token after each position, with weights from a seed.
+#[must_use]
+pub fn writing_transformer(sizes: &WriterSizes, seed: u64) -> (CompiledModel, IntTensor) {
+    gpt::writer(sizes, seed)
+}
+
 fn mlp(seed: u64) -> (CompiledModel, IntTensor) {
     let mut net = Net::new("mlp", Shape::vector(64), seed);
     let hidden = net.dense_relu(TensorId::INPUT, 32);

@@ -1,6 +1,7 @@
 //! Transformers that predict the next token, lowered as `mixed` precision lowers them: 8 bits where weights or other
 //! activations multiply, 16 for the stream between blocks, normalisations and probabilities.
 
+use super::WriterSizes;
 use super::net::Net;
 use super::net::square;
 use crate::integer::attention::{EXPONENT_REACH, norm_of};
@@ -68,6 +69,28 @@ pub(super) fn tiny(seed: u64) -> (CompiledModel, IntTensor) {
         vocabulary: 32,
         channels: 16,
         heads: 2,
+        output: Output::Scores,
+    };
+    transformer(&sizes, seed)
+}
+
+/// Of any sizes, with the scores of the next token after each position.
+pub(super) fn writer(sizes: &WriterSizes, seed: u64) -> (CompiledModel, IntTensor) {
+    let &WriterSizes {
+        layers,
+        channels,
+        heads,
+        window,
+        vocabulary,
+    } = sizes;
+    let sizes = Sizes {
+        name: "gpt",
+        layers,
+        tokens: window,
+        places: window,
+        vocabulary,
+        channels,
+        heads,
         output: Output::Scores,
     };
     transformer(&sizes, seed)
