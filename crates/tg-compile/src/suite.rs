@@ -6,6 +6,7 @@
 mod gpt;
 mod net;
 
+pub use gpt::WriterSizes;
 pub use net::random_input;
 use net::{Net, RELU, square};
 use tg_ir::IntTensor;
@@ -86,21 +87,6 @@ impl Architecture {
 #[must_use]
 pub fn tiny_transformer(seed: u64) -> (CompiledModel, IntTensor) {
     gpt::tiny(seed)
-}
-
-/// Sizes of a transformer that writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WriterSizes {
-    /// Blocks.
-    pub layers: usize,
-    /// Channels of the stream.
-    pub channels: u32,
-    /// Heads of attention, of which the channels are a multiple.
-    pub heads: u32,
-    /// Positions.
-    pub window: u32,
-    /// Tokens.
-    pub vocabulary: u32,
 }
 
 /// A transformer that gives a score for each token after each position, with weights from a seed.

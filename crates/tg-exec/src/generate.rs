@@ -6,20 +6,7 @@ use crate::execute::ExecuteError;
 use crate::kernels::Cpu;
 use tg_ir::IntTensor;
 use tg_ir::generation::GeneratorError;
-use tg_ir::{ExecutableModel, Generation, Generator, Sampling};
-
-/// What is to be written.
-#[derive(Debug, Clone)]
-pub struct Request {
-    /// The tokens it begins with, at least one.
-    pub prompt: Vec<u32>,
-    /// Most tokens to write, at least one.
-    pub limit: u32,
-    /// The token after which nothing is written.
-    pub stop: Option<u32>,
-    /// How tokens are drawn.
-    pub sampling: Sampling,
-}
+use tg_ir::{ExecutableModel, Generation, GenerationRequest, Generator};
 
 /// A sequence that was written.
 #[derive(Debug, Clone)]
@@ -98,21 +85,21 @@ pub enum GenerateError {
 /// If the model cannot generate, or the request does not fit it.
 pub fn generate(
     model: &ExecutableModel,
-    request: &Request,
+    request: &GenerationRequest,
     cpu: Cpu,
     observe: &mut dyn FnMut(u32) -> bool,
 ) -> Result<Written, GenerateError> {
-    Writer::new(model, cpu)?.write(request, observe)
+    SequenceWriter::new(model, cpu)?.write(request, observe)
 }
 
 /// A model made ready to write, once or many times.
 #[derive(Debug)]
-pub struct Writer {
+pub struct SequenceWriter {
     generator: Generator,
     engine: CachedEngine,
 }
 
-impl Writer {
+impl SequenceWriter {
     /// Prepares a model. Cost: see [`CachedEngine::new`].
     ///
     /// # Errors
@@ -141,7 +128,7 @@ impl Writer {
     /// Never: a prompt has a token, after which the model gives a row.
     pub fn write(
         &mut self,
-        request: &Request,
+        request: &GenerationRequest,
         observe: &mut dyn FnMut(u32) -> bool,
     ) -> Result<Written, GenerateError> {
         let window = self.generator.window;
@@ -187,7 +174,7 @@ impl Writer {
 }
 
 /// The window with the prompt at its beginning.
-fn begin(generator: &Generator, request: &Request) -> Result<Vec<i32>, GenerateError> {
+fn begin(generator: &Generator, request: &GenerationRequest) -> Result<Vec<i32>, GenerateError> {
     let &Generator {
         window,
         vocabulary,

@@ -1,7 +1,6 @@
 //! Transformers that predict the next token, lowered as `mixed` precision lowers them: 8 bits where weights or other
 //! activations multiply, 16 for the stream between blocks, normalisations and probabilities.
 
-use super::WriterSizes;
 use super::net::Net;
 use super::net::square;
 use crate::integer::attention::{EXPONENT_REACH, norm_of};
@@ -19,6 +18,21 @@ const STREAM_MAX: i16 = 16_383;
 const EMBEDDING: TensorId = TensorId(1);
 /// The stream's units in the embedding's: both embedding and places have 37 in standard deviation.
 const STREAM_SHIFT: u32 = 5;
+
+/// Sizes of a transformer that writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterSizes {
+    /// Blocks.
+    pub layers: usize,
+    /// Channels of the stream.
+    pub channels: u32,
+    /// Heads of attention, of which the channels are a multiple.
+    pub heads: u32,
+    /// Positions.
+    pub window: u32,
+    /// Tokens.
+    pub vocabulary: u32,
+}
 
 /// Sizes of a transformer.
 struct Sizes {

@@ -108,7 +108,7 @@ impl Causal {
             0 | 1 => self.convolution(),
             2..=4 => self.attention(),
             5 => {
-                let axis = [Axis::Rows, Axis::Columns][(shape.height == 1) as usize];
+                let axis = [Axis::Rows, Axis::Columns][usize::from(shape.height == 1)];
                 self.push(Op::RunningSum(op::RunningSum { input, axis }), shape)
             }
             6 => self.shifted(),
@@ -168,7 +168,7 @@ impl Causal {
     /// Each step the one before, the first a constant.
     fn shifted(&mut self) -> Option<TensorId> {
         let shape = self.shape();
-        let axis = [Axis::Rows, Axis::Columns][(shape.height == 1) as usize];
+        let axis = [Axis::Rows, Axis::Columns][usize::from(shape.height == 1)];
         let by = self.draw(1, 2).min(self.steps);
         let mut before = [0; 3];
         before[axis as usize] = by;

@@ -12,6 +12,7 @@ pub(crate) mod rent;
 pub(crate) mod transfer;
 pub(crate) mod up;
 pub(crate) mod validator;
+pub(crate) mod write;
 
 use std::future::Future;
 use std::io::{self, BufRead, IsTerminal};

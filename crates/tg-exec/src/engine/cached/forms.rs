@@ -1,37 +1,37 @@
 //! What is computed of each tensor at a step of a sequence: nothing, the step's slice, or all of it again.
 //!
-//! [`Plan::of`] follows the latest inputs through the program ([`tg_ir::causality`]) and proposes for each node a slice for each
+//! [`StepPlan::of`] follows the latest inputs through the program ([`tg_ir::causality`]) and proposes for each node a slice for each
 //! step. An element that depends on later steps than its own is never known, and so is what reads it, so that the analysis of
 //! the output says whether slices are enough: the scores that a causal mask hides are such elements, and nothing reads them.
 //! Where they are not enough, nodes with such elements are computed whole at each step, and in the end those with elements that are known
 //! before their step, too; then nothing is known later than it could be, which is right for every causal program.
 
-use super::layout::Layout;
+use super::layout::StepLayout;
 use tg_ir::causality::{self, NEVER, ZERO};
 use tg_ir::op;
 use tg_ir::{Axis, Op, Program, Shape, TensorId};
 
 /// What is computed of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum StepForm {
     /// It is computed once.
     Constant,
     /// The slice of each step, once.
-    Sliced(Layout),
+    Sliced(StepLayout),
     /// All of it at each step; the layout, if there is one, of which each step's slice is known after the step.
-    Whole(Option<Layout>),
+    Whole(Option<StepLayout>),
 }
 
 /// What a node reads of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reading {
+pub(super) enum StepReading {
     /// The slice of the step.
-    Slice(Layout),
+    Slice(StepLayout),
     /// All of it.
     Whole,
     /// The step's slice and so many before it, filled up with a value.
     Window {
-        layout: Layout,
+        layout: StepLayout,
         before: usize,
         fill: i16,
     },
@@ -40,21 +40,21 @@ pub(super) enum Reading {
 /// How a node is computed.
 #[derive(Debug, Clone)]
 pub(super) struct Planned {
-    pub form: Form,
+    pub form: StepForm,
     /// For each of the operator's inputs.
-    pub reads: Vec<Reading>,
+    pub reads: Vec<StepReading>,
 }
 
 /// How a program is computed step by step.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct StepPlan {
     /// Steps of a sequence.
     pub steps: usize,
-    pub input: Form,
+    pub input: StepForm,
     pub nodes: Vec<Planned>,
 }
 
-impl Plan {
+impl StepPlan {
     /// For a program with one output whose rows are known after so many inputs each, or nothing.
     pub(super) fn of(program: &Program) -> Option<Self> {
         let steps = program.input.shape.pixels();
@@ -65,11 +65,11 @@ impl Plan {
         }
         [Slicing::Most, Slicing::Known, Slicing::Exact]
             .into_iter()
-            .find_map(|slicing| Planner::plan(program, slicing))
+            .find_map(|slicing| StepPlanner::plan(program, slicing))
     }
 
     /// How a tensor is computed.
-    pub(super) fn form(&self, tensor: TensorId) -> Form {
+    pub(super) fn form(&self, tensor: TensorId) -> StepForm {
         let node = tensor.index().checked_sub(1);
         node.map_or(self.input, |node| self.nodes[node].form)
     }
@@ -86,18 +86,18 @@ enum Slicing {
     Exact,
 }
 
-struct Planner<'a> {
+struct StepPlanner<'a> {
     program: &'a Program,
     steps: usize,
     slicing: Slicing,
-    forms: Vec<Form>,
+    forms: Vec<StepForm>,
     nodes: Vec<Planned>,
     /// Whether the rows of the output are known in time.
     in_time: bool,
 }
 
-impl<'a> Planner<'a> {
-    fn plan(program: &'a Program, slicing: Slicing) -> Option<Plan> {
+impl<'a> StepPlanner<'a> {
+    fn plan(program: &'a Program, slicing: Slicing) -> Option<StepPlan> {
         let steps = program.input.shape.pixels();
         let mut planner = Self {
             program,
@@ -116,7 +116,7 @@ impl<'a> Planner<'a> {
             in_time,
             ..
         } = planner;
-        (in_time && matches!(forms[0], Form::Sliced(_))).then(|| Plan {
+        (in_time && matches!(forms[0], StepForm::Sliced(_))).then(|| StepPlan {
             steps,
             input: forms[0],
             nodes,
@@ -126,7 +126,7 @@ impl<'a> Planner<'a> {
     /// Plans a tensor, and says from which step on its elements are known.
     fn adjust(&mut self, tensor: TensorId, latest: &mut [u32]) {
         let planned = self.planned(tensor, latest);
-        if let Form::Sliced(layout) = planned.form {
+        if let StepForm::Sliced(layout) = planned.form {
             for (element, latest) in latest.iter_mut().enumerate() {
                 let known = u32::try_from(layout.step(element, self.steps) + 1).expect("few steps");
                 *latest = match *latest {
@@ -150,16 +150,16 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether the slices of the output are its rows.
-    fn rows_follow(&self, form: Form, channels: usize) -> bool {
+    fn rows_follow(&self, form: StepForm, channels: usize) -> bool {
         match form {
-            Form::Sliced(layout) => {
+            StepForm::Sliced(layout) => {
                 layout
-                    == Layout {
+                    == StepLayout {
                         outer: 1,
                         inner: channels,
                     }
             }
-            Form::Whole(_) | Form::Constant => true,
+            StepForm::Whole(_) | StepForm::Constant => true,
         }
     }
 
@@ -167,18 +167,24 @@ impl<'a> Planner<'a> {
         let shape = self.program.shape(tensor);
         let Some(node) = tensor.index().checked_sub(1) else {
             let inner = shape.channels as usize;
-            let form = Form::Sliced(Layout { outer: 1, inner });
+            let form = StepForm::Sliced(StepLayout { outer: 1, inner });
             let reads = Vec::new();
-            let sliceable = Layout { outer: 1, inner }.axis(shape, self.steps).is_some();
-            let form = if sliceable { form } else { Form::Whole(None) };
+            let sliceable = StepLayout { outer: 1, inner }
+                .axis(shape, self.steps)
+                .is_some();
+            let form = if sliceable {
+                form
+            } else {
+                StepForm::Whole(None)
+            };
             return Planned { form, reads };
         };
         let op = &self.program.nodes[node].op;
         let inputs = op.inputs();
-        if inputs.iter().all(|&id| self.form(id) == Form::Constant) {
-            let reads = vec![Reading::Whole; inputs.len()];
+        if inputs.iter().all(|&id| self.form(id) == StepForm::Constant) {
+            let reads = vec![StepReading::Whole; inputs.len()];
             return Planned {
-                form: Form::Constant,
+                form: StepForm::Constant,
                 reads,
             };
         }
@@ -187,19 +193,19 @@ impl<'a> Planner<'a> {
             && self.is_possible(&inputs, &reads, (shape, layout))
             && (self.slicing == Slicing::Most || self.is_known(latest, layout))
         {
-            let form = Form::Sliced(layout);
+            let form = StepForm::Sliced(layout);
             return Planned { form, reads };
         }
-        let mut layouts = Layout::of_axes(shape, self.steps);
+        let mut layouts = StepLayout::of_axes(shape, self.steps);
         let layout = layouts.find(|&layout| self.is_known(latest, layout));
         Planned {
-            form: Form::Whole(layout),
-            reads: vec![Reading::Whole; inputs.len()],
+            form: StepForm::Whole(layout),
+            reads: vec![StepReading::Whole; inputs.len()],
         }
     }
 
     /// Whether each element is known after the step that has it, and not before if that is asked for.
-    fn is_known(&self, latest: &[u32], layout: Layout) -> bool {
+    fn is_known(&self, latest: &[u32], layout: StepLayout) -> bool {
         let mut elements = latest.iter().enumerate();
         elements.all(|(element, &latest)| {
             let inputs = layout.step(element, self.steps) + 1;
@@ -212,54 +218,54 @@ impl<'a> Planner<'a> {
     fn is_possible(
         &self,
         inputs: &[TensorId],
-        reads: &[Reading],
-        (shape, layout): (Shape, Layout),
+        reads: &[StepReading],
+        (shape, layout): (Shape, StepLayout),
     ) -> bool {
-        let apart = |(input, reading): (&TensorId, &Reading)| {
+        let apart = |(input, reading): (&TensorId, &StepReading)| {
             let pairs = inputs.iter().zip(reads);
             pairs
                 .filter(|(other, _)| *other == input)
                 .any(|(_, other)| other != reading)
         };
-        let shaped = |(&input, reading): (&TensorId, &Reading)| match reading {
-            Reading::Slice(layout) | Reading::Window { layout, .. } => {
+        let shaped = |(&input, reading): (&TensorId, &StepReading)| match reading {
+            StepReading::Slice(layout) | StepReading::Window { layout, .. } => {
                 let own = self.form(input);
-                let differs = matches!(own, Form::Sliced(own) if own != *layout);
+                let differs = matches!(own, StepForm::Sliced(own) if own != *layout);
                 let axis = layout.axis(self.program.shape(input), self.steps);
                 !differs && axis.is_some()
             }
-            Reading::Whole => true,
+            StepReading::Whole => true,
         };
         layout.axis(shape, self.steps).is_some()
             && !inputs.iter().zip(reads).any(apart)
             && inputs.iter().zip(reads).all(shaped)
     }
 
-    fn form(&self, tensor: TensorId) -> Form {
+    fn form(&self, tensor: TensorId) -> StepForm {
         self.forms[tensor.index()]
     }
 
     /// The layout of the first input that has slices.
-    fn layout_of(&self, inputs: &[TensorId]) -> Option<Layout> {
+    fn layout_of(&self, inputs: &[TensorId]) -> Option<StepLayout> {
         inputs.iter().find_map(|&input| match self.form(input) {
-            Form::Sliced(layout) | Form::Whole(Some(layout)) => Some(layout),
-            Form::Constant | Form::Whole(None) => None,
+            StepForm::Sliced(layout) | StepForm::Whole(Some(layout)) => Some(layout),
+            StepForm::Constant | StepForm::Whole(None) => None,
         })
     }
 
     /// The layout of a node's output and what it reads, if slices may do.
-    fn proposed(&self, op: &Op, shape: Shape) -> Option<(Layout, Vec<Reading>)> {
+    fn proposed(&self, op: &Op, shape: Shape) -> Option<(StepLayout, Vec<StepReading>)> {
         let inputs = op.inputs();
         match op {
             Op::Add(_) | Op::Mul(_) | Op::Extremum(_) | Op::Compare(_) | Op::Select(_) => {
                 let layout = self.layout_of(&inputs)?;
-                Some((layout, vec![Reading::Slice(layout); inputs.len()]))
+                Some((layout, vec![StepReading::Slice(layout); inputs.len()]))
             }
             Op::Requantise(op::Unary { input, how }) => {
                 let layout = self.layout_of(&inputs)?;
                 let (axis, _) = layout.axis(self.program.shape(*input), self.steps)?;
                 let fits = how.channel_pairs.len() == 1 || axis != Axis::Channels;
-                fits.then(|| (layout, vec![Reading::Slice(layout)]))
+                fits.then(|| (layout, vec![StepReading::Slice(layout)]))
             }
             Op::Norm(_) | Op::TopK(_) | Op::ArgMax(_) | Op::Embed(_) | Op::Softmax(_) => {
                 self.by_row(op, inputs[0], shape)
@@ -273,7 +279,7 @@ impl<'a> Planner<'a> {
             Op::MaxPool(op::MaxPool { input, window })
             | Op::WindowSum(op::WindowSum { input, window }) => {
                 let (layout, reads) = self.windows(*input, (window, 0), shape)?;
-                matches!(reads[0], Reading::Slice(_)).then_some((layout, reads))
+                matches!(reads[0], StepReading::Slice(_)).then_some((layout, reads))
             }
             Op::MatMul(product) => self.product(product, shape),
             Op::View(_) | Op::Gather(_) => self.moved(op, inputs[0], shape),
@@ -292,7 +298,12 @@ impl<'a> Planner<'a> {
     }
 
     /// Each pixel of the output of the same pixel of the input.
-    fn by_row(&self, op: &Op, input: TensorId, shape: Shape) -> Option<(Layout, Vec<Reading>)> {
+    fn by_row(
+        &self,
+        op: &Op,
+        input: TensorId,
+        shape: Shape,
+    ) -> Option<(StepLayout, Vec<StepReading>)> {
         let read = self.layout_of(&[input])?;
         let (axis, repeat) = read.axis(self.program.shape(input), self.steps)?;
         let masked = matches!(op, Op::Softmax(op::Unary { how, .. }) if how.causal.is_some());
@@ -300,8 +311,8 @@ impl<'a> Planner<'a> {
         if axis == Axis::Channels || apart {
             return None;
         }
-        let layout = Layout::along(shape, axis, repeat, self.steps)?;
-        Some((layout, vec![Reading::Slice(read)]))
+        let layout = StepLayout::along(shape, axis, repeat, self.steps)?;
+        Some((layout, vec![StepReading::Slice(read)]))
     }
 
     /// Windows that reach back from each step.
@@ -310,7 +321,7 @@ impl<'a> Planner<'a> {
         input: TensorId,
         (window, fill): (&tg_ir::Window, i16),
         shape: Shape,
-    ) -> Option<(Layout, Vec<Reading>)> {
+    ) -> Option<(StepLayout, Vec<StepReading>)> {
         let read = self.layout_of(&[input])?;
         let (axis, repeat) = read.axis(self.program.shape(input), self.steps)?;
         let side = match axis {
@@ -326,10 +337,10 @@ impl<'a> Planner<'a> {
         if !back || before > 0 && repeat != 1 {
             return None;
         }
-        let layout = Layout::along(shape, axis, repeat, self.steps)?;
+        let layout = StepLayout::along(shape, axis, repeat, self.steps)?;
         let reading = match before {
-            0 => Reading::Slice(read),
-            before => Reading::Window {
+            0 => StepReading::Slice(read),
+            before => StepReading::Window {
                 layout: read,
                 before: before as usize,
                 fill,
@@ -339,22 +350,31 @@ impl<'a> Planner<'a> {
     }
 
     /// Rows of the left factor, with all of the right one.
-    fn product(&self, product: &op::MatMul, shape: Shape) -> Option<(Layout, Vec<Reading>)> {
+    fn product(
+        &self,
+        product: &op::MatMul,
+        shape: Shape,
+    ) -> Option<(StepLayout, Vec<StepReading>)> {
         let [left, right] = product.inputs;
         let of_left = self.program.shape(left);
         let read = match self.form(left) {
-            Form::Constant => Layout::along(of_left, Axis::Columns, 1, self.steps)?,
+            StepForm::Constant => StepLayout::along(of_left, Axis::Columns, 1, self.steps)?,
             _ => self.layout_of(&[left])?,
         };
         let (axis, repeat) = read.axis(of_left, self.steps)?;
-        let one = self.form(right) == Form::Constant && self.program.shape(right).height == 1;
+        let one = self.form(right) == StepForm::Constant && self.program.shape(right).height == 1;
         let fits = axis == Axis::Columns || axis == Axis::Rows && one;
-        let layout = fits.then(|| Layout::along(shape, axis, repeat, self.steps))??;
-        Some((layout, vec![Reading::Slice(read), Reading::Whole]))
+        let layout = fits.then(|| StepLayout::along(shape, axis, repeat, self.steps))??;
+        Some((layout, vec![StepReading::Slice(read), StepReading::Whole]))
     }
 
     /// Elements moved within their step.
-    fn moved(&self, op: &Op, input: TensorId, shape: Shape) -> Option<(Layout, Vec<Reading>)> {
+    fn moved(
+        &self,
+        op: &Op,
+        input: TensorId,
+        shape: Shape,
+    ) -> Option<(StepLayout, Vec<StepReading>)> {
         let read = self.layout_of(&[input])?;
         let sources = sources(op, self.program.shape(input), shape)?;
         let step = |&source: &u32| read.step(source as usize, self.steps);
@@ -369,7 +389,7 @@ impl<'a> Planner<'a> {
             return None;
         }
         let outer = sources.len() / (inner * self.steps);
-        let layout = Layout { outer, inner };
+        let layout = StepLayout { outer, inner };
         // Every step moves as the first does.
         let apart = |(element, &source): (usize, &u32)| {
             let step = layout.step(element, self.steps);
@@ -383,7 +403,7 @@ impl<'a> Planner<'a> {
                 .iter()
                 .all(|source| step(source) == 0)
         });
-        (within && starts).then(|| (layout, vec![Reading::Slice(read)]))
+        (within && starts).then(|| (layout, vec![StepReading::Slice(read)]))
     }
 
     /// What goes along axes that do not have the steps.
@@ -392,7 +412,7 @@ impl<'a> Planner<'a> {
         inputs: &[TensorId],
         axes: &[Axis],
         shape: Shape,
-    ) -> Option<(Layout, Vec<Reading>)> {
+    ) -> Option<(StepLayout, Vec<StepReading>)> {
         let first = inputs
             .iter()
             .find(|&&input| self.layout_of(&[input]).is_some())?;
@@ -402,12 +422,12 @@ impl<'a> Planner<'a> {
             return None;
         }
         let reads = inputs.iter().map(|&input| {
-            let layout = Layout::along(self.program.shape(input), axis, repeat, self.steps)?;
-            let differs = matches!(self.form(input), Form::Sliced(own) if own != layout);
-            (!differs).then_some(Reading::Slice(layout))
+            let layout = StepLayout::along(self.program.shape(input), axis, repeat, self.steps)?;
+            let differs = matches!(self.form(input), StepForm::Sliced(own) if own != layout);
+            (!differs).then_some(StepReading::Slice(layout))
         });
-        let reads: Option<Vec<Reading>> = reads.collect();
-        Some((Layout::along(shape, axis, repeat, self.steps)?, reads?))
+        let reads: Option<Vec<StepReading>> = reads.collect();
+        Some((StepLayout::along(shape, axis, repeat, self.steps)?, reads?))
     }
 }
 

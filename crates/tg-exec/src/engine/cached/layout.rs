@@ -5,7 +5,7 @@ use tg_ir::{Axis, Shape};
 
 /// A tensor as `outer` times steps times `inner` elements in storage order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct StepLayout {
     pub outer: usize,
     pub inner: usize,
 }
@@ -20,7 +20,7 @@ pub(super) struct Stretch {
 
 const AXES: [Axis; 3] = [Axis::Columns, Axis::Rows, Axis::Channels];
 
-impl Layout {
+impl StepLayout {
     /// The steps along an axis, `repeat` entries of it for each.
     pub(super) fn along(shape: Shape, axis: Axis, repeat: usize, steps: usize) -> Option<Self> {
         let inner = repeat * after(shape, axis);
@@ -82,13 +82,13 @@ fn after(shape: Shape, axis: Axis) -> usize {
 
 /// Copies some steps of a tensor; the first `before` of the slice are those before the stretch, `fill` where there are none.
 pub(super) fn fetch(
-    layout: Layout,
+    layout: StepLayout,
     stretch: Stretch,
     (before, fill): (usize, i16),
     whole: Values<'_>,
     slice: ValuesMut<'_>,
 ) {
-    let Layout { inner, .. } = layout;
+    let StepLayout { inner, .. } = layout;
     let Stretch { steps, first, rows } = stretch;
     let known = before.min(first);
     let (empty, count) = ((before - known) * inner, (known + rows) * inner);
@@ -105,8 +105,8 @@ pub(super) fn fetch(
 }
 
 /// Puts a slice into the tensor that it is one of.
-pub(super) fn store(layout: Layout, stretch: Stretch, slice: Values<'_>, whole: ValuesMut<'_>) {
-    let Layout { inner, .. } = layout;
+pub(super) fn store(layout: StepLayout, stretch: Stretch, slice: Values<'_>, whole: ValuesMut<'_>) {
+    let StepLayout { inner, .. } = layout;
     let Stretch { steps, first, rows } = stretch;
     let (start, count) = (first * inner, rows * inner);
     same!(whole, whole, [slice => slice], {

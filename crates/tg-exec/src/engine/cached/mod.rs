@@ -20,8 +20,8 @@ use super::prepare::Slots;
 use super::step::Kernel;
 use super::values::{Reads, Values, part};
 use crate::kernels::{Cpu, Scratch};
-use forms::{Form, Plan, Reading};
-use pass::{Draft, Kept, Pass};
+use forms::{StepForm, StepPlan, StepReading};
+use pass::{Kept, Pass, PassDraft};
 use tg_ir::{CompiledModel, ExecutableModel, IntTensor, TensorId};
 
 /// Rows that are computed together where so many are given.
@@ -33,7 +33,7 @@ const ROWS: usize = 64;
 #[derive(Debug)]
 pub struct CachedEngine {
     model: ExecutableModel,
-    plan: Plan,
+    plan: StepPlan,
     cpu: Cpu,
     scratch: Scratch,
     kept: Kept,
@@ -52,10 +52,10 @@ impl CachedEngine {
     /// Never, for a valid model.
     #[must_use]
     pub fn new(model: &ExecutableModel, cpu: Cpu) -> Option<Self> {
-        let plan = Plan::of(&model.program)?;
+        let plan = StepPlan::of(&model.program)?;
         let mut slots = Slots::default();
         let kept = kept(model, &plan, &cpu, &mut slots);
-        let mut draft = Draft {
+        let mut draft = PassDraft {
             plan: &plan,
             model,
             cpu: &cpu,
@@ -86,7 +86,7 @@ impl CachedEngine {
     pub fn whole_nodes(&self) -> usize {
         let nodes = self.plan.nodes.iter();
         nodes
-            .filter(|node| matches!(node.form, Form::Whole(_)))
+            .filter(|node| matches!(node.form, StepForm::Whole(_)))
             .count()
     }
 
@@ -128,7 +128,7 @@ impl CachedEngine {
         each: &mut dyn FnMut(usize, Values<'_>),
     ) {
         if rows > 1 && self.several.is_none() {
-            let mut draft = Draft {
+            let mut draft = PassDraft {
                 plan: &self.plan,
                 model: &self.model,
                 cpu: &self.cpu,
@@ -155,7 +155,7 @@ impl CachedEngine {
         let width = program.shape(program.output()).channels as usize;
         let output = pass.output.read(slots);
         let start = match self.plan.form(program.output()) {
-            Form::Sliced(_) => 0,
+            StepForm::Sliced(_) => 0,
             _ => first,
         };
         for row in 0..rows {
@@ -165,7 +165,7 @@ impl CachedEngine {
 }
 
 /// Places of what is kept between steps, with the constants computed.
-fn kept(model: &CompiledModel, plan: &Plan, cpu: &Cpu, slots: &mut Slots) -> Kept {
+fn kept(model: &CompiledModel, plan: &StepPlan, cpu: &Cpu, slots: &mut Slots) -> Kept {
     let program = &model.program;
     let fused = pass::fused(program, plan);
     let mut again = vec![false; program.nodes.len() + 1];
@@ -176,23 +176,23 @@ fn kept(model: &CompiledModel, plan: &Plan, cpu: &Cpu, slots: &mut Slots) -> Kep
             .into_iter()
             .zip(&planned.reads)
         {
-            let sliced = matches!(plan.form(input), Form::Sliced(_));
-            again[input.index()] |= !(sliced && matches!(reading, Reading::Slice(_)));
+            let sliced = matches!(plan.form(input), StepForm::Sliced(_));
+            again[input.index()] |= !(sliced && matches!(reading, StepReading::Slice(_)));
         }
     }
-    again[program.output().index()] |= !matches!(plan.form(program.output()), Form::Sliced(_));
+    again[program.output().index()] |= !matches!(plan.form(program.output()), StepForm::Sliced(_));
     let mut kept: Kept = vec![None; program.nodes.len() + 1];
     for (index, place) in kept.iter_mut().enumerate() {
         let id = TensorId(u32::try_from(index).expect("few tensors"));
         let is_fused = index.checked_sub(1).is_some_and(|node| fused[node]);
-        let whole = !matches!(plan.form(id), Form::Sliced(_)) && !is_fused;
+        let whole = !matches!(plan.form(id), StepForm::Sliced(_)) && !is_fused;
         if again[index] && !is_fused || whole {
             *place = Some(slots.take(program.element_type(id), program.shape(id).elements()));
         }
     }
     let mut scratch = Scratch::new();
     for (node, planned) in plan.nodes.iter().enumerate() {
-        if planned.form != Form::Constant {
+        if planned.form != StepForm::Constant {
             continue;
         }
         let place = kept[node + 1].expect("constants are kept");

@@ -1,7 +1,7 @@
 //! The steps of a plan made ready for so many rows at a time.
 
-use super::forms::{Form, Plan, Reading, sources};
-use super::layout::{Layout, Stretch, fetch, store};
+use super::forms::{StepForm, StepPlan, StepReading, sources};
+use super::layout::{StepLayout, Stretch, fetch, store};
 use crate::engine::context::Context;
 use crate::engine::prepare::{self, Slots};
 use crate::engine::step::Kernel;
@@ -12,11 +12,11 @@ use tg_ir::{CompiledModel, IntTensor, Op, Program, Shape, TensorId, View};
 
 /// A slice copied from a whole tensor before a step reads it.
 #[derive(Debug)]
-struct Fetch {
+struct SliceFetch {
     tensor: TensorId,
     from: Place,
     to: Place,
-    layout: Layout,
+    layout: StepLayout,
     before: usize,
     fill: i16,
 }
@@ -24,13 +24,13 @@ struct Fetch {
 /// One computation.
 #[derive(Debug)]
 struct CachedStep {
-    fetches: Vec<Fetch>,
+    fetches: Vec<SliceFetch>,
     /// What is read elsewhere than where the pass has it.
     elsewhere: Vec<(TensorId, Place)>,
     kernel: Kernel,
     output: Place,
     /// Where the output's slice is kept.
-    kept: Option<(Layout, Place)>,
+    kept: Option<(StepLayout, Place)>,
 }
 
 /// All steps for so many rows.
@@ -39,7 +39,7 @@ pub(super) struct Pass {
     pub rows: usize,
     steps: usize,
     input: Place,
-    input_kept: Option<(Layout, Place)>,
+    input_kept: Option<(StepLayout, Place)>,
     computed: Vec<CachedStep>,
     /// Where the slice of each tensor lies.
     places: Vec<Option<Place>>,
@@ -51,8 +51,8 @@ pub(super) struct Pass {
 pub(super) type Kept = Vec<Option<Place>>;
 
 /// What a pass is made of.
-pub(super) struct Draft<'a> {
-    pub plan: &'a Plan,
+pub(super) struct PassDraft<'a> {
+    pub plan: &'a StepPlan,
     pub model: &'a CompiledModel,
     pub cpu: &'a Cpu,
     pub kept: &'a Kept,
@@ -60,7 +60,7 @@ pub(super) struct Draft<'a> {
 }
 
 /// Which nodes are computed together with the requantisation after them: as an engine does, where both are computed alike.
-pub(super) fn fused(program: &Program, plan: &Plan) -> Vec<bool> {
+pub(super) fn fused(program: &Program, plan: &StepPlan) -> Vec<bool> {
     let mut fused = prepare::fused(program);
     for (node, description) in program.nodes.iter().enumerate() {
         if let Op::Requantise(op::Unary { input, .. }) = &description.op
@@ -69,14 +69,14 @@ pub(super) fn fused(program: &Program, plan: &Plan) -> Vec<bool> {
         {
             fused[before] = false;
         }
-        if plan.nodes[node].form == Form::Constant {
+        if plan.nodes[node].form == StepForm::Constant {
             fused[node] = false;
         }
     }
     fused
 }
 
-impl Draft<'_> {
+impl PassDraft<'_> {
     /// The pass for so many rows.
     pub(super) fn pass(&mut self, rows: usize) -> Pass {
         let program = &self.model.program;
@@ -88,7 +88,7 @@ impl Draft<'_> {
         let input = self.place(TensorId::INPUT, rows, &mut places);
         let mut computed = Vec::new();
         for node in 0..program.nodes.len() {
-            if fused[node] || plan.nodes[node].form == Form::Constant {
+            if fused[node] || plan.nodes[node].form == StepForm::Constant {
                 continue;
             }
             let id = TensorId::of_node(node);
@@ -100,7 +100,7 @@ impl Draft<'_> {
             computed.push(step);
             for (tensor, place) in places.iter().enumerate() {
                 let form = plan.form(TensorId(u32::try_from(tensor).expect("few tensors")));
-                if let (Some(place), Form::Sliced(_)) = (place, form)
+                if let (Some(place), StepForm::Sliced(_)) = (place, form)
                     && last_use[tensor] == Some(node)
                 {
                     self.slots.free(*place);
@@ -109,7 +109,7 @@ impl Draft<'_> {
         }
         let output = program.output();
         let output = match plan.form(output) {
-            Form::Sliced(_) => places[output.index()].expect("it was computed"),
+            StepForm::Sliced(_) => places[output.index()].expect("it was computed"),
             _ => self.kept[output.index()].expect("it is kept"),
         };
         Pass {
@@ -126,7 +126,7 @@ impl Draft<'_> {
     /// Where a tensor is written.
     fn place(&mut self, id: TensorId, rows: usize, places: &mut [Option<Place>]) -> Place {
         let place = match self.plan.form(id) {
-            Form::Sliced(layout) => {
+            StepForm::Sliced(layout) => {
                 let kind = self.model.program.element_type(id);
                 self.slots.take(kind, layout.elements(rows))
             }
@@ -136,9 +136,9 @@ impl Draft<'_> {
         place
     }
 
-    fn kept_slice(&self, id: TensorId) -> Option<(Layout, Place)> {
+    fn kept_slice(&self, id: TensorId) -> Option<(StepLayout, Place)> {
         match self.plan.form(id) {
-            Form::Sliced(layout) => self.kept[id.index()].map(|place| (layout, place)),
+            StepForm::Sliced(layout) => self.kept[id.index()].map(|place| (layout, place)),
             _ => None,
         }
     }
@@ -148,7 +148,7 @@ impl Draft<'_> {
         let mut sliced = self.model.clone();
         for index in 0..=sliced.program.nodes.len() {
             let id = TensorId(u32::try_from(index).expect("few tensors"));
-            if let Form::Sliced(layout) = self.plan.form(id) {
+            if let StepForm::Sliced(layout) = self.plan.form(id) {
                 let whole = self.model.program.shape(id);
                 let shape = layout.shape(whole, self.plan.steps, rows);
                 set_shape(&mut sliced.program, id, shape.expect("planned as a slice"));
@@ -173,13 +173,13 @@ impl Draft<'_> {
             let whole = program.shape(tensor);
             shapes.push((tensor, sliced.program.shape(tensor)));
             let (layout, before, fill) = match reading {
-                Reading::Slice(layout) => (layout, 0, 0),
-                Reading::Window {
+                StepReading::Slice(layout) => (layout, 0, 0),
+                StepReading::Window {
                     layout,
                     before,
                     fill,
                 } => (layout, before, fill),
-                Reading::Whole => {
+                StepReading::Whole => {
                     set_shape(&mut sliced.program, tensor, whole);
                     let place = self.kept[tensor.index()].expect("read whole");
                     if elsewhere.iter().all(|(known, _)| *known != tensor) {
@@ -194,15 +194,19 @@ impl Draft<'_> {
                 tensor,
                 shape.expect("planned as a slice"),
             );
-            let is_there = before == 0 && matches!(self.plan.form(tensor), Form::Sliced(_));
-            if is_there || fetches.iter().any(|fetch: &Fetch| fetch.tensor == tensor) {
+            let is_there = before == 0 && matches!(self.plan.form(tensor), StepForm::Sliced(_));
+            if is_there
+                || fetches
+                    .iter()
+                    .any(|fetch: &SliceFetch| fetch.tensor == tensor)
+            {
                 continue;
             }
             let to = self
                 .slots
                 .take(program.element_type(tensor), layout.elements(before + rows));
             elsewhere.push((tensor, to));
-            fetches.push(Fetch {
+            fetches.push(SliceFetch {
                 tensor,
                 from: self.kept[tensor.index()].expect("read again"),
                 to,
@@ -233,7 +237,7 @@ impl Draft<'_> {
     ) -> Kernel {
         let whole = self.model.program.nodes[read_by].op.clone();
         let planned = &self.plan.nodes[read_by];
-        if let Form::Sliced(layout) = planned.form {
+        if let StepForm::Sliced(layout) = planned.form {
             let op = self.sliced_op(&whole, &planned.reads, (read_by, layout), rows);
             sliced.program.nodes[read_by].op = op;
         }
@@ -243,13 +247,13 @@ impl Draft<'_> {
         };
         let mut kernel = Kernel::new(sliced, self.cpu, read_by, how);
         let read = match (&whole, planned.form, planned.reads.first()) {
-            (Op::MatMul(op::MatMul { inputs, .. }), Form::Sliced(_), _) => {
+            (Op::MatMul(op::MatMul { inputs, .. }), StepForm::Sliced(_), _) => {
                 match self.plan.form(inputs[1]) {
-                    Form::Sliced(layout) => Some((inputs[1], layout)),
+                    StepForm::Sliced(layout) => Some((inputs[1], layout)),
                     _ => None,
                 }
             }
-            (Op::Softmax(softmax), Form::Sliced(_), Some(&Reading::Slice(layout))) => {
+            (Op::Softmax(softmax), StepForm::Sliced(_), Some(&StepReading::Slice(layout))) => {
                 Some((softmax.input, layout))
             }
             _ => None,
@@ -266,15 +270,15 @@ impl Draft<'_> {
     fn sliced_op(
         &self,
         op: &Op,
-        reads: &[Reading],
-        (node, layout): (usize, Layout),
+        reads: &[StepReading],
+        (node, layout): (usize, StepLayout),
         rows: usize,
     ) -> Op {
         let program = &self.model.program;
         match (op, reads) {
             (Op::View(op::Unary { input, .. }) | Op::Gather(op::Gather { input, .. }), _) => {
                 let [from, to] = [*input, TensorId::of_node(node)].map(|id| program.shape(id));
-                let Reading::Slice(read) = reads[0] else {
+                let StepReading::Slice(read) = reads[0] else {
                     unreachable!("what is moved is read in slices")
                 };
                 let sources = sources(op, from, to).expect("a movement");
@@ -288,7 +292,7 @@ impl Draft<'_> {
                     }),
                 }
             }
-            (Op::Conv(conv), [Reading::Window { layout, .. }]) => {
+            (Op::Conv(conv), [StepReading::Window { layout, .. }]) => {
                 let shape = program.shape(conv.input);
                 let axis = layout.axis(shape, self.plan.steps).expect("planned").0;
                 let mut conv = conv.clone();
@@ -301,7 +305,7 @@ impl Draft<'_> {
 }
 
 /// Which element of an input's slice each element of the output's slice is.
-fn of_slice(sources: &[u32], [to, from]: [Layout; 2], steps: usize, rows: usize) -> Vec<u32> {
+fn of_slice(sources: &[u32], [to, from]: [StepLayout; 2], steps: usize, rows: usize) -> Vec<u32> {
     let element = |element: usize| {
         let (outer, row, inner) = (
             element / (to.inner * rows),
@@ -342,7 +346,7 @@ impl Pass {
         keep(self.input_kept, stretch, self.input, slots);
         for step in &mut self.computed {
             for fetched in &step.fetches {
-                let &Fetch {
+                let &SliceFetch {
                     from,
                     to,
                     layout,
@@ -380,7 +384,12 @@ impl Pass {
 }
 
 /// Puts a slice where it is read again.
-fn keep(kept: Option<(Layout, Place)>, stretch: Stretch, slice: Place, slots: &mut [IntTensor]) {
+fn keep(
+    kept: Option<(StepLayout, Place)>,
+    stretch: Stretch,
+    slice: Place,
+    slots: &mut [IntTensor],
+) {
     if let Some((layout, whole)) = kept {
         with_output(slots, whole, |slots, out| {
             let out = part(out, whole.elements);

@@ -67,7 +67,7 @@ fn described(engine: &CachedEngine) -> String {
 }
 
 fn other_input(model: &CompiledModel, input: &IntTensor, seed: u64) -> IntTensor {
-    let mut numbers = Numbers::new(seed ^ 0x6f74_6865_72);
+    let mut numbers = Numbers::new(seed ^ 0x006f_7468_6572);
     let mut elements = input.widened();
     for index in (1..elements.len()).rev() {
         let other = usize::try_from(numbers.between(0, i64::try_from(index).unwrap())).unwrap();
@@ -94,10 +94,10 @@ fn most_nodes_are_sliced() {
     let mut whole_by_name = BTreeMap::<&str, u32>::new();
     for seed in 0..300 {
         let (model, _) = random_causal_program(seed);
-        let plan = Plan::of(&model.program).unwrap();
+        let plan = StepPlan::of(&model.program).unwrap();
         all += plan.nodes.len();
         for (planned, node) in plan.nodes.iter().zip(&model.program.nodes) {
-            if matches!(planned.form, Form::Whole(_)) {
+            if matches!(planned.form, StepForm::Whole(_)) {
                 whole += 1;
                 *whole_by_name.entry(node.op.name()).or_default() += 1;
             }
