@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 use crate::grid::args;
+use crate::grid::draw::DrawArguments;
 use tg_cuda::DeviceChoice;
 
 /// A grid of GPUs owned by strangers: send a model and an input, get the answer and a receipt anyone can check.
@@ -44,6 +45,11 @@ pub(crate) enum Command {
     Seat(args::SeatCommand),
     /// Run a model on the grid, check the proof that comes back, and print the result.
     Infer(args::InferArguments),
+    /// Let a language model of the grid write what follows a prompt.
+    Write(args::WriteArguments),
+    /// Keys of the OpenAI routes.
+    #[command(subcommand, name = "api-key")]
+    ApiKey(args::ApiKeyCommand),
     /// Offer this machine to the grid, or list the offers.
     Provider(args::ProviderArguments),
     /// List, explain and take back jobs.
@@ -349,35 +355,8 @@ pub(crate) struct DeviceArguments {
 pub(crate) struct GenerateArguments {
     /// The compiled model (.tgm).
     pub(crate) model: PathBuf,
-    /// The tokens to begin with.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "T,..",
-        required_unless_present = "text"
-    )]
-    pub(crate) prompt: Vec<u32>,
-    /// The text to begin with, for models whose 256 tokens are bytes.
-    #[arg(long, conflicts_with = "prompt")]
-    pub(crate) text: Option<String>,
-    /// Most tokens to write; the model's window may end before.
-    #[arg(short = 'n', long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) tokens: u32,
-    /// How evenly tokens are drawn: 1 as the model says, less for likelier ones, 0 for the likeliest always.
-    #[arg(long, default_value_t = 1.0)]
-    pub(crate) temperature: f64,
-    /// Draw among so many likeliest tokens; by default all that the model gives.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) top_k: Option<u32>,
-    /// Of those, draw among the fewest that have this share of the probability.
-    #[arg(long, value_name = "P", default_value_t = 1.0)]
-    pub(crate) top_p: f64,
-    /// 32 bytes in hexadecimal that decide every draw; by default from the operating system.
-    #[arg(long, value_name = "HEX")]
-    pub(crate) seed: Option<Seed>,
-    /// Write nothing after this token.
-    #[arg(long, value_name = "T")]
-    pub(crate) stop: Option<u32>,
+    #[command(flatten)]
+    pub(crate) what: DrawArguments,
     /// Prove it, and write sequence and proof here.
     #[arg(short, long, value_name = "F.bin")]
     pub(crate) output: Option<PathBuf>,
@@ -386,19 +365,6 @@ pub(crate) struct GenerateArguments {
     pub(crate) memory: Option<u64>,
     #[command(flatten)]
     pub(crate) partial: PartialArguments,
-}
-
-/// 32 bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Seed(pub(crate) [u8; 32]);
-
-impl std::str::FromStr for Seed {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digest = tg_types::Digest::from_hex(text).ok_or("a seed is 64 hexadecimal digits")?;
-        Ok(Self(*digest.as_bytes()))
-    }
 }
 
 /// `prove`.

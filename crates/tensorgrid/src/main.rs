@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{
         balance, bench_grid, block_on, gateway, infer, job, model, network, provider, rent, seat,
-        transfer, up, validator,
+        transfer, up, validator, write,
     };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
@@ -68,6 +68,10 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Gateway(arguments) => block_on(gateway::run(&arguments, json)),
         Command::Seat(command) => block_on(seat::run(&command, json)),
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
+        Command::Write(arguments) => block_on(write::run(&arguments, json)),
+        Command::ApiKey(grid::args::ApiKeyCommand::New(arguments)) => {
+            grid::openai_keys::make(&arguments, json)
+        }
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
         Command::Job(command) => block_on(job::run(&command, json)),
         Command::Rent(command) => block_on(rent::run(&command, json)),

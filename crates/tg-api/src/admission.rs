@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use crate::config::ApiConfig;
 use crate::connection::{Connection, PeerAddress, Stage};
@@ -29,6 +30,7 @@ pub(crate) async fn through(
         return next.run(request).await;
     };
     connection.enter(Stage::Working);
+    let began = Instant::now();
     let mut held = Vec::new();
     let response = match prepare(&shared, &connection, request, &mut held).await {
         Ok((lane, request)) => {
@@ -38,13 +40,17 @@ pub(crate) async fn through(
                 next.run(request).await
             };
             connection.enter(match lane {
-                CallLane::Stream => Stage::Working,
+                // They wait for blocks.
+                CallLane::Stream | CallLane::Completion => Stage::Working,
                 _ => Stage::Sending,
             });
             response
         }
         Err(error) => error.into_response(),
     };
+    shared
+        .calls
+        .count(response.status().as_u16(), began.elapsed());
     response.map(|body| {
         Body::new(AnswerBody {
             body,
@@ -66,7 +72,7 @@ async fn prepare(
     let request = match lane {
         // The handler reads the body piece by piece.
         CallLane::Upload => return Ok((lane, request)),
-        CallLane::Development => {
+        CallLane::Development | CallLane::Completion => {
             held.push(lanes.enter(&lanes.development, peer).await?);
             read(config, connection, config.body_bytes_max, request).await?
         }
@@ -83,7 +89,7 @@ async fn prepare(
             }
             held.push(lanes.enter(&lanes.streams, peer).await?);
         }
-        CallLane::Upload | CallLane::Development => {}
+        CallLane::Upload | CallLane::Development | CallLane::Completion => {}
     }
     Ok((lane, request))
 }

@@ -15,6 +15,8 @@ use tg_types::{
 };
 use tokio::sync::mpsc;
 
+use crate::openai::port::OpenAiPort;
+
 /// What an asynchronous method of a port returns.
 pub type PortFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PortError>> + Send + 'a>>;
 
@@ -184,6 +186,11 @@ pub trait GridPort: Send + Sync + 'static {
 
     /// What only a development network offers.
     fn development(&self) -> Option<&dyn DevelopmentPort>;
+
+    /// Who orders for the callers of the OpenAI routes; nothing if this node orders for nobody.
+    fn openai(&self) -> Option<&dyn OpenAiPort> {
+        None
+    }
 }
 
 /// What only a network labelled development offers: play money, and signing on behalf of clients.

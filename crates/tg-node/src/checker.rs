@@ -7,7 +7,10 @@ mod kept;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tg_ledger::{EvidenceTask, ModelFacts, Outcome};
-use tg_proof::{ExpectedStatement, ProofFile, PublicModel, PublicModelError, VerifyError};
+use tg_proof::{
+    ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, PublicModelError, SequenceError,
+    SequenceFile, VerifyError, verify_answer,
+};
 use tg_types::{Address, Digest, JobId, Label, ModelId, ProgramId, Receipt};
 
 use crate::blob::{BlobError, BlobStore};
@@ -161,6 +164,9 @@ impl ProofChecker {
         {
             return Err(rejected(CODE_RECEIPT, "receipt"));
         }
+        if SequenceFile::is_one(&bytes) {
+            return check_sequence(&public, work, &bytes);
+        }
         let file = ProofFile::read(&bytes)
             .map_err(|error| rejected(CODE_PROOF_FILE, &error.to_string()))?;
         // Stops: a proof of another job, by another provider, or of another input or output.
@@ -197,6 +203,24 @@ impl ProofChecker {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         // A poisoned lock holds whole values all the same.
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Checks the evidence of a generation. Its request is what the order names as input, and no input is a request, so that the
+/// kind of evidence follows from what was ordered.
+fn check_sequence(public: &PublicModel, work: &Work<'_>, bytes: &[u8]) -> Result<Outcome, Refusal> {
+    let file =
+        SequenceFile::read(bytes).map_err(|error| rejected(CODE_PROOF_FILE, &error.to_string()))?;
+    let expected = ExpectedSequence {
+        job: work.job,
+        provider: work.provider,
+        request: work.receipt.input,
+        written: work.receipt.output,
+    };
+    match verify_answer(public, &file, &expected) {
+        Ok(()) => Ok(Outcome::LeaseAccepted),
+        Err(SequenceError::Proof(error)) => Err(rejected(error.code(), &describe(&error))),
+        Err(error) => Err(rejected(error.code(), &error.to_string())),
     }
 }
 

@@ -13,9 +13,7 @@ use crate::dto::{
     QuoteDto,
 };
 use crate::error::ClientError;
-use crate::verify::{
-    CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX, Proved,
-};
+use crate::verify::{CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX};
 
 /// Largest output that is fetched, in bytes.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -119,7 +117,7 @@ impl JobError {
             }
             Self::NoModel { known, .. } => format!("the grid has: {}", known.join(", ")),
             Self::NotPaid { job, .. } => format!("tensorgrid job why {job}"),
-            Self::Check(CheckError::Proof(_)) | Self::NoProof => {
+            Self::Check(CheckError::Proof(_) | CheckError::Sequence(_)) | Self::NoProof => {
                 "the grid's validators do not do their work: trust none of them".to_owned()
             }
             Self::Forfeited { deposit, .. } => {
@@ -383,29 +381,14 @@ pub async fn collect(
     model: &CheckedModel,
     job: &JobDto,
 ) -> Result<Inference, JobError> {
-    if job.state != JobStateDto::Paid {
-        let reason = job.reason.as_deref().unwrap_or("it has no result");
-        return Err(JobError::NotPaid {
-            job: job.id,
-            state: job.state,
-            reason: reason.to_owned(),
-        });
-    }
-    let receipt = client
-        .job_receipt(job.id)
-        .await
-        .doing("fetch the receipt")?;
+    let receipt = paid(client, job).await?;
     let output = receipt.receipt.output;
     let (values, proof) = match (job.mode, receipt.evidence) {
         (ModeDto::Proof, Some(evidence)) => {
-            let expected = Expected {
-                job: job.id,
-                provider: receipt.lease.provider,
-                input: job.input,
-                output,
-            };
-            let (proved, checked) = check(client, model, evidence, expected).await?;
-            (proved.values, Some(checked))
+            let expected = expected(job, &receipt);
+            let (file, started) = evidence_of(client, evidence).await?;
+            let proved = model.check(&file, expected)?;
+            (proved.values, Some(checked(file, started, proved.zk)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
         (ModeDto::None, _) => {
@@ -422,23 +405,83 @@ pub async fn collect(
     })
 }
 
-/// Fetches a proof and verifies it.
-async fn check(
+/// What a language model wrote, checked here.
+#[derive(Debug)]
+pub struct WrittenAnswer {
+    /// What stands behind it.
+    pub receipt: JobReceiptDto,
+    /// The tokens after the prompt.
+    pub tokens: Vec<u32>,
+    /// The proof; absent for mode none.
+    pub proof: Option<CheckedProof>,
+}
+
+/// Fetches what a paid job of a request to generate wrote, and checks it.
+///
+/// # Errors
+/// As [`collect`].
+pub async fn collect_written(
     client: &Client,
     model: &CheckedModel,
-    evidence: Digest,
-    expected: Expected,
-) -> Result<(Proved, CheckedProof), JobError> {
-    let file = client.blob(evidence, tg_proof::PROOF_FILE_MAX).await;
-    let file = file.doing("fetch the proof")?;
-    let started = Instant::now();
-    let proved = model.check(&file, expected)?;
-    let verify_ms = started.elapsed().as_secs_f64() * 1e3;
-    let zk = proved.zk;
-    let checked = CheckedProof {
-        file,
-        verify_ms,
-        zk,
+    job: &JobDto,
+) -> Result<WrittenAnswer, JobError> {
+    let receipt = paid(client, job).await?;
+    let (tokens, proof) = match (job.mode, receipt.evidence) {
+        (ModeDto::Proof, Some(evidence)) => {
+            let expected = expected(job, &receipt);
+            let (file, started) = evidence_of(client, evidence).await?;
+            let tokens = model.check_sequence(&file, expected)?;
+            (tokens, Some(checked(file, started, false)))
+        }
+        (ModeDto::Proof, None) => return Err(JobError::NoProof),
+        (ModeDto::None, _) => {
+            let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
+            (model.written(&output.doing("fetch the output")?)?, None)
+        }
     };
-    Ok((proved, checked))
+    Ok(WrittenAnswer {
+        receipt,
+        tokens,
+        proof,
+    })
+}
+
+/// The receipt of a job, if it was paid.
+async fn paid(client: &Client, job: &JobDto) -> Result<JobReceiptDto, JobError> {
+    if job.state != JobStateDto::Paid {
+        let reason = job.reason.as_deref().unwrap_or("it has no result");
+        return Err(JobError::NotPaid {
+            job: job.id,
+            state: job.state,
+            reason: reason.to_owned(),
+        });
+    }
+    let receipt = client.job_receipt(job.id).await;
+    receipt.doing("fetch the receipt")
+}
+
+/// What the proof of a job must be about.
+fn expected(job: &JobDto, receipt: &JobReceiptDto) -> Expected {
+    Expected {
+        job: job.id,
+        provider: receipt.lease.provider,
+        input: job.input,
+        output: receipt.receipt.output,
+    }
+}
+
+/// Fetches evidence; what comes is checked from then on.
+async fn evidence_of(client: &Client, evidence: Digest) -> Result<(Vec<u8>, Instant), JobError> {
+    let file = client
+        .blob(evidence, tg_proof::sequence::SEQUENCE_FILE_MAX)
+        .await;
+    Ok((file.doing("fetch the proof")?, Instant::now()))
+}
+
+fn checked(file: Vec<u8>, started: Instant, zk: bool) -> CheckedProof {
+    CheckedProof {
+        file,
+        verify_ms: started.elapsed().as_secs_f64() * 1e3,
+        zk,
+    }
 }

@@ -8,6 +8,7 @@ use tg_cuda::DeviceChoice;
 use tg_types::Amount;
 
 use super::accounts::REQUESTOR;
+use super::draw::DrawArguments;
 use super::needs::{MachineArguments, NeedsArguments};
 use crate::network::process::ApiSetting;
 
@@ -83,6 +84,10 @@ pub(crate) struct UpArguments {
     /// Providers in this process.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=6))]
     pub(crate) providers: u16,
+    /// File of the API keys of the OpenAI routes (`tensorgrid api-key new`). Without it the key `tensorgrid-development` orders
+    /// by the requestor's account.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) openai_keys: Option<PathBuf>,
     /// Do not register the built-in models.
     #[arg(long)]
     pub(crate) no_models: bool,
@@ -359,6 +364,66 @@ pub(crate) struct InferArguments {
     #[command(flatten)]
     pub(crate) needs: NeedsArguments,
     /// Write the proof, with its input and output, for `tensorgrid verify`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) proof_out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// Commands about keys of the OpenAI routes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApiKeyCommand {
+    /// Make a key that orders by an account up to a limit.
+    New(ApiKeyNewArguments),
+}
+
+/// `api-key new`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid api-key new keys.json --name alice --limit 5\n\nThe key is printed once; the file has its \
+                  BLAKE3 digest. What a key has spent is written beside the file."
+)]
+pub(crate) struct ApiKeyNewArguments {
+    /// The file; it is made if it is missing.
+    pub(crate) file: PathBuf,
+    /// What the key is called, in the file and in messages.
+    #[arg(long)]
+    pub(crate) name: String,
+    /// Most that orders with it may cost together, in TGRID.
+    #[arg(long, value_parser = amount, value_name = "TGRID")]
+    pub(crate) limit: Amount,
+    /// File with the key of the account that pays; without it the development account.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wallet: Option<PathBuf>,
+    /// Development account that pays if there is no file.
+    #[arg(long, default_value = REQUESTOR, value_name = "NAME")]
+    pub(crate) account: String,
+}
+
+/// `write`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid write gpt-bytes --text 'KING RICHARD:' --yes\n\nThe prompt and how tokens are drawn are the \
+                  order's input: whoever runs the job can change neither. With --verify proof every written token is \
+                  proved, and the proof is checked here."
+)]
+pub(crate) struct WriteArguments {
+    /// The model: its name, its id, or the beginning of its id.
+    pub(crate) model: String,
+    #[command(flatten)]
+    pub(crate) what: DrawArguments,
+    /// How the result is checked.
+    #[arg(long, value_enum, default_value = "none")]
+    pub(crate) verify: Verify,
+    /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
+    #[arg(long, value_parser = amount, value_name = "TGRID")]
+    pub(crate) max_price: Option<Amount>,
+    /// Do not ask before spending.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Write sequence and proof, for `tensorgrid verify`.
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
     #[command(flatten)]

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tg_api::{
-    BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
-    ShownState, TransactionFate, Upload, named_blobs,
+    BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, OpenAiPort, PortError,
+    PortFuture, ShownState, TransactionFate, Upload, named_blobs,
 };
 use tg_ledger::State;
 use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TakenNonces, TransactionStatus};
@@ -20,6 +20,7 @@ use tg_types::{
 use tokio::sync::{broadcast, mpsc};
 
 use super::blob::{self, chain};
+use super::openai::OpenAiOrders;
 use super::{accounts, infer};
 use crate::network::uplinks::Uplinks;
 use crate::outcome::Failure;
@@ -53,6 +54,8 @@ pub(crate) struct NodePort {
     uplinks: Option<Arc<Uplinks>>,
     /// The API's own address, for inferences that it runs on behalf of clients.
     client: OnceLock<Client>,
+    /// Who orders for the callers of the OpenAI routes.
+    orders: OnceLock<OpenAiOrders>,
 }
 
 impl NodePort {
@@ -85,7 +88,14 @@ impl NodePort {
             trees: Mutex::default(),
             uplinks: None,
             client: OnceLock::new(),
+            orders: OnceLock::new(),
         }
+    }
+
+    /// Says who orders for the callers of the OpenAI routes.
+    pub(crate) fn set_orders(&self, orders: OpenAiOrders) {
+        // It is said once, at the start.
+        let _ = self.orders.set(orders);
     }
 
     /// Says where the API listens.
@@ -285,6 +295,10 @@ impl GridPort for NodePort {
 
     fn chunk(&self, digest: Digest, index: u64) -> PortFuture<'_, Option<Vec<u8>>> {
         blob::chunk(self.stores(), digest, index)
+    }
+
+    fn openai(&self) -> Option<&dyn OpenAiPort> {
+        self.orders.get().map(|orders| orders as &dyn OpenAiPort)
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {

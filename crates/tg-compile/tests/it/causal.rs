@@ -6,7 +6,7 @@ use tg_compile::integer::Precision;
 use tg_compile::suite::random_input;
 use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile};
 use tg_exec::execute_tensor;
-use tg_exec::generate::{GenerateError, Request, Written, generate};
+use tg_exec::generate::{GenerateError, Written, generate};
 use tg_exec::kernels::Cpu;
 use tg_exec::sample::wide::random_program;
 use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
@@ -14,7 +14,7 @@ use tg_ir::causality::{self, CausalityError};
 use tg_ir::coding;
 use tg_ir::generation::{self, GenerationError, GeneratorError};
 use tg_ir::op;
-use tg_ir::{Generation, Sampling};
+use tg_ir::{Generation, GenerationRequest, Sampling};
 
 const VOCABULARY: usize = 11;
 const WIDTH: usize = 8;
@@ -167,9 +167,9 @@ fn writer_of(seed: u64) -> tg_ir::ExecutableModel {
     model.checked().unwrap()
 }
 
-fn request(model: &tg_ir::ExecutableModel, seed: u8) -> Request {
+fn request(model: &tg_ir::ExecutableModel, seed: u8) -> GenerationRequest {
     let unit = f64::from(tg_ir::Generator::of(&model.program).unwrap().unit);
-    Request {
+    GenerationRequest {
         prompt: vec![3, 1, 4],
         limit: 5,
         stop: None,
@@ -182,7 +182,10 @@ fn request(model: &tg_ir::ExecutableModel, seed: u8) -> Request {
     }
 }
 
-fn write(model: &tg_ir::ExecutableModel, request: &Request) -> Result<Written, GenerateError> {
+fn write(
+    model: &tg_ir::ExecutableModel,
+    request: &GenerationRequest,
+) -> Result<Written, GenerateError> {
     generate(model, request, Cpu::new(1), &mut |_| true)
 }
 
@@ -224,7 +227,7 @@ fn writing_ends_where_it_was_told_to() {
     let whole = write(&model, &request(&model, 1)).unwrap();
     let stop = whole.written()[2];
     let first = whole.written().iter().position(|&token| token == stop);
-    let stopped = Request {
+    let stopped = GenerationRequest {
         stop: Some(stop),
         ..request(&model, 1)
     };
@@ -264,7 +267,7 @@ fn writing_ends_where_it_was_told_to() {
 #[test]
 fn requests_that_do_not_fit_are_refused() {
     let model = writer_of(11);
-    let with = |change: &dyn Fn(&mut Request)| {
+    let with = |change: &dyn Fn(&mut GenerationRequest)| {
         let mut request = request(&model, 1);
         change(&mut request);
         write(&model, &request).unwrap_err()

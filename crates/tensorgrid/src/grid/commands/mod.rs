@@ -13,6 +13,7 @@ pub(crate) mod seat;
 pub(crate) mod transfer;
 pub(crate) mod up;
 pub(crate) mod validator;
+pub(crate) mod write;
 
 use std::future::Future;
 use std::io::{self, BufRead, IsTerminal};
