@@ -1,4 +1,4 @@
-//! The honest worker: executes under TGX-1 and proves with TGP-1.
+//! The honest worker: executes under TGX-1 and proves with TGP-1; programs it runs, which is all that they need.
 //!
 //! The device of [`ProvingWorker::on`] executes what the receipt says. A proof is made on the CPU, from an execution there:
 //! the two are the same bits, and the proof is checked against the receipt before it is sent.
@@ -13,6 +13,7 @@ use tg_proof::{ExpectedStatement, PublicModel};
 use tg_prover::{Masking, Modes, ProveRequest, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
 
+use crate::program;
 use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
 
 /// Models kept ready, with their weights committed: the ones used last.
@@ -116,6 +117,9 @@ fn tensor(ready: &Ready, task: &Task) -> Result<IntTensor, WorkError> {
 
 impl Worker for ProvingWorker {
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
+        if tg_wasm::is_program(&task.model_file) {
+            return program::execute(task);
+        }
         let at = |permille| Progress {
             stage: Stage::Execute,
             permille,
@@ -156,6 +160,10 @@ impl Worker for ProvingWorker {
         execution: &Execution,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
+        if tg_wasm::is_program(&task.model_file) {
+            // Validators run it again: the answer is all there is to show.
+            return Ok(execution.output.clone());
+        }
         let ready = self.ready(task)?;
         let mut observe = |stage| {
             progress(Progress {

@@ -8,6 +8,7 @@ mod evidence;
 mod follow;
 mod light;
 mod network;
+mod programs;
 mod recovery;
 mod restart;
 mod simulation;
