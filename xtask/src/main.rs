@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use xtask::gate;
+use xtask::programs::ProgramBuild;
 
 const HELP: &str = "\
 usage: cargo xtask COMMAND
@@ -49,6 +50,7 @@ usage: cargo xtask COMMAND
               --require makes a missing wasm32 an error
   processors  prover and executor built and tested for plain x86-64, x86-64-v3 and (with a cross compiler and QEMU)
               aarch64; --require makes a missing tool an error
+  programs    builds examples/programs for wasm32 and writes the modules; --check compares instead, --require as above
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -111,6 +113,13 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["sdk"] => xtask::sdk::run(&root, false),
         ["sdk", "--require"] => xtask::sdk::run(&root, true),
+        ["programs", rest @ ..] => {
+            let built = match rest.contains(&"--check") {
+                true => ProgramBuild::Compare,
+                false => ProgramBuild::Write,
+            };
+            xtask::programs::run(&root, built, rest.contains(&"--require"))
+        }
         ["processors"] => xtask::processors::run(&root, false),
         ["processors", "--require"] => xtask::processors::run(&root, true),
         ["bless"] => gate::run_step(&root, &gate::BLESS),

@@ -67,6 +67,9 @@ pub(crate) enum Command {
     /// Compile models, and add them to a grid.
     #[command(subcommand)]
     Model(ModelCommand),
+    /// Run programs of WebAssembly, here or on the grid, and add them to a grid.
+    #[command(subcommand)]
+    Program(ProgramCommand),
     /// Run a model on an input, without a grid and without a proof.
     Run(RunArguments),
     /// Let a language model write what follows a prompt, and prove that it did, without a grid.
@@ -102,6 +105,43 @@ pub(crate) enum ModelCommand {
     List(args::ApiArguments),
     /// Show one of the grid's models.
     Show(args::ModelShowArguments),
+}
+
+/// Commands about programs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProgramCommand {
+    /// Say what a module exports and what a run of it may take, or why it is refused.
+    Check(ProgramCheckArguments),
+    /// Run a module on an input, without a grid: the answer, the bill and the trace are those of every machine.
+    Run(ProgramRunArguments),
+    /// Register a program with the grid.
+    Add(args::ProgramAddArguments),
+    /// Run a program on the grid, where validators run it again before the provider is paid.
+    Submit(args::ProgramSubmitArguments),
+}
+
+/// `program check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  tensorgrid program check examples/programs/pi.wasm")]
+pub(crate) struct ProgramCheckArguments {
+    #[command(flatten)]
+    pub(crate) file: args::ProgramFileArguments,
+    /// Write the program file: the module with its limits, as it is registered.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+}
+
+/// `program run`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid program run examples/programs/words.wasm --input README.md\n\n\
+                  Exit code 3 says that the run ended before it finished; what it burned is printed all the same."
+)]
+pub(crate) struct ProgramRunArguments {
+    #[command(flatten)]
+    pub(crate) file: args::ProgramFileArguments,
+    #[command(flatten)]
+    pub(crate) given: args::ProgramInputArguments,
 }
 
 /// Commands about placing work.

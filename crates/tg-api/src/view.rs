@@ -119,6 +119,7 @@ pub fn model(state: &State, model: &Model) -> ModelDto {
         ModelState::Active(facts) => {
             let facts = ModelFactsDto {
                 program: facts.program,
+                tier: facts.tier.to_string(),
                 macs: facts.macs,
                 input_len: facts.input_len,
                 output_len: facts.output_len,

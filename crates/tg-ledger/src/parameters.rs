@@ -81,6 +81,10 @@ pub struct Parameters {
     pub unbonding: DurationMs,
 }
 
+/// How many times the fee of a proof it costs to have a program run again: a run takes up to 3 s of every validator, a usual one
+/// 0.2 s, where the check of a proof takes some 20 ms.
+pub const RECOMPUTE_FEE_FACTOR: u64 = 10;
+
 impl Parameters {
     /// Parameters of a network labelled development: small fees, short waits, mode `none` allowed.
     #[must_use]
@@ -178,6 +182,9 @@ impl Parameters {
         match mode {
             VerificationMode::None => Amount::ZERO,
             VerificationMode::Proof => self.verification_fee_zk,
+            VerificationMode::Recompute => self
+                .verification_fee_zk
+                .saturating_mul(RECOMPUTE_FEE_FACTOR),
         }
     }
 }

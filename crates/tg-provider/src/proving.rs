@@ -1,4 +1,4 @@
-//! The honest worker: executes under TGX-1 and proves with TGP-1.
+//! The honest worker: executes under TGX-1 and proves with TGP-1; programs it runs, which is all that they need.
 //!
 //! The device of [`ProvingWorker::on`] executes what the receipt says. A proof is made on the CPU, from an execution there:
 //! the two are the same bits, and the proof is checked against the receipt before it is sent.
@@ -16,6 +16,7 @@ use tg_proof::{ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, Sequ
 use tg_prover::{Masking, Modes, ProveRequest, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
 
+use crate::program;
 use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
 
 /// Models kept ready, with their weights committed: the ones used last.
@@ -165,6 +166,9 @@ fn sequence(
 
 impl Worker for ProvingWorker {
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
+        if tg_wasm::is_program(&task.model_file) {
+            return program::execute(task);
+        }
         let at = |permille| Progress {
             stage: Stage::Execute,
             permille,
@@ -208,6 +212,10 @@ impl Worker for ProvingWorker {
         execution: &Execution,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
+        if tg_wasm::is_program(&task.model_file) {
+            // Validators run it again: the answer is all there is to show.
+            return Ok(execution.output.clone());
+        }
         let ready = self.ready(task)?;
         let mut observe = |stage| {
             progress(Progress {

@@ -5,7 +5,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
 use tg_ir::tensor::top_class;
-use tg_types::{Address, Amount, Digest, JobId, SignedTransaction, Transaction, Wallet, signed};
+use tg_types::{
+    Address, Amount, Digest, JobId, ModelId, SignedTransaction, Transaction, Wallet, signed,
+};
 
 use crate::client::Client;
 use crate::dto::{
@@ -301,9 +303,23 @@ pub async fn order(
     input: Vec<u8>,
     terms: OrderTerms,
 ) -> Result<JobId, JobError> {
+    order_of(client, wallet, model.public().id(), input, terms).await
+}
+
+/// The same for what the client knows by its id alone: a model or a program.
+///
+/// # Errors
+/// With the ledger's code if the order is refused; those of any call.
+pub async fn order_of(
+    client: &Client,
+    wallet: &Wallet,
+    model: ModelId,
+    input: Vec<u8>,
+    terms: OrderTerms,
+) -> Result<JobId, JobError> {
     let status = patiently(|| client.status()).await;
     let status = status.doing("ask for the grid's time")?;
-    let order = model.order(&input, terms, status.ledger_time_ms);
+    let order = terms.order(model, &input, status.ledger_time_ms);
     let uploader = client.uploading_as(wallet);
     let stored = patiently(|| uploader.put_blob(input.clone())).await;
     if stored.as_ref().is_err_and(|it| it.status() == Some(401)) {
@@ -372,6 +388,34 @@ pub async fn follow(
     }
 }
 
+/// Fetches the output of a paid job, whose bytes are those that its receipt names. Nothing else of it is checked here: of a
+/// program's job whoever doubts it runs the program again.
+///
+/// # Errors
+/// If the job was not paid; those of any call.
+pub async fn collect_output(
+    client: &Client,
+    job: &JobDto,
+) -> Result<(JobReceiptDto, Vec<u8>), JobError> {
+    let receipt = paid_receipt(client, job).await?;
+    let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
+    Ok((receipt, output.doing("fetch the output")?))
+}
+
+/// The receipt of a job that must be paid.
+async fn paid_receipt(client: &Client, job: &JobDto) -> Result<JobReceiptDto, JobError> {
+    if job.state != JobStateDto::Paid {
+        let reason = job.reason.as_deref().unwrap_or("it has no result");
+        return Err(JobError::NotPaid {
+            job: job.id,
+            state: job.state,
+            reason: reason.to_owned(),
+        });
+    }
+    let receipt = client.job_receipt(job.id).await;
+    receipt.doing("fetch the receipt")
+}
+
 /// Fetches the result of a paid job and checks it. The requestor's input digest is in the job it signed.
 ///
 /// # Errors
@@ -381,7 +425,7 @@ pub async fn collect(
     model: &CheckedModel,
     job: &JobDto,
 ) -> Result<Inference, JobError> {
-    let receipt = paid(client, job).await?;
+    let receipt = paid_receipt(client, job).await?;
     let output = receipt.receipt.output;
     let (values, proof) = match (job.mode, receipt.evidence) {
         (ModeDto::Proof, Some(evidence)) => {
@@ -391,7 +435,8 @@ pub async fn collect(
             (proved.values, Some(checked(file, started, proved.zk)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
-        (ModeDto::None, _) => {
+        // Validators ran it again, or nobody did: the output is shown as it is.
+        (ModeDto::None | ModeDto::Recompute, _) => {
             let output = client.blob(output, OUTPUT_BYTES_MAX).await;
             (model.output(&output.doing("fetch the output")?)?, None)
         }
@@ -425,7 +470,7 @@ pub async fn collect_written(
     model: &CheckedModel,
     job: &JobDto,
 ) -> Result<WrittenAnswer, JobError> {
-    let receipt = paid(client, job).await?;
+    let receipt = paid_receipt(client, job).await?;
     let (tokens, proof) = match (job.mode, receipt.evidence) {
         (ModeDto::Proof, Some(evidence)) => {
             let expected = expected(job, &receipt);
@@ -444,20 +489,6 @@ pub async fn collect_written(
         tokens,
         proof,
     })
-}
-
-/// The receipt of a job, if it was paid.
-async fn paid(client: &Client, job: &JobDto) -> Result<JobReceiptDto, JobError> {
-    if job.state != JobStateDto::Paid {
-        let reason = job.reason.as_deref().unwrap_or("it has no result");
-        return Err(JobError::NotPaid {
-            job: job.id,
-            state: job.state,
-            reason: reason.to_owned(),
-        });
-    }
-    let receipt = client.job_receipt(job.id).await;
-    receipt.doing("fetch the receipt")
 }
 
 /// What the proof of a job must be about.

@@ -104,6 +104,24 @@ impl OrderTerms {
     }
 }
 
+impl OrderTerms {
+    /// The order of an input for a model or a program, to be signed; `ledger_ms` is the grid's ledger time.
+    #[must_use]
+    pub fn order(self, model: ModelId, input: &[u8], ledger_ms: u64) -> JobOrder {
+        let wait = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
+        JobOrder {
+            model,
+            input: Digest::of_blob(input),
+            input_len: u32::try_from(input.len()).unwrap_or(u32::MAX),
+            mode: self.mode,
+            max_price: self.max_price,
+            deadline: TimestampMs::new(ledger_ms.saturating_add(wait)),
+            max_attempts: self.max_attempts,
+            needs: self.needs,
+        }
+    }
+}
+
 /// What a proof must be about besides its model.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected {
@@ -231,17 +249,7 @@ impl CheckedModel {
     /// The order of an input or a request, to be signed; `ledger_ms` is the grid's ledger time.
     #[must_use]
     pub fn order(&self, input: &[u8], terms: OrderTerms, ledger_ms: u64) -> JobOrder {
-        let wait = u64::try_from(terms.deadline.as_millis()).unwrap_or(u64::MAX);
-        JobOrder {
-            model: self.public.id(),
-            input: Digest::of_blob(input),
-            input_len: u32::try_from(input.len()).unwrap_or(u32::MAX),
-            mode: terms.mode,
-            max_price: terms.max_price,
-            deadline: TimestampMs::new(ledger_ms.saturating_add(wait)),
-            max_attempts: terms.max_attempts,
-            needs: terms.needs,
-        }
+        terms.order(self.public.id(), input, ledger_ms)
     }
 
     /// Verifies the bytes of a proof file and gives the output that it proves.

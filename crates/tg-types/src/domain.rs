@@ -67,6 +67,12 @@ pub enum Domain {
     Heartbeat,
     /// That whoever asks for a seat has its key; the genesis id follows.
     SeatKey,
+    /// Id of a program of WebAssembly: its file.
+    WasmProgram,
+    /// State of such a program between two chunks.
+    WasmState,
+    /// The states of a run of such a program.
+    WasmTrace,
 }
 
 impl Domain {
@@ -106,6 +112,9 @@ impl Domain {
             Self::Upload => "TG/types/upload/v1",
             Self::Heartbeat => "TG/types/heartbeat/v1",
             Self::SeatKey => "TG/types/seat-key/v1",
+            Self::WasmProgram => "TG/wasm/program/v1",
+            Self::WasmState => "TG/wasm/state/v1",
+            Self::WasmTrace => "TG/wasm/trace/v1",
         }
     }
 }

@@ -432,6 +432,84 @@ pub(crate) struct WriteArguments {
     pub(crate) key: KeyArguments,
 }
 
+/// A module with what a run of it may take.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProgramFileArguments {
+    /// The module (.wasm), or a program file that `program check --write` made.
+    pub(crate) module: PathBuf,
+    /// Fuel of a run at most: about one unit for an instruction.
+    #[arg(long, default_value_t = tg_wasm::limits::FUEL_USUAL, value_parser = clap::value_parser!(u64).range(1..=tg_wasm::limits::FUEL_MAX))]
+    pub(crate) fuel: u64,
+    /// Memory of a run at most, in pages of 64 KiB.
+    #[arg(long, default_value_t = tg_wasm::limits::PAGES_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(tg_wasm::limits::PAGES_MAX)))]
+    pub(crate) pages: u32,
+}
+
+/// What a program is given.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProgramInputArguments {
+    /// A file of the input; each file is a chunk, in this order.
+    #[arg(long = "input", value_name = "FILE", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Cut each file into so many chunks of nearly one length.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), value_name = "N")]
+    pub(crate) chunks: u32,
+    /// The files are outputs of other runs of this program: merge them.
+    #[arg(long, conflicts_with = "chunks")]
+    pub(crate) merge: bool,
+    /// Write the output here.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// `program add`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid program add examples/programs/pi.wasm --name pi --fuel 20000000\n\n\
+                  The fuel belongs to the program: an order is priced by it and pays for what was burned, at least a quarter."
+)]
+pub(crate) struct ProgramAddArguments {
+    #[command(flatten)]
+    pub(crate) file: ProgramFileArguments,
+    /// Name on the grid; that of the file if absent.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// `program submit`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid program submit words --input README.md --chunks 4 --yes\n\n\
+                  The program is run here again and the answer compared, unless --trust leaves that to the validators. Exit \
+                  code 3 says that the job was rejected, that the answer is wrong, or that the run did not finish."
+)]
+pub(crate) struct ProgramSubmitArguments {
+    /// The program: its name, its id, or the beginning of its id.
+    pub(crate) program: String,
+    #[command(flatten)]
+    pub(crate) given: ProgramInputArguments,
+    /// Believe the validators that ran it again: two thirds of them must say so before it is paid.
+    #[arg(long)]
+    pub(crate) trust: bool,
+    /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
+    #[arg(long, value_parser = amount, value_name = "TGRID")]
+    pub(crate) max_price: Option<Amount>,
+    /// Seconds the job may take.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=604_800))]
+    pub(crate) deadline_s: u64,
+    /// Do not ask before spending.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
 /// `model add`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  tensorgrid model add lenet.tgm lenet.tgv --name my-lenet")]

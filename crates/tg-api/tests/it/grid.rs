@@ -29,6 +29,7 @@ pub(crate) type Judge = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 /// What the test's validator finds in every model.
 pub(crate) const FACTS: ModelFacts = ModelFacts {
     program: ProgramId::new([3; 32]),
+    tier: tg_types::Tier::Tgx1,
     macs: 2_500_000,
     input_len: 4,
     output_len: 2,

@@ -3,7 +3,7 @@
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferTerms, Receipt,
-    SignedTransaction, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
+    SignedTransaction, Tier, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
 };
 
 mod equivocation;
@@ -280,7 +280,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         needs,
     } = order;
     let facts = check_model(state, model, *mode)?;
-    if *input_len != facts.input_len {
+    if !facts.takes(*input_len) {
         return Err(TransactionError::WrongInputLength {
             expected: facts.input_len,
             got: *input_len,
@@ -350,10 +350,13 @@ fn check_model<'a>(
         VerificationMode::Proof if !facts.provable => {
             Err(TransactionError::ModelNotProvable { model: *model })
         }
+        VerificationMode::Recompute if facts.tier != Tier::Wasm1 => {
+            Err(TransactionError::ModelNotRecomputable { model: *model })
+        }
         VerificationMode::None if state.parameters.unverified_jobs == UnverifiedJobs::Refused => {
             Err(TransactionError::UnverifiedJobsRefused)
         }
-        VerificationMode::Proof | VerificationMode::None => Ok(facts),
+        VerificationMode::Proof | VerificationMode::Recompute | VerificationMode::None => Ok(facts),
     }
 }
 
@@ -460,8 +463,14 @@ fn check_claims(state: &State, job: &Job, receipt: &Receipt) -> Spent {
         input,
         output: _,
         trace: _,
-        tier: _,
+        tier,
     } = receipt;
+    if *tier != facts.tier {
+        return Err(TransactionError::WrongTier {
+            expected: facts.tier,
+            got: *tier,
+        });
+    }
     if *program != facts.program {
         return Err(TransactionError::WrongProgram {
             expected: facts.program,

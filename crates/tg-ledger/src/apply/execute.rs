@@ -245,7 +245,7 @@ impl Execution {
         match job.order.mode {
             // Nobody checks, so the commitment is the result.
             VerificationMode::None => self.accept(job, lease),
-            VerificationMode::Proof => {
+            VerificationMode::Proof | VerificationMode::Recompute => {
                 self.save_job(job);
                 self.state.put_lease(lease);
                 Ok(())

@@ -3,7 +3,7 @@
 use tg_types::chain::EquivocationError;
 use tg_types::{
     Address, Amount, BidId, Digest, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId,
-    SignatureError, StorageSubject, TimestampMs,
+    SignatureError, StorageSubject, Tier, TimestampMs,
 };
 
 use crate::record::JobState;
@@ -111,6 +111,9 @@ pub enum TransactionError {
     /// Runs of the model cannot be proved.
     #[error("model {model} cannot be proved, so mode proof is not possible")]
     ModelNotProvable { model: ModelId },
+    /// Only programs of WebAssembly are run again by validators.
+    #[error("model {model} is no program, so mode recompute is not possible")]
+    ModelNotRecomputable { model: ModelId },
     /// The network refuses jobs that nobody checks.
     #[error("this network refuses jobs of mode none")]
     UnverifiedJobsRefused,
@@ -215,6 +218,9 @@ pub enum TransactionError {
     /// The receipt names another input.
     #[error("the receipt names input {got}, the job's is {expected}")]
     WrongInput { expected: Digest, got: Digest },
+    /// The receipt names other semantics than the model's.
+    #[error("the receipt is of tier {got}, the model of {expected}")]
+    WrongTier { expected: Tier, got: Tier },
     /// The evidence has no bytes.
     #[error("the evidence has no bytes")]
     EvidenceEmpty,
@@ -389,6 +395,7 @@ impl TransactionError {
             Self::UnknownModel { .. } => "TG-LED-020",
             Self::ModelNotActive { .. } => "TG-LED-021",
             Self::ModelNotProvable { .. } => "TG-LED-022",
+            Self::ModelNotRecomputable { .. } => "TG-LED-123",
             Self::UnverifiedJobsRefused => "TG-LED-023",
             Self::WrongInputLength { .. } => "TG-LED-024",
             Self::PriceTooLow { .. } => "TG-LED-025",
@@ -415,6 +422,7 @@ impl TransactionError {
             Self::WrongProgram { .. } => "TG-LED-054",
             Self::WrongModel { .. } => "TG-LED-055",
             Self::WrongInput { .. } => "TG-LED-056",
+            Self::WrongTier { .. } => "TG-LED-124",
             Self::EvidenceEmpty => "TG-LED-057",
             Self::EvidenceTooLarge { .. } => "TG-LED-058",
             Self::BadNeeds { .. } => "TG-LED-034",

@@ -233,7 +233,7 @@ impl Core {
         let since = parent.timestamp().min(asked_at);
         let soon = since.saturating_add(span(self.pace.busy));
         let heartbeat = since.saturating_add(span(self.pace.idle));
-        let due = if self.has_work(parent) {
+        let due = if self.has_work(parent, now) {
             soon
         } else {
             heartbeat
@@ -244,13 +244,13 @@ impl Core {
         now >= due
     }
 
-    fn has_work(&self, parent: &Executed) -> bool {
+    fn has_work(&self, parent: &Executed, now: TimestampMs) -> bool {
         let base_fee = parent.state.base_fee();
         self.mempool
             .has_ready(|sender| parent.state.nonce(sender), base_fee)
             || !self
                 .desk
-                .verdicts(chain::evidence(&parent.state), 1)
+                .verdicts(chain::evidence(&parent.state), 1, now)
                 .is_empty()
     }
 
@@ -263,7 +263,7 @@ impl Core {
         );
         let verdicts = self
             .desk
-            .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX);
+            .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX, now);
         let timestamp = now.max(
             parent
                 .timestamp()

@@ -322,7 +322,7 @@ impl Core {
         now: TimestampMs,
     ) {
         match result {
-            Ok(outcome) => self.desk.finished(task, outcome),
+            Ok(outcome) => self.desk.finished(task, outcome, now),
             Err(error) => {
                 tracing::debug!(?task, %error, "evidence cannot be checked yet");
                 self.desk.failed(task, now);

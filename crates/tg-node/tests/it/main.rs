@@ -9,6 +9,7 @@ mod follow;
 mod joining;
 mod light;
 mod network;
+mod programs;
 mod recovery;
 mod restart;
 mod simulation;

@@ -92,7 +92,7 @@ pub(crate) fn terms() -> OfferTerms {
         memory_bytes: 1 << 30,
         slots: 2,
         collateral_per_lease: Amount::new(100_000_000_000_000_000),
-        modes: ModeSet::ALL,
+        modes: ModeSet::of(&[VerificationMode::None, VerificationMode::Proof]),
         machine: machine(),
         price_per_gpu_second: Amount::new(400_000_000_000_000),
         pricing: Pricing::Dynamic,

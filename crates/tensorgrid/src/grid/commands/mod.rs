@@ -7,6 +7,7 @@ pub(crate) mod infer;
 pub(crate) mod job;
 pub(crate) mod model;
 pub(crate) mod network;
+pub(crate) mod program;
 pub(crate) mod provider;
 pub(crate) mod rent;
 pub(crate) mod seat;
