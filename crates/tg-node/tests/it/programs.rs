@@ -288,7 +288,7 @@ async fn an_order_asks_of_a_program_what_a_program_can() {
                 mode: VerificationMode::Recompute,
                 ..crate::work::sample_order(&state)
             },
-            "TG-LED-120",
+            "TG-LED-123",
         ),
     ];
     assert_eq!(refused[3].0.model, sample);
