@@ -479,7 +479,7 @@ pub async fn collect_written(
             (tokens, Some(checked(file, started, false)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
-        (ModeDto::None, _) => {
+        (ModeDto::None | ModeDto::Recompute, _) => {
             let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
             (model.written(&output.doing("fetch the output")?)?, None)
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tg_ledger::State;
+use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_node::{
     Follower, FollowerConfig, NodeHandle, RunningValidator, Seat, ValidatorConfig, ValidatorKey,
     spawn_validator,
@@ -147,9 +148,18 @@ async fn a_validator_joins_votes_is_needed_and_leaves() {
     let first = running[0].handle().clone();
     wait_for(&first, "blocks", |state| state.head().height.get() >= 2).await;
     let newcomer = Newcomer::new(&seats, 1);
-    // One validator is gone while the set changes, and comes back to a network of another epoch.
-    running[3].stop();
     submit(&first, newcomer.join(&seats, &first.snapshot().state)).await;
+    wait_for(&first, "the bond", |state| {
+        !state.seats().applicants.is_empty()
+    })
+    .await;
+    // One validator is gone while the set changes, and comes back to a network of another epoch. Not for long before: nobody
+    // would get a seat while it is quiet.
+    wait_for(&first, "the end of an epoch", |state| {
+        (46..60).contains(&(state.head().height.get() % EPOCH_BLOCKS))
+    })
+    .await;
+    running[3].stop();
     let fifth = newcomer.sit(&seats, folder.path(), &first).await;
     let height = first.status().height;
     wait_for(&first, "blocks of five", |state| {
