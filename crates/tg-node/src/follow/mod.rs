@@ -296,6 +296,8 @@ async fn follow(
             Ok(executed) => {
                 // First: what left the pool with a block is final, and not only gone.
                 waiting.prune(&chain.tip);
+                let seats = chain.root.seats().len();
+                board.update(|status| status.validators = seats);
                 for block in &executed {
                     board.publish(block);
                 }
