@@ -68,8 +68,8 @@ pub use record::{
     AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, EndReason, Evidence,
     GangRole, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, LeasePhase,
     LeaseProgress, LivenessReport, Model, ModelFacts, ModelState, Offer, OpenStage, Owed,
-    Preemption, Provider, Recheck, RefusedBecause, Seat, SeatBook, SeatSet, Settlement, Stars,
-    Step, Storage, Unbonding, Unpaid, Validator,
+    Preemption, Provider, Recheck, RefusedBecause, SeatBook, SeatRecord, SeatSet, Settlement,
+    Stars, Step, Storage, Unbonding, Unpaid, Validator,
 };
 pub use rent::{Charge, Meters, Rent, RentStanding, Shelf, name_of_address};
 pub use state::{

@@ -27,5 +27,5 @@ pub use lease::{
     LeaseProgress, Preemption,
 };
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
-pub use seats::{Applicant, Seat, SeatBook, Unbonding};
+pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding};
 pub use storage::{Recheck, SeatSet, Storage};

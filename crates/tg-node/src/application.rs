@@ -35,7 +35,7 @@ use crate::limits::{HEARTBEATS_MAX, MAILBOX_MAX, PUBLIC_MODEL_BYTES_MAX};
 use crate::peers::{Peer, Proposal, Scheme, block_id};
 use crate::signer::VoteSigner;
 use crate::submit::Submission;
-use crate::term::{SeatedPeer, Term};
+use crate::term::{SeatTerm, SeatedPeer};
 use tg_ledger::{EvidenceTask, Outcome};
 
 /// Messages handled before the machine makes progress once for all of them.
@@ -189,7 +189,7 @@ pub(crate) struct Application<E> {
     pub(crate) participants: Set<Peer>,
     pub(crate) signer: VoteSigner,
     /// Tells consensus which set votes from now on.
-    pub(crate) terms: mpsc::Sender<Term>,
+    pub(crate) terms: mpsc::Sender<SeatTerm>,
     /// Tells whoever dials the validators.
     pub(crate) seated: mpsc::Sender<Vec<SeatedPeer>>,
 }
@@ -328,7 +328,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
     }
 
     /// Goes on with another set of validators.
-    async fn turn(&mut self, term: Term) {
+    async fn turn(&mut self, term: SeatTerm) {
         self.participants = term.participants();
         self.scheme = self.signer.of(&self.participants);
         let count = self.participants.len();

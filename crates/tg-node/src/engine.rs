@@ -24,7 +24,7 @@ use crate::peers::{Peer, Scheme};
 use crate::signer::VoteSigner;
 use crate::store::{History, Store};
 use crate::submit::Submission;
-use crate::term::{SeatedPeer, Term};
+use crate::term::{SeatTerm, SeatedPeer};
 use crate::voting::{Consensus, Lines};
 
 /// Terms that may begin before consensus enters them.
@@ -35,7 +35,7 @@ const TERMS_WAITING: usize = 16;
 pub struct Parts {
     pub(crate) key: ValidatorKey,
     /// Who votes after `tip`.
-    pub(crate) term: Term,
+    pub(crate) term: SeatTerm,
     pub(crate) genesis: BlockId,
     pub(crate) signer: VoteSigner,
     /// Tells whoever dials the others that another set votes.

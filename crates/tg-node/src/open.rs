@@ -20,7 +20,7 @@ use crate::limits::{BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX, VALIDATORS_MA
 use crate::signer::VoteSigner;
 use crate::store::History;
 use crate::store::{Location, OpenError, Store};
-use crate::term::{self, Term};
+use crate::term::{self, SeatTerm};
 use tg_ledger::Genesis;
 
 /// What a validator is opened with.
@@ -162,11 +162,11 @@ pub(crate) fn present_term(
     store: &Store,
     tip: &Executed,
     genesis: BlockId,
-) -> Result<Term, OpenError> {
+) -> Result<SeatTerm, OpenError> {
     let voting = store.voting()?;
     let began = voting.anchor.unwrap_or((0, genesis));
     let since = tip.state.seats().since.get();
-    let mut term = Term {
+    let mut term = SeatTerm {
         epoch: voting.epoch,
         anchor: began,
         seats: term::seats(&tip.state),

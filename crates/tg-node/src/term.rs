@@ -15,7 +15,7 @@ use crate::peers::{Addresses, Peer};
 
 /// Who votes from a block on.
 #[derive(Debug, Clone)]
-pub(crate) struct Term {
+pub(crate) struct SeatTerm {
     /// The consensus epoch.
     pub(crate) epoch: u64,
     /// The block at which it begins, the last one of the term before.
@@ -24,7 +24,7 @@ pub(crate) struct Term {
     pub(crate) seats: Vec<([u8; 32], Address)>,
 }
 
-impl Term {
+impl SeatTerm {
     /// The term that begins after a block.
     pub(crate) fn after(last: &Executed, epoch: u64) -> Self {
         Self {

@@ -49,7 +49,7 @@ use crate::limits::{ABSTAIN_MARGIN, Timers, VOTE_EPOCH};
 use crate::peers::{Peer, Scheme, payload};
 use crate::signer::VoteSigner;
 use crate::store::{History, Store, StoreError};
-use crate::term::Term;
+use crate::term::SeatTerm;
 
 /// How long consensus waits for connected peers before it starts without them.
 const START_WAIT_MAX: Duration = Duration::from_secs(3);
@@ -68,7 +68,7 @@ pub(crate) struct Consensus<B> {
     /// Who votes in the present term.
     pub(crate) participants: Set<Peer>,
     /// The terms that follow.
-    pub(crate) terms: mpsc::Receiver<Term>,
+    pub(crate) terms: mpsc::Receiver<SeatTerm>,
     pub(crate) mailbox: Mailbox,
     /// Locked since blockers may be used by one thread at a time.
     pub(crate) blocker: Mutex<B>,
@@ -97,7 +97,7 @@ enum Part {
 /// Why a term is over for this validator.
 enum Over {
     /// Another set votes.
-    Next(Term),
+    Next(SeatTerm),
     /// Consensus ended: the runtime or the application stops.
     Ended,
 }

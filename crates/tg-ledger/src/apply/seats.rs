@@ -22,7 +22,8 @@ use crate::limits::{
     EPOCH_BLOCKS, QUIET_TURNS, SEATS_MIN, SILENCE_BLOCKS, UNBONDING_MAX, VALIDATORS_MAX,
 };
 use crate::record::{
-    Applicant, ConsensusKey, JobState, OpenStage, Seat, SeatSet, Storage, Unbonding, Validator,
+    Applicant, ConsensusKey, JobState, OpenStage, SeatRecord, SeatSet, Storage, Unbonding,
+    Validator,
 };
 use crate::state::State;
 
@@ -30,7 +31,7 @@ type Done = Result<(), InvariantError>;
 
 /// Who gets a seat, and who has none any more.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Change {
+struct SetChange {
     joined: usize,
     left: Vec<Address>,
 }
@@ -94,7 +95,7 @@ impl Execution {
         self.return_bonds()?;
         if height.get().is_multiple_of(EPOCH_BLOCKS) {
             let change = self.state.seat_change(height);
-            if change != Change::default() {
+            if change != SetChange::default() {
                 self.change_seats(&change)?;
             }
         }
@@ -120,26 +121,26 @@ impl Execution {
     }
 
     /// Makes the next set of validators.
-    fn change_seats(&mut self, change: &Change) -> Done {
+    fn change_seats(&mut self, change: &SetChange) -> Done {
         let height = self.height;
         let until = self.now.saturating_add(self.state.parameters.unbonding);
         let before = Arc::clone(&self.state.validators);
         let book = Arc::make_mut(&mut self.state.seats);
         let old = std::mem::take(&mut book.seats);
-        let mut sitting: Vec<(Validator, Seat)> = before.iter().cloned().zip(old).collect();
+        let mut sitting: Vec<(Validator, SeatRecord)> = before.iter().cloned().zip(old).collect();
         let gone = sitting.extract_if(.., |(it, _)| change.left.contains(&it.address));
         let gone = gone.map(|(validator, _)| validator);
         let gone = gone.filter(|it| !it.stake.is_zero());
         book.unbonding
             .extend(gone.map(|validator| Unbonding { validator, until }));
         let joined = book.applicants.drain(..change.joined);
-        let joined: Vec<(Validator, Seat)> = joined
+        let joined: Vec<(Validator, SeatRecord)> = joined
             .map(
                 |Applicant {
                      validator,
                      endpoint,
                  }| {
-                    let seat = Seat {
+                    let seat = SeatRecord {
                         endpoint,
                         led: height,
                         is_leaving: false,
@@ -151,7 +152,7 @@ impl Execution {
         let names = joined.iter().map(|(it, _)| it.address).collect();
         sitting.extend(joined);
         sitting.sort_by_key(|(it, _)| it.address);
-        let (validators, seats): (Vec<Validator>, Vec<Seat>) = sitting.into_iter().unzip();
+        let (validators, seats): (Vec<Validator>, Vec<SeatRecord>) = sitting.into_iter().unzip();
         book.seats = seats;
         book.term += 1;
         book.since = height;
@@ -202,7 +203,7 @@ impl Execution {
 
 impl State {
     /// How the set of validators changes after the block of a height.
-    fn seat_change(&self, height: Height) -> Change {
+    fn seat_change(&self, height: Height) -> SetChange {
         let leaving = self.leaving_seats(height);
         let count = self.validators.len();
         let room = UNBONDING_MAX - self.seats.unbonding.len();
@@ -212,13 +213,13 @@ impl State {
             let joined = self.admitted(left, height);
             let after = count - left.len() + joined;
             if left.is_empty() || after >= SEATS_MIN {
-                return Change {
+                return SetChange {
                     joined,
                     left: left.to_vec(),
                 };
             }
         }
-        Change::default()
+        SetChange::default()
     }
 
     /// Seats that end, the first first: those that lost their stake, those given back, those that are silent, of which there are
@@ -248,7 +249,7 @@ impl State {
         let stay = self.validators.len() - left.len();
         let turns = QUIET_TURNS * self.validators.len() as u64;
         let sitting = self.validators.iter().zip(&self.seats.seats);
-        let is_quiet = |seat: &Seat| {
+        let is_quiet = |seat: &SeatRecord| {
             height.get() - seat.led.get() > turns
                 || seat.led == self.seats.since && seat.led.get() > 0
         };

@@ -9,7 +9,7 @@ use crate::limits::{APPLICANTS_MAX, UNBONDING_MAX, VALIDATORS_MAX};
 
 /// What is known of a seat beside who votes with which stake.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Seat {
+pub struct SeatRecord {
     /// Where the others reach it; nothing for one of genesis, which the settings of a network name.
     pub endpoint: Label,
     /// Its newest block, or the height from which it sits.
@@ -44,7 +44,7 @@ pub struct SeatBook {
     /// The last block that the set before voted on; 0 in the first term.
     pub since: Height,
     /// One for each validator, in their order.
-    pub seats: Vec<Seat>,
+    pub seats: Vec<SeatRecord>,
     /// Who waits, in the order of coming.
     pub applicants: Vec<Applicant>,
     /// Whose bond is not returned yet, in the order of leaving.
@@ -54,7 +54,7 @@ pub struct SeatBook {
 fields! { Applicant { validator, endpoint } }
 fields! { Unbonding { validator, until } }
 
-impl Encode for Seat {
+impl Encode for SeatRecord {
     fn encode(&self, writer: &mut Writer) {
         let Self {
             endpoint,
@@ -67,7 +67,7 @@ impl Encode for Seat {
     }
 }
 
-impl Decode for Seat {
+impl Decode for SeatRecord {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             endpoint: Label::decode(reader)?,
@@ -81,7 +81,7 @@ impl SeatBook {
     /// The book of a genesis with so many validators.
     pub(crate) fn new(validators: usize) -> Self {
         Self {
-            seats: vec![Seat::default(); validators],
+            seats: vec![SeatRecord::default(); validators],
             ..Self::default()
         }
     }

@@ -7,7 +7,7 @@ use super::tree::Resolution;
 use crate::chain::{self, Executed};
 use crate::key::public_bytes;
 use crate::limits::CATCH_UP_BLOCKS;
-use crate::term::{self, Term};
+use crate::term::{self, SeatTerm};
 
 /// Finalisations that may wait for missing blocks. A newer one covers the older ones.
 const TARGETS_MAX: usize = 64;
@@ -130,13 +130,13 @@ impl Core {
             self.board.publish(block);
         }
         match executed.iter().find(|block| term::ends(block)) {
-            Some(last) => self.enter(Term::after(last, self.epoch + 1)),
+            Some(last) => self.enter(SeatTerm::after(last, self.epoch + 1)),
             None => Ok(()),
         }
     }
 
     /// Begins a term. What consensus of the old one asked is not answered any more.
-    fn enter(&mut self, term: Term) -> Result<(), Fatal> {
+    fn enter(&mut self, term: SeatTerm) -> Result<(), Fatal> {
         let seats = chain::encode_seats(self.tip.state.validators());
         self.store.enter_term(term.epoch, term.anchor, &seats)?;
         if !term.has(&self.board.validator()) {

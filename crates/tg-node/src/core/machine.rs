@@ -16,7 +16,7 @@ use crate::limits::{HURRY_AT_START, REGOSSIP_INTERVAL, TIP_INTERVAL, TIP_INTERVA
 use crate::mempool::Mempool;
 use crate::peers::{Addresses, Peer, Proposal};
 use crate::store::{Store, StoreError};
-use crate::term::{self, SeatedPeer, Term};
+use crate::term::{self, SeatTerm, SeatedPeer};
 use tg_ledger::EvidenceTask;
 
 use super::fetches::Fetches;
@@ -62,7 +62,7 @@ pub(crate) enum Effect {
     /// Check the certificate and tell the block with [`Core::finalised`]; no answer if it shows nothing.
     CheckFinal(Vec<u8>),
     /// Another set of validators votes from here on.
-    Turn(Term),
+    Turn(SeatTerm),
     /// Refuse a peer that sent what no honest validator sends.
     Ban(Peer, &'static str),
 }
@@ -139,7 +139,7 @@ pub(crate) struct Core {
 /// What a machine starts from.
 pub(crate) struct Start {
     pub(crate) me: Peer,
-    pub(crate) term: Term,
+    pub(crate) term: SeatTerm,
     pub(crate) store: Arc<Store>,
     pub(crate) board: Arc<Board>,
     pub(crate) tip: Executed,

@@ -22,7 +22,7 @@ use crate::peers::{Peer, Proposal, block_id, payload};
 use crate::store::Location;
 use crate::store::Store;
 use crate::submit::{Submission, SubmitError};
-use crate::term::{self, Term};
+use crate::term::{self, SeatTerm};
 use crate::wire::{BlockMessage, TransactionMessage};
 use commonware_consensus::simplex::types::Context;
 use commonware_utils::channel::oneshot;
@@ -93,7 +93,7 @@ impl Bench {
         let board = Board::new(self.keys[0].public(), 4, &self.root);
         Core::new(Start {
             me: self.peer(0),
-            term: Term {
+            term: SeatTerm {
                 epoch: 0,
                 anchor: (0, self.root.id),
                 seats: term::seats(&self.root.state),
