@@ -18,6 +18,7 @@ use crate::connection::{Connection, PeerAddress, Stage};
 use crate::error::ApiError;
 use crate::incoming::IncomingBody;
 use crate::lane::{CallLane, Ticket};
+use crate::openai::error::OpenAiError;
 use crate::shared::Shared;
 
 /// Sends a call through its lane.
@@ -31,6 +32,7 @@ pub(crate) async fn through(
     };
     connection.enter(Stage::Working);
     let began = Instant::now();
+    let is_openai = request.uri().path().starts_with("/openai/");
     let mut held = Vec::new();
     let response = match prepare(&shared, &connection, request, &mut held).await {
         Ok((lane, request)) => {
@@ -46,6 +48,7 @@ pub(crate) async fn through(
             });
             response
         }
+        Err(error) if is_openai => OpenAiError::from(&error).into_response(),
         Err(error) => error.into_response(),
     };
     shared
