@@ -5,8 +5,6 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use crate::error::ApiError;
-
 /// A refusal as clients of the OpenAI API read it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -102,24 +100,6 @@ impl OpenAiError {
             message,
         } = self;
         json!({ "error": { "message": message, "type": kind, "param": param, "code": code } })
-    }
-}
-
-impl From<&ApiError> for OpenAiError {
-    /// A refusal before the request was looked at: its body is too large or too slow, or too many calls are at work.
-    fn from(error: &ApiError) -> Self {
-        let status = error.status().as_u16();
-        Self {
-            status,
-            kind: if status < 500 {
-                "invalid_request_error"
-            } else {
-                "server_error"
-            },
-            code: error.code().to_owned(),
-            param: None,
-            message: error.to_string(),
-        }
     }
 }
 
