@@ -21,6 +21,8 @@ usage: cargo xtask COMMAND
               mnist/ and text/, --only NAME makes some entries, --require makes a missing Python an error
   bring-your-model
               runs docs/BRING_YOUR_MODEL.md where PyTorch can be installed; --binary FILE names a built tensorgrid
+  openai-client
+              OpenAI's own Python client against the OpenAI routes of a grid; --binary FILE and --require as above
   corpus-report
               runs the corpus (--corpus DIR, or made now with --data DIR) beside onnxruntime; writes docs/CORPUS.md
   tosa-conformance
@@ -87,6 +89,9 @@ fn run(words: &[&str]) -> Result<()> {
 
         ["bring-your-model", rest @ ..] => {
             xtask::bring::run(&root, &xtask::bring::Options::parse(rest)?)
+        }
+        ["openai-client", rest @ ..] => {
+            xtask::openai_client::run(&root, &xtask::bring::Options::parse(rest)?)
         }
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)

@@ -18,6 +18,7 @@ use crate::connection::{Connection, PeerAddress, Stage};
 use crate::error::ApiError;
 use crate::incoming::IncomingBody;
 use crate::lane::{CallLane, Ticket};
+use crate::openai::error::OpenAiError;
 use crate::shared::Shared;
 
 /// Sends a call through its lane.
@@ -31,6 +32,7 @@ pub(crate) async fn through(
     };
     connection.enter(Stage::Working);
     let began = Instant::now();
+    let is_openai = request.uri().path().starts_with("/openai/");
     let mut held = Vec::new();
     let response = match prepare(&shared, &connection, request, &mut held).await {
         Ok((lane, request)) => {
@@ -46,6 +48,7 @@ pub(crate) async fn through(
             });
             response
         }
+        Err(error) if is_openai => to_openai(&error).into_response(),
         Err(error) => error.into_response(),
     };
     shared
@@ -58,6 +61,22 @@ pub(crate) async fn through(
             _held: held,
         })
     })
+}
+
+/// A refusal before a request of the OpenAI routes was looked at: its body is too large or too slow, or too many calls are at work.
+fn to_openai(error: &ApiError) -> OpenAiError {
+    let status = error.status().as_u16();
+    let kind = match status {
+        500.. => "server_error",
+        _ => "invalid_request_error",
+    };
+    OpenAiError {
+        status,
+        kind,
+        code: error.code().to_owned(),
+        param: None,
+        message: error.to_string(),
+    }
 }
 
 /// Reads the body and takes the places that the lane of a call asks for.

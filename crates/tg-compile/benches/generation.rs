@@ -99,9 +99,9 @@ fn main() {
             layers: 12,
             channels: 768,
             heads: 12,
-            window: 544,
+            window: 512,
             vocabulary: 50_257,
         };
-        measure("GPT-2 124M, window 544", &sizes, 512);
+        measure("GPT-2 124M, window 512", &sizes, 448);
     }
 }

@@ -216,6 +216,9 @@ pub(crate) struct GatewayArguments {
     /// Where its API listens, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_API_LISTEN", value_name = "ADDRESS")]
     pub(crate) api_listen: Option<SocketAddr>,
+    /// File of the API keys of the OpenAI routes (`tensorgrid api-key new`); without it, they order for nobody.
+    #[arg(long, env = "TENSORGRID_OPENAI_KEYS", value_name = "FILE")]
+    pub(crate) openai_keys: Option<PathBuf>,
     /// Folder of its chain and blobs, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,

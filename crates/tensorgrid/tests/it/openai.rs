@@ -48,7 +48,10 @@ fn call(grid: &Grid, (method, path): (&str, &str), headers: &[(&str, &str)], bod
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
-    head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+    if !head.contains("content-length") {
+        head.push_str(&format!("content-length: {}\r\n", body.len()));
+    }
+    head.push_str("\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(body.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -271,6 +274,14 @@ fn refused_in_openai_s_words(grid: &Grid) {
         "{",
     );
     assert_eq!(malformed.status, 400);
+    // Refused by its length, before the body is read; no more of it is sent.
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("content-length", "9000000"),
+    ];
+    let large = call(grid, ("POST", "/openai/v1/completions"), &headers, "");
+    assert_eq!(large.status, 413, "{large:?}");
+    assert_eq!(large.json()["error"]["code"], "TG-API-003");
     assert_eq!(post(grid, "embeddings", &[], &good).status, 400);
     assert_eq!(
         post(grid, "responses", &[], &good).json()["error"]["code"],

@@ -3,8 +3,10 @@
 use crate::graphs::Writer;
 use proptest::prelude::*;
 use tg_compile::integer::Precision;
-use tg_compile::suite::random_input;
+use tg_compile::suite::{WriterSizes, random_input, writing_transformer};
 use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile};
+use tg_exec::engine::CachedEngine;
+use tg_exec::engine::values::Values;
 use tg_exec::execute_tensor;
 use tg_exec::generate::{GenerateError, Written, generate};
 use tg_exec::kernels::Cpu;
@@ -357,4 +359,45 @@ fn nothing_depends_on_later_pixels_than_it_is_said_to() {
         }
     }
     assert!(spared > 10_000, "{spared}");
+}
+
+/// Language models of the shapes that are used, at once and token by token, against a run over the whole window.
+#[test]
+fn language_models_give_the_rows_of_whole_runs() {
+    let shipped = include_bytes!("../../../../models/gpt-bytes.tgm");
+    let shipped = tg_ir::CompiledModel::read(shipped).unwrap();
+    let sizes = WriterSizes {
+        layers: 2,
+        channels: 48,
+        heads: 3,
+        window: 150,
+        vocabulary: 40,
+    };
+    let drawn = writing_transformer(&sizes, 3).0.checked().unwrap();
+    for model in [shipped, drawn, writer_of(4)] {
+        let mut engine = CachedEngine::new(&model, Cpu::new(1)).unwrap();
+        assert_eq!(engine.whole_nodes(), 0);
+        let tokens = random_input(&model.program, 9).widened();
+        let trace = execute_tensor(&model, tg_exec::IntTensor::I32(tokens.clone())).unwrap();
+        let whole = trace.output().widened();
+        let channels = whole.len() / tokens.len();
+        // All but the last few at once, after others that a cache must not remember.
+        let others: Vec<i32> = tokens.iter().rev().copied().collect();
+        let mut found = vec![0; whole.len()];
+        let mut each = |step: usize, row: Values<'_>| {
+            for (index, found) in found[step * channels..][..channels].iter_mut().enumerate() {
+                *found = row.at(index);
+            }
+        };
+        let most = tokens.len() - 4;
+        engine.extend(0, Values::I32(&others), &mut each).unwrap();
+        engine
+            .extend(0, Values::I32(&tokens[..most]), &mut each)
+            .unwrap();
+        for step in most..tokens.len() {
+            let next = Values::I32(&tokens[step..=step]);
+            engine.extend(step, next, &mut each).unwrap();
+        }
+        assert!(found == whole, "{}", model.program.name);
+    }
 }

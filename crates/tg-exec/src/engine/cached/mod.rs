@@ -40,6 +40,8 @@ pub struct CachedEngine {
     slots: Slots,
     single: Pass,
     several: Option<Pass>,
+    /// Rows that are computed together where so many are given.
+    rows: usize,
 }
 
 impl CachedEngine {
@@ -52,6 +54,11 @@ impl CachedEngine {
     /// Never, for a valid model.
     #[must_use]
     pub fn new(model: &ExecutableModel, cpu: Cpu) -> Option<Self> {
+        Self::with_rows(model, cpu, ROWS)
+    }
+
+    /// The same with so many rows computed together, at least one.
+    fn with_rows(model: &ExecutableModel, cpu: Cpu, rows: usize) -> Option<Self> {
         let plan = StepPlan::of(&model.program)?;
         let mut slots = Slots::default();
         let kept = kept(model, &plan, &cpu, &mut slots);
@@ -72,6 +79,7 @@ impl CachedEngine {
             slots,
             single,
             several: None,
+            rows,
         })
     }
 
@@ -112,8 +120,8 @@ impl CachedEngine {
         while done < count {
             let left = count - done;
             // A few rows more than are given cost less than each by itself.
-            let together = left >= ROWS / 8 && first + done + ROWS <= self.plan.steps;
-            let rows = if together { ROWS.min(left) } else { 1 };
+            let together = left > self.rows / 8 && first + done + self.rows <= self.plan.steps;
+            let rows = if together { self.rows.min(left) } else { 1 };
             self.pass(first + done, inputs, (done, rows), each);
             done += rows;
         }
@@ -135,7 +143,7 @@ impl CachedEngine {
                 kept: &self.kept,
                 slots: &mut self.slots,
             };
-            self.several = Some(draft.pass(ROWS));
+            self.several = Some(draft.pass(self.rows));
         }
         let pass = match &mut self.several {
             Some(several) if rows > 1 => several,

@@ -239,6 +239,12 @@ impl PassDraft<'_> {
         let planned = &self.plan.nodes[read_by];
         if let StepForm::Sliced(layout) = planned.form {
             let op = self.sliced_op(&whole, &planned.reads, (read_by, layout), rows);
+            if let (Op::Gather(gather), Op::View(_) | Op::Gather(_)) = (&op, &whole) {
+                // It picks among all elements of the slice, wherever they lie.
+                let elements = sliced.program.shape(gather.input).elements();
+                let elements = u32::try_from(elements).expect("a small shape");
+                set_shape(&mut sliced.program, gather.input, Shape::vector(elements));
+            }
             sliced.program.nodes[read_by].op = op;
         }
         let how = match &self.model.program.nodes[node].op {

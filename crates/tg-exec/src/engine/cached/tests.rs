@@ -35,7 +35,8 @@ fn agrees(model: &CompiledModel, inputs: &[IntTensor], seed: u64) -> Option<usiz
     let mut whole_nodes = None;
     for level in SimdLevel::available() {
         let cpu = Cpu::with_level(level, 1).unwrap();
-        let mut engine = CachedEngine::new(model, cpu)?;
+        let together = usize::try_from(Numbers::new(seed ^ 7).between(1, 5)).unwrap();
+        let mut engine = CachedEngine::with_rows(model, cpu, together)?;
         whole_nodes = Some(engine.whole_nodes());
         let mut numbers = Numbers::new(seed);
         // What an earlier sequence left is not seen.
@@ -45,7 +46,7 @@ fn agrees(model: &CompiledModel, inputs: &[IntTensor], seed: u64) -> Option<usiz
             assert_eq!(
                 found,
                 trace.output().widened(),
-                "seed {seed} {level} {}",
+                "seed {seed} {level} {together} rows {}",
                 described(&engine)
             );
         }
