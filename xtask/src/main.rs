@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use xtask::gate;
-use xtask::programs::ProgramBuild;
 
 const HELP: &str = "\
 usage: cargo xtask COMMAND
@@ -86,7 +85,6 @@ fn run(words: &[&str]) -> Result<()> {
         ["corpus-report", rest @ ..] => {
             xtask::corpus_report::run(&root, &xtask::corpus_report::Options::parse(rest)?)
         }
-
         ["bring-your-model", rest @ ..] => {
             xtask::bring::run(&root, &xtask::bring::Options::parse(rest)?)
         }
@@ -118,13 +116,7 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["sdk"] => xtask::sdk::run(&root, false),
         ["sdk", "--require"] => xtask::sdk::run(&root, true),
-        ["programs", rest @ ..] => {
-            let built = match rest.contains(&"--check") {
-                true => ProgramBuild::Compare,
-                false => ProgramBuild::Write,
-            };
-            xtask::programs::run(&root, built, rest.contains(&"--require"))
-        }
+        ["programs", rest @ ..] => xtask::programs::command(&root, rest),
         ["processors"] => xtask::processors::run(&root, false),
         ["processors", "--require"] => xtask::processors::run(&root, true),
         ["bless"] => gate::run_step(&root, &gate::BLESS),

@@ -25,6 +25,22 @@ pub enum ProgramBuild {
     Compare,
 }
 
+/// The command with its options.
+///
+/// # Errors
+/// Those of [`run`], and options that it does not know.
+pub fn command(root: &Path, words: &[&str]) -> Result<()> {
+    let is_known = |word: &&&str| matches!(**word, "--check" | "--require");
+    if let Some(word) = words.iter().find(|word| !is_known(word)) {
+        bail!("programs does not know `{word}`; it takes --check and --require");
+    }
+    let built = match words.contains(&"--check") {
+        true => ProgramBuild::Compare,
+        false => ProgramBuild::Write,
+    };
+    run(root, built, words.contains(&"--require"))
+}
+
 /// Builds the programs, and writes or compares them. Without the standard library for wasm32 (`rustup target add
 /// wasm32-unknown-unknown`) nothing is done, and said so; `require` makes that an error.
 ///

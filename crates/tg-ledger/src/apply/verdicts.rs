@@ -179,3 +179,30 @@ fn check_facts(subject: Subject, facts: &ModelFacts) -> Result<(), VerdictError>
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::billed;
+    use tg_types::Amount;
+
+    #[test]
+    fn a_program_pays_for_what_it_burned_and_at_least_a_quarter() {
+        for (price, used, most, expected) in [
+            (1_000, 1_000, 1_000, 1_000),
+            (1_000, 999, 1_000, 999),
+            (1_000, 250, 1_000, 250),
+            (1_000, 249, 1_000, 250),
+            (1_000, 0, 1_000, 250),
+            // Rounded up, and never above the price.
+            (10, 1, 3, 4),
+            (0, 1, 3, 0),
+            (7, 0, 1, 7),
+            // A run of nothing, which no program is, has the price of the offer.
+            (7, 0, 0, 7),
+            (7, 9, 3, 7),
+        ] {
+            let bill = billed(Amount::new(price), used, most);
+            assert_eq!(bill, Amount::new(expected), "{price} {used} of {most}");
+        }
+    }
+}

@@ -10,8 +10,8 @@ use tg_ledger::{
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX, SLOTS_MAX};
 use tg_types::{
     Address, Amount, BlockId, Digest, Fault, Height, JobId, JobOrder, LeaseId, ModeSet, ModelId,
-    OfferId, OfferTerms, ProgramId, Receipt, StateRoot, TimestampMs, Transaction, TransactionKind,
-    VerificationMode,
+    OfferId, OfferTerms, ProgramId, Receipt, StateRoot, Tier, TimestampMs, Transaction,
+    TransactionKind, VerificationMode,
 };
 
 use crate::world::{
@@ -242,6 +242,16 @@ fn each_field_of_a_receipt_that_is_known_before_the_evidence() {
             TransactionError::WrongInput {
                 expected: INPUT,
                 got: input,
+            },
+        ),
+        (
+            Receipt {
+                tier: Tier::Wasm1,
+                ..receipt()
+            },
+            TransactionError::WrongTier {
+                expected: Tier::Tgx1,
+                got: Tier::Wasm1,
             },
         ),
     ];
@@ -598,11 +608,15 @@ fn each_field_of_a_verdict() {
             got: other
         }
     );
-    let outcome = Outcome::ModelAccepted(facts());
-    assert_eq!(
-        refusal(Verdict { outcome, ..good }),
-        VerdictError::WrongOutcome { subject }
-    );
+    // A proof shows no bill: only a program's lease is accepted with one.
+    let bill = Outcome::ProgramAccepted { macs: 0 };
+    for outcome in [Outcome::ModelAccepted(facts()), bill] {
+        let wrong = Verdict {
+            outcome,
+            ..good.clone()
+        };
+        assert_eq!(refusal(wrong), VerdictError::WrongOutcome { subject });
+    }
 }
 
 #[test]

@@ -305,6 +305,14 @@ async fn an_order_asks_of_a_program_what_a_program_can() {
     }
 }
 
+/// The code of a rejection.
+fn code(outcome: Outcome) -> u16 {
+    match outcome {
+        Outcome::Rejected { code, .. } => code,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Evidence of a program, and everything near it that is refused.
 #[test]
 fn only_the_answer_of_a_run_is_evidence() {
@@ -335,10 +343,6 @@ fn only_the_answer_of_a_run_is_evidence() {
     let check = |receipt: &Receipt, evidence: Digest| {
         checker.check(&task(receipt, evidence), &blobs).unwrap()
     };
-    let code = |outcome: Outcome| match outcome {
-        Outcome::Rejected { code, .. } => code,
-        other => panic!("{other:?}"),
-    };
     let fuel = ProgramAnswer::decode(&bytes).unwrap().fuel;
     assert_eq!(
         check(&honest, honest.output),
@@ -359,21 +363,31 @@ fn only_the_answer_of_a_run_is_evidence() {
     assert_eq!(code(check(&honest, strange)), 90);
     let trace = Receipt {
         trace: strange,
-        ..honest.clone()
+        ..honest
     };
     assert_eq!(code(check(&trace, trace.output)), 91);
     for receipt in [
         Receipt {
             program: tg_types::ProgramId::new([5; 32]),
-            ..honest.clone()
+            ..honest
         },
         Receipt {
             model: ModelId::new([5; 32]),
-            ..honest.clone()
+            ..honest
         },
     ] {
         assert_eq!(code(check(&receipt, receipt.output)), 85);
     }
+}
+
+/// What the registration of a program is checked for.
+#[test]
+fn a_program_is_registered_under_its_own_id_and_only_if_the_profile_allows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = BlobStore::open(folder.path(), 64 << 20).unwrap();
+    let program = Program::pi();
+    let public_blob = blobs.put(&program.file, 1 << 20).unwrap();
+    let checker = ProofChecker::default();
     let task = |model, public_blob| EvidenceTask::Model { model, public_blob };
     let registered = |model, blob| checker.check(&task(model, blob), &blobs).unwrap();
     let model = program.program.model_id();
