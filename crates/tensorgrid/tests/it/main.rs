@@ -6,6 +6,7 @@ mod forms;
 mod fuzz;
 mod grid;
 mod processes;
+mod programs;
 mod resume;
 mod run;
 mod sdk;
