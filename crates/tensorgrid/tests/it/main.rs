@@ -7,6 +7,7 @@ mod fuzz;
 mod grid;
 mod openai;
 mod processes;
+mod programs;
 mod resume;
 mod run;
 mod sdk;
