@@ -728,7 +728,7 @@ mod tests {
                 error,
                 OpenError::OtherFormat {
                     found: 7,
-                    expected: 1
+                    expected: FORMAT_VERSION
                 }
             ),
             "{error}"

@@ -209,6 +209,9 @@ fn what_cannot_start_says_why() {
     assert!(matches!(error, OpenError::NoAddress { .. }), "{error}");
     let mut stranger = config();
     stranger.key = tg_node::ValidatorKey::from_seed(99);
+    let error = spawn_validator(stranger.clone()).unwrap_err();
+    assert!(matches!(error, OpenError::OtherValidator { .. }), "{error}");
+    stranger.directory = directory.path().join("stranger");
     let error = spawn_validator(stranger).unwrap_err();
     assert!(matches!(error, OpenError::NotAValidator { .. }), "{error}");
 
