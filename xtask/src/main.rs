@@ -1,5 +1,6 @@
 //! `cargo xtask`: the project's automation.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -126,22 +127,26 @@ fn run(words: &[&str]) -> Result<()> {
             }
             Ok(())
         }
-        ["tidy"] => {
-            let findings = xtask::tidy::check(&root)?;
-            for finding in &findings {
-                println!("{finding}");
-            }
-            if !findings.is_empty() {
-                bail!("{} rules of structure are broken", findings.len());
-            }
-            Ok(())
-        }
+        ["tidy"] => tidy(&root),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())
         }
         [other, ..] => bail!("no such command: {other}\n\n{HELP}"),
     }
+}
+
+/// Prints what breaks the rules of structure.
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
+fn tidy(root: &Path) -> Result<()> {
+    let findings = xtask::tidy::check(root)?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("{} rules of structure are broken", findings.len());
+    }
+    Ok(())
 }
 
 /// The one option of a comparison.

@@ -266,10 +266,9 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 }
             },
             beat = next(&mut beats, beating) => match beat {
-                Some(beat) => {
-                    let all = with_waiting(beat, &mut beats).take(HEARTBEATS_MAX);
-                    self.core.send_heartbeats(all.collect());
-                }
+                Some(beat) => self.core.send_heartbeats(
+                    with_waiting(beat, &mut beats).take(HEARTBEATS_MAX).collect(),
+                ),
                 None => beating = false,
             },
             _ = self.context.sleep_until(self.clock.steady(wake)) => {},

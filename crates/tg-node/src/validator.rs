@@ -5,22 +5,23 @@ use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use commonware_cryptography::ChaCha20Poly1305;
 use commonware_p2p::authenticated::lookup;
-use commonware_p2p::{Address, AddressableManager as _};
+use commonware_p2p::{Address, AddressableManager};
 use commonware_runtime::{Quota, Runner as _, Spawner as _, Supervisor as _, tokio};
 use commonware_stream::cups::{self, Cups};
 use commonware_stream::sake::{self, Sake};
-use commonware_utils::channel::oneshot;
+use commonware_utils::channel::{mpsc, oneshot};
 use commonware_utils::ordered::Map;
 use commonware_utils::{NZU32, NZUsize};
 
 use crate::engine::{self, Channels, Parts};
-use crate::handle::NodeHandle;
+use crate::handle::{Board, NodeHandle};
 use crate::key::peer_of;
 use crate::limits::{
     BLOB_QUOTA_PER_SECOND, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX,
@@ -326,16 +327,10 @@ async fn validate(
     let now = dialled(&seats, &term::seated(&parts.tip.state));
     oracle.track(parts.term.epoch, peer_addresses(&now));
     board.dials(endpoints(&now));
-    let mut changes = parts.watch_seats();
-    let dialling_board = board.clone();
-    let (mut sets, mut epoch) = (oracle.clone(), parts.term.epoch);
-    let dialling = context.child("seats").spawn(move |_| async move {
-        while let Some(seated) = changes.recv().await {
-            epoch += 1;
-            let now = dialled(&seats, &seated);
-            sets.track(epoch, peer_addresses(&now));
-            dialling_board.dials(endpoints(&now));
-        }
+    let changes = parts.watch_seats();
+    let dialling = context.child("seats").spawn({
+        let (board, oracle, epoch) = (board.clone(), oracle.clone(), parts.term.epoch);
+        move |_| dial(changes, seats, board, oracle, epoch)
     });
     let quota = Quota::per_second(NZU32!(CHANNEL_QUOTA_PER_SECOND));
     let channels = Channels {
@@ -365,6 +360,22 @@ async fn validate(
     network.abort();
     dialling.abort();
     board.update(|status| status.running = false);
+}
+
+/// Dials the validators of each set that follows.
+async fn dial<M: AddressableManager<PublicKey = Peer>>(
+    mut changes: mpsc::Receiver<Vec<SeatedPeer>>,
+    settings: Vec<Seat>,
+    board: Arc<Board>,
+    mut oracle: M,
+    mut epoch: u64,
+) {
+    while let Some(seated) = changes.recv().await {
+        epoch += 1;
+        let now = dialled(&settings, &seated);
+        oracle.track(epoch, peer_addresses(&now));
+        board.dials(endpoints(&now));
+    }
 }
 
 fn endpoints(seats: &[Seat]) -> impl Iterator<Item = ([u8; 32], String)> {

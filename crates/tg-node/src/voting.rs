@@ -33,7 +33,7 @@ use commonware_consensus::types::{Epoch, ViewDelta};
 use commonware_consensus::{Epochable as _, Viewable as _};
 use commonware_cryptography::certificate::Verifier as _;
 use commonware_cryptography::{Sha256, sha256};
-use commonware_p2p::utils::mux::{MuxHandle, Muxer, SubReceiver, SubSender};
+use commonware_p2p::utils::mux::{Error as MuxError, MuxHandle, Muxer, SubReceiver, SubSender};
 use commonware_p2p::{Blocker, Receiver, Sender};
 use commonware_parallel::Sequential;
 use commonware_runtime::{Clock, Handle, Metrics, Spawner, Storage, buffer::paged::CacheRef};
@@ -171,7 +171,10 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
     {
         self.await_peers(context).await;
         self.board.update(|status| status.abstains_until = None);
-        let mut engine = self.start(context, epochs, scheme, journal.clone()).await?;
+        let engine = self.start(context, epochs, scheme, journal.clone());
+        let Some(mut engine) = engine.await? else {
+            return Ok(Over::Ended);
+        };
         commonware_macros::select! {
             ended = &mut engine => {
                 tracing::error!(?ended, "consensus ended");
@@ -187,23 +190,25 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
         }
     }
 
-    /// Starts an engine in the present epoch.
+    /// Starts an engine in the present epoch; nothing if the network is gone.
     async fn start<E, S>(
         &self,
         context: &E,
         epochs: &mut EpochLines<S>,
         scheme: Scheme,
         journal: String,
-    ) -> Result<Handle<()>, StoreError>
+    ) -> Result<Option<Handle<()>>, StoreError>
     where
         E: Clock + CryptoRng + Spawner + Storage + Metrics,
         S: Sender<PublicKey = Peer>,
     {
         let config = self.config(context, scheme, journal)?;
         let epoch = self.store.voting()?.epoch;
-        let [votes, certificates, resolver] = epochs.of(epoch).await;
+        let Some([votes, certificates, resolver]) = epochs.of(context, epoch).await else {
+            return Ok(None);
+        };
         let engine = Engine::new(context.child("engine"), config);
-        Ok(engine.start(votes, certificates, resolver))
+        Ok(Some(engine.start(votes, certificates, resolver)))
     }
 
     /// Follows certificates without signing, and votes once the height is reached; a term that ends meanwhile changes
@@ -222,7 +227,9 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
         let voting = self.store.voting()?;
         let watched = format!("watch-{}{}", self.partition, voting.journal_suffix());
         let scheme = self.signer.watcher(&self.participants);
-        let watcher = self.start(context, epochs, scheme, watched).await?;
+        let Some(watcher) = self.start(context, epochs, scheme, watched).await? else {
+            return Ok(Over::Ended);
+        };
         let mut until = until;
         loop {
             if until.is_none() {
@@ -423,25 +430,30 @@ impl<S: Sender<PublicKey = Peer>> EpochLines<S> {
         }
     }
 
-    /// The channels of an epoch, after those that an engine had before are dropped.
-    async fn of(&mut self, epoch: u64) -> [EpochLine<S>; 3] {
+    /// The channels of an epoch, once an engine that had them before has dropped them; nothing if the network is gone.
+    async fn of<E: Clock>(&mut self, context: &E, epoch: u64) -> Option<[EpochLine<S>; 3]> {
         let [votes, certificates, resolver] = &mut self.channels;
-        [
-            registered(votes, epoch).await,
-            registered(certificates, epoch).await,
-            registered(resolver, epoch).await,
-        ]
+        Some([
+            registered(context, votes, epoch).await?,
+            registered(context, certificates, epoch).await?,
+            registered(context, resolver, epoch).await?,
+        ])
     }
 }
 
-async fn registered<S: Sender<PublicKey = Peer>>(
+async fn registered<E: Clock, S: Sender<PublicKey = Peer>>(
+    context: &E,
     channel: &mut MuxHandle<S>,
     epoch: u64,
-) -> EpochLine<S> {
-    channel
-        .register(epoch)
-        .await
-        .expect("the engine that had it was stopped, and the channels outlive consensus")
+) -> Option<EpochLine<S>> {
+    loop {
+        match channel.register(epoch).await {
+            Ok(line) => return Some(line),
+            // Parts of an engine that was stopped end a little later than it.
+            Err(MuxError::AlreadyRegistered(_)) => context.sleep(START_POLL).await,
+            Err(_) => return None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -116,6 +116,7 @@ fields! { ChainDomain { chain_id, verifying_contract, salt } }
 
 /// The EIP-712 struct hash of a transaction with its nonce and fees.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "one arm for each kind")]
 pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 32] {
     let start = StructHash::new(&transaction.kind().encoded_type())
         .number(u128::from(NONCE_LANE_ACCOUNT))

@@ -28,6 +28,7 @@ use crate::rent::{MODEL_BYTES, OFFER_BYTES, Shelf};
 use crate::state::State;
 
 /// Whether `transaction` holds in `state` at `now`, and what it pays.
+#[expect(clippy::too_many_lines, reason = "one arm for each kind")]
 pub(super) fn check(
     state: &State,
     now: TimestampMs,
