@@ -2,7 +2,6 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tg_ledger::State;
