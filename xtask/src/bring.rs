@@ -43,7 +43,7 @@ impl Options {
             ["--binary", file] => Some(PathBuf::from(file)),
             ["--binary"] => bail!("--binary needs a value"),
             [other, ..] => {
-                bail!("bring-your-model does not know `{other}`; it takes --binary and --require")
+                bail!("`{other}` is not known here: --binary and --require are")
             }
         };
         Ok(Self { binary, missing })
@@ -142,7 +142,7 @@ fn wait_for_grid(shell: &impl Fn(&str) -> Command) -> Result<()> {
     bail!("no grid answers on {ADDRESS} after {ATTEMPTS} attempts")
 }
 
-fn build(root: &Path) -> Result<PathBuf> {
+pub(crate) fn build(root: &Path) -> Result<PathBuf> {
     let mut cargo = process::cargo(root);
     let build = cargo.args(["build", "--release", "--package", "tensorgrid"]);
     process::run(build, "tensorgrid does not build")?;

@@ -3,7 +3,8 @@
 //! write ([`corpus`], [`corpus_report`]), a user's way from PyTorch to a receipt ([`bring`]), ONNX's own cases
 //! ([`onnx_conformance`], as proofs [`coverage`]), graphs of exporters drawn from a seed ([`exporters`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
 //! EZKL costs ([`compare_ezkl`]); placements under the outside judge ([`market`]) and beside those of other rules
-//! ([`market_report`]); that the SDK builds for a browser ([`sdk`]).
+//! ([`market_report`]); that the SDK builds for a browser ([`sdk`]); the example programs of WebAssembly ([`programs`]), and that OpenAI's
+//! client is served ([`openai_client`]).
 
 pub mod accuracy;
 pub mod attacks;
@@ -21,8 +22,10 @@ pub mod market;
 pub mod market_report;
 pub mod names;
 pub mod onnx_conformance;
+pub mod openai_client;
 mod process;
 pub mod processors;
+pub mod programs;
 pub mod python;
 pub mod sdk;
 pub mod tidy;

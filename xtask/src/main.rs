@@ -1,5 +1,6 @@
 //! `cargo xtask`: the project's automation.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -20,6 +21,8 @@ usage: cargo xtask COMMAND
               mnist/ and text/, --only NAME makes some entries, --require makes a missing Python an error
   bring-your-model
               runs docs/BRING_YOUR_MODEL.md where PyTorch can be installed; --binary FILE names a built tensorgrid
+  openai-client
+              OpenAI's own Python client against the OpenAI routes of a grid; --binary FILE and --require as above
   corpus-report
               runs the corpus (--corpus DIR, or made now with --data DIR) beside onnxruntime; writes docs/CORPUS.md
   tosa-conformance
@@ -49,6 +52,7 @@ usage: cargo xtask COMMAND
               --require makes a missing wasm32 an error
   processors  prover and executor built and tested for plain x86-64, x86-64-v3 and (with a cross compiler and QEMU)
               aarch64; --require makes a missing tool an error
+  programs    builds examples/programs for wasm32 and writes the modules; --check compares instead, --require as above
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
 
@@ -82,9 +86,11 @@ fn run(words: &[&str]) -> Result<()> {
         ["corpus-report", rest @ ..] => {
             xtask::corpus_report::run(&root, &xtask::corpus_report::Options::parse(rest)?)
         }
-
         ["bring-your-model", rest @ ..] => {
             xtask::bring::run(&root, &xtask::bring::Options::parse(rest)?)
+        }
+        ["openai-client", rest @ ..] => {
+            xtask::openai_client::run(&root, &xtask::bring::Options::parse(rest)?)
         }
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)
@@ -111,6 +117,7 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["sdk"] => xtask::sdk::run(&root, false),
         ["sdk", "--require"] => xtask::sdk::run(&root, true),
+        ["programs", rest @ ..] => xtask::programs::command(&root, rest),
         ["processors"] => xtask::processors::run(&root, false),
         ["processors", "--require"] => xtask::processors::run(&root, true),
         ["bless"] => gate::run_step(&root, &gate::BLESS),
@@ -120,22 +127,26 @@ fn run(words: &[&str]) -> Result<()> {
             }
             Ok(())
         }
-        ["tidy"] => {
-            let findings = xtask::tidy::check(&root)?;
-            for finding in &findings {
-                println!("{finding}");
-            }
-            if !findings.is_empty() {
-                bail!("{} rules of structure are broken", findings.len());
-            }
-            Ok(())
-        }
+        ["tidy"] => tidy(&root),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())
         }
         [other, ..] => bail!("no such command: {other}\n\n{HELP}"),
     }
+}
+
+/// Prints what breaks the rules of structure.
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
+fn tidy(root: &Path) -> Result<()> {
+    let findings = xtask::tidy::check(root)?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("{} rules of structure are broken", findings.len());
+    }
+    Ok(())
 }
 
 /// The one option of a comparison.

@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::gate::{Step, run_step};
 
 /// What a browser runs.
-const WASM: &str = "wasm32-unknown-unknown";
+pub(crate) const WASM: &str = "wasm32-unknown-unknown";
 
 const ALONE: &[Step] = &[
     Step {

@@ -1,13 +1,18 @@
-//! What is built into the program: two models trained on handwritten digits, and the digits.
+//! What is built into the program: two models trained on handwritten digits, the digits, and a language model.
 
 use crate::outcome::{Exit, Failure, OrFail};
 use tg_compile::digits::{self, Digit};
 use tg_compile::integer::Precision;
 use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile};
+use tg_ir::{CompiledModel, ExecutableModel};
 use tg_onnx::ReadLimits;
 
 const LENET: &[u8] = include_bytes!("../../../models/lenet-digits.onnx");
 const MLP: &[u8] = include_bytes!("../../../models/mlp-digits.onnx");
+/// See `models/train/train_gpt.py`.
+const GPT: &[u8] = include_bytes!("../../../models/gpt-bytes.tgm");
+/// Name of the language model on the grid; its tokens are bytes.
+pub(crate) const GPT_NAME: &str = "gpt-bytes";
 const DIGITS: &[u8] = include_bytes!("../../../models/digits/digits.bin");
 /// Digits on which a bundled model is calibrated, from those it was trained on.
 const CALIBRATION: usize = 256;
@@ -75,6 +80,50 @@ impl Bundled {
             ..CompileOptions::default()
         };
         compile(graph, &calibration, &options).or_fail(Exit::Failed, "compile a built-in model")
+    }
+}
+
+/// A model that is built in, as the commands that register models take it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BuiltIn {
+    /// Of digits.
+    Digits(Bundled),
+    /// The language model.
+    Gpt,
+}
+
+impl BuiltIn {
+    /// All.
+    pub(crate) const ALL: [Self; 3] = [
+        Self::Digits(Bundled::Mlp),
+        Self::Digits(Bundled::Lenet),
+        Self::Gpt,
+    ];
+
+    /// Its name on the grid.
+    #[must_use]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Digits(digits) => digits.name(),
+            Self::Gpt => GPT_NAME,
+        }
+    }
+
+    /// The model.
+    ///
+    /// # Errors
+    /// If the file that was built in is damaged.
+    pub(crate) fn model(self) -> Result<ExecutableModel, Failure> {
+        match self {
+            Self::Digits(digits) => Ok(digits.compile()?.model),
+            Self::Gpt => CompiledModel::read(GPT).or_fail(Exit::Failed, "read a built-in model"),
+        }
+    }
+}
+
+impl From<Bundled> for BuiltIn {
+    fn from(digits: Bundled) -> Self {
+        Self::Digits(digits)
     }
 }
 

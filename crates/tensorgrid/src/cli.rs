@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 use crate::grid::args;
+use crate::grid::draw::DrawArguments;
 use tg_cuda::DeviceChoice;
 
 /// A grid of GPUs owned by strangers: send a model and an input, get the answer and a receipt anyone can check.
@@ -39,8 +40,16 @@ pub(crate) enum Command {
     Validator(args::ValidatorArguments),
     /// Run a node without a vote: it follows the chain, checks it, and serves the HTTP API.
     Gateway(args::GatewayArguments),
+    /// List the validators, ask for a seat among them, and give it back.
+    #[command(subcommand)]
+    Seat(args::SeatCommand),
     /// Run a model on the grid, check the proof that comes back, and print the result.
     Infer(args::InferArguments),
+    /// Let a language model of the grid write what follows a prompt.
+    Write(args::WriteArguments),
+    /// Keys of the OpenAI routes.
+    #[command(subcommand, name = "api-key")]
+    ApiKey(args::ApiKeyCommand),
     /// Offer this machine to the grid, or list the offers.
     Provider(args::ProviderArguments),
     /// List, explain and take back jobs.
@@ -58,6 +67,9 @@ pub(crate) enum Command {
     /// Compile models, and add them to a grid.
     #[command(subcommand)]
     Model(ModelCommand),
+    /// Run programs of WebAssembly, here or on the grid, and add them to a grid.
+    #[command(subcommand)]
+    Program(ProgramCommand),
     /// Run a model on an input, without a grid and without a proof.
     Run(RunArguments),
     /// Let a language model write what follows a prompt, and prove that it did, without a grid.
@@ -93,6 +105,43 @@ pub(crate) enum ModelCommand {
     List(args::ApiArguments),
     /// Show one of the grid's models.
     Show(args::ModelShowArguments),
+}
+
+/// Commands about programs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProgramCommand {
+    /// Say what a module exports and what a run of it may take, or why it is refused.
+    Check(ProgramCheckArguments),
+    /// Run a module on an input, without a grid: the answer, the bill and the trace are those of every machine.
+    Run(ProgramRunArguments),
+    /// Register a program with the grid.
+    Add(args::ProgramAddArguments),
+    /// Run a program on the grid, where validators run it again before the provider is paid.
+    Submit(args::ProgramSubmitArguments),
+}
+
+/// `program check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  tensorgrid program check examples/programs/pi.wasm")]
+pub(crate) struct ProgramCheckArguments {
+    #[command(flatten)]
+    pub(crate) file: args::ProgramFileArguments,
+    /// Write the program file: the module with its limits, as it is registered.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+}
+
+/// `program run`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid program run examples/programs/words.wasm --input README.md\n\n\
+                  Exit code 3 says that the run ended before it finished; what it burned is printed all the same."
+)]
+pub(crate) struct ProgramRunArguments {
+    #[command(flatten)]
+    pub(crate) file: args::ProgramFileArguments,
+    #[command(flatten)]
+    pub(crate) given: args::ProgramInputArguments,
 }
 
 /// Commands about placing work.
@@ -346,35 +395,8 @@ pub(crate) struct DeviceArguments {
 pub(crate) struct GenerateArguments {
     /// The compiled model (.tgm).
     pub(crate) model: PathBuf,
-    /// The tokens to begin with.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "T,..",
-        required_unless_present = "text"
-    )]
-    pub(crate) prompt: Vec<u32>,
-    /// The text to begin with, for models whose 256 tokens are bytes.
-    #[arg(long, conflicts_with = "prompt")]
-    pub(crate) text: Option<String>,
-    /// Most tokens to write; the model's window may end before.
-    #[arg(short = 'n', long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) tokens: u32,
-    /// How evenly tokens are drawn: 1 as the model says, less for likelier ones, 0 for the likeliest always.
-    #[arg(long, default_value_t = 1.0)]
-    pub(crate) temperature: f64,
-    /// Draw among so many likeliest tokens; by default all that the model gives.
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) top_k: Option<u32>,
-    /// Of those, draw among the fewest that have this share of the probability.
-    #[arg(long, value_name = "P", default_value_t = 1.0)]
-    pub(crate) top_p: f64,
-    /// 32 bytes in hexadecimal that decide every draw; by default from the operating system.
-    #[arg(long, value_name = "HEX")]
-    pub(crate) seed: Option<Seed>,
-    /// Write nothing after this token.
-    #[arg(long, value_name = "T")]
-    pub(crate) stop: Option<u32>,
+    #[command(flatten)]
+    pub(crate) what: DrawArguments,
     /// Prove it, and write sequence and proof here.
     #[arg(short, long, value_name = "F.bin")]
     pub(crate) output: Option<PathBuf>,
@@ -383,19 +405,6 @@ pub(crate) struct GenerateArguments {
     pub(crate) memory: Option<u64>,
     #[command(flatten)]
     pub(crate) partial: PartialArguments,
-}
-
-/// 32 bytes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Seed(pub(crate) [u8; 32]);
-
-impl std::str::FromStr for Seed {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digest = tg_types::Digest::from_hex(text).ok_or("a seed is 64 hexadecimal digits")?;
-        Ok(Self(*digest.as_bytes()))
-    }
 }
 
 /// `prove`.

@@ -15,7 +15,7 @@ mod offline;
 mod outcome;
 
 use clap::Parser;
-use cli::{Cli, Command, ModelCommand};
+use cli::{Cli, Command, ModelCommand, ProgramCommand};
 use outcome::OrFail as _;
 use std::process::ExitCode;
 use tg_exec::kernels::SimdLevel;
@@ -48,8 +48,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{
-        balance, bench_grid, block_on, gateway, infer, job, model, network, provider, rent,
-        transfer, up, validator,
+        balance, bench_grid, block_on, gateway, infer, job, model, network, program, provider,
+        rent, seat, transfer, up, validator, write,
     };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
@@ -66,7 +66,12 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Network(command) => block_on(network::run(&command, json)),
         Command::Validator(arguments) => block_on(validator::run(&arguments, json)),
         Command::Gateway(arguments) => block_on(gateway::run(&arguments, json)),
+        Command::Seat(command) => block_on(seat::run(&command, json)),
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
+        Command::Write(arguments) => block_on(write::run(&arguments, json)),
+        Command::ApiKey(grid::args::ApiKeyCommand::New(arguments)) => {
+            grid::openai_keys::make(&arguments, json)
+        }
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
         Command::Job(command) => block_on(job::run(&command, json)),
         Command::Rent(command) => block_on(rent::run(&command, json)),
@@ -81,6 +86,16 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Model(ModelCommand::Show(arguments)) => block_on(model::show(&arguments, json)),
         Command::Model(ModelCommand::Compile(arguments)) => offline::compile::run(&arguments, json),
         Command::Model(ModelCommand::Explain(arguments)) => offline::compile::explain(&arguments),
+        Command::Program(ProgramCommand::Check(arguments)) => {
+            offline::program::check(&arguments, json)
+        }
+        Command::Program(ProgramCommand::Run(arguments)) => offline::program::run(&arguments, json),
+        Command::Program(ProgramCommand::Add(arguments)) => {
+            block_on(program::add(&arguments, json))
+        }
+        Command::Program(ProgramCommand::Submit(arguments)) => {
+            block_on(program::submit(&arguments, json))
+        }
         Command::Run(arguments) => offline::run::run(&arguments, json),
         Command::Generate(arguments) => offline::generate::run(&arguments, json),
         Command::Prove(arguments) => offline::prove::run(&arguments, json),

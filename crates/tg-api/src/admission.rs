@@ -11,12 +11,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use crate::config::ApiConfig;
 use crate::connection::{Connection, PeerAddress, Stage};
 use crate::error::ApiError;
 use crate::incoming::IncomingBody;
 use crate::lane::{CallLane, Ticket};
+use crate::openai::error::OpenAiError;
 use crate::shared::Shared;
 
 /// Sends a call through its lane.
@@ -29,6 +31,8 @@ pub(crate) async fn through(
         return next.run(request).await;
     };
     connection.enter(Stage::Working);
+    let began = Instant::now();
+    let is_openai = request.uri().path().starts_with("/openai/");
     let mut held = Vec::new();
     let response = match prepare(&shared, &connection, request, &mut held).await {
         Ok((lane, request)) => {
@@ -38,13 +42,18 @@ pub(crate) async fn through(
                 next.run(request).await
             };
             connection.enter(match lane {
-                CallLane::Stream => Stage::Working,
+                // They wait for blocks.
+                CallLane::Stream | CallLane::Completion => Stage::Working,
                 _ => Stage::Sending,
             });
             response
         }
+        Err(error) if is_openai => to_openai(&error).into_response(),
         Err(error) => error.into_response(),
     };
+    shared
+        .calls
+        .count(response.status().as_u16(), began.elapsed());
     response.map(|body| {
         Body::new(AnswerBody {
             body,
@@ -52,6 +61,22 @@ pub(crate) async fn through(
             _held: held,
         })
     })
+}
+
+/// A refusal before a request of the OpenAI routes was looked at: its body is too large or too slow, or too many calls are at work.
+fn to_openai(error: &ApiError) -> OpenAiError {
+    let status = error.status().as_u16();
+    let kind = match status {
+        500.. => "server_error",
+        _ => "invalid_request_error",
+    };
+    OpenAiError {
+        status,
+        kind,
+        code: error.code().to_owned(),
+        param: None,
+        message: error.to_string(),
+    }
 }
 
 /// Reads the body and takes the places that the lane of a call asks for.
@@ -66,7 +91,7 @@ async fn prepare(
     let request = match lane {
         // The handler reads the body piece by piece.
         CallLane::Upload => return Ok((lane, request)),
-        CallLane::Development => {
+        CallLane::Development | CallLane::Completion => {
             held.push(lanes.enter(&lanes.development, peer).await?);
             read(config, connection, config.body_bytes_max, request).await?
         }
@@ -83,7 +108,7 @@ async fn prepare(
             }
             held.push(lanes.enter(&lanes.streams, peer).await?);
         }
-        CallLane::Upload | CallLane::Development => {}
+        CallLane::Upload | CallLane::Development | CallLane::Completion => {}
     }
     Ok((lane, request))
 }

@@ -7,6 +7,7 @@
 //! | download | blobs to a client | answers on their way, one piece of each in memory |
 //! | upload | blobs from a client | bodies on their way, one piece of each in memory |
 //! | stream | events, and calls that wait for a block | streams |
+//! | completion | the OpenAI routes that order, until their answer is sent | bodies in memory, and calls at work, with the next |
 //! | development | inferences on behalf of clients | bodies in memory, and calls at work |
 //!
 //! Bodies of the first two lanes are small and are read before anything is held; who sends a body or takes an answer
@@ -39,6 +40,7 @@ pub(crate) enum CallLane {
     Download,
     Upload,
     Stream,
+    Completion,
     Development,
 }
 
@@ -46,7 +48,13 @@ impl CallLane {
     /// The lane of a call. What is unknown is refused in the lane of cheap calls.
     pub(crate) fn of(method: &Method, path: &str) -> Self {
         let mut parts = path.trim_matches('/').split('/');
-        let (_, subject, id, rest) = (parts.next(), parts.next(), parts.next(), parts.next());
+        let (first, subject, id, rest) = (parts.next(), parts.next(), parts.next(), parts.next());
+        if first == Some("openai") {
+            return match *method {
+                Method::POST => Self::Completion,
+                _ => Self::Read,
+            };
+        }
         match (subject.unwrap_or_default(), id, rest) {
             ("blobs", Some(_), None) if method == Method::PUT => Self::Upload,
             ("blobs", Some(_), None | Some("chunks")) => Self::Download,
@@ -237,6 +245,9 @@ mod tests {
         check(&Method::GET, "/v1/chain/snapshot", CallLane::Download);
         check(&Method::POST, "/v1/dev/infer", CallLane::Development);
         check(&Method::POST, "/v1/dev/faucet", CallLane::Agent);
+        let chat = "/openai/v1/chat/completions";
+        check(&Method::POST, chat, CallLane::Completion);
+        check(&Method::GET, "/openai/v1/models", CallLane::Read);
         check(&Method::GET, "/nothing", CallLane::Agent);
     }
 }

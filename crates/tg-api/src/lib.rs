@@ -9,11 +9,13 @@
 //! bodies and calls are bounded in number, size and time. It listens on loopback unless told otherwise, speaks no TLS and sends no CORS headers.
 
 mod admission;
+mod calls;
 pub mod config;
 mod connection;
 pub mod error;
 mod incoming;
 mod lane;
+pub mod openai;
 pub mod port;
 mod routes;
 pub mod server;
@@ -24,6 +26,8 @@ pub mod view;
 
 pub use config::ApiConfig;
 pub use error::ApiError;
+pub use openai::error::OpenAiError;
+pub use openai::port::{Completion, CompletionOrder, CompletionPrompt, OpenAiFuture, OpenAiPort};
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
     ShownState, TransactionFate, Upload, UploadAllowance, UploadEnd,

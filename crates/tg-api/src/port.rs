@@ -1,5 +1,6 @@
 //! What a node has to offer, for the API to serve it. The composition root implements it.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,12 +8,14 @@ use std::time::Duration;
 
 use tg_ledger::{Event, State};
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
-use tg_types::chain::{ChainPage, FinalityProof, SnapshotHead};
+use tg_types::chain::{ChainPage, FinalityProof, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
     Address, Digest, Fault, Heartbeat, SignedTransaction, SignedUpload, TimestampMs, TransactionId,
 };
 use tokio::sync::mpsc;
+
+use crate::openai::port::OpenAiPort;
 
 /// What an asynchronous method of a port returns.
 pub type PortFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, PortError>> + Send + 'a>>;
@@ -142,6 +145,14 @@ pub trait GridPort: Send + Sync + 'static {
     /// page without blocks. Nothing if this node does not have what shows them.
     fn chain_page(&self, from: u64, wait: Duration) -> PortFuture<'_, Option<ChainPage>>;
 
+    /// Where validators are reached, by consensus key, as far as this node's own settings or the ledger say.
+    fn seat_endpoints(&self) -> BTreeMap<[u8; 32], String> {
+        BTreeMap::new()
+    }
+
+    /// Changes of the set of validators above a height, ascending, with what shows them; as many as fit an answer.
+    fn seat_changes(&self, above: u64) -> PortFuture<'_, SeatChanges>;
+
     /// A state for a follower to begin at, with its bytes; nothing before the first one.
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>>;
 
@@ -175,6 +186,11 @@ pub trait GridPort: Send + Sync + 'static {
 
     /// What only a development network offers.
     fn development(&self) -> Option<&dyn DevelopmentPort>;
+
+    /// Who orders for the callers of the OpenAI routes; nothing if this node orders for nobody.
+    fn openai(&self) -> Option<&dyn OpenAiPort> {
+        None
+    }
 }
 
 /// What only a network labelled development offers: play money, and signing on behalf of clients.

@@ -15,9 +15,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
 use crate::admission;
+use crate::calls::Calls;
 use crate::config::ApiConfig;
 use crate::connection::{ConnectionPlace, Connections, PeerAddress};
 use crate::lane::Lanes;
+use crate::openai::Replays;
 use crate::port::GridPort;
 use crate::routes;
 use crate::shared::Shared;
@@ -56,6 +58,8 @@ impl ApiListener {
             port,
             config,
             lanes: Lanes::new(&config, Arc::clone(&connections)),
+            replays: Replays::default(),
+            calls: Calls::default(),
             stopping: stopping.clone(),
         }));
         let accepting = accept(listener, router, config, Arc::clone(&connections), stopping);

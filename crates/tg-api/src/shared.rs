@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+use crate::calls::Calls;
 use crate::config::ApiConfig;
 use crate::lane::Lanes;
+use crate::openai::Replays;
 use crate::port::GridPort;
 
 /// What every handler sees.
@@ -13,5 +15,8 @@ pub(crate) struct Shared {
     pub(crate) port: Arc<dyn GridPort>,
     pub(crate) config: ApiConfig,
     pub(crate) lanes: Lanes,
+    /// Requests of the OpenAI routes that may come again.
+    pub(crate) replays: Replays,
+    pub(crate) calls: Calls,
     pub(crate) stopping: watch::Receiver<bool>,
 }

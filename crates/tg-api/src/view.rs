@@ -13,11 +13,13 @@ use tg_types::{Address, Amount, Digest, DurationMs, JobNeeds, JobOrder, Verifica
 
 mod event;
 mod job;
+mod seats;
 mod state;
 mod why;
 
 pub use event::events;
 pub use job::{job, lease, receipt};
+pub use seats::seats;
 pub use state::job_state;
 use state::lacks;
 pub use why::{dry_run, why};
@@ -117,6 +119,7 @@ pub fn model(state: &State, model: &Model) -> ModelDto {
         ModelState::Active(facts) => {
             let facts = ModelFactsDto {
                 program: facts.program,
+                tier: facts.tier.to_string(),
                 macs: facts.macs,
                 input_len: facts.input_len,
                 output_len: facts.output_len,

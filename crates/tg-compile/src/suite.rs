@@ -6,6 +6,7 @@
 mod gpt;
 mod net;
 
+pub use gpt::WriterSizes;
 pub use net::random_input;
 use net::{Net, RELU, square};
 use tg_ir::IntTensor;
@@ -86,6 +87,12 @@ impl Architecture {
 #[must_use]
 pub fn tiny_transformer(seed: u64) -> (CompiledModel, IntTensor) {
     gpt::tiny(seed)
+}
+
+/// A transformer that gives a score for each token after each position, with weights from a seed.
+#[must_use]
+pub fn writing_transformer(sizes: &WriterSizes, seed: u64) -> (CompiledModel, IntTensor) {
+    gpt::writer(sizes, seed)
 }
 
 fn mlp(seed: u64) -> (CompiledModel, IntTensor) {

@@ -1,28 +1,12 @@
-//! Writing sequences: a causal program run once per token.
-//!
-//! Every run is over the whole window, so a token costs what a prompt of the window's length costs; there is no cache of
-//! keys and values yet.
+//! Writing sequences: a causal program run step by step, with what is final kept ([`CachedEngine`]).
 
-use crate::engine::Engine;
+use crate::engine::CachedEngine;
 use crate::engine::values::Values;
 use crate::execute::ExecuteError;
 use crate::kernels::Cpu;
 use tg_ir::IntTensor;
 use tg_ir::generation::GeneratorError;
-use tg_ir::{ExecutableModel, Generation, Generator, Sampling};
-
-/// What is to be written.
-#[derive(Debug, Clone)]
-pub struct Request {
-    /// The tokens it begins with, at least one.
-    pub prompt: Vec<u32>,
-    /// Most tokens to write, at least one.
-    pub limit: u32,
-    /// The token after which nothing is written.
-    pub stop: Option<u32>,
-    /// How tokens are drawn.
-    pub sampling: Sampling,
-}
+use tg_ir::{ExecutableModel, Generation, GenerationRequest, Generator};
 
 /// A sequence that was written.
 #[derive(Debug, Clone)]
@@ -52,6 +36,9 @@ pub enum GenerateError {
     /// The model cannot generate.
     #[error("the model cannot generate")]
     Generator(#[from] GeneratorError),
+    /// Its tokens are not along one axis.
+    #[error("the model takes its tokens along two axes, so that it has no steps")]
+    Steps,
     /// A prompt that is empty or leaves no room.
     #[error("a prompt has 1 to {} tokens, this one {got}: the model's window is {window}", window - 1)]
     Prompt {
@@ -98,46 +85,96 @@ pub enum GenerateError {
 /// If the model cannot generate, or the request does not fit it.
 pub fn generate(
     model: &ExecutableModel,
-    request: &Request,
+    request: &GenerationRequest,
     cpu: Cpu,
     observe: &mut dyn FnMut(u32) -> bool,
 ) -> Result<Written, GenerateError> {
-    let generator = Generator::of(&model.program)?;
-    let mut tokens = begin(&generator, request)?;
-    let given = request.prompt.len();
-    let mut generation = Generation {
-        prompt: u32::try_from(given).expect("within the window"),
-        written: 0,
-        limit: request.limit,
-        stop: request.stop,
-        sampling: request.sampling,
-    };
-    let mut engine = Engine::new(model, cpu);
-    let row = 2 * generator.ranks as usize;
-    while generation.written < request.limit && generation.length() < generator.window {
-        let position = generation.length();
-        let Values::I32(output) = engine.run(Values::I32(&tokens))? else {
-            unreachable!("ranked scores and tokens are 32 bits wide");
-        };
-        let before = &output[(position as usize - 1) * row..][..row];
-        let next = generation.next(position, before);
-        tokens[position as usize] = next;
-        generation.written += 1;
-        if !observe(next.cast_unsigned()) {
-            return Err(GenerateError::Stopped);
-        }
-        if request.stop == Some(next.cast_unsigned()) {
-            break;
-        }
+    SequenceWriter::new(model, cpu)?.write(request, observe)
+}
+
+/// A model made ready to write, once or many times.
+#[derive(Debug)]
+pub struct SequenceWriter {
+    generator: Generator,
+    engine: CachedEngine,
+}
+
+impl SequenceWriter {
+    /// Prepares a model. Cost: see [`CachedEngine::new`].
+    ///
+    /// # Errors
+    /// If the model cannot generate.
+    ///
+    /// # Panics
+    /// Never, for a valid model.
+    pub fn new(model: &ExecutableModel, cpu: Cpu) -> Result<Self, GenerateError> {
+        let generator = Generator::of(&model.program)?;
+        let engine = CachedEngine::new(model, cpu).ok_or(GenerateError::Steps)?;
+        Ok(Self { generator, engine })
     }
-    Ok(Written {
-        tokens: IntTensor::I32(tokens),
-        generation,
-    })
+
+    /// What the model can write.
+    #[must_use]
+    pub const fn generator(&self) -> &Generator {
+        &self.generator
+    }
+
+    /// Writes what follows a prompt, see [`generate`].
+    ///
+    /// # Errors
+    /// If the request does not fit the model.
+    ///
+    /// # Panics
+    /// Never: a prompt has a token, after which the model gives a row.
+    pub fn write(
+        &mut self,
+        request: &GenerationRequest,
+        observe: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<Written, GenerateError> {
+        let window = self.generator.window;
+        let mut tokens = begin(&self.generator, request)?;
+        let given = request.prompt.len();
+        let mut generation = Generation {
+            prompt: u32::try_from(given).expect("within the window"),
+            written: 0,
+            limit: request.limit,
+            stop: request.stop,
+            sampling: request.sampling,
+        };
+        let mut known = 0;
+        while generation.written < request.limit && generation.length() < window {
+            let position = generation.length();
+            let length = position as usize;
+            let mut before = Vec::new();
+            self.engine.extend(
+                known,
+                Values::I32(&tokens[known..length]),
+                &mut |step, row| {
+                    if step + 1 == length {
+                        before = (0..row.len()).map(|index| row.at(index)).collect();
+                    }
+                },
+            )?;
+            known = length;
+            let next = generation.next(position, &before);
+            tokens[length] = next;
+            generation.written += 1;
+            if !observe(next.cast_unsigned()) {
+                return Err(GenerateError::Stopped);
+            }
+            if request.stop == Some(next.cast_unsigned()) {
+                break;
+            }
+        }
+        Ok(Written {
+            tokens: IntTensor::I32(tokens),
+            generation,
+        })
+    }
 }
 
 /// The window with the prompt at its beginning.
-fn begin(generator: &Generator, request: &Request) -> Result<Vec<i32>, GenerateError> {
+fn begin(generator: &Generator, request: &GenerationRequest) -> Result<Vec<i32>, GenerateError> {
     let &Generator {
         window,
         vocabulary,

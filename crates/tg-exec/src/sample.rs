@@ -1,5 +1,6 @@
 //! Random valid models: for property tests here and in the prover, and for benchmarks.
 
+pub mod causal;
 pub mod wide;
 
 use crate::kernels::{Conv2d, Sliding};
@@ -39,7 +40,7 @@ impl Numbers {
         low + i64::try_from(self.next() % width).expect("below the width")
     }
 
-    fn side(&mut self, low: u32, high: u32) -> u32 {
+    pub(crate) fn side(&mut self, low: u32, high: u32) -> u32 {
         u32::try_from(self.between(i64::from(low), i64::from(high))).expect("between two u32")
     }
 

@@ -9,7 +9,8 @@
 //! per element of the tensors that are still to be read. Programs of more than [`STEPS_MAX`] steps are refused first.
 
 use crate::op::latest::{Latest, Reads, greatest, later};
-use crate::program::Program;
+pub use crate::op::latest::{NEVER, ZERO};
+use crate::program::{Program, TensorId};
 use crate::shape::Shape;
 
 /// Most steps of the analysis: seconds of one core. GPT-2 with a window of 512 takes about as many. Only who asks for a
@@ -67,7 +68,7 @@ pub fn check(program: &Program) -> Result<(), CausalityError> {
     let mut rows = latest.chunks_exact(channels).enumerate();
     let late = rows.find_map(|(pixel, row)| {
         let latest = greatest(row) as usize;
-        (latest > pixel + 1).then_some((pixel, latest - 1))
+        (latest > pixel + 1).then(|| (pixel, latest - 1))
     });
     late.map_or(Ok(()), |(output, input)| {
         Err(CausalityError::Future { output, input })
@@ -103,6 +104,19 @@ pub fn latest_of_output(program: &Program) -> Vec<u32> {
 
 /// What each element of the output depends on.
 fn of_output(program: &Program) -> Latest {
+    follow(program, &mut |_, _| {})
+}
+
+/// Follows the latest input pixels through a valid program, and gives those of the last tensor. `adjust` sees each tensor's
+/// elements in storage order as they are found, the input's first, and may replace what is found: the latest input pixel that
+/// the element may depend on plus one, 0 for a constant, or [`ZERO`]. What it writes is what later nodes are told; [`NEVER`]
+/// is passed on by all that reads it.
+///
+/// Cost: [`steps`], and what `adjust` takes.
+///
+/// # Panics
+/// If the program is not valid.
+pub fn follow(program: &Program, adjust: &mut dyn FnMut(TensorId, &mut [u32])) -> Vec<u32> {
     let mut readers = vec![0_usize; program.nodes.len() + 1];
     for node in &program.nodes {
         let inputs = node.op.inputs();
@@ -112,13 +126,15 @@ fn of_output(program: &Program) -> Latest {
     let channels = input.channels as usize;
     let place = |element: usize| u32::try_from(element / channels + 1).expect("a small shape");
     let mut tensors = vec![(0..input.elements()).map(place).collect::<Latest>()];
+    adjust(TensorId::INPUT, &mut tensors[0]);
     for (index, node) in program.nodes.iter().enumerate() {
         let reads = Reads {
             tensors: program,
             latest: &tensors,
         };
-        let found = node.op.operator().latest(&reads, node.shape);
+        let mut found = node.op.operator().latest(&reads, node.shape);
         debug_assert_eq!(found.len(), node.shape.elements(), "node {index}");
+        adjust(TensorId::of_node(index), &mut found);
         tensors.push(found);
         for input in node.op.inputs() {
             readers[input.index()] -= 1;

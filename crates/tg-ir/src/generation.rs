@@ -10,6 +10,7 @@ use crate::causality::{self, CausalityError};
 use crate::check::ProgramError;
 use crate::op::{self, Axis, Op, Ranked};
 use crate::program::{Coding, Node, Program, TensorId};
+use crate::request::GenerationRequest;
 use crate::sampling::Sampling;
 use crate::shape::{ElementType, Shape};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
@@ -258,6 +259,17 @@ impl Generation {
     #[must_use]
     pub const fn length(&self) -> u32 {
         self.prompt.saturating_add(self.written)
+    }
+
+    /// The request that it answers, given its prompt.
+    #[must_use]
+    pub const fn request(&self, prompt: Vec<u32>) -> GenerationRequest {
+        GenerationRequest {
+            prompt,
+            limit: self.limit,
+            stop: self.stop,
+            sampling: self.sampling,
+        }
     }
 
     /// Checks that the tokens `input` were written as stated, given the program's output for them.

@@ -20,6 +20,7 @@ mod market;
 mod matching;
 mod rent;
 mod rewards;
+mod seats;
 mod storage;
 mod timeouts;
 mod verdicts;

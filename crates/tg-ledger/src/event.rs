@@ -123,6 +123,34 @@ pub enum Event {
         /// How.
         end: LeaseEnd,
     },
+    /// An account bonded for a seat among the validators.
+    SeatBonded {
+        /// The account.
+        validator: Address,
+        /// The bond.
+        amount: Amount,
+    },
+    /// A validator gives its seat back; it has it until an epoch ends in which it may go.
+    SeatLeaving {
+        /// The validator.
+        validator: Address,
+    },
+    /// The set of validators changed: the new one votes on the next block.
+    SeatsChanged {
+        /// How many sets there were before it.
+        term: u64,
+        /// Who got a seat.
+        joined: Vec<Address>,
+        /// Who has none any more.
+        left: Vec<Address>,
+    },
+    /// The bond of a seat went back.
+    StakeReturned {
+        /// Who had it, or waited for it.
+        validator: Address,
+        /// How much.
+        amount: Amount,
+    },
     /// A validator signed votes that contradict each other, and its stake was taken.
     ValidatorSlashed {
         /// The validator.

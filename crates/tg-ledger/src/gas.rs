@@ -80,6 +80,10 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::RaiseJob => (49, 3, MATCHING_GAS),
         // The record and the payer's account.
         TransactionKind::PayRent => (48, 3, 0),
+        // A signature of ed25519, the sender's account, the applicant, and the seat when it is given.
+        TransactionKind::JoinValidators => (164, 4, SIGNATURE_GAS),
+        // The sender's account, the seat, and the account again when the bond is returned.
+        TransactionKind::LeaveValidators => (32, 4, 0),
         // Two signatures of ed25519, the sender's account, and the validator.
         TransactionKind::ReportEquivocation => (306, 3, 2 * SIGNATURE_GAS),
         // Account and report, and each provider that is named.

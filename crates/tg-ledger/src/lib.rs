@@ -65,10 +65,11 @@ pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain};
 pub use record::{
-    AbandonedBecause, Account, BadLeaseStep, Bid, ConsensusKey, EndReason, Evidence, GangRole,
-    Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress,
-    LivenessReport, Model, ModelFacts, ModelState, Offer, OpenStage, Owed, Preemption, Provider,
-    Recheck, RefusedBecause, SeatSet, Settlement, Stars, Step, Storage, Unpaid, Validator,
+    AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, EndReason, Evidence,
+    GangRole, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, LeasePhase,
+    LeaseProgress, LivenessReport, Model, ModelFacts, ModelState, Offer, OpenStage, Owed,
+    Preemption, Provider, Recheck, RefusedBecause, SeatBook, SeatRecord, SeatSet, Settlement,
+    Stars, Step, Storage, Unbonding, Unpaid, Validator,
 };
 pub use rent::{Charge, Meters, Rent, RentStanding, Shelf, name_of_address};
 pub use state::{

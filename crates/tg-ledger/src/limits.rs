@@ -85,6 +85,24 @@ pub const DECLINES_MAX: usize = 32;
 /// How often the penalty for not starting a lease doubles at most.
 pub const DECLINE_DOUBLINGS_MAX: u8 = 12;
 
+/// The least validators that bear a faulty one; fewer are left by nobody.
+pub const SEATS_MIN: usize = 4;
+
+/// A network of fewer validators takes no new ones: it would not bear one that is silent.
+pub const NEWCOMERS_FROM: usize = 3;
+
+/// Blocks without one of a validator's own after which its seat may be taken: at least eight turns of it in the largest set.
+pub const SILENCE_BLOCKS: u64 = 1_024;
+
+/// Turns without a block of its own after which a validator counts as one that may be gone when others ask for seats.
+pub const QUIET_TURNS: u64 = 8;
+
+/// Accounts that wait for a seat.
+pub const APPLICANTS_MAX: usize = 128;
+
+/// Bonds on their way back; no seat ends while there are so many.
+pub const UNBONDING_MAX: usize = 256;
+
 /// Blocks of an epoch: seeds of ties, decay of reputations and reports of liveness go by it.
 pub const EPOCH_BLOCKS: u64 = 64;
 

@@ -75,7 +75,15 @@ pub struct Parameters {
     pub owners_paid_min: u8,
     /// What the records of a full shelf pay together for an hour in the state; see [`crate::rent`].
     pub rent_full_hour: Amount,
+    /// What a seat among the validators is bonded with.
+    pub seat_bond: Amount,
+    /// How long a bond answers for old votes after its seat ended.
+    pub unbonding: DurationMs,
 }
+
+/// How many times the fee of a proof it costs to have a program run again: a run takes up to 3 s of every validator, a usual one
+/// 0.2 s, where the check of a proof takes some 20 ms.
+pub const RECOMPUTE_FEE_FACTOR: u64 = 10;
 
 impl Parameters {
     /// Parameters of a network labelled development: small fees, short waits, mode `none` allowed.
@@ -108,6 +116,8 @@ impl Parameters {
             storage: StorageRule::Assumed,
             owners_paid_min: 3,
             rent_full_hour: Amount::from_tgrid(1_400),
+            seat_bond: Amount::from_tgrid(1_000),
+            unbonding: DurationMs::from_secs(3_600),
         }
     }
 
@@ -136,10 +146,13 @@ impl Parameters {
     #[must_use]
     pub fn short_window(&self, validators: usize) -> Option<&'static str> {
         let least = self.least_window(validators);
-        let mut windows = self.windows().into_iter();
-        windows
-            .find(|(_, window)| *window < least)
-            .map(|(name, _)| name)
+        let short = self.windows().into_iter();
+        let mut short = short.filter(|(_, window)| *window < least || *window > self.unbonding);
+        // A bond must answer for votes for longer than any window in which they are acted on.
+        short.next().map(|(name, window)| match window < least {
+            true => name,
+            false => "unbonding",
+        })
     }
 
     /// The slot of the batch auction that a time lies in, from 1 on.
@@ -169,6 +182,9 @@ impl Parameters {
         match mode {
             VerificationMode::None => Amount::ZERO,
             VerificationMode::Proof => self.verification_fee_zk,
+            VerificationMode::Recompute => self
+                .verification_fee_zk
+                .saturating_mul(RECOMPUTE_FEE_FACTOR),
         }
     }
 }
@@ -205,6 +221,8 @@ fields! {
         storage,
         owners_paid_min,
         rent_full_hour,
+        seat_bond,
+        unbonding,
     }
 }
 

@@ -11,6 +11,7 @@ mod grant;
 mod job;
 mod lease;
 mod model;
+mod seats;
 mod storage;
 
 pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
@@ -26,4 +27,5 @@ pub use lease::{
     LeaseProgress, Preemption,
 };
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
+pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding};
 pub use storage::{Recheck, SeatSet, Storage};

@@ -36,6 +36,11 @@ pub enum Outcome {
     ModelAccepted(ModelFacts),
     /// The result is right.
     LeaseAccepted,
+    /// The result of a program is right: a run again gives it, and takes this much of what the program may take.
+    ProgramAccepted {
+        /// Fuel that was burned, as [`ModelFacts::macs`] counts it.
+        macs: u64,
+    },
     /// A check failed.
     Rejected {
         /// Code of the failed check.
@@ -50,6 +55,7 @@ variants! {
         0 = ModelAccepted(facts),
         1 = LeaseAccepted {},
         2 = Rejected { code, check },
+        3 = ProgramAccepted { macs },
     }
 }
 
@@ -79,7 +85,7 @@ pub enum EvidenceTask {
         /// Content hash of the public part.
         public_blob: Digest,
     },
-    /// The proof of a result.
+    /// The evidence of a result: its proof, or of a program its answer.
     Lease {
         /// The lease.
         lease: LeaseId,

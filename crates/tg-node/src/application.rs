@@ -4,10 +4,13 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use commonware_actor::Feedback;
-use commonware_codec::Encode as _;
+use commonware_codec::{Decode as _, Encode as _};
 use commonware_consensus::simplex::Plan;
-use commonware_consensus::simplex::types::Activity;
-use commonware_consensus::{Automaton, CertifiableAutomaton, Relay, Reporter, Viewable as _};
+use commonware_consensus::simplex::types::{Activity, Finalization};
+use commonware_consensus::{
+    Automaton, CertifiableAutomaton, Epochable as _, Relay, Reporter, Viewable as _,
+};
+use commonware_cryptography::certificate::Verifier as _;
 use commonware_cryptography::sha256;
 use commonware_macros::select_loop;
 use commonware_p2p::{Blocker, Receiver, Recipients, Sender};
@@ -30,7 +33,9 @@ use crate::handle::Board;
 use crate::key::public_bytes;
 use crate::limits::{HEARTBEATS_MAX, MAILBOX_MAX, PUBLIC_MODEL_BYTES_MAX};
 use crate::peers::{Peer, Proposal, Scheme, block_id};
+use crate::signer::VoteSigner;
 use crate::submit::Submission;
+use crate::term::{SeatTerm, SeatedPeer};
 use tg_ledger::{EvidenceTask, Outcome};
 
 /// Messages handled before the machine makes progress once for all of them.
@@ -182,6 +187,11 @@ pub(crate) struct Application<E> {
     pub(crate) checker: Arc<dyn EvidenceChecker>,
     pub(crate) scheme: Scheme,
     pub(crate) participants: Set<Peer>,
+    pub(crate) signer: VoteSigner,
+    /// Tells consensus which set votes from now on.
+    pub(crate) terms: mpsc::Sender<SeatTerm>,
+    /// Tells whoever dials the validators.
+    pub(crate) seated: mpsc::Sender<Vec<SeatedPeer>>,
 }
 
 /// Where the loop's inputs come from and its messages go.
@@ -256,10 +266,9 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 }
             },
             beat = next(&mut beats, beating) => match beat {
-                Some(beat) => {
-                    let all = with_waiting(beat, &mut beats).take(HEARTBEATS_MAX);
-                    self.core.send_heartbeats(all.collect());
-                }
+                Some(beat) => self.core.send_heartbeats(
+                    with_waiting(beat, &mut beats).take(HEARTBEATS_MAX).collect(),
+                ),
                 None => beating = false,
             },
             _ = self.context.sleep_until(self.clock.steady(wake)) => {},
@@ -275,6 +284,8 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                             transaction_sender.send(recipients, bytes, false);
                         }
                         Effect::Check(task) => self.check(task, checked_sender.clone()),
+                        Effect::CheckFinal(certificate) => self.check_final(&certificate),
+                        Effect::Turn(term) => self.turn(term).await,
                         Effect::Ban(peer, reason) => {
                             commonware_p2p::block!(blocker, peer, reason);
                         }
@@ -300,6 +311,31 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             Message::Fault(activity) => self.fault(&activity),
         }
         Ok(())
+    }
+
+    /// Takes a block as final if a quorum of this epoch signed it.
+    fn check_final(&mut self, certificate: &[u8]) {
+        let limit = self.scheme.certificate_codec_config();
+        let decoded =
+            Finalization::<Scheme, sha256::Digest>::decode_cfg(certificate.to_vec(), &limit);
+        let Ok(decoded) = decoded else { return };
+        let is_of_epoch = decoded.epoch().get() == self.core.epoch();
+        if is_of_epoch && decoded.verify(&mut self.context, &self.scheme, &Sequential) {
+            let id = block_id(&decoded.proposal.payload);
+            self.core.finalised(id, certificate.to_vec());
+        }
+    }
+
+    /// Goes on with another set of validators.
+    async fn turn(&mut self, term: SeatTerm) {
+        self.participants = term.participants();
+        self.scheme = self.signer.of(&self.participants);
+        let count = self.participants.len();
+        self.board.update(|status| status.validators = count);
+        // Without somebody who dials, there is nobody to tell.
+        let _ = self.seated.try_send(self.core.seated());
+        // Consensus ended, and with it soon this loop.
+        let _ = self.terms.send(term).await;
     }
 
     /// Notes a validator that signed what contradicts itself, and what shows it. The signatures are checked first.

@@ -89,15 +89,6 @@ pub(crate) fn genesis(genesis: &Genesis) -> Result<Executed, GenesisError> {
     })
 }
 
-/// The validators: the ed25519 key that each votes with and the address that names it in blocks.
-pub(crate) fn validators(genesis: &Genesis) -> Vec<([u8; 32], Address)> {
-    genesis
-        .validators
-        .iter()
-        .map(|validator| (*validator.key.as_bytes(), validator.address))
-        .collect()
-}
-
 /// Executes a block on its parent.
 pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, Box<BlockError>> {
     let (state, events) = tg_ledger::apply(&parent.state, &body.block)?;
@@ -144,6 +135,13 @@ pub(crate) fn build(parent: &Executed, proposal: Proposal) -> Result<Built, Box<
 /// The block as it travels and is stored.
 pub(crate) fn encode(block: &Block) -> Vec<u8> {
     block.to_bytes()
+}
+
+/// A set of validators as headers name it.
+pub(crate) fn encode_seats(validators: &[tg_ledger::Validator]) -> Vec<u8> {
+    let mut writer = tg_types::Writer::new();
+    writer.seq(validators);
+    writer.into_bytes()
 }
 
 /// The state as it is stored.

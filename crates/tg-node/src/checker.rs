@@ -1,4 +1,5 @@
-//! The checks of evidence with `tg-proof`: registration proofs of models and inference proofs of leases.
+//! The checks of evidence: registration proofs of models and inference proofs of leases with `tg-proof`, programs and their
+//! answers with `tg-wasm`, by running them again.
 //!
 //! Codes below 80 are those of `tg-proof`; those from 80 on name what is wrong before a proof is looked at.
 
@@ -7,13 +8,18 @@ mod kept;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tg_ledger::{EvidenceTask, ModelFacts, Outcome};
-use tg_proof::{ExpectedStatement, ProofFile, PublicModel, PublicModelError, VerifyError};
-use tg_types::{Address, Digest, JobId, Label, ModelId, ProgramId, Receipt};
+use tg_proof::{
+    ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, PublicModelError, SequenceError,
+    SequenceFile, VerifyError, verify_answer,
+};
+use tg_types::limits::INPUT_BYTES_MAX;
+use tg_types::{Address, Digest, JobId, Label, ModelId, ProgramId, Receipt, Tier};
+use tg_wasm::WasmProgram;
 
 use crate::blob::{BlobError, BlobStore};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
-use kept::{Kept, Verdict};
+use kept::{Executable, Kept, Verdict};
 
 /// The blob is larger than its kind may be, or than its sender said.
 pub const CODE_SIZE: u16 = 80;
@@ -34,7 +40,14 @@ pub const CODE_MODEL_PRIVATE: u16 = 87;
 /// The model's proofs are larger than evidence may be.
 pub const CODE_MODEL_PROOF: u16 = 88;
 
-/// Checks evidence by verifying its proof.
+/// The file is no program that the profile allows.
+pub const CODE_MODULE: u16 = 89;
+/// The evidence of a program is another answer than its receipt names.
+pub const CODE_ANSWER: u16 = 90;
+/// A run of the program gives another answer.
+pub const CODE_RUN: u16 = 91;
+
+/// Checks evidence by verifying its proof, or by running the program again.
 #[derive(Debug, Default)]
 pub struct ProofChecker {
     models: Mutex<Kept>,
@@ -105,7 +118,10 @@ impl ProofChecker {
         public_blob: &Digest,
         blobs: &BlobStore,
     ) -> Result<Outcome, Refusal> {
-        let public = self.model(public_blob, blobs)?;
+        let public = match self.executable(public_blob, blobs)? {
+            Executable::Model(public) => public,
+            Executable::Program(program) => return program_facts(&program, model),
+        };
         // Stops: registering a model under the id of another one.
         if public.id() != model {
             return Err(rejected(CODE_MODEL_ID, "model id"));
@@ -117,6 +133,7 @@ impl ProofChecker {
         let facts = public.facts();
         Ok(Outcome::ModelAccepted(ModelFacts {
             program: public.program_id(),
+            tier: Tier::Tgx1,
             macs: program.macs(),
             input_len: length(program.input_bytes())?,
             output_len: length(program.output_bytes())?,
@@ -148,11 +165,14 @@ impl ProofChecker {
         (evidence, size): (&Digest, u32),
         blobs: &BlobStore,
     ) -> Result<Outcome, Refusal> {
+        let public = match self.executable(public_blob, blobs)? {
+            Executable::Model(public) => public,
+            Executable::Program(program) => return check_run(&program, work, evidence, blobs),
+        };
         let bytes = read(blobs, evidence, EVIDENCE_BYTES_MAX, "evidence size")?;
         if u32::try_from(bytes.len()) != Ok(size) {
             return Err(rejected(CODE_SIZE, "evidence size"));
         }
-        let public = self.model(public_blob, blobs)?;
         // Stops: a receipt for other work than the lease's.
         if work.receipt.program != work.program
             || work.receipt.model != work.model
@@ -160,6 +180,9 @@ impl ProofChecker {
             || public.id() != work.model
         {
             return Err(rejected(CODE_RECEIPT, "receipt"));
+        }
+        if SequenceFile::is_one(&bytes) {
+            return check_sequence(&public, work, &bytes);
         }
         let file = ProofFile::read(&bytes)
             .map_err(|error| rejected(CODE_PROOF_FILE, &error.to_string()))?;
@@ -175,9 +198,9 @@ impl ProofChecker {
         Ok(Outcome::LeaseAccepted)
     }
 
-    /// The public model in a blob, if it is one that is admitted: decoded once for many leases, and not again if it was
+    /// The model or program in a blob, if it is one that is admitted: decoded once for many leases, and not again if it was
     /// refused.
-    fn model(&self, blob: &Digest, blobs: &BlobStore) -> Result<Arc<PublicModel>, Refusal> {
+    fn executable(&self, blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
         match self.kept().find(blob) {
             Some(Verdict::Admitted(model)) => return Ok(model),
             Some(Verdict::Refused(outcome)) => return Err(Refusal::Rejected(outcome)),
@@ -200,15 +223,103 @@ impl ProofChecker {
     }
 }
 
-/// The public model in a blob, if it is one that is admitted.
-fn decode(blob: &Digest, blobs: &BlobStore) -> Result<Arc<PublicModel>, Refusal> {
+/// Checks the evidence of a generation. Its request is what the order names as input, and no input is a request, so that the
+/// kind of evidence follows from what was ordered.
+fn check_sequence(public: &PublicModel, work: &Work<'_>, bytes: &[u8]) -> Result<Outcome, Refusal> {
+    let file =
+        SequenceFile::read(bytes).map_err(|error| rejected(CODE_PROOF_FILE, &error.to_string()))?;
+    let expected = ExpectedSequence {
+        job: work.job,
+        provider: work.provider,
+        request: work.receipt.input,
+        written: work.receipt.output,
+    };
+    match verify_answer(public, &file, &expected) {
+        Ok(()) => Ok(Outcome::LeaseAccepted),
+        Err(SequenceError::Proof(error)) => Err(rejected(error.code(), &describe(&error))),
+        Err(error) => Err(rejected(error.code(), &error.to_string())),
+    }
+}
+
+/// The model or program in a blob, if it is one that is admitted.
+fn decode(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
     let bytes = read(blobs, blob, PUBLIC_MODEL_BYTES_MAX, "public model size")?;
+    if tg_wasm::is_program(&bytes) {
+        let program = WasmProgram::read(&bytes);
+        let program = program.map_err(|error| rejected(CODE_MODULE, &error.to_string()))?;
+        return Ok(Executable::Program(Arc::new(program)));
+    }
     let model = PublicModel::decode(&bytes).map_err(|error| match error {
         PublicModelError::Decode(_) => rejected(CODE_PUBLIC_MODEL, "public model encoding"),
         PublicModelError::Plan(error) => rejected(CODE_PROGRAM, &error.to_string()),
     })?;
     ProofChecker::admit(&model)?;
-    Ok(Arc::new(model))
+    Ok(Executable::Model(Arc::new(model)))
+}
+
+/// What is found out about a program: its limits are what a job on it may take.
+fn program_facts(program: &WasmProgram, model: ModelId) -> Result<Outcome, Refusal> {
+    // Stops: registering a program under the id of another one.
+    if program.model_id() != model {
+        return Err(rejected(CODE_MODEL_ID, "model id"));
+    }
+    let limits = program.limits();
+    Ok(Outcome::ModelAccepted(ModelFacts {
+        program: program.id(),
+        tier: Tier::Wasm1,
+        macs: limits.fuel,
+        input_len: limits.input,
+        output_len: limits
+            .output
+            .saturating_add(ANSWER_HEAD)
+            .min(INPUT_BYTES_MAX),
+        provable: false,
+        proof_bytes: 0,
+        work: limits.fuel,
+        memory: u64::from(limits.pages) * (64 << 10) + program.memory(),
+    }))
+}
+
+/// Bytes around an output in an answer, at most.
+const ANSWER_HEAD: u32 = 32;
+
+/// Runs a program again. Its answer is kept under the name that the receipt gives it, so that it is delivered whatever the
+/// provider does.
+fn check_run(
+    program: &WasmProgram,
+    work: &Work<'_>,
+    evidence: &Digest,
+    blobs: &BlobStore,
+) -> Result<Outcome, Refusal> {
+    let receipt = work.receipt;
+    // Stops: a receipt for other work than the lease's.
+    if receipt.program != work.program
+        || receipt.model != work.model
+        || program.id() != work.program
+        || program.model_id() != work.model
+    {
+        return Err(rejected(CODE_RECEIPT, "receipt"));
+    }
+    // Stops: evidence beside the answer, which validators would have to hold for nothing.
+    if *evidence != receipt.output {
+        return Err(rejected(CODE_ANSWER, "the evidence is not the answer"));
+    }
+    let limit = u64::from(program.limits().input);
+    let input = read(blobs, &receipt.input, limit, "input size")?;
+    let run = program.try_run(&input).map_err(|_| CheckError::NoMemory)?;
+    let answer = run.answer.encode();
+    // Stops: an answer or a bill that the program does not give, and states that it does not go through.
+    if Digest::of_blob(&answer) != receipt.output {
+        return Err(rejected(CODE_RUN, "another answer"));
+    }
+    if run.trace != receipt.trace {
+        return Err(rejected(CODE_RUN, "another trace"));
+    }
+    let kept = blobs.put(&answer, EVIDENCE_BYTES_MAX);
+    kept.map_err(CheckError::Blob)?;
+    Ok(Outcome::ProgramAccepted {
+        macs: run.answer.fuel,
+    })
 }
 
 /// Most bytes of a model's proofs, if evidence holds them.

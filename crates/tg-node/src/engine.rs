@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use commonware_p2p::{Blocker, Receiver, Sender};
 use commonware_runtime::{Clock as RuntimeClock, Handle, Metrics, Spawner, Storage};
 use commonware_utils::channel::mpsc;
-use commonware_utils::ordered::Set;
 use rand_core::CryptoRng;
 use tg_types::{BlockId, Heartbeat};
 
@@ -21,19 +20,26 @@ use crate::fetch::{Fetching, Need};
 use crate::handle::Board;
 use crate::key::ValidatorKey;
 use crate::limits::Timers;
-use crate::peers::{Addresses, Peer, Scheme};
+use crate::peers::{Peer, Scheme};
+use crate::signer::VoteSigner;
 use crate::store::{History, Store};
 use crate::submit::Submission;
+use crate::term::{SeatTerm, SeatedPeer};
 use crate::voting::{Consensus, Lines};
+
+/// Terms that may begin before consensus enters them.
+const TERMS_WAITING: usize = 16;
 
 /// An opened validator that was not started: all of it that does not depend on the runtime.
 #[derive(Debug)]
 pub struct Parts {
     pub(crate) key: ValidatorKey,
-    pub(crate) participants: Set<Peer>,
-    pub(crate) addresses: Addresses,
+    /// Who votes after `tip`.
+    pub(crate) term: SeatTerm,
     pub(crate) genesis: BlockId,
-    pub(crate) namespace: Vec<u8>,
+    pub(crate) signer: VoteSigner,
+    /// Tells whoever dials the others that another set votes.
+    pub(crate) seated: mpsc::Sender<Vec<SeatedPeer>>,
     pub(crate) tip: Executed,
     pub(crate) snapshot_height: u64,
     pub(crate) store: Arc<Store>,
@@ -91,13 +97,15 @@ impl Parts {
     /// The scheme with which this validator signs votes.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
-        signer(&self.namespace, &self.participants, &self.key)
+        self.signer.of(&self.term.participants())
     }
-}
 
-fn signer(namespace: &[u8], participants: &Set<Peer>, key: &ValidatorKey) -> Scheme {
-    Scheme::signer(namespace, participants.clone(), key.private().clone())
-        .expect("the key was found among the validators when the node was opened")
+    /// Tells, from now on, the seats of each set of validators that follows. Who runs the network dials them.
+    pub fn watch_seats(&mut self) -> mpsc::Receiver<Vec<SeatedPeer>> {
+        let (seated, changes) = mpsc::channel(TERMS_WAITING);
+        self.seated = seated;
+        changes
+    }
 }
 
 /// Starts consensus and the application. The returned task ends when the validator must stop, and consensus with it.
@@ -119,10 +127,10 @@ where
 {
     let Parts {
         key,
-        participants,
-        addresses,
+        term,
         genesis,
-        namespace,
+        signer,
+        seated,
         tip,
         snapshot_height,
         store,
@@ -138,7 +146,8 @@ where
         history,
         wall,
     } = parts;
-    let scheme = signer(&namespace, &participants, &key);
+    let (addresses, participants) = (term.addresses(), term.participants());
+    let (terms, next_terms) = mpsc::channel(TERMS_WAITING);
     let (mailbox, messages) = Mailbox::new(board.clone());
     let me = crate::key::peer(&key);
     let address = addresses.get(&key.public()).copied();
@@ -157,8 +166,7 @@ where
         context: context.child("application"),
         core: Core::new(Start {
             me,
-            participants: participants.iter().cloned().collect(),
-            addresses,
+            term,
             store: store.clone(),
             board: board.clone(),
             tip,
@@ -175,8 +183,11 @@ where
         blobs,
         urgent,
         checker,
-        scheme: scheme.clone(),
-        participants,
+        scheme: signer.of(&participants),
+        participants: participants.clone(),
+        signer: signer.clone(),
+        terms,
+        seated,
     };
     let ports = Ports {
         messages,
@@ -189,15 +200,15 @@ where
     let consensus = Consensus {
         store,
         board: board.clone(),
-        watcher: Scheme::verifier(&namespace, application.participants.clone()),
-        signer: scheme,
+        signer,
+        participants,
+        terms: next_terms,
         mailbox,
         blocker: Mutex::new(blocker.clone()),
         genesis,
         timers,
         partition,
         history,
-        validators: application.participants.len(),
     };
     let lines = Lines {
         votes: channels.votes,

@@ -7,13 +7,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_types::{Digest, DurationMs, TimestampMs};
+use tg_types::{Digest, DurationMs, Tier, TimestampMs};
 
 use crate::blob::BlobStore;
 use tg_ledger::{EvidenceTask, Outcome, Subject, Verdict};
 
 /// Checks that run at once in one validator, so that verification cannot starve consensus of cores.
 pub(crate) const CHECKS_RUNNING_MAX: usize = 2;
+
+/// Checks of these that run a program: they take up to 3 s each, and proofs must not wait behind them.
+const PROGRAMS_RUNNING_MAX: usize = 1;
 
 /// Time after which a check is tried again when a blob was missing or could not be read.
 const RETRY: DurationMs = DurationMs::new(250);
@@ -42,6 +45,9 @@ pub enum CheckError {
     /// A blob is here and could not be read.
     #[error("read a blob of the evidence")]
     Blob(#[from] crate::blob::BlobError),
+    /// This machine has too little memory to run a program again.
+    #[error("too little memory to run the program")]
+    NoMemory,
     /// The checker failed in a way that must not happen.
     #[error("the checker panicked")]
     Panicked,
@@ -52,9 +58,17 @@ pub(crate) type Key = (Subject, Digest);
 
 #[derive(Debug)]
 enum Progress {
-    Waiting { not_before: TimestampMs },
-    Running,
-    Done(Outcome),
+    Waiting {
+        not_before: TimestampMs,
+    },
+    Running {
+        since: TimestampMs,
+    },
+    Done {
+        outcome: Outcome,
+        /// From when on this validator proposes the outcome.
+        shown_from: TimestampMs,
+    },
 }
 
 #[derive(Debug)]
@@ -89,12 +103,17 @@ impl Desk {
     /// Cases to start now; they count as running until [`Self::finished`] or [`Self::failed`].
     pub(crate) fn start(&mut self, now: TimestampMs) -> Vec<EvidenceTask> {
         let mut started = Vec::new();
+        let mut programs = self.programs_running();
         for (key, case) in &mut self.cases {
             if self.running.len() == CHECKS_RUNNING_MAX {
                 break;
             }
-            if matches!(case.progress, Progress::Waiting { not_before } if not_before <= now) {
-                case.progress = Progress::Running;
+            let has_room = !runs_program(&case.task) || programs < PROGRAMS_RUNNING_MAX;
+            if has_room
+                && matches!(case.progress, Progress::Waiting { not_before } if not_before <= now)
+            {
+                programs += usize::from(runs_program(&case.task));
+                case.progress = Progress::Running { since: now };
                 self.running.insert(*key);
                 started.push(case.task.clone());
             }
@@ -102,9 +121,28 @@ impl Desk {
         started
     }
 
+    fn programs_running(&self) -> usize {
+        let running = self.running.iter().filter_map(|key| self.cases.get(key));
+        running.filter(|case| runs_program(&case.task)).count()
+    }
+
     /// A check came to an outcome.
-    pub(crate) fn finished(&mut self, task: &EvidenceTask, outcome: Outcome) {
-        self.end(task, Progress::Done(outcome));
+    pub(crate) fn finished(&mut self, task: &EvidenceTask, outcome: Outcome, now: TimestampMs) {
+        let running = self.cases.get(&key_of(task)).map(|case| &case.progress);
+        // Stops: a program that takes seconds, whose verdict the fastest validator proposes while the others still run it: their
+        // votes would wait for it, and views end without a block.
+        let took = match running {
+            Some(Progress::Running { since }) if runs_program(task) => now.saturating_since(*since),
+            _ => DurationMs::ZERO,
+        };
+        let shown_from = now.saturating_add(took);
+        self.end(
+            task,
+            Progress::Done {
+                outcome,
+                shown_from,
+            },
+        );
     }
 
     /// A check could not be done; it is due again later.
@@ -133,25 +171,27 @@ impl Desk {
     /// The outcome of this validator's own check, if it is finished.
     pub(crate) fn outcome(&self, subject: &Subject, evidence: &Digest) -> Option<&Outcome> {
         match &self.cases.get(&(*subject, *evidence))?.progress {
-            Progress::Done(outcome) => Some(outcome),
-            Progress::Waiting { .. } | Progress::Running => None,
+            Progress::Done { outcome, .. } => Some(outcome),
+            Progress::Waiting { .. } | Progress::Running { .. } => None,
         }
     }
 
-    /// Verdicts on at most `limit` of these tasks, of those whose check is finished.
+    /// Verdicts on at most `limit` of these tasks, of those whose check is finished; of a program not before it is finished for as
+    /// long again as it took.
     pub(crate) fn verdicts(
         &self,
         tasks: impl IntoIterator<Item = EvidenceTask>,
         limit: usize,
+        now: TimestampMs,
     ) -> Vec<Verdict> {
-        tasks
-            .into_iter()
-            .filter_map(|task| {
-                let outcome = self.outcome(&task.subject(), &task.evidence())?.clone();
-                Some(task.verdict(outcome))
-            })
-            .take(limit)
-            .collect()
+        let found = |task: EvidenceTask| match &self.cases.get(&key_of(&task))?.progress {
+            Progress::Done {
+                outcome,
+                shown_from,
+            } if *shown_from <= now => Some(task.verdict(outcome.clone())),
+            Progress::Waiting { .. } | Progress::Running { .. } | Progress::Done { .. } => None,
+        };
+        tasks.into_iter().filter_map(found).take(limit).collect()
     }
 
     /// When the next waiting case is due, if any waits.
@@ -159,11 +199,13 @@ impl Desk {
         if self.running.len() == CHECKS_RUNNING_MAX {
             return None;
         }
-        self.cases
-            .values()
+        let full = self.programs_running() >= PROGRAMS_RUNNING_MAX;
+        let waiting = self.cases.values();
+        waiting
+            .filter(|case| !(full && runs_program(&case.task)))
             .filter_map(|case| match case.progress {
                 Progress::Waiting { not_before } => Some(not_before),
-                Progress::Running | Progress::Done(_) => None,
+                Progress::Running { .. } | Progress::Done { .. } => None,
             })
             .min()
     }
@@ -174,6 +216,11 @@ impl Desk {
         self.cases
             .retain(|key, case| case.seen_at + KEPT_HEIGHTS > height || running.contains(key));
     }
+}
+
+/// Whether a check runs a program again.
+fn runs_program(task: &EvidenceTask) -> bool {
+    matches!(task, EvidenceTask::Lease { receipt, .. } if receipt.tier == Tier::Wasm1)
 }
 
 const fn key_of(task: &EvidenceTask) -> Key {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use tg_types::Decode as _;
 use tg_types::{BlockId, Heartbeat, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
@@ -14,10 +15,11 @@ use crate::liveness::{HeartbeatError, Watch, steady_now};
 use crate::mempool::{Statuses, TransactionStatus};
 use crate::store::{Store, StoreError};
 use crate::submit::{Submission, SubmitError};
+use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{Block, Event, State};
 use tg_types::chain::{
     BlockBytes, ChainPage, Equivocation, FinalityProof, HEADERS_MAX, PAGE_BLOCKS_MAX,
-    PAGE_BYTES_MAX, SnapshotHead,
+    PAGE_BYTES_MAX, SEAT_CHANGES_MAX, SeatChange, SeatChanges, SnapshotHead,
 };
 
 /// A final block with the state after it and the events that it caused.
@@ -86,6 +88,8 @@ pub(crate) struct Board {
     transactions: Mutex<Statuses>,
     /// What shows that a validator signed contradicting votes, one for each.
     faults: Mutex<Vec<Equivocation>>,
+    /// Where validators are dialled, by key.
+    endpoints: Mutex<BTreeMap<[u8; 32], String>>,
 }
 
 impl Board {
@@ -112,6 +116,7 @@ impl Board {
             providers: Mutex::default(),
             transactions: Mutex::default(),
             faults: Mutex::default(),
+            endpoints: Mutex::default(),
         }
     }
 
@@ -194,6 +199,20 @@ impl Board {
         drop(heard);
         heights.sort_unstable_by(|a, b| b.cmp(a));
         heights.get(count.checked_sub(1)?).copied()
+    }
+
+    /// The key of this validator; zeros of a node without a seat.
+    pub(crate) fn validator(&self) -> [u8; 32] {
+        let status = self.status.lock();
+        status.unwrap_or_else(PoisonError::into_inner).validator
+    }
+
+    /// Notes where validators are dialled.
+    pub(crate) fn dials(&self, seats: impl Iterator<Item = ([u8; 32], String)>) {
+        *self
+            .endpoints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = seats.collect();
     }
 
     /// Other validators heard during the last seconds.
@@ -414,7 +433,9 @@ impl NodeHandle {
         let from = from.max(1);
         let mut page = ChainPage::empty(tip);
         let mut bytes = 0;
-        for height in (from..=tip).take(PAGE_BLOCKS_MAX) {
+        // A page ends with an epoch: whoever follows learns there whose certificates count for what comes.
+        let last = from.div_ceil(EPOCH_BLOCKS).saturating_mul(EPOCH_BLOCKS);
+        for height in (from..=tip.min(last)).take(PAGE_BLOCKS_MAX) {
             let Some(block) = self.store.block(height)? else {
                 break;
             };
@@ -444,6 +465,44 @@ impl NodeHandle {
             .truncate(usize::try_from(last + 1 - from).unwrap_or(usize::MAX));
         page.proof = proof;
         Ok(Some(page))
+    }
+
+    /// Where this node dials validators, by consensus key; empty for a node without a seat.
+    #[must_use]
+    pub fn seat_endpoints(&self) -> BTreeMap<[u8; 32], String> {
+        let endpoints = self.board.endpoints.lock();
+        endpoints.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether consensus could begin with what is here: the block at which the present term began, or a certificate of it.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn can_begin_consensus(&self) -> Result<bool, StoreError> {
+        let since = self.snapshot().state.seats().since.get();
+        let is_here = since == 0 || self.store.block(since)?.is_some();
+        let newest = self.store.newest_certificate()?;
+        Ok(is_here || newest.is_some_and(|(height, _)| height > since))
+    }
+
+    /// Changes of the set of validators above a height, ascending, each with what shows it to somebody who knows the set before.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn seat_changes(&self, above: u64) -> Result<SeatChanges, StoreError> {
+        let known = self.store.changes_above(above, SEAT_CHANGES_MAX)?;
+        let known = known
+            .iter()
+            .filter_map(|it| SeatChange::from_bytes(it).ok());
+        let mut changes: Vec<SeatChange> = known.collect();
+        let room = SEAT_CHANGES_MAX - changes.len();
+        for (height, seats) in self.store.term_ends_above(above, room)? {
+            // Of what was before a snapshot only the change is here, not the block.
+            if let Some(proof) = self.shown_final(height)? {
+                changes.push(SeatChange { proof, seats });
+            }
+        }
+        Ok(SeatChanges(changes))
     }
 
     /// A state for a follower to begin at, with its bytes: the newest snapshot. Nothing before the first one, or if what shows

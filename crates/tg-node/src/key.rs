@@ -2,6 +2,8 @@
 
 use commonware_codec::{DecodeExt as _, Encode as _};
 use commonware_cryptography::{Signer as _, ed25519};
+use tg_types::chain::seat_namespace;
+use tg_types::{Address, BlockId};
 
 /// The secret key of a validator. Its `Debug` form shows the public key only.
 #[derive(Clone)]
@@ -33,6 +35,21 @@ impl ValidatorKey {
     #[must_use]
     pub fn public(&self) -> [u8; 32] {
         public_bytes(&self.0.public_key())
+    }
+
+    /// Its signature that it belongs to an account, with which that account may ask for a seat
+    /// ([`tg_types::chain::seat_possession`]).
+    ///
+    /// # Panics
+    /// Never: a signature has 64 bytes.
+    #[must_use]
+    pub fn possession(&self, genesis: &BlockId, account: &Address) -> [u8; 64] {
+        let namespace = seat_namespace(genesis);
+        let signature = self.0.sign(&namespace, account.as_bytes()).encode();
+        signature
+            .as_ref()
+            .try_into()
+            .expect("a signature has 64 bytes")
     }
 
     pub(crate) const fn private(&self) -> &ed25519::PrivateKey {

@@ -137,9 +137,11 @@ pub mod liveness;
 pub mod nonces;
 pub mod open;
 mod peers;
+mod signer;
 mod steady;
 pub mod storage;
 mod submit;
+mod term;
 pub mod validator;
 pub mod voting;
 

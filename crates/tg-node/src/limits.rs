@@ -225,3 +225,6 @@ impl Default for Timers {
         }
     }
 }
+
+/// Most bytes of a finality certificate: 128 signatures of 64 bytes, their bits, and what they sign.
+pub const CERTIFICATE_BYTES_MAX: usize = 16 * 1024;

@@ -1,11 +1,10 @@
 //! Opening a validator's data: the store is bound to its network and key, and the state is rebuilt from the last
 //! snapshot and the final blocks after it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use commonware_utils::channel::mpsc;
-use commonware_utils::ordered::Set;
 use tg_types::{BlockId, Domain};
 
 use crate::blob::BlobStore;
@@ -18,9 +17,10 @@ use crate::key::hex;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::Timers;
 use crate::limits::{BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX, VALIDATORS_MAX};
-use crate::peers::{Addresses, Peer};
+use crate::signer::VoteSigner;
 use crate::store::History;
 use crate::store::{Location, OpenError, Store};
+use crate::term::{self, SeatTerm};
 use tg_ledger::Genesis;
 
 /// What a validator is opened with.
@@ -61,11 +61,16 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         wall,
     } = opening;
     let root = chain::genesis(genesis)?;
-    let addresses = addresses(genesis, &key)?;
-    let participants = participants(&addresses);
+    check_genesis(genesis)?;
     let store = Arc::new(Store::open(location, root.id.as_bytes(), &key.public())?);
     let (tip, snapshot_height) = replay(&store, &root)?;
-    let board = Arc::new(Board::new(key.public(), participants.len(), &tip));
+    let term = present_term(&store, &tip, root.id)?;
+    if !term.has(&key.public()) {
+        return Err(OpenError::NotAValidator {
+            key: hex(&key.public()),
+        });
+    }
+    let board = Arc::new(Board::new(key.public(), term.seats.len(), &tip));
     let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
     let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
     let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);
@@ -79,11 +84,15 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
     );
     let partition = votes_partition(&key);
     let parts = Parts {
+        signer: VoteSigner {
+            namespace: namespace(Domain::Vote, &root.id),
+            key: key.clone(),
+        },
         key,
-        participants,
-        addresses,
+        term,
         genesis: root.id,
-        namespace: namespace(Domain::Vote, &root.id),
+        // Nobody listens, unless somebody asks.
+        seated: mpsc::channel(1).0,
         tip,
         snapshot_height,
         store,
@@ -109,7 +118,13 @@ pub(crate) fn votes_partition(key: &ValidatorKey) -> String {
 
 /// Whether the key is one of genesis, and genesis is one that validators run.
 pub(crate) fn check_key(genesis: &Genesis, key: &ValidatorKey) -> Result<(), OpenError> {
-    addresses(genesis, key).map(|_| ())
+    check_genesis(genesis)?;
+    let public = key.public();
+    let mut validators = genesis.validators.iter();
+    match validators.any(|it| *it.key.as_bytes() == public) {
+        true => Ok(()),
+        false => Err(OpenError::NotAValidator { key: hex(&public) }),
+    }
 }
 
 /// The namespace of connections of the network that `parts` belong to.
@@ -122,32 +137,48 @@ fn namespace(domain: Domain, genesis: &BlockId) -> Vec<u8> {
     [domain.as_str().as_bytes(), genesis.as_bytes()].concat()
 }
 
-/// The network's voters in the order of the library.
-pub(crate) fn participants(addresses: &Addresses) -> Set<Peer> {
-    Set::from_iter_dedup(addresses.keys().filter_map(|public| peer_of(public).ok()))
-}
-
-fn addresses(genesis: &Genesis, key: &ValidatorKey) -> Result<Addresses, OpenError> {
-    let publics = chain::validators(genesis);
-    if publics.len() > VALIDATORS_MAX {
+/// Whether genesis is one that validators run.
+pub(crate) fn check_genesis(genesis: &Genesis) -> Result<(), OpenError> {
+    let publics = genesis.validators.iter().map(|it| *it.key.as_bytes());
+    let count = genesis.validators.len();
+    if count > VALIDATORS_MAX {
         return Err(OpenError::ValidatorCount {
-            count: publics.len(),
+            count,
             limit: VALIDATORS_MAX,
         });
     }
-    let mut validators = BTreeMap::new();
-    for (public, address) in publics {
-        let repeated = validators.insert(public, address).is_some();
-        if repeated || peer_of(&public).is_err() {
+    let mut known = BTreeSet::new();
+    for public in publics {
+        if !known.insert(public) || peer_of(&public).is_err() {
             return Err(OpenError::ValidatorKey { key: hex(&public) });
         }
     }
-    if !validators.contains_key(&key.public()) {
-        return Err(OpenError::NotAValidator {
-            key: hex(&key.public()),
-        });
+    Ok(())
+}
+
+/// Who votes after the last final block. A change of the set that is in the state and not in the store yet, since the process
+/// ended between the two, is noted there.
+pub(crate) fn present_term(
+    store: &Store,
+    tip: &Executed,
+    genesis: BlockId,
+) -> Result<SeatTerm, OpenError> {
+    let voting = store.voting()?;
+    let began = voting.anchor.unwrap_or((0, genesis));
+    let since = tip.state.seats().since.get();
+    let mut term = SeatTerm {
+        epoch: voting.epoch,
+        anchor: began,
+        seats: term::seats(&tip.state),
+    };
+    if since > began.0 {
+        let last = stored_block(store, since)?;
+        term.epoch += 1;
+        term.anchor = (since, last.id);
+        let seats = chain::encode_seats(tip.state.validators());
+        store.enter_term(term.epoch, term.anchor, &seats)?;
     }
-    Ok(validators)
+    Ok(term)
 }
 
 /// The state after the last final block, and the height of the snapshot it was rebuilt from.

@@ -11,6 +11,7 @@ use tg_ir::weights::BIAS_MAX;
 use tg_ir::{Op, Program};
 use tg_proof::PublicModel;
 use tg_types::{Digest, Domain, Encode as _};
+use tg_wasm::WasmProgram;
 
 use crate::blob::{BlobError, BlobStore};
 use crate::limits::{MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
@@ -57,6 +58,9 @@ pub fn model(store: &BlobStore, public: &Digest, weights: &Digest) -> Holding {
         Err(BlobError::TooLarge { .. }) => return Holding::Wrong(*public),
         Ok(None) | Err(_) => return Holding::Missing(*public),
     };
+    if tg_wasm::is_program(&bytes) {
+        return program(&bytes, (public, weights));
+    }
     let program = PublicModel::decode_program(&bytes).map(|program| (program.validate(), program));
     let Ok((Ok(()), program)) = program else {
         return Holding::Wrong(*public);
@@ -81,6 +85,17 @@ pub fn model(store: &BlobStore, public: &Digest, weights: &Digest) -> Holding {
             }
         },
         Ok(None) | Err(_) => Holding::Missing(*weights),
+    }
+}
+
+/// Looks at the file of a program, which is both blobs of its registration.
+fn program(bytes: &[u8], (public, weights): (&Digest, &Digest)) -> Holding {
+    if public != weights {
+        return Holding::Wrong(*weights);
+    }
+    match WasmProgram::read(bytes) {
+        Ok(_) => Holding::Held,
+        Err(_) => Holding::Wrong(*public),
     }
 }
 

@@ -9,6 +9,8 @@
 //! | `certificates` | height | encoded finalisation certificate |
 //! | `bodies` | block id | height and encoding of a block that is not final (yet) |
 //! | `snapshots` | height | encoded state after that block; only the newest is kept |
+//! | `changes` | height | changes of the set of validators before the first block that is here, with what shows them |
+//! | `terms` | consensus epoch that ended | height of its last block, and the validators of the next one |
 //!
 //! The file is locked by redb while it is open, so a second process is refused.
 
@@ -23,7 +25,7 @@ use tg_types::BlockId;
 use crate::key::hex;
 
 /// Version of the tables above. A store of another version is refused.
-pub const FORMAT_VERSION: u64 = 1;
+pub const FORMAT_VERSION: u64 = 2;
 
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 const BLOCKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("blocks");
@@ -31,6 +33,8 @@ const HEIGHTS: TableDefinition<'_, [u8; 32], u64> = TableDefinition::new("height
 const CERTIFICATES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("certificates");
 const BODIES: TableDefinition<'_, [u8; 32], (u64, &[u8])> = TableDefinition::new("bodies");
 const SNAPSHOTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("snapshots");
+const CHANGES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("changes");
+const TERMS: TableDefinition<'_, u64, (u64, &[u8])> = TableDefinition::new("terms");
 
 /// What an empty store means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -356,6 +360,8 @@ impl Store {
             write.open_table(CERTIFICATES)?;
             write.open_table(BODIES)?;
             write.open_table(SNAPSHOTS)?;
+            write.open_table(TERMS)?;
+            write.open_table(CHANGES)?;
         }
         write.commit()?;
         Ok(())
@@ -407,6 +413,89 @@ impl Store {
             &[("epoch", &epoch.to_le_bytes()), ("anchor", &anchor)],
             &["abstains", "journal"],
         )
+    }
+
+    /// Notes that another set of validators votes after the last block of an epoch, and so in the next epoch. A validator
+    /// that abstains goes on to abstain, unless the height up to which it does has come.
+    pub(crate) fn enter_term(
+        &self,
+        epoch: u64,
+        (height, id): (u64, BlockId),
+        seats: &[u8],
+    ) -> Result<(), StoreError> {
+        let anchor = [height.to_le_bytes().as_slice(), id.as_bytes()].concat();
+        let until = self.voting()?.abstains_until;
+        let is_over = until.is_some_and(|until| until > 0 && until <= height);
+        let write = self.db.begin_write()?;
+        {
+            let mut meta = write.open_table(META)?;
+            meta.insert("epoch", epoch.to_le_bytes().as_slice())?;
+            meta.insert("anchor", anchor.as_slice())?;
+            meta.remove("journal")?;
+            if is_over {
+                meta.remove("abstains")?;
+            }
+            let ended = epoch.saturating_sub(1);
+            write.open_table(TERMS)?.insert(ended, (height, seats))?;
+        }
+        write.commit()?;
+        Ok(())
+    }
+
+    /// The height at which an epoch ended, with the validators after it; nothing while it goes on.
+    pub(crate) fn term_end(&self, epoch: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        let read = self.db.begin_read()?;
+        let table = read.open_table(TERMS)?;
+        let end = table.get(epoch)?;
+        Ok(end.map(|end| {
+            let (height, seats) = end.value();
+            (height, seats.to_vec())
+        }))
+    }
+
+    /// The heights at which terms ended above `height`, ascending, with the validators after each.
+    pub(crate) fn term_ends_above(
+        &self,
+        height: u64,
+        most: usize,
+    ) -> Result<Vec<(u64, Vec<u8>)>, StoreError> {
+        let read = self.db.begin_read()?;
+        let mut ends = Vec::new();
+        for end in read.open_table(TERMS)?.iter()? {
+            let (_, end) = end?;
+            let (at, seats) = end.value();
+            if at > height && ends.len() < most {
+                ends.push((at, seats.to_vec()));
+            }
+        }
+        Ok(ends)
+    }
+
+    /// Keeps changes of the set of validators that happened before the first block that is here, by height.
+    pub(crate) fn put_changes(&self, changes: &[(u64, Vec<u8>)]) -> Result<(), StoreError> {
+        let write = self.db.begin_write()?;
+        {
+            let mut table = write.open_table(CHANGES)?;
+            for (height, bytes) in changes {
+                table.insert(height, bytes.as_slice())?;
+            }
+        }
+        write.commit()?;
+        Ok(())
+    }
+
+    /// Those above `height`, ascending.
+    pub(crate) fn changes_above(
+        &self,
+        height: u64,
+        most: usize,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let read = self.db.begin_read()?;
+        let table = read.open_table(CHANGES)?;
+        let above = table.range(height.saturating_add(1)..)?.take(most);
+        above
+            .map(|entry| Ok(entry.map(|(_, bytes)| bytes.value().to_vec())?))
+            .collect()
     }
 
     fn set_meta(&self, set: &[(&str, &[u8])], removed: &[&str]) -> Result<(), StoreError> {
@@ -639,7 +728,7 @@ mod tests {
                 error,
                 OpenError::OtherFormat {
                     found: 7,
-                    expected: 1
+                    expected: FORMAT_VERSION
                 }
             ),
             "{error}"

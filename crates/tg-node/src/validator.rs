@@ -5,22 +5,23 @@ use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use commonware_cryptography::ChaCha20Poly1305;
 use commonware_p2p::authenticated::lookup;
-use commonware_p2p::{Address, AddressableManager as _};
+use commonware_p2p::{Address, AddressableManager};
 use commonware_runtime::{Quota, Runner as _, Spawner as _, Supervisor as _, tokio};
 use commonware_stream::cups::{self, Cups};
 use commonware_stream::sake::{self, Sake};
-use commonware_utils::channel::oneshot;
+use commonware_utils::channel::{mpsc, oneshot};
 use commonware_utils::ordered::Map;
 use commonware_utils::{NZU32, NZUsize};
 
 use crate::engine::{self, Channels, Parts};
-use crate::handle::NodeHandle;
+use crate::handle::{Board, NodeHandle};
 use crate::key::peer_of;
 use crate::limits::{
     BLOB_QUOTA_PER_SECOND, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX,
@@ -29,6 +30,7 @@ use crate::open;
 use crate::peers::Peer;
 use crate::steady::Steady;
 use crate::store::OpenError;
+use crate::term::{self, SeatedPeer};
 use crate::wire::channel;
 
 mod config;
@@ -80,33 +82,54 @@ pub struct Validators {
     reason = "whoever starts a validator hands over what it is started with"
 )]
 pub fn spawn_validator(config: ValidatorConfig) -> Result<RunningValidator, OpenError> {
-    check_seats(&config)?;
     let held = TcpListener::bind(config.listen).map_err(|source| OpenError::Listen {
         address: config.listen,
         source,
     })?;
     let opened = recovery::open_alone(&config)?;
+    check_seats(&config, &opened.parts)?;
     // The listener kept the port while the data were opened; now the validator listens on it.
     drop(held);
     run(opened, &config)
 }
 
-/// Every validator of genesis but this one has an address, and nobody else.
-fn check_seats(config: &ValidatorConfig) -> Result<(), OpenError> {
+/// Every other validator has an address, in the settings or in the ledger, and the settings name nobody who is none.
+fn check_seats(config: &ValidatorConfig, parts: &Parts) -> Result<(), OpenError> {
     let hex = crate::key::hex;
-    let validators = config.genesis.validators.iter();
-    let mut missing: BTreeSet<[u8; 32]> = validators.map(|it| *it.key.as_bytes()).collect();
-    let own = config.key.public();
-    let others = config.seats.iter().map(|seat| seat.public);
-    for public in others.filter(|public| *public != own).chain([own]) {
-        if !missing.remove(&public) {
-            return Err(OpenError::NotAValidator { key: hex(&public) });
-        }
+    let seated = term::seated(&parts.tip.state);
+    let founders = config.genesis.validators.iter();
+    let mut known: BTreeSet<[u8; 32]> = founders.map(|it| *it.key.as_bytes()).collect();
+    known.extend(seated.iter().map(|it| it.public));
+    if let Some(stranger) = config.seats.iter().find(|it| !known.contains(&it.public)) {
+        let key = hex(&stranger.public);
+        return Err(OpenError::NotAValidator { key });
     }
-    match missing.first() {
-        Some(public) => Err(OpenError::NoAddress { key: hex(public) }),
+    let reached = dialled(&config.seats, &seated);
+    let own = config.key.public();
+    let mut others = seated.iter().filter(|it| it.public != own);
+    match others.find(|it| reached.iter().all(|seat| seat.public != it.public)) {
+        Some(unreached) => Err(OpenError::NoAddress {
+            key: hex(&unreached.public),
+        }),
         None => Ok(()),
     }
+}
+
+/// Where the seats are dialled: where the settings say, else where the ledger does. One whose address is none is left out.
+fn dialled(settings: &[Seat], seated: &[SeatedPeer]) -> Vec<Seat> {
+    let address = |it: &SeatedPeer| {
+        let set = settings.iter().find(|seat| seat.public == it.public);
+        set.map(|seat| seat.address.clone())
+            .or_else(|| it.endpoint.parse().ok())
+    };
+    let all = seated.iter();
+    all.filter_map(|it| {
+        Some(Seat {
+            public: it.public,
+            address: address(it)?,
+        })
+    })
+    .collect()
 }
 
 /// Starts the validators of `config` in this process, each as [`spawn_validator`] does, with its own database and blobs
@@ -265,7 +288,7 @@ fn run(opened: Opened, config: &ValidatorConfig) -> Result<RunningValidator, Ope
 
 async fn validate(
     context: Steady<tokio::Context>,
-    parts: Parts,
+    mut parts: Parts,
     around: Surroundings,
     stopped: oneshot::Receiver<()>,
 ) {
@@ -292,14 +315,23 @@ async fn validate(
         MESSAGE_BYTES_MAX,
         NZUsize!(1_024),
     );
-    config.max_peers_per_set = parts.participants.len().try_into().unwrap_or(NZUsize!(1));
-    config.tracked_peer_sets = NZUsize!(1);
+    // Those of the set before may still ask for what ended their term.
+    config.max_peers_per_set = NZUsize!(VALIDATORS_MAX);
+    config.tracked_peer_sets = NZUsize!(2);
     config.peer_connection_cooldown = Duration::from_millis(250);
     config.dial_frequency = Duration::from_millis(50);
-    // A name says nothing about where its validator connects from; the handshake then refuses strangers alone.
-    config.bypass_ip_check = seats.iter().any(|seat| seat.address.is_name());
+    // A name says nothing about where its validator connects from, and whoever joins later may have one: the handshake
+    // refuses strangers alone.
+    config.bypass_ip_check = true;
     let (mut network, mut oracle) = lookup::Network::new(context.child("network"), config);
-    oracle.track(0, peer_addresses(&seats));
+    let now = dialled(&seats, &term::seated(&parts.tip.state));
+    oracle.track(parts.term.epoch, peer_addresses(&now));
+    board.dials(endpoints(&now));
+    let changes = parts.watch_seats();
+    let dialling = context.child("seats").spawn({
+        let (board, oracle, epoch) = (board.clone(), oracle.clone(), parts.term.epoch);
+        move |_| dial(changes, seats, board, oracle, epoch)
+    });
     let quota = Quota::per_second(NZU32!(CHANNEL_QUOTA_PER_SECOND));
     let channels = Channels {
         votes: network.register(channel::VOTES, quota),
@@ -326,7 +358,29 @@ async fn validate(
         },
     }
     network.abort();
+    dialling.abort();
     board.update(|status| status.running = false);
+}
+
+/// Dials the validators of each set that follows.
+async fn dial<M: AddressableManager<PublicKey = Peer>>(
+    mut changes: mpsc::Receiver<Vec<SeatedPeer>>,
+    settings: Vec<Seat>,
+    board: Arc<Board>,
+    mut oracle: M,
+    mut epoch: u64,
+) {
+    while let Some(seated) = changes.recv().await {
+        epoch += 1;
+        let now = dialled(&settings, &seated);
+        oracle.track(epoch, peer_addresses(&now));
+        board.dials(endpoints(&now));
+    }
+}
+
+fn endpoints(seats: &[Seat]) -> impl Iterator<Item = ([u8; 32], String)> {
+    let seats = seats.iter();
+    seats.map(|seat| (seat.public, seat.address.to_string()))
 }
 
 fn peer_addresses(seats: &[Seat]) -> Map<Peer, Address> {

@@ -33,10 +33,12 @@ use commonware_consensus::types::{Epoch, ViewDelta};
 use commonware_consensus::{Epochable as _, Viewable as _};
 use commonware_cryptography::certificate::Verifier as _;
 use commonware_cryptography::{Sha256, sha256};
-use commonware_p2p::{Blocker, Message, Receiver, Sender};
+use commonware_p2p::utils::mux::{Error as MuxError, MuxHandle, Muxer, SubReceiver, SubSender};
+use commonware_p2p::{Blocker, Receiver, Sender};
 use commonware_parallel::Sequential;
-use commonware_runtime::{Clock, Metrics, Spawner, Storage, buffer::paged::CacheRef};
+use commonware_runtime::{Clock, Handle, Metrics, Spawner, Storage, buffer::paged::CacheRef};
 use commonware_utils::channel::mpsc;
+use commonware_utils::ordered::Set;
 use commonware_utils::{NZDuration, NZU16, NZUsize};
 use rand_core::CryptoRng;
 use tg_types::BlockId;
@@ -45,7 +47,9 @@ use crate::application::Mailbox;
 use crate::handle::Board;
 use crate::limits::{ABSTAIN_MARGIN, Timers, VOTE_EPOCH};
 use crate::peers::{Peer, Scheme, payload};
+use crate::signer::VoteSigner;
 use crate::store::{History, Store, StoreError};
+use crate::term::SeatTerm;
 
 /// How long consensus waits for connected peers before it starts without them.
 const START_WAIT_MAX: Duration = Duration::from_secs(3);
@@ -56,16 +60,15 @@ const START_POLL: Duration = Duration::from_millis(20);
 /// How often an abstaining validator looks whether it may vote again.
 const ABSTAIN_POLL: Duration = Duration::from_millis(100);
 
-/// Messages of consensus that wait for an abstaining validator's engine.
-const TAP_MAX: usize = 1_024;
-
 /// Consensus of one validator before it runs.
 pub(crate) struct Consensus<B> {
     pub(crate) store: Arc<Store>,
     pub(crate) board: Arc<Board>,
-    pub(crate) signer: Scheme,
-    /// The same without the key.
-    pub(crate) watcher: Scheme,
+    pub(crate) signer: VoteSigner,
+    /// Who votes in the present term.
+    pub(crate) participants: Set<Peer>,
+    /// The terms that follow.
+    pub(crate) terms: mpsc::Receiver<SeatTerm>,
     pub(crate) mailbox: Mailbox,
     /// Locked since blockers may be used by one thread at a time.
     pub(crate) blocker: Mutex<B>,
@@ -74,7 +77,6 @@ pub(crate) struct Consensus<B> {
     /// Names journals within the runtime's storage.
     pub(crate) partition: String,
     pub(crate) history: History,
-    pub(crate) validators: usize,
 }
 
 /// The channels of consensus.
@@ -84,7 +86,7 @@ pub(crate) struct Lines<S, R> {
     pub(crate) resolver: (S, R),
 }
 
-/// How a validator takes part when it starts.
+/// How a validator takes part when a term begins, or it starts within one.
 enum Part {
     /// With the journal of this name.
     Vote(String),
@@ -92,34 +94,49 @@ enum Part {
     Abstain(Option<u64>),
 }
 
+/// Why a term is over for this validator.
+enum Over {
+    /// Another set votes.
+    Next(SeatTerm),
+    /// Consensus ended: the runtime or the application stops.
+    Ended,
+}
+
 impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
     /// Runs until the runtime stops or consensus ends.
-    pub(crate) async fn run<E, S, R>(self, context: E, lines: Lines<S, R>) -> Result<(), StoreError>
+    pub(crate) async fn run<E, S, R>(
+        mut self,
+        context: E,
+        lines: Lines<S, R>,
+    ) -> Result<(), StoreError>
     where
         E: Clock + CryptoRng + Spawner + Storage + Metrics,
         S: Sender<PublicKey = Peer>,
         R: Receiver<PublicKey = Peer>,
     {
-        let quorum = quorum_of_others(self.validators);
-        match self.part(&context).await? {
-            Part::Vote(journal) => {
-                self.await_peers(&context, quorum).await;
-                let config = self.config(&context, self.signer.clone(), journal)?;
-                let engine = Engine::new(context.child("engine"), config);
-                let ended = engine
-                    .start(lines.votes, lines.certificates, lines.resolver)
-                    .await;
-                tracing::error!(?ended, "consensus ended");
+        let mut epochs = EpochLines::new(&context, lines);
+        loop {
+            let over = match self.part(&context).await? {
+                Part::Vote(journal) => {
+                    let scheme = self.signer.of(&self.participants);
+                    self.vote(&context, &mut epochs, scheme, journal).await?
+                }
+                Part::Abstain(until) => {
+                    tracing::warn!("the journal of votes is gone: this validator abstains");
+                    self.board
+                        .update(|status| status.abstains_until = Some(until.unwrap_or(0)));
+                    self.abstain(&context, &mut epochs, until).await?
+                }
+            };
+            let Over::Next(mut term) = over else {
+                return Ok(());
+            };
+            // Who catches up passes several: only the last one counts.
+            while let Ok(later) = self.terms.try_recv() {
+                term = later;
             }
-            Part::Abstain(until) => {
-                tracing::warn!("the journal of votes is gone: this validator abstains");
-                self.board
-                    .update(|status| status.abstains_until = Some(until.unwrap_or(0)));
-                self.await_peers(&context, quorum).await;
-                self.abstain(&context, lines, until).await?;
-            }
+            self.participants = term.participants();
         }
-        Ok(())
     }
 
     /// Whether the journal that belongs to the store is there.
@@ -140,94 +157,140 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
         Ok(Part::Abstain(None))
     }
 
-    /// Follows certificates without signing, and votes once the height is reached.
-    async fn abstain<E, S, R>(
-        self,
+    /// Votes, or follows with a scheme that signs nothing, until the term is over.
+    async fn vote<E, S>(
+        &mut self,
         context: &E,
-        lines: Lines<S, R>,
-        until: Option<u64>,
-    ) -> Result<(), StoreError>
+        epochs: &mut EpochLines<S>,
+        scheme: Scheme,
+        journal: String,
+    ) -> Result<Over, StoreError>
     where
         E: Clock + CryptoRng + Spawner + Storage + Metrics,
         S: Sender<PublicKey = Peer>,
-        R: Receiver<PublicKey = Peer>,
     {
-        let (vote_sender, certificate_sender, resolver_sender) = (
-            lines.votes.0.clone(),
-            lines.certificates.0.clone(),
-            lines.resolver.0.clone(),
-        );
-        let mut taps = Taps::new(context, lines);
-        let config = self.config(
-            context,
-            self.watcher.clone(),
-            format!("watch-{}", self.partition),
-        )?;
-        let [votes, certificates, resolver] = taps.turn();
-        let watcher = Engine::new(context.child("watcher"), config).start(
-            (vote_sender.clone(), votes),
-            (certificate_sender.clone(), certificates),
-            (resolver_sender.clone(), resolver),
-        );
-        let until = match until {
-            Some(until) => until,
-            None => self.decide_until(context).await?,
+        self.await_peers(context).await;
+        self.board.update(|status| status.abstains_until = None);
+        let engine = self.start(context, epochs, scheme, journal.clone());
+        let Some(mut engine) = engine.await? else {
+            return Ok(Over::Ended);
         };
-        self.board
-            .update(|status| status.abstains_until = Some(until));
-        tracing::warn!(until, "this validator votes again after this height");
-        loop {
-            let newest = self.store.newest_certificate()?;
-            if newest.is_some_and(|(height, _)| height >= until) {
-                break;
-            }
-            context.sleep(ABSTAIN_POLL).await;
+        commonware_macros::select! {
+            ended = &mut engine => {
+                tracing::error!(?ended, "consensus ended");
+                Ok(Over::Ended)
+            },
+            term = self.terms.recv() => {
+                stop(engine).await;
+                // No vote of this epoch is cast again.
+                let removed = context.remove(&journal, None).await;
+                tracing::debug!(?removed, journal, "journal of an epoch that ended");
+                Ok(term.map_or(Over::Ended, Over::Next))
+            },
         }
-        watcher.abort();
-        // An aborted task ends with an error that says so.
-        let _ = watcher.await;
+    }
+
+    /// Starts an engine in the present epoch; nothing if the network is gone.
+    async fn start<E, S>(
+        &self,
+        context: &E,
+        epochs: &mut EpochLines<S>,
+        scheme: Scheme,
+        journal: String,
+    ) -> Result<Option<Handle<()>>, StoreError>
+    where
+        E: Clock + CryptoRng + Spawner + Storage + Metrics,
+        S: Sender<PublicKey = Peer>,
+    {
+        let config = self.config(context, scheme, journal)?;
+        let epoch = self.store.voting()?.epoch;
+        let Some([votes, certificates, resolver]) = epochs.of(context, epoch).await else {
+            return Ok(None);
+        };
+        let engine = Engine::new(context.child("engine"), config);
+        Ok(Some(engine.start(votes, certificates, resolver)))
+    }
+
+    /// Follows certificates without signing, and votes once the height is reached; a term that ends meanwhile changes
+    /// whose certificates they are.
+    async fn abstain<E, S>(
+        &mut self,
+        context: &E,
+        epochs: &mut EpochLines<S>,
+        until: Option<u64>,
+    ) -> Result<Over, StoreError>
+    where
+        E: Clock + CryptoRng + Spawner + Storage + Metrics,
+        S: Sender<PublicKey = Peer>,
+    {
+        self.await_peers(context).await;
+        let voting = self.store.voting()?;
+        let watched = format!("watch-{}{}", self.partition, voting.journal_suffix());
+        let scheme = self.signer.watcher(&self.participants);
+        let Some(watcher) = self.start(context, epochs, scheme, watched).await? else {
+            return Ok(Over::Ended);
+        };
+        let mut until = until;
+        loop {
+            if until.is_none() {
+                until = self.decide_until()?;
+            }
+            let newest = self.store.newest_certificate()?.map(|(height, _)| height);
+            if let Some(until) = until.filter(|until| newest.is_some_and(|it| it >= *until)) {
+                stop(watcher).await;
+                return self.vote_again(context, epochs, until).await;
+            }
+            commonware_macros::select! {
+                () = context.sleep(ABSTAIN_POLL) => {},
+                term = self.terms.recv() => {
+                    stop(watcher).await;
+                    return Ok(term.map_or(Over::Ended, Over::Next));
+                },
+            }
+        }
+    }
+
+    /// Votes with a new journal, which begins at a height.
+    async fn vote_again<E, S>(
+        &mut self,
+        context: &E,
+        epochs: &mut EpochLines<S>,
+        until: u64,
+    ) -> Result<Over, StoreError>
+    where
+        E: Clock + CryptoRng + Spawner + Storage + Metrics,
+        S: Sender<PublicKey = Peer>,
+    {
         // An old journal must never be taken for the newest, should the database be rebuilt one day.
-        let old = format!(
-            "{}{}",
-            self.partition,
-            self.store.voting()?.journal_suffix()
-        );
+        let suffix = self.store.voting()?.journal_suffix();
+        let old = format!("{}{suffix}", self.partition);
         let removed = context.remove(&old, None).await;
         tracing::debug!(?removed, old, "old journal of votes");
         self.store.vote_again(until)?;
         let suffix = self.store.voting()?.journal_suffix();
         let journal = format!("{}{suffix}", self.partition);
-        let config = self.config(context, self.signer.clone(), journal)?;
-        let [votes, certificates, resolver] = taps.turn();
-        self.board.update(|status| status.abstains_until = None);
         tracing::info!(until, "this validator votes again");
-        let ended = Engine::new(context.child("engine"), config)
-            .start(
-                (vote_sender, votes),
-                (certificate_sender, certificates),
-                (resolver_sender, resolver),
-            )
-            .await;
-        tracing::error!(?ended, "consensus ended");
-        Ok(())
+        let scheme = self.signer.of(&self.participants);
+        self.vote(context, epochs, scheme, journal).await
     }
 
-    /// Waits until enough others have told their height, and keeps the height up to which this validator abstains.
-    async fn decide_until<E: Clock>(&self, context: &E) -> Result<u64, StoreError> {
-        let one_honest = (self.validators - 1) / 3 + 1;
-        let told = loop {
-            if let Some(height) = self.board.told_by(one_honest) {
-                break height;
-            }
-            context.sleep(ABSTAIN_POLL).await;
+    /// Once enough others have told their height: keeps the height up to which this validator abstains.
+    fn decide_until(&self) -> Result<Option<u64>, StoreError> {
+        let one_honest = (self.participants.len() - 1) / 3 + 1;
+        let Some(told) = self.board.told_by(one_honest) else {
+            return Ok(None);
         };
         let until = votes_again(told.max(self.store.height()?));
         self.store.abstain_until(until)?;
-        Ok(until)
+        self.board
+            .update(|status| status.abstains_until = Some(until));
+        tracing::warn!(until, "this validator votes again after this height");
+        Ok(Some(until))
     }
 
     /// Votes of the first view would be lost if nobody is connected yet, and the view with them.
-    async fn await_peers<E: Clock>(&self, context: &E, quorum: usize) {
+    async fn await_peers<E: Clock>(&self, context: &E) {
+        let quorum = quorum_of_others(self.participants.len());
         let deadline = context.current() + START_WAIT_MAX;
         while self.board.peers() < quorum && context.current() < deadline {
             context.sleep(START_POLL).await;
@@ -245,14 +308,15 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
         let Some((height, bytes)) = self.store.newest_certificate()? else {
             return Ok(genesis);
         };
-        let limit = self.signer.certificate_codec_config();
+        let scheme = self.signer.watcher(&self.participants);
+        let limit = scheme.certificate_codec_config();
         let decoded = Finalization::<Scheme, sha256::Digest>::decode_cfg(bytes, &limit).ok();
         let mut rng = context.child("floor");
         Ok(match decoded {
             Some(certificate)
                 if certificate.epoch() == Epoch::new(voting.epoch)
                     && !certificate.view().is_zero()
-                    && certificate.verify(&mut rng, &self.signer, &Sequential) =>
+                    && certificate.verify(&mut rng, &scheme, &Sequential) =>
             {
                 Floor::Finalized(certificate)
             }
@@ -331,64 +395,64 @@ const fn quorum_of_others(validators: usize) -> usize {
     validators - (validators - 1) / 3 - 1
 }
 
-type Slot = Arc<Mutex<Option<mpsc::Sender<Message<Peer>>>>>;
-
-/// The receivers of consensus, so that one engine can follow another on the same channels.
-struct Taps {
-    slots: [Slot; 3],
+/// Stops an engine and waits until it wrote what it had.
+async fn stop(engine: Handle<()>) {
+    engine.abort();
+    // An aborted task ends with an error that says so.
+    let _ = engine.await;
 }
 
-/// One engine's share of a receiver.
-#[derive(Debug)]
-struct Tap(mpsc::Receiver<Message<Peer>>);
+/// A sender and a receiver of one epoch.
+type EpochLine<S> = (SubSender<S>, SubReceiver<Peer>);
 
-/// The channel was closed.
-#[derive(Debug, thiserror::Error)]
-#[error("the channel was closed")]
-struct TapClosed;
-
-impl Receiver for Tap {
-    type Error = TapClosed;
-    type PublicKey = Peer;
-
-    async fn recv(&mut self) -> Result<Message<Peer>, TapClosed> {
-        self.0.recv().await.ok_or(TapClosed)
-    }
-
-    fn capacity(&self) -> std::num::NonZeroUsize {
-        NZUsize!(TAP_MAX)
-    }
+/// The channels of consensus by epoch: messages of another epoch reach no engine, which would take their sender for a liar.
+struct EpochLines<S: Sender<PublicKey = Peer>> {
+    channels: [MuxHandle<S>; 3],
 }
 
-impl Taps {
-    fn new<E, S, R>(context: &E, lines: Lines<S, R>) -> Self
+impl<S: Sender<PublicKey = Peer>> EpochLines<S> {
+    fn new<E, R>(context: &E, lines: Lines<S, R>) -> Self
     where
-        E: Spawner,
+        E: Spawner + Metrics,
         R: Receiver<PublicKey = Peer>,
     {
-        let slots = [Slot::default(), Slot::default(), Slot::default()];
-        let receivers = [lines.votes.1, lines.certificates.1, lines.resolver.1];
-        for (slot, mut receiver) in slots.iter().cloned().zip(receivers) {
-            context.child("tap").spawn(move |_| async move {
-                while let Ok(message) = receiver.recv().await {
-                    let sender = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    // A full or closed engine loses messages, as a network does.
-                    if let Some(sender) = sender {
-                        let _ = sender.try_send(message);
-                    }
-                }
-            });
+        let split = |name: &'static str, (sender, receiver): (S, R)| {
+            let (muxer, handle) = Muxer::new(context.child(name), sender, receiver);
+            muxer.start();
+            handle
+        };
+        Self {
+            channels: [
+                split("votes", lines.votes),
+                split("certificates", lines.certificates),
+                split("resolver", lines.resolver),
+            ],
         }
-        Self { slots }
     }
 
-    /// Receivers for the next engine; those of the one before end.
-    fn turn(&mut self) -> [Tap; 3] {
-        self.slots.each_ref().map(|slot| {
-            let (sender, receiver) = mpsc::channel(TAP_MAX);
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
-            Tap(receiver)
-        })
+    /// The channels of an epoch, once an engine that had them before has dropped them; nothing if the network is gone.
+    async fn of<E: Clock>(&mut self, context: &E, epoch: u64) -> Option<[EpochLine<S>; 3]> {
+        let [votes, certificates, resolver] = &mut self.channels;
+        Some([
+            registered(context, votes, epoch).await?,
+            registered(context, certificates, epoch).await?,
+            registered(context, resolver, epoch).await?,
+        ])
+    }
+}
+
+async fn registered<E: Clock, S: Sender<PublicKey = Peer>>(
+    context: &E,
+    channel: &mut MuxHandle<S>,
+    epoch: u64,
+) -> Option<EpochLine<S>> {
+    loop {
+        match channel.register(epoch).await {
+            Ok(line) => return Some(line),
+            // Parts of an engine that was stopped end a little later than it.
+            Err(MuxError::AlreadyRegistered(_)) => context.sleep(START_POLL).await,
+            Err(_) => return None,
+        }
     }
 }
 

@@ -6,7 +6,8 @@
 use tg_types::{Decode, DecodeError, Encode, Heartbeat, Reader, Writer};
 
 use crate::limits::{
-    BLOCK_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, GOSSIP_TRANSACTIONS_MAX, HEARTBEATS_MAX,
+    BLOCK_BYTES_MAX, CERTIFICATE_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX,
+    GOSSIP_TRANSACTIONS_MAX, HEARTBEATS_MAX,
 };
 
 /// Bytes of one heartbeat.
@@ -48,6 +49,13 @@ pub enum BlockMessage {
     Blocks(Vec<Vec<u8>>),
     /// Heartbeats of providers that reached the sender first.
     Heartbeats(Vec<Heartbeat>),
+    /// Asks for what makes the newest block of an epoch final: the sender sees that others are ahead and hears nothing of how.
+    AskFinal {
+        /// The consensus epoch of the sender.
+        epoch: u64,
+    },
+    /// Answers that: the certificate of the last block of the epoch, or of its newest one while it goes on.
+    Final(Vec<u8>),
     /// The sender's finalised height, sent every second; it also shows that the sender is there.
     Tip {
         /// The height.
@@ -83,6 +91,14 @@ impl Encode for BlockMessage {
                 writer.u8(4);
                 writer.seq(all);
             }
+            Self::AskFinal { epoch } => {
+                writer.u8(5);
+                writer.u64(*epoch);
+            }
+            Self::Final(certificate) => {
+                writer.u8(6);
+                writer.bytes(certificate);
+            }
         }
     }
 }
@@ -109,6 +125,13 @@ impl Decode for BlockMessage {
                 HEARTBEATS_MAX,
                 HEARTBEAT_BYTES,
             )?)),
+            5 => Ok(Self::AskFinal {
+                epoch: reader.u64()?,
+            }),
+            6 => {
+                let certificate = reader.bytes("certificate", CERTIFICATE_BYTES_MAX)?;
+                Ok(Self::Final(certificate.to_vec()))
+            }
             tag => Err(DecodeError::Invalid {
                 field: "block message",
                 value: u64::from(tag),
@@ -200,6 +223,8 @@ mod tests {
             &format!("0402000000{hex}{hex}"),
         );
         check(&BlockMessage::Tip { height: 258 }, "030201000000000000");
+        check(&BlockMessage::AskFinal { epoch: 3 }, "050300000000000000");
+        check(&BlockMessage::Final(vec![7, 8]), "06020000000708");
     }
 
     #[test]
@@ -222,10 +247,10 @@ mod tests {
             })
         ));
         assert!(matches!(
-            BlockMessage::from_bytes(&[5]),
+            BlockMessage::from_bytes(&[7]),
             Err(DecodeError::Invalid {
                 field: "block message",
-                value: 5
+                value: 7
             })
         ));
         let mut writer = Writer::new();

@@ -49,5 +49,5 @@ pub use model::{PublicModel, PublicModelError};
 pub use parts::{Part, Parts};
 pub use plan::PlanError;
 pub use security::SecurityReport;
-pub use sequence::{SequenceError, SequenceFile, verify_sequence};
+pub use sequence::{ExpectedSequence, SequenceError, SequenceFile, verify_answer, verify_sequence};
 pub use verify::VerifyError;

@@ -238,10 +238,12 @@ impl LeaseTask {
         }
         let commit = match self.mode {
             ModeDto::None => self.submit_throttled(Message::Commit, now),
-            ModeDto::Proof => self.submit(Message::Commit, now),
+            ModeDto::Proof | ModeDto::Recompute => self.submit(Message::Commit, now),
         };
         match (&self.hand, self.mode, &commit) {
-            (Hand::Executed(_), ModeDto::Proof, Step::Wait(_)) => self.begin(Stage::Prove, now),
+            (Hand::Executed(_), ModeDto::Proof | ModeDto::Recompute, Step::Wait(_)) => {
+                self.begin(Stage::Prove, now)
+            }
             _ => commit,
         }
     }
@@ -249,9 +251,9 @@ impl LeaseTask {
     fn next_committed(&self, now: u64) -> Step {
         match (self.mode, &self.hand) {
             (ModeDto::None, _) => Step::Wait(u64::MAX),
-            (ModeDto::Proof, Hand::Nothing | Hand::Pulled) => self.begin(Stage::Execute, now),
-            (ModeDto::Proof, Hand::Executed(_)) => self.begin(Stage::Prove, now),
-            (ModeDto::Proof, Hand::Proved(..)) => self.submit_throttled(Message::Evidence, now),
+            (_, Hand::Nothing | Hand::Pulled) => self.begin(Stage::Execute, now),
+            (_, Hand::Executed(_)) => self.begin(Stage::Prove, now),
+            (_, Hand::Proved(..)) => self.submit_throttled(Message::Evidence, now),
         }
     }
 

@@ -9,7 +9,8 @@
 
 pub mod agent;
 pub mod lease;
-pub mod proving;
+pub mod program;
+mod proving;
 mod pull;
 pub mod rent;
 pub mod submit;

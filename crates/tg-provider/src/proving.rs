@@ -1,4 +1,4 @@
-//! The honest worker: executes under TGX-1 and proves with TGP-1.
+//! The honest worker: executes under TGX-1 and proves with TGP-1; programs it runs, which is all that they need.
 //!
 //! The device of [`ProvingWorker::on`] executes what the receipt says. A proof is made on the CPU, from an execution there:
 //! the two are the same bits, and the proof is checked against the receipt before it is sent.
@@ -7,12 +7,16 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tg_cuda::{Executed, ExecutionDevice, ExecutionError};
+use tg_exec::generate::{GenerateError, SequenceWriter, Written};
+use tg_exec::kernels::Cpu;
 use tg_exec::{ExecuteError, IntTensor};
-use tg_ir::CompiledModel;
-use tg_proof::{ExpectedStatement, PublicModel};
+use tg_ir::request::written_bytes;
+use tg_ir::{CompiledModel, Generation, GenerationRequest};
+use tg_proof::{ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, SequenceFile};
 use tg_prover::{Masking, Modes, ProveRequest, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
 
+use crate::program;
 use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
 
 /// Models kept ready, with their weights committed: the ones used last.
@@ -35,6 +39,8 @@ struct Ready {
     /// What checks the proofs that are made here.
     public: PublicModel,
     program: ProgramId,
+    /// What writes, made at the first generation.
+    writer: Mutex<Option<SequenceWriter>>,
 }
 
 /// The file holds another model than the job names.
@@ -91,6 +97,7 @@ impl ProvingWorker {
                 model,
                 public,
                 program,
+                writer: Mutex::default(),
             };
             kept.push_back((task.model_blob, Arc::new(ready)));
         }
@@ -114,8 +121,54 @@ fn tensor(ready: &Ready, task: &Task) -> Result<IntTensor, WorkError> {
     })
 }
 
+/// What the model runs on, and what it wrote if that is what was asked: the sequence is then the input.
+fn asked(ready: &Ready, task: &Task) -> Result<(IntTensor, Option<Written>), WorkError> {
+    if !GenerationRequest::is_one(&task.input) {
+        return Ok((tensor(ready, task)?, None));
+    }
+    let request = GenerationRequest::read(&task.input);
+    let request = request.map_err(|error| WorkError::Execute(error.into()))?;
+    let failed = |error: GenerateError| WorkError::Execute(error.into());
+    // A panic of another thread leaves a writer that begins anew.
+    let mut kept = ready.writer.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut writer = match kept.take() {
+        Some(writer) => writer,
+        None => {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            SequenceWriter::new(ready.model.compiled(), Cpu::new(threads)).map_err(failed)?
+        }
+    };
+    let written = writer.write(&request, &mut |_| true);
+    *kept = Some(writer);
+    drop(kept);
+    let written = written.map_err(failed)?;
+    Ok((written.tokens.clone(), Some(written)))
+}
+
+/// The evidence of a generation, checked as validators will.
+fn sequence(
+    ready: &Ready,
+    task: &Task,
+    (execution, generation): (&Execution, Generation),
+    proof: ProofFile,
+) -> Result<Vec<u8>, WorkError> {
+    let expected = ExpectedSequence {
+        job: task.job,
+        provider: task.provider,
+        request: execution.receipt.input,
+        written: execution.receipt.output,
+    };
+    let file = SequenceFile { generation, proof };
+    tg_proof::verify_answer(&ready.public, &file, &expected)
+        .map_err(|error| WorkError::Check(error.into()))?;
+    Ok(file.to_bytes())
+}
+
 impl Worker for ProvingWorker {
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
+        if tg_wasm::is_program(&task.model_file) {
+            return program::execute(task);
+        }
         let at = |permille| Progress {
             stage: Stage::Execute,
             permille,
@@ -128,13 +181,16 @@ impl Worker for ProvingWorker {
             expected: model.program.input_bytes(),
             got: task.input.len(),
         };
-        let input = tensor(&ready, task)?;
+        let (input, written) = asked(&ready, task)?;
         let executed = self.device.execute(model, input);
         let Executed { trace, on } = executed.map_err(|error| match error {
             ExecutionError::Input(ExecuteError::InputLength { .. }) => wrong_length(),
             other => WorkError::Execute(other.into()),
         })?;
-        let output = trace.output_bytes();
+        let output = match written {
+            Some(written) => written_bytes(&written.written()),
+            None => trace.output_bytes(),
+        };
         progress(at(1000));
         Ok(Execution {
             receipt: Receipt {
@@ -156,6 +212,10 @@ impl Worker for ProvingWorker {
         execution: &Execution,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
+        if tg_wasm::is_program(&task.model_file) {
+            // Validators run it again: the answer is all there is to show.
+            return Ok(execution.output.clone());
+        }
         let ready = self.ready(task)?;
         let mut observe = |stage| {
             progress(Progress {
@@ -163,8 +223,8 @@ impl Worker for ProvingWorker {
                 permille: permille(stage),
             });
         };
-        let inputs = vec![tensor(&ready, task)?];
-        let mut request = ProveRequest::of(inputs).named(task.job, task.provider);
+        let (input, written) = asked(&ready, task)?;
+        let mut request = ProveRequest::of(vec![input]).named(task.job, task.provider);
         let seed = self.masking.map(|entropy| entropy()).transpose();
         let seed = seed.map_err(|error| WorkError::Prove(error.into()))?;
         let masking = seed.map(|seed| Masking::new(seed, Modes::PUBLIC));
@@ -173,6 +233,9 @@ impl Worker for ProvingWorker {
         }
         let proved = tg_prover::prove(&ready.model, request, &mut observe);
         let (file, _) = proved.map_err(|error| WorkError::Prove(error.into()))?;
+        if let Some(written) = written {
+            return sequence(&ready, task, (execution, written.generation), file);
+        }
         let expected = ExpectedStatement {
             job: Some(task.job),
             provider: Some(task.provider),

@@ -6,7 +6,9 @@ use std::time::Duration;
 use http_body_util::Either;
 use hyper::Method;
 use serde::Serialize;
-use tg_types::chain::{ChainPage, PAGE_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX, SnapshotHead};
+use tg_types::chain::{
+    ChainPage, PAGE_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX, SeatChanges, SnapshotHead,
+};
 use tg_types::chunks::{CHUNK_BYTES, CHUNKS_MAX, ChunkTree};
 use tg_types::{
     Address, Amount, BidId, ChainDomain, Decode as _, Digest, DurationMs, Encode, Fees, Heartbeat,
@@ -19,7 +21,7 @@ use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
     FaucetRequestDto, InferenceDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto,
     ModeDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto,
-    QuotePageDto, RentDto, StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto,
+    QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto,
     TransactionStatusDto,
 };
 use crate::error::ClientError;
@@ -200,6 +202,29 @@ impl Client {
             .call(Method::GET, &path, Payload::Empty, PAGE_LIMIT)
             .await?;
         ChainPage::from_bytes(&bytes).map_err(|source| ClientError::Malformed { path, source })
+    }
+
+    /// The validators, who waits for a seat, and whose bond is not returned yet.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn seats(&self) -> Result<SeatsDto, ClientError> {
+        self.transport
+            .json(Method::GET, "/v1/seats", Payload::Empty)
+            .await
+    }
+
+    /// Changes of the set of validators above a height, ascending, 16 at most. Nothing is checked.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn seat_changes(&self, above: u64) -> Result<SeatChanges, ClientError> {
+        let path = format!("/v1/chain/seats?above={above}");
+        let bytes = self
+            .transport
+            .call(Method::GET, &path, Payload::Empty, PAGE_LIMIT)
+            .await?;
+        SeatChanges::from_bytes(&bytes).map_err(|source| ClientError::Malformed { path, source })
     }
 
     /// A state to begin at, with its bytes, of at most `limit` bytes in all. Nothing is checked.

@@ -5,7 +5,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
 use tg_ir::tensor::top_class;
-use tg_types::{Address, Amount, Digest, JobId, SignedTransaction, Transaction, Wallet, signed};
+use tg_types::{
+    Address, Amount, Digest, JobId, ModelId, SignedTransaction, Transaction, Wallet, signed,
+};
 
 use crate::client::Client;
 use crate::dto::{
@@ -13,9 +15,7 @@ use crate::dto::{
     QuoteDto,
 };
 use crate::error::ClientError;
-use crate::verify::{
-    CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX, Proved,
-};
+use crate::verify::{CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX};
 
 /// Largest output that is fetched, in bytes.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -119,7 +119,7 @@ impl JobError {
             }
             Self::NoModel { known, .. } => format!("the grid has: {}", known.join(", ")),
             Self::NotPaid { job, .. } => format!("tensorgrid job why {job}"),
-            Self::Check(CheckError::Proof(_)) | Self::NoProof => {
+            Self::Check(CheckError::Proof(_) | CheckError::Sequence(_)) | Self::NoProof => {
                 "the grid's validators do not do their work: trust none of them".to_owned()
             }
             Self::Forfeited { deposit, .. } => {
@@ -303,9 +303,23 @@ pub async fn order(
     input: Vec<u8>,
     terms: OrderTerms,
 ) -> Result<JobId, JobError> {
+    order_of(client, wallet, model.public().id(), input, terms).await
+}
+
+/// The same for what the client knows by its id alone: a model or a program.
+///
+/// # Errors
+/// With the ledger's code if the order is refused; those of any call.
+pub async fn order_of(
+    client: &Client,
+    wallet: &Wallet,
+    model: ModelId,
+    input: Vec<u8>,
+    terms: OrderTerms,
+) -> Result<JobId, JobError> {
     let status = patiently(|| client.status()).await;
     let status = status.doing("ask for the grid's time")?;
-    let order = model.order(&input, terms, status.ledger_time_ms);
+    let order = terms.order(model, &input, status.ledger_time_ms);
     let uploader = client.uploading_as(wallet);
     let stored = patiently(|| uploader.put_blob(input.clone())).await;
     if stored.as_ref().is_err_and(|it| it.status() == Some(401)) {
@@ -374,6 +388,34 @@ pub async fn follow(
     }
 }
 
+/// Fetches the output of a paid job, whose bytes are those that its receipt names. Nothing else of it is checked here: of a
+/// program's job whoever doubts it runs the program again.
+///
+/// # Errors
+/// If the job was not paid; those of any call.
+pub async fn collect_output(
+    client: &Client,
+    job: &JobDto,
+) -> Result<(JobReceiptDto, Vec<u8>), JobError> {
+    let receipt = paid_receipt(client, job).await?;
+    let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
+    Ok((receipt, output.doing("fetch the output")?))
+}
+
+/// The receipt of a job that must be paid.
+async fn paid_receipt(client: &Client, job: &JobDto) -> Result<JobReceiptDto, JobError> {
+    if job.state != JobStateDto::Paid {
+        let reason = job.reason.as_deref().unwrap_or("it has no result");
+        return Err(JobError::NotPaid {
+            job: job.id,
+            state: job.state,
+            reason: reason.to_owned(),
+        });
+    }
+    let receipt = client.job_receipt(job.id).await;
+    receipt.doing("fetch the receipt")
+}
+
 /// Fetches the result of a paid job and checks it. The requestor's input digest is in the job it signed.
 ///
 /// # Errors
@@ -383,32 +425,18 @@ pub async fn collect(
     model: &CheckedModel,
     job: &JobDto,
 ) -> Result<Inference, JobError> {
-    if job.state != JobStateDto::Paid {
-        let reason = job.reason.as_deref().unwrap_or("it has no result");
-        return Err(JobError::NotPaid {
-            job: job.id,
-            state: job.state,
-            reason: reason.to_owned(),
-        });
-    }
-    let receipt = client
-        .job_receipt(job.id)
-        .await
-        .doing("fetch the receipt")?;
+    let receipt = paid_receipt(client, job).await?;
     let output = receipt.receipt.output;
     let (values, proof) = match (job.mode, receipt.evidence) {
         (ModeDto::Proof, Some(evidence)) => {
-            let expected = Expected {
-                job: job.id,
-                provider: receipt.lease.provider,
-                input: job.input,
-                output,
-            };
-            let (proved, checked) = check(client, model, evidence, expected).await?;
-            (proved.values, Some(checked))
+            let expected = expected(job, &receipt);
+            let (file, started) = evidence_of(client, evidence).await?;
+            let proved = model.check(&file, expected)?;
+            (proved.values, Some(checked(file, started, proved.zk)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
-        (ModeDto::None, _) => {
+        // Validators ran it again, or nobody did: the output is shown as it is.
+        (ModeDto::None | ModeDto::Recompute, _) => {
             let output = client.blob(output, OUTPUT_BYTES_MAX).await;
             (model.output(&output.doing("fetch the output")?)?, None)
         }
@@ -422,23 +450,69 @@ pub async fn collect(
     })
 }
 
-/// Fetches a proof and verifies it.
-async fn check(
+/// What a language model wrote, checked here.
+#[derive(Debug)]
+pub struct WrittenAnswer {
+    /// What stands behind it.
+    pub receipt: JobReceiptDto,
+    /// The tokens after the prompt.
+    pub tokens: Vec<u32>,
+    /// The proof; absent for mode none.
+    pub proof: Option<CheckedProof>,
+}
+
+/// Fetches what a paid job of a request to generate wrote, and checks it.
+///
+/// # Errors
+/// As [`collect`].
+pub async fn collect_written(
     client: &Client,
     model: &CheckedModel,
-    evidence: Digest,
-    expected: Expected,
-) -> Result<(Proved, CheckedProof), JobError> {
-    let file = client.blob(evidence, tg_proof::PROOF_FILE_MAX).await;
-    let file = file.doing("fetch the proof")?;
-    let started = Instant::now();
-    let proved = model.check(&file, expected)?;
-    let verify_ms = started.elapsed().as_secs_f64() * 1e3;
-    let zk = proved.zk;
-    let checked = CheckedProof {
-        file,
-        verify_ms,
-        zk,
+    job: &JobDto,
+) -> Result<WrittenAnswer, JobError> {
+    let receipt = paid_receipt(client, job).await?;
+    let (tokens, proof) = match (job.mode, receipt.evidence) {
+        (ModeDto::Proof, Some(evidence)) => {
+            let expected = expected(job, &receipt);
+            let (file, started) = evidence_of(client, evidence).await?;
+            let tokens = model.check_sequence(&file, expected)?;
+            (tokens, Some(checked(file, started, false)))
+        }
+        (ModeDto::Proof, None) => return Err(JobError::NoProof),
+        (ModeDto::None | ModeDto::Recompute, _) => {
+            let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
+            (model.written(&output.doing("fetch the output")?)?, None)
+        }
     };
-    Ok((proved, checked))
+    Ok(WrittenAnswer {
+        receipt,
+        tokens,
+        proof,
+    })
+}
+
+/// What the proof of a job must be about.
+fn expected(job: &JobDto, receipt: &JobReceiptDto) -> Expected {
+    Expected {
+        job: job.id,
+        provider: receipt.lease.provider,
+        input: job.input,
+        output: receipt.receipt.output,
+    }
+}
+
+/// Fetches evidence; what comes is checked from then on.
+async fn evidence_of(client: &Client, evidence: Digest) -> Result<(Vec<u8>, Instant), JobError> {
+    let file = client
+        .blob(evidence, tg_proof::sequence::SEQUENCE_FILE_MAX)
+        .await;
+    Ok((file.doing("fetch the proof")?, Instant::now()))
+}
+
+fn checked(file: Vec<u8>, started: Instant, zk: bool) -> CheckedProof {
+    CheckedProof {
+        file,
+        verify_ms: started.elapsed().as_secs_f64() * 1e3,
+        zk,
+    }
 }

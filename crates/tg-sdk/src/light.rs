@@ -37,6 +37,31 @@ pub enum LightError {
 }
 
 impl Client {
+    /// Whom somebody who trusts `root` may trust now, and before the last change of the set of validators: learnt from changes that
+    /// each set shows of the next one ([`TrustRoot::after`] says what that is worth).
+    ///
+    /// # Errors
+    /// [`LightError`] if a call fails or a change is not shown.
+    pub async fn newest_roots(&self, root: &TrustRoot) -> Result<[TrustRoot; 2], LightError> {
+        let mut roots = [root.clone(), root.clone()];
+        let mut height = 0;
+        loop {
+            let changes = self.seat_changes(height).await?;
+            if changes.0.is_empty() {
+                return Ok(roots);
+            }
+            for change in &changes.0 {
+                let (next, at) = roots[1].after(change)?;
+                // Stops: a list without an end.
+                if at <= height {
+                    return Err(LightError::Unreadable);
+                }
+                height = at;
+                roots = [roots[1].clone(), next];
+            }
+        }
+    }
+
     /// The head of a record (owner, state, money), or that there is none, as the newest final state has it.
     ///
     /// # Errors
@@ -49,7 +74,21 @@ impl Client {
     ) -> Result<FinalValue<Option<LeafHead>>, LightError> {
         let answer = self.state_answer(record, id).await?;
         let answer = answer.read().ok_or(LightError::Unreadable)?;
-        let shown = answer.check(root, &record.leaf_key(id))?;
+        let key = record.leaf_key(id);
+        let shown = match answer.check(root, &key) {
+            Ok(shown) => shown,
+            // Perhaps of other validators than those that are known.
+            Err(AnswerError::Finality(error)) => {
+                let [before, now] = self.newest_roots(root).await?;
+                if now == *root {
+                    return Err(AnswerError::Finality(error).into());
+                }
+                // The newest block may be the last one of the set before.
+                let shown = answer.check(&now, &key);
+                shown.or_else(|_| answer.check(&before, &key))?
+            }
+            Err(error) => return Err(error.into()),
+        };
         Ok(FinalValue {
             height: shown.header.height.get(),
             timestamp_ms: shown.header.timestamp.get(),

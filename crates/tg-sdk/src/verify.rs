@@ -7,8 +7,12 @@
 use std::time::Duration;
 
 use tg_ir::coding::{self, EncodeError};
-use tg_ir::{Answer, Program};
-use tg_proof::{ExpectedStatement, ProofFile, PublicModel, VerifyError};
+use tg_ir::request::written_tokens;
+use tg_ir::{Answer, GenerationRequest, Generator, Program};
+use tg_proof::{
+    ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, SequenceError, SequenceFile,
+    VerifyError, verify_answer,
+};
 use tg_types::limits::ATTEMPTS_USUAL;
 use tg_types::{
     Address, Amount, Digest, JobId, JobNeeds, JobOrder, ModelId, TimestampMs, VerificationMode,
@@ -37,6 +41,20 @@ pub enum CheckError {
     /// The weights that are committed to were not shown to be in range.
     #[error("verify the model's registration proof")]
     Registration(#[source] tg_proof::error::RegistrationError),
+    /// The model cannot generate.
+    #[error("the model cannot generate")]
+    Generator(#[source] tg_ir::generation::GeneratorError),
+    /// The prompt is too long for a request to the model.
+    #[error("a request to the model has a prompt of 1 to {most} tokens, this one of {got}")]
+    Prompt {
+        /// Most.
+        most: usize,
+        /// Tokens of this one.
+        got: usize,
+    },
+    /// The proof does not show the sequence.
+    #[error("verify the proof of the sequence")]
+    Sequence(#[source] SequenceError),
     /// The bytes are no proof file.
     #[error("read the proof")]
     ProofFile(#[source] tg_proof::ProofFileError),
@@ -82,6 +100,24 @@ impl OrderTerms {
             deadline: DEADLINE_USUAL,
             max_attempts: ATTEMPTS_USUAL,
             needs: JobNeeds::ANY_MACHINE,
+        }
+    }
+}
+
+impl OrderTerms {
+    /// The order of an input for a model or a program, to be signed; `ledger_ms` is the grid's ledger time.
+    #[must_use]
+    pub fn order(self, model: ModelId, input: &[u8], ledger_ms: u64) -> JobOrder {
+        let wait = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
+        JobOrder {
+            model,
+            input: Digest::of_blob(input),
+            input_len: u32::try_from(input.len()).unwrap_or(u32::MAX),
+            mode: self.mode,
+            max_price: self.max_price,
+            deadline: TimestampMs::new(ledger_ms.saturating_add(wait)),
+            max_attempts: self.max_attempts,
+            needs: self.needs,
         }
     }
 }
@@ -156,20 +192,64 @@ impl CheckedModel {
         coding::encode(&self.program().input, reals).map(|input| input.to_bytes())
     }
 
-    /// The order of an input, to be signed; `ledger_ms` is the grid's ledger time.
+    /// What the model can write.
+    ///
+    /// Cost: that of [`tg_ir::causality::check`].
+    ///
+    /// # Errors
+    /// If it cannot.
+    pub fn generator(&self) -> Result<Generator, CheckError> {
+        Generator::of(self.program()).map_err(CheckError::Generator)
+    }
+
+    /// The bytes of a request to generate, in the place of an input's.
+    ///
+    /// # Errors
+    /// If its prompt is empty or too long.
+    pub fn request(&self, request: &GenerationRequest) -> Result<Vec<u8>, CheckError> {
+        let got = request.prompt.len();
+        let most = GenerationRequest::prompt_max(self.program()).unwrap_or(0);
+        let input = request.to_input(self.program().input_bytes());
+        let input = input.filter(|_| got > 0);
+        input.ok_or(CheckError::Prompt { most, got })
+    }
+
+    /// Verifies the bytes of a sequence file and gives the tokens that it proves to be the answer to a request.
+    ///
+    /// # Errors
+    /// What does not hold.
+    pub fn check_sequence(&self, proof: &[u8], expected: Expected) -> Result<Vec<u32>, CheckError> {
+        let file = SequenceFile::read(proof).map_err(CheckError::ProofFile)?;
+        let Expected {
+            job,
+            provider,
+            input,
+            output,
+        } = expected;
+        let expected = ExpectedSequence {
+            job,
+            provider,
+            request: input,
+            written: output,
+        };
+        verify_answer(&self.public, &file, &expected).map_err(CheckError::Sequence)?;
+        Ok(file.tokens().1)
+    }
+
+    /// The tokens of an output that nothing proves.
+    ///
+    /// # Errors
+    /// If the bytes are no tokens that the model could have written.
+    pub fn written(&self, bytes: &[u8]) -> Result<Vec<u32>, CheckError> {
+        let window = u32::try_from(self.program().input.shape.pixels()).unwrap_or(u32::MAX);
+        let tokens = written_tokens(bytes, window);
+        tokens.ok_or(CheckError::Output { bytes: bytes.len() })
+    }
+
+    /// The order of an input or a request, to be signed; `ledger_ms` is the grid's ledger time.
     #[must_use]
     pub fn order(&self, input: &[u8], terms: OrderTerms, ledger_ms: u64) -> JobOrder {
-        let wait = u64::try_from(terms.deadline.as_millis()).unwrap_or(u64::MAX);
-        JobOrder {
-            model: self.public.id(),
-            input: Digest::of_blob(input),
-            input_len: u32::try_from(input.len()).unwrap_or(u32::MAX),
-            mode: terms.mode,
-            max_price: terms.max_price,
-            deadline: TimestampMs::new(ledger_ms.saturating_add(wait)),
-            max_attempts: terms.max_attempts,
-            needs: terms.needs,
-        }
+        terms.order(self.public.id(), input, ledger_ms)
     }
 
     /// Verifies the bytes of a proof file and gives the output that it proves.

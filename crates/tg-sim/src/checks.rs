@@ -407,7 +407,8 @@ impl Checks {
 /// All money, record by record.
 fn count(state: &State) -> Option<Amount> {
     let accounts = state.accounts().iter().map(|it| it.balance);
-    let stakes = state.validators().iter().map(|it| it.stake);
+    let stakes = state.validators().iter().chain(state.seats().bonds());
+    let stakes = stakes.map(|it| it.stake);
     let jobs = state.jobs().iter();
     let jobs = jobs.flat_map(|it| [it.escrow(), it.rent.deposit]);
     let leases = state

@@ -279,7 +279,12 @@ impl EvidenceChecker for LyingChecker {
                 Outcome::ModelAccepted(model().facts)
             }
             (EvidenceTask::Lease { .. }, Outcome::Rejected { .. }) => Outcome::LeaseAccepted,
-            (_, Outcome::ModelAccepted(_) | Outcome::LeaseAccepted) => rejected("simulated: a lie"),
+            (
+                _,
+                Outcome::ModelAccepted(_)
+                | Outcome::LeaseAccepted
+                | Outcome::ProgramAccepted { .. },
+            ) => rejected("simulated: a lie"),
         })
     }
 }

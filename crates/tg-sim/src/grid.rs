@@ -211,7 +211,9 @@ impl SimGrid {
                 Proving::Real => "proved",
             };
             let outcome = match &verdict.outcome {
-                Outcome::ModelAccepted(_) | Outcome::LeaseAccepted => "accepted".to_owned(),
+                Outcome::ModelAccepted(_)
+                | Outcome::LeaseAccepted
+                | Outcome::ProgramAccepted { .. } => "accepted".to_owned(),
                 Outcome::Rejected { code, .. } => format!("rejected ({code})"),
             };
             let what = format!("{} {outcome}, {kind}", verdict.subject);

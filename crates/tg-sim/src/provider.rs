@@ -163,6 +163,7 @@ impl SimProvider {
             let mode = match job.order.mode {
                 VerificationMode::None => ModeDto::None,
                 VerificationMode::Proof => ModeDto::Proof,
+                VerificationMode::Recompute => ModeDto::Recompute,
             };
             let entry = HeldLease {
                 task: LeaseTask::new(shown, mode, 0),

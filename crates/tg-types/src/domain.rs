@@ -65,6 +65,14 @@ pub enum Domain {
     Upload,
     /// A provider's sign of life.
     Heartbeat,
+    /// That whoever asks for a seat has its key; the genesis id follows.
+    SeatKey,
+    /// Id of a program of WebAssembly: its file.
+    WasmProgram,
+    /// State of such a program between two chunks.
+    WasmState,
+    /// The states of a run of such a program.
+    WasmTrace,
 }
 
 impl Domain {
@@ -103,6 +111,10 @@ impl Domain {
             Self::Sampling => "TG/ir/sampling/v1",
             Self::Upload => "TG/types/upload/v1",
             Self::Heartbeat => "TG/types/heartbeat/v1",
+            Self::SeatKey => "TG/types/seat-key/v1",
+            Self::WasmProgram => "TG/wasm/program/v1",
+            Self::WasmState => "TG/wasm/state/v1",
+            Self::WasmTrace => "TG/wasm/trace/v1",
         }
     }
 }

@@ -58,6 +58,8 @@ impl TransactionKind {
             Self::CommitPart => ("bytes32 lease,Receipt receipt", &[Receipt::TYPE]),
             Self::RaiseJob => ("bytes32 job,uint128 maxPrice,uint8 maxAttempts", &[]),
             Self::PayRent => ("bytes32 record,uint128 amount", &[]),
+            Self::JoinValidators => ("bytes32 key,string endpoint,bytes possession", &[]),
+            Self::LeaveValidators => ("bytes32 key", &[]),
             Self::ReportEquivocation => ("bytes proof", &[]),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
@@ -114,6 +116,7 @@ fields! { ChainDomain { chain_id, verifying_contract, salt } }
 
 /// The EIP-712 struct hash of a transaction with its nonce and fees.
 #[must_use]
+#[expect(clippy::too_many_lines, reason = "one arm for each kind")]
 pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 32] {
     let start = StructHash::new(&transaction.kind().encoded_type())
         .number(u128::from(NONCE_LANE_ACCOUNT))
@@ -163,6 +166,12 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
             start.word(*job.as_bytes()).number(u128::from(*stars))
         }
         Transaction::PayRent { record, amount } => start.word(*record.as_bytes()).amount(*amount),
+        Transaction::JoinValidators {
+            key,
+            endpoint,
+            possession,
+        } => start.word(*key).label(endpoint).bytes(possession),
+        Transaction::LeaveValidators { key } => start.word(*key),
         Transaction::ReportEquivocation { proof } => start.bytes(&proof.to_bytes()),
         Transaction::ReportLiveness { epoch, lost, back } => start
             .number(u128::from(*epoch))

@@ -11,11 +11,13 @@ pub enum VerificationMode {
     None = 0,
     /// A TGP-1 proof that every validator verifies.
     Proof = 1,
+    /// Every validator runs the program again.
+    Recompute = 2,
 }
 
 impl VerificationMode {
     /// All modes, in the order of their tags.
-    pub const ALL: [Self; 2] = [Self::None, Self::Proof];
+    pub const ALL: [Self; 3] = [Self::None, Self::Proof, Self::Recompute];
 
     /// Whether anybody checks a result before it is paid.
     #[must_use]
@@ -35,6 +37,7 @@ impl VerificationMode {
         match tag {
             0 => Some(Self::None),
             1 => Some(Self::Proof),
+            2 => Some(Self::Recompute),
             _ => None,
         }
     }
@@ -45,6 +48,7 @@ impl VerificationMode {
         match self {
             Self::None => "none",
             Self::Proof => "proof",
+            Self::Recompute => "recompute",
         }
     }
 
@@ -86,7 +90,7 @@ impl ModeSet {
     pub const EMPTY: Self = Self(0);
 
     /// Every mode.
-    pub const ALL: Self = Self(0b11);
+    pub const ALL: Self = Self(0b111);
 
     /// The set of the given modes.
     #[must_use]
@@ -151,6 +155,8 @@ impl Decode for ModeSet {
 pub enum Tier {
     /// Exact integers; the same bits on every machine.
     Tgx1 = 1,
+    /// A program of WebAssembly under the first profile; the same bits and the same bill on every machine.
+    Wasm1 = 3,
 }
 
 impl Tier {
@@ -165,6 +171,7 @@ impl Tier {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tgx1 => "TGX-1",
+            Self::Wasm1 => "WASM-1",
         }
     }
 }
@@ -175,4 +182,4 @@ impl std::fmt::Display for Tier {
     }
 }
 
-tags! { Tier: "tier" { Tgx1 = 1 } }
+tags! { Tier: "tier" { Tgx1 = 1, Wasm1 = 3 } }

@@ -161,6 +161,20 @@ pub enum Transaction {
         /// The new number of leases it may have; no fewer than before.
         max_attempts: u8,
     },
+    /// Bond for a seat among the validators, which is given at the end of an epoch.
+    JoinValidators {
+        /// The consensus key (ed25519).
+        key: [u8; 32],
+        /// Where the others reach it: `HOST:PORT`.
+        endpoint: Label,
+        /// The key's signature that it belongs to the sender: [`crate::chain::seat_possession`].
+        possession: [u8; 64],
+    },
+    /// Give a seat, or a place in the queue for one, back: the bond is returned after the time of unbonding.
+    LeaveValidators {
+        /// The consensus key of the seat.
+        key: [u8; 32],
+    },
     /// Show that a validator signed votes that contradict each other.
     ReportEquivocation {
         /// What shows it.
@@ -220,13 +234,17 @@ pub enum TransactionKind {
     RaiseJob = 17,
     /// [`Transaction::PayRent`].
     PayRent = 18,
+    /// [`Transaction::JoinValidators`].
+    JoinValidators = 21,
+    /// [`Transaction::LeaveValidators`].
+    LeaveValidators = 22,
     /// [`Transaction::ReportEquivocation`].
     ReportEquivocation = 23,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -246,6 +264,8 @@ impl TransactionKind {
         Self::CommitPart,
         Self::RaiseJob,
         Self::PayRent,
+        Self::JoinValidators,
+        Self::LeaveValidators,
         Self::ReportEquivocation,
     ];
 
@@ -272,6 +292,8 @@ impl TransactionKind {
             Self::CommitPart => "CommitPart",
             Self::RaiseJob => "RaiseJob",
             Self::PayRent => "PayRent",
+            Self::JoinValidators => "JoinValidators",
+            Self::LeaveValidators => "LeaveValidators",
             Self::ReportEquivocation => "ReportEquivocation",
         }
     }
@@ -300,6 +322,8 @@ impl TransactionKind {
             | Self::RateJob
             | Self::RaiseJob
             | Self::PayRent
+            | Self::JoinValidators
+            | Self::LeaveValidators
             | Self::ReportEquivocation => false,
         }
     }
@@ -341,6 +365,8 @@ impl Transaction {
             Self::CommitPart { .. } => TransactionKind::CommitPart,
             Self::RaiseJob { .. } => TransactionKind::RaiseJob,
             Self::PayRent { .. } => TransactionKind::PayRent,
+            Self::JoinValidators { .. } => TransactionKind::JoinValidators,
+            Self::LeaveValidators { .. } => TransactionKind::LeaveValidators,
             Self::ReportEquivocation { .. } => TransactionKind::ReportEquivocation,
         }
     }
@@ -374,6 +400,8 @@ variants! {
         16 = CommitPart { lease, receipt },
         17 = RaiseJob { job, max_price, max_attempts },
         18 = PayRent { record, amount },
+        21 = JoinValidators { key, endpoint, possession },
+        22 = LeaveValidators { key },
         23 = ReportEquivocation { proof },
     }
 }

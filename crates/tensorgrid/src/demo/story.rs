@@ -48,6 +48,7 @@ pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story
         },
         validators: VALIDATORS,
         accounts: accounts::funded(players.len()),
+        openai_keys: None,
         new_epoch: false,
     })
     .await?;

@@ -8,6 +8,7 @@ use tg_cuda::DeviceChoice;
 use tg_types::Amount;
 
 use super::accounts::REQUESTOR;
+use super::draw::DrawArguments;
 use super::needs::{MachineArguments, NeedsArguments};
 use crate::network::process::ApiSetting;
 
@@ -83,6 +84,10 @@ pub(crate) struct UpArguments {
     /// Providers in this process.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=6))]
     pub(crate) providers: u16,
+    /// File of the API keys of the OpenAI routes (`tensorgrid api-key new`). Without it the key `tensorgrid-development` orders
+    /// by the requestor's account.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) openai_keys: Option<PathBuf>,
     /// Do not register the built-in models.
     #[arg(long)]
     pub(crate) no_models: bool,
@@ -211,6 +216,9 @@ pub(crate) struct GatewayArguments {
     /// Where its API listens, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_API_LISTEN", value_name = "ADDRESS")]
     pub(crate) api_listen: Option<SocketAddr>,
+    /// File of the API keys of the OpenAI routes (`tensorgrid api-key new`); without it, they order for nobody.
+    #[arg(long, env = "TENSORGRID_OPENAI_KEYS", value_name = "FILE")]
+    pub(crate) openai_keys: Option<PathBuf>,
     /// Folder of its chain and blobs, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -257,6 +265,12 @@ pub(crate) struct NetworkJoinArguments {
     /// Join as a gateway, a node without a vote and without keys, rather than as a provider.
     #[arg(long, conflicts_with_all = ["passphrase_file", "no_encryption"])]
     pub(crate) gateway: bool,
+    /// Join as a validator: keys and settings of one that asks for a seat with `tensorgrid seat join`. The API must be a validator's.
+    #[arg(long, conflicts_with = "gateway")]
+    pub(crate) validator: bool,
+    /// Port on which the validator listens for the others; its API takes the next one.
+    #[arg(long, default_value_t = 7100, requires = "validator", value_parser = clap::value_parser!(u16).range(1..65_535), value_name = "PORT")]
+    pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) keeping: KeepingArguments,
 }
@@ -355,6 +369,144 @@ pub(crate) struct InferArguments {
     /// Write the proof, with its input and output, for `tensorgrid verify`.
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// Commands about keys of the OpenAI routes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApiKeyCommand {
+    /// Make a key that orders by an account up to a limit.
+    New(ApiKeyNewArguments),
+}
+
+/// `api-key new`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid api-key new keys.json --name alice --limit 5\n\nThe key is printed once; the file has its \
+                  BLAKE3 digest. What a key has spent is written beside the file."
+)]
+pub(crate) struct ApiKeyNewArguments {
+    /// The file; it is made if it is missing.
+    pub(crate) file: PathBuf,
+    /// What the key is called, in the file and in messages.
+    #[arg(long)]
+    pub(crate) name: String,
+    /// Most that orders with it may cost together, in TGRID.
+    #[arg(long, value_parser = amount, value_name = "TGRID")]
+    pub(crate) limit: Amount,
+    /// File with the key of the account that pays; without it the development account.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wallet: Option<PathBuf>,
+    /// Development account that pays if there is no file.
+    #[arg(long, default_value = REQUESTOR, value_name = "NAME")]
+    pub(crate) account: String,
+}
+
+/// `write`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid write gpt-bytes --text 'KING RICHARD:' --yes\n\nThe prompt and how tokens are drawn are the \
+                  order's input: whoever runs the job can change neither. With --verify proof every written token is \
+                  proved, and the proof is checked here."
+)]
+pub(crate) struct WriteArguments {
+    /// The model: its name, its id, or the beginning of its id.
+    pub(crate) model: String,
+    #[command(flatten)]
+    pub(crate) what: DrawArguments,
+    /// How the result is checked.
+    #[arg(long, value_enum, default_value = "none")]
+    pub(crate) verify: Verify,
+    /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
+    #[arg(long, value_parser = amount, value_name = "TGRID")]
+    pub(crate) max_price: Option<Amount>,
+    /// Do not ask before spending.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Write sequence and proof, for `tensorgrid verify`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) proof_out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// A module with what a run of it may take.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProgramFileArguments {
+    /// The module (.wasm), or a program file that `program check --write` made.
+    pub(crate) module: PathBuf,
+    /// Fuel of a run at most: about one unit for an instruction.
+    #[arg(long, default_value_t = tg_wasm::limits::FUEL_USUAL, value_parser = clap::value_parser!(u64).range(1..=tg_wasm::limits::FUEL_MAX))]
+    pub(crate) fuel: u64,
+    /// Memory of a run at most, in pages of 64 KiB.
+    #[arg(long, default_value_t = tg_wasm::limits::PAGES_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(tg_wasm::limits::PAGES_MAX)))]
+    pub(crate) pages: u32,
+}
+
+/// What a program is given.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProgramInputArguments {
+    /// A file of the input; each file is a chunk, in this order.
+    #[arg(long = "input", value_name = "FILE", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Cut each file into so many chunks of nearly one length.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), value_name = "N")]
+    pub(crate) chunks: u32,
+    /// The files are outputs of other runs of this program: merge them.
+    #[arg(long, conflicts_with = "chunks")]
+    pub(crate) merge: bool,
+    /// Write the output here.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// `program add`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid program add examples/programs/pi.wasm --name pi --fuel 20000000\n\n\
+                  The fuel belongs to the program: an order is priced by it and pays for what was burned, at least a quarter."
+)]
+pub(crate) struct ProgramAddArguments {
+    #[command(flatten)]
+    pub(crate) file: ProgramFileArguments,
+    /// Name on the grid; that of the file if absent.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// `program submit`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid program submit words --input README.md --chunks 4 --yes\n\n\
+                  The program is run here again and the answer compared, unless --trust leaves that to the validators. Exit \
+                  code 3 says that the job was rejected, that the answer is wrong, or that the run did not finish."
+)]
+pub(crate) struct ProgramSubmitArguments {
+    /// The program: its name, its id, or the beginning of its id.
+    pub(crate) program: String,
+    #[command(flatten)]
+    pub(crate) given: ProgramInputArguments,
+    /// Believe the validators that ran it again: two thirds of them must say so before it is paid.
+    #[arg(long)]
+    pub(crate) trust: bool,
+    /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
+    #[arg(long, value_parser = amount, value_name = "TGRID")]
+    pub(crate) max_price: Option<Amount>,
+    /// Seconds the job may take.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=604_800))]
+    pub(crate) deadline_s: u64,
+    /// Do not ask before spending.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
@@ -542,6 +694,57 @@ pub(crate) struct BalanceArguments {
     pub(crate) passphrase: PassphraseArguments,
     #[command(flatten)]
     pub(crate) trust: TrustArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `seat`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SeatCommand {
+    /// Print who votes, who waits for a seat, and whose bond is not returned yet.
+    List(SeatListArguments),
+    /// Bond for a seat, with the keys of a validator's settings; its account must have the bond.
+    Join(SeatJoinArguments),
+    /// Give a seat, or a place in the queue for one, back.
+    Leave(SeatLeaveArguments),
+}
+
+/// `seat list`.
+#[derive(Debug, Args)]
+pub(crate) struct SeatListArguments {
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `seat join`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid network join my-validator --validator --genesis genesis.bin --api http://10.0.0.7:7101 --no-encryption\n  \
+                  tensorgrid transfer ADDRESS 1001\n  tensorgrid seat join 10.0.0.9:7100 --config my-validator/validator.toml\n  \
+                  tensorgrid validator --config my-validator/validator.toml"
+)]
+pub(crate) struct SeatJoinArguments {
+    /// Where the other validators reach it: HOST:PORT.
+    pub(crate) endpoint: String,
+    /// The validator's settings, which name its keys.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Do not ask before bonding.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `seat leave`.
+#[derive(Debug, Args)]
+pub(crate) struct SeatLeaveArguments {
+    /// The validator's settings, which name its keys.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Do not ask.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
 }

@@ -20,9 +20,11 @@ use tg_types::{Amount, Decode, Encode, Label, TimestampMs, Transaction, Wallet};
 use tokio::sync::mpsc;
 
 use super::connect::{Calling, OfJob};
+use super::openai::OpenAiOrders;
+use super::openai_keys::ApiKeys;
 use super::port::NodePort;
 use super::{accounts, blob};
-use crate::bundled::Bundled;
+use crate::bundled::BuiltIn;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, say};
 
@@ -55,6 +57,8 @@ pub(crate) struct EmbeddedOptions {
     pub(crate) validators: usize,
     /// Names and balances of the accounts at the first start.
     pub(crate) accounts: Vec<(String, Amount)>,
+    /// API keys of the OpenAI routes; those of a development network if absent.
+    pub(crate) openai_keys: Option<PathBuf>,
     /// Whether the validators begin a new consensus epoch.
     pub(crate) new_epoch: bool,
 }
@@ -94,6 +98,7 @@ impl Drop for Reporters {
 impl EmbeddedGrid {
     /// Starts the validators and the API, and waits until blocks come.
     pub(crate) async fn start(options: EmbeddedOptions) -> Result<Self, Failure> {
+        let keys_of_callers = ApiKeys::open(options.openai_keys.as_deref())?;
         // Before the folder is made: a busy port leaves nothing behind.
         let listen = options.api.listen;
         let listener = ApiListener::bind(listen)
@@ -136,6 +141,7 @@ impl EmbeddedGrid {
         let server = listener.serve(Arc::clone(&port) as Arc<dyn GridPort>, options.api);
         let client = Client::new(&server.url()).calling("name the API")?;
         port.set_client(client.clone());
+        port.set_orders(OpenAiOrders::new(client.clone(), keys_of_callers));
         let grid = Self {
             validators,
             server,
@@ -325,8 +331,9 @@ fn genesis(options: &EmbeddedOptions, keys: &[ValidatorKey]) -> Result<Genesis, 
 pub(crate) async fn register_bundled(
     client: &Client,
     wallet: &Wallet,
-    bundled: Bundled,
+    bundled: impl Into<BuiltIn>,
 ) -> Result<ModelDto, Failure> {
+    let bundled = bundled.into();
     let models = client.models().await.calling("list the models")?;
     let known = models.into_iter().find(|model| {
         model.owner == wallet.address()
@@ -353,11 +360,10 @@ pub(crate) struct ModelFiles {
 }
 
 /// Compiles a built-in model and proves its registration.
-fn make(bundled: Bundled) -> Result<ModelFiles, Failure> {
-    let compiled = bundled.compile()?;
-    let weights = compiled.model.to_bytes();
-    let proving =
-        ProvingModel::of_checked(compiled.model).or_fail(Exit::Failed, "commit the weights")?;
+fn make(bundled: BuiltIn) -> Result<ModelFiles, Failure> {
+    let model = bundled.model()?;
+    let weights = model.to_bytes();
+    let proving = ProvingModel::of_checked(model).or_fail(Exit::Failed, "commit the weights")?;
     let public = proving
         .register()
         .or_fail(Exit::Failed, "prove the registration")?;

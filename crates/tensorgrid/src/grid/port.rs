@@ -1,18 +1,18 @@
 //! A node as the API sees it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tg_api::{
-    BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
-    ShownState, TransactionFate, Upload, named_blobs,
+    BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, OpenAiPort, PortError,
+    PortFuture, ShownState, TransactionFate, Upload, named_blobs,
 };
 use tg_ledger::State;
 use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TakenNonces, TransactionStatus};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
-use tg_types::chain::{ChainPage, SnapshotHead};
+use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
     Address, Amount, Digest, Fault, Fees, Heartbeat, SignedTransaction, Transaction, TransactionId,
@@ -20,6 +20,7 @@ use tg_types::{
 use tokio::sync::{broadcast, mpsc};
 
 use super::blob::{self, chain};
+use super::openai::OpenAiOrders;
 use super::{accounts, infer};
 use crate::network::uplinks::Uplinks;
 use crate::outcome::Failure;
@@ -53,6 +54,8 @@ pub(crate) struct NodePort {
     uplinks: Option<Arc<Uplinks>>,
     /// The API's own address, for inferences that it runs on behalf of clients.
     client: OnceLock<Client>,
+    /// Who orders for the callers of the OpenAI routes.
+    orders: OnceLock<OpenAiOrders>,
 }
 
 impl NodePort {
@@ -85,7 +88,14 @@ impl NodePort {
             trees: Mutex::default(),
             uplinks: None,
             client: OnceLock::new(),
+            orders: OnceLock::new(),
         }
+    }
+
+    /// Says who orders for the callers of the OpenAI routes.
+    pub(crate) fn set_orders(&self, orders: OpenAiOrders) {
+        // It is said once, at the start.
+        let _ = self.orders.set(orders);
     }
 
     /// Says where the API listens.
@@ -149,6 +159,15 @@ impl GridPort for NodePort {
             await_height(&node, from, wait).await;
             on_disk(move || node.chain_page(from)).await
         })
+    }
+
+    fn seat_endpoints(&self) -> BTreeMap<[u8; 32], String> {
+        self.node().seat_endpoints()
+    }
+
+    fn seat_changes(&self, above: u64) -> PortFuture<'_, SeatChanges> {
+        let node = self.node().clone();
+        Box::pin(on_disk(move || node.seat_changes(above)))
     }
 
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {
@@ -276,6 +295,10 @@ impl GridPort for NodePort {
 
     fn chunk(&self, digest: Digest, index: u64) -> PortFuture<'_, Option<Vec<u8>>> {
         blob::chunk(self.stores(), digest, index)
+    }
+
+    fn openai(&self) -> Option<&dyn OpenAiPort> {
+        self.orders.get().map(|orders| orders as &dyn OpenAiPort)
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {

@@ -1,5 +1,6 @@
 //! `tensorgrid network new`: a folder with all that the processes of a new network need.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -106,6 +107,39 @@ pub(crate) fn join_as_gateway(
     let file = folder.join("gateway.toml");
     files::write(&file, settings::render(&settings)?.as_bytes())?;
     Ok(file)
+}
+
+/// Writes the keys, the settings and the genesis of a validator that joins a network, behind the API of another one, which says
+/// where the validators are. Gives its account and its settings file.
+pub(crate) fn join_as_validator(
+    folder: &Path,
+    api: &str,
+    (genesis, seats): (&Genesis, BTreeMap<String, String>),
+    port: u16,
+    passphrase: Option<(Passphrase, PathBuf)>,
+) -> Result<(Wallet, PathBuf), Failure> {
+    let folder = std::path::absolute(folder)?;
+    make_empty(&folder)?;
+    let (passphrase, file) = passphrase.unzip();
+    files::write(&folder.join("genesis.bin"), &genesis.to_bytes())?;
+    let account = keys::draw_wallet()?;
+    let write = |name: &str, secret: &[u8; 32]| {
+        keys::write(&folder.join(name), secret, passphrase.as_ref())
+    };
+    write("consensus.key", &keys::draw()?)?;
+    write("account.key", &account.secret())?;
+    let settings = ValidatorSettings {
+        genesis: "genesis.bin".into(),
+        passphrase_file: file.map(std::path::absolute).transpose()?,
+        listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+        api: ApiSetting(Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port + 1)))),
+        sources: Some(vec![api.to_owned()]),
+        seats,
+        ..ValidatorSettings::usual()
+    };
+    let file = folder.join("validator.toml");
+    files::write(&file, settings::render(&settings)?.as_bytes())?;
+    Ok((account, file))
 }
 
 /// Makes the folder. One that holds anything is refused.

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tg_ledger::Genesis;
-use tg_node::{ProofChecker, Seat, ValidatorConfig, ValidatorKey};
+use tg_node::{ChainSource, ProofChecker, Seat, ValidatorConfig, ValidatorKey};
 use tg_types::{Decode as _, Digest, Wallet};
 
 use super::settings::{self, settings};
+use super::uplinks::HttpSource;
 use crate::grid::keys::{self, Passphrase};
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail};
@@ -47,8 +48,11 @@ settings! {
         blob_gib: u32,
         /// What is logged to the error stream, in the words of RUST_LOG, such as "info" or "tg_node=debug".
         log: Option<String>,
+        /// APIs of nodes that a validator which is not of genesis asks for the chain until it has its seat. None of them is
+        /// believed.
+        sources: Option<Vec<String>>,
         /// Where each validator of genesis listens, by its public key: HOST:PORT with an IP address or a name, which is
-        /// looked up for every connection.
+        /// looked up for every connection. Where the others listen, the ledger says.
         seats: BTreeMap<String, String>,
     }
 }
@@ -106,6 +110,7 @@ impl ValidatorSettings {
             api: ApiSetting(Some(SocketAddr::from(([127, 0, 0, 1], 7101)))),
             blob_gib: 16,
             log: None,
+            sources: None,
             seats: BTreeMap::new(),
         }
     }
@@ -145,6 +150,8 @@ pub(crate) struct ValidatorProcess {
     pub(crate) account: Wallet,
     /// Where its API listens, if anywhere.
     pub(crate) api: Option<SocketAddr>,
+    /// Whom it asks for the chain until it has a seat.
+    pub(crate) sources: Vec<Arc<dyn ChainSource>>,
     /// What is logged.
     pub(crate) log: Option<String>,
 }
@@ -163,7 +170,14 @@ impl ValidatorProcess {
         let key = ValidatorKey::from_secret(&secret).or_fail(Exit::Usage, doing)?;
         let account = folder.join(&settings.account_key);
         let account = keys::read_wallet(&account, passphrase.as_ref())?;
-        check_account(&genesis, &key, &account)?;
+        let sources = settings.sources.unwrap_or_default();
+        check_account(&genesis, &key, &account, &sources)?;
+        let doing = format!("{}: a source", file.display());
+        let sources = sources.iter().map(|url| {
+            let source = HttpSource::new(url).or_fail(Exit::Usage, doing.clone())?;
+            Ok(Arc::new(source) as Arc<dyn ChainSource>)
+        });
+        let sources = sources.collect::<Result<Vec<_>, Failure>>()?;
         let data_dir = match &overrides.data_dir {
             Some(path) => path.clone(),
             None => folder.join(&settings.data_dir),
@@ -177,6 +191,7 @@ impl ValidatorProcess {
             config,
             account,
             api: overrides.api.unwrap_or(settings.api).0,
+            sources,
             log: overrides.log.clone().or(settings.log),
         })
     }
@@ -213,12 +228,20 @@ fn seats(seats: &BTreeMap<String, String>, file: &Path) -> Result<Vec<Seat>, Fai
     seats.iter().map(one).collect()
 }
 
-/// Both keys are of one validator of genesis.
-fn check_account(genesis: &Genesis, key: &ValidatorKey, account: &Wallet) -> Result<(), Failure> {
+/// Both keys are of one validator of genesis, or of one that joined later.
+fn check_account(
+    genesis: &Genesis,
+    key: &ValidatorKey,
+    account: &Wallet,
+    sources: &[String],
+) -> Result<(), Failure> {
     let own = key.public();
     let validators = genesis.validators.iter();
     let seat = validators.clone().find(|it| *it.key.as_bytes() == own);
     let Some(seat) = seat else {
+        if !sources.is_empty() {
+            return Ok(());
+        }
         let keys: Vec<String> = validators
             .map(|it| Digest::new(*it.key.as_bytes()).to_string())
             .collect();
@@ -227,7 +250,7 @@ fn check_account(genesis: &Genesis, key: &ValidatorKey, account: &Wallet) -> Res
             Digest::new(own)
         );
         return Err(usage(text).hint(format!(
-            "genesis has these: {}; is this the genesis and the key of one network?",
+            "genesis has these: {}; is this the genesis and the key of one network? One that joined later names `sources`",
             keys.join(", ")
         )));
     };

@@ -7,7 +7,7 @@ use tg_api::{BlobSink, PortError, UploadEnd};
 use tg_node::limits::MODEL_BYTES_MAX;
 use tg_node::{BlobReader, BlobStore, ChainSource, SourceError, SourceFuture};
 use tg_sdk::{Client, ClientError};
-use tg_types::chain::{ChainPage, SnapshotHead};
+use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
 use tg_types::{Digest, Fault, Heartbeat, SignedTransaction, SignedUpload};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -66,6 +66,13 @@ impl ChainSource for HttpSource {
                 Err(error) if error.is_not_found() => Ok(None),
                 Err(error) => Err(source_error(&error)),
             }
+        })
+    }
+
+    fn seat_changes(&self, above: u64) -> SourceFuture<'_, SeatChanges> {
+        Box::pin(async move {
+            let changes = self.client.seat_changes(above).await;
+            changes.map_err(|error| source_error(&error))
         })
     }
 

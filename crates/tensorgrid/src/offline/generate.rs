@@ -1,16 +1,17 @@
 //! `tensorgrid generate`: a language model writes, and proves that it did.
 
 use crate::cli::GenerateArguments;
+use crate::grid::draw::DrawArguments;
 use crate::offline::files;
 use crate::offline::partial::Partial;
 use crate::offline::prove::{Progress, failed, random_seed};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::path::Path;
 use std::time::Instant;
-use tg_exec::generate::{GenerateError, Request, Written, generate};
+use tg_exec::generate::{GenerateError, Written, generate};
 use tg_exec::kernels::Cpu;
 use tg_ir::sampling::NUCLEUS_ALL;
-use tg_ir::{ExecutableModel, Generator, Sampling};
+use tg_ir::{ExecutableModel, GenerationRequest, Generator, Sampling};
 use tg_proof::SequenceFile;
 use tg_prover::{Limits, ProveRequest, ProvingModel};
 use tg_types::codec::Encode;
@@ -26,7 +27,7 @@ pub(crate) fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
         .map_err(|failure| {
             failure.hint("compile a language model with `tensorgrid model compile ... --top-k 8`")
         })?;
-    let request = request(arguments, &generator)?;
+    let request = request(&arguments.what, &generator)?;
     if let Some(path) = &arguments.output {
         files::check_writable(path)?;
     }
@@ -64,13 +65,13 @@ pub(crate) fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
     };
     if as_json {
         return Ok(json(&serde_json::json!({
-            "prompt": request.prompt, "tokens": tokens, "text": arguments.text.as_ref().map(|_| text(&tokens)),
+            "prompt": request.prompt, "tokens": tokens, "text": arguments.what.text.as_ref().map(|_| text(&tokens)),
             "seed": seed, "generate_ms": generate_ms,
             "file": proof.map(|(path, ..)| path), "bytes": proof.map(|(_, bytes, _)| bytes),
             "prove_ms": proof.map(|(.., ms)| ms),
         }))?);
     }
-    if arguments.text.is_some() {
+    if arguments.what.text.is_some() {
         line(format_args!("{:?}", text(&tokens)))?;
     } else {
         let tokens: Vec<String> = tokens.iter().map(u32::to_string).collect();
@@ -90,10 +91,13 @@ pub(crate) fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
 }
 
 /// What the command line asks for.
-fn request(arguments: &GenerateArguments, generator: &Generator) -> Result<Request, Failure> {
-    let prompt = match &arguments.text {
-        None => arguments.prompt.clone(),
-        Some(text) if generator.vocabulary == 256 => text.bytes().map(u32::from).collect(),
+pub(crate) fn request(
+    asked: &DrawArguments,
+    generator: &Generator,
+) -> Result<GenerationRequest, Failure> {
+    let prompt = match &asked.text {
+        None => asked.prompt.clone(),
+        Some(text) if generator.vocabulary == BYTES => text.bytes().map(u32::from).collect(),
         Some(_) => {
             let vocabulary = generator.vocabulary;
             return Err(usage(format!(
@@ -101,29 +105,31 @@ fn request(arguments: &GenerateArguments, generator: &Generator) -> Result<Reque
             )));
         }
     };
-    let seed = match &arguments.seed {
+    let seed = match &asked.seed {
         Some(seed) => seed.0,
         None => random_seed()?,
     };
-    Ok(Request {
+    let &DrawArguments {
+        temperature, top_p, ..
+    } = asked;
+    let sampling = sampling(generator, (temperature, top_p, asked.top_k), seed);
+    Ok(GenerationRequest {
         prompt,
-        limit: arguments.tokens,
-        stop: arguments.stop,
-        sampling: sampling(arguments, generator, seed)?,
+        limit: asked.tokens,
+        stop: asked.stop,
+        sampling: sampling.map_err(usage)?,
     })
 }
 
-fn sampling(
-    arguments: &GenerateArguments,
+/// Tokens of a vocabulary of bytes.
+pub(crate) const BYTES: u32 = 256;
+
+/// How tokens are drawn at a temperature, of a share of the weight, among so many; what is wrong with that, else.
+pub(crate) fn sampling(
     generator: &Generator,
+    (temperature, top_p, top_k): (f64, f64, Option<u32>),
     seed: [u8; 32],
-) -> Result<Sampling, Failure> {
-    let &GenerateArguments {
-        temperature,
-        top_k,
-        top_p,
-        ..
-    } = arguments;
+) -> Result<Sampling, String> {
     if temperature == 0.0 {
         return Ok(Sampling {
             seed,
@@ -135,12 +141,12 @@ fn sampling(
         .then(|| Sampling::rescale(unit, temperature))
         .flatten();
     let Some(rescale) = rescale else {
-        return Err(usage(format!(
-            "--temperature {temperature}: of the order of 1 for this model, or 0 for the greatest score always"
-        )));
+        return Err(format!(
+            "a temperature of {temperature}: of the order of 1 for this model, or 0 for the greatest score always"
+        ));
     };
     if !(0.0..=1.0).contains(&top_p) {
-        return Err(usage(format!("--top-p {top_p}: a share, 0 to 1")));
+        return Err(format!("top-p {top_p}: a share, 0 to 1"));
     }
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], [`bench`] with its [`suite`], what
+//! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], [`bench`] with its [`suite`], programs ([`program`]), what
 //! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), whole grids from seeds ([`sim`]), the steps of a long proof ([`partial`]), and the files they share ([`files`]).
 
 pub(crate) mod answer;
@@ -12,6 +12,7 @@ pub(crate) mod generate;
 pub(crate) mod market;
 pub(crate) mod measure;
 mod partial;
+pub(crate) mod program;
 pub(crate) mod prove;
 mod repeats;
 pub(crate) mod run;

@@ -27,6 +27,8 @@ const PAGES: [Page; 2] = [
             &["network", "join"],
             &["validator"],
             &["infer"],
+            &["write"],
+            &["api-key", "new"],
             &["provider"],
             &["provider", "list"],
             &["job"],

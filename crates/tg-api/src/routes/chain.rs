@@ -90,3 +90,30 @@ pub(super) async fn snapshot(shared: SharedState) -> Result<Response, ApiError> 
     let bytes = [&length.to_le_bytes(), head.as_slice(), &state].concat();
     Ok(([BYTES], Body::from(bytes)).into_response())
 }
+
+/// Above which height.
+#[derive(Debug, Deserialize)]
+pub(super) struct SeatsQuery {
+    above: Option<u64>,
+}
+
+/// Changes of the set of validators above a height, ascending, in their canonical encoding, 16 at most: each shows to somebody
+/// who knows the set before which set followed. Whoever knows the genesis learns from them whose certificates count now.
+#[utoipa::path(
+    get,
+    path = "/v1/chain/seats",
+    tag = "grid",
+    params(("above" = Option<u64>, Query, description = "The height of the newest change that is known; 0 if absent")),
+    responses(
+        (status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "The changes"),
+        (status = 400, body = ErrorBody, description = "The height is no number"),
+    ),
+)]
+pub(super) async fn seats(
+    shared: SharedState,
+    query: Result<Query<SeatsQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(SeatsQuery { above }) = query?;
+    let changes = shared.port.seat_changes(above.unwrap_or(0)).await?;
+    Ok(([BYTES], changes.to_bytes()).into_response())
+}

@@ -10,7 +10,7 @@ use crate::error::ApiError;
 use crate::shared::Shared;
 
 /// What every handler sees.
-pub(super) type SharedState = axum::extract::State<Arc<Shared>>;
+pub(crate) type SharedState = axum::extract::State<Arc<Shared>>;
 
 /// The one id in a path, such as `{id}` of `/v1/jobs/{id}`.
 pub(crate) struct Id<T>(pub(crate) T);

@@ -10,11 +10,13 @@ mod events;
 mod extract;
 mod heartbeats;
 mod jobs;
+mod metrics;
 mod models;
 mod offers;
 mod page;
 mod proofs;
 mod rent;
+mod seats;
 mod status;
 mod transactions;
 
@@ -29,6 +31,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::error::ApiError;
+use crate::openai;
+pub(crate) use extract::SharedState;
+
 use crate::shared::Shared;
 
 /// The head of the document; paths and schemas come from the routes.
@@ -47,6 +52,7 @@ use crate::shared::Shared;
         (name = "jobs", description = "Jobs, why they wait, and their receipts"),
         (name = "providers", description = "Offers and leases"),
         (name = "blobs", description = "Content-addressed bytes: models, inputs, outputs, proofs"),
+        (name = "openai", description = "The OpenAI API, with OpenAI's bodies and error objects; keys are bound to accounts"),
         (name = "development", description = "Only on networks labelled development: play money and public keys"),
     )
 )]
@@ -59,6 +65,8 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(proofs::proof))
         .routes(routes!(chain::blocks))
         .routes(routes!(chain::snapshot))
+        .routes(routes!(chain::seats))
+        .routes(routes!(seats::seats))
         .routes(routes!(transactions::submit))
         .routes(routes!(transactions::transaction))
         .routes(routes!(events::events))
@@ -83,6 +91,12 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(development::accounts))
         .routes(routes!(development::faucet))
         .routes(routes!(development::infer))
+        .routes(routes!(openai::models))
+        .routes(routes!(openai::model))
+        .routes(routes!(openai::completions))
+        .routes(routes!(openai::chat))
+        .routes(routes!(openai::embeddings))
+        .routes(routes!(metrics::metrics))
 }
 
 /// All routes.
@@ -111,11 +125,15 @@ pub fn openapi() -> String {
     text
 }
 
-async fn no_such_path(uri: axum::http::Uri) -> ApiError {
-    ApiError::NotFound {
+async fn no_such_path(uri: axum::http::Uri) -> axum::response::Response {
+    if uri.path().starts_with("/openai/") {
+        return openai::no_such_path(uri.path()).into_response();
+    }
+    let error = ApiError::NotFound {
         kind: "path",
         id: uri.path().to_owned(),
-    }
+    };
+    error.into_response()
 }
 
 async fn no_such_method(method: axum::http::Method) -> impl IntoResponse {

@@ -92,6 +92,10 @@ fn parts(event: &Event) -> Parts {
             text: format!("{amount} TGRID to validator {validator}"),
             ..Parts::default()
         },
+        Event::SeatBonded { .. }
+        | Event::SeatLeaving { .. }
+        | Event::SeatsChanged { .. }
+        | Event::StakeReturned { .. } => seat_parts(event),
         Event::ValidatorSlashed {
             validator,
             burned,
@@ -258,6 +262,51 @@ fn rent_parts(event: &Event) -> Parts {
             text: format!("{record} of {owner} left the state: its rent was spent"),
             ..Parts::default()
         },
+        _ => Parts::default(),
+    }
+}
+
+/// What happened to seats of validators.
+fn seat_parts(event: &Event) -> Parts {
+    match event {
+        Event::SeatBonded { validator, amount } => Parts {
+            kind: "seat_bonded",
+            account: Some(*validator),
+            amount: Some(*amount),
+            text: format!("{validator} bonded {amount} TGRID for a seat among the validators"),
+            ..Parts::default()
+        },
+        Event::SeatLeaving { validator } => Parts {
+            kind: "seat_leaving",
+            account: Some(*validator),
+            text: format!("validator {validator} gives its seat back"),
+            ..Parts::default()
+        },
+        Event::StakeReturned { validator, amount } => Parts {
+            kind: "stake_returned",
+            account: Some(*validator),
+            amount: Some(*amount),
+            text: format!("{amount} TGRID of a seat's bond back to {validator}"),
+            ..Parts::default()
+        },
+        Event::SeatsChanged { term, joined, left } => {
+            let names = |all: &[Address]| match all {
+                [] => "nobody".to_owned(),
+                all => {
+                    let names: Vec<String> = all.iter().map(Address::to_string).collect();
+                    names.join(", ")
+                }
+            };
+            Parts {
+                kind: "seats_changed",
+                text: format!(
+                    "validators of term {term}: {} joined, {} left",
+                    names(joined),
+                    names(left)
+                ),
+                ..Parts::default()
+            }
+        }
         _ => Parts::default(),
     }
 }

@@ -15,7 +15,7 @@ use tg_ledger::{
 };
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
-use tg_types::chain::{ChainPage, SnapshotHead};
+use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
 use tg_types::chunks::{CHUNK_BYTES, ChunkTree, ChunkTreeBuilder};
 use tg_types::{
     Address, Amount, Digest, Fault, Heartbeat, Label, ProgramId, SignedTransaction, TimestampMs,
@@ -29,6 +29,7 @@ pub(crate) type Judge = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 /// What the test's validator finds in every model.
 pub(crate) const FACTS: ModelFacts = ModelFacts {
     program: ProgramId::new([3; 32]),
+    tier: tg_types::Tier::Tgx1,
     macs: 2_500_000,
     input_len: 4,
     output_len: 2,
@@ -230,6 +231,10 @@ impl GridPort for Grid {
 
     fn chain_page(&self, _: u64, _: Duration) -> PortFuture<'_, Option<ChainPage>> {
         Box::pin(async { Ok(Some(ChainPage::empty(0))) })
+    }
+
+    fn seat_changes(&self, _: u64) -> PortFuture<'_, SeatChanges> {
+        Box::pin(async { Ok(SeatChanges::default()) })
     }
 
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {

@@ -19,6 +19,21 @@ const EMBEDDING: TensorId = TensorId(1);
 /// The stream's units in the embedding's: both embedding and places have 37 in standard deviation.
 const STREAM_SHIFT: u32 = 5;
 
+/// Sizes of a transformer that writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterSizes {
+    /// Blocks.
+    pub layers: usize,
+    /// Channels of the stream.
+    pub channels: u32,
+    /// Heads of attention, of which the channels are a multiple.
+    pub heads: u32,
+    /// Positions.
+    pub window: u32,
+    /// Tokens.
+    pub vocabulary: u32,
+}
+
 /// Sizes of a transformer.
 struct Sizes {
     name: &'static str,
@@ -68,6 +83,28 @@ pub(super) fn tiny(seed: u64) -> (CompiledModel, IntTensor) {
         vocabulary: 32,
         channels: 16,
         heads: 2,
+        output: Output::Scores,
+    };
+    transformer(&sizes, seed)
+}
+
+/// Of any sizes, with the scores of the next token after each position.
+pub(super) fn writer(sizes: &WriterSizes, seed: u64) -> (CompiledModel, IntTensor) {
+    let &WriterSizes {
+        layers,
+        channels,
+        heads,
+        window,
+        vocabulary,
+    } = sizes;
+    let sizes = Sizes {
+        name: "gpt",
+        layers,
+        tokens: window,
+        places: window,
+        vocabulary,
+        channels,
+        heads,
         output: Output::Scores,
     };
     transformer(&sizes, seed)

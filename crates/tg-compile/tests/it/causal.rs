@@ -3,10 +3,12 @@
 use crate::graphs::Writer;
 use proptest::prelude::*;
 use tg_compile::integer::Precision;
-use tg_compile::suite::random_input;
+use tg_compile::suite::{WriterSizes, random_input, writing_transformer};
 use tg_compile::{CompileOptions, Compiled, PrecisionChoice, compile};
+use tg_exec::engine::CachedEngine;
+use tg_exec::engine::values::Values;
 use tg_exec::execute_tensor;
-use tg_exec::generate::{GenerateError, Request, Written, generate};
+use tg_exec::generate::{GenerateError, Written, generate};
 use tg_exec::kernels::Cpu;
 use tg_exec::sample::wide::random_program;
 use tg_float::{Attribute, DType, FloatTensor, Graph, ValueId};
@@ -14,7 +16,7 @@ use tg_ir::causality::{self, CausalityError};
 use tg_ir::coding;
 use tg_ir::generation::{self, GenerationError, GeneratorError};
 use tg_ir::op;
-use tg_ir::{Generation, Sampling};
+use tg_ir::{Generation, GenerationRequest, Sampling};
 
 const VOCABULARY: usize = 11;
 const WIDTH: usize = 8;
@@ -167,9 +169,9 @@ fn writer_of(seed: u64) -> tg_ir::ExecutableModel {
     model.checked().unwrap()
 }
 
-fn request(model: &tg_ir::ExecutableModel, seed: u8) -> Request {
+fn request(model: &tg_ir::ExecutableModel, seed: u8) -> GenerationRequest {
     let unit = f64::from(tg_ir::Generator::of(&model.program).unwrap().unit);
-    Request {
+    GenerationRequest {
         prompt: vec![3, 1, 4],
         limit: 5,
         stop: None,
@@ -182,7 +184,10 @@ fn request(model: &tg_ir::ExecutableModel, seed: u8) -> Request {
     }
 }
 
-fn write(model: &tg_ir::ExecutableModel, request: &Request) -> Result<Written, GenerateError> {
+fn write(
+    model: &tg_ir::ExecutableModel,
+    request: &GenerationRequest,
+) -> Result<Written, GenerateError> {
     generate(model, request, Cpu::new(1), &mut |_| true)
 }
 
@@ -224,7 +229,7 @@ fn writing_ends_where_it_was_told_to() {
     let whole = write(&model, &request(&model, 1)).unwrap();
     let stop = whole.written()[2];
     let first = whole.written().iter().position(|&token| token == stop);
-    let stopped = Request {
+    let stopped = GenerationRequest {
         stop: Some(stop),
         ..request(&model, 1)
     };
@@ -264,7 +269,7 @@ fn writing_ends_where_it_was_told_to() {
 #[test]
 fn requests_that_do_not_fit_are_refused() {
     let model = writer_of(11);
-    let with = |change: &dyn Fn(&mut Request)| {
+    let with = |change: &dyn Fn(&mut GenerationRequest)| {
         let mut request = request(&model, 1);
         change(&mut request);
         write(&model, &request).unwrap_err()
@@ -354,4 +359,45 @@ fn nothing_depends_on_later_pixels_than_it_is_said_to() {
         }
     }
     assert!(spared > 10_000, "{spared}");
+}
+
+/// Language models of the shapes that are used, at once and token by token, against a run over the whole window.
+#[test]
+fn language_models_give_the_rows_of_whole_runs() {
+    let shipped = include_bytes!("../../../../models/gpt-bytes.tgm");
+    let shipped = tg_ir::CompiledModel::read(shipped).unwrap();
+    let sizes = WriterSizes {
+        layers: 2,
+        channels: 48,
+        heads: 3,
+        window: 150,
+        vocabulary: 40,
+    };
+    let drawn = writing_transformer(&sizes, 3).0.checked().unwrap();
+    for model in [shipped, drawn, writer_of(4)] {
+        let mut engine = CachedEngine::new(&model, Cpu::new(1)).unwrap();
+        assert_eq!(engine.whole_nodes(), 0);
+        let tokens = random_input(&model.program, 9).widened();
+        let trace = execute_tensor(&model, tg_exec::IntTensor::I32(tokens.clone())).unwrap();
+        let whole = trace.output().widened();
+        let channels = whole.len() / tokens.len();
+        // All but the last few at once, after others that a cache must not remember.
+        let others: Vec<i32> = tokens.iter().rev().copied().collect();
+        let mut found = vec![0; whole.len()];
+        let mut each = |step: usize, row: Values<'_>| {
+            for (index, found) in found[step * channels..][..channels].iter_mut().enumerate() {
+                *found = row.at(index);
+            }
+        };
+        let most = tokens.len() - 4;
+        engine.extend(0, Values::I32(&others), &mut each).unwrap();
+        engine
+            .extend(0, Values::I32(&tokens[..most]), &mut each)
+            .unwrap();
+        for step in most..tokens.len() {
+            let next = Values::I32(&tokens[step..=step]);
+            engine.extend(step, next, &mut each).unwrap();
+        }
+        assert!(found == whole, "{}", model.program.name);
+    }
 }

@@ -36,17 +36,23 @@ pub enum ExecuteError {
 
 /// Whether a tensor is an input of a program.
 pub fn check_input(program: &Program, input: Values<'_>) -> Result<(), ExecuteError> {
+    let elements = program.input.shape.elements();
+    if program.input.element_type() == input.element_type() && input.len() != elements {
+        return Err(ExecuteError::InputLength {
+            expected: elements,
+            got: input.len(),
+        });
+    }
+    check_elements(program, input)
+}
+
+/// Whether pixels are ones that an input of a program may have.
+pub(super) fn check_elements(program: &Program, input: Values<'_>) -> Result<(), ExecuteError> {
     let (expected, got) = (program.input.element_type(), input.element_type());
     if expected != got {
         return Err(ExecuteError::InputType { expected, got });
     }
     let shape = program.input.shape;
-    if input.len() != shape.elements() {
-        return Err(ExecuteError::InputLength {
-            expected: shape.elements(),
-            got: input.len(),
-        });
-    }
     if program.input.coding == Coding::Scaled(ElementType::I8) {
         // Every value of the type.
         return Ok(());

@@ -7,11 +7,13 @@
 //!
 //! - [`values`]: tensors as the steps see them.
 //! - [`prepare`]: a program as steps, and which of them are fused.
+//! - [`cached`]: a causal program step by step.
 //! - [`step`]: what one step computes, with a file for each family of operators as in `tg_ir::op`: [`conv`], [`dense`] and
 //!   [`matmul`] (on [`linear`]), [`pool`], [`arithmetic`], [`requantise`] and [`comparison`] (on [`element`]), [`reduction`],
 //!   [`ranking`], [`softmax`], [`norm`], [`movement`], [`table`], [`trees`].
 
 mod arithmetic;
+mod cached;
 mod comparison;
 mod context;
 mod conv;
@@ -35,6 +37,7 @@ pub mod values;
 
 use crate::kernels::{Cpu, Scratch};
 use crate::trace::Trace;
+pub use cached::CachedEngine;
 use context::Context;
 use input::{ExecuteError, check_input};
 use prepare::Mode;

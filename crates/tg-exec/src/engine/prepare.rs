@@ -62,17 +62,28 @@ pub(super) fn prepare(model: &CompiledModel, cpu: &Cpu, mode: Mode) -> Prepared 
 
 /// The kernel of a node, with the node before it if that is fused with it.
 fn kernel_of(model: &CompiledModel, cpu: &Cpu, node: usize, fused: &[bool]) -> Kernel {
-    if let Op::Requantise(op::Unary { input, how }) = &model.program.nodes[node].op
-        && let Some(before) = input.index().checked_sub(1)
-        && fused[before]
-    {
-        return Kernel::new(model, cpu, before, Some(how));
+    let before = computed_by(&model.program, node, fused);
+    match &model.program.nodes[node].op {
+        Op::Requantise(op::Unary { how, .. }) if before != node => {
+            Kernel::new(model, cpu, before, Some(how))
+        }
+        _ => Kernel::new(model, cpu, node, None),
     }
-    Kernel::new(model, cpu, node, None)
+}
+
+/// The node whose kernel gives a node's output: the one before it if that is fused with it.
+pub(super) fn computed_by(program: &Program, node: usize, fused: &[bool]) -> usize {
+    match &program.nodes[node].op {
+        Op::Requantise(op::Unary { input, .. }) => {
+            let before = input.index().checked_sub(1);
+            before.filter(|&before| fused[before]).unwrap_or(node)
+        }
+        _ => node,
+    }
 }
 
 /// Which nodes are computed together with the requantisation that alone reads them.
-fn fused(program: &Program) -> Vec<bool> {
+pub(super) fn fused(program: &Program) -> Vec<bool> {
     let mut readers = vec![0usize; program.nodes.len() + 1];
     for node in &program.nodes {
         for input in node.op.inputs() {
@@ -102,7 +113,7 @@ fn fused(program: &Program) -> Vec<bool> {
 }
 
 /// The last node that reads each tensor; none for those that are kept.
-fn last_uses(program: &Program, fused: &[bool], mode: Mode) -> Vec<Option<usize>> {
+pub(super) fn last_uses(program: &Program, fused: &[bool], mode: Mode) -> Vec<Option<usize>> {
     let mut last = vec![None; program.nodes.len() + 1];
     if mode == Mode::Trace {
         return last;
@@ -132,15 +143,15 @@ fn last_uses(program: &Program, fused: &[bool], mode: Mode) -> Vec<Option<usize>
 }
 
 /// Memory that tensors of one type take turns in.
-#[derive(Default)]
-struct Slots {
-    memory: Vec<IntTensor>,
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    pub memory: Vec<IntTensor>,
     free: Vec<usize>,
 }
 
 impl Slots {
     /// The free slot of the type that has to grow least, or a new one.
-    fn take(&mut self, kind: ElementType, elements: usize) -> Place {
+    pub(super) fn take(&mut self, kind: ElementType, elements: usize) -> Place {
         let fits = |&(_, &slot): &(usize, &usize)| self.memory[slot].element_type() == kind;
         let found = self
             .free
@@ -166,7 +177,7 @@ impl Slots {
         Place { slot, elements }
     }
 
-    fn free(&mut self, place: Place) {
+    pub(super) fn free(&mut self, place: Place) {
         self.free.push(place.slot);
     }
 }

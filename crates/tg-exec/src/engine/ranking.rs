@@ -80,6 +80,12 @@ fn rank<T: Copy + Ord>(row: &[T], count: usize, order: &mut Vec<u32>) {
     }
     let channels = u32::try_from(row.len()).expect("an axis fits 32 bits");
     order.extend(0..channels);
+    if count < row.len() / 4 {
+        // The few are found before they are sorted.
+        let rank = |&channel: &u32| (Reverse(row[channel as usize]), channel);
+        order.select_nth_unstable_by_key(count - 1, rank);
+        order.truncate(count);
+    }
     order.sort_unstable_by_key(|&channel| (Reverse(row[channel as usize]), channel));
 }
 
@@ -94,6 +100,10 @@ mod tests {
         let mut order = Vec::new();
         rank(&[3, 9, 9, -1, 3], 3, &mut order);
         assert_eq!(order[..3], [1, 2, 0]);
+        let many: Vec<i16> = (0..50).map(|index| [5, 7, 7, 1, 9][index % 5]).collect();
+        rank(&many, 11, &mut order);
+        let nines = (0..10).map(|index| 5 * index + 4);
+        assert_eq!(order, nines.chain([1]).collect::<Vec<u32>>());
         rank(&[3, 9, 9, -1, 3], 1, &mut order);
         assert_eq!(order, [1]);
     }

@@ -15,6 +15,10 @@ pub(super) struct Probabilities {
     rescale: Rescale,
     table: Vec<i32>,
     causal: Option<usize>,
+    /// The column in the whole tensor of the first one here.
+    first_column: usize,
+    /// Whether columns are steps of a sequence.
+    pub in_columns: bool,
 }
 
 impl Probabilities {
@@ -27,6 +31,15 @@ impl Probabilities {
             rescale: how.rescale,
             table: how.table.iter().map(|&entry| i32::from(entry)).collect(),
             causal: how.causal.map(|offset| offset as usize),
+            first_column: 0,
+            in_columns: false,
+        }
+    }
+
+    /// Tells which step of a sequence is the first.
+    pub(super) const fn at(&mut self, first: usize) {
+        if self.in_columns {
+            self.first_column = first;
         }
     }
 
@@ -45,7 +58,8 @@ impl Probabilities {
                     for (row, out) in out.chunks_exact_mut(channels).enumerate() {
                         let pixel = index * 8 + row;
                         let taking_part = self.causal.map_or(channels, |offset| {
-                            channels.min(pixel % self.width + offset + 1)
+                            let column = self.first_column + pixel % self.width;
+                            channels.min(column + offset + 1)
                         });
                         let scores = pixel * channels..pixel * channels + taking_part;
                         let exponentials = &mut buffer[..taking_part];

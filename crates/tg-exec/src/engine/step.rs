@@ -118,6 +118,27 @@ impl Kernel {
         }
     }
 
+    /// Tells a kernel made for slices which steps of a sequence it runs for.
+    pub(super) fn at(&mut self, first: usize, until: usize) {
+        match self {
+            Self::Probabilities(kernel) => kernel.at(first),
+            Self::Matrices(kernel) => kernel.until = until,
+            _ => {}
+        }
+    }
+
+    /// Tells a kernel made for slices on which axis the steps of a sequence are, and how many entries for each: a product of its
+    /// right factor, a softmax of its input.
+    pub(super) fn reads_steps(&mut self, axis: Option<(tg_ir::Axis, usize)>) {
+        match self {
+            Self::Matrices(kernel) => kernel.reads_steps(axis),
+            Self::Probabilities(kernel) => {
+                kernel.in_columns = axis == Some((tg_ir::Axis::Columns, 1));
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn run(&mut self, context: &mut Context<'_>, out: ValuesMut<'_>) {
         match self {
             Self::Convolution(kernel) => kernel.run(context, out),

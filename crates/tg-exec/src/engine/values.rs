@@ -84,6 +84,19 @@ impl Values<'_> {
         each!(*self, values => wide(values[index]))
     }
 
+    /// Some of the elements.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    pub fn part(&self, first: usize, count: usize) -> Self {
+        match self {
+            Self::I8(values) => Self::I8(&values[first..first + count]),
+            Self::I16(values) => Self::I16(&values[first..first + count]),
+            Self::I32(values) => Self::I32(&values[first..first + count]),
+        }
+    }
+
     /// A tensor of its own.
     #[must_use]
     pub fn to_tensor(self) -> IntTensor {

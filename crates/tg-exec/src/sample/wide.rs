@@ -10,6 +10,8 @@ use tg_ir::{
     Requantise, Rescale, Shape, TensorId, Tie, View, Weights, Window,
 };
 
+/// Greatest absolute value of a valid program's accumulators.
+const FIELD_BOUND: i64 = 1_065_353_216;
 /// Tries per node: most proposals over small tensors are valid.
 const TRIES: usize = 40;
 
@@ -18,33 +20,12 @@ const TRIES: usize = 40;
 pub fn random_program(seed: u64) -> (CompiledModel, IntTensor) {
     let mut numbers = Numbers::new(seed ^ 0x7769_6465);
     let input = random_input(&mut numbers);
-    let mut draft = Draft {
-        intervals: vec![range::of_input(&input)],
-        program: Program {
-            name: "sample".to_owned(),
-            input,
-            nodes: Vec::new(),
-            outputs: Vec::new(),
-            ties: Vec::new(),
-            signature: None,
-            weights_root: Weights::default().root(),
-        },
-        layers: Vec::new(),
-        numbers,
-    };
+    let mut draft = Draft::new(numbers, input);
     let nodes = draft.numbers.between(1, 9);
     for _ in 0..nodes {
         draft.push_some();
     }
-    let elements = draft.input();
-    let Draft {
-        mut program,
-        layers,
-        ..
-    } = draft;
-    let weights = Weights { layers };
-    program.weights_root = weights.root();
-    (CompiledModel { program, weights }, elements)
+    draft.finish()
 }
 
 fn random_input(numbers: &mut Numbers) -> InputSpec {
@@ -73,14 +54,56 @@ fn random_input(numbers: &mut Numbers) -> InputSpec {
     }
 }
 
-struct Draft {
-    numbers: Numbers,
-    program: Program,
-    layers: Vec<LinearWeights>,
-    intervals: Vec<Vec<range::Interval>>,
+/// A program that grows node by node.
+pub(super) struct Draft {
+    pub numbers: Numbers,
+    pub program: Program,
+    pub layers: Vec<LinearWeights>,
+    pub intervals: Vec<Vec<range::Interval>>,
 }
 
 impl Draft {
+    /// A program without nodes.
+    pub(super) fn new(numbers: Numbers, input: InputSpec) -> Self {
+        Self {
+            intervals: vec![range::of_input(&input)],
+            program: Program {
+                name: "sample".to_owned(),
+                input,
+                nodes: Vec::new(),
+                outputs: Vec::new(),
+                ties: Vec::new(),
+                signature: None,
+                weights_root: Weights::default().root(),
+            },
+            layers: Vec::new(),
+            numbers,
+        }
+    }
+
+    /// The model, and an input for it.
+    pub(super) fn finish(mut self) -> (CompiledModel, IntTensor) {
+        let elements = self.input();
+        let Self {
+            mut program,
+            layers,
+            ..
+        } = self;
+        let weights = Weights { layers };
+        program.weights_root = weights.root();
+        (CompiledModel { program, weights }, elements)
+    }
+
+    /// Takes the last nodes back.
+    pub(super) fn truncate(&mut self, nodes: usize) {
+        let program = &mut self.program;
+        program.nodes.truncate(nodes);
+        program.ties.retain(|tie| (tie.node as usize) < nodes);
+        let weighted = program.nodes.iter().filter(|node| node.op.has_weights());
+        self.layers.truncate(weighted.count());
+        self.intervals.truncate(nodes + 1);
+    }
+
     /// An input that the coding admits.
     fn input(&mut self) -> IntTensor {
         let spec = self.program.input.clone();
@@ -115,7 +138,7 @@ impl Draft {
         assert!(self.try_push(op, shape), "a tensor equals itself");
     }
 
-    fn shape(&self, id: TensorId) -> Shape {
+    pub(super) fn shape(&self, id: TensorId) -> Shape {
         self.program.shape(id)
     }
 
@@ -133,7 +156,7 @@ impl Draft {
         if same { other } else { id }
     }
 
-    fn try_push(&mut self, op: Op, shape: Shape) -> bool {
+    pub(super) fn try_push(&mut self, op: Op, shape: Shape) -> bool {
         let layer = op.has_weights().then(|| LinearWeights {
             weights: Vec::new(),
             bias: Vec::new(),
@@ -203,7 +226,7 @@ impl Draft {
         LinearWeights { weights, bias }
     }
 
-    fn propose(&mut self) -> (Op, Shape) {
+    pub(super) fn propose(&mut self) -> (Op, Shape) {
         match self.numbers.between(0, 23) {
             0..=2 => self.linear(),
             3..=6 => self.requantise(),
@@ -282,8 +305,14 @@ impl Draft {
 
     fn requantise(&mut self) -> (Op, Shape) {
         let input = self.some();
+        self.requantise_of(input)
+    }
+
+    pub(super) fn requantise_of(&mut self, input: TensorId) -> (Op, Shape) {
         let shape = self.shape(input);
-        let range = range::hull(&self.intervals[input.index()]);
+        // What intervals know may be less than what keeps a program valid.
+        let range = range::hull(&self.intervals[input.index()])
+            .map(|end| end.clamp(-FIELD_BOUND, FIELD_BOUND));
         let reach = range[0].abs().max(range[1].abs());
         let wide = self.numbers.between(0, 2) == 0;
         let bits = self.numbers.side(5, if wide { 16 } else { 9 });
@@ -409,7 +438,7 @@ impl Draft {
         }
     }
 
-    fn softmax(&mut self, input: TensorId) -> Op {
+    pub(super) fn softmax(&mut self, input: TensorId) -> Op {
         let [low, high] = range::hull(&self.intervals[input.index()]);
         let bits = self.numbers.side(2, 7);
         let length = self.numbers.side(1, 100);

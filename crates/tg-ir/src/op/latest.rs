@@ -5,7 +5,9 @@ use crate::shape::{Axis, Shape, TensorId, Tensors};
 use crate::window::Window;
 
 /// The element is 0 whatever the input is.
-const ZERO: u32 = u32::MAX;
+pub const ZERO: u32 = u32::MAX;
+/// Later than every input pixel: what depends on it is never known.
+pub const NEVER: u32 = u32::MAX - 1;
 
 /// What an element depends on: [`ZERO`], 0 for a constant, or the latest input pixel plus one.
 pub(crate) type Latest = Vec<u32>;

@@ -209,6 +209,7 @@ pub(crate) fn bait(price: u64) -> OfferTerms {
 fn facts() -> ModelFacts {
     ModelFacts {
         program: PROGRAM,
+        tier: tg_types::Tier::Tgx1,
         macs: 420_000,
         input_len: 784,
         output_len: 10,

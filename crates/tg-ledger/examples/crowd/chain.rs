@@ -153,6 +153,7 @@ impl Chain {
         let task = self.state.pending_evidence().next().unwrap();
         let facts = ModelFacts {
             program: PROGRAM,
+            tier: tg_types::Tier::Tgx1,
             macs: 420_000,
             input_len: 784,
             output_len: 10,

@@ -3,12 +3,13 @@
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferTerms, Receipt,
-    SignedTransaction, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
+    SignedTransaction, Tier, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
 };
 
 mod equivocation;
 mod market;
 mod outcome;
+mod seats;
 mod storage;
 
 use outcome::{Check, Spent};
@@ -27,6 +28,7 @@ use crate::rent::{MODEL_BYTES, OFFER_BYTES, Shelf};
 use crate::state::State;
 
 /// Whether `transaction` holds in `state` at `now`, and what it pays.
+#[expect(clippy::too_many_lines, reason = "one arm for each kind")]
 pub(super) fn check(
     state: &State,
     now: TimestampMs,
@@ -77,6 +79,15 @@ pub(super) fn check(
             max_attempts,
         } => market::check_raise(state, sender, job, *max_price, *max_attempts)?,
         Transaction::PayRent { record, amount } => check_pay_rent(state, record, *amount)?,
+        Transaction::JoinValidators {
+            key,
+            endpoint,
+            possession,
+        } => seats::check_join(state, sender, key, endpoint, possession)?,
+        Transaction::LeaveValidators { key } => {
+            seats::check_leave(state, sender, key)?;
+            Amount::ZERO
+        }
         Transaction::ReportEquivocation { proof } => {
             equivocation::check_equivocation(state, proof)?;
             Amount::ZERO
@@ -270,7 +281,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         needs,
     } = order;
     let facts = check_model(state, model, *mode)?;
-    if *input_len != facts.input_len {
+    if !facts.takes(*input_len) {
         return Err(TransactionError::WrongInputLength {
             expected: facts.input_len,
             got: *input_len,
@@ -340,10 +351,13 @@ fn check_model<'a>(
         VerificationMode::Proof if !facts.provable => {
             Err(TransactionError::ModelNotProvable { model: *model })
         }
+        VerificationMode::Recompute if facts.tier != Tier::Wasm1 => {
+            Err(TransactionError::ModelNotRecomputable { model: *model })
+        }
         VerificationMode::None if state.parameters.unverified_jobs == UnverifiedJobs::Refused => {
             Err(TransactionError::UnverifiedJobsRefused)
         }
-        VerificationMode::Proof | VerificationMode::None => Ok(facts),
+        VerificationMode::Proof | VerificationMode::Recompute | VerificationMode::None => Ok(facts),
     }
 }
 
@@ -450,8 +464,14 @@ fn check_claims(state: &State, job: &Job, receipt: &Receipt) -> Spent {
         input,
         output: _,
         trace: _,
-        tier: _,
+        tier,
     } = receipt;
+    if *tier != facts.tier {
+        return Err(TransactionError::WrongTier {
+            expected: facts.tier,
+            got: *tier,
+        });
+    }
     if *program != facts.program {
         return Err(TransactionError::WrongProgram {
             expected: facts.program,

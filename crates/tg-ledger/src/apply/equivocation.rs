@@ -2,7 +2,7 @@
 //!
 //! Whoever shows it gets twice the gas of the report back, at most a twentieth of the stake; the rest burns. So nobody gains from a
 //! fault but what showing it cost, and a validator that shows its own loses nineteen twentieths at least. The seat itself
-//! stays, with no stake and no share of fees, as the set of validators is fixed at genesis.
+//! stays until the end of an epoch in which it may go ([`super::seats`]), with no stake and no share of fees; a seat that ended loses what was to be returned.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use super::execution::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::gas::gas_of;
+use crate::record::{Unbonding, Validator};
 
 /// The reporter gets at most the stake divided by this.
 const REWARD_SHARE: u128 = 20;
@@ -26,17 +27,7 @@ impl Execution {
     ) -> Result<(), InvariantError> {
         let gas = gas_of(TransactionKind::ReportEquivocation);
         let cost = self.state.base_fee().saturating_mul(gas);
-        let validators = Arc::make_mut(&mut self.state.validators);
-        let convicted = validators
-            .iter_mut()
-            .find(|it| *it.key.as_bytes() == proof.seat);
-        let Some(validator) = convicted else {
-            return Err(InvariantError::Missing {
-                table: "validators",
-            });
-        };
-        let stake = std::mem::replace(&mut validator.stake, Amount::ZERO);
-        let validator = validator.address;
+        let (validator, stake) = self.take_stake(&proof.seat)?;
         let most = Amount::new(stake.get() / REWARD_SHARE);
         let reward = cost.saturating_add(cost).min(most);
         let burned = stake.saturating_sub(reward);
@@ -49,5 +40,22 @@ impl Execution {
             reward,
         });
         Ok(())
+    }
+
+    /// Takes what a key has at stake: the stake of a validator, or a bond that is not returned yet.
+    fn take_stake(&mut self, key: &[u8; 32]) -> Result<(Address, Amount), InvariantError> {
+        let is_its = |it: &Validator| it.key.as_bytes() == key;
+        let validators = Arc::make_mut(&mut self.state.validators);
+        if let Some(validator) = validators.iter_mut().find(|it| is_its(it)) {
+            let stake = std::mem::replace(&mut validator.stake, Amount::ZERO);
+            return Ok((validator.address, stake));
+        }
+        let book = Arc::make_mut(&mut self.state.seats);
+        let left = book.unbonding.iter().position(|it| is_its(&it.validator));
+        let left = left.ok_or(InvariantError::Missing {
+            table: "validators",
+        })?;
+        let Unbonding { validator, .. } = book.unbonding.remove(left);
+        Ok((validator.address, validator.stake))
     }
 }

@@ -90,6 +90,10 @@ impl Execution {
                 max_attempts,
             } => self.raise(job, *max_price, *max_attempts),
             Transaction::PayRent { record, amount } => self.pay_rent(sender, record, *amount),
+            Transaction::JoinValidators { key, endpoint, .. } => {
+                self.join_validators(sender, *key, endpoint)
+            }
+            Transaction::LeaveValidators { .. } => self.leave_validators(sender),
             Transaction::ReportEquivocation { proof } => self.slash_validator(sender, proof),
             Transaction::ReportLiveness { epoch, lost, back } => {
                 self.report_liveness(sender, *epoch, lost, back)
@@ -241,7 +245,7 @@ impl Execution {
         match job.order.mode {
             // Nobody checks, so the commitment is the result.
             VerificationMode::None => self.accept(job, lease),
-            VerificationMode::Proof => {
+            VerificationMode::Proof | VerificationMode::Recompute => {
                 self.save_job(job);
                 self.state.put_lease(lease);
                 Ok(())

@@ -80,6 +80,7 @@ impl Execution {
         self.run_matching()?;
         self.seal_schedule();
         self.pay_validators(proposer)?;
+        self.turn_seats(proposer)?;
         self.prune(crate::limits::ENDED_JOBS_MAX)?;
         let Self {
             mut state,

@@ -423,7 +423,8 @@ impl Execution {
         let can_pay = paid == day;
         let is_needed = account.open_jobs + account.offers + account.models + account.bids > 0
             || self.state.provider(&address).is_some()
-            || self.state.validators.iter().any(|it| it.address == address);
+            || self.state.validators.iter().any(|it| it.address == address)
+            || self.state.seats.names(&address);
         // What an account lives by that other records keep alive: they pay for themselves.
         let until = self.state.rent_for(Shelf::Accounts, 1, ACCOUNT_RENEWAL);
         let reading = self.state.meters.of(Shelf::Accounts);

@@ -2,7 +2,7 @@
 //! it ends: transactions of a block come before its timeouts. After an outage no window ends for some blocks and some
 //! time, so that nobody pays for a pause of the validators.
 
-use tg_types::{JobId, LeaseId, TimestampMs};
+use tg_types::{JobId, LeaseId, TimestampMs, VerificationMode};
 
 use super::Execution;
 use crate::error::InvariantError;
@@ -128,6 +128,11 @@ impl Execution {
             ),
             OpenStage::Running(_) => (lease.deadline, LeaseEnd::Late(LatePhase::Running)),
             OpenStage::Committed(_) => (lease.deadline, LeaseEnd::Late(LatePhase::Committed)),
+            // Validators need nothing for it that they have not stated to hold: it is theirs to come to a verdict, however many
+            // programs they have to run before, and no fault of the provider's.
+            OpenStage::Verifying(_) if job.order.mode == VerificationMode::Recompute => {
+                return None;
+            }
             OpenStage::Verifying(_) => (
                 lease.verify_by()?,
                 LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered),

@@ -1,7 +1,7 @@
 //! What a verdict does: it decides about a model or settles a lease.
 
 use tg_types::limits::{EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX};
-use tg_types::{Digest, LeaseId, ModelId};
+use tg_types::{Amount, Digest, LeaseId, ModelId, VerificationMode};
 
 use super::Execution;
 use crate::error::{InvariantError, VerdictError};
@@ -10,6 +10,9 @@ use crate::record::{
     LeaseEnd, LeasePhase, LeaseProgress, Model, ModelFacts, ModelState, Record, RefusedBecause,
 };
 use crate::verdict::{Outcome, Subject, Verdict};
+
+/// The least that a run of a program is paid, as a part of the price: one over this.
+const LEAST_PART: u64 = 4;
 
 impl Execution {
     /// Whether a verdict fits the state.
@@ -33,11 +36,31 @@ impl Execution {
         }
         match (subject, outcome) {
             (Subject::Model(_), Outcome::ModelAccepted(facts)) => check_facts(subject, facts),
-            (Subject::Lease(_), Outcome::LeaseAccepted) | (_, Outcome::Rejected { .. }) => Ok(()),
-            (Subject::Model(_), Outcome::LeaseAccepted)
+            (_, Outcome::Rejected { .. }) => Ok(()),
+            (Subject::Lease(id), Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. }) => {
+                self.check_accepted(&id, outcome)
+            }
+            (Subject::Model(_), Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. })
             | (Subject::Lease(_), Outcome::ModelAccepted(_)) => {
                 Err(VerdictError::WrongOutcome { subject })
             }
+        }
+    }
+
+    /// Whether an acceptance is the one of its job's mode, with a bill within the order.
+    fn check_accepted(&self, id: &LeaseId, outcome: &Outcome) -> Result<(), VerdictError> {
+        let subject = Subject::Lease(*id);
+        let lease = self.state.lease(id);
+        let job = lease.and_then(|lease| self.state.job(&lease.job));
+        let job = job.ok_or(VerdictError::UnknownSubject { subject })?;
+        let fits = match (job.order.mode, outcome) {
+            (VerificationMode::Recompute, Outcome::ProgramAccepted { macs }) => *macs <= job.macs,
+            (VerificationMode::None | VerificationMode::Proof, Outcome::LeaseAccepted) => true,
+            _ => false,
+        };
+        match fits {
+            true => Ok(()),
+            false => Err(VerdictError::WrongOutcome { subject }),
         }
     }
 
@@ -82,6 +105,12 @@ impl Execution {
                 let job = self.job(&lease.job)?;
                 self.accept(job, lease)
             }
+            (Subject::Lease(id), Outcome::ProgramAccepted { macs }) => {
+                let mut lease = self.lease(id)?;
+                let job = self.job(&lease.job)?;
+                lease.price = billed(lease.price, *macs, job.macs);
+                self.accept(job, lease)
+            }
             (Subject::Lease(id), Outcome::Rejected { code, check }) => {
                 let lease = self.lease(id)?;
                 let job = self.job(&lease.job)?;
@@ -92,7 +121,7 @@ impl Execution {
                 self.fail(job, &lease, &end)
             }
             // The check before this refused them.
-            (Subject::Model(_), Outcome::LeaseAccepted)
+            (Subject::Model(_), Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. })
             | (Subject::Lease(_), Outcome::ModelAccepted(_)) => Ok(()),
         }
     }
@@ -110,10 +139,20 @@ impl Execution {
     }
 }
 
+/// What a run of a program is paid: the part of the price that it took of what it might, at least a quarter, since pulling,
+/// making ready and keeping the machine free for the whole of it cost as much for a short run.
+fn billed(price: Amount, used: u64, most: u64) -> Amount {
+    let parts = used.max(most.div_ceil(LEAST_PART));
+    price
+        .checked_mul_div_ceil(parts, most)
+        .map_or(price, |bill| bill.min(price))
+}
+
 /// A model whose input or output no proof could carry, or whose proof no evidence could, must not become active.
 fn check_facts(subject: Subject, facts: &ModelFacts) -> Result<(), VerdictError> {
     let ModelFacts {
         program: _,
+        tier: _,
         macs: _,
         input_len,
         output_len,
@@ -139,4 +178,31 @@ fn check_facts(subject: Subject, facts: &ModelFacts) -> Result<(), VerdictError>
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::billed;
+    use tg_types::Amount;
+
+    #[test]
+    fn a_program_pays_for_what_it_burned_and_at_least_a_quarter() {
+        for (price, used, most, expected) in [
+            (1_000, 1_000, 1_000, 1_000),
+            (1_000, 999, 1_000, 999),
+            (1_000, 250, 1_000, 250),
+            (1_000, 249, 1_000, 250),
+            (1_000, 0, 1_000, 250),
+            // Rounded up, and never above the price.
+            (10, 1, 3, 4),
+            (0, 1, 3, 0),
+            (7, 0, 1, 7),
+            // A run of nothing, which no program is, has the price of the offer.
+            (7, 0, 0, 7),
+            (7, 9, 3, 7),
+        ] {
+            let bill = billed(Amount::new(price), used, most);
+            assert_eq!(bill, Amount::new(expected), "{price} {used} of {most}");
+        }
+    }
 }

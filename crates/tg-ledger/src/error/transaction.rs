@@ -3,7 +3,7 @@
 use tg_types::chain::EquivocationError;
 use tg_types::{
     Address, Amount, BidId, Digest, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId,
-    SignatureError, StorageSubject, TimestampMs,
+    SignatureError, StorageSubject, Tier, TimestampMs,
 };
 
 use crate::record::JobState;
@@ -111,6 +111,9 @@ pub enum TransactionError {
     /// Runs of the model cannot be proved.
     #[error("model {model} cannot be proved, so mode proof is not possible")]
     ModelNotProvable { model: ModelId },
+    /// Only programs of WebAssembly are run again by validators.
+    #[error("model {model} is no program, so mode recompute is not possible")]
+    ModelNotRecomputable { model: ModelId },
     /// The network refuses jobs that nobody checks.
     #[error("this network refuses jobs of mode none")]
     UnverifiedJobsRefused,
@@ -215,6 +218,9 @@ pub enum TransactionError {
     /// The receipt names another input.
     #[error("the receipt names input {got}, the job's is {expected}")]
     WrongInput { expected: Digest, got: Digest },
+    /// The receipt names other semantics than the model's.
+    #[error("the receipt is of tier {got}, the model of {expected}")]
+    WrongTier { expected: Tier, got: Tier },
     /// The evidence has no bytes.
     #[error("the evidence has no bytes")]
     EvidenceEmpty,
@@ -332,6 +338,31 @@ pub enum TransactionError {
     /// The validator's stake was taken before.
     #[error("validator {validator} has no stake left")]
     NoStake { validator: Address },
+    /// The network has so few validators that one that is silent stops it, so nobody gets a seat who was not seen.
+    #[error(
+        "a network of {validators} validators takes no new ones: with fewer than 3 a silent one would stop it"
+    )]
+    SeatsClosed { validators: usize },
+    /// The account has a seat, waits for one, or its bond is not returned yet.
+    #[error("{account} has a seat, waits for one, or its last bond is not returned yet")]
+    HasSeat { account: Address },
+    /// The key has a seat, waits for one, or its bond is not returned yet.
+    #[error("the key {} has a seat, waits for one, or its last bond is not returned yet", Digest::new(*key))]
+    KeyHasSeat { key: [u8; 32] },
+    /// No further account may wait for a seat.
+    #[error("{limit} accounts wait for a seat; no more may")]
+    TooManyApplicants { limit: usize },
+    /// The endpoint is not an address.
+    #[error(
+        "the endpoint of a seat is HOST:PORT, with a name or an IP address as host and a port from 1 to 65535"
+    )]
+    BadEndpoint,
+    /// The key did not sign that it is the sender's.
+    #[error("the key {} did not sign that it belongs to the sender in this network", Digest::new(*key))]
+    NoPossession { key: [u8; 32] },
+    /// The seat is given back already.
+    #[error("{account} gave its seat back before; it goes at the end of an epoch in which it may")]
+    LeavesAlready { account: Address },
     /// The votes convict nobody.
     #[error("the votes convict nobody")]
     NoEquivocation(#[source] EquivocationError),
@@ -364,6 +395,7 @@ impl TransactionError {
             Self::UnknownModel { .. } => "TG-LED-020",
             Self::ModelNotActive { .. } => "TG-LED-021",
             Self::ModelNotProvable { .. } => "TG-LED-022",
+            Self::ModelNotRecomputable { .. } => "TG-LED-123",
             Self::UnverifiedJobsRefused => "TG-LED-023",
             Self::WrongInputLength { .. } => "TG-LED-024",
             Self::PriceTooLow { .. } => "TG-LED-025",
@@ -390,6 +422,7 @@ impl TransactionError {
             Self::WrongProgram { .. } => "TG-LED-054",
             Self::WrongModel { .. } => "TG-LED-055",
             Self::WrongInput { .. } => "TG-LED-056",
+            Self::WrongTier { .. } => "TG-LED-124",
             Self::EvidenceEmpty => "TG-LED-057",
             Self::EvidenceTooLarge { .. } => "TG-LED-058",
             Self::BadNeeds { .. } => "TG-LED-034",
@@ -428,6 +461,13 @@ impl TransactionError {
             Self::NoSeat { .. } => "TG-LED-113",
             Self::NoStake { .. } => "TG-LED-114",
             Self::NoEquivocation(_) => "TG-LED-115",
+            Self::SeatsClosed { .. } => "TG-LED-116",
+            Self::HasSeat { .. } => "TG-LED-117",
+            Self::KeyHasSeat { .. } => "TG-LED-118",
+            Self::TooManyApplicants { .. } => "TG-LED-119",
+            Self::BadEndpoint => "TG-LED-120",
+            Self::NoPossession { .. } => "TG-LED-121",
+            Self::LeavesAlready { .. } => "TG-LED-122",
         }
     }
 

@@ -2,7 +2,7 @@
 
 use tg_types::{
     Address, Amount, Decode, DecodeError, Digest, Encode, Height, Label, ModelId, ProgramId,
-    Reader, TimestampMs, Writer, fields,
+    Reader, Tier, TimestampMs, Writer, fields,
 };
 
 use crate::record::{Record, Storage};
@@ -14,11 +14,13 @@ use crate::tree::{LeafHead, kind};
 pub struct ModelFacts {
     /// The program.
     pub program: ProgramId,
-    /// Multiply-accumulates of one run; what offers are priced by.
+    /// What it is executed under: a model of integers, or a program of WebAssembly.
+    pub tier: Tier,
+    /// Multiply-accumulates of one run; what offers are priced by. Of a program of WebAssembly the most fuel of one run.
     pub macs: u64,
-    /// Bytes of the input.
+    /// Bytes of the input; of a program of WebAssembly the most.
     pub input_len: u32,
-    /// Bytes of the output.
+    /// Bytes of the output; of a program of WebAssembly the most.
     pub output_len: u32,
     /// Whether a run can be proved, so that jobs may ask for mode `proof`.
     pub provable: bool,
@@ -30,9 +32,21 @@ pub struct ModelFacts {
     pub memory: u64,
 }
 
+impl ModelFacts {
+    /// Whether an input of this many bytes is one.
+    #[must_use]
+    pub const fn takes(&self, input_len: u32) -> bool {
+        match self.tier {
+            Tier::Tgx1 => input_len == self.input_len,
+            Tier::Wasm1 => input_len > 0 && input_len <= self.input_len,
+        }
+    }
+}
+
 fields! {
     ModelFacts {
         program,
+        tier,
         macs,
         input_len,
         output_len,

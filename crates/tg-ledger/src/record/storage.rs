@@ -29,6 +29,17 @@ impl SeatSet {
         seat < 128 && self.0 >> seat & 1 == 1
     }
 
+    /// The same validators at the places that they have now, by the places that they had; who has none is left out.
+    pub(crate) fn moved(self, places: &[Option<u8>]) -> Self {
+        let mut moved = Self::default();
+        for (place, now) in (0u8..).zip(places) {
+            if let Some(now) = now.filter(|_| self.contains(place)) {
+                moved.insert(now);
+            }
+        }
+        moved
+    }
+
     /// Adds the validator at a place.
     pub(crate) const fn insert(&mut self, seat: u8) {
         assert!((seat as usize) < VALIDATORS_MAX, "a validator has a place");
@@ -80,6 +91,21 @@ impl Storage {
         match &self.recheck {
             Some(recheck) if self.held.contains(seat) => !answered(recheck),
             Some(_) | None => !self.held.contains(seat),
+        }
+    }
+}
+
+impl Storage {
+    /// The same statements with other places of those who made them.
+    pub(crate) fn moved(&self, places: impl Fn(SeatSet) -> SeatSet) -> Self {
+        let moved = |it: &Recheck| Recheck {
+            until: it.until,
+            held: places(it.held),
+            missing: places(it.missing),
+        };
+        Self {
+            held: places(self.held),
+            recheck: self.recheck.as_ref().map(moved),
         }
     }
 }

@@ -14,14 +14,14 @@ use crate::limits::{
     RESERVATIONS_MAX, VALIDATORS_MAX,
 };
 use crate::parameters::Parameters;
-use crate::record::{JobState, Lease, Record};
+use crate::record::{JobState, Lease, Record, SeatBook};
 use crate::rent::Meters;
 use crate::state::{Cursors, Head, Outage, Schedule, State, Totals};
 use crate::table::Table;
 use crate::tree::Leaves;
 
 /// Version of the encoding.
-const VERSION: u16 = 9;
+const VERSION: u16 = 10;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -105,6 +105,7 @@ impl Encode for State {
             fee_market,
             meters,
             validators,
+            seats,
             accounts,
             offers,
             providers,
@@ -140,6 +141,7 @@ impl Encode for State {
         meters.encode(writer);
         schedule.encode(writer);
         writer.seq(validators);
+        seats.encode(writer);
         encode_table(accounts, writer);
         encode_table(offers, writer);
         encode_table(providers, writer);
@@ -173,6 +175,14 @@ impl Decode for State {
         state.meters = Meters::decode(reader)?;
         state.schedule = Schedule::decode(reader)?;
         state.validators = Arc::new(reader.seq("validators", VALIDATORS_MAX, 68)?);
+        state.seats = Arc::new(SeatBook::decode(reader)?);
+        // Stops: seats without a validator, or the other way round.
+        if state.seats.seats.len() != state.validators.len() {
+            return Err(DecodeError::Invalid {
+                field: "seats",
+                value: state.seats.seats.len() as u64,
+            });
+        }
         state.accounts = decode_table(reader, ACCOUNTS_MAX)?;
         state.offers = decode_table(reader, OFFERS_MAX)?;
         state.providers = decode_table(reader, ACCOUNTS_MAX)?;

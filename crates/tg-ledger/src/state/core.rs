@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tg_market::{OfferBook, PackingPrices, Stock};
+use tg_types::chain::{FinalityError, TrustRoot};
 use tg_types::{
     Address, Amount, BidId, BlockId, ChainDomain, Height, JobId, LeaseId, ModelId, OfferId,
     StateRoot, StorageSubject, TimestampMs,
@@ -15,7 +16,7 @@ use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
 use crate::record::{
     Account, Bid, Job, JobState, Lease, LeasePhase, LeaseProgress, LivenessReport, Model,
-    ModelState, Offer, Provider, Record, Validator,
+    ModelState, Offer, Provider, Record, SeatBook, Validator,
 };
 use crate::rent::Meters;
 use crate::table::{NO_CONTENT, Table};
@@ -84,6 +85,8 @@ pub struct State {
     /// What staying cost so far on each shelf.
     pub(crate) meters: Meters,
     pub(crate) validators: Arc<Vec<Validator>>,
+    /// What is known of the seats of the validators, and who wants one or had one.
+    pub(crate) seats: Arc<SeatBook>,
     pub(crate) accounts: Table<Account>,
     pub(crate) offers: Table<Offer>,
     pub(crate) providers: Table<Provider>,
@@ -141,6 +144,7 @@ impl State {
         );
         state.totals.minted = minted;
         state.validators = Arc::new(genesis.validators.clone());
+        state.seats = Arc::new(SeatBook::new(genesis.validators.len()));
         for (address, balance) in &genesis.accounts {
             state.put_account(Account::new(*address, *balance));
         }
@@ -174,6 +178,7 @@ impl State {
             },
             meters: Meters::default(),
             validators: Arc::default(),
+            seats: Arc::default(),
             accounts: Table::default(),
             offers: Table::default(),
             providers: Table::default(),
@@ -276,6 +281,21 @@ impl State {
     #[must_use]
     pub fn validators(&self) -> &[Validator] {
         &self.validators
+    }
+
+    /// What a client that knows this state trusts: the validators that vote on the next block.
+    ///
+    /// # Errors
+    /// If there are none, or one key twice: no state that follows from a genesis.
+    pub fn trust_root(&self) -> Result<TrustRoot, FinalityError> {
+        let seats = self.validators.iter().map(|it| *it.key.as_bytes());
+        TrustRoot::new(self.genesis, seats.collect())
+    }
+
+    /// What is known of their seats, who waits for one, and whose bond is not returned yet.
+    #[must_use]
+    pub fn seats(&self) -> &SeatBook {
+        &self.seats
     }
 
     /// An account; `None` if the address never had money.

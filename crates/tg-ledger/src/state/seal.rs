@@ -74,6 +74,7 @@ impl Encode for Globals<'_> {
         state.meters.encode(writer);
         state.schedule.encode(writer);
         writer.seq(&state.validators);
+        state.seats.encode(writer);
     }
 }
 
@@ -87,6 +88,7 @@ impl State {
             stakes: self
                 .validators
                 .iter()
+                .chain(self.seats.bonds())
                 .fold(Amount::ZERO, |sum, it| sum.saturating_add(it.stake)),
             collateral: self.leases.money(),
             escrow: self.jobs.money().saturating_add(self.bids.money()),
@@ -218,6 +220,10 @@ impl State {
 
     pub(crate) fn put_report(&mut self, report: LivenessReport) {
         self.reports.put(report);
+    }
+
+    pub(crate) fn remove_report(&mut self, validator: &Address) {
+        self.reports.remove(validator);
     }
 
     pub(crate) fn put_lease(&mut self, lease: Lease) {

@@ -48,6 +48,7 @@ pub(super) fn network() -> State {
         registered_height: tg_types::Height::ZERO,
         state: ModelState::Active(ModelFacts {
             program: ProgramId::default(),
+            tier: tg_types::Tier::Tgx1,
             macs: 1,
             input_len: 1,
             output_len: 1,

@@ -560,7 +560,7 @@ pub(crate) fn holdings(state: &State) -> BTreeMap<Address, u128> {
     for it in state.models().iter() {
         add(&it.rent.payer, it.rent.deposit);
     }
-    for it in state.validators() {
+    for it in state.validators().iter().chain(state.seats().bonds()) {
         add(&it.address, it.stake);
     }
     all

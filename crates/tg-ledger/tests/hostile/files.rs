@@ -53,6 +53,7 @@ pub(crate) struct Files {
 pub(crate) const fn facts(model: &ModelId, macs: u64) -> ModelFacts {
     ModelFacts {
         program: ProgramId::new(*model.as_bytes()),
+        tier: tg_types::Tier::Tgx1,
         macs,
         input_len: INPUT_LEN,
         output_len: 10,

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tg_lab::synthetic::Draws;
-use tg_ledger::{Head, Proposal, Proposed, Shelf, State, apply, propose};
+use tg_ledger::limits::EPOCH_BLOCKS;
+use tg_ledger::{Applicant, Head, Proposal, Proposed, Shelf, State, apply, propose};
 use tg_types::{
     Address, Amount, BlockId, Decode, Digest, Encode, JobId, SignedTransaction, StateRoot,
     TimestampMs, Wallet,
@@ -21,6 +22,7 @@ use crate::providers::{Hardware, Provider, offers_of, work_of};
 use crate::requestors::Requestor;
 use crate::season::Season;
 use crate::validators::Seat;
+use crate::voter::Voter;
 
 /// Thousandths of a TGRID.
 pub(crate) const fn milli(amount: u64) -> Amount {
@@ -108,6 +110,24 @@ pub(crate) struct Net {
     lost: Vec<Digest>,
     /// What each window came to.
     pub(crate) windows: Vec<Sums>,
+}
+
+/// Bonds for a seat, and takes the bond back before the epoch ends, over and over.
+fn seek_a_seat(account: &Wallet, genesis: &BlockId, state: &State, out: &mut Outbox<'_>) {
+    let voter = Voter::new(99);
+    let address = account.address();
+    let waits = |it: &Applicant| it.validator.address == address;
+    let waits = state.seats().applicants.iter().any(waits);
+    let transaction = match state.head().height.get() % EPOCH_BLOCKS {
+        5 if !waits => tg_types::Transaction::JoinValidators {
+            key: voter.public,
+            endpoint: tg_types::Label::lossy("localhost:7100"),
+            possession: voter.possession(genesis, &address),
+        },
+        20.. if waits => tg_types::Transaction::LeaveValidators { key: voter.public },
+        _ => return,
+    };
+    out.send(account, transaction);
 }
 
 fn cast() -> (Vec<Provider>, Vec<Requestor>, Vec<Maker>) {
@@ -251,6 +271,7 @@ impl Net {
             let to = self.requestors[1].wallet.clone();
             self.requestors[0].gift(&to, &mut out);
         }
+        seek_a_seat(&self.spammer, &self.genesis, state, &mut out);
         if moment.is_hostile && draws.below(150) == 0 {
             self.dust += 1;
             let to = Address::new(digest(draws).as_bytes()[..20].try_into().expect("20 bytes"));

@@ -70,6 +70,7 @@ impl Season {
             offer_update_interval: scaled(usual.offer_update_interval),
             preempt_grace: scaled(usual.preempt_grace),
             time_step_max: scaled(usual.time_step_max),
+            unbonding: scaled(usual.unbonding),
             outage_min: scaled(usual.outage_min),
             outage_grace: scaled(usual.outage_grace),
             leader_timeout: scaled(usual.leader_timeout),

@@ -22,6 +22,7 @@ mod property;
 mod records;
 mod refusals;
 mod rent;
+mod seats;
 mod sharing;
 mod storage;
 mod story;

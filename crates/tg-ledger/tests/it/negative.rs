@@ -10,8 +10,8 @@ use tg_ledger::{
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX, SLOTS_MAX};
 use tg_types::{
     Address, Amount, BlockId, Digest, Fault, Height, JobId, JobOrder, LeaseId, ModeSet, ModelId,
-    OfferId, OfferTerms, ProgramId, Receipt, StateRoot, TimestampMs, Transaction, TransactionKind,
-    VerificationMode,
+    OfferId, OfferTerms, ProgramId, Receipt, StateRoot, Tier, TimestampMs, Transaction,
+    TransactionKind, VerificationMode,
 };
 
 use crate::world::{
@@ -244,6 +244,16 @@ fn each_field_of_a_receipt_that_is_known_before_the_evidence() {
                 got: input,
             },
         ),
+        (
+            Receipt {
+                tier: Tier::Wasm1,
+                ..receipt()
+            },
+            TransactionError::WrongTier {
+                expected: Tier::Tgx1,
+                got: Tier::Wasm1,
+            },
+        ),
     ];
     for (receipt, expected) in cases {
         let commit = Transaction::CommitReceipt { lease, receipt };
@@ -468,7 +478,7 @@ fn each_field_of_a_header() {
 }
 
 #[test]
-fn a_valid_time_and_a_valid_proposer_make_another_block() {
+fn a_valid_time_and_a_valid_proposer_make_another_state() {
     let world = World::with_offers();
     let good = good_block(&world);
     let mut later = good.clone();
@@ -477,11 +487,15 @@ fn a_valid_time_and_a_valid_proposer_make_another_block() {
         apply(&world.state, &later).unwrap_err(),
         BlockError::WrongStateRoot { .. }
     ));
-    // Nothing is rewarded in this block, so its state does not tell who proposed it; its id does.
+    // Nothing is rewarded in this block, but the state tells whose last block it is.
     let mut moved = good.clone();
-    moved.header.proposer = world.state.validators()[1].address;
-    assert!(apply(&world.state, &moved).is_ok());
-    assert_ne!(moved.id(), good.id());
+    let mut validators = world.state.validators().iter().map(|it| it.address);
+    let other = validators.find(|it| *it != good.header.proposer);
+    moved.header.proposer = other.unwrap();
+    assert!(matches!(
+        apply(&world.state, &moved).unwrap_err(),
+        BlockError::WrongStateRoot { .. }
+    ));
 }
 
 #[test]
@@ -598,11 +612,15 @@ fn each_field_of_a_verdict() {
             got: other
         }
     );
-    let outcome = Outcome::ModelAccepted(facts());
-    assert_eq!(
-        refusal(Verdict { outcome, ..good }),
-        VerdictError::WrongOutcome { subject }
-    );
+    // A proof shows no bill: only a program's lease is accepted with one.
+    let bill = Outcome::ProgramAccepted { macs: 0 };
+    for outcome in [Outcome::ModelAccepted(facts()), bill] {
+        let wrong = Verdict {
+            outcome,
+            ..good.clone()
+        };
+        assert_eq!(refusal(wrong), VerdictError::WrongOutcome { subject });
+    }
 }
 
 #[test]
@@ -696,7 +714,7 @@ fn codes_are_stable_and_unique() {
         .collect();
     let unique: BTreeSet<&str> = codes.iter().copied().collect();
     assert_eq!(unique.len(), codes.len());
-    assert_eq!(codes.len(), 79 + 5 + 14 + 3);
+    assert_eq!(codes.len(), 79 + 5 + 14 + 3 + 7 + 2);
     let model = MODEL;
     let error = TransactionError::UnknownModel { model };
     assert_eq!((error.code(), error.fault()), ("TG-LED-020", Fault::Client));

@@ -92,6 +92,7 @@ fn any_rent(seeds: &Seeds) -> Rent {
 fn any_facts(seeds: &Seeds) -> ModelFacts {
     ModelFacts {
         program: ProgramId::new(seeds.word()),
+        tier: tg_types::Tier::Tgx1,
         macs: seeds.number(),
         input_len: seeds.u32(),
         output_len: seeds.u32(),
@@ -521,7 +522,7 @@ fn unknown_tags_are_named() {
     check::<LeaseEnd>(&[3, 3], "abandoned because");
     check::<ModelState>(&[4], "model state");
     check::<Subject>(&[2], "subject");
-    check::<Outcome>(&[3], "outcome");
+    check::<Outcome>(&[4], "outcome");
     check::<UnverifiedJobs>(&[2], "unverified jobs");
     check::<Decision>(&[6], "decision");
     check::<Decision>(&[9], "decision");

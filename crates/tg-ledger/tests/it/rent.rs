@@ -198,6 +198,7 @@ fn a_provider_whose_penalty_waits_stays() {
             rent_full_hour: Parameters::development().rent_full_hour,
             storage: StorageRule::Stated,
             verification_timeout: DurationMs::from_secs(20 * 24 * 3600),
+            unbonding: DurationMs::from_secs(21 * 24 * 3600),
             ..parameters()
         },
         ..genesis()

@@ -3,8 +3,8 @@
 use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::Scalar;
 use sha2::{Digest as _, Sha512};
-use tg_types::chain::{SignedVote, VoteKind};
-use tg_types::{BlockId, Domain};
+use tg_types::chain::{SignedVote, VoteKind, seat_possession};
+use tg_types::{Address, BlockId, Domain};
 
 /// A validator whose key the test knows: ed25519 by RFC 8032, section 5.1.6.
 #[derive(Debug)]
@@ -40,6 +40,11 @@ impl Voter {
         let k = hash(&[&r, &self.public, message]);
         let s = nonce + k * self.secret;
         [r, s.to_bytes()].concat().try_into().unwrap()
+    }
+
+    /// That the key belongs to an account, for a seat in the network of a genesis.
+    pub(crate) fn possession(&self, genesis: &BlockId, account: &Address) -> [u8; 64] {
+        self.sign(&seat_possession(genesis, account))
     }
 
     /// A vote of epoch 1 in the network of a genesis. The numbers are below 128, so each is one byte.

@@ -104,6 +104,7 @@ pub(crate) fn genesis() -> Genesis {
 pub(crate) fn facts() -> ModelFacts {
     ModelFacts {
         program: PROGRAM,
+        tier: tg_types::Tier::Tgx1,
         macs: 420_000,
         input_len: 784,
         output_len: 10,
@@ -204,11 +205,22 @@ impl World {
         transactions: Vec<SignedTransaction>,
         verdicts: Vec<Verdict>,
     ) -> Proposed {
-        self.time += TICK;
         let validators = self.state.validators();
         let turn = usize::try_from(self.state.head().height.get()).unwrap() % validators.len();
+        let proposer = validators[turn].address;
+        self.block_by(proposer, transactions, verdicts)
+    }
+
+    /// As [`Self::block`], by a validator out of its turn.
+    pub(crate) fn block_by(
+        &mut self,
+        proposer: Address,
+        transactions: Vec<SignedTransaction>,
+        verdicts: Vec<Verdict>,
+    ) -> Proposed {
+        self.time += TICK;
         let proposal = Proposal {
-            proposer: validators[turn].address,
+            proposer,
             timestamp: self.now(),
             transactions,
             verdicts,

@@ -9,17 +9,37 @@ use std::sync::Arc;
 use tg_ledger::Outcome;
 use tg_proof::PublicModel;
 use tg_types::Digest;
+use tg_wasm::WasmProgram;
 
 /// Most bytes of the models that are kept, the last one apart: some hundred usual ones.
 pub(super) const BYTES_MAX: u64 = 256 << 20;
 /// Most refused models that are remembered: some hundred bytes each.
 const REFUSED_MAX: usize = 1 << 12;
 
+/// What jobs may name.
+#[derive(Debug, Clone)]
+pub(super) enum Executable {
+    /// The public part of a model, whose runs are proved.
+    Model(Arc<PublicModel>),
+    /// A program, which is run again.
+    Program(Arc<WasmProgram>),
+}
+
+impl Executable {
+    /// Bytes that it takes.
+    pub(super) fn memory(&self) -> u64 {
+        match self {
+            Self::Model(model) => model.memory(),
+            Self::Program(program) => program.memory(),
+        }
+    }
+}
+
 /// What was found out about a public model.
 #[derive(Debug, Clone)]
 pub(super) enum Verdict {
     /// It is one that leases may name.
-    Admitted(Arc<PublicModel>),
+    Admitted(Executable),
     /// It is not, for good: its name fixes its bytes.
     Refused(Outcome),
 }
@@ -27,7 +47,7 @@ pub(super) enum Verdict {
 /// The verdicts on the public models that were last looked at.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    admitted: VecDeque<(Digest, Arc<PublicModel>)>,
+    admitted: VecDeque<(Digest, Executable)>,
     bytes: u64,
     refused: VecDeque<(Digest, Outcome)>,
 }

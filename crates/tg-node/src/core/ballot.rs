@@ -112,7 +112,20 @@ impl Core {
             Resolution::Ahead => return Ok(Ballot::Pending),
             Resolution::Impossible => return Ok(Ballot::No),
         };
+        // The last block of a term is proposed again until it is final, whoever leads.
+        if block_id(&pending.context.parent.1) == pending.id {
+            let again = self.ends_term(&executed);
+            if again {
+                self.persist(&pending.id)?;
+            }
+            return Ok(if again { Ballot::Yes } else { Ballot::No });
+        }
         let header = &executed.block.header;
+        // Stops: a block of the old set after the last one that it votes on.
+        match self.resolve(header.parent)? {
+            Resolution::Executed(parent) if self.ends_term(&parent) => return Ok(Ballot::No),
+            _ => {}
+        }
         if header.parent != block_id(&pending.context.parent.1)
             || self.addresses.get(&public_bytes(&pending.context.leader)) != Some(&header.proposer)
             || executed.block.transactions.len() > BLOCK_TRANSACTIONS_MAX
@@ -190,6 +203,9 @@ impl Core {
                 continue;
             }
             match self.resolve(block_id(&pending.context.parent.1))? {
+                Resolution::Executed(parent) if self.ends_term(&parent) => {
+                    let _ = pending.reply.send(payload(&parent.id));
+                }
                 Resolution::Executed(parent) => {
                     if self.is_time(&parent, pending.asked_at, now) {
                         let id = self.build(&parent, now)?;
@@ -217,7 +233,7 @@ impl Core {
         let since = parent.timestamp().min(asked_at);
         let soon = since.saturating_add(span(self.pace.busy));
         let heartbeat = since.saturating_add(span(self.pace.idle));
-        let due = if self.has_work(parent) {
+        let due = if self.has_work(parent, now) {
             soon
         } else {
             heartbeat
@@ -228,13 +244,13 @@ impl Core {
         now >= due
     }
 
-    fn has_work(&self, parent: &Executed) -> bool {
+    fn has_work(&self, parent: &Executed, now: TimestampMs) -> bool {
         let base_fee = parent.state.base_fee();
         self.mempool
             .has_ready(|sender| parent.state.nonce(sender), base_fee)
             || !self
                 .desk
-                .verdicts(chain::evidence(&parent.state), 1)
+                .verdicts(chain::evidence(&parent.state), 1, now)
                 .is_empty()
     }
 
@@ -247,7 +263,7 @@ impl Core {
         );
         let verdicts = self
             .desk
-            .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX);
+            .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX, now);
         let timestamp = now.max(
             parent
                 .timestamp()

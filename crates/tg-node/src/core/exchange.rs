@@ -83,6 +83,48 @@ impl Core {
             BlockMessage::Blocks(blocks) => return self.fetched(peer, &blocks),
             BlockMessage::Tip { height } => self.board.heard(public_bytes(peer), height, now),
             BlockMessage::Heartbeats(all) => self.heartbeats(peer, &all, now),
+            BlockMessage::AskFinal { epoch } => return self.show_final(peer, epoch, now),
+            BlockMessage::Final(certificate) => {
+                // Each is checked with a quorum of signatures.
+                if self.fetches.may_answer(public_bytes(peer), now) {
+                    self.outbox.push(Effect::CheckFinal(certificate));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks one of the others what became final, if they are ahead and nothing became final here since the last look: they may
+    /// vote in another epoch, in which this validator hears nothing.
+    pub(super) fn ask_if_behind(&mut self) {
+        let (before, turn) = self.behind;
+        let height = self.tip.height();
+        self.behind.0 = height;
+        let is_behind = self.board.told_by(1).is_some_and(|told| told > height);
+        if before != height || !is_behind || self.peers.is_empty() {
+            return;
+        }
+        self.behind.1 = turn.wrapping_add(1);
+        let peer = self.peers[turn % self.peers.len()].clone();
+        let message = BlockMessage::AskFinal { epoch: self.epoch };
+        let message = message.to_bytes();
+        self.outbox
+            .push(Effect::Block(Recipients::One(peer), message));
+    }
+
+    /// Answers with what made the last block of an epoch final, or the newest one of this epoch.
+    fn show_final(&mut self, peer: &Peer, epoch: u64, now: TimestampMs) -> Result<(), Fatal> {
+        if epoch > self.epoch || !self.fetches.may_answer(public_bytes(peer), now) {
+            return Ok(());
+        }
+        let shown = match self.store.term_end(epoch)? {
+            Some((height, _)) => self.store.certificate(height)?,
+            None => self.store.newest_certificate()?,
+        };
+        if let Some((_, certificate)) = shown {
+            let message = BlockMessage::Final(certificate).to_bytes();
+            let peer = Recipients::One(peer.clone());
+            self.outbox.push(Effect::Block(peer, message));
         }
         Ok(())
     }
@@ -280,7 +322,7 @@ impl Core {
         now: TimestampMs,
     ) {
         match result {
-            Ok(outcome) => self.desk.finished(task, outcome),
+            Ok(outcome) => self.desk.finished(task, outcome, now),
             Err(error) => {
                 tracing::debug!(?task, %error, "evidence cannot be checked yet");
                 self.desk.failed(task, now);

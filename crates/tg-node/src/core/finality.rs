@@ -2,10 +2,12 @@
 
 use tg_types::{BlockId, TimestampMs};
 
-use super::machine::{Core, Fatal, Target};
+use super::machine::{Core, Effect, Fatal, Target};
 use super::tree::Resolution;
 use crate::chain::{self, Executed};
+use crate::key::public_bytes;
 use crate::limits::CATCH_UP_BLOCKS;
+use crate::term::{self, SeatTerm};
 
 /// Finalisations that may wait for missing blocks. A newer one covers the older ones.
 const TARGETS_MAX: usize = 64;
@@ -127,7 +129,44 @@ impl Core {
         for block in &executed {
             self.board.publish(block);
         }
+        match executed.iter().find(|block| term::ends(block)) {
+            Some(last) => self.enter(SeatTerm::after(last, self.epoch + 1)),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins a term. What consensus of the old one asked is not answered any more.
+    fn enter(&mut self, term: SeatTerm) -> Result<(), Fatal> {
+        let seats = chain::encode_seats(self.tip.state.validators());
+        self.store.enter_term(term.epoch, term.anchor, &seats)?;
+        if !term.has(&self.board.validator()) {
+            return Err(Fatal::Unseated {
+                height: term.anchor.0,
+            });
+        }
+        tracing::info!(
+            epoch = term.epoch,
+            height = term.anchor.0,
+            validators = term.seats.len(),
+            "another set of validators votes"
+        );
+        self.epoch = term.epoch;
+        self.anchor = term.anchor.1;
+        self.addresses = term.addresses();
+        let me = self.board.validator();
+        let others = term.participants();
+        let others = others.iter().filter(|peer| public_bytes(peer) != me);
+        self.peers = others.cloned().collect();
+        self.proposals.clear();
+        self.votes.clear();
+        self.targets.clear();
+        self.outbox.push(Effect::Turn(term));
         Ok(())
+    }
+
+    /// Whether a block is the last of the present term, so that nothing stands on it before it is final.
+    pub(super) fn ends_term(&self, block: &Executed) -> bool {
+        term::ends(block) && block.id != self.anchor
     }
 
     fn write(&mut self, executed: &[Executed], target: &Target) -> Result<(), Fatal> {

@@ -16,6 +16,7 @@ use crate::limits::{HURRY_AT_START, REGOSSIP_INTERVAL, TIP_INTERVAL, TIP_INTERVA
 use crate::mempool::Mempool;
 use crate::peers::{Addresses, Peer, Proposal};
 use crate::store::{Store, StoreError};
+use crate::term::{self, SeatTerm, SeatedPeer};
 use tg_ledger::EvidenceTask;
 
 use super::fetches::Fetches;
@@ -38,6 +39,15 @@ pub enum Fatal {
         /// What contradicts it.
         reason: &'static str,
     },
+    /// The validator has no seat any more.
+    #[error(
+        "this validator has no seat after block {height}: it gave it back, was silent, or lost its stake; \
+         `tensorgrid gateway` follows the chain without one"
+    )]
+    Unseated {
+        /// The last block that it could vote on.
+        height: u64,
+    },
 }
 
 /// What the machine wants done.
@@ -49,6 +59,10 @@ pub(crate) enum Effect {
     Transactions(Recipients<Peer>, Vec<u8>),
     /// Check evidence off the loop and tell the result with [`Core::checked`].
     Check(EvidenceTask),
+    /// Check the certificate and tell the block with [`Core::finalised`]; no answer if it shows nothing.
+    CheckFinal(Vec<u8>),
+    /// Another set of validators votes from here on.
+    Turn(SeatTerm),
     /// Refuse a peer that sent what no honest validator sends.
     Ban(Peer, &'static str),
 }
@@ -94,8 +108,14 @@ pub(crate) struct Core {
     pub(super) peers: Vec<Peer>,
     pub(super) store: Arc<Store>,
     pub(super) board: Arc<Board>,
+    /// The consensus epoch.
+    pub(super) epoch: u64,
+    /// The block at which it began.
+    pub(super) anchor: BlockId,
     /// The last final block.
     pub(super) tip: Executed,
+    /// The height at the last look whether others are ahead, and whom to ask next.
+    pub(super) behind: (u64, usize),
     pub(super) snapshot_height: u64,
     pub(super) pace: Pace,
     pub(super) tree: Tree,
@@ -119,8 +139,7 @@ pub(crate) struct Core {
 /// What a machine starts from.
 pub(crate) struct Start {
     pub(crate) me: Peer,
-    pub(crate) participants: Vec<Peer>,
-    pub(crate) addresses: Addresses,
+    pub(crate) term: SeatTerm,
     pub(crate) store: Arc<Store>,
     pub(crate) board: Arc<Board>,
     pub(crate) tip: Executed,
@@ -132,14 +151,15 @@ impl Core {
     pub(crate) fn new(start: Start) -> Self {
         let Start {
             me,
-            participants,
-            addresses,
+            term,
             store,
             board,
             tip,
             snapshot_height,
             pace,
         } = start;
+        let addresses = term.addresses();
+        let participants = term.participants();
         let address = addresses
             .get(&crate::key::public_bytes(&me))
             .copied()
@@ -151,6 +171,9 @@ impl Core {
                 .into_iter()
                 .filter(|peer| *peer != me)
                 .collect(),
+            epoch: term.epoch,
+            anchor: term.anchor.1,
+            behind: (0, 0),
             store,
             board,
             mempool: Mempool::new(tip.state.base_fee()),
@@ -207,6 +230,16 @@ impl Core {
         }
     }
 
+    /// The consensus epoch.
+    pub(crate) const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The seats of the last final state.
+    pub(crate) fn seated(&self) -> Vec<SeatedPeer> {
+        term::seated(&self.tip.state)
+    }
+
     /// Takes the effects collected so far.
     pub(crate) fn effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.outbox)
@@ -227,6 +260,7 @@ impl Core {
             };
             self.next_tip = now.saturating_add(span(interval));
             self.send_tip();
+            self.ask_if_behind();
             self.board.forget_silent(now);
         }
         if now >= self.next_gossip {

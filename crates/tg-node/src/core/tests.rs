@@ -22,6 +22,7 @@ use crate::peers::{Peer, Proposal, block_id, payload};
 use crate::store::Location;
 use crate::store::Store;
 use crate::submit::{Submission, SubmitError};
+use crate::term::{self, SeatTerm};
 use crate::wire::{BlockMessage, TransactionMessage};
 use commonware_consensus::simplex::types::Context;
 use commonware_utils::channel::oneshot;
@@ -92,8 +93,11 @@ impl Bench {
         let board = Board::new(self.keys[0].public(), 4, &self.root);
         Core::new(Start {
             me: self.peer(0),
-            participants: (0..4).map(|index| self.peer(index)).collect(),
-            addresses: chain::validators(&self.genesis).into_iter().collect(),
+            term: SeatTerm {
+                epoch: 0,
+                anchor: (0, self.root.id),
+                seats: term::seats(&self.root.state),
+            },
             store: self.store(0),
             board: Arc::new(board),
             tip: self.root.clone(),
@@ -178,7 +182,7 @@ fn sent(core: &mut Core) -> Vec<BlockMessage> {
         .into_iter()
         .filter_map(|effect| match effect {
             Effect::Block(_, bytes) => Some(BlockMessage::from_bytes(&bytes).unwrap()),
-            Effect::Transactions(..) | Effect::Check(_) | Effect::Ban(..) => None,
+            _ => None,
         })
         .filter(|message| !matches!(message, BlockMessage::Tip { .. }))
         .collect()
@@ -189,7 +193,7 @@ fn banned(core: &mut Core) -> Vec<&'static str> {
         .into_iter()
         .filter_map(|effect| match effect {
             Effect::Ban(_, reason) => Some(reason),
-            Effect::Block(..) | Effect::Transactions(..) | Effect::Check(_) => None,
+            _ => None,
         })
         .collect()
 }

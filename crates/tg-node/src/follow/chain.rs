@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
-use tg_types::chain::{AnswerError, BlockHeader, ChainPage, SnapshotHead, TrustRoot};
+use tg_types::chain::{
+    AnswerError, BlockHeader, ChainPage, FinalityCertificate, SeatChanges, SnapshotHead, TrustRoot,
+};
+use tg_types::{BlockId, Encode as _};
 
+use super::source::SourceError;
 use crate::chain::{self, Body, Executed};
 use crate::core::Fatal;
-use crate::store::{FinalBlock, Store, StoreError};
+use crate::open;
+use crate::store::{FinalBlock, OpenError, Store, StoreError};
+use crate::term;
 
 /// Why a page or a snapshot is not taken.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +35,12 @@ pub enum PageError {
     /// The state is not the one that the block leads to.
     #[error("the state is not that of its block")]
     State,
+    /// The source does not say how the validators changed.
+    #[error("the source does not say how the set of validators changed")]
+    Source(#[from] SourceError),
+    /// The change of the set of validators could not be kept.
+    #[error("keep the new set of validators")]
+    Term(#[source] Box<OpenError>),
     /// This node must stop.
     #[error(transparent)]
     Fatal(#[from] Fatal),
@@ -38,6 +50,27 @@ impl From<StoreError> for PageError {
     fn from(error: StoreError) -> Self {
         Self::Fatal(error.into())
     }
+}
+
+/// Whom to trust for a block of a height, by the changes since genesis that a source shows, and those changes.
+pub(super) type Learnt = (TrustRoot, Vec<(u64, Vec<u8>)>);
+
+/// Follows changes of the set of validators, as long as they are before `height`.
+pub(super) fn learn(
+    (root, known): &mut Learnt,
+    changes: &SeatChanges,
+    height: u64,
+) -> Result<bool, PageError> {
+    for change in &changes.0 {
+        let (next, at) = root.after(change)?;
+        // Stops: a list that goes in circles.
+        if at >= height || known.last().is_some_and(|(last, _)| at <= *last) {
+            return Ok(false);
+        }
+        known.push((at, change.to_bytes()));
+        *root = next;
+    }
+    Ok(!changes.0.is_empty())
 }
 
 /// The chain as far as it was followed.
@@ -89,6 +122,12 @@ impl FollowedChain {
             self.snapshot_height,
         )?;
         self.tip = newest;
+        if executed.iter().any(term::ends) {
+            self.root = self.tip.state.trust_root().map_err(AnswerError::from)?;
+            let genesis = self.root.genesis();
+            open::present_term(&self.store, &self.tip, genesis)
+                .map_err(|error| PageError::Term(Box::new(error)))?;
+        }
         Ok(executed)
     }
 }
@@ -117,7 +156,7 @@ fn linked(root: &TrustRoot, page: &ChainPage) -> Result<Vec<Body>, PageError> {
 /// Writes a state to begin at into an empty store.
 pub(super) fn begin_at(
     store: &Store,
-    root: &TrustRoot,
+    (root, changes): &Learnt,
     head: &SnapshotHead,
     state: &[u8],
 ) -> Result<u64, PageError> {
@@ -128,8 +167,21 @@ pub(super) fn begin_at(
         return Err(PageError::Gap { place: 0 });
     }
     // Stops: balances of the source's choice.
-    if chain::restore(&body, state).is_none() {
+    let Some(restored) = chain::restore(&body, state) else {
         return Err(PageError::State);
+    };
+    let certificate = FinalityCertificate::read(&head.proof.certificate);
+    let epoch = certificate.map_err(AnswerError::from)?.finality.epoch;
+    if !changes.is_empty() {
+        // The block at which the term began is not here: consensus would begin at a certificate of it.
+        let since = restored.state.seats().since.get();
+        let seats = chain::encode_seats(restored.state.validators());
+        let (epoch, anchor) = match term::ends(&restored) {
+            true => (epoch + 1, restored.id),
+            false => (epoch, BlockId::default()),
+        };
+        store.put_changes(changes)?;
+        store.enter_term(epoch, (since, anchor), &seats)?;
     }
     let is_certified = head.proof.headers.len() == 1;
     let block = FinalBlock {

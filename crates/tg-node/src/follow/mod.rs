@@ -19,13 +19,13 @@ mod sources;
 mod transactions;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tg_ledger::Genesis;
 use tg_types::Heartbeat;
-use tg_types::chain::TrustRoot;
+use tg_types::chain::{SnapshotHead, TrustRoot};
 use tokio::sync::mpsc;
 
 use crate::blob::{BlobStore, DISK_RESERVE_BYTES_DEFAULT};
@@ -37,7 +37,7 @@ use crate::open;
 use crate::store::{Location, OpenError, Store};
 use crate::submit::Submission;
 use crate::validator::lock_folder;
-use chain::{FollowedChain, begin_at};
+use chain::{FollowedChain, Learnt, begin_at, learn};
 use sources::SourceList;
 use transactions::WaitingTransactions;
 
@@ -60,6 +60,8 @@ pub struct FollowerConfig {
     pub genesis: Genesis,
     /// Where its data live. Created if missing.
     pub directory: PathBuf,
+    /// The consensus key for which it follows: the folder is that validator's, which starts there once it has a seat.
+    pub validator: Option<[u8; 32]>,
     /// The nodes that it asks, the preferred one first; at least one.
     pub sources: Vec<Arc<dyn ChainSource>>,
     /// Whether an empty folder begins at a source's snapshot. Otherwise every block since genesis is executed.
@@ -77,6 +79,7 @@ impl FollowerConfig {
         Self {
             genesis,
             directory,
+            validator: None,
             sources,
             snapshot: true,
             blob_bytes_max: BLOB_TOTAL_BYTES_DEFAULT,
@@ -111,6 +114,7 @@ impl Follower {
         let FollowerConfig {
             genesis,
             directory,
+            validator,
             sources,
             snapshot,
             blob_bytes_max,
@@ -123,12 +127,27 @@ impl Follower {
         })?;
         let blobs = BlobStore::open(&directory.join("blobs"), blob_bytes_max)?;
         let blobs = Arc::new(blobs.with_disk_reserve(disk_reserve_bytes));
-        let store = Arc::new(open_store(&directory.join(DATABASE), start.id.as_bytes())?);
+        let key = validator.unwrap_or(NO_KEY);
+        let path = directory.join(DATABASE);
+        let is_new = !path.exists();
+        let location = Location::File(&path);
+        let store = Arc::new(Store::open(location, start.id.as_bytes(), &key)?);
+        if is_new && validator.is_some() {
+            // Nobody knows what it signed before its folder was empty.
+            store.abstain_until(0)?;
+        }
         if snapshot && store.height()? == 0 {
             take_snapshot(&store, &root, &sources).await;
         }
         let (tip, snapshot_height) = open::replay(&store, &start)?;
-        let board = Arc::new(Board::new(NO_KEY, root.seats().len(), &tip));
+        open::present_term(&store, &tip, start.id)?;
+        let root = tip
+            .state
+            .trust_root()
+            .map_err(|_| OpenError::ValidatorKey {
+                key: "of the seats".to_owned(),
+            })?;
+        let board = Arc::new(Board::new(key, root.seats().len(), &tip));
         let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
         let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
         let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);
@@ -193,29 +212,49 @@ impl Follower {
     }
 }
 
-fn open_store(path: &Path, genesis: &[u8; 32]) -> Result<Store, OpenError> {
-    Store::open(Location::File(path), genesis, &NO_KEY)
-}
-
 /// Takes the first snapshot that holds.
 async fn take_snapshot(store: &Store, root: &TrustRoot, sources: &[Arc<dyn ChainSource>]) {
     for source in sources {
         let name = source.name();
         match source.snapshot().await {
-            Ok(Some((head, state))) => match begin_at(store, root, &head, &state) {
-                Ok(height) => {
-                    tracing::info!(height, from = name, "began at a snapshot");
-                    return;
+            Ok(Some((head, state))) => {
+                let begun = match learn_from(source.as_ref(), root, &head).await {
+                    Ok(learnt) => begin_at(store, &learnt, &head, &state),
+                    Err(error) => Err(error),
+                };
+                match begun {
+                    Ok(height) => {
+                        tracing::info!(height, from = name, "began at a snapshot");
+                        return;
+                    }
+                    Err(error) => {
+                        tracing::warn!(from = name, error = %crate::report(&error), "snapshot is refused");
+                    }
                 }
-                Err(error) => {
-                    tracing::warn!(from = name, error = %crate::report(&error), "snapshot is refused");
-                }
-            },
+            }
             Ok(None) => {}
             Err(error) => tracing::warn!(from = name, %error, "no snapshot"),
         }
     }
     tracing::info!("no snapshot is used: every block since genesis is executed");
+}
+
+/// Asks a source how the validators of genesis became those that vouch for a snapshot.
+async fn learn_from(
+    source: &dyn ChainSource,
+    root: &TrustRoot,
+    head: &SnapshotHead,
+) -> Result<Learnt, PageError> {
+    let body = ledger_chain::Body::decode(&head.block.0);
+    let height = body.ok_or(PageError::Malformed { place: 0 })?.height();
+    let mut learnt: Learnt = (root.clone(), Vec::new());
+    loop {
+        let above = learnt.1.last().map_or(0, |(at, _)| *at);
+        let changes = source.seat_changes(above).await?;
+        if !learn(&mut learnt, &changes, height)? {
+            return Ok(learnt);
+        }
+    }
 }
 
 /// Takes page after page. Ends with the reason when this node must stop.
@@ -257,6 +296,8 @@ async fn follow(
             Ok(executed) => {
                 // First: what left the pool with a block is final, and not only gone.
                 waiting.prune(&chain.tip);
+                let seats = chain.root.seats().len();
+                board.update(|status| status.validators = seats);
                 for block in &executed {
                     board.publish(block);
                 }

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tg_types::chain::{ChainPage, SnapshotHead};
+use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
 use tg_types::{Digest, Heartbeat, SignedTransaction};
 
 use crate::blob::BlobStore;
@@ -24,6 +24,9 @@ pub trait ChainSource: Debug + Send + Sync + 'static {
 
     /// A state to begin at, with its bytes; nothing if the source has none.
     fn snapshot(&self) -> SourceFuture<'_, Option<(SnapshotHead, Vec<u8>)>>;
+
+    /// Changes of the set of validators above a height, ascending; as many as fit an answer.
+    fn seat_changes(&self, above: u64) -> SourceFuture<'_, SeatChanges>;
 
     /// Hands a transaction on.
     fn submit(&self, signed: SignedTransaction) -> SourceFuture<'_, ()>;

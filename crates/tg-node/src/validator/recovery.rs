@@ -225,12 +225,17 @@ fn set_aside(folder: &Path) -> Result<(), OpenError> {
 fn one_epoch(opened: &[Opened]) -> Result<(), OpenError> {
     let voting = |one: &Opened| one.parts.store.voting();
     let all: Vec<_> = opened.iter().map(voting).collect::<Result<_, _>>()?;
-    let newest = all.iter().max_by_key(|voting| voting.epoch);
-    let Some((epoch, anchor)) = newest.and_then(|it| Some((it.epoch, it.anchor?))) else {
+    let term = |one: &Opened| one.parts.tip.state.seats().term;
+    let of_terms = opened.iter().zip(&all).map(|(one, it)| (term(one), it));
+    let newest = of_terms.max_by_key(|(_, voting)| voting.epoch);
+    let Some((term_now, epoch, anchor)) =
+        newest.and_then(|(term, it)| Some((term, it.epoch, it.anchor?)))
+    else {
         return Ok(());
     };
     for (one, voting) in opened.iter().zip(&all) {
-        if voting.epoch < epoch {
+        // One that has not seen the newest set is shown what ended its terms.
+        if voting.epoch < epoch && term(one) == term_now {
             one.parts.store.begin_epoch(epoch, anchor)?;
         }
     }

@@ -77,11 +77,6 @@ impl From<SocketAddr> for SeatAddress {
 }
 
 impl SeatAddress {
-    /// Whether it is a name, so that nothing says from which IP address its validator connects.
-    pub(super) const fn is_name(&self) -> bool {
-        matches!(self.0, DialTarget::Name { .. })
-    }
-
     /// The library's address.
     pub(super) fn to_peer_address(&self) -> Address {
         match &self.0 {

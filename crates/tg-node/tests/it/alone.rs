@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 use tg_node::{
     OpenError, RunningValidator, Seat, ValidatorConfig, create_validator, spawn_validator,
 };
+use tg_types::Amount;
 
 use crate::support::{Network, assert_agree, wait_for};
 
 /// Seats of a network on loopback, each with a folder of its own; two of them are dialled by name.
-struct Seats {
-    network: Network,
-    addresses: Vec<SocketAddr>,
+pub(crate) struct Seats {
+    pub(crate) network: Network,
+    pub(crate) addresses: Vec<SocketAddr>,
 }
 
 impl Seats {
     /// Takes ports that nobody listens on, below those that validators of one process and systems choose.
-    fn new(count: u64) -> Self {
+    pub(crate) fn new(count: u64) -> Self {
         static NETWORKS: AtomicU16 = AtomicU16::new(0);
         let process = u16::try_from(std::process::id() % 97).unwrap();
         let first = 10_000 + process * 100 + NETWORKS.fetch_add(1, Ordering::Relaxed) * 10;
@@ -32,7 +33,13 @@ impl Seats {
         }
     }
 
-    fn config(&self, directory: &Path, index: usize) -> ValidatorConfig {
+    /// With another bond for a seat, in TGRID.
+    pub(crate) fn with_bond(mut self, bond: u64) -> Self {
+        self.network.genesis.parameters.seat_bond = Amount::from_tgrid(bond);
+        self
+    }
+
+    pub(crate) fn config(&self, directory: &Path, index: usize) -> ValidatorConfig {
         let seats = self.network.keys.iter().zip(&self.addresses).enumerate();
         let seats = seats.map(|(seat, (key, address))| Seat {
             public: key.public(),
@@ -60,14 +67,14 @@ impl Seats {
         config
     }
 
-    fn found(&self, directory: &Path) {
+    pub(crate) fn found(&self, directory: &Path) {
         for index in 0..self.network.keys.len() {
             let config = self.config(directory, index);
             create_validator(&config.directory, &config.genesis, &config.key).unwrap();
         }
     }
 
-    fn start(&self, directory: &Path) -> Vec<RunningValidator> {
+    pub(crate) fn start(&self, directory: &Path) -> Vec<RunningValidator> {
         let all = 0..self.network.keys.len();
         all.map(|index| spawn_validator(self.config(directory, index)).unwrap())
             .collect()
@@ -202,6 +209,9 @@ fn what_cannot_start_says_why() {
     assert!(matches!(error, OpenError::NoAddress { .. }), "{error}");
     let mut stranger = config();
     stranger.key = tg_node::ValidatorKey::from_seed(99);
+    let error = spawn_validator(stranger.clone()).unwrap_err();
+    assert!(matches!(error, OpenError::OtherValidator { .. }), "{error}");
+    stranger.directory = directory.path().join("stranger");
     let error = spawn_validator(stranger).unwrap_err();
     assert!(matches!(error, OpenError::NotAValidator { .. }), "{error}");
 

@@ -8,7 +8,7 @@ use tg_node::{
     BlobStore, ChainSource, Follower, FollowerConfig, NodeHandle, SourceError, SourceFuture,
     SubmitError,
 };
-use tg_types::chain::{BlockBytes, ChainPage, SnapshotHead};
+use tg_types::chain::{BlockBytes, ChainPage, SeatChanges, SnapshotHead};
 use tg_types::{Digest, Heartbeat, SignedTransaction, Transaction};
 
 use crate::support::{Network, assert_agree, wait_for};
@@ -80,6 +80,11 @@ impl Source {
     }
 }
 
+/// A validator as a source that tells the truth.
+pub(crate) fn honest_source(node: &NodeHandle) -> Arc<dyn ChainSource> {
+    Source::new(node, Honesty::Honest)
+}
+
 impl ChainSource for Source {
     fn name(&self) -> &str {
         "a validator"
@@ -101,6 +106,10 @@ impl ChainSource for Source {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         })
+    }
+
+    fn seat_changes(&self, above: u64) -> SourceFuture<'_, SeatChanges> {
+        Box::pin(async move { Ok(self.node.seat_changes(above).unwrap()) })
     }
 
     fn snapshot(&self) -> SourceFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {

@@ -145,6 +145,9 @@ async fn a_directory_of_others_is_refused() {
     let mut stranger = network.clone();
     stranger.keys = vec![tg_node::ValidatorKey::from_seed(99)];
     let error = spawn_validators(stranger.config(folder.path())).unwrap_err();
+    assert!(matches!(error, OpenError::OtherValidator { .. }), "{error}");
+    let elsewhere = folder.path().join("elsewhere");
+    let error = spawn_validators(stranger.config(&elsewhere)).unwrap_err();
     assert!(matches!(error, OpenError::NotAValidator { .. }), "{error}");
     drop(network.start(folder.path()));
 }

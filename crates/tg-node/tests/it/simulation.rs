@@ -9,6 +9,7 @@ use commonware_consensus::types::Epoch;
 use commonware_cryptography::Sha256;
 use commonware_p2p::Recipients;
 use commonware_p2p::simulated::{self, Control, Link, Oracle, SplitOrigin, SplitTarget};
+use commonware_p2p::utils::mux::{Muxer, SubReceiver, SubSender};
 use commonware_runtime::{Clock as _, IoBuf, Quota, Runner as _, Supervisor as _, deterministic};
 use commonware_utils::{NZU32, NZUsize, Probability, probability};
 use tg_node::engine::{self, Channels, Parts};
@@ -168,13 +169,28 @@ impl World {
         handle
     }
 
+    /// A channel of consensus as the first epoch uses it.
+    async fn first_epoch(
+        &self,
+        control: &Control<Peer, Context>,
+        index: usize,
+        number: u64,
+    ) -> (
+        SubSender<simulated::Sender<Peer, Context>>,
+        SubReceiver<Peer>,
+    ) {
+        let (sender, receiver) = control.register(number, QUOTA).await.unwrap();
+        let (muxer, mut channel) = Muxer::new(self.context(index, "epochs"), sender, receiver);
+        muxer.start();
+        channel.register(0).await.unwrap()
+    }
+
     async fn equivocator(&self, index: usize) {
         let control = self.control(index);
-        let votes = control.register(channel::VOTES, QUOTA).await.unwrap();
-        let certificates = control
-            .register(channel::CERTIFICATES, QUOTA)
-            .await
-            .unwrap();
+        let votes = self.first_epoch(&control, index, channel::VOTES).await;
+        let certificates = self
+            .first_epoch(&control, index, channel::CERTIFICATES)
+            .await;
         let config = equivocator::Config::<_, _, Sha256> {
             scheme: self.open(index, TIMERS).1.scheme(),
             elector: RoundRobin::<Sha256>::default(),

@@ -8,8 +8,10 @@ use crate::statement::check::verify;
 use crate::statement::file::{ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, ProofFileError};
 use crate::statement::model::PublicModel;
 use crate::verify::{VerifyError, integers};
-use tg_ir::{ElementType, Generation, Generator};
+use tg_ir::request::written_bytes;
+use tg_ir::{ElementType, Generation, Generator, causality};
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use tg_types::{Address, Digest, JobId};
 
 /// Why a sequence is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +25,12 @@ pub enum SequenceError {
     /// The tokens are not those that were drawn.
     #[error("the sequence was not written as stated")]
     Generation(#[from] tg_ir::generation::GenerationError),
+    /// Another request was answered, or with other tokens.
+    #[error("the sequence is not the one that the receipt names: {field}")]
+    Receipt {
+        /// What differs.
+        field: &'static str,
+    },
     /// The model does not give the scores from which they were drawn.
     #[error("the proof of the scores is rejected")]
     Proof(#[from] VerifyError),
@@ -104,6 +112,74 @@ pub fn verify_sequence(
     generation.check(&generator, &input, &output)?;
     // Stops: scores that the model does not give.
     Ok(verify(model, proof, expected)?)
+}
+
+/// What a receipt of a generation names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpectedSequence {
+    /// The job that the proof must name.
+    pub job: JobId,
+    /// The provider that the proof must name.
+    pub provider: Address,
+    /// Digest of the request, see [`tg_ir::GenerationRequest::to_input`].
+    pub request: Digest,
+    /// Digest of the tokens that were written, see [`written_bytes`].
+    pub written: Digest,
+}
+
+/// Most steps of the analysis that shows a program causal, for a generation that is proved for a job: every validator takes
+/// them. A hundredth of a second of one core.
+pub const SEQUENCE_STEPS_MAX: u64 = 1 << 26;
+
+/// Checks that a sequence is what a receipt names: the answer to its request, proved for its job.
+///
+/// # Errors
+/// The check that failed.
+pub fn verify_answer(
+    model: &PublicModel,
+    file: &SequenceFile,
+    expected: &ExpectedSequence,
+) -> Result<(), SequenceError> {
+    let receipt = |field| SequenceError::Receipt { field };
+    let program = model.program();
+    // Stops: a program whose analysis costs validators seconds.
+    if causality::steps(program) > SEQUENCE_STEPS_MAX {
+        return Err(receipt("length of the program"));
+    }
+    if file.proof.input.len() != program.input_bytes() {
+        return Err(SequenceError::Statement);
+    }
+    let (prompt, written) = file.tokens();
+    let request = file.generation.request(prompt);
+    let input = request.to_input(program.input_bytes());
+    // Stops: the answer to another prompt, or drawn otherwise than was ordered.
+    if input.map(|input| Digest::of_blob(&input)) != Some(expected.request) {
+        return Err(receipt("request"));
+    }
+    // Stops: other tokens than those that are delivered.
+    if Digest::of_blob(&written_bytes(&written)) != expected.written {
+        return Err(receipt("tokens"));
+    }
+    let statement = ExpectedStatement {
+        job: Some(expected.job),
+        provider: Some(expected.provider),
+        ..ExpectedStatement::default()
+    };
+    verify_sequence(model, file, &statement)
+}
+
+impl SequenceError {
+    /// A stable number of the check that failed.
+    #[must_use]
+    pub const fn code(&self) -> u16 {
+        match self {
+            Self::Proof(error) => error.code(),
+            Self::Generator(_) => 70,
+            Self::Statement => 71,
+            Self::Generation(_) => 72,
+            Self::Receipt { .. } => 73,
+        }
+    }
 }
 
 impl Encode for SequenceFile {

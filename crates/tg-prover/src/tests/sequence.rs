@@ -2,18 +2,19 @@
 
 use crate::{ProveRequest, ProvingModel};
 use std::sync::LazyLock;
-use tg_compile::suite::tiny_transformer;
+use tg_compile::suite::{WriterSizes, tiny_transformer, writing_transformer};
 use tg_exec::IntTensor;
-use tg_exec::generate::{Request, generate};
+use tg_exec::generate::generate;
 use tg_exec::kernels::Cpu;
 use tg_exec::sample::Numbers;
 use tg_ir::generation::{GenerationError, GeneratorError};
-use tg_ir::{Sampling, sampling::NUCLEUS_ALL};
+use tg_ir::{GenerationRequest, Sampling, sampling::NUCLEUS_ALL};
 use tg_proof::{
-    ExpectedStatement, PublicModel, SequenceError, SequenceFile, VerifyError, verify_sequence,
+    ExpectedSequence, ExpectedStatement, PublicModel, SequenceError, SequenceFile, VerifyError,
+    verify_answer, verify_sequence,
 };
 use tg_types::codec::Encode;
-use tg_types::{Digest, JobId};
+use tg_types::{Address, Digest, JobId};
 
 use super::fuzz::corrupt;
 
@@ -26,7 +27,7 @@ struct Written {
 static WRITTEN: LazyLock<Written> = LazyLock::new(|| {
     let (mut model, _) = tiny_transformer(5);
     tg_ir::generation::rank(&mut model.program, 4).unwrap();
-    let request = Request {
+    let request = GenerationRequest {
         prompt: vec![7, 1, 30],
         limit: 4,
         stop: None,
@@ -183,4 +184,97 @@ fn corrupted_sequences_are_refused() {
         let accepted = SequenceFile::read(&bytes).is_ok_and(|file| verdict(&file).is_ok());
         assert!(!accepted, "case {case}");
     }
+}
+
+/// A sequence that answers a request of a job, and what its receipt names.
+fn answered() -> (PublicModel, SequenceFile, ExpectedSequence) {
+    let sizes = WriterSizes {
+        layers: 1,
+        channels: 16,
+        heads: 2,
+        window: 32,
+        vocabulary: 32,
+    };
+    let (mut model, _) = writing_transformer(&sizes, 5);
+    tg_ir::generation::rank(&mut model.program, 4).unwrap();
+    let model = model.checked().unwrap();
+    let request = GenerationRequest {
+        prompt: vec![7, 1, 30],
+        limit: 5,
+        stop: Some(31),
+        sampling: Sampling {
+            keep: 4,
+            rescale: Sampling::rescale(1.0, 3_000.0).unwrap(),
+            nucleus: NUCLEUS_ALL,
+            seed: [3; 32],
+        },
+    };
+    let input = request.to_input(model.program.input_bytes()).unwrap();
+    let written = generate(&model, &request, Cpu::new(1), &mut |_| true).unwrap();
+    let output = tg_ir::request::written_bytes(&written.written());
+    let model = ProvingModel::of_checked(model).unwrap();
+    let public = model.register().unwrap();
+    let (job, provider) = (JobId::new([4; 32]), Address::new([5; 20]));
+    let proved = ProveRequest::of(vec![written.tokens.clone()]).named(job, provider);
+    let (proof, _) = crate::prove(&model, proved, &mut |_| {}).unwrap();
+    let file = SequenceFile {
+        generation: written.generation,
+        proof,
+    };
+    let expected = ExpectedSequence {
+        job,
+        provider,
+        request: Digest::of_blob(&input),
+        written: Digest::of_blob(&output),
+    };
+    (public, file, expected)
+}
+
+/// A receipt of a generation is shown by the sequence that answers its request, proved for its job, and by nothing near it.
+#[test]
+fn a_receipt_names_one_sequence() {
+    let (public, file, expected) = answered();
+    assert_eq!(verify_answer(&public, &file, &expected), Ok(()));
+    let wrong = |change: &dyn Fn(&mut ExpectedSequence)| {
+        let mut expected = expected;
+        change(&mut expected);
+        verify_answer(&public, &file, &expected).unwrap_err()
+    };
+    let other = Digest::new([9; 32]);
+    let error = wrong(&|expected| expected.request = other);
+    assert_eq!(
+        (error.code(), error),
+        (73, SequenceError::Receipt { field: "request" })
+    );
+    let error = wrong(&|expected| expected.written = other);
+    assert_eq!(error, SequenceError::Receipt { field: "tokens" });
+    // Proofs for others: what they name is a part of what is proved.
+    let error = wrong(&|expected| expected.job = JobId::new([6; 32]));
+    assert!(matches!(
+        error,
+        SequenceError::Proof(VerifyError::Statement { .. })
+    ));
+    let error = wrong(&|expected| expected.provider = Address::new([6; 20]));
+    assert!(matches!(
+        error,
+        SequenceError::Proof(VerifyError::Statement { .. })
+    ));
+    // Every parameter of the draws is a part of the request.
+    for change in [
+        |generation: &mut tg_ir::Generation| generation.limit += 1,
+        |generation: &mut tg_ir::Generation| generation.stop = None,
+        |generation: &mut tg_ir::Generation| generation.sampling.seed[0] ^= 1,
+        |generation: &mut tg_ir::Generation| generation.sampling.keep = 3,
+        |generation: &mut tg_ir::Generation| generation.sampling.nucleus -= 1,
+        |generation: &mut tg_ir::Generation| generation.prompt += 1,
+    ] {
+        let mut forged = file.clone();
+        change(&mut forged.generation);
+        assert!(verify_answer(&public, &forged, &expected).is_err());
+    }
+    // Fewer bytes than a window, which could not be read as one.
+    let mut forged = file.clone();
+    forged.proof.input.truncate(8);
+    let error = verify_answer(&public, &forged, &expected).unwrap_err();
+    assert_eq!(error, SequenceError::Statement);
 }

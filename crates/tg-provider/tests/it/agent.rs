@@ -62,6 +62,7 @@ async fn fixture() -> Fixture {
     let bytes = public.encode();
     let facts = ModelFacts {
         program: public.program_id(),
+        tier: tg_types::Tier::Tgx1,
         macs: public.program().macs(),
         input_len: u32::try_from(input.len()).unwrap(),
         output_len: u32::try_from(public.program().output_bytes()).unwrap(),

@@ -14,6 +14,8 @@ pub enum ModeDto {
     None,
     /// By a proof that every validator checks.
     Proof,
+    /// By every validator, which runs the program again.
+    Recompute,
 }
 
 impl From<VerificationMode> for ModeDto {
@@ -21,6 +23,7 @@ impl From<VerificationMode> for ModeDto {
         match mode {
             VerificationMode::None => Self::None,
             VerificationMode::Proof => Self::Proof,
+            VerificationMode::Recompute => Self::Recompute,
         }
     }
 }
@@ -30,6 +33,7 @@ impl From<ModeDto> for VerificationMode {
         match mode {
             ModeDto::None => Self::None,
             ModeDto::Proof => Self::Proof,
+            ModeDto::Recompute => Self::Recompute,
         }
     }
 }
@@ -103,7 +107,9 @@ pub struct ModelFactsDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub program: ProgramId,
-    /// Multiply-accumulates of one inference.
+    /// What it is executed under: `TGX-1` for a model, `WASM-1` for a program.
+    pub tier: String,
+    /// Multiply-accumulates of one inference; of a program the most fuel of a run.
     pub macs: u64,
     /// Bytes of one input.
     pub input_len: u32,

@@ -48,6 +48,9 @@ pub enum AnswerError {
         /// The one that does.
         got: BlockId,
     },
+    /// The validators are not those that the header names.
+    #[error("the validators are not those that the header names")]
+    Seats,
     /// The proof does not hold.
     #[error("the proof of state does not hold")]
     Proof(#[from] ProofError),

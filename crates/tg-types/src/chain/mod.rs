@@ -10,6 +10,8 @@ mod header;
 mod leaf;
 mod page;
 mod proof;
+mod seat;
+mod seats;
 mod vote;
 
 pub use answer::{AnswerError, FinalAnswer, HEADERS_MAX, StateAnswer};
@@ -22,4 +24,6 @@ pub use page::{
     SNAPSHOT_HEAD_BYTES_MAX, SnapshotHead,
 };
 pub use proof::{DEPTH, LeafPath, ProofError, StateProof, node_hash};
+pub use seat::{is_possession, is_seat_endpoint, seat_namespace, seat_possession};
+pub use seats::{SEAT_CHANGES_MAX, SeatChange, SeatChanges};
 pub use vote::{SignedVote, VoteKind};

@@ -90,6 +90,8 @@ TYPES = {
     "CommitPart": HEAD + ",bytes32 lease,Receipt receipt",
     "RaiseJob": HEAD + ",bytes32 job,uint128 maxPrice,uint8 maxAttempts",
     "PayRent": HEAD + ",bytes32 record,uint128 amount",
+    "JoinValidators": HEAD + ",bytes32 key,string endpoint,bytes possession",
+    "LeaveValidators": HEAD + ",bytes32 key",
     "ReportEquivocation": HEAD + ",bytes proof",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
@@ -340,6 +342,8 @@ SAMPLES = {
     },
     "RaiseJob": {"job": word(0x32), "maxPrice": 3 * 10**16, "maxAttempts": 5},
     "PayRent": {"record": word(0x51), "amount": 25 * 10**14},
+    "JoinValidators": {"key": word(0x66), "endpoint": "seat-5.example.org:7100", "possession": bytes([0x67]) * 64},
+    "LeaveValidators": {"key": word(0x66)},
     "ReportEquivocation": {"proof": EQUIVOCATION},
 }
 

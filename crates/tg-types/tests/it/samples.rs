@@ -92,7 +92,7 @@ pub(crate) fn terms() -> OfferTerms {
         memory_bytes: 1 << 30,
         slots: 2,
         collateral_per_lease: Amount::new(100_000_000_000_000_000),
-        modes: ModeSet::ALL,
+        modes: ModeSet::of(&[VerificationMode::None, VerificationMode::Proof]),
         machine: machine(),
         price_per_gpu_second: Amount::new(400_000_000_000_000),
         pricing: Pricing::Dynamic,
@@ -201,6 +201,12 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             record: Digest::new([0x51; 32]),
             amount: Amount::new(2_500_000_000_000_000),
         },
+        Transaction::JoinValidators {
+            key: [0x66; 32],
+            endpoint: Label::new("seat-5.example.org:7100").unwrap(),
+            possession: [0x67; 64],
+        },
+        Transaction::LeaveValidators { key: [0x66; 32] },
         Transaction::ReportEquivocation {
             proof: equivocation(),
         },
@@ -410,6 +416,14 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
             (proof.seat, proof.second.view) = (seat, view);
             Transaction::ReportEquivocation { proof }
         }),
+        (id(), 0..3usize, any::<u8>()).prop_map(|(key, host, byte)| {
+            Transaction::JoinValidators {
+                key,
+                endpoint: Label::new(["a:1", "10.0.0.7:7100", ""][host]).unwrap(),
+                possession: [byte; 64],
+            }
+        }),
+        id().prop_map(|key| Transaction::LeaveValidators { key }),
         (any::<u64>(), any_addresses(), any_addresses())
             .prop_map(|(epoch, lost, back)| { Transaction::ReportLiveness { epoch, lost, back } }),
         (any_subjects(), any_subjects())

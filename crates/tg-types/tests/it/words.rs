@@ -61,20 +61,20 @@ fn modes() {
         assert!(!ModeSet::EMPTY.contains(mode));
         assert_eq!(ModeSet::of(&[mode]).iter().collect::<Vec<_>>(), [mode]);
     }
-    assert_eq!(VerificationMode::from_tag(2), None);
+    assert_eq!(VerificationMode::from_tag(3), None);
     assert_eq!(VerificationMode::from_name("PROOF"), None);
     assert_eq!(
-        VerificationMode::from_bytes(&[2]),
+        VerificationMode::from_bytes(&[3]),
         Err(DecodeError::Invalid {
             field: "verification mode",
-            value: 2
+            value: 3
         })
     );
     assert_eq!(
-        ModeSet::from_bytes(&[4]),
+        ModeSet::from_bytes(&[8]),
         Err(DecodeError::Invalid {
             field: "verification modes",
-            value: 4
+            value: 8
         })
     );
     assert_eq!(
@@ -85,6 +85,7 @@ fn modes() {
         })
     );
     assert_eq!(Tier::Tgx1.to_string(), "TGX-1");
+    assert_eq!(Tier::Wasm1.to_string(), "WASM-1");
     assert!(ModeSet::of(&[]).is_empty());
     assert_eq!(ModeSet::of(&VerificationMode::ALL), ModeSet::ALL);
 }

@@ -142,6 +142,7 @@ impl Stage {
         self.grid.step(Vec::new())?;
         let accepted = Outcome::ModelAccepted(ModelFacts {
             program: PROGRAM,
+            tier: tg_types::Tier::Tgx1,
             macs: 1_000_000,
             input_len: INPUT_LEN,
             output_len: 16,

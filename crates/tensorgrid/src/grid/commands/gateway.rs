@@ -13,6 +13,8 @@ use crate::grid::args::GatewayArguments;
 use crate::grid::blob;
 use crate::grid::connect::Calling;
 use crate::grid::embedded::API_PATIENCE;
+use crate::grid::openai::OpenAiOrders;
+use crate::grid::openai_keys::ApiKeys;
 use crate::grid::port::NodePort;
 use crate::grid::table::brief;
 use crate::network::gateway::{GatewayOverrides, GatewayProcess, GatewaySettings};
@@ -34,6 +36,8 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     };
     let process = GatewayProcess::load(file, &overrides(arguments))?;
     log(process.log.as_deref())?;
+    let keys = arguments.openai_keys.as_deref();
+    let keys = keys.map(|file| ApiKeys::open(Some(file))).transpose()?;
     let genesis = process.genesis.id();
     // First: a busy port is told before anything is opened.
     let (listener, config) = bind(process.api).await?;
@@ -49,7 +53,11 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     let port = NodePort::gateway(node.clone(), brief(genesis), process.uplinks);
     let port = Arc::new(port);
     let server = listener.serve(Arc::clone(&port) as Arc<dyn GridPort>, config);
-    port.set_client(Client::new(&server.url()).calling("name the API")?);
+    let client = Client::new(&server.url()).calling("name the API")?;
+    port.set_client(client.clone());
+    if let Some(keys) = keys {
+        port.set_orders(OpenAiOrders::new(client, keys));
+    }
     let following = tokio::spawn(follower.run());
     let sweeping = tokio::spawn(blob::sweep(node.clone()));
     let mut signals = Signals::new()?;

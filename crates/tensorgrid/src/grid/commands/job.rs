@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use tg_ledger::JobState;
 use tg_proof::ProofFile;
-use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto, SettlementDto, StateRecordDto};
+use tg_sdk::dto::{
+    JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, SettlementDto, StateRecordDto,
+};
 use tg_sdk::jobs;
 use tg_sdk::{Client, JobFilter};
 use tg_types::chain::TrustRoot;
@@ -228,7 +230,9 @@ async fn receipt(arguments: &JobReceiptArguments, as_json: bool) -> Outcome {
         .await
         .calling("ask for the receipt")?;
     let mut proof = None;
-    if let Some(evidence) = receipt.evidence {
+    // A program's evidence is its answer.
+    let is_proved = receipt.job.mode == ModeDto::Proof;
+    if let Some(evidence) = receipt.evidence.filter(|_| is_proved) {
         let bytes = client.blob(evidence, tg_proof::PROOF_FILE_MAX).await;
         // A receipt outlives its proof's blob; who asks for the proof hears why it is not there.
         proof = match bytes.calling("fetch the proof") {
@@ -238,7 +242,10 @@ async fn receipt(arguments: &JobReceiptArguments, as_json: bool) -> Outcome {
     }
     if let Some(path) = &arguments.proof_out {
         let Some(proof) = &proof else {
-            let text = "the job has no proof: it was ordered with --verify none";
+            let text = format!(
+                "the job has no proof: it was ordered with mode {}",
+                receipt.job.mode
+            );
             return Err(Failure::new(Exit::NotFound, anyhow::anyhow!(text)));
         };
         files::write(path, proof)?;
@@ -268,6 +275,9 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
         format!("semantics  {}", receipt.receipt.tier),
     ];
     lines.push(match receipt.evidence {
+        Some(_) if receipt.job.mode == ModeDto::Recompute => {
+            "evidence   the answer: validators ran the program again".to_owned()
+        }
         Some(evidence) => match zk {
             Some(zk) => format!("proof      {evidence}, zk: {zk}"),
             None => format!("proof      {evidence}, not held here any more"),

@@ -7,11 +7,14 @@ pub(crate) mod infer;
 pub(crate) mod job;
 pub(crate) mod model;
 pub(crate) mod network;
+pub(crate) mod program;
 pub(crate) mod provider;
 pub(crate) mod rent;
+pub(crate) mod seat;
 pub(crate) mod transfer;
 pub(crate) mod up;
 pub(crate) mod validator;
+pub(crate) mod write;
 
 use std::future::Future;
 use std::io::{self, BufRead, IsTerminal};

@@ -5,7 +5,7 @@ use tg_sdk::dto::ModelDto;
 use tg_sdk::jobs;
 
 use super::json_of;
-use crate::bundled::Bundled;
+use crate::bundled::BuiltIn;
 use crate::grid::args::{
     ApiArguments, ModelAddArguments, ModelAddBuiltinArguments, ModelShowArguments,
 };
@@ -67,7 +67,7 @@ pub(crate) async fn add_builtin(arguments: &ModelAddBuiltinArguments, as_json: b
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let mut models = Vec::new();
-    for bundled in Bundled::ALL {
+    for bundled in BuiltIn::ALL {
         let model = register_bundled(&client, &wallet, bundled).await?;
         if !as_json {
             line(format_args!(

@@ -1,8 +1,10 @@
 //! `tensorgrid network new` and `network join`.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tg_ledger::{Genesis, UnverifiedJobs};
+use tg_sdk::Client;
 
 use super::json_of;
 use crate::grid::args::{
@@ -10,7 +12,10 @@ use crate::grid::args::{
 };
 use crate::grid::connect::{self, Calling as _};
 use crate::grid::keys::Passphrase;
-use crate::network::founding::{NetworkPlan, found, join_as_gateway, join_as_provider};
+use crate::grid::table::short;
+use crate::network::founding::{
+    NetworkPlan, found, join_as_gateway, join_as_provider, join_as_validator,
+};
 use crate::network::layout::Founded;
 use crate::network::process::read_genesis;
 use crate::outcome::{Exit, Failure, Outcome, line, say};
@@ -86,6 +91,9 @@ async fn join(arguments: &NetworkJoinArguments, as_json: bool) -> Outcome {
         return tell_gateway(&file, &genesis, as_json);
     }
     let passphrase = keeping(&arguments.keeping)?;
+    if arguments.validator {
+        return join_validator(arguments, (&client, &genesis), passphrase, as_json).await;
+    }
     let (wallet, folder) = join_as_provider(&arguments.folder, &arguments.api.api, passphrase)?;
     let address = wallet.address().to_string();
     let environment = folder.join("provider.env");
@@ -105,6 +113,61 @@ async fn join(arguments: &NetworkJoinArguments, as_json: bool) -> Outcome {
     say(format_args!(
         "fund it: tensorgrid transfer {address} 5\nthen: set -a; . {}; set +a; tensorgrid provider",
         environment.display()
+    ));
+    Ok(())
+}
+
+async fn join_validator(
+    arguments: &NetworkJoinArguments,
+    (client, genesis): (&Client, &Genesis),
+    passphrase: Option<(Passphrase, PathBuf)>,
+    as_json: bool,
+) -> Outcome {
+    let seats = client.seats().await.calling("ask for the validators")?;
+    let known = seats.validators.iter().filter_map(|seat| {
+        let key = seat.bond.key.to_string();
+        let key = key.trim_start_matches("0x").to_owned();
+        Some((key, seat.endpoint.clone()?))
+    });
+    let known: BTreeMap<String, String> = known.collect();
+    if known.len() < seats.validators.len() {
+        let text = format!(
+            "{} knows where {} of {} validators are",
+            arguments.api.api,
+            known.len(),
+            seats.validators.len()
+        );
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
+            "--api names the API of a validator: gateways do not know where those of genesis are",
+        ));
+    }
+    let api = &arguments.api.api;
+    let (account, file) = join_as_validator(
+        &arguments.folder,
+        api,
+        (genesis, known),
+        arguments.port,
+        passphrase,
+    )?;
+    let address = account.address().to_string();
+    if as_json {
+        return json_of(&serde_json::json!({
+            "config": file,
+            "address": address,
+            "network": genesis.id().to_string(),
+            "bond": seats.bond.to_string(),
+        }));
+    }
+    line(format_args!(
+        "validator with account {address} of network {}",
+        genesis.id()
+    ))?;
+    say(format_args!(
+        "fund it: tensorgrid transfer {address} {}\nthen: tensorgrid seat join HOST:{} --config {}\nand: tensorgrid validator --config {}",
+        short(seats.bond.saturating_add(tg_types::Amount::from_tgrid(1))),
+        arguments.port,
+        file.display(),
+        file.display()
     ));
     Ok(())
 }

@@ -7,7 +7,7 @@ use tg_api::ApiConfig;
 use tg_provider::{AgentConfig, AgentEvent, ProvingWorker};
 use tg_types::Amount;
 
-use crate::bundled::Bundled;
+use crate::bundled::BuiltIn;
 use crate::grid::args::UpArguments;
 use crate::grid::commands::{Signals, provider};
 use crate::grid::embedded::{
@@ -49,6 +49,7 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
         },
         validators: usize::from(arguments.validators),
         accounts: accounts::funded(PROVIDERS_MAX),
+        openai_keys: arguments.openai_keys.clone(),
         new_epoch: arguments.new_epoch,
     })
     .await?;
@@ -76,7 +77,7 @@ async fn serve(
 ) -> Outcome {
     if !arguments.no_models {
         let registrar = accounts::wallet(accounts::REGISTRAR);
-        for bundled in Bundled::ALL {
+        for bundled in BuiltIn::ALL {
             let model = register_bundled(grid.client(), &registrar, bundled).await?;
             say(format_args!(
                 "model {} is active as {}",

@@ -5,8 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tg_api::{ApiConfig, ApiListener, ApiServer, GridPort};
-use tg_node::{NodeHandle, OpenError, RunningValidator, Status, spawn_validator};
+use tg_node::{
+    ChainSource, Follower, FollowerConfig, NodeHandle, OpenError, RunningValidator, Status,
+    ValidatorConfig, spawn_validator,
+};
 use tg_sdk::Client;
+use tg_types::Address;
 
 use super::Signals;
 use crate::grid::args::ValidatorArguments;
@@ -40,9 +44,13 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
         Some(address) => Some(bind(address).await?),
         None => None,
     };
+    let mut signals = Signals::new()?;
     let config = process.config;
     let directory = config.directory.clone();
-    let started = tokio::task::spawn_blocking(move || spawn_validator(config)).await?;
+    let started = tokio::select! {
+        started = start(config, process.account.address(), process.sources) => started?,
+        () = signals.stop() => return Ok(()),
+    };
     let hint = started
         .as_ref()
         .err()
@@ -58,7 +66,6 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
         Some((listener, config)) => Some(serve(listener, config, &node, &brief(genesis))?),
         None => None,
     };
-    let mut signals = Signals::new()?;
     let url = server.as_ref().map(ApiServer::url);
     announce(&node, url.as_deref(), (genesis, listen), as_json)?;
     let ended = tokio::select! {
@@ -71,6 +78,78 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
         () = signals.stop() => Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once"))),
     };
     ended.and(stopped)
+}
+
+/// Starts the validator; one that has no seat yet, or missed the changes since it had one, follows the chain first.
+async fn start(
+    config: ValidatorConfig,
+    account: Address,
+    sources: Vec<Arc<dyn ChainSource>>,
+) -> Result<Result<RunningValidator, OpenError>, Failure> {
+    loop {
+        let own = config.clone();
+        let started = tokio::task::spawn_blocking(move || spawn_validator(own)).await?;
+        let is_seatless = matches!(&started, Err(OpenError::NotAValidator { .. }));
+        if !is_seatless || sources.is_empty() {
+            return Ok(started);
+        }
+        let follower = FollowerConfig {
+            validator: Some(config.key.public()),
+            blob_bytes_max: config.blob_bytes_max,
+            ..FollowerConfig::new(
+                config.genesis.clone(),
+                config.directory.clone(),
+                sources.clone(),
+            )
+        };
+        say("opening; an empty validator takes a snapshot first");
+        match Follower::open(follower).await {
+            Ok(follower) => follow_until_seated(follower, &account).await?,
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+}
+
+/// Follows the chain until the account has a seat and consensus could begin.
+async fn follow_until_seated(follower: Follower, account: &Address) -> Outcome {
+    let node = follower.handle().clone();
+    let following = tokio::spawn(follower.run());
+    let mut said: Option<Instant> = None;
+    loop {
+        let status = node.status();
+        if let Some(reason) = &status.stopped {
+            let text = format!("following the chain stopped: {reason}");
+            return Err(Failure::new(Exit::Failed, anyhow::anyhow!(text)));
+        }
+        let state = node.snapshot().state.clone();
+        let has_seat = state.seat_of(account).is_some();
+        if has_seat && node.can_begin_consensus()? {
+            say(format_args!("has a seat at height {}", status.height));
+            break;
+        }
+        if said.is_none_or(|at| at.elapsed() >= REPEAT) {
+            said = Some(Instant::now());
+            let waits = state.seats().applicants.iter();
+            let place = waits
+                .map(|it| it.validator.address)
+                .position(|it| it == *account);
+            let height = status.height;
+            say(match place {
+                _ if has_seat => format!("has a seat; catching up at height {height}"),
+                Some(before) => {
+                    format!("waits for its seat, {before} before it; follows at height {height}")
+                }
+                None => format!(
+                    "has no seat; follows at height {height}. `tensorgrid seat join` with {account} asks for one"
+                ),
+            });
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    following.abort();
+    // What it was writing is whole or not there. An aborted task ends with an error that says so.
+    let _ = following.await;
+    Ok(())
 }
 
 fn overrides(arguments: &ValidatorArguments) -> Overrides {
@@ -216,7 +295,7 @@ fn hint_of(error: &OpenError, directory: &Path) -> String {
             format!("{directory} is not this validator's: `data_dir` names another folder")
         }
         OpenError::NoAddress { .. } => {
-            "`[seats]` in the settings needs an address for every validator of genesis".to_owned()
+            "`[seats]` in the settings needs an address for every validator whose address the ledger does not have".to_owned()
         }
         OpenError::NoQuorum { .. } => format!(
             "a network of fewer than 4 validators cannot do without one, so nobody can rebuild {directory}: restore it from a copy"

@@ -8,7 +8,9 @@ use crate::state::State;
 
 /// Whether the votes convict a validator that has something to lose.
 pub(super) fn check_equivocation(state: &State, proof: &Equivocation) -> Check {
-    let mut validators = state.validators.iter();
+    // A bond that is not returned yet answers for the votes of its time.
+    let left = state.seats.unbonding.iter().map(|it| &it.validator);
+    let mut validators = state.validators.iter().chain(left);
     let validator = validators.find(|it| *it.key.as_bytes() == proof.seat);
     let Some(validator) = validator else {
         return Err(TransactionError::NoSeat { key: proof.seat });

@@ -1,0 +1,171 @@
+//! `tensorgrid program add` and `submit`.
+
+use std::time::Duration;
+
+use tg_sdk::dto::{JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
+use tg_sdk::jobs::{self, Followed};
+use tg_sdk::{Client, OrderTerms};
+use tg_types::{Digest, VerificationMode};
+use tg_wasm::limits::FILE_BYTES_MAX;
+use tg_wasm::{ProgramAnswer, WasmProgram};
+
+use super::infer::offers;
+use super::{ask_to_proceed, json_of};
+use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments};
+use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::embedded::{ModelFiles, register, wait_until_active};
+use crate::grid::infer;
+use crate::grid::table::short;
+use crate::offline::{files, program};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+
+/// Registers a program and waits for the validators' verdict.
+pub(crate) async fn add(arguments: &ProgramAddArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let (file, checked) = program::read(&arguments.file)?;
+    let stem = arguments.file.module.file_stem().unwrap_or_default();
+    let stem = stem.to_string_lossy().into_owned();
+    let name = arguments.name.clone().unwrap_or(stem);
+    let made = ModelFiles {
+        id: checked.model_id(),
+        public: file.clone(),
+        weights: file,
+    };
+    say("storing and registering the program ...");
+    let id = register(&client, &wallet, made, &name).await?;
+    say("the validators check it ...");
+    let model = wait_until_active(&client, id).await?;
+    if as_json {
+        return json_of(&model);
+    }
+    line(format_args!(
+        "program {} is active as {}",
+        model.name, model.id
+    ))?;
+    say(format_args!(
+        "next: tensorgrid program submit {} --input FILE",
+        model.name
+    ));
+    Ok(())
+}
+
+/// Orders a run of a program, follows it, and prints the answer.
+pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let listed = jobs::find_model(&client, &arguments.program)
+        .await
+        .of_job()?;
+    let checked = fetch(&client, &listed).await?;
+    let input = program::input(&arguments.given)?;
+    let quotes = jobs::patiently(|| client.quotes(listed.id, ModeDto::Recompute)).await;
+    let quotes = quotes.calling("ask for prices")?;
+    let usual = jobs::usual_max_price(&quotes);
+    let max_price = arguments.max_price.or(usual).ok_or_else(infer::no_offer)?;
+    let terms = OrderTerms {
+        mode: VerificationMode::Recompute,
+        deadline: Duration::from_secs(arguments.deadline_s),
+        ..OrderTerms::new(max_price)
+    };
+    if !arguments.yes {
+        confirm(&listed, &quotes, terms)?;
+    }
+    let id = jobs::order_of(&client, &wallet, listed.id, input.clone(), terms).await;
+    let id = id.of_job()?;
+    say(format_args!("job {id}"));
+    let mut state = String::new();
+    let mut tell = |news: Followed<'_>| match news {
+        Followed::Changed(job) if job.state.to_string() != state => {
+            state = job.state.to_string();
+            say(format_args!("  {state}"));
+        }
+        Followed::Changed(_) => {}
+        Followed::Waits(why) => say(format_args!("  {}", why.summary)),
+    };
+    let job = jobs::follow(&client, id, &mut tell).await.of_job()?;
+    let (receipt, bytes) = jobs::collect_output(&client, &job).await.of_job()?;
+    let answer = ProgramAnswer::decode(&bytes).or_fail(Exit::Rejected, "read the answer")?;
+    let is_checked = !arguments.trust;
+    if is_checked {
+        run_again(&checked, &input, &receipt, &bytes)?;
+    }
+    if let Some(path) = &arguments.given.output {
+        files::write(path, &answer.output)?;
+    }
+    if as_json {
+        let trace = receipt.receipt.trace.to_string();
+        let answer = program::answer_json(&answer, &trace);
+        let data = serde_json::json!({
+            "job": id.to_string(), "answer": answer, "run_again": is_checked, "receipt": receipt,
+        });
+        json(&data)?;
+    } else {
+        program::show(&answer, arguments.given.output.as_deref())?;
+        line(match is_checked {
+            true => "the program was run here again and gave the same answer, bill and trace",
+            false => "not run here: this answer is the word of the validators that ran it again",
+        })?;
+        line(super::job::describe_receipt(&receipt, None))?;
+    }
+    program::ended(&answer)
+}
+
+/// Fetches a program, and checks that it is the one of its id.
+async fn fetch(client: &Client, listed: &ModelDto) -> Result<WasmProgram, Failure> {
+    if listed.state != ModelStateDto::Active {
+        let text = format!("the program {} is {}", listed.name, listed.state);
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
+    }
+    let limit = usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX);
+    let is_program = listed.facts.as_ref().is_some_and(|it| it.tier == "WASM-1");
+    if !is_program {
+        let text = format!("{} is a model, not a program", listed.name);
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
+            .hint(format!("tensorgrid infer {} INPUT", listed.name)));
+    }
+    let bytes = client.blob(listed.public_blob, limit).await;
+    let bytes = bytes.calling("fetch the program")?;
+    let program = WasmProgram::read(&bytes).or_fail(Exit::Rejected, "read the program")?;
+    if program.model_id() != listed.id {
+        let text = format!(
+            "the grid gave the program {} for {}",
+            program.model_id(),
+            listed.id
+        );
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
+    }
+    Ok(program)
+}
+
+/// Runs a program on what was ordered and compares it with what the grid accepted.
+fn run_again(
+    program: &WasmProgram,
+    input: &[u8],
+    receipt: &JobReceiptDto,
+    answer: &[u8],
+) -> Outcome {
+    let run = program.try_run(input);
+    let run = run.or_fail(Exit::Failed, "run the program again")?;
+    let agrees = run.answer.encode() == answer && run.trace == receipt.receipt.trace;
+    if agrees && Digest::of_blob(answer) == receipt.receipt.output {
+        return Ok(());
+    }
+    let text = "the grid accepted another answer than the program gives here";
+    Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)))
+}
+
+/// Shows the offers and asks before spending.
+fn confirm(program: &ModelDto, quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
+    say(offers(quotes));
+    say(format_args!(
+        "run {} for at most {} TGRID plus the verification fee; every validator runs it again, and what it did not burn of its \
+         fuel is not paid, but for a quarter",
+        program.name,
+        short(terms.max_price)
+    ));
+    ask_to_proceed(
+        "nothing was ordered",
+        "--yes orders without asking; --max-price bounds what is spent",
+    )
+}

@@ -1,0 +1,126 @@
+//! `tensorgrid write`: a language model of the grid writes what follows a prompt.
+
+use std::time::Duration;
+
+use tg_ir::GenerationRequest;
+use tg_ir::sampling::NUCLEUS_ALL;
+use tg_sdk::OrderTerms;
+use tg_sdk::dto::ModeDto;
+use tg_sdk::jobs::{self, Followed, WrittenAnswer};
+
+use super::ask_to_proceed;
+use super::infer::offers;
+use super::job::describe_receipt;
+use crate::grid::args::{Verify, WriteArguments};
+use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::infer;
+use crate::grid::table::short;
+use crate::offline::files;
+use crate::offline::generate::{hex, request, text};
+use crate::outcome::{Exit, OrFail, Outcome, json, line, say};
+
+/// How long the job may take.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// Orders what is to be written, follows the job, checks its proof and prints the text.
+pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+    let checked = jobs::public_model(&client, &model).await.of_job()?;
+    let generator = checked.generator();
+    let generator = generator.or_fail(Exit::Usage, format!("{} cannot write", model.name))?;
+    let request = request(&arguments.what, &generator)?;
+    let input = checked.request(&request);
+    let input = input.or_fail(Exit::Usage, "take the prompt")?;
+    let mode = match arguments.verify {
+        Verify::Proof => ModeDto::Proof,
+        Verify::None => ModeDto::None,
+    };
+    let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
+    let quotes = quotes.calling("ask for prices")?;
+    let usual = jobs::usual_max_price(&quotes);
+    let max_price = arguments.max_price.or(usual).ok_or_else(infer::no_offer)?;
+    let terms = OrderTerms {
+        mode: mode.into(),
+        deadline: DEADLINE,
+        ..OrderTerms::new(max_price)
+    };
+    say(drawn(&request));
+    if !arguments.yes {
+        say(offers(&quotes));
+        say(format_args!(
+            "write with verify {mode} for at most {} TGRID plus the verification fee",
+            short(max_price)
+        ));
+        ask_to_proceed("nothing was ordered", "--yes orders without asking")?;
+    }
+    let id = jobs::order(&client, &wallet, &checked, input, terms)
+        .await
+        .of_job()?;
+    say(format_args!("job {id}"));
+    let mut tell = |news: Followed<'_>| {
+        if let Followed::Waits(why) = news {
+            say(format_args!("             {}", why.summary));
+        }
+    };
+    let job = jobs::follow(&client, id, &mut tell).await.of_job()?;
+    let written = jobs::collect_written(&client, &checked, &job)
+        .await
+        .of_job()?;
+    if let (Some(path), Some(proof)) = (&arguments.proof_out, &written.proof) {
+        files::write(path, &proof.file)?;
+        say(format_args!("wrote {}", path.display()));
+    }
+    let shown = arguments.what.text.as_ref().map(|_| text(&written.tokens));
+    if as_json {
+        print_json(&written, (&request, shown))
+    } else {
+        print(&written, shown)
+    }
+}
+
+/// How tokens are drawn, all of which the order's input says.
+fn drawn(request: &GenerationRequest) -> String {
+    let sampling = request.sampling;
+    format!(
+        "at most {} tokens, drawn among the {} greatest scores ({:.0} % of their weight) by seed {}",
+        request.limit,
+        sampling.keep,
+        100.0 * f64::from(sampling.nucleus) / f64::from(NUCLEUS_ALL),
+        hex(&sampling.seed),
+    )
+}
+
+fn print_json(
+    written: &WrittenAnswer,
+    (request, shown): (&GenerationRequest, Option<String>),
+) -> Outcome {
+    let proof = written.proof.as_ref().map(|proof| {
+        serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true })
+    });
+    Ok(json(&serde_json::json!({
+        "job": written.receipt.job.id.to_string(), "prompt": request.prompt, "tokens": written.tokens,
+        "text": shown, "seed": hex(&request.sampling.seed), "receipt": written.receipt, "proof": proof,
+    }))?)
+}
+
+fn print(written: &WrittenAnswer, shown: Option<String>) -> Outcome {
+    match shown {
+        Some(text) => line(text)?,
+        None => {
+            let tokens: Vec<String> = written.tokens.iter().map(u32::to_string).collect();
+            line(tokens.join(","))?;
+        }
+    }
+    match &written.proof {
+        Some(proof) => line(format_args!(
+            "proof of {} bytes verified here in {:.1} ms",
+            proof.file.len(),
+            proof.verify_ms
+        ))?,
+        None => line("no proof was ordered: nobody checked this text")?,
+    }
+    let zk = written.proof.as_ref().map(|proof| proof.zk);
+    Ok(line(describe_receipt(&written.receipt, zk))?)
+}

@@ -1,0 +1,50 @@
+//! What a language model is to write: the arguments that `generate` and `write` share.
+
+use clap::Args;
+
+/// What a language model is to write, and how tokens are drawn.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DrawArguments {
+    /// The tokens to begin with.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "T,..",
+        required_unless_present = "text"
+    )]
+    pub(crate) prompt: Vec<u32>,
+    /// The text to begin with, for models whose 256 tokens are bytes.
+    #[arg(long, conflicts_with = "prompt")]
+    pub(crate) text: Option<String>,
+    /// Most tokens to write; the model's window may end before.
+    #[arg(short = 'n', long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tokens: u32,
+    /// How evenly tokens are drawn: 1 as the model says, less for likelier ones, 0 for the likeliest always.
+    #[arg(long, default_value_t = 1.0)]
+    pub(crate) temperature: f64,
+    /// Draw among so many likeliest tokens; by default all that the model gives.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) top_k: Option<u32>,
+    /// Of those, draw among the fewest that have this share of the probability.
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    pub(crate) top_p: f64,
+    /// 32 bytes in hexadecimal that decide every draw; by default from the operating system.
+    #[arg(long, value_name = "HEX")]
+    pub(crate) seed: Option<Seed>,
+    /// Write nothing after this token.
+    #[arg(long, value_name = "T")]
+    pub(crate) stop: Option<u32>,
+}
+
+/// 32 bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seed(pub(crate) [u8; 32]);
+
+impl std::str::FromStr for Seed {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digest = tg_types::Digest::from_hex(text).ok_or("a seed is 64 hexadecimal digits")?;
+        Ok(Self(*digest.as_bytes()))
+    }
+}

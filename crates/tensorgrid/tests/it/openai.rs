@@ -1,0 +1,355 @@
+//! Text from the grid: the command that pays for it, and the OpenAI routes as a plain HTTP client sees them.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::run::{Grid, program};
+
+const KEY: &str = "tensorgrid-development";
+
+/// An answer: status, headers in lower case, body.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
+    /// The parts of a stream, and whether it ended as streams do.
+    fn parts(&self) -> (Vec<Value>, bool) {
+        let data = self
+            .body
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "));
+        let data: Vec<&str> = data.collect();
+        let (last, parts) = data.split_last().unwrap();
+        let parts = parts.iter().map(|part| serde_json::from_str(part).unwrap());
+        (parts.collect(), *last == "[DONE]")
+    }
+}
+
+/// One call, on a connection of its own.
+fn call(grid: &Grid, (method, path): (&str, &str), headers: &[(&str, &str)], body: &str) -> Answer {
+    let host = grid.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(120)))
+        .unwrap();
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if !head.contains("content-length") {
+        head.push_str(&format!("content-length: {}\r\n", body.len()));
+    }
+    head.push_str("\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let head = head.to_lowercase();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let body = match head.contains("transfer-encoding: chunked") {
+        true => unchunked(body),
+        false => body.to_owned(),
+    };
+    Answer { status, head, body }
+}
+
+fn unchunked(mut body: &str) -> String {
+    let mut text = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        text.push_str(&rest[..size]);
+        body = rest[size..].trim_start_matches("\r\n");
+    }
+    text
+}
+
+fn post(grid: &Grid, path: &str, more: &[(&str, &str)], body: &Value) -> Answer {
+    let bearer = format!("Bearer {KEY}");
+    let headers = [&[("authorization", bearer.as_str())], more].concat();
+    call(
+        grid,
+        ("POST", &format!("/openai/v1/{path}")),
+        &headers,
+        &body.to_string(),
+    )
+}
+
+fn jobs(grid: &Grid) -> usize {
+    let list = grid.run(&["job", "list", "--json"]).ends(0);
+    list.json().as_array().unwrap().len()
+}
+
+#[test]
+fn text_is_written_paid_and_proved() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 1);
+    written_by_the_command(&grid, folder.path());
+    listed_and_completed(&grid);
+    streamed(&grid);
+    refused_in_openai_s_words(&grid);
+    charged_once(&grid);
+    measured(&grid);
+}
+
+/// The same request gives the same text with and without a proof, and the proof is accepted offline.
+fn written_by_the_command(grid: &Grid, folder: &Path) {
+    let seed = "07".repeat(32);
+    let base = [
+        "write",
+        "gpt-bytes",
+        "--text",
+        "KING RICHARD:\n",
+        "--yes",
+        "--json",
+        "-n",
+        "40",
+    ];
+    let drawn = ["--temperature", "0.8", "--seed", &seed];
+    let base = [&base[..], &drawn].concat();
+    let plain = grid.run(&base).ends(0).json();
+    assert_eq!(plain["tokens"].as_array().unwrap().len(), 40);
+    let proof = folder.join("sequence.bin");
+    let proved = ["--verify", "proof", "--proof-out", proof.to_str().unwrap()];
+    let proved = grid.run(&[&base[..], &proved].concat()).ends(0).json();
+    assert_eq!(plain["text"], proved["text"]);
+    assert_eq!(proved["proof"]["verified"], true);
+    let public = folder.join("gpt.tgv");
+    grid.run(&[
+        "model",
+        "show",
+        "gpt-bytes",
+        "--public-out",
+        public.to_str().unwrap(),
+    ])
+    .ends(0);
+    let verify = [
+        "verify",
+        proof.to_str().unwrap(),
+        "--model",
+        public.to_str().unwrap(),
+    ];
+    let verified = grid.run(&verify).ends(0);
+    assert!(
+        verified.stdout.contains("wrote 40 tokens"),
+        "{}",
+        verified.stdout
+    );
+    grid.run(&[&verify[..], &["--flip-byte", "300"]].concat())
+        .ends(3);
+    // A prompt that leaves no room for the request is refused before anything is ordered.
+    let long = "x".repeat(250);
+    let before = jobs(grid);
+    grid.run(&["write", "gpt-bytes", "--text", &long, "--yes"])
+        .ends(2);
+    assert_eq!(jobs(grid), before);
+}
+
+fn listed_and_completed(grid: &Grid) {
+    let models = call(grid, ("GET", "/openai/v1/models"), &[], "").json();
+    let names: Vec<&str> = models["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["id"].as_str().unwrap())
+        .collect();
+    assert!(names.contains(&"gpt-bytes"), "{names:?}");
+    let one = call(grid, ("GET", "/openai/v1/models/gpt-bytes"), &[], "").json();
+    assert_eq!(one["object"], "model");
+    // Ours are where they were.
+    assert!(call(grid, ("GET", "/v1/models"), &[], "").json()["items"].is_array());
+    let body = json!({"model": "gpt-bytes", "prompt": "ROMEO:\n", "max_tokens": 12, "seed": 5, "temperature": 0.7});
+    let answer = post(grid, "completions", &[], &body);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let first = answer.json();
+    assert_eq!(first["object"], "text_completion");
+    assert_eq!(first["choices"][0]["finish_reason"], "length");
+    assert_eq!(
+        first["usage"],
+        json!({"prompt_tokens": 7, "completion_tokens": 12, "total_tokens": 19})
+    );
+    let ours = &first["tensorgrid"];
+    assert_eq!(ours["verify"], "none");
+    assert!(ours["price"].as_str().unwrap().parse::<f64>().unwrap() > 0.0);
+    let receipt = call(grid, ("GET", ours["receipt"].as_str().unwrap()), &[], "").json();
+    assert_eq!(receipt["job"]["id"], ours["job"]);
+    // The seed decides the text.
+    let again = post(grid, "completions", &[], &body).json();
+    assert_eq!(first["choices"], again["choices"]);
+    assert_ne!(ours["job"], again["tensorgrid"]["job"]);
+    let tokens: Vec<u8> = b"ROMEO:\n".to_vec();
+    let body = json!({"model": "gpt-bytes", "prompt": tokens, "max_tokens": 12, "seed": 5, "temperature": 0.7});
+    assert_eq!(
+        post(grid, "completions", &[], &body).json()["choices"],
+        first["choices"]
+    );
+}
+
+fn streamed(grid: &Grid) {
+    let mut body = json!({
+        "model": "gpt-bytes", "messages": [{"role": "user", "content": "Speak."}], "max_tokens": 10, "seed": 1,
+        "temperature": 0,
+    });
+    let whole = post(grid, "chat/completions", &[], &body).json();
+    assert_eq!(whole["object"], "chat.completion");
+    body["stream"] = json!(true);
+    body["stream_options"] = json!({"include_usage": true});
+    let answer = post(grid, "chat/completions", &[], &body);
+    assert!(answer.head.contains("text/event-stream"), "{answer:?}");
+    let (parts, ended) = answer.parts();
+    assert!(ended);
+    let text = parts
+        .iter()
+        .filter_map(|part| part["choices"][0]["delta"]["content"].as_str());
+    assert_eq!(
+        text.collect::<String>(),
+        whole["choices"][0]["message"]["content"]
+    );
+    let usage = parts.iter().find(|part| part["usage"].is_object()).unwrap();
+    assert_eq!(usage["usage"], whole["usage"]);
+    assert!(
+        parts
+            .iter()
+            .any(|part| part["tensorgrid"]["job"].is_string())
+    );
+}
+
+fn refused_in_openai_s_words(grid: &Grid) {
+    let good = json!({"model": "gpt-bytes", "prompt": "a", "max_tokens": 2});
+    let with = |name: &str, value: Value| {
+        let mut body = good.clone();
+        body[name] = value;
+        body
+    };
+    let before = jobs(grid);
+    for (body, status, code) in [
+        (with("n", json!(3)), 400, "unsupported_parameter"),
+        (with("tools", json!([{}])), 400, "unsupported_parameter"),
+        (with("model", json!("gpt-5")), 404, "model_not_found"),
+        (with("model", json!("mlp-digits")), 400, "invalid_value"),
+        (
+            with("prompt", json!("x".repeat(256))),
+            400,
+            "context_length_exceeded",
+        ),
+        (with("prompt", json!([70_000])), 400, "invalid_value"),
+        (
+            with("tensorgrid", json!({"max_price": "100000"})),
+            429,
+            "insufficient_quota",
+        ),
+    ] {
+        let answer = post(grid, "completions", &[], &body);
+        let error = &answer.json()["error"];
+        assert_eq!(
+            (answer.status, error["code"].as_str()),
+            (status, Some(code)),
+            "{answer:?}"
+        );
+        assert!(error["message"].is_string() && error["type"].is_string());
+    }
+    for header in [&[][..], &[("authorization", "Bearer nobody")]] {
+        let path = ("POST", "/openai/v1/completions");
+        let answer = call(grid, path, header, &good.to_string());
+        assert_eq!(answer.status, 401);
+        assert_eq!(answer.json()["error"]["code"], "invalid_api_key");
+    }
+    let bearer = format!("Bearer {KEY}");
+    let malformed = call(
+        grid,
+        ("POST", "/openai/v1/completions"),
+        &[("authorization", &bearer)],
+        "{",
+    );
+    assert_eq!(malformed.status, 400);
+    // Refused by its length, before the body is read; no more of it is sent.
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("content-length", "9000000"),
+    ];
+    let large = call(grid, ("POST", "/openai/v1/completions"), &headers, "");
+    assert_eq!(large.status, 413, "{large:?}");
+    assert_eq!(large.json()["error"]["code"], "TG-API-003");
+    assert_eq!(post(grid, "embeddings", &[], &good).status, 400);
+    assert_eq!(
+        post(grid, "responses", &[], &good).json()["error"]["code"],
+        "unknown_url"
+    );
+    assert_eq!(jobs(grid), before, "nothing was ordered");
+}
+
+/// A retry, and a key that is used again, are the same order.
+fn charged_once(grid: &Grid) {
+    let before = jobs(grid);
+    let body = json!({"model": "gpt-bytes", "prompt": "once", "max_tokens": 3});
+    let first = post(
+        grid,
+        "completions",
+        &[("x-stainless-retry-count", "0")],
+        &body,
+    )
+    .json();
+    let again = post(
+        grid,
+        "completions",
+        &[("x-stainless-retry-count", "1")],
+        &body,
+    )
+    .json();
+    assert_eq!(first["tensorgrid"]["job"], again["tensorgrid"]["job"]);
+    assert_eq!(jobs(grid), before + 1);
+    let key = [("idempotency-key", "k1")];
+    let first = post(grid, "completions", &key, &body).json();
+    assert_eq!(
+        first["tensorgrid"],
+        post(grid, "completions", &key, &body).json()["tensorgrid"]
+    );
+    assert_eq!(jobs(grid), before + 2);
+    let other = json!({"model": "gpt-bytes", "prompt": "other", "max_tokens": 3});
+    assert_eq!(post(grid, "completions", &key, &other).status, 400);
+}
+
+fn measured(grid: &Grid) {
+    let answer = call(grid, ("GET", "/metrics"), &[], "");
+    assert_eq!(answer.status, 200);
+    for name in [
+        "tensorgrid_block_height ",
+        "tensorgrid_jobs{state=\"queued\"} ",
+        "tensorgrid_api_calls_total{class=\"2xx\"} ",
+    ] {
+        assert!(answer.body.contains(name), "{name}: {}", answer.body);
+    }
+    assert_eq!(call(grid, ("GET", "/healthz"), &[], "").status, 200);
+}
+
+#[test]
+fn keys_are_shown_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    let make = |name: &str| {
+        let mut command = program();
+        command
+            .args(["api-key", "new"])
+            .arg(&file)
+            .args(["--name", name, "--limit", "2", "--json"]);
+        crate::run::Ran::of(&command.output().unwrap())
+    };
+    let made = make("alice").ends(0).json();
+    let key = made["key"].as_str().unwrap();
+    assert!(key.starts_with("tg-") && key.len() == 67, "{key}");
+    assert!(!std::fs::read_to_string(&file).unwrap().contains(&key[3..]));
+    make("alice").ends(2);
+    make("bob").ends(0);
+}

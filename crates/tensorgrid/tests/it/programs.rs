@@ -1,0 +1,122 @@
+//! Programs of WebAssembly: without a grid, and as jobs that validators and this program run again.
+
+use std::path::{Path, PathBuf};
+
+use crate::run::{Grid, root, run};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn example(name: &str) -> PathBuf {
+    root()
+        .join("examples/programs")
+        .join(format!("{name}.wasm"))
+}
+
+/// A chunk for pi: seed and number of points.
+fn points(folder: &Path, name: &str, seed: u64, points: u64) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, [seed, points].map(u64::to_le_bytes).concat()).unwrap();
+    path
+}
+
+#[test]
+fn a_module_is_checked_and_run_without_a_grid() {
+    let folder = tempfile::tempdir().unwrap();
+    let shard = folder.path().join("shard");
+    std::fs::write(&shard, "one two two").unwrap();
+    let words = example("words");
+    let base = ["program", "run", text(&words), "--input", text(&shard)];
+    let ran = run(&base).ends(0);
+    assert!(
+        ran.stdout
+            .starts_with("one 1\ntwo 2\nfinished after 1 chunks;"),
+        "{}",
+        ran.stdout
+    );
+    let checked = run(&["program", "check", text(&words), "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(checked["merge"], true);
+    // Little fuel: an end with a bill.
+    let ran = run(&[&base[..], &["--fuel", "1000", "--json"]].concat()).ends(3);
+    assert!(ran.stderr.contains("out of fuel"), "{}", ran.stderr);
+    assert_eq!(ran.json()["fuel"], 1_000);
+    let refused = run(&["program", "check", text(&shard)]).ends(3);
+    assert!(refused.stderr.contains("module"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_program_runs_on_a_grid_in_parts_that_are_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 1);
+    let pi = example("pi");
+    let add = ["program", "add", text(&pi), "--fuel", "20000000", "--json"];
+    assert_eq!(grid.run(&add).ends(0).json()["facts"]["tier"], "WASM-1");
+    let mut parts = Vec::new();
+    for (seed, name) in [(1, "one"), (2, "two")] {
+        let chunk = points(folder.path(), name, seed, 50_000);
+        let out = folder.path().join(format!("{name}.out"));
+        let submit = [
+            "program",
+            "submit",
+            "pi",
+            "--yes",
+            "--json",
+            "--input",
+            text(&chunk),
+        ];
+        let ran = grid
+            .run(&[&submit[..], &["--output", text(&out)]].concat())
+            .ends(0)
+            .json();
+        assert_eq!(
+            (&ran["run_again"], &ran["answer"]["finished"]),
+            (&true.into(), &true.into())
+        );
+        parts.push(out);
+    }
+    let merged = folder.path().join("merged");
+    let merge = [
+        "program",
+        "submit",
+        "pi",
+        "--yes",
+        "--merge",
+        "--output",
+        text(&merged),
+    ];
+    let inputs = ["--input", text(&parts[0]), "--input", text(&parts[1])];
+    let ran = grid.run(&[&merge[..], &inputs].concat()).ends(0);
+    assert!(ran.stdout.contains("run here again"), "{}", ran.stdout);
+    let merged = std::fs::read(merged).unwrap();
+    assert_eq!(merged[8..], 100_000_u64.to_le_bytes());
+    // More points than it has fuel for: paid, and said so.
+    let endless = points(folder.path(), "endless", 3, u64::MAX);
+    let ran = grid
+        .run(&[
+            "program",
+            "submit",
+            "pi",
+            "--yes",
+            "--trust",
+            "--input",
+            text(&endless),
+        ])
+        .ends(3);
+    assert!(ran.stderr.contains("out of fuel"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("to the provider"), "{}", ran.stdout);
+    // A model is no program.
+    let chunk = folder.path().join("one");
+    grid.run(&[
+        "program",
+        "submit",
+        "mlp-digits",
+        "--yes",
+        "--input",
+        text(&chunk),
+    ])
+    .ends(2);
+    assert!(grid.interrupt().success());
+}

@@ -1,0 +1,144 @@
+//! Answers of the OpenAI API.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use super::port::Completion;
+
+/// Which of the two kinds of completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CompletionKind {
+    Text,
+    Chat,
+}
+
+/// What all parts of one answer share.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
+    pub(super) kind: CompletionKind,
+    /// The model as the request named it.
+    pub(super) model: String,
+    pub(super) id: String,
+    pub(super) created: u64,
+}
+
+impl Frame {
+    pub(super) fn new(kind: CompletionKind, model: String, name: &str) -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let prefix = match kind {
+            CompletionKind::Text => "cmpl",
+            CompletionKind::Chat => "chatcmpl",
+        };
+        Self {
+            kind,
+            model,
+            id: format!("{prefix}-{name}"),
+            created: since.unwrap_or_default().as_secs(),
+        }
+    }
+
+    /// The whole answer.
+    pub(super) fn whole(&self, completion: &Completion) -> Value {
+        let text = completion.pieces.concat();
+        let finish = finish(completion);
+        let (object, choice) = match self.kind {
+            CompletionKind::Text => (
+                "text_completion",
+                json!({ "index": 0, "text": text, "logprobs": null, "finish_reason": finish }),
+            ),
+            CompletionKind::Chat => (
+                "chat.completion",
+                json!({
+                    "index": 0, "logprobs": null, "finish_reason": finish,
+                    "message": { "role": "assistant", "content": text, "refusal": null },
+                }),
+            ),
+        };
+        let mut answer = self.part(object, &[choice]);
+        answer["usage"] = usage(completion);
+        answer["tensorgrid"] = stands_behind(completion);
+        answer
+    }
+
+    /// The parts of a streamed answer: the role, each piece, the end, and the usage if it was asked for.
+    pub(super) fn parts(&self, completion: &Arc<Completion>, with_usage: bool) -> Vec<Value> {
+        let mut parts = Vec::new();
+        if self.kind == CompletionKind::Chat {
+            parts.push(self.delta(&json!({ "role": "assistant", "content": "" }), None));
+        }
+        for piece in &completion.pieces {
+            parts.push(match self.kind {
+                CompletionKind::Text => self.text(piece, None),
+                CompletionKind::Chat => self.delta(&json!({ "content": piece }), None),
+            });
+        }
+        let finish = Some(finish(completion));
+        let mut last = match self.kind {
+            CompletionKind::Text => self.text("", finish),
+            CompletionKind::Chat => self.delta(&json!({}), finish),
+        };
+        last["tensorgrid"] = stands_behind(completion);
+        parts.push(last);
+        if with_usage {
+            let mut part = self.part(self.streamed(), &[]);
+            part["usage"] = usage(completion);
+            parts.push(part);
+        }
+        parts
+    }
+
+    const fn streamed(&self) -> &'static str {
+        match self.kind {
+            CompletionKind::Text => "text_completion",
+            CompletionKind::Chat => "chat.completion.chunk",
+        }
+    }
+
+    fn text(&self, text: &str, finish: Option<&str>) -> Value {
+        let choice = json!({ "index": 0, "text": text, "logprobs": null, "finish_reason": finish });
+        self.part(self.streamed(), &[choice])
+    }
+
+    fn delta(&self, delta: &Value, finish: Option<&str>) -> Value {
+        let choice =
+            json!({ "index": 0, "delta": delta, "logprobs": null, "finish_reason": finish });
+        self.part(self.streamed(), &[choice])
+    }
+
+    fn part(&self, object: &str, choices: &[Value]) -> Value {
+        json!({
+            "id": self.id, "object": object, "created": self.created, "model": self.model,
+            "choices": choices,
+        })
+    }
+}
+
+const fn finish(completion: &Completion) -> &'static str {
+    if completion.stopped { "stop" } else { "length" }
+}
+
+fn usage(completion: &Completion) -> Value {
+    let [prompt, written] = [completion.prompt_tokens, completion.written_tokens];
+    json!({
+        "prompt_tokens": prompt, "completion_tokens": written,
+        "total_tokens": prompt.saturating_add(written),
+    })
+}
+
+/// What stands behind an answer.
+fn stands_behind(completion: &Completion) -> Value {
+    let Completion {
+        job,
+        model,
+        price,
+        mode,
+        proof_bytes,
+        ..
+    } = completion;
+    json!({
+        "job": job.to_string(), "model": model.to_string(), "price": price.to_string(),
+        "verify": mode, "proof_bytes": proof_bytes, "receipt": format!("/v1/jobs/{job}/receipt"),
+    })
+}

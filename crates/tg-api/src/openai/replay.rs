@@ -1,0 +1,190 @@
+//! One order for one request: a request that comes again gets the answer of the first.
+//!
+//! A request with the header `idempotency-key` comes again if the key and the caller are the same; with another body it is
+//! refused. One without comes again if caller and body are the same, the client says that it is a retry
+//! (`x-stainless-retry-count` above 0, as OpenAI's libraries send it), and the first came at most [`RETRY_SPAN`] before. The
+//! first goes on when its connection is lost.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tg_types::Digest;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::error::OpenAiError;
+use super::port::Completion;
+
+/// How long after a request its retry gets its answer.
+pub(super) const RETRY_SPAN: Duration = Duration::from_secs(60);
+
+/// How long a key keeps its answer.
+const KEY_SPAN: Duration = Duration::from_secs(3_600);
+
+/// Most requests that are remembered; each is a few kilobytes.
+const REMEMBERED_MAX: usize = 4_096;
+
+/// An answer, as soon as it is there.
+pub(super) type Answer = Result<Arc<Completion>, OpenAiError>;
+type Waiting = watch::Receiver<Option<Answer>>;
+
+/// What names a request.
+#[derive(Debug, Clone)]
+pub(super) struct RequestName {
+    pub(super) caller: String,
+    pub(super) body: Digest,
+    pub(super) key: Option<String>,
+    pub(super) is_retry: bool,
+}
+
+struct RememberedRequest {
+    body: Digest,
+    began: Instant,
+    span: Duration,
+    answer: Waiting,
+}
+
+/// The requests of the last while.
+#[derive(Default)]
+pub(crate) struct Replays(Mutex<BTreeMap<(String, String), RememberedRequest>>);
+
+/// What to do with a request.
+pub(super) enum RequestTurn {
+    /// It is the first: its answer is sent here.
+    First(watch::Sender<Option<Answer>>, Waiting),
+    /// Another is answered already, or will be.
+    Again(Waiting),
+}
+
+impl Replays {
+    pub(super) fn turn(
+        &self,
+        name: &RequestName,
+        now: Instant,
+    ) -> Result<RequestTurn, OpenAiError> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|_, entry| {
+            let answered = entry.answer.borrow().is_some();
+            !answered || now.duration_since(entry.began) < entry.span
+        });
+        let (place, span) = match &name.key {
+            Some(key) => (format!("key {key}"), KEY_SPAN),
+            None => (format!("body {}", name.body), RETRY_SPAN),
+        };
+        let place = (name.caller.clone(), place);
+        if let Some(entry) = entries.get(&place) {
+            if entry.body != name.body {
+                let message = "the idempotency key was used with another body";
+                return Err(OpenAiError::invalid("idempotency-key", message));
+            }
+            // One that failed is tried again.
+            let failed = matches!(&*entry.answer.borrow(), Some(Err(_)));
+            if !failed && (name.key.is_some() || name.is_retry) {
+                return Ok(RequestTurn::Again(entry.answer.clone()));
+            }
+        }
+        if entries.len() >= REMEMBERED_MAX && !entries.contains_key(&place) {
+            let message = "too many requests of the last minutes are remembered";
+            return Err(OpenAiError::unavailable(message.to_owned()));
+        }
+        let (sender, answer) = watch::channel(None);
+        let entry = RememberedRequest {
+            body: name.body,
+            began: now,
+            span,
+            answer: answer.clone(),
+        };
+        entries.insert(place, entry);
+        Ok(RequestTurn::First(sender, answer))
+    }
+}
+
+/// Waits for an answer.
+pub(super) async fn answer(mut waiting: Waiting) -> Answer {
+    let gone = || OpenAiError::unavailable("the request was ended".to_owned());
+    let answer = waiting
+        .wait_for(Option::is_some)
+        .await
+        .map_err(|_| gone())?;
+    answer.clone().unwrap_or_else(|| Err(gone()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_sdk::dto::ModeDto;
+    use tg_types::{Amount, JobId, ModelId};
+
+    fn name(caller: &str, body: u8, key: Option<&str>, is_retry: bool) -> RequestName {
+        RequestName {
+            caller: caller.to_owned(),
+            body: Digest::new([body; 32]),
+            key: key.map(str::to_owned),
+            is_retry,
+        }
+    }
+
+    fn completion() -> Arc<Completion> {
+        Arc::new(Completion {
+            pieces: vec!["a".to_owned()],
+            prompt_tokens: 1,
+            written_tokens: 1,
+            stopped: false,
+            job: JobId::new([1; 32]),
+            model: ModelId::new([2; 32]),
+            price: Amount::ZERO,
+            mode: ModeDto::None,
+            proof_bytes: None,
+        })
+    }
+
+    fn first(replays: &Replays, name: &RequestName, now: Instant) -> watch::Sender<Option<Answer>> {
+        match replays.turn(name, now).unwrap() {
+            RequestTurn::First(sender, _) => sender,
+            RequestTurn::Again(_) => panic!("it is the first"),
+        }
+    }
+
+    fn again(replays: &Replays, name: &RequestName, now: Instant) -> bool {
+        matches!(replays.turn(name, now).unwrap(), RequestTurn::Again(_))
+    }
+
+    #[test]
+    fn a_retry_within_a_minute_is_the_same_request() {
+        let (replays, now) = (Replays::default(), Instant::now());
+        let sender = first(&replays, &name("a", 1, None, false), now);
+        // While the first runs, and after it; not for others, other bodies, or who does not say that it is a retry.
+        assert!(again(&replays, &name("a", 1, None, true), now));
+        sender.send_replace(Some(Ok(completion())));
+        assert!(again(&replays, &name("a", 1, None, true), now));
+        assert!(!again(&replays, &name("b", 1, None, true), now));
+        assert!(!again(&replays, &name("a", 2, None, true), now));
+        let now = now + RETRY_SPAN;
+        assert!(!again(&replays, &name("a", 1, None, true), now));
+        let _sender = first(&replays, &name("c", 1, None, true), now);
+        assert!(!again(&replays, &name("c", 1, None, false), now));
+    }
+
+    #[test]
+    fn a_key_names_one_request() {
+        let (replays, now) = (Replays::default(), Instant::now());
+        let sender = first(&replays, &name("a", 1, Some("k"), false), now);
+        sender.send_replace(Some(Ok(completion())));
+        let now = now + RETRY_SPAN * 2;
+        assert!(again(&replays, &name("a", 1, Some("k"), false), now));
+        let other = replays.turn(&name("a", 2, Some("k"), false), now);
+        assert!(other.is_err_and(|error| error.status == 400));
+        assert!(!again(&replays, &name("b", 2, Some("k"), false), now));
+    }
+
+    #[test]
+    fn one_that_failed_is_tried_again() {
+        let (replays, now) = (Replays::default(), Instant::now());
+        let sender = first(&replays, &name("a", 1, Some("k"), false), now);
+        sender.send_replace(Some(Err(OpenAiError::unavailable("no".to_owned()))));
+        assert!(!again(&replays, &name("a", 1, Some("k"), false), now));
+    }
+}

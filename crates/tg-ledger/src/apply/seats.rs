@@ -1,0 +1,269 @@
+//! Seats of validators: bonded for, given at the end of an epoch, given back, lost by silence.
+//!
+//! At a height that is a multiple of [`EPOCH_BLOCKS`] the set may change; the block of that height is the last one that the old
+//! set votes on. Three things bound what a change can do ([ADR 20]):
+//!
+//! - *Newcomers count as faulty until they were seen.* So many get a seat that they, with the seats that are quiet, are no more than the
+//!   new set bears. Stops: a few bonds, and nobody behind them, that end all finality.
+//! - *Nobody pushes a set below four*, the least that bears a fault: seats are given back, and taken for silence, only above it.
+//! - *A bond answers for old votes* for the time of unbonding, in ledger time, which never runs faster than the wall clock.
+//!
+//! [ADR 20]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0020-seats.md
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tg_types::{Address, Height, Label};
+
+use super::Execution;
+use crate::error::InvariantError;
+use crate::event::Event;
+use crate::limits::{
+    EPOCH_BLOCKS, QUIET_TURNS, SEATS_MIN, SILENCE_BLOCKS, UNBONDING_MAX, VALIDATORS_MAX,
+};
+use crate::record::{
+    Applicant, ConsensusKey, JobState, OpenStage, SeatRecord, SeatSet, Storage, Unbonding,
+    Validator,
+};
+use crate::state::State;
+
+type Done = Result<(), InvariantError>;
+
+/// Who gets a seat, and who has none any more.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct SetChange {
+    joined: usize,
+    left: Vec<Address>,
+}
+
+impl Execution {
+    /// Takes a bond for a seat.
+    pub(super) fn join_validators(
+        &mut self,
+        account: Address,
+        key: [u8; 32],
+        endpoint: &Label,
+    ) -> Done {
+        let stake = self.state.parameters.seat_bond;
+        self.debit(account, stake)?;
+        let book = Arc::make_mut(&mut self.state.seats);
+        book.applicants.push(Applicant {
+            validator: Validator {
+                address: account,
+                key: ConsensusKey::new(key),
+                stake,
+            },
+            endpoint: endpoint.clone(),
+        });
+        self.events.push(Event::SeatBonded {
+            validator: account,
+            amount: stake,
+        });
+        Ok(())
+    }
+
+    /// Notes that a validator gives its seat back; whoever waits for one gets its bond at once, as it signed nothing.
+    pub(super) fn leave_validators(&mut self, account: Address) -> Done {
+        let seat = self.state.seat_of(&account);
+        let book = Arc::make_mut(&mut self.state.seats);
+        if let Some(seat) = seat.and_then(|seat| book.seats.get_mut(usize::from(seat))) {
+            seat.is_leaving = true;
+            self.events.push(Event::SeatLeaving { validator: account });
+            return Ok(());
+        }
+        let waits = |it: &Applicant| it.validator.address == account;
+        let place = book.applicants.iter().position(waits);
+        let place = place.ok_or(InvariantError::Missing { table: "seats" })?;
+        let amount = book.applicants.remove(place).validator.stake;
+        self.credit(account, amount)?;
+        self.events.push(Event::StakeReturned {
+            validator: account,
+            amount,
+        });
+        Ok(())
+    }
+
+    /// The end of a block: notes who made it, returns bonds whose time is over, and changes the set if it is time.
+    pub(super) fn turn_seats(&mut self, proposer: Address) -> Done {
+        let height = self.height;
+        if let Some(seat) = self.state.seat_of(&proposer) {
+            let book = Arc::make_mut(&mut self.state.seats);
+            if let Some(seat) = book.seats.get_mut(usize::from(seat)) {
+                seat.led = height;
+            }
+        }
+        self.return_bonds()?;
+        if height.get().is_multiple_of(EPOCH_BLOCKS) {
+            let change = self.state.seat_change(height);
+            if change != SetChange::default() {
+                self.change_seats(&change)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn return_bonds(&mut self) -> Done {
+        let now = self.now;
+        let is_over = |it: &Unbonding| it.until <= now;
+        if !self.state.seats.unbonding.iter().any(is_over) {
+            return Ok(());
+        }
+        let book = Arc::make_mut(&mut self.state.seats);
+        let over: Vec<Unbonding> = book.unbonding.extract_if(.., |it| is_over(it)).collect();
+        for Unbonding { validator, .. } in over {
+            self.credit(validator.address, validator.stake)?;
+            self.events.push(Event::StakeReturned {
+                validator: validator.address,
+                amount: validator.stake,
+            });
+        }
+        Ok(())
+    }
+
+    /// Makes the next set of validators.
+    fn change_seats(&mut self, change: &SetChange) -> Done {
+        let height = self.height;
+        let until = self.now.saturating_add(self.state.parameters.unbonding);
+        let before = Arc::clone(&self.state.validators);
+        let book = Arc::make_mut(&mut self.state.seats);
+        let old = std::mem::take(&mut book.seats);
+        let mut sitting: Vec<(Validator, SeatRecord)> = before.iter().cloned().zip(old).collect();
+        let gone = sitting.extract_if(.., |(it, _)| change.left.contains(&it.address));
+        let gone = gone.map(|(validator, _)| validator);
+        let gone = gone.filter(|it| !it.stake.is_zero());
+        book.unbonding
+            .extend(gone.map(|validator| Unbonding { validator, until }));
+        let joined = book.applicants.drain(..change.joined);
+        let joined: Vec<(Validator, SeatRecord)> = joined
+            .map(
+                |Applicant {
+                     validator,
+                     endpoint,
+                 }| {
+                    let seat = SeatRecord {
+                        endpoint,
+                        led: height,
+                        is_leaving: false,
+                    };
+                    (validator, seat)
+                },
+            )
+            .collect();
+        let names = joined.iter().map(|(it, _)| it.address).collect();
+        sitting.extend(joined);
+        sitting.sort_by_key(|(it, _)| it.address);
+        let (validators, seats): (Vec<Validator>, Vec<SeatRecord>) = sitting.into_iter().unzip();
+        book.seats = seats;
+        book.term += 1;
+        book.since = height;
+        self.events.push(Event::SeatsChanged {
+            term: book.term,
+            joined: names,
+            left: change.left.clone(),
+        });
+        self.state.validators = Arc::new(validators);
+        for address in &change.left {
+            self.state.remove_report(address);
+        }
+        self.seats_moved(&before)
+    }
+
+    /// What was stated about storage is the statement of the same validators, at their new places; what a smaller quorum
+    /// holds is held now.
+    fn seats_moved(&mut self, before: &[Validator]) -> Done {
+        let places: Vec<Option<u8>> = before
+            .iter()
+            .map(|it| self.state.seat_of(&it.address))
+            .collect();
+        let moved = |storage: &Storage| storage.moved(|set: SeatSet| set.moved(&places));
+        let models: Vec<_> = self.state.models().iter().cloned().collect();
+        for mut model in models {
+            let storage = moved(&model.storage);
+            if storage != model.storage {
+                model.storage = storage;
+                self.state.put_model(model);
+            }
+        }
+        let jobs: Vec<_> = self.state.open_jobs().cloned().collect();
+        for mut job in jobs {
+            let storage = moved(&job.storage);
+            let is_same = storage == job.storage;
+            job.storage = storage;
+            let is_ready = job.state() == JobState::Submitted && self.is_ready(&job);
+            if is_ready {
+                self.step(&mut job, OpenStage::Queued)?;
+            }
+            if is_ready || !is_same {
+                self.save_job(job);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// How the set of validators changes after the block of a height.
+    fn seat_change(&self, height: Height) -> SetChange {
+        let leaving = self.leaving_seats(height);
+        let count = self.validators.len();
+        let room = UNBONDING_MAX - self.seats.unbonding.len();
+        // As many as may: fewer leave if the set would be too small without them.
+        for left in (0..=leaving.len().min(room)).rev() {
+            let left = &leaving[..left];
+            let joined = self.admitted(left, height);
+            let after = count - left.len() + joined;
+            if left.is_empty() || after >= SEATS_MIN {
+                return SetChange {
+                    joined,
+                    left: left.to_vec(),
+                };
+            }
+        }
+        SetChange::default()
+    }
+
+    /// Seats that end, the first first: those that lost their stake, those given back, those that are silent, of which there are
+    /// no more than the faults that the set bears.
+    fn leaving_seats(&self, height: Height) -> Vec<Address> {
+        let has_stakes = self.validators.iter().any(|it| !it.stake.is_zero());
+        let sitting = || self.validators.iter().zip(&self.seats.seats);
+        let slashed = sitting().filter(|(it, _)| has_stakes && it.stake.is_zero());
+        let given = sitting().filter(|(_, seat)| seat.is_leaving);
+        // After a pause of the whole network nobody is known to be silent.
+        let outage = self.head.outage.map_or(0, |it| it.height.get());
+        let paused = outage > 0 && height.get() - outage.min(height.get()) <= SILENCE_BLOCKS;
+        let mut silent: Vec<(Height, Address)> = sitting()
+            .filter(|(_, seat)| !paused && height.get() - seat.led.get() > SILENCE_BLOCKS)
+            .map(|(it, seat)| (seat.led, it.address))
+            .collect();
+        silent.sort_unstable();
+        silent.truncate(self.faults_max());
+        let silent = silent.into_iter().map(|(_, address)| address);
+        let mut named = BTreeSet::new();
+        let all = slashed.chain(given).map(|(it, _)| it.address);
+        all.chain(silent).filter(|it| named.insert(*it)).collect()
+    }
+
+    /// How many of those who wait get a seat, if some leave.
+    fn admitted(&self, left: &[Address], height: Height) -> usize {
+        let stay = self.validators.len() - left.len();
+        let turns = QUIET_TURNS * self.validators.len() as u64;
+        let sitting = self.validators.iter().zip(&self.seats.seats);
+        let is_quiet = |seat: &SeatRecord| {
+            height.get() - seat.led.get() > turns
+                || seat.led == self.seats.since && seat.led.get() > 0
+        };
+        let quiet = sitting
+            .filter(|(it, seat)| !left.contains(&it.address) && is_quiet(seat))
+            .count();
+        let most = self.seats.applicants.len().min(VALIDATORS_MAX - stay);
+        let fits = |joined: usize| {
+            let after = stay + joined;
+            quiet + joined <= (after - 1) / 3 && self.parameters.short_window(after).is_none()
+        };
+        (1..=most)
+            .take_while(|joined| fits(*joined))
+            .last()
+            .unwrap_or(0)
+    }
+}

@@ -1,0 +1,128 @@
+//! Who sits among the validators and since when, who waits for a seat, and whose bond is on its way back.
+
+use tg_types::{
+    Address, Decode, DecodeError, Encode, Height, Label, Reader, TimestampMs, Writer, fields,
+};
+
+use super::account::Validator;
+use crate::limits::{APPLICANTS_MAX, UNBONDING_MAX, VALIDATORS_MAX};
+
+/// What is known of a seat beside who votes with which stake.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SeatRecord {
+    /// Where the others reach it; nothing for one of genesis, which the settings of a network name.
+    pub endpoint: Label,
+    /// Its newest block, or the height from which it sits.
+    pub led: Height,
+    /// Whether it gives the seat back.
+    pub is_leaving: bool,
+}
+
+/// Somebody who bonded for a seat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applicant {
+    /// Who, with which key and bond.
+    pub validator: Validator,
+    /// Where the others reach it.
+    pub endpoint: Label,
+}
+
+/// A bond that is returned later: until then it answers for the votes that were signed before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unbonding {
+    /// Who had the seat.
+    pub validator: Validator,
+    /// When it is returned, in ledger time.
+    pub until: TimestampMs,
+}
+
+/// The seats of a state.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SeatBook {
+    /// How many sets of validators there were before this one.
+    pub term: u64,
+    /// The last block that the set before voted on; 0 in the first term.
+    pub since: Height,
+    /// One for each validator, in their order.
+    pub seats: Vec<SeatRecord>,
+    /// Who waits, in the order of coming.
+    pub applicants: Vec<Applicant>,
+    /// Whose bond is not returned yet, in the order of leaving.
+    pub unbonding: Vec<Unbonding>,
+}
+
+fields! { Applicant { validator, endpoint } }
+fields! { Unbonding { validator, until } }
+
+impl Encode for SeatRecord {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            endpoint,
+            led,
+            is_leaving,
+        } = self;
+        endpoint.encode(writer);
+        led.encode(writer);
+        writer.u8(u8::from(*is_leaving));
+    }
+}
+
+impl Decode for SeatRecord {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            endpoint: Label::decode(reader)?,
+            led: Height::decode(reader)?,
+            is_leaving: reader.flag("seat is leaving")?,
+        })
+    }
+}
+
+impl SeatBook {
+    /// The book of a genesis with so many validators.
+    pub(crate) fn new(validators: usize) -> Self {
+        Self {
+            seats: vec![SeatRecord::default(); validators],
+            ..Self::default()
+        }
+    }
+
+    /// Bonds that belong to no validator: of those who wait, and of those who left.
+    pub fn bonds(&self) -> impl Iterator<Item = &Validator> {
+        let applicants = self.applicants.iter().map(|it| &it.validator);
+        applicants.chain(self.unbonding.iter().map(|it| &it.validator))
+    }
+
+    /// Whether an address has money here.
+    pub(crate) fn names(&self, address: &Address) -> bool {
+        self.bonds().any(|it| it.address == *address)
+    }
+}
+
+impl Encode for SeatBook {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            term,
+            since,
+            seats,
+            applicants,
+            unbonding,
+        } = self;
+        writer.u64(*term);
+        since.encode(writer);
+        writer.seq(seats);
+        writer.seq(applicants);
+        writer.seq(unbonding);
+    }
+}
+
+impl Decode for SeatBook {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            term: reader.u64()?,
+            since: Height::decode(reader)?,
+            seats: reader.seq("seats", VALIDATORS_MAX, 13)?,
+            applicants: reader.seq("applicants", APPLICANTS_MAX, 72)?,
+            unbonding: reader.seq("unbonding", UNBONDING_MAX, 76)?,
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! Validators, who waits for a seat among them, and whose bond is not returned yet.
+
+use serde::{Deserialize, Serialize};
+use tg_types::{Address, Amount, Digest};
+
+use crate::text;
+
+/// A bond and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BondDto {
+    /// The account.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub account: Address,
+    /// The consensus key.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub key: Digest,
+    /// What is at stake.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub stake: Amount,
+}
+
+/// A validator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SeatDto {
+    /// Who, with which key and stake.
+    #[serde(flatten)]
+    pub bond: BondDto,
+    /// Where the other validators reach it, if this node knows.
+    pub endpoint: Option<String>,
+    /// Height of its newest block, or from which it sits.
+    pub last_block: u64,
+    /// Whether it gives the seat back.
+    pub leaving: bool,
+}
+
+/// A bond that is returned later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UnbondingDto {
+    /// Whose.
+    #[serde(flatten)]
+    pub bond: BondDto,
+    /// When, in ledger time.
+    pub until_ms: u64,
+}
+
+/// The seats of a network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SeatsDto {
+    /// How many sets of validators there were before this one.
+    pub term: u64,
+    /// The last block that the set before voted on.
+    pub since: u64,
+    /// The next height after which the set may change.
+    pub next_change: u64,
+    /// What a seat is bonded with.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub bond: Amount,
+    /// How long a bond answers for old votes after its seat ended.
+    pub unbonding_ms: u64,
+    /// Who votes, in the order of accounts.
+    pub validators: Vec<SeatDto>,
+    /// Who waits, in the order of coming.
+    pub applicants: Vec<BondDto>,
+    /// Whose bond is not returned yet.
+    pub unbonding: Vec<UnbondingDto>,
+}
