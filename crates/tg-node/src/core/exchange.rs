@@ -85,8 +85,9 @@ impl Core {
             BlockMessage::Heartbeats(all) => self.heartbeats(peer, &all, now),
             BlockMessage::AskFinal { epoch } => return self.show_final(peer, epoch, now),
             BlockMessage::Final(certificate) => {
-                // Each is checked with a quorum of signatures.
-                if self.fetches.may_answer(public_bytes(peer), now) {
+                // Stops: certificates unasked, each of which costs the check of a quorum of signatures.
+                let from = public_bytes(peer);
+                if self.asked.take_if(|asked| *asked == from).is_some() {
                     self.outbox.push(Effect::CheckFinal(certificate));
                 }
             }
@@ -106,6 +107,7 @@ impl Core {
         }
         self.behind.1 = turn.wrapping_add(1);
         let peer = self.peers[turn % self.peers.len()].clone();
+        self.asked = Some(public_bytes(&peer));
         let message = BlockMessage::AskFinal { epoch: self.epoch };
         let message = message.to_bytes();
         self.outbox

@@ -116,6 +116,8 @@ pub(crate) struct Core {
     pub(super) tip: Executed,
     /// The height at the last look whether others are ahead, and whom to ask next.
     pub(super) behind: (u64, usize),
+    /// Who was asked last what became final, until it answers.
+    pub(super) asked: Option<[u8; 32]>,
     pub(super) snapshot_height: u64,
     pub(super) pace: Pace,
     pub(super) tree: Tree,
@@ -174,6 +176,7 @@ impl Core {
             epoch: term.epoch,
             anchor: term.anchor.1,
             behind: (0, 0),
+            asked: None,
             store,
             board,
             mempool: Mempool::new(tip.state.base_fee()),
