@@ -55,7 +55,7 @@ pub const STEPS: &[Step] = &[
             "--",
             "sim",
             "--seeds",
-            "0..28",
+            "0..50",
             "--jobs",
             "2",
         ],

@@ -1,6 +1,6 @@
 //! Transactions of one account, in order of their nonces, signed here.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tg_sdk::{Client, ClientError};
 use tg_types::{ChainDomain, Fees, Transaction, TransactionId, Wallet};
@@ -11,14 +11,26 @@ const SIGNED_MAX: u32 = 5;
 /// How long the ledger's nonce may take to be told.
 const SIGN_AGAIN: Duration = Duration::from_millis(300);
 
+/// How long a submitter counts nonces on from the one that it was told. What it sent before may have been dropped, by an API
+/// that was behind when it took it: everything sent after it would wait until its place is used.
+pub const COUNTED_FOR: Duration = Duration::from_secs(1);
+
 /// Signs and submits the transactions of one account. It counts nonces itself, so several transactions can be on
-/// their way at once; after a refusal or a loss it asks the ledger again.
+/// their way at once; after a refusal or a loss, and after [`COUNTED_FOR`], it asks the API again.
 #[derive(Debug)]
 pub struct Submitter {
     client: Client,
     wallet: Wallet,
     domain: Option<ChainDomain>,
-    nonce: Option<u64>,
+    nonce: Option<CountedNonce>,
+}
+
+/// The next nonce, as far as it was counted.
+#[derive(Debug, Clone, Copy)]
+struct CountedNonce {
+    next: u64,
+    /// When the one that it was counted from was told.
+    told_at: Instant,
 }
 
 impl Submitter {
@@ -71,16 +83,22 @@ impl Submitter {
                 (status.domain.into(), fees)
             }
         };
-        let nonce = match self.nonce {
-            Some(nonce) => nonce,
-            None => self.client.account(self.wallet.address()).await?.nonce,
+        let counted = match self.nonce {
+            Some(counted) if counted.told_at.elapsed() < COUNTED_FOR => counted,
+            _ => CountedNonce {
+                told_at: Instant::now(),
+                next: self.client.account(self.wallet.address()).await?.nonce,
+            },
         };
         let signed = self
             .wallet
-            .sign_with_fees(transaction, nonce, fees, &domain);
+            .sign_with_fees(transaction, counted.next, fees, &domain);
         let id = self.client.submit(&signed).await?;
         self.domain = Some(domain);
-        self.nonce = Some(nonce + 1);
+        self.nonce = Some(CountedNonce {
+            next: counted.next + 1,
+            ..counted
+        });
         Ok(id)
     }
 }

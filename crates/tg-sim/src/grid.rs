@@ -8,6 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use commonware_runtime::{Clock as _, deterministic};
 use tg_ledger::{Event, Outcome, State};
 use tg_node::{Finalized, NodeHandle, TakenNonces};
+use tg_provider::submit::COUNTED_FOR;
 use tg_types::{Address, ChainDomain, Fees, TimestampMs, Transaction, TransactionId, Wallet};
 
 use crate::checks::Checks;
@@ -255,7 +256,8 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
 pub(crate) struct ClientAccount {
     pub(crate) wallet: Wallet,
     pub(crate) gateway: usize,
-    nonce: Option<u64>,
+    /// The next nonce as counted, and when the one that it was counted from was told.
+    nonce: Option<(u64, TimestampMs)>,
 }
 
 impl ClientAccount {
@@ -298,14 +300,18 @@ impl ClientAccount {
         let me = self.wallet.address();
         let now = TimestampMs::new(now);
         let told = grid.next_nonce((seat, &node), &me, (state.nonce(&me), now));
-        let nonce = self.nonce.unwrap_or(told);
+        let counted_for = u64::try_from(COUNTED_FOR.as_millis()).unwrap_or(u64::MAX);
+        let counted = self
+            .nonce
+            .filter(|(_, told_at)| now.saturating_since(*told_at).get() < counted_for);
+        let (nonce, told_at) = counted.unwrap_or((told, now));
         let signed = self
             .wallet
             .sign_with_fees(transaction, nonce, fees, &grid.domain);
         match node.submit(signed).await {
             Ok(id) => {
                 grid.took(seat, (me, nonce, id), now);
-                self.nonce = Some(nonce + 1);
+                self.nonce = Some((nonce + 1, told_at));
                 Ok(id)
             }
             Err(error) => {

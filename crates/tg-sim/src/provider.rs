@@ -35,7 +35,8 @@ struct HeldLease {
     input: Digest,
     /// The stage that is done, and when.
     work: Option<(Stage, u64)>,
-    bytes: Vec<u8>,
+    /// The content of the input, once it is pulled.
+    input_bytes: Option<Vec<u8>>,
     output: Vec<u8>,
 }
 
@@ -170,7 +171,7 @@ impl SimProvider {
                 job: job.id,
                 input: job.order.input,
                 work: None,
-                bytes: Vec::new(),
+                input_bytes: None,
                 output: Vec::new(),
             };
             self.leases.insert(lease.id, entry);
@@ -252,12 +253,10 @@ impl SimProvider {
             return;
         };
         let store = node.blobs();
-        match stage {
-            Stage::Pull => match pulled(store, &entry.input) {
-                Ok(input) => {
-                    entry.bytes = input;
-                    entry.task.pulled();
-                }
+        // As in production, work on a lease that is seen first when it runs begins with pulling what it needs.
+        if stage != Stage::Prove && entry.input_bytes.is_none() {
+            match pulled(store, &entry.input) {
+                Ok(input) => entry.input_bytes = Some(input),
                 Err(missing) => {
                     // As the API does when it is asked for a blob that it lacks.
                     node.needs_blob(entry.input);
@@ -265,10 +264,15 @@ impl SimProvider {
                     let holders = grid.holders(&entry.input);
                     let what = format!("lacks for {id}: {missing}, held by {holders:?}");
                     self.tell(grid, context, &what);
+                    return;
                 }
-            },
+            }
+        }
+        let input = entry.input_bytes.clone().unwrap_or_default();
+        match stage {
+            Stage::Pull => entry.task.pulled(),
             Stage::Execute => {
-                let mut output = model().execute(&entry.bytes, grid.proving);
+                let mut output = model().execute(&input, grid.proving);
                 if self.plan.role == ProviderRole::Wrong {
                     output[0] ^= 1;
                 }
@@ -287,19 +291,25 @@ impl SimProvider {
             }
             Stage::Prove => {
                 let state = node.snapshot().state.clone();
-                self.prove(grid, &state, store, id);
+                self.prove(grid, &state, store, (id, &input));
             }
         }
     }
 
     /// Makes the evidence of a lease, or what is handed in for it.
-    fn prove(&mut self, grid: &SimGrid, state: &State, store: &tg_node::BlobStore, id: LeaseId) {
+    fn prove(
+        &mut self,
+        grid: &SimGrid,
+        state: &State,
+        store: &tg_node::BlobStore,
+        (id, input): (LeaseId, &[u8]),
+    ) {
         let me = self.account.wallet.address();
         let role = self.plan.role;
         let Some(entry) = self.leases.get_mut(&id) else {
             return;
         };
-        let work = (entry.bytes.as_slice(), entry.output.as_slice());
+        let work = (input, entry.output.as_slice());
         let mut bytes = model().evidence((entry.job, me), work, grid.proving);
         let earlier = match role {
             ProviderRole::Stale => shown(state, |it| it.provider == me && it.id != id),

@@ -33,3 +33,17 @@ fn seed_5_the_validator_that_a_provider_asks_is_cut_off() {
 fn seed_24_a_silent_validator_and_withheld_evidence() {
     pass(24);
 }
+
+/// A validator lost power; the provider that asks it saw its lease for the first time, as far as it knew, when it was
+/// running already, and handed in a result without having pulled the input.
+#[test]
+fn seed_28_a_lease_is_seen_first_when_it_runs() {
+    pass(28);
+}
+
+/// A validator that came back behind the others took transactions that were in the chain already; what their sender sent
+/// after them waited behind the gap until it was too late.
+#[test]
+fn seed_36_transactions_behind_dropped_ones() {
+    pass(36);
+}
