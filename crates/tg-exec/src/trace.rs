@@ -2,7 +2,7 @@
 
 use tg_ir::tensor::top_class;
 use tg_ir::{IntTensor, Program, TensorId};
-use tg_types::{Digest, domain::Domain};
+use tg_types::Digest;
 
 /// Every tensor of one execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,13 +78,13 @@ impl Trace {
     /// The root over all node outputs.
     ///
     /// Each node output is hashed by BLAKE3, which is itself a Merkle tree over contiguous leaves of 1 KiB, so that a
-    /// leaf can be opened; the root hashes the nodes' digests in order under [`Domain::Trace`].
+    /// leaf can be opened; [`tg_ir::tiles::root`] is over the nodes' digests in order.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        let roots: Vec<u8> = self.tensors[1..]
-            .iter()
-            .flat_map(|tensor| *Digest::of_blob(&tensor.to_bytes()).as_bytes())
+        let nodes = self.tensors[1..].iter();
+        let digests: Vec<Digest> = nodes
+            .map(|tensor| Digest::of_blob(&tensor.to_bytes()))
             .collect();
-        Digest::of(Domain::Trace, &roots)
+        tg_ir::tiles::root(&digests)
     }
 }

@@ -4,7 +4,7 @@
 //! [`rescale`] and [`requantise`] (the only requantisation), [`segment`] (the same step function as a public table,
 //! for the prover; [`wide`] for 16-bit outputs, [`exponential`] for softmax), [`window`] and [`view`] (which input elements an output reads), [`forest`] (decision trees),
 //! [`weights`] (the private part), [`model`] (both, as one file), [`checked`] (programs that are known to be well formed), [`bounds`] (why no accumulator can leave the
-//! field), [`range`] (how far given weights go), [`scalar`] (the meaning of each operator, one element at a time); then for language models [`causality`] (no
+//! field), [`range`] (how far given weights go), [`scalar`] (the meaning of each operator, one element at a time), [`tiles`] (parts of an execution that are computed again); then for language models [`causality`] (no
 //! output looks ahead), [`sampling`] (which token follows) and [`generation`] (that a sequence was written by a model).
 //!
 //! The formulas stand in `docs/PROTOCOL.md`; this crate is their only definition in code. It does no I/O, uses no
@@ -34,6 +34,7 @@ pub mod segment;
 pub mod shape;
 pub mod signature;
 pub mod tensor;
+pub mod tiles;
 pub mod view;
 pub mod weights;
 pub mod wide;

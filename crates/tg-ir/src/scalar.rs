@@ -3,6 +3,9 @@
 //! This is what a dispute re-executes and what every fast executor is compared with. It is written to be read, not
 //! to be fast. What each operator computes stands in its file of [`crate::op`].
 
+use std::ops::Range;
+
+pub use crate::op::element::Values;
 use crate::op::element::{Place, Reads};
 use crate::program::{Node, Program};
 use crate::weights::Weights;
@@ -24,13 +27,30 @@ pub fn element(
     element: usize,
     tensors: &Tensors,
 ) -> i32 {
+    let one = element..element + 1;
+    let value = elements(program, weights, node, one, &tensors).next();
+    i32::try_from(value.expect("one value"))
+        .expect("the program's bounds keep every value in 32 bits")
+}
+
+/// The values of some output elements of a node, in storage order. Of values that no execution gives they may leave 32 bits.
+///
+/// # Panics
+/// If the program is not valid, the weights are not its own, or there is no such element.
+pub fn elements<'a>(
+    program: &'a Program,
+    weights: &'a Weights,
+    node: usize,
+    elements: Range<usize>,
+    values: &'a dyn Values,
+) -> impl Iterator<Item = i64> + 'a {
     let Node { op, shape, .. } = &program.nodes[node];
     let reads = Reads {
         tensors: program,
-        values: tensors,
+        values,
         output: *shape,
         layer: weights.of_node(program, node),
     };
-    let value = op.operator().element(&reads, Place::of(*shape, element));
-    i32::try_from(value).expect("the program's bounds keep every value in 32 bits")
+    let operator = op.operator();
+    elements.map(move |element| operator.element(&reads, Place::of(*shape, element)))
 }

@@ -77,6 +77,19 @@ impl IntTensor {
         }
     }
 
+    /// An element, widened to 32 bits.
+    ///
+    /// # Panics
+    /// If there is no such element.
+    #[must_use]
+    pub fn value(&self, element: usize) -> i32 {
+        match self {
+            Self::I8(values) => i32::from(values[element]),
+            Self::I16(values) => i32::from(values[element]),
+            Self::I32(values) => values[element],
+        }
+    }
+
     /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

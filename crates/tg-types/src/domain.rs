@@ -11,6 +11,8 @@ pub enum Domain {
     Model,
     /// Root of an execution trace.
     Trace,
+    /// Draws the tiles of a trace that are computed again.
+    Tiles,
     /// Fiat-Shamir transcript of an inference proof.
     ProofTranscript,
     /// Fiat-Shamir transcript of a model registration proof.
@@ -84,6 +86,7 @@ impl Domain {
             Self::Weights => "TG/ir/weights/v1",
             Self::Model => "TG/proof/model/v1",
             Self::Trace => "TG/model/trace/v1",
+            Self::Tiles => "TG/ir/tiles/v1",
             Self::ProofTranscript => "TG/proof/inference-transcript/v1",
             Self::RegistrationTranscript => "TG/proof/registration-transcript/v1",
             Self::TensorMatrix => "TG/proof/tensor-commitment-matrix/v1",

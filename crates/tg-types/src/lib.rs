@@ -1,7 +1,7 @@
 //! Ids, money, job orders, receipts, the canonical codec, signatures and hashing domains.
 //!
 //! Read in this order: [`codec`] (how every byte is written and read; [`fields!`], [`tags!`] and [`variants!`] give both from one list), [`digest`] and [`keccak`] (how bytes are
-//! named), [`chunks`] (blobs that are checked part by part), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
+//! named), [`chunks`] and [`leaves`] (blobs that are checked part by part), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
 //! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
 //! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`upload`] (who may
 //! store a blob), [`heartbeat`] (that a provider is there), [`chain`] (what a client checks of blocks and states), [`limits`].
@@ -30,6 +30,7 @@ pub mod heartbeat;
 pub mod id;
 pub mod keccak;
 pub mod label;
+pub mod leaves;
 pub mod limits;
 pub mod mode;
 pub mod order;

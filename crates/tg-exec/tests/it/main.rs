@@ -1,5 +1,6 @@
-//! The vectors of the protocol document.
+//! The vectors of the protocol document, and tiles of executions.
 
+mod tiles;
 mod vectors;
 
 #[test]

@@ -134,13 +134,15 @@ impl Operator for Conv {
         let kernel = &layer.weights[at.channel as usize * taps..][..taps];
         let mut sum = i64::from(layer.bias[at.channel as usize]);
         for (position, weights) in kernel.chunks_exact(inputs as usize).enumerate() {
-            let source = window.source(shape, at.row, at.column, position);
-            for (i, &weight) in (first..).zip(weights) {
-                let value = source.map_or(i64::from(*zero), |source| {
-                    reads.element(*input, source * shape.channels as usize + i as usize)
-                });
-                sum += i64::from(weight) * value;
-            }
+            sum += match window.source(shape, at.row, at.column, position) {
+                Some(source) => {
+                    let first = source * shape.channels as usize + first as usize;
+                    reads.dot(*input, first, weights)
+                }
+                None => {
+                    weights.iter().map(|&weight| i64::from(weight)).sum::<i64>() * i64::from(*zero)
+                }
+            };
         }
         sum
     }

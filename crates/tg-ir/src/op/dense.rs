@@ -90,14 +90,10 @@ impl Operator for Dense {
     }
 
     fn element(&self, reads: &element::Reads<'_>, at: Place) -> i64 {
-        let values = reads.tensor(self.input);
+        let inputs = reads.shape(self.input).elements();
         let layer = reads.layer();
-        let row = &layer.weights[at.element * values.len()..][..values.len()];
-        let products = row
-            .iter()
-            .zip(values)
-            .map(|(&weight, &value)| i64::from(weight) * i64::from(value));
-        i64::from(layer.bias[at.element]) + products.sum::<i64>()
+        let row = &layer.weights[at.element * inputs..][..inputs];
+        i64::from(layer.bias[at.element]) + reads.dot(self.input, 0, row)
     }
 }
 

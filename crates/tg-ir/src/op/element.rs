@@ -53,10 +53,31 @@ impl Place {
     }
 }
 
+/// The elements of tensors, widened to 32 bits.
+pub trait Values {
+    /// An element of a tensor in storage order.
+    fn value(&self, tensor: TensorId, element: usize) -> i32;
+
+    /// The sum of products of weights with as many elements of a tensor, from `first` on.
+    fn dot(&self, tensor: TensorId, first: usize, weights: &[i8]) -> i64 {
+        let terms = (first..).zip(weights);
+        terms
+            .map(|(element, &weight)| i64::from(self.value(tensor, element)) * i64::from(weight))
+            .sum()
+    }
+}
+
+/// All of them; index 0 is the input.
+impl Values for &[Vec<i32>] {
+    fn value(&self, tensor: TensorId, element: usize) -> i32 {
+        self[tensor.index()][element]
+    }
+}
+
 /// The tensors and weights that a node reads.
 pub(crate) struct Reads<'a> {
     pub(crate) tensors: &'a dyn Tensors,
-    pub(crate) values: &'a [Vec<i32>],
+    pub(crate) values: &'a dyn Values,
     /// The shape of the node's output.
     pub(crate) output: Shape,
     pub(crate) layer: Option<NodeWeights<'a>>,
@@ -77,8 +98,9 @@ impl Reads<'_> {
         self.layer.expect("a node with weights has some")
     }
 
-    pub(crate) fn tensor(&self, tensor: TensorId) -> &[i32] {
-        &self.values[tensor.index()]
+    /// The sum of products of weights with as many elements of a tensor, from `first` on.
+    pub(crate) fn dot(&self, tensor: TensorId, first: usize, weights: &[i8]) -> i64 {
+        self.values.dot(tensor, first, weights)
     }
 
     /// The element of a tensor at a row, column and channel.
@@ -92,8 +114,13 @@ impl Reads<'_> {
     }
 
     /// An element of a tensor in storage order.
+    pub(crate) fn value(&self, tensor: TensorId, element: usize) -> i32 {
+        self.values.value(tensor, element)
+    }
+
+    /// The same, widened.
     pub(crate) fn element(&self, tensor: TensorId, element: usize) -> i64 {
-        i64::from(self.values[tensor.index()][element])
+        i64::from(self.values.value(tensor, element))
     }
 
     /// All channels of the pixel of a place.

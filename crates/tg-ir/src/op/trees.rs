@@ -60,8 +60,8 @@ impl Operator for Trees {
 
     fn element(&self, reads: &element::Reads<'_>, at: Place) -> i64 {
         let forest = &self.forest;
-        let values = reads.tensor(self.input);
-        let leaf = |tree| forest.leaf(tree, |feature| values[feature]);
+        let feature = |feature| reads.value(self.input, feature);
+        let leaf = |tree| forest.leaf(tree, feature);
         let of = |tree| i64::from(forest.leaves[leaf(tree) * forest.outputs() + at.element]);
         i64::from(forest.bias[at.element]) + (0..forest.roots.len()).map(of).sum::<i64>()
     }

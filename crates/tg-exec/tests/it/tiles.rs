@@ -1,0 +1,229 @@
+//! Tiles of random executions, computed again: what is honest passes, and nothing else does.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+use tg_exec::execute::{Trace, execute_tensor};
+use tg_exec::sample::{random_model, wide::random_program};
+use tg_ir::tiles::{self, Claim, Tile, TileFault, TraceOpening};
+use tg_ir::{ExecutableModel, IntTensor, TensorId, bounds};
+use tg_types::{Decode as _, Digest, Encode as _};
+
+/// An execution of a random program.
+struct Case {
+    model: ExecutableModel,
+    trace: Trace,
+    output: Vec<u8>,
+}
+
+impl Case {
+    fn of(seed: u64) -> Self {
+        let (model, input) = if seed.is_multiple_of(2) {
+            let (model, input) = random_model(seed);
+            (model, IntTensor::I8(input))
+        } else {
+            random_program(seed)
+        };
+        let model = model.checked().unwrap();
+        let trace = execute_tensor(&model, input).unwrap();
+        let output = trace.output_bytes();
+        Self {
+            model,
+            trace,
+            output,
+        }
+    }
+
+    fn drawn(&self, seed: u64, tiles: u64) -> Vec<Tile> {
+        tiles::draw(
+            &self.model.program,
+            &Digest::of_blob(&seed.to_le_bytes()),
+            tiles,
+        )
+    }
+
+    fn check(&self, tiles: &[Tile], opening: &TraceOpening) -> Result<(), TileFault> {
+        self.check_of(self.trace.tensors(), tiles, opening)
+    }
+
+    /// As if the provider had committed to these tensors.
+    fn check_of(
+        &self,
+        tensors: &[IntTensor],
+        tiles: &[Tile],
+        opening: &TraceOpening,
+    ) -> Result<(), TileFault> {
+        let digests = tensors[1..].iter();
+        let digests: Vec<Digest> = digests
+            .map(|tensor| Digest::of_blob(&tensor.to_bytes()))
+            .collect();
+        let outputs = self.model.program.outputs().into_iter();
+        let output: Vec<u8> = outputs
+            .flat_map(|output| tensors[output.index()].to_bytes())
+            .collect();
+        let claim = Claim {
+            input: self.trace.tensor(TensorId::INPUT),
+            output: &output,
+            trace: tiles::root(&digests),
+        };
+        tiles::check(&self.model, claim, tiles, opening)
+    }
+}
+
+/// A tensor with one element moved, within what the program allows; nothing if no other value is allowed.
+fn moved(case: &Case, tensor: usize, element: usize, by: i64) -> Option<Vec<IntTensor>> {
+    let program = &case.model.program;
+    let [low, high] = bounds::intervals(program)[tensor];
+    let kind = program.element_type(TensorId::of_node(tensor - 1));
+    let mut tensors = case.trace.tensors().to_vec();
+    let mut values = tensors[tensor].widened();
+    let greatest = match kind.bytes() {
+        1 => i64::from(i8::MAX),
+        2 => i64::from(i16::MAX),
+        _ => i64::from(i32::MAX),
+    };
+    let (low, high) = (low.max(-greatest - 1), high.min(greatest));
+    let old = i64::from(values[element]);
+    let new = [old + by, old - by]
+        .into_iter()
+        .find(|new| (low..=high).contains(new))?;
+    values[element] = i32::try_from(new).unwrap();
+    tensors[tensor] = IntTensor::of(kind, &values);
+    Some(tensors)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn honest_executions_pass(seed in any::<u64>(), few in 1_u64..6) {
+        let case = Case::of(seed);
+        prop_assert_eq!(case.trace.output_bytes(), case.output.clone());
+        for tiles in [few, u64::MAX] {
+            let drawn = case.drawn(seed, tiles);
+            let opening = TraceOpening::of(&case.model, case.trace.tensors(), &drawn);
+            prop_assert_eq!(case.check(&drawn, &opening), Ok(()));
+            let bytes = opening.to_bytes();
+            prop_assert_eq!(TraceOpening::from_bytes(&bytes).unwrap(), opening);
+        }
+    }
+
+    /// A lie in one element, with all that it is committed to, and everything after it honestly left as it was, is found where
+    /// its tile is drawn; a change that spreads is no lie there.
+    #[test]
+    fn a_wrong_element_is_found_in_its_tile(seed in any::<u64>(), at in any::<prop::sample::Index>(), by in 1_i64..40) {
+        let case = Case::of(seed);
+        let node = at.index(case.model.program.nodes.len());
+        let element = at.index(case.trace.tensors()[node + 1].len());
+        let Some(tensors) = moved(&case, node + 1, element, by) else {
+            return Ok(());
+        };
+        let all = case.drawn(seed, u64::MAX);
+        let opening = TraceOpening::of(&case.model, &tensors, &all);
+        let fault = case.check_of(&tensors, &all, &opening);
+        let is_found = matches!(
+            fault,
+            Err(TileFault::Element { node: found, element: wrong, .. }) if found == node && wrong == element
+        );
+        prop_assert!(is_found, "{:?}", fault);
+        // Not in the tiles before it, which do not read it.
+        let before: Vec<Tile> = all.into_iter().filter(|tile| (tile.node as usize) < node).collect();
+        let opening = TraceOpening::of(&case.model, &tensors, &before);
+        prop_assert_eq!(case.check_of(&tensors, &before, &opening), Ok(()));
+    }
+
+    /// Whatever is committed to within the bounds, checking it ends.
+    #[test]
+    fn strange_values_are_judged(seed in any::<u64>(), strange in any::<u64>()) {
+        let case = Case::of(seed);
+        let program = &case.model.program;
+        let mut numbers = tg_exec::sample::Numbers::new(strange);
+        let limits = bounds::intervals(program);
+        let mut tensors = case.trace.tensors().to_vec();
+        for (tensor, values) in tensors.iter_mut().enumerate().skip(1) {
+            let kind = program.element_type(TensorId::of_node(tensor - 1));
+            let most = (1_i64 << (8 * kind.bytes() - 1)) - 1;
+            let [low, high] = limits[tensor];
+            let (low, high) = (low.max(-most - 1), high.min(most));
+            let strange: Vec<i32> = (0..values.len())
+                .map(|_| i32::try_from(numbers.between(low, high)).unwrap())
+                .collect();
+            *values = IntTensor::of(kind, &strange);
+        }
+        let drawn = case.drawn(seed, 4);
+        let opening = TraceOpening::of(&case.model, &tensors, &drawn);
+        let _ = case.check_of(&tensors, &drawn, &opening);
+    }
+
+    /// No changed byte of an opening passes, and none stops the check.
+    #[test]
+    fn no_changed_byte_passes(seed in any::<u64>(), at in any::<prop::sample::Index>(), bit in 0_u8..8) {
+        let case = Case::of(seed);
+        let drawn = case.drawn(seed, 3);
+        let opening = TraceOpening::of(&case.model, case.trace.tensors(), &drawn);
+        let mut bytes = opening.to_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        if let Ok(changed) = TraceOpening::from_bytes(&bytes) {
+            prop_assert!(case.check(&drawn, &changed).is_err());
+        }
+    }
+
+    /// What is opened for other tiles is not what is asked for.
+    #[test]
+    fn tiles_that_were_not_drawn_do_not_pass(seed in any::<u64>()) {
+        let case = Case::of(seed);
+        let (asked, other) = (case.drawn(seed, 2), case.drawn(seed ^ 1, 3));
+        let opening = TraceOpening::of(&case.model, case.trace.tensors(), &other);
+        let result = case.check(&asked, &opening);
+        let same = TraceOpening::of(&case.model, case.trace.tensors(), &asked) == opening;
+        prop_assert_eq!(result.is_ok(), same);
+    }
+}
+
+#[test]
+fn an_answer_that_is_not_the_executions_is_refused() {
+    let case = Case::of(4);
+    let drawn = case.drawn(0, u64::MAX);
+    let opening = TraceOpening::of(&case.model, case.trace.tensors(), &drawn);
+    let mut output = case.output.clone();
+    let mut claim = Claim {
+        input: case.trace.tensor(TensorId::INPUT),
+        output: &output,
+        trace: case.trace.digest(),
+    };
+    assert_eq!(tiles::check(&case.model, claim, &drawn, &opening), Ok(()));
+    claim.trace = Digest::of_blob(b"another");
+    let fault = tiles::check(&case.model, claim, &drawn, &opening);
+    assert_eq!(fault, Err(TileFault::Trace));
+    output.push(0);
+    let claim = Claim {
+        input: case.trace.tensor(TensorId::INPUT),
+        output: &output,
+        trace: case.trace.digest(),
+    };
+    let fault = tiles::check(&case.model, claim, &drawn, &opening);
+    assert_eq!(fault, Err(TileFault::Output { output: 1 }));
+}
+
+/// One wrong tile of `N` is found with `k/N`: 4,000 draws.
+#[test]
+fn every_tile_is_drawn_as_often() {
+    let (model, _) = (0..)
+        .map(random_model)
+        .find(|(model, _)| tiles::count(&model.program) >= 6)
+        .unwrap();
+    let all = tiles::count(&model.program);
+    let mut drawn = vec![0_u32; usize::try_from(all).unwrap()];
+    let every = tiles::draw(&model.program, &Digest::default(), u64::MAX);
+    for round in 0..4_000_u32 {
+        let challenge = Digest::of_blob(&round.to_le_bytes());
+        for tile in tiles::draw(&model.program, &challenge, 2) {
+            drawn[every.iter().position(|it| *it == tile).unwrap()] += 1;
+        }
+    }
+    let expected = 8_000.0 / all as f64;
+    for times in drawn {
+        let off = (f64::from(times) - expected).abs() / expected.sqrt();
+        assert!(off < 5.0, "{times} times, {expected} expected");
+    }
+}

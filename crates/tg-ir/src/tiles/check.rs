@@ -1,0 +1,301 @@
+//! Computing tiles again.
+
+use std::cell::Cell;
+
+use tg_types::Digest;
+use tg_types::leaves::LEAF_BYTES;
+
+use super::draw::{Tile, bytes_of};
+use super::opening::{TraceOpening, root};
+use crate::bounds::intervals;
+use crate::model::ExecutableModel;
+use crate::program::Program;
+use crate::scalar::{self, Values};
+use crate::shape::{ElementType, TensorId};
+use crate::tensor::IntTensor;
+
+/// What a provider says of a job.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim<'a> {
+    /// The input's integers.
+    pub input: &'a IntTensor,
+    /// The bytes of the outputs, one after the other.
+    pub output: &'a [u8],
+    /// What it committed to: the [`root`] over all nodes.
+    pub trace: Digest,
+}
+
+/// Why an opening does not show what is claimed. Each is the provider's fault alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TileFault {
+    /// There are not as many digests as nodes, or they do not give the commitment.
+    #[error("the digests of the nodes' outputs are not those that the receipt commits to")]
+    Trace,
+    /// The answer is not what the execution ends with.
+    #[error("the answer is not output {output} of the execution")]
+    Output {
+        /// Number of the output.
+        output: usize,
+    },
+    /// A tensor is opened twice, out of order, or not as its digest has it.
+    #[error("what is shown of tensor {tensor} is not of it")]
+    Tensor {
+        /// Index of the tensor.
+        tensor: usize,
+    },
+    /// A leaf that a tile reads is not shown.
+    #[error("leaf {leaf} of tensor {tensor} is needed and not shown")]
+    Missing {
+        /// Index of the tensor.
+        tensor: usize,
+        /// Index of the leaf.
+        leaf: usize,
+    },
+    /// A leaf is shown that nothing reads.
+    #[error("leaf {leaf} of tensor {tensor} is shown and not needed")]
+    Surplus {
+        /// Index of the tensor.
+        tensor: usize,
+        /// Index of the leaf.
+        leaf: usize,
+    },
+    /// An element is no value that the program can give there.
+    #[error(
+        "element {element} of what is shown of tensor {tensor} is {value}, which no execution gives"
+    )]
+    Bounds {
+        /// Index of the tensor.
+        tensor: usize,
+        /// Which of the elements that are shown.
+        element: usize,
+        /// Its value.
+        value: i32,
+    },
+    /// An element is wrong.
+    #[error("element {element} of node {node} is {expected}, not {got}")]
+    Element {
+        /// Index of the node.
+        node: usize,
+        /// Index of the element.
+        element: usize,
+        /// What its operator gives.
+        expected: i64,
+        /// What was committed to.
+        got: i32,
+    },
+}
+
+/// Computes tiles of an execution again, from what is shown of it. Total: whatever is shown, the answer is this one or a fault.
+/// Takes a few nanoseconds for each of the tiles' multiply-adds, and hashes what is shown.
+///
+/// # Errors
+/// The first fault found.
+///
+/// # Panics
+/// If the input is none that the model takes, or a tile is none of the program's.
+pub fn check(
+    model: &ExecutableModel,
+    claim: Claim<'_>,
+    tiles: &[Tile],
+    opening: &TraceOpening,
+) -> Result<(), TileFault> {
+    let program = &model.program;
+    if opening.nodes.len() != program.nodes.len() || root(&opening.nodes) != claim.trace {
+        return Err(TileFault::Trace);
+    }
+    check_output(program, claim.output, &opening.nodes)?;
+    let shown = Shown::new(program, claim.input, opening)?;
+    for tile in tiles {
+        check_tile(model, *tile, &shown)?;
+    }
+    shown.check_surplus()
+}
+
+/// The answer is what the outputs' nodes gave.
+fn check_output(program: &Program, mut output: &[u8], nodes: &[Digest]) -> Result<(), TileFault> {
+    for (number, tensor) in program.outputs().into_iter().enumerate() {
+        let fault = TileFault::Output { output: number };
+        let bytes = usize::try_from(bytes_of(program, tensor)).map_err(|_| fault)?;
+        let (this, later) = output.split_at_checked(bytes).ok_or(fault)?;
+        // An output that is the input has no node.
+        let node = tensor.index().checked_sub(1).and_then(|it| nodes.get(it));
+        if node.is_some_and(|node| *node != Digest::of_blob(this)) {
+            return Err(fault);
+        }
+        output = later;
+    }
+    match output {
+        [] => Ok(()),
+        _ => Err(TileFault::Output {
+            output: program.outputs().len(),
+        }),
+    }
+}
+
+fn check_tile(model: &ExecutableModel, tile: Tile, shown: &Shown) -> Result<(), TileFault> {
+    let (program, node) = (&model.program, tile.node as usize);
+    let elements = tile.elements(program);
+    let values = scalar::elements(program, &model.weights, node, elements.clone(), shown);
+    for (element, expected) in elements.zip(values) {
+        let got = shown.value(tile.tensor(), element);
+        if let Some((tensor, leaf)) = shown.missing.get() {
+            return Err(TileFault::Missing { tensor, leaf });
+        }
+        if expected != i64::from(got) {
+            return Err(TileFault::Element {
+                node,
+                element,
+                expected,
+                got,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What is shown of one tensor.
+struct ShownTensor {
+    /// Elements of a leaf.
+    in_leaf: usize,
+    /// Whether sums of products over a leaf fit 32 bits.
+    is_narrow: bool,
+    /// Where each leaf begins in `values`, if it is shown, and whether it was read.
+    leaves: Vec<Option<Cell<(usize, bool)>>>,
+    values: Vec<i32>,
+}
+
+impl ShownTensor {
+    /// The elements from one on to the end of its leaf, if the leaf is shown.
+    fn from(&self, element: usize) -> Result<&[i32], usize> {
+        let (leaf, within) = (element / self.in_leaf, element % self.in_leaf);
+        let Some(Some(place)) = self.leaves.get(leaf) else {
+            return Err(leaf);
+        };
+        let (start, _) = place.get();
+        place.set((start, true));
+        let end = (start + self.in_leaf).min(self.values.len());
+        self.values.get(start + within..end).ok_or(leaf)
+    }
+}
+
+/// All that is shown of an execution: every value lies within the program's bounds.
+struct Shown {
+    tensors: Vec<Option<ShownTensor>>,
+    /// The first leaf that was asked for and is not there: tensor and leaf.
+    missing: Cell<Option<(usize, usize)>>,
+}
+
+impl Shown {
+    fn new(
+        program: &Program,
+        input: &IntTensor,
+        opening: &TraceOpening,
+    ) -> Result<Self, TileFault> {
+        let bounds = intervals(program);
+        let mut tensors: Vec<Option<ShownTensor>> = Vec::new();
+        tensors.resize_with(program.nodes.len() + 1, || None);
+        tensors[0] = Some(ShownTensor {
+            in_leaf: input.len().max(1),
+            is_narrow: false,
+            leaves: vec![Some(Cell::new((0, true)))],
+            values: input.widened(),
+        });
+        for (id, opened) in &opening.tensors {
+            let tensor = id.index();
+            let fault = TileFault::Tensor { tensor };
+            let place = tensors.get_mut(tensor).ok_or(fault)?;
+            let digest = opening.nodes.get(tensor.wrapping_sub(1)).ok_or(fault)?;
+            if place.is_some() || !opened.are_of(digest, bytes_of(program, *id)) {
+                return Err(fault);
+            }
+            let kind = program.element_type(*id);
+            let elements = IntTensor::from_bytes(kind, opened.bytes()).ok_or(fault)?;
+            let values = elements.widened();
+            let [low, high] = bounds[tensor];
+            let is_in = |&value: &i32| (low..=high).contains(&i64::from(value));
+            if let Some(element) = values.iter().position(|value| !is_in(value)) {
+                return Err(TileFault::Bounds {
+                    tensor,
+                    element,
+                    value: values[element],
+                });
+            }
+            let in_leaf = LEAF_BYTES / kind.bytes();
+            let last = opened.leaves().last().map_or(0, |&last| last as usize);
+            let mut leaves = vec![None; last + 1];
+            for (number, &leaf) in opened.leaves().iter().enumerate() {
+                leaves[leaf as usize] = Some(Cell::new((number * in_leaf, false)));
+            }
+            *place = Some(ShownTensor {
+                in_leaf,
+                is_narrow: kind == ElementType::I8,
+                leaves,
+                values,
+            });
+        }
+        Ok(Self {
+            tensors,
+            missing: Cell::new(None),
+        })
+    }
+
+    /// The elements of a tensor from one on to the end of its leaf; if they are not shown that is noted.
+    fn from(&self, tensor: TensorId, element: usize) -> Option<(&ShownTensor, &[i32])> {
+        let shown = self.tensors.get(tensor.index()).and_then(Option::as_ref);
+        let found = shown.map(|shown| (shown, shown.from(element)));
+        match found {
+            Some((shown, Ok(values))) => Some((shown, values)),
+            Some((_, Err(leaf))) => self.lacks(tensor, leaf),
+            None => self.lacks(tensor, 0),
+        }
+    }
+
+    fn lacks<T>(&self, tensor: TensorId, leaf: usize) -> Option<T> {
+        let first = self.missing.get().unwrap_or((tensor.index(), leaf));
+        self.missing.set(Some(first));
+        None
+    }
+
+    fn check_surplus(&self) -> Result<(), TileFault> {
+        for (tensor, shown) in self.tensors.iter().enumerate() {
+            let leaves = shown.iter().flat_map(|it| it.leaves.iter().enumerate());
+            for (leaf, place) in leaves {
+                if place.as_ref().is_some_and(|place| !place.get().1) {
+                    return Err(TileFault::Surplus { tensor, leaf });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Values for Shown {
+    fn value(&self, tensor: TensorId, element: usize) -> i32 {
+        let found = self.from(tensor, element);
+        found
+            .and_then(|(_, values)| values.first().copied())
+            .unwrap_or(0)
+    }
+
+    fn dot(&self, tensor: TensorId, first: usize, weights: &[i8]) -> i64 {
+        let (mut first, mut weights, mut sum) = (first, weights, 0);
+        while !weights.is_empty() {
+            let Some((shown, values)) = self.from(tensor, first) else {
+                return 0;
+            };
+            let count = values.len().min(weights.len());
+            let (now, later) = weights.split_at(count);
+            let terms = values.iter().zip(now);
+            sum += if shown.is_narrow {
+                let terms = terms.map(|(&value, &weight)| value * i32::from(weight));
+                i64::from(terms.sum::<i32>())
+            } else {
+                let terms = terms.map(|(&value, &weight)| i64::from(value) * i64::from(weight));
+                terms.sum()
+            };
+            first += count;
+            weights = later;
+        }
+        sum
+    }
+}
