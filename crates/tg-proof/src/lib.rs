@@ -13,7 +13,7 @@
 //!    [`pushforward`] (its second commitment), [`registration`] (weights are in range), [`private`] (weights that nobody
 //!    sees), [`zk`] (proofs in zero knowledge), [`size`] and [`facts`] (what proofs and runs take).
 //! 5. `statement`: [`model`] and [`file`] (the two files a user holds), [`check`] (whether they are right), [`security`] (the
-//!    sum of all errors), [`linking`] (what two proofs share), [`sequence`] (what a language model wrote).
+//!    sum of all errors), [`linking`] (what two proofs share), [`sequence`] (what a language model wrote), [`trace`] (drawn parts of an execution).
 //!
 //! Everything here is total: any bytes give a verdict, none a panic.
 
@@ -26,7 +26,7 @@ pub mod verify;
 pub use algebra::{arithmetic, field, layout, linear, receiver, tally, tape, transcript};
 pub use argument::{ajtai, commitment, fractional, hiding, sumcheck};
 pub use plan::{cost, parts, shape, staged};
-pub use statement::{check, file, linking, model, security, sequence};
+pub use statement::{check, file, linking, model, security, sequence, trace};
 pub use verify::{facts, lookup, messages, private, pushforward, registration, size, zk};
 
 /// What can be wrong with a program, a public model, a proof file or a proof. Every check has a stable code.
@@ -50,4 +50,5 @@ pub use parts::{Part, Parts};
 pub use plan::PlanError;
 pub use security::SecurityReport;
 pub use sequence::{ExpectedSequence, SequenceError, SequenceFile, verify_answer, verify_sequence};
+pub use trace::{ExpectedTrace, TraceError, TraceFile, verify_trace};
 pub use verify::VerifyError;

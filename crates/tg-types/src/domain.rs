@@ -13,6 +13,8 @@ pub enum Domain {
     Trace,
     /// Draws the tiles of a trace that are computed again.
     Tiles,
+    /// What draws them: the seed and the lease.
+    Challenge,
     /// Fiat-Shamir transcript of an inference proof.
     ProofTranscript,
     /// Fiat-Shamir transcript of a model registration proof.
@@ -87,6 +89,7 @@ impl Domain {
             Self::Model => "TG/proof/model/v1",
             Self::Trace => "TG/model/trace/v1",
             Self::Tiles => "TG/ir/tiles/v1",
+            Self::Challenge => "TG/proof/challenge/v1",
             Self::ProofTranscript => "TG/proof/inference-transcript/v1",
             Self::RegistrationTranscript => "TG/proof/registration-transcript/v1",
             Self::TensorMatrix => "TG/proof/tensor-commitment-matrix/v1",

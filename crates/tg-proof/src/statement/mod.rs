@@ -9,3 +9,4 @@ pub mod model;
 pub mod security;
 pub mod sequence;
 pub(crate) mod shown;
+pub mod trace;

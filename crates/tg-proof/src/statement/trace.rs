@@ -1,0 +1,287 @@
+//! Trace files: that tiles of an execution, drawn after it was committed to, are what the program gives.
+//!
+//! The evidence of mode `sync` ([`tg_ir::tiles`] says what it shows). Unlike a proof it is checked with the model's weights, and it
+//! says nothing of tiles that were not drawn. Which ones are drawn follows from the receipt's lease and a seed that nobody
+//! knew when the receipt became final ([`challenge`]).
+
+use crate::statement::sequence::SEQUENCE_STEPS_MAX;
+use crate::verify::integers;
+use tg_ir::request::written_bytes;
+use tg_ir::tiles::{self, Claim, Tile, TileFault, TraceOpening};
+use tg_ir::{
+    ElementType, ExecutableModel, Generation, GenerationRequest, Generator, IntTensor, Program,
+    TensorId, causality,
+};
+use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use tg_types::limits::{EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX};
+use tg_types::{Digest, LeaseId, Receipt, domain::Domain};
+
+const MAGIC: [u8; 4] = *b"TGX\0";
+/// Version of the file format.
+pub const TRACE_FILE_VERSION: u16 = 1;
+
+/// At least so many tiles are drawn: a program that has fewer is computed again as a whole.
+pub const TILES_MIN: u64 = 64;
+
+/// One tile of so many is drawn of a program with more than [`TILES_MIN`] times as many.
+pub const TILES_SHARE: u64 = 20;
+
+/// How many tiles of a program are drawn: the greater of [`TILES_MIN`] and a [`TILES_SHARE`]th of them, rounded up.
+#[must_use]
+pub fn tiles_drawn(program: &Program) -> u64 {
+    let all = tiles::count(program);
+    all.div_ceil(TILES_SHARE).max(TILES_MIN).min(all)
+}
+
+/// What draws the tiles of a lease, from the seed of the block in which its receipt became final.
+#[must_use]
+pub fn challenge(seed: &Digest, lease: &LeaseId) -> Digest {
+    let both = [seed.as_bytes().as_slice(), lease.as_bytes()].concat();
+    Digest::of(Domain::Challenge, &both)
+}
+
+/// The tiles of a program that a challenge draws.
+#[must_use]
+pub fn tiles_of(program: &Program, challenge: &Digest) -> Vec<Tile> {
+    tiles::draw(program, challenge, tiles_drawn(program))
+}
+
+/// What a model wrote, if that is what was ordered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracedSequence {
+    /// Which tokens were written, and how they were drawn.
+    pub generation: Generation,
+    /// The tokens of the whole window: what was executed.
+    pub tokens: Vec<u8>,
+}
+
+/// Tiles of an execution, opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceFile {
+    /// The sequence, if one was ordered.
+    pub sequence: Option<TracedSequence>,
+    /// The bytes of the program's outputs.
+    pub output: Vec<u8>,
+    /// The tiles and all that they read.
+    pub opening: TraceOpening,
+}
+
+/// What a trace file must be about.
+#[derive(Debug, Clone, Copy)]
+pub struct ExpectedTrace<'a> {
+    /// The bytes that the order names as input.
+    pub input: &'a [u8],
+    /// What the provider committed to.
+    pub receipt: &'a Receipt,
+    /// See [`challenge`].
+    pub challenge: &'a Digest,
+}
+
+/// Why a trace file is rejected.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TraceError {
+    /// It is not about the order's input, or not of the kind that was ordered.
+    #[error("the trace is not one of the ordered input: {field}")]
+    Input {
+        /// What differs.
+        field: &'static str,
+    },
+    /// Another answer than the one that the receipt names.
+    #[error("the answer is not the one that the receipt names")]
+    Answer,
+    /// The model cannot generate.
+    #[error("the model cannot generate")]
+    Generator(#[from] tg_ir::generation::GeneratorError),
+    /// The tokens are not those that were drawn.
+    #[error("the sequence was not written as stated")]
+    Generation(#[from] tg_ir::generation::GenerationError),
+    /// A tile is wrong, or not shown.
+    #[error(transparent)]
+    Tile(#[from] TileFault),
+}
+
+impl TraceError {
+    /// A stable number of the check that failed.
+    #[must_use]
+    pub const fn code(&self) -> u16 {
+        match self {
+            Self::Input { .. } => 100,
+            Self::Answer => 101,
+            Self::Generator(_) => 102,
+            Self::Generation(_) => 103,
+            Self::Tile(TileFault::Trace) => 104,
+            Self::Tile(TileFault::Output { .. }) => 105,
+            Self::Tile(TileFault::Tensor { .. }) => 106,
+            Self::Tile(TileFault::Missing { .. }) => 107,
+            Self::Tile(TileFault::Surplus { .. }) => 108,
+            Self::Tile(TileFault::Bounds { .. }) => 109,
+            Self::Tile(TileFault::Element { .. }) => 110,
+        }
+    }
+}
+
+impl TraceFile {
+    /// Whether bytes begin as a trace file does.
+    #[must_use]
+    pub fn is_one(bytes: &[u8]) -> bool {
+        bytes.starts_with(&MAGIC)
+    }
+
+    /// Opens the tiles that a challenge draws of an execution: `tensors` is the input and the output of every node.
+    ///
+    /// # Panics
+    /// If these are not the tensors of an execution of the model.
+    #[must_use]
+    pub fn of(
+        model: &ExecutableModel,
+        tensors: &[IntTensor],
+        generation: Option<Generation>,
+        challenge: &Digest,
+    ) -> Self {
+        let drawn = tiles_of(&model.program, challenge);
+        let outputs = model.program.outputs().into_iter();
+        Self {
+            sequence: generation.map(|generation| TracedSequence {
+                generation,
+                tokens: tensors[TensorId::INPUT.index()].to_bytes(),
+            }),
+            output: outputs
+                .flat_map(|output| tensors[output.index()].to_bytes())
+                .collect(),
+            opening: TraceOpening::of(model, tensors, &drawn),
+        }
+    }
+}
+
+/// Checks that a trace file shows the tiles that were drawn, and that each is right. Total, for any bytes that decode to one.
+/// Takes a few nanoseconds for each multiply-add of the tiles.
+///
+/// # Errors
+/// The check that failed.
+pub fn verify_trace(
+    model: &ExecutableModel,
+    file: &TraceFile,
+    expected: ExpectedTrace<'_>,
+) -> Result<(), TraceError> {
+    let program = &model.program;
+    let (input, answer) = match &file.sequence {
+        None => (expected.input, Digest::of_blob(&file.output)),
+        Some(sequence) => {
+            let written = check_sequence(program, sequence, &file.output, expected.input)?;
+            (sequence.tokens.as_slice(), Digest::of_blob(&written))
+        }
+    };
+    // Stops: another answer than the one that is delivered and paid.
+    if answer != expected.receipt.output {
+        return Err(TraceError::Answer);
+    }
+    let input = taken(program, input)?;
+    let claim = Claim {
+        input: &input,
+        output: &file.output,
+        trace: expected.receipt.trace,
+    };
+    let drawn = tiles_of(program, expected.challenge);
+    Ok(tiles::check(model, claim, &drawn, &file.opening)?)
+}
+
+/// The input's integers, if the program takes them.
+fn taken(program: &Program, input: &[u8]) -> Result<IntTensor, TraceError> {
+    let fault = |field| TraceError::Input { field };
+    if input.len() != program.input_bytes() {
+        return Err(fault("length"));
+    }
+    let tensor = IntTensor::from_bytes(program.input.element_type(), input);
+    let tensor = tensor.ok_or(fault("length"))?;
+    let channels = program.shape(TensorId::INPUT).channels.max(1) as usize;
+    let admits = |(element, &value): (usize, &i32)| program.input.admits(element % channels, value);
+    match tensor.widened().iter().enumerate().all(admits) {
+        true => Ok(tensor),
+        false => Err(fault("a value that the model does not take")),
+    }
+}
+
+/// That the tokens answer the request and were drawn from the scores beside them; gives the bytes of the answer.
+fn check_sequence(
+    program: &Program,
+    sequence: &TracedSequence,
+    scores: &[u8],
+    request: &[u8],
+) -> Result<Vec<u8>, TraceError> {
+    let fault = |field| TraceError::Input { field };
+    // Stops: a program whose analysis costs validators seconds.
+    if causality::steps(program) > SEQUENCE_STEPS_MAX {
+        return Err(fault("length of the program"));
+    }
+    if sequence.tokens.len() != program.input_bytes() || scores.len() != program.output_bytes() {
+        return Err(fault("sizes"));
+    }
+    let generator = Generator::of(program)?;
+    let tokens = integers(ElementType::I32, &sequence.tokens);
+    let scores = integers(ElementType::I32, scores);
+    let generation = &sequence.generation;
+    generation.check(&generator, &tokens, &scores)?;
+    let until = generation.length() as usize;
+    let mut prompt: Vec<u32> = tokens[..until]
+        .iter()
+        .map(|it| it.cast_unsigned())
+        .collect();
+    let written = prompt.split_off(generation.prompt as usize);
+    let answered: GenerationRequest = generation.request(prompt);
+    // Stops: the answer to another prompt, or drawn otherwise than was ordered.
+    match answered.to_input(program.input_bytes()) {
+        Some(input) if input == request => Ok(written_bytes(&written)),
+        _ => Err(fault("request")),
+    }
+}
+
+impl Encode for TraceFile {
+    fn encode(&self, writer: &mut Writer) {
+        let Self {
+            sequence,
+            output,
+            opening,
+        } = self;
+        writer.raw(&MAGIC);
+        writer.u16(TRACE_FILE_VERSION);
+        writer.u8(u8::from(sequence.is_some()));
+        if let Some(TracedSequence { generation, tokens }) = sequence {
+            generation.encode(writer);
+            writer.bytes(tokens);
+        }
+        writer.bytes(output);
+        opening.encode(writer);
+    }
+}
+
+impl Decode for TraceFile {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let magic = reader.array::<4>()?;
+        if magic != MAGIC {
+            return Err(DecodeError::Invalid {
+                field: "trace magic",
+                value: u64::from(u32::from_le_bytes(magic)),
+            });
+        }
+        let version = reader.u16()?;
+        if version != TRACE_FILE_VERSION {
+            return Err(DecodeError::Invalid {
+                field: "trace file version",
+                value: u64::from(version),
+            });
+        }
+        let sequence = match reader.flag("a sequence")? {
+            true => Some(TracedSequence {
+                generation: Generation::decode(reader)?,
+                tokens: reader.bytes("tokens", INPUT_BYTES_MAX as usize)?.to_vec(),
+            }),
+            false => None,
+        };
+        let output = reader.bytes("output", EVIDENCE_BYTES_MAX as usize)?;
+        Ok(Self {
+            sequence,
+            output: output.to_vec(),
+            opening: TraceOpening::decode(reader)?,
+        })
+    }
+}
