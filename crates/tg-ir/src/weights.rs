@@ -99,6 +99,15 @@ impl Weights {
         Digest::of(Domain::Weights, &self.to_bytes())
     }
 
+    /// Bytes of memory that the weights and biases take.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let layers = self.layers.iter();
+        layers
+            .map(|layer| layer.weights.len() as u64 + 4 * layer.bias.len() as u64)
+            .sum()
+    }
+
     /// Checks that the weights are those of a program: sizes, ranges and root.
     ///
     /// # Errors

@@ -4,7 +4,8 @@
 //! function of the blob, so a voter compares a block's verdicts with its own and votes only when they are equal.
 
 use tg_types::{
-    Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, fields, variants,
+    Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, VerificationMode, fields,
+    variants,
 };
 
 use crate::record::ModelFacts;
@@ -95,8 +96,12 @@ pub enum EvidenceTask {
         provider: Address,
         /// The model.
         model: ModelId,
+        /// How the result is checked.
+        mode: VerificationMode,
         /// Content hash of the model's public part.
         public_blob: Digest,
+        /// Content hash of the model with its weights.
+        weights_blob: Digest,
         /// The model's program.
         program: ProgramId,
         /// What the provider committed to; the proof must show this input and this output.

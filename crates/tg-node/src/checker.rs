@@ -3,6 +3,7 @@
 //!
 //! Codes below 80 are those of `tg-proof`; those from 80 on name what is wrong before a proof is looked at.
 
+mod execution;
 mod kept;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,9 @@ use tg_proof::{
     SequenceFile, VerifyError, verify_answer,
 };
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{Address, Digest, JobId, Label, ModelId, ProgramId, Receipt, Tier};
+use tg_types::{
+    Address, Digest, JobId, Label, ModelId, ProgramId, Receipt, Tier, VerificationMode,
+};
 use tg_wasm::WasmProgram;
 
 use crate::blob::{BlobError, BlobStore};
@@ -64,23 +67,28 @@ impl EvidenceChecker for ProofChecker {
                 job,
                 provider,
                 model,
+                mode,
                 public_blob,
+                weights_blob,
                 program,
                 receipt,
                 evidence,
                 size,
-            } => self.check_lease(
-                &Work {
+            } => {
+                let work = Work {
                     job: *job,
                     provider: *provider,
                     model: *model,
                     program: *program,
                     receipt,
-                },
-                public_blob,
-                (evidence, *size),
-                blobs,
-            ),
+                };
+                match (mode, receipt.tier) {
+                    (VerificationMode::Recompute, Tier::Tgx1) => {
+                        self.check_execution(&work, weights_blob, evidence, blobs)
+                    }
+                    _ => self.check_lease(&work, public_blob, (evidence, *size), blobs),
+                }
+            }
         };
         match outcome {
             Ok(outcome) => Ok(outcome),
@@ -121,6 +129,7 @@ impl ProofChecker {
         let public = match self.executable(public_blob, blobs)? {
             Executable::Model(public) => public,
             Executable::Program(program) => return program_facts(&program, model),
+            Executable::Weighted(_) => return Err(rejected(CODE_PUBLIC_MODEL, "public model")),
         };
         // Stops: registering a model under the id of another one.
         if public.id() != model {
@@ -168,6 +177,7 @@ impl ProofChecker {
         let public = match self.executable(public_blob, blobs)? {
             Executable::Model(public) => public,
             Executable::Program(program) => return check_run(&program, work, evidence, blobs),
+            Executable::Weighted(_) => return Err(rejected(CODE_PUBLIC_MODEL, "public model")),
         };
         let bytes = read(blobs, evidence, EVIDENCE_BYTES_MAX, "evidence size")?;
         if u32::try_from(bytes.len()) != Ok(size) {
@@ -201,12 +211,21 @@ impl ProofChecker {
     /// The model or program in a blob, if it is one that is admitted: decoded once for many leases, and not again if it was
     /// refused.
     fn executable(&self, blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
+        self.known(blob, || decode(blob, blobs))
+    }
+
+    /// What was found out about a blob, or is now.
+    fn known(
+        &self,
+        blob: &Digest,
+        decode: impl FnOnce() -> Result<Executable, Refusal>,
+    ) -> Result<Executable, Refusal> {
         match self.kept().find(blob) {
             Some(Verdict::Admitted(model)) => return Ok(model),
             Some(Verdict::Refused(outcome)) => return Err(Refusal::Rejected(outcome)),
             None => {}
         }
-        let found = decode(blob, blobs);
+        let found = decode();
         let verdict = match &found {
             Ok(model) => Verdict::Admitted(model.clone()),
             Err(Refusal::Rejected(outcome)) => Verdict::Refused(outcome.clone()),

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_types::{Digest, DurationMs, Tier, TimestampMs};
+use tg_types::{Digest, DurationMs, TimestampMs, VerificationMode};
 
 use crate::blob::BlobStore;
 use tg_ledger::{EvidenceTask, Outcome, Subject, Verdict};
@@ -218,9 +218,9 @@ impl Desk {
     }
 }
 
-/// Whether a check runs a program again.
+/// Whether a check runs a program or a model again.
 fn runs_program(task: &EvidenceTask) -> bool {
-    matches!(task, EvidenceTask::Lease { receipt, .. } if receipt.tier == Tier::Wasm1)
+    matches!(task, EvidenceTask::Lease { mode, .. } if *mode == VerificationMode::Recompute)
 }
 
 const fn key_of(task: &EvidenceTask) -> Key {

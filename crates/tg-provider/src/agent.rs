@@ -186,6 +186,7 @@ impl Entry {
             lease,
             job: self.task.lease().job,
             provider,
+            mode: self.task.mode().into(),
             model: self.model,
             input: self.input.0,
             input_len: self.input.1,

@@ -136,6 +136,12 @@ impl LeaseTask {
         &self.lease
     }
 
+    /// How the job's result is checked.
+    #[must_use]
+    pub const fn mode(&self) -> ModeDto {
+        self.mode
+    }
+
     /// What was executed, once it is.
     #[must_use]
     pub const fn execution(&self) -> Option<&Execution> {

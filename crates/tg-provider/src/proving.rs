@@ -14,7 +14,7 @@ use tg_ir::request::written_bytes;
 use tg_ir::{CompiledModel, Generation, GenerationRequest};
 use tg_proof::{ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, SequenceFile};
 use tg_prover::{Masking, Modes, ProveRequest, ProvingModel};
-use tg_types::{Digest, Encode, ProgramId, Receipt, Tier};
+use tg_types::{Digest, Encode, ProgramId, Receipt, Tier, VerificationMode};
 
 use crate::program;
 use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
@@ -212,7 +212,7 @@ impl Worker for ProvingWorker {
         execution: &Execution,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
-        if tg_wasm::is_program(&task.model_file) {
+        if task.mode == VerificationMode::Recompute {
             // Validators run it again: the answer is all there is to show.
             return Ok(execution.output.clone());
         }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tg_sdk::{Client, ClientError};
 use tg_types::limits::EVIDENCE_BYTES_MAX;
-use tg_types::{Address, DeclineReason, Digest, JobId, LeaseId, ModelId};
+use tg_types::{Address, DeclineReason, Digest, JobId, LeaseId, ModelId, VerificationMode};
 use tokio::sync::mpsc::Sender;
 
 use crate::lease::Evidence;
@@ -36,6 +36,7 @@ pub(crate) struct Order {
     pub(crate) lease: LeaseId,
     pub(crate) job: JobId,
     pub(crate) provider: Address,
+    pub(crate) mode: VerificationMode,
     pub(crate) model: ModelId,
     pub(crate) input: Digest,
     pub(crate) input_len: u32,
@@ -153,6 +154,7 @@ async fn try_pull(
         lease: order.lease,
         job: order.job,
         provider: order.provider,
+        mode: order.mode,
         model: order.model,
         model_blob,
         model_file,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tg_cuda::ExecutedOn;
-use tg_types::{Address, Digest, JobId, LeaseId, ModelId, Receipt};
+use tg_types::{Address, Digest, JobId, LeaseId, ModelId, Receipt, VerificationMode};
 
 /// What is to be done, with everything it needs at hand and checked against its digest.
 #[derive(Debug, Clone)]
@@ -14,6 +14,8 @@ pub struct Task {
     pub job: JobId,
     /// Who does it; a proof is bound to it.
     pub provider: Address,
+    /// How the result is checked.
+    pub mode: VerificationMode,
     /// The model the job names.
     pub model: ModelId,
     /// Content hash of `model_file`.

@@ -13,6 +13,7 @@ use tg_provider::ProvingWorker;
 use tg_provider::worker::{Execution, Task, Worker as _};
 use tg_types::{
     Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, Tier, Transaction,
+    VerificationMode,
 };
 
 /// Begins simulated evidence.
@@ -137,6 +138,7 @@ impl SampleModel {
             lease: LeaseId::default(),
             job,
             provider,
+            mode: VerificationMode::Proof,
             model: self.id,
             model_blob: Digest::of_blob(&self.weights),
             model_file: self.weights.as_slice().into(),
@@ -236,7 +238,9 @@ impl EvidenceChecker for SimulatedChecker {
                 job,
                 provider,
                 model: _,
+                mode: _,
                 public_blob: _,
+                weights_blob: _,
                 program: _,
                 receipt,
                 evidence,
@@ -311,7 +315,9 @@ mod tests {
                 job,
                 provider,
                 model: model.id,
+                mode: VerificationMode::Proof,
                 public_blob: Digest::default(),
+                weights_blob: Digest::default(),
                 program: model.program,
                 receipt: Box::new(receipt.clone()),
                 evidence,

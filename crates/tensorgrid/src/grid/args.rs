@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use tg_cuda::DeviceChoice;
+use tg_sdk::dto::ModeDto;
 use tg_types::Amount;
 
 use super::accounts::REQUESTOR;
@@ -60,8 +61,21 @@ pub(crate) struct PassphraseArguments {
 pub(crate) enum Verify {
     /// By a proof that every validator checks, and this command again.
     Proof,
+    /// By every validator, which runs the model again: cheaper than a proof, and nothing that this command could check.
+    Recompute,
     /// By nobody; on development networks only.
     None,
+}
+
+impl Verify {
+    /// The mode's name in the API.
+    pub(crate) const fn mode(self) -> ModeDto {
+        match self {
+            Self::Proof => ModeDto::Proof,
+            Self::Recompute => ModeDto::Recompute,
+            Self::None => ModeDto::None,
+        }
+    }
 }
 
 /// `up`.

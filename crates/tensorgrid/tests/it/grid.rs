@@ -106,6 +106,16 @@ fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     let unverified = infer(&grid, &["--verify", "none"]).ends(0).json();
     assert_eq!(unverified["proof"], serde_json::Value::Null);
     assert_eq!(unverified["values"], ran["values"]);
+    let repeated = infer(&grid, &["--verify", "recompute"]).ends(0).json();
+    assert_eq!(repeated["proof"], serde_json::Value::Null);
+    assert_eq!(repeated["values"], ran["values"]);
+    let repeated = repeated["job"].as_str().unwrap();
+    let receipt = grid.run(&["job", "receipt", repeated]).ends(0);
+    assert!(
+        receipt.stdout.contains("ran it again"),
+        "{}",
+        receipt.stdout
+    );
 
     shown_without_trust(&grid, &data, &job);
     let receipt = grid

@@ -126,6 +126,9 @@ fn written_by_the_command(grid: &Grid, folder: &Path) {
     let proved = grid.run(&[&base[..], &proved].concat()).ends(0).json();
     assert_eq!(plain["text"], proved["text"]);
     assert_eq!(proved["proof"]["verified"], true);
+    let repeated = [&base[..], &["--verify", "recompute"]].concat();
+    let repeated = grid.run(&repeated).ends(0).json();
+    assert_eq!(plain["text"], repeated["text"]);
     let public = folder.join("gpt.tgv");
     grid.run(&[
         "model",

@@ -253,10 +253,11 @@ fn terms(ours: &mut BodyFields) -> Result<(ModeDto, Option<Amount>), OpenAiError
     let mode = match ours.text("verify")?.as_deref() {
         None | Some("none") => ModeDto::None,
         Some("proof") => ModeDto::Proof,
+        Some("recompute") => ModeDto::Recompute,
         Some(_) => {
             return Err(OpenAiError::invalid(
                 "tensorgrid.verify",
-                "`verify` is none or proof",
+                "`verify` is none, recompute or proof",
             ));
         }
     };

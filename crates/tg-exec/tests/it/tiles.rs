@@ -97,7 +97,7 @@ proptest! {
     #[test]
     fn honest_executions_pass(seed in any::<u64>(), few in 1_u64..6) {
         let case = Case::of(seed);
-        prop_assert_eq!(case.trace.output_bytes(), case.output.clone());
+        prop_assert_eq!(&case.trace.output_bytes(), &case.output);
         for tiles in [few, u64::MAX] {
             let drawn = case.drawn(seed, tiles);
             let opening = TraceOpening::of(&case.model, case.trace.tensors(), &drawn);

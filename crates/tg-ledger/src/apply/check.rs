@@ -3,7 +3,7 @@
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferTerms, Receipt,
-    SignedTransaction, Tier, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
+    SignedTransaction, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
 };
 
 mod equivocation;
@@ -351,7 +351,7 @@ fn check_model<'a>(
         VerificationMode::Proof if !facts.provable => {
             Err(TransactionError::ModelNotProvable { model: *model })
         }
-        VerificationMode::Recompute if facts.tier != Tier::Wasm1 => {
+        VerificationMode::Recompute if !facts.is_recomputable() => {
             Err(TransactionError::ModelNotRecomputable { model: *model })
         }
         VerificationMode::None if state.parameters.unverified_jobs == UnverifiedJobs::Refused => {

@@ -1,7 +1,7 @@
 //! What a verdict does: it decides about a model or settles a lease.
 
 use tg_types::limits::{EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX};
-use tg_types::{Amount, Digest, LeaseId, ModelId, VerificationMode};
+use tg_types::{Amount, Digest, LeaseId, ModelId, Tier, VerificationMode};
 
 use super::Execution;
 use crate::error::{InvariantError, VerdictError};
@@ -53,9 +53,16 @@ impl Execution {
         let lease = self.state.lease(id);
         let job = lease.and_then(|lease| self.state.job(&lease.job));
         let job = job.ok_or(VerdictError::UnknownSubject { subject })?;
-        let fits = match (job.order.mode, outcome) {
-            (VerificationMode::Recompute, Outcome::ProgramAccepted { macs }) => *macs <= job.macs,
-            (VerificationMode::None | VerificationMode::Proof, Outcome::LeaseAccepted) => true,
+        let tier = match self.state.model(&job.order.model).map(|it| &it.state) {
+            Some(ModelState::Active(facts)) => facts.tier,
+            _ => return Err(VerdictError::UnknownSubject { subject }),
+        };
+        let fits = match (job.order.mode, tier, outcome) {
+            (VerificationMode::Recompute, Tier::Wasm1, Outcome::ProgramAccepted { macs }) => {
+                *macs <= job.macs
+            }
+            (VerificationMode::Recompute, Tier::Tgx1, Outcome::LeaseAccepted)
+            | (VerificationMode::None | VerificationMode::Proof, _, Outcome::LeaseAccepted) => true,
             _ => false,
         };
         match fits {

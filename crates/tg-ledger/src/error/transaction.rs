@@ -111,8 +111,10 @@ pub enum TransactionError {
     /// Runs of the model cannot be proved.
     #[error("model {model} cannot be proved, so mode proof is not possible")]
     ModelNotProvable { model: ModelId },
-    /// Only programs of WebAssembly are run again by validators.
-    #[error("model {model} is no program, so mode recompute is not possible")]
+    /// Running the model again would take validators too long, or too much memory.
+    #[error(
+        "model {model} is too large for validators to run again, so mode recompute is not possible"
+    )]
     ModelNotRecomputable { model: ModelId },
     /// The network refuses jobs that nobody checks.
     #[error("this network refuses jobs of mode none")]

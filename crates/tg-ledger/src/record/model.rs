@@ -32,7 +32,23 @@ pub struct ModelFacts {
     pub memory: u64,
 }
 
+/// Most multiply-accumulates of a model whose runs validators repeat: half a second of one core with AVX2.
+pub(crate) const RECOMPUTED_MACS_MAX: u64 = 1 << 34;
+
+/// Most memory, in bytes, that running and proving such a model may take; running it takes a part of that.
+pub(crate) const RECOMPUTED_MEMORY_MAX: u64 = 4 << 30;
+
 impl ModelFacts {
+    /// Whether validators run it again for a job of mode `recompute`: a program of WebAssembly, whose fuel is bounded, or a
+    /// model that takes no more than [`RECOMPUTED_MACS_MAX`] and [`RECOMPUTED_MEMORY_MAX`].
+    #[must_use]
+    pub const fn is_recomputable(&self) -> bool {
+        match self.tier {
+            Tier::Tgx1 => self.macs <= RECOMPUTED_MACS_MAX && self.memory <= RECOMPUTED_MEMORY_MAX,
+            Tier::Wasm1 => true,
+        }
+    }
+
     /// Whether an input of this many bytes is one.
     #[must_use]
     pub const fn takes(&self, input_len: u32) -> bool {

@@ -14,7 +14,8 @@ use tg_proof::plan::{Plan, PlanError};
 use tg_proof::{Modes, ProofFile, PublicModel, Statement, Visibility};
 use tg_prover::{Masking, ProveRequest, ProvingModel, prove};
 use tg_types::{
-    Address, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, codec::Writer,
+    Address, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, VerificationMode,
+    codec::Writer,
 };
 
 use crate::allocations;
@@ -141,7 +142,9 @@ impl Measured {
             job: JOB,
             provider: PROVIDER,
             model: model.id(),
+            mode: VerificationMode::Proof,
             public_blob,
+            weights_blob: Digest::default(),
             program: model.program_id(),
             receipt: Box::new(Receipt {
                 program: model.program_id(),

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tg_ir::ExecutableModel;
 use tg_ledger::Outcome;
 use tg_proof::PublicModel;
 use tg_types::Digest;
@@ -23,6 +24,8 @@ pub(super) enum Executable {
     Model(Arc<PublicModel>),
     /// A program, which is run again.
     Program(Arc<WasmProgram>),
+    /// A model with its weights, which is run again.
+    Weighted(Arc<ExecutableModel>),
 }
 
 impl Executable {
@@ -31,6 +34,7 @@ impl Executable {
         match self {
             Self::Model(model) => model.memory(),
             Self::Program(program) => program.memory(),
+            Self::Weighted(model) => model.weights.bytes(),
         }
     }
 }

@@ -51,7 +51,9 @@ fn case() -> Case {
         job: JOB,
         provider: PROVIDER,
         model: public.id(),
+        mode: VerificationMode::Proof,
         public_blob,
+        weights_blob: Digest::default(),
         program: public.program_id(),
         receipt: Box::new(Receipt {
             program: public.program_id(),
@@ -483,4 +485,138 @@ fn private_weights_are_not_for_grids() {
         panic!("{outcome:?}");
     };
     assert_eq!((code, check.to_string().as_str()), (87, "private weights"));
+}
+
+/// A model that is run again, and what is near an honest answer.
+struct Rerun {
+    _folder: tempfile::TempDir,
+    blobs: BlobStore,
+    checker: ProofChecker,
+    weights_blob: Digest,
+    receipt: Receipt,
+    output: Vec<u8>,
+}
+
+impl Rerun {
+    fn new(seed: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = BlobStore::open(folder.path(), 64 << 20).unwrap();
+        let (compiled, input) = random_model(seed);
+        let weights_blob = blobs.put(&compiled.to_bytes(), 1 << 20).unwrap();
+        let model = compiled.checked().unwrap();
+        let trace = tg_exec::execute(&model, &input).unwrap();
+        let input = IntTensor::I8(input).to_bytes();
+        let output = trace.output_bytes();
+        let receipt = Receipt {
+            program: model.program.id(),
+            model: ModelId::new([3; 32]),
+            input: blobs.put(&input, 1 << 20).unwrap(),
+            output: Digest::of_blob(&output),
+            trace: trace.digest(),
+            tier: Tier::Tgx1,
+        };
+        Self {
+            _folder: folder,
+            blobs,
+            checker: ProofChecker::default(),
+            weights_blob,
+            receipt,
+            output,
+        }
+    }
+
+    fn check(&self, receipt: &Receipt, evidence: Digest) -> Result<Outcome, CheckError> {
+        let task = EvidenceTask::Lease {
+            lease: LeaseId::new([1; 32]),
+            job: JOB,
+            provider: PROVIDER,
+            model: self.receipt.model,
+            mode: VerificationMode::Recompute,
+            public_blob: Digest::default(),
+            weights_blob: self.weights_blob,
+            program: self.receipt.program,
+            receipt: Box::new(receipt.clone()),
+            evidence,
+            size: 1,
+        };
+        self.checker.check(&task, &self.blobs)
+    }
+
+    fn code(&self, receipt: &Receipt, evidence: Digest) -> Option<u16> {
+        match self.check(receipt, evidence).unwrap() {
+            Outcome::Rejected { code, .. } => Some(code),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn a_run_again_takes_the_honest_answer_alone_and_delivers_it() {
+    let case = Rerun::new(5);
+    let honest = &case.receipt;
+    assert!(!case.blobs.contains(&honest.output));
+    assert_eq!(case.code(honest, honest.output), None);
+    let kept = case.blobs.get(&honest.output, 1 << 20).unwrap();
+    assert_eq!(kept.as_ref(), Some(&case.output), "it is delivered");
+    let other = Digest::of_blob(b"another");
+    let lies = [
+        (
+            Receipt {
+                output: other,
+                ..honest.clone()
+            },
+            other,
+            CODE_RUN,
+        ),
+        (
+            Receipt {
+                trace: other,
+                ..honest.clone()
+            },
+            honest.output,
+            CODE_RUN,
+        ),
+        (honest.clone(), other, CODE_ANSWER),
+        (
+            Receipt {
+                model: ModelId::new([4; 32]),
+                ..honest.clone()
+            },
+            honest.output,
+            CODE_RECEIPT,
+        ),
+        (
+            Receipt {
+                program: ProgramId::new([4; 32]),
+                ..honest.clone()
+            },
+            honest.output,
+            CODE_RECEIPT,
+        ),
+    ];
+    for (receipt, evidence, code) in lies {
+        assert_eq!(case.code(&receipt, evidence), Some(code), "{receipt:?}");
+    }
+    let missing = Receipt {
+        input: other,
+        ..honest.clone()
+    };
+    let error = case.check(&missing, honest.output).unwrap_err();
+    assert!(matches!(error, CheckError::Missing { digest } if digest == other));
+}
+
+#[test]
+fn weights_of_another_model_are_not_run() {
+    let mut case = Rerun::new(5);
+    let (other, _) = random_model(6);
+    case.weights_blob = case.blobs.put(&other.to_bytes(), 1 << 20).unwrap();
+    assert_eq!(
+        case.code(&case.receipt, case.receipt.output),
+        Some(CODE_RECEIPT)
+    );
+    case.weights_blob = case.blobs.put(b"no model", 1 << 20).unwrap();
+    assert_eq!(
+        case.code(&case.receipt, case.receipt.output),
+        Some(CODE_MODEL_SIZE)
+    );
 }

@@ -11,7 +11,7 @@ use tg_types::{Amount, JobNeeds, Lane};
 
 use super::job::{describe_lease, describe_receipt, describe_why};
 use super::{ask_to_proceed, json_of};
-use crate::grid::args::{InferArguments, Verify};
+use crate::grid::args::InferArguments;
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::infer;
 use crate::grid::table::{Table, brief, brief_prefix, short};
@@ -28,10 +28,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let reals = files::one_input(&arguments.input, checked.program())?;
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
-    let mode = match arguments.verify {
-        Verify::Proof => ModeDto::Proof,
-        Verify::None => ModeDto::None,
-    };
+    let mode = arguments.verify.mode();
     let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
     let quotes = quotes.calling("ask for prices")?;
     let needs = arguments.needs.needs();

@@ -276,7 +276,7 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
     ];
     lines.push(match receipt.evidence {
         Some(_) if receipt.job.mode == ModeDto::Recompute => {
-            "evidence   the answer: validators ran the program again".to_owned()
+            "evidence   the answer: validators ran it again".to_owned()
         }
         Some(evidence) => match zk {
             Some(zk) => format!("proof      {evidence}, zk: {zk}"),

@@ -5,13 +5,12 @@ use std::time::Duration;
 use tg_ir::GenerationRequest;
 use tg_ir::sampling::NUCLEUS_ALL;
 use tg_sdk::OrderTerms;
-use tg_sdk::dto::ModeDto;
 use tg_sdk::jobs::{self, Followed, WrittenAnswer};
 
 use super::ask_to_proceed;
 use super::infer::offers;
 use super::job::describe_receipt;
-use crate::grid::args::{Verify, WriteArguments};
+use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::infer;
 use crate::grid::table::short;
@@ -33,10 +32,7 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     let request = request(&arguments.what, &generator)?;
     let input = checked.request(&request);
     let input = input.or_fail(Exit::Usage, "take the prompt")?;
-    let mode = match arguments.verify {
-        Verify::Proof => ModeDto::Proof,
-        Verify::None => ModeDto::None,
-    };
+    let mode = arguments.verify.mode();
     let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
     let quotes = quotes.calling("ask for prices")?;
     let usual = jobs::usual_max_price(&quotes);

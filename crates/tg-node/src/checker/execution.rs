@@ -1,0 +1,101 @@
+//! Running a model again, for a job of mode `recompute`.
+
+use std::sync::Arc;
+
+use tg_exec::generate::SequenceWriter;
+use tg_exec::kernels::Cpu;
+use tg_exec::{IntTensor, execute_tensor};
+use tg_ir::request::written_bytes;
+use tg_ir::{CompiledModel, ExecutableModel, GenerationRequest};
+use tg_types::Digest;
+use tg_types::limits::INPUT_BYTES_MAX;
+
+use super::kept::Executable;
+use super::{
+    CODE_ANSWER, CODE_MODEL_SIZE, CODE_RECEIPT, CODE_RUN, ProofChecker, Refusal, Work, read,
+    rejected,
+};
+use crate::blob::BlobStore;
+use crate::evidence::CheckError;
+use crate::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX};
+use tg_ledger::Outcome;
+
+impl ProofChecker {
+    /// Runs a model again. Its answer is kept under the name that the receipt gives it, so that it is delivered whatever the
+    /// provider does.
+    pub(super) fn check_execution(
+        &self,
+        work: &Work<'_>,
+        weights_blob: &Digest,
+        evidence: &Digest,
+        blobs: &BlobStore,
+    ) -> Result<Outcome, Refusal> {
+        let receipt = work.receipt;
+        let executable = self.known(weights_blob, || weighted(weights_blob, blobs))?;
+        let Executable::Weighted(model) = executable else {
+            return Err(rejected(CODE_RECEIPT, "the model's file"));
+        };
+        // Stops: a receipt for other work than the lease's, and weights that are not the registered model's. The program's id
+        // covers the root of its weights, which was compared when they were read.
+        if receipt.program != work.program
+            || receipt.model != work.model
+            || model.program.id() != work.program
+        {
+            return Err(rejected(CODE_RECEIPT, "receipt"));
+        }
+        // Stops: evidence beside the answer, which validators would have to hold for nothing.
+        if *evidence != receipt.output {
+            return Err(rejected(CODE_ANSWER, "the evidence is not the answer"));
+        }
+        let input = read(
+            blobs,
+            &receipt.input,
+            u64::from(INPUT_BYTES_MAX),
+            "input size",
+        )?;
+        let (answer, trace) = run(&model, &input)?;
+        if Digest::of_blob(&answer) != receipt.output {
+            return Err(rejected(CODE_RUN, "another answer"));
+        }
+        if trace != receipt.trace {
+            return Err(rejected(CODE_RUN, "another trace"));
+        }
+        let kept = blobs.put(&answer, EVIDENCE_BYTES_MAX);
+        kept.map_err(CheckError::Blob)?;
+        Ok(Outcome::LeaseAccepted)
+    }
+}
+
+/// The model in a blob, with its weights.
+fn weighted(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
+    let bytes = read(blobs, blob, MODEL_BYTES_MAX, "model size")?;
+    let model = CompiledModel::read(&bytes);
+    let model = model.map_err(|error| rejected(CODE_MODEL_SIZE, &error.to_string()))?;
+    Ok(Executable::Weighted(Arc::new(model)))
+}
+
+/// The answer of a model to what was ordered, and the root over its execution. On one thread: checks run beside each other.
+fn run(model: &ExecutableModel, input: &[u8]) -> Result<(Vec<u8>, Digest), Refusal> {
+    let refused = |error: &dyn std::error::Error| rejected(CODE_RUN, &error.to_string());
+    let (tensor, written) = if GenerationRequest::is_one(input) {
+        let request = GenerationRequest::read(input).map_err(|error| refused(&error))?;
+        let writer = SequenceWriter::new(model, Cpu::new(1));
+        let mut writer = writer.map_err(|error| refused(&error))?;
+        let written = writer.write(&request, &mut |_| true);
+        let written = written.map_err(|error| refused(&error))?;
+        (
+            written.tokens.clone(),
+            Some(written_bytes(&written.written())),
+        )
+    } else {
+        let kind = model.program.input.element_type();
+        let tensor = IntTensor::from_bytes(kind, input);
+        (
+            tensor.ok_or_else(|| rejected(CODE_RUN, "input length"))?,
+            None,
+        )
+    };
+    let trace = execute_tensor(model, tensor).map_err(|error| refused(&error))?;
+    let answer = written.unwrap_or_else(|| trace.output_bytes());
+    Ok((answer, trace.digest()))
+}
