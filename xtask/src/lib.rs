@@ -4,7 +4,7 @@
 //! ([`onnx_conformance`], as proofs [`coverage`]), graphs of exporters drawn from a seed ([`exporters`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
 //! EZKL costs ([`compare_ezkl`]); placements under the outside judge ([`market`]) and beside those of other rules
 //! ([`market_report`]); that the SDK builds for a browser ([`sdk`]); the example programs of WebAssembly ([`programs`]), and that OpenAI's
-//! client is served ([`openai_client`]).
+//! client is served ([`openai_client`]); the page that nodes serve ([`dashboard`]).
 
 pub mod accuracy;
 pub mod attacks;
@@ -15,6 +15,7 @@ pub mod compare_ort;
 pub mod corpus;
 pub mod corpus_report;
 pub mod coverage;
+pub mod dashboard;
 pub mod exporters;
 pub mod gate;
 pub mod manifest;

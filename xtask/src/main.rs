@@ -52,6 +52,8 @@ usage: cargo xtask COMMAND
               --require makes a missing wasm32 an error
   processors  prover and executor built and tested for plain x86-64, x86-64-v3 and (with a cross compiler and QEMU)
               aarch64; --require makes a missing tool an error
+  dashboard   builds dashboard/ (TypeScript; needs npm) into the files that the API serves; --check compares instead,
+              --require as above
   programs    builds examples/programs for wasm32 and writes the modules; --check compares instead, --require as above
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
@@ -117,6 +119,7 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["sdk"] => xtask::sdk::run(&root, false),
         ["sdk", "--require"] => xtask::sdk::run(&root, true),
+        ["dashboard", rest @ ..] => xtask::dashboard::command(&root, rest),
         ["programs", rest @ ..] => xtask::programs::command(&root, rest),
         ["processors"] => xtask::processors::run(&root, false),
         ["processors", "--require"] => xtask::processors::run(&root, true),

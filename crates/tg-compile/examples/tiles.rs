@@ -6,7 +6,7 @@ use std::time::Instant;
 use tg_compile::suite::Architecture;
 use tg_exec::execute_tensor;
 use tg_ir::TensorId;
-use tg_ir::tiles::{self, Claim, TraceOpening};
+use tg_ir::tiles::{self, ExecutionClaim, TraceOpening};
 use tg_types::{Digest, Encode as _};
 
 /// Seconds that something takes, the least of three.
@@ -52,7 +52,7 @@ fn main() {
             let drawn = tiles::draw(program, &Digest::of_blob(b"seed"), drawn);
             let (open, opening) = seconds(|| TraceOpening::of(&model, trace.tensors(), &drawn));
             let output = trace.output_bytes();
-            let claim = Claim {
+            let claim = ExecutionClaim {
                 input: trace.tensor(TensorId::INPUT),
                 output: &output,
                 trace: root,

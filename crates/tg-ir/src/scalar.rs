@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-pub use crate::op::element::Values;
+pub use crate::op::element::ElementValues;
 use crate::op::element::{Place, Reads};
 use crate::program::{Node, Program};
 use crate::weights::Weights;
@@ -42,7 +42,7 @@ pub fn elements<'a>(
     weights: &'a Weights,
     node: usize,
     elements: Range<usize>,
-    values: &'a dyn Values,
+    values: &'a dyn ElementValues,
 ) -> impl Iterator<Item = i64> + 'a {
     let Node { op, shape, .. } = &program.nodes[node];
     let reads = Reads {

@@ -50,5 +50,5 @@ pub use parts::{Part, Parts};
 pub use plan::PlanError;
 pub use security::SecurityReport;
 pub use sequence::{ExpectedSequence, SequenceError, SequenceFile, verify_answer, verify_sequence};
-pub use trace::{ExpectedTrace, TraceError, TraceFile, verify_trace};
+pub use trace::{ExpectedTrace, TraceFile, TraceFileError, verify_trace};
 pub use verify::VerifyError;

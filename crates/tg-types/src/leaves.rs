@@ -86,7 +86,7 @@ impl OpenedLeaves {
         if ends.is_none_or(|last| last >= leaves_of(size)) {
             return false;
         }
-        let mut walk = Walk {
+        let mut walk = OpeningWalk {
             nodes: &self.nodes,
             bytes: &self.bytes,
         };
@@ -131,12 +131,12 @@ fn subtree_node(bytes: &[u8], start: u64) -> [u8; 32] {
 }
 
 /// What is not used yet of an opening.
-struct Walk<'a> {
+struct OpeningWalk<'a> {
     nodes: &'a [[u8; 32]],
     bytes: &'a [u8],
 }
 
-impl<'a> Walk<'a> {
+impl<'a> OpeningWalk<'a> {
     fn take(&mut self, bytes: u64) -> Option<&'a [u8]> {
         let (now, later) = self.bytes.split_at_checked(usize::try_from(bytes).ok()?)?;
         self.bytes = later;

@@ -5,6 +5,7 @@ mod bids;
 mod blobs;
 mod chain;
 mod chunks;
+mod dashboard;
 mod development;
 mod events;
 mod extract;
@@ -33,6 +34,7 @@ use utoipa_axum::routes;
 use crate::error::ApiError;
 use crate::openai;
 pub(crate) use extract::SharedState;
+use tg_sdk::dto::StateRecordDto;
 
 use crate::shared::Shared;
 
@@ -46,6 +48,7 @@ use crate::shared::Shared;
                        refusal has the body {code, message, hint}.",
         license(name = "MIT OR Apache-2.0"),
     ),
+    components(schemas(StateRecordDto)),
     tags(
         (name = "grid", description = "What the grid is, and its accounts"),
         (name = "models", description = "Registered models, and what they would cost"),
@@ -112,6 +115,8 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
             }),
         )
         .route("/healthz", get(|| async { "ok\n" }))
+        .route("/", get(dashboard::page))
+        .route("/dashboard/{file}", get(dashboard::file))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
 }

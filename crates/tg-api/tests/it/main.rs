@@ -4,6 +4,7 @@
 mod abuse;
 mod blobs;
 mod calls;
+mod dashboard;
 mod document;
 mod gangs;
 mod grid;

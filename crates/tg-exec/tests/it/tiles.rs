@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tg_exec::execute::{Trace, execute_tensor};
 use tg_exec::sample::{random_model, wide::random_program};
-use tg_ir::tiles::{self, Claim, Tile, TileFault, TraceOpening};
+use tg_ir::tiles::{self, ExecutionClaim, TileFault, TraceOpening, TraceTile};
 use tg_ir::{ExecutableModel, IntTensor, TensorId, bounds};
 use tg_types::{Decode as _, Digest, Encode as _};
 
@@ -33,7 +33,7 @@ impl Case {
         }
     }
 
-    fn drawn(&self, seed: u64, tiles: u64) -> Vec<Tile> {
+    fn drawn(&self, seed: u64, tiles: u64) -> Vec<TraceTile> {
         tiles::draw(
             &self.model.program,
             &Digest::of_blob(&seed.to_le_bytes()),
@@ -41,7 +41,7 @@ impl Case {
         )
     }
 
-    fn check(&self, tiles: &[Tile], opening: &TraceOpening) -> Result<(), TileFault> {
+    fn check(&self, tiles: &[TraceTile], opening: &TraceOpening) -> Result<(), TileFault> {
         self.check_of(self.trace.tensors(), tiles, opening)
     }
 
@@ -49,7 +49,7 @@ impl Case {
     fn check_of(
         &self,
         tensors: &[IntTensor],
-        tiles: &[Tile],
+        tiles: &[TraceTile],
         opening: &TraceOpening,
     ) -> Result<(), TileFault> {
         let digests = tensors[1..].iter();
@@ -60,7 +60,7 @@ impl Case {
         let output: Vec<u8> = outputs
             .flat_map(|output| tensors[output.index()].to_bytes())
             .collect();
-        let claim = Claim {
+        let claim = ExecutionClaim {
             input: self.trace.tensor(TensorId::INPUT),
             output: &output,
             trace: tiles::root(&digests),
@@ -126,7 +126,7 @@ proptest! {
         );
         prop_assert!(is_found, "{:?}", fault);
         // Not in the tiles before it, which do not read it.
-        let before: Vec<Tile> = all.into_iter().filter(|tile| (tile.node as usize) < node).collect();
+        let before: Vec<TraceTile> = all.into_iter().filter(|tile| (tile.node as usize) < node).collect();
         let opening = TraceOpening::of(&case.model, &tensors, &before);
         prop_assert_eq!(case.check_of(&tensors, &before, &opening), Ok(()));
     }
@@ -186,7 +186,7 @@ fn an_answer_that_is_not_the_executions_is_refused() {
     let drawn = case.drawn(0, u64::MAX);
     let opening = TraceOpening::of(&case.model, case.trace.tensors(), &drawn);
     let mut output = case.output.clone();
-    let mut claim = Claim {
+    let mut claim = ExecutionClaim {
         input: case.trace.tensor(TensorId::INPUT),
         output: &output,
         trace: case.trace.digest(),
@@ -196,7 +196,7 @@ fn an_answer_that_is_not_the_executions_is_refused() {
     let fault = tiles::check(&case.model, claim, &drawn, &opening);
     assert_eq!(fault, Err(TileFault::Trace));
     output.push(0);
-    let claim = Claim {
+    let claim = ExecutionClaim {
         input: case.trace.tensor(TensorId::INPUT),
         output: &output,
         trace: case.trace.digest(),

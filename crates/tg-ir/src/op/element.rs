@@ -54,7 +54,7 @@ impl Place {
 }
 
 /// The elements of tensors, widened to 32 bits.
-pub trait Values {
+pub trait ElementValues {
     /// An element of a tensor in storage order.
     fn value(&self, tensor: TensorId, element: usize) -> i32;
 
@@ -68,7 +68,7 @@ pub trait Values {
 }
 
 /// All of them; index 0 is the input.
-impl Values for &[Vec<i32>] {
+impl ElementValues for &[Vec<i32>] {
     fn value(&self, tensor: TensorId, element: usize) -> i32 {
         self[tensor.index()][element]
     }
@@ -77,7 +77,7 @@ impl Values for &[Vec<i32>] {
 /// The tensors and weights that a node reads.
 pub(crate) struct Reads<'a> {
     pub(crate) tensors: &'a dyn Tensors,
-    pub(crate) values: &'a dyn Values,
+    pub(crate) values: &'a dyn ElementValues,
     /// The shape of the node's output.
     pub(crate) output: Shape,
     pub(crate) layer: Option<NodeWeights<'a>>,

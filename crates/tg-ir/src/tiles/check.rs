@@ -5,18 +5,18 @@ use std::cell::Cell;
 use tg_types::Digest;
 use tg_types::leaves::LEAF_BYTES;
 
-use super::draw::{Tile, bytes_of};
+use super::draw::{TraceTile, bytes_of};
 use super::opening::{TraceOpening, root};
 use crate::bounds::intervals;
 use crate::model::ExecutableModel;
 use crate::program::Program;
-use crate::scalar::{self, Values};
+use crate::scalar::{self, ElementValues};
 use crate::shape::{ElementType, TensorId};
 use crate::tensor::IntTensor;
 
 /// What a provider says of a job.
 #[derive(Debug, Clone, Copy)]
-pub struct Claim<'a> {
+pub struct ExecutionClaim<'a> {
     /// The input's integers.
     pub input: &'a IntTensor,
     /// The bytes of the outputs, one after the other.
@@ -95,8 +95,8 @@ pub enum TileFault {
 /// If the input is none that the model takes, or a tile is none of the program's.
 pub fn check(
     model: &ExecutableModel,
-    claim: Claim<'_>,
-    tiles: &[Tile],
+    claim: ExecutionClaim<'_>,
+    tiles: &[TraceTile],
     opening: &TraceOpening,
 ) -> Result<(), TileFault> {
     let program = &model.program;
@@ -104,7 +104,7 @@ pub fn check(
         return Err(TileFault::Trace);
     }
     check_output(program, claim.output, &opening.nodes)?;
-    let shown = Shown::new(program, claim.input, opening)?;
+    let shown = OpenedTrace::new(program, claim.input, opening)?;
     for tile in tiles {
         check_tile(model, *tile, &shown)?;
     }
@@ -132,7 +132,11 @@ fn check_output(program: &Program, mut output: &[u8], nodes: &[Digest]) -> Resul
     }
 }
 
-fn check_tile(model: &ExecutableModel, tile: Tile, shown: &Shown) -> Result<(), TileFault> {
+fn check_tile(
+    model: &ExecutableModel,
+    tile: TraceTile,
+    shown: &OpenedTrace,
+) -> Result<(), TileFault> {
     let (program, node) = (&model.program, tile.node as usize);
     let elements = tile.elements(program);
     let values = scalar::elements(program, &model.weights, node, elements.clone(), shown);
@@ -154,7 +158,7 @@ fn check_tile(model: &ExecutableModel, tile: Tile, shown: &Shown) -> Result<(), 
 }
 
 /// What is shown of one tensor.
-struct ShownTensor {
+struct OpenedTensor {
     /// Elements of a leaf.
     in_leaf: usize,
     /// Whether sums of products over a leaf fit 32 bits.
@@ -164,7 +168,7 @@ struct ShownTensor {
     values: Vec<i32>,
 }
 
-impl ShownTensor {
+impl OpenedTensor {
     /// The elements from one on to the end of its leaf, if the leaf is shown.
     fn from(&self, element: usize) -> Result<&[i32], usize> {
         let (leaf, within) = (element / self.in_leaf, element % self.in_leaf);
@@ -179,22 +183,22 @@ impl ShownTensor {
 }
 
 /// All that is shown of an execution: every value lies within the program's bounds.
-struct Shown {
-    tensors: Vec<Option<ShownTensor>>,
+struct OpenedTrace {
+    tensors: Vec<Option<OpenedTensor>>,
     /// The first leaf that was asked for and is not there: tensor and leaf.
     missing: Cell<Option<(usize, usize)>>,
 }
 
-impl Shown {
+impl OpenedTrace {
     fn new(
         program: &Program,
         input: &IntTensor,
         opening: &TraceOpening,
     ) -> Result<Self, TileFault> {
         let bounds = intervals(program);
-        let mut tensors: Vec<Option<ShownTensor>> = Vec::new();
+        let mut tensors: Vec<Option<OpenedTensor>> = Vec::new();
         tensors.resize_with(program.nodes.len() + 1, || None);
-        tensors[0] = Some(ShownTensor {
+        tensors[0] = Some(OpenedTensor {
             in_leaf: input.len().max(1),
             is_narrow: false,
             leaves: vec![Some(Cell::new((0, true)))],
@@ -226,7 +230,7 @@ impl Shown {
             for (number, &leaf) in opened.leaves().iter().enumerate() {
                 leaves[leaf as usize] = Some(Cell::new((number * in_leaf, false)));
             }
-            *place = Some(ShownTensor {
+            *place = Some(OpenedTensor {
                 in_leaf,
                 is_narrow: kind == ElementType::I8,
                 leaves,
@@ -240,7 +244,7 @@ impl Shown {
     }
 
     /// The elements of a tensor from one on to the end of its leaf; if they are not shown that is noted.
-    fn from(&self, tensor: TensorId, element: usize) -> Option<(&ShownTensor, &[i32])> {
+    fn from(&self, tensor: TensorId, element: usize) -> Option<(&OpenedTensor, &[i32])> {
         let shown = self.tensors.get(tensor.index()).and_then(Option::as_ref);
         let found = shown.map(|shown| (shown, shown.from(element)));
         match found {
@@ -269,7 +273,7 @@ impl Shown {
     }
 }
 
-impl Values for Shown {
+impl ElementValues for OpenedTrace {
     fn value(&self, tensor: TensorId, element: usize) -> i32 {
         let found = self.from(tensor, element);
         found

@@ -13,14 +13,14 @@ use crate::shape::TensorId;
 
 /// A leaf of a node's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tile {
+pub struct TraceTile {
     /// Index of the node.
     pub node: u32,
     /// Index of the leaf.
     pub leaf: u32,
 }
 
-impl Tile {
+impl TraceTile {
     /// The tensor that the tile is a part of.
     pub(super) fn tensor(self) -> TensorId {
         TensorId::of_node(self.node as usize)
@@ -54,8 +54,8 @@ pub fn count(program: &Program) -> u64 {
 
 /// The multiply-adds that computing tiles again takes.
 #[must_use]
-pub fn macs(program: &Program, tiles: &[Tile]) -> u64 {
-    let of = |tile: &Tile| {
+pub fn macs(program: &Program, tiles: &[TraceTile]) -> u64 {
+    let of = |tile: &TraceTile| {
         let elements = tile.elements(program).len() as u64;
         elements * program.reduction(tile.node as usize) as u64
     };
@@ -68,7 +68,7 @@ pub fn macs(program: &Program, tiles: &[Tile]) -> u64 {
 /// `BLAKE3(domain, challenge)`; a number below `n` is a word modulo `n` of those below `2^64 - (2^64 mod n)`; the set is Floyd's
 /// (Bentley and Floyd, "A sample of brilliance", 1987). Ascending. Takes about 0.1 us a tile.
 #[must_use]
-pub fn draw(program: &Program, challenge: &Digest, tiles: u64) -> Vec<Tile> {
+pub fn draw(program: &Program, challenge: &Digest, tiles: u64) -> Vec<TraceTile> {
     let all = count(program);
     let drawn: BTreeSet<u64> = if tiles >= all {
         (0..all).collect()
@@ -100,13 +100,13 @@ fn below(words: &mut ChaCha20Rng, n: u64) -> u64 {
 }
 
 /// The tiles with these numbers, which are ascending, counted over all nodes in order.
-fn placed(program: &Program, numbers: BTreeSet<u64>) -> Vec<Tile> {
+fn placed(program: &Program, numbers: BTreeSet<u64>) -> Vec<TraceTile> {
     let mut numbers = numbers.into_iter().peekable();
     let mut tiles = Vec::with_capacity(numbers.len());
     let (mut node, mut before) = (0, 0);
     for leaves in of_nodes(program) {
         while let Some(number) = numbers.next_if(|&number| number < before + leaves) {
-            tiles.push(Tile {
+            tiles.push(TraceTile {
                 node,
                 leaf: u32::try_from(number - before).expect("a tensor has at most 2^32 leaves"),
             });

@@ -19,6 +19,6 @@ mod check;
 mod draw;
 mod opening;
 
-pub use check::{Claim, TileFault, check};
-pub use draw::{Tile, count, draw, macs};
+pub use check::{ExecutionClaim, TileFault, check};
+pub use draw::{TraceTile, count, draw, macs};
 pub use opening::{TraceOpening, root};

@@ -7,10 +7,10 @@ use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::leaves::{LEAF_BYTES, OpenedLeaves};
 use tg_types::{Digest, domain::Domain};
 
-use super::draw::Tile;
+use super::draw::TraceTile;
 use crate::model::ExecutableModel;
 use crate::program::NODES_MAX;
-use crate::scalar::{self, Values};
+use crate::scalar::{self, ElementValues};
 use crate::shape::TensorId;
 use crate::tensor::IntTensor;
 
@@ -37,7 +37,7 @@ impl TraceOpening {
     /// # Panics
     /// If these are not the tensors of an execution of the model, or a tile is none of its.
     #[must_use]
-    pub fn of(model: &ExecutableModel, tensors: &[IntTensor], tiles: &[Tile]) -> Self {
+    pub fn of(model: &ExecutableModel, tensors: &[IntTensor], tiles: &[TraceTile]) -> Self {
         let program = &model.program;
         let read = Recorder {
             tensors,
@@ -86,7 +86,7 @@ impl Recorder<'_> {
     }
 }
 
-impl Values for Recorder<'_> {
+impl ElementValues for Recorder<'_> {
     fn value(&self, tensor: TensorId, element: usize) -> i32 {
         self.mark(tensor, element, 1);
         self.tensors[tensor.index()].value(element)

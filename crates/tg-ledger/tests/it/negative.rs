@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use tg_ledger::block::body_digest;
 use tg_ledger::{
-    Block, BlockError, BlockHeader, JobState, Outcome, Proposal, Subject, TransactionError,
-    UnverifiedJobs, Verdict, VerdictError, apply, propose,
+    Block, BlockError, BlockHeader, JobState, ModelFacts, Outcome, Proposal, Subject,
+    TransactionError, UnverifiedJobs, Verdict, VerdictError, apply, propose,
 };
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX, SLOTS_MAX};
 use tg_types::{
@@ -119,6 +119,31 @@ fn a_mode_needs_the_network_and_the_model() {
         ),
         TransactionError::ModelNotProvable { model: MODEL }
     );
+    // Validators run models again up to a size.
+    for (macs, memory) in [
+        (1 << 34, (4 << 30) + 1),
+        ((1 << 34) + 1, 4 << 30),
+        (1 << 34, 4 << 30),
+    ] {
+        let mut world = World::with(&genesis);
+        world.activate_model(ModelFacts {
+            macs,
+            memory,
+            ..facts()
+        });
+        let order = JobOrder {
+            mode: VerificationMode::Recompute,
+            ..world.order()
+        };
+        if macs == 1 << 34 && memory == 4 << 30 {
+            world.submit("alice", order);
+        } else {
+            assert_eq!(
+                world.refusal("alice", Transaction::SubmitJob { order }),
+                TransactionError::ModelNotRecomputable { model: MODEL }
+            );
+        }
+    }
     let order = JobOrder {
         mode: VerificationMode::None,
         ..order
@@ -641,7 +666,7 @@ fn verdicts_on_models_are_checked_too() {
         (
             "input_len",
             0,
-            tg_ledger::ModelFacts {
+            ModelFacts {
                 input_len: 0,
                 ..facts()
             },
@@ -649,7 +674,7 @@ fn verdicts_on_models_are_checked_too() {
         (
             "input_len",
             INPUT_BYTES_MAX + 1,
-            tg_ledger::ModelFacts {
+            ModelFacts {
                 input_len: INPUT_BYTES_MAX + 1,
                 ..facts()
             },
@@ -657,7 +682,7 @@ fn verdicts_on_models_are_checked_too() {
         (
             "output_len",
             0,
-            tg_ledger::ModelFacts {
+            ModelFacts {
                 output_len: 0,
                 ..facts()
             },
@@ -665,7 +690,7 @@ fn verdicts_on_models_are_checked_too() {
         (
             "proof_bytes",
             EVIDENCE_BYTES_MAX + 1,
-            tg_ledger::ModelFacts {
+            ModelFacts {
                 proof_bytes: EVIDENCE_BYTES_MAX + 1,
                 ..facts()
             },

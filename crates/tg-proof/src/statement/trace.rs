@@ -7,7 +7,7 @@
 use crate::statement::sequence::SEQUENCE_STEPS_MAX;
 use crate::verify::integers;
 use tg_ir::request::written_bytes;
-use tg_ir::tiles::{self, Claim, Tile, TileFault, TraceOpening};
+use tg_ir::tiles::{self, ExecutionClaim, TileFault, TraceOpening, TraceTile};
 use tg_ir::{
     ElementType, ExecutableModel, Generation, GenerationRequest, Generator, IntTensor, Program,
     TensorId, causality,
@@ -42,7 +42,7 @@ pub fn challenge(seed: &Digest, lease: &LeaseId) -> Digest {
 
 /// The tiles of a program that a challenge draws.
 #[must_use]
-pub fn tiles_of(program: &Program, challenge: &Digest) -> Vec<Tile> {
+pub fn tiles_of(program: &Program, challenge: &Digest) -> Vec<TraceTile> {
     tiles::draw(program, challenge, tiles_drawn(program))
 }
 
@@ -79,7 +79,7 @@ pub struct ExpectedTrace<'a> {
 
 /// Why a trace file is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TraceError {
+pub enum TraceFileError {
     /// It is not about the order's input, or not of the kind that was ordered.
     #[error("the trace is not one of the ordered input: {field}")]
     Input {
@@ -97,10 +97,10 @@ pub enum TraceError {
     Generation(#[from] tg_ir::generation::GenerationError),
     /// A tile is wrong, or not shown.
     #[error(transparent)]
-    Tile(#[from] TileFault),
+    TraceTile(#[from] TileFault),
 }
 
-impl TraceError {
+impl TraceFileError {
     /// A stable number of the check that failed.
     #[must_use]
     pub const fn code(&self) -> u16 {
@@ -109,13 +109,13 @@ impl TraceError {
             Self::Answer => 101,
             Self::Generator(_) => 102,
             Self::Generation(_) => 103,
-            Self::Tile(TileFault::Trace) => 104,
-            Self::Tile(TileFault::Output { .. }) => 105,
-            Self::Tile(TileFault::Tensor { .. }) => 106,
-            Self::Tile(TileFault::Missing { .. }) => 107,
-            Self::Tile(TileFault::Surplus { .. }) => 108,
-            Self::Tile(TileFault::Bounds { .. }) => 109,
-            Self::Tile(TileFault::Element { .. }) => 110,
+            Self::TraceTile(TileFault::Trace) => 104,
+            Self::TraceTile(TileFault::Output { .. }) => 105,
+            Self::TraceTile(TileFault::Tensor { .. }) => 106,
+            Self::TraceTile(TileFault::Missing { .. }) => 107,
+            Self::TraceTile(TileFault::Surplus { .. }) => 108,
+            Self::TraceTile(TileFault::Bounds { .. }) => 109,
+            Self::TraceTile(TileFault::Element { .. }) => 110,
         }
     }
 }
@@ -162,7 +162,7 @@ pub fn verify_trace(
     model: &ExecutableModel,
     file: &TraceFile,
     expected: ExpectedTrace<'_>,
-) -> Result<(), TraceError> {
+) -> Result<(), TraceFileError> {
     let program = &model.program;
     let (input, answer) = match &file.sequence {
         None => (expected.input, Digest::of_blob(&file.output)),
@@ -173,10 +173,10 @@ pub fn verify_trace(
     };
     // Stops: another answer than the one that is delivered and paid.
     if answer != expected.receipt.output {
-        return Err(TraceError::Answer);
+        return Err(TraceFileError::Answer);
     }
     let input = taken(program, input)?;
-    let claim = Claim {
+    let claim = ExecutionClaim {
         input: &input,
         output: &file.output,
         trace: expected.receipt.trace,
@@ -186,8 +186,8 @@ pub fn verify_trace(
 }
 
 /// The input's integers, if the program takes them.
-fn taken(program: &Program, input: &[u8]) -> Result<IntTensor, TraceError> {
-    let fault = |field| TraceError::Input { field };
+fn taken(program: &Program, input: &[u8]) -> Result<IntTensor, TraceFileError> {
+    let fault = |field| TraceFileError::Input { field };
     if input.len() != program.input_bytes() {
         return Err(fault("length"));
     }
@@ -207,8 +207,8 @@ fn check_sequence(
     sequence: &TracedSequence,
     scores: &[u8],
     request: &[u8],
-) -> Result<Vec<u8>, TraceError> {
-    let fault = |field| TraceError::Input { field };
+) -> Result<Vec<u8>, TraceFileError> {
+    let fault = |field| TraceFileError::Input { field };
     // Stops: a program whose analysis costs validators seconds.
     if causality::steps(program) > SEQUENCE_STEPS_MAX {
         return Err(fault("length of the program"));

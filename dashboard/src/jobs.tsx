@@ -1,0 +1,158 @@
+// Jobs: the list, and one with its timeline, why it waits or what it cost, and its receipt.
+
+import { useState } from "preact/hooks";
+import type { Job, JobPage, JobReceipt, JobWhy, Lease } from "./api.ts";
+import { bytes, count, span, work } from "./format.ts";
+import { useLive, useNow } from "./live.ts";
+import { Facts, Id, Section, Shown, State, Table, Tgrid } from "./parts.tsx";
+
+export function Jobs() {
+  const [after, setAfter] = useState<string>();
+  const jobs = useLive<JobPage>(`/v1/jobs?limit=50${after ? `&after=${after}` : ""}`);
+  return (
+    <Section title="Jobs" aside={jobs.value && `${count(jobs.value.total)} kept`}>
+      <Shown of={jobs} what="jobs">{(page) => (
+        <>
+          <Table
+            head={["job", "ordered", "state", "verify", "model", "leases", "at most", "paid"]}
+            empty="No jobs yet. Order one under Run."
+            rows={page.items.map((job) => ({
+              key: job.id,
+              cells: [
+                <Id of={job.id} to="job" />,
+                new Date(job.history[0]?.at_ms ?? 0).toLocaleTimeString(),
+                <State of={job.state} />,
+                job.mode,
+                <Id of={job.model} to="model" />,
+                job.leases.length,
+                <Tgrid of={job.max_price} />,
+                job.settlement ? <Tgrid of={job.settlement.price} /> : "",
+              ],
+            }))}
+          />
+          <nav class="pages" aria-label="pages">
+            {after && <button onClick={() => setAfter(undefined)}>newest</button>}
+            {page.next && <button onClick={() => setAfter(page.next ?? undefined)}>older</button>}
+          </nav>
+        </>
+      )}</Shown>
+    </Section>
+  );
+}
+
+const ENDED = new Set(["paid", "refunded", "expired", "cancelled"]);
+
+export function JobDetail({ id }: { id: string }) {
+  const job = useLive<Job>(`/v1/jobs/${id}`);
+  return (
+    <Shown of={job} what="job">{(it) => (
+      <>
+        <h1>Job <code>{it.id}</code></h1>
+        <p><State of={it.state} /> {it.reason}</p>
+        <Section title="Timeline"><Timeline job={it} /></Section>
+        <div class="columns">
+          <Section title="Order"><Order job={it} /></Section>
+          {it.state === "paid" ? <Receipt id={id} /> : !ENDED.has(it.state) && <Why id={id} />}
+        </div>
+        <Section title="Leases"><Leases of={it.leases} /></Section>
+      </>
+    )}</Shown>
+  );
+}
+
+function Timeline({ job }: { job: Job }) {
+  const now = useNow();
+  const begin = job.history[0]?.at_ms ?? now;
+  const last = job.history.at(-1);
+  const end = ENDED.has(job.state) && last ? last.at_ms : Math.max(now, last?.at_ms ?? now);
+  const whole = Math.max(1, end - begin);
+  return (
+    <ol class="timeline">
+      {job.history.map((step, index) => {
+        const until = job.history[index + 1]?.at_ms ?? end;
+        const left = (100 * (step.at_ms - begin)) / whole;
+        const width = Math.max(0.5, (100 * (until - step.at_ms)) / whole);
+        return (
+          <li key={index}>
+            <State of={step.state} />
+            <span class="bar" aria-hidden="true"><i style={{ left: `${left}%`, width: `${Math.min(width, 100 - left)}%` }} /></span>
+            <span class="small">block {count(step.height)}, {index + 1 < job.history.length ? span(until - step.at_ms) : ENDED.has(step.state) ? `after ${span(step.at_ms - begin)}` : `${span(until - step.at_ms)} so far`}</span>
+          </li>
+        );
+      })}
+    </ol>
+  );
+}
+
+function Order({ job }: { job: Job }) {
+  return (
+    <Facts of={[
+      ["requestor", <Id of={job.requestor} />],
+      ["model", <Id of={job.model} to="model" />],
+      ["input", <><Id of={job.input} /> {bytes(job.input_len)}</>],
+      ["work", work(job.macs)],
+      ["verified by", job.mode === "none" ? "nobody" : job.mode === "proof" ? "a proof that every validator checks" : "every validator, which runs it again"],
+      ["at most", <><Tgrid of={job.max_price} /> TGRID and <Tgrid of={job.verification_fee} /> for verification</>],
+      ["until", new Date(job.deadline_ms).toLocaleString()],
+      ["attempts", `${job.leases.length} of ${job.max_attempts}`],
+    ]} />
+  );
+}
+
+function Why({ id }: { id: string }) {
+  const why = useLive<JobWhy>(`/v1/jobs/${id}/why`);
+  return (
+    <Section title="Why it stands there">
+      <Shown of={why} what="reason">{(it) => (
+        <>
+          <p>{it.summary}</p>
+          {it.hint && <p class="small">{it.hint}</p>}
+          {it.constraints.length > 0 && <Table head={["what offers lack", "offers"]} empty="" rows={it.constraints.map((c) => ({ key: c.constraint, cells: [c.constraint, count(c.rejected)] }))} />}
+          {(it.relaxations ?? []).length > 0 && <><p>It would run with</p><ul>{(it.relaxations ?? []).map((text) => <li key={text}>{text}</li>)}</ul></>}
+        </>
+      )}</Shown>
+    </Section>
+  );
+}
+
+function Receipt({ id }: { id: string }) {
+  const receipt = useLive<JobReceipt>(`/v1/jobs/${id}/receipt`);
+  return (
+    <Section title="Receipt">
+      <Shown of={receipt} what="receipt">{(it) => (
+        <>
+          <Facts of={[
+            ["provider", <Id of={it.lease.provider} to="provider" />],
+            ["semantics", it.receipt.tier],
+            ["program", <Id of={it.receipt.program} />],
+            ["output", <a href={`/v1/blobs/${it.receipt.output}`} download={`${id}.output`}><code title={it.receipt.output}>{it.receipt.output.slice(0, 12)}…</code></a>],
+            ["evidence", it.evidence ? <a href={`/v1/blobs/${it.evidence}`} download={`${id}.evidence`}><code title={it.evidence}>{it.evidence.slice(0, 12)}…</code></a> : "none: nobody checked this result"],
+            ["trace", <Id of={it.receipt.trace} />],
+            ["paid", <><Tgrid of={it.settlement.price} /> TGRID, <Tgrid of={it.settlement.verification_fee} /> to validators, <Tgrid of={it.settlement.refund} /> back</>],
+          ]} />
+          {it.job.mode === "proof" && <p class="small">This page shows what the gateway says. Check the proof yourself: <code>tensorgrid job receipt {it.job.id.slice(0, 14)} --proof-out proof.bin</code>, then <code>tensorgrid verify proof.bin --model MODEL.tgv</code>.</p>}
+        </>
+      )}</Shown>
+    </Section>
+  );
+}
+
+function Leases({ of }: { of: Lease[] }) {
+  return (
+    <Table
+      head={["lease", "provider", "price", "collateral", "matched", "end"]}
+      empty="No provider had it yet."
+      rows={of.map((lease) => ({
+        key: lease.id,
+        cells: [
+          <Id of={lease.id} />,
+          <Id of={lease.provider} to="provider" />,
+          <Tgrid of={lease.price} />,
+          <Tgrid of={lease.collateral} />,
+          new Date(lease.matched_ms).toLocaleTimeString(),
+          lease.end_text ?? (lease.started ? "running" : "not started"),
+        ],
+      }))}
+    />
+  );
+}
