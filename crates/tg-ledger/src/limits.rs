@@ -85,6 +85,10 @@ pub const DECLINES_MAX: usize = 32;
 /// How often the penalty for not starting a lease doubles at most.
 pub const DECLINE_DOUBLINGS_MAX: u8 = 12;
 
+/// Members of a committee that votes on a result; all validators if there are no more. Of 16 drawn from any number of which a third
+/// is faulty, at least one is honest but with probability 2.4e-8, and one honest member is enough to accuse.
+pub const COMMITTEE_SEATS: usize = 16;
+
 /// The least validators that bear a faulty one; fewer are left by nobody.
 pub const SEATS_MIN: usize = 4;
 

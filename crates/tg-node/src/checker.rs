@@ -151,6 +151,7 @@ impl ProofChecker {
             proof_bytes: proof_bytes(&public)?,
             work: facts.work(),
             memory: facts.memory(),
+            trace_bytes: tiles::trace_bytes(program),
         }))
     }
 
@@ -296,6 +297,7 @@ fn program_facts(program: &WasmProgram, model: ModelId) -> Result<Outcome, Refus
         proof_bytes: 0,
         work: limits.fuel,
         memory: u64::from(limits.pages) * (64 << 10) + program.memory(),
+        trace_bytes: 0,
     }))
 }
 

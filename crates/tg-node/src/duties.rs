@@ -131,7 +131,7 @@ fn look(store: &BlobStore, task: &StorageTask) -> Holding {
     let mut holding = Holding::Held;
     for file in &task.files {
         holding = match file {
-            StoredFile::Input { digest, length } => {
+            StoredFile::Input { digest, length } | StoredFile::Opening { digest, length } => {
                 storage::input(store, digest, u64::from(*length))
             }
             // Looked at together with the weights.
@@ -155,6 +155,7 @@ fn look(store: &BlobStore, task: &StorageTask) -> Holding {
 fn is_here(store: &BlobStore, task: &StorageTask) -> bool {
     task.files.iter().all(|file| {
         let (StoredFile::Input { digest, .. }
+        | StoredFile::Opening { digest, .. }
         | StoredFile::PublicModel { digest }
         | StoredFile::Weights { digest }) = file;
         store.contains(digest)

@@ -50,5 +50,7 @@ pub use parts::{Part, Parts};
 pub use plan::PlanError;
 pub use security::SecurityReport;
 pub use sequence::{ExpectedSequence, SequenceError, SequenceFile, verify_answer, verify_sequence};
-pub use trace::{ExpectedTrace, TraceFile, TraceFileError, verify_trace};
+pub use trace::{
+    ExpectedTrace, TraceFile, TraceFileError, accusation_holds, verify_trace, vote_on,
+};
 pub use verify::VerifyError;

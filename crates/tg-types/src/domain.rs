@@ -15,6 +15,12 @@ pub enum Domain {
     Tiles,
     /// What draws them: the seed and the lease.
     Challenge,
+    /// A sealed vote on drawn tiles.
+    TileVote,
+    /// The turn of a seat when a committee is drawn.
+    Committee,
+    /// What a seed is, from the signature that is unique for its height.
+    Seed,
     /// Fiat-Shamir transcript of an inference proof.
     ProofTranscript,
     /// Fiat-Shamir transcript of a model registration proof.
@@ -90,6 +96,9 @@ impl Domain {
             Self::Trace => "TG/model/trace/v1",
             Self::Tiles => "TG/ir/tiles/v1",
             Self::Challenge => "TG/proof/challenge/v1",
+            Self::TileVote => "TG/types/tile-vote/v1",
+            Self::Committee => "TG/ledger/committee/v1",
+            Self::Seed => "TG/ledger/seed/v1",
             Self::ProofTranscript => "TG/proof/inference-transcript/v1",
             Self::RegistrationTranscript => "TG/proof/registration-transcript/v1",
             Self::TensorMatrix => "TG/proof/tensor-commitment-matrix/v1",

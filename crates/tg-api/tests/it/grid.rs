@@ -37,6 +37,7 @@ pub(crate) const FACTS: ModelFacts = ModelFacts {
     proof_bytes: 40_000,
     work: 2_500_000,
     memory: 6,
+    trace_bytes: 4_096,
 };
 
 type Blobs = Mutex<HashMap<Digest, Arc<Vec<u8>>>>;

@@ -61,6 +61,7 @@ pub(crate) const fn facts(model: &ModelId, macs: u64) -> ModelFacts {
         proof_bytes: 40_000,
         work: macs,
         memory: 4_096,
+        trace_bytes: 4_096,
     }
 }
 
@@ -107,6 +108,10 @@ impl Files {
                 Proof::Wrong => rejected(),
                 Proof::Absent => return None,
             },
+            // No job of this test is of mode sync: tests/it/sync.rs has them.
+            EvidenceTask::SeedKey { .. }
+            | EvidenceTask::Seed { .. }
+            | EvidenceTask::Accusation { .. } => return None,
         };
         Some(task.verdict(outcome))
     }

@@ -233,6 +233,7 @@ impl Auditor {
                 self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
                 self.give(*validator, *amount);
             }
+            Event::AccusationRefuted { burned, .. } => self.burned += burned.get(),
             Event::SeatBonded { validator, amount } => self.take(*validator, *amount),
             Event::StakeReturned { validator, amount } => self.give(*validator, *amount),
             Event::ValidatorSlashed {

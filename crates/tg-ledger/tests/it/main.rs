@@ -26,6 +26,7 @@ mod seats;
 mod sharing;
 mod storage;
 mod story;
+mod sync;
 mod timeouts;
 mod verdicts;
 mod voter;

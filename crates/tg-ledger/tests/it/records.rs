@@ -2,18 +2,19 @@
 
 use proptest::prelude::*;
 use tg_ledger::{
-    AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
-    Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd,
-    LeasePhase, LeaseProgress, LivenessReport, Model, ModelFacts, ModelState, Offer, OpenStage,
-    Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause, Rent, SeatSet,
-    Settlement, Stars, Step, Storage, Subject, Unpaid, UnverifiedJobs, Validator, Verdict,
+    AbandonedBecause, Account, Ballot, BallotState, Bid, Block, BlockHeader, ConsensusKey,
+    Decision, EndReason, Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState, LatePhase,
+    Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, Model, ModelFacts, ModelState,
+    Offer, OpenStage, Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause,
+    Rent, SeatSet, Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, Unpaid,
+    UnverifiedJobs, Validator, Verdict, VoteRound,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
 use tg_market::reputation::{LeaseOutcome, Reputation};
 use tg_types::{
     Address, Amount, BidId, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, Label,
-    LeaseId, ModelId, OfferId, ProgramId, SharingMode, StateRoot, TimestampMs,
+    LeaseId, ModelId, OfferId, ProgramId, SharingMode, StateRoot, TileName, TimestampMs, Vote,
 };
 
 use crate::world::{World, genesis, parameters, receipt, terms};
@@ -100,6 +101,7 @@ fn any_facts(seeds: &Seeds) -> ModelFacts {
         proof_bytes: seeds.u32(),
         work: seeds.number(),
         memory: seeds.number(),
+        trace_bytes: seeds.number(),
     }
 }
 
@@ -192,6 +194,59 @@ fn any_lease(seeds: &Seeds) -> Lease {
                 lead: LeaseId::new(seeds.word()),
             },
         },
+        check: seeds.option(any_check(seeds)),
+    }
+}
+
+fn any_check(seeds: &Seeds) -> SyncCheck {
+    let seed = Digest::new(seeds.word());
+    let ballots = (0..seeds.small(5)).map(|_| Ballot {
+        member: seeds.address(),
+        state: match seeds.small(4) {
+            0 => BallotState::Silent,
+            1 => BallotState::Sealed(Digest::new(seeds.word())),
+            2 => BallotState::Open(any_vote(seeds)),
+            _ => BallotState::Refuted,
+        },
+    });
+    let round = VoteRound {
+        number: u8::try_from(seeds.small(256)).unwrap(),
+        since: seeds.time(),
+        opening_since: seeds.option(seeds.time()),
+        ballots: ballots.collect(),
+    };
+    SyncCheck {
+        from: Height::new(seeds.number()),
+        since: seeds.time(),
+        stage: match seeds.small(5) {
+            0 => SyncStage::AwaitsSeed,
+            1 => SyncStage::Challenged {
+                seed,
+                answer_by: seeds.time(),
+            },
+            2 => SyncStage::Opened {
+                seed,
+                storage: Storage::default(),
+            },
+            3 => SyncStage::Voting { seed, round },
+            _ => SyncStage::Disputed {
+                seed,
+                round,
+                accuser: seeds.address(),
+                vote: any_vote(seeds),
+            },
+        },
+    }
+}
+
+fn any_vote(seeds: &Seeds) -> Vote {
+    match seeds.small(3) {
+        0 => Vote::Right,
+        1 => Vote::WrongForm,
+        _ => Vote::WrongTile(TileName {
+            node: u32::try_from(seeds.small(1 << 20)).unwrap(),
+            leaf: seeds.u32(),
+        }),
     }
 }
 

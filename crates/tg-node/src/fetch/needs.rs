@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use tg_ledger::{EvidenceTask, ModelState, State, StoredFile};
 use tg_types::{Address, Digest};
 
-use crate::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
+use crate::limits::{
+    EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX,
+};
 
 /// A blob that is needed here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +40,23 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
             limit: EVIDENCE_BYTES_MAX,
             exact: Some(u64::from(size)),
         }),
-        EvidenceTask::Model { .. } => None,
+        EvidenceTask::Accusation { sample, .. } => Some(Need {
+            digest: sample.evidence,
+            limit: TRACE_EVIDENCE_BYTES_MAX,
+            exact: Some(u64::from(sample.size)),
+        }),
+        EvidenceTask::Model { .. } | EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
+            None
+        }
+    });
+    // What a committee looks at, also here if this validator stated before that it holds it.
+    let voted = state.vote_tasks(me).into_iter().map(|task| {
+        let sample = task.sample();
+        Need {
+            digest: sample.evidence,
+            limit: TRACE_EVIDENCE_BYTES_MAX,
+            exact: Some(u64::from(sample.size)),
+        }
     });
     let models = || {
         let all = state.models().iter();
@@ -54,6 +72,11 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         StoredFile::Input { digest, length } => Need {
             digest,
             limit: u64::from(length),
+            exact: Some(u64::from(length)),
+        },
+        StoredFile::Opening { digest, length } => Need {
+            digest,
+            limit: TRACE_EVIDENCE_BYTES_MAX,
             exact: Some(u64::from(length)),
         },
         StoredFile::PublicModel { digest } => Need {
@@ -79,6 +102,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         exact: None,
     });
     let all = evidence
+        .chain(voted)
         .chain(public)
         .chain(asked)
         .chain(inputs)

@@ -70,6 +70,7 @@ async fn fixture() -> Fixture {
         proof_bytes: 1 << 20,
         work: public.facts().work(),
         memory: public.facts().memory(),
+        trace_bytes: 4_096,
     };
     let verifier = PublicModel::decode(&bytes).unwrap();
     let judge = move |evidence: &[u8]| {
