@@ -51,10 +51,10 @@ pub enum SeedEffect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SeedRefusal {
     /// It is of a round that is not the current one here.
-    #[error("message of round {theirs} in round {ours}")]
+    #[error("message of round {theirs}, and the round here is {ours:?}")]
     OtherRound {
         /// The round here, if there is one.
-        ours: u64,
+        ours: Option<u64>,
         /// That of the message.
         theirs: u64,
     },
@@ -95,8 +95,10 @@ impl SeedRefusal {
 pub enum SeedStanding {
     /// There is no round, or it has no part in it.
     Outside,
-    /// The list of logs is open.
+    /// The list of logs is open, and it deals or has dealt.
     Dealing,
+    /// The list is open, and it does not deal: its disk does not say whether it did already. It deals in the next round.
+    Watching,
     /// It has its share and signs.
     Holding,
     /// The key is there without a share of this validator: it signs nothing in this round, and recovers what others sign.
