@@ -137,6 +137,7 @@ pub mod liveness;
 pub mod nonces;
 pub mod open;
 mod peers;
+pub mod seed;
 mod signer;
 mod steady;
 pub mod storage;

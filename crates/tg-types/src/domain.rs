@@ -83,6 +83,12 @@ pub enum Domain {
     WasmState,
     /// The states of a run of such a program.
     WasmTrace,
+    /// Generation of the validators' key for seeds; the genesis id follows.
+    SeedKey,
+    /// The seed of a height: a signature by that key; the genesis id follows.
+    SeedHeight,
+    /// What a validator's part of that key is drawn from.
+    SeedSecret,
 }
 
 impl Domain {
@@ -130,6 +136,9 @@ impl Domain {
             Self::WasmProgram => "TG/wasm/program/v1",
             Self::WasmState => "TG/wasm/state/v1",
             Self::WasmTrace => "TG/wasm/trace/v1",
+            Self::SeedKey => "TG/node/seed/v1",
+            Self::SeedHeight => "TG/node/seed-height/v1",
+            Self::SeedSecret => "TG/node/seed-secret/v1",
         }
     }
 }
