@@ -75,7 +75,7 @@ pub use record::{
 pub use rent::{Charge, Meters, Rent, RentStanding, Shelf, name_of_address};
 pub use state::{
     Eta, GangWhy, Head, HeldPlace, MoneyReport, Outage, Relaxation, Reservation, Schedule, State,
-    StorageTask, StoredFile, Totals, VoteTask, WhyWaiting,
+    StorageTask, StoredFile, Totals, VoteDuty, VoteTask, WhyWaiting,
 };
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};

@@ -29,5 +29,5 @@ pub use schedule::Schedule;
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
 pub use storage::{StorageTask, StoredFile};
-pub use sync::VoteTask;
+pub use sync::{VoteDuty, VoteTask};
 pub use why::{Eta, GangWhy, Relaxation, WhyWaiting};

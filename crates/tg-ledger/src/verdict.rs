@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tg_types::{
-    Address, Digest, Domain, Height, JobId, Label, LeaseId, ModelId, ProgramId, Receipt,
+    Address, BlockId, Digest, Domain, Height, JobId, Label, LeaseId, ModelId, ProgramId, Receipt,
     VerificationMode, Vote, fields, variants,
 };
 
@@ -141,6 +141,8 @@ pub enum EvidenceTask {
     },
     /// What the validators dealt: it gives a key, or does not.
     SeedKey {
+        /// The network.
+        network: BlockId,
         /// The round.
         round: u64,
         /// The consensus keys of all validators, in the order of their addresses.
@@ -152,6 +154,8 @@ pub enum EvidenceTask {
     },
     /// The seed of a block: a signature by the round's key.
     Seed {
+        /// The network.
+        network: BlockId,
         /// The round.
         round: u64,
         /// The block's height.

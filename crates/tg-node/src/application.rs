@@ -195,13 +195,14 @@ pub(crate) struct Application<E> {
 }
 
 /// Where the loop's inputs come from and its messages go.
-pub(crate) struct Ports<B, BS, BR, TS, TR> {
+pub(crate) struct Ports<B, BS, BR, TS, TR, ZS, ZR> {
     pub(crate) messages: mpsc::Receiver<Message>,
     pub(crate) submissions: mpsc::Receiver<Submission>,
     /// Heartbeats that reached this node first.
     pub(crate) beats: mpsc::Receiver<Heartbeat>,
     pub(crate) blocks: (BS, BR),
     pub(crate) transactions: (TS, TR),
+    pub(crate) seeds: (ZS, ZR),
     pub(crate) blocker: B,
 }
 
@@ -214,9 +215,9 @@ type Checked = (EvidenceTask, Result<Outcome, CheckError>);
 
 impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
     /// Runs until the runtime stops, consensus ends, or the machine must stop.
-    pub(crate) async fn run<B, BS, BR, TS, TR>(
+    pub(crate) async fn run<B, BS, BR, TS, TR, ZS, ZR>(
         mut self,
-        ports: Ports<B, BS, BR, TS, TR>,
+        ports: Ports<B, BS, BR, TS, TR, ZS, ZR>,
     ) -> Result<(), Fatal>
     where
         B: Blocker<PublicKey = Peer>,
@@ -224,6 +225,8 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
         BR: Receiver<PublicKey = Peer>,
         TS: Sender<PublicKey = Peer>,
         TR: Receiver<PublicKey = Peer>,
+        ZS: Sender<PublicKey = Peer>,
+        ZR: Receiver<PublicKey = Peer>,
     {
         let Ports {
             mut messages,
@@ -231,6 +234,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             mut beats,
             blocks: (mut block_sender, mut block_receiver),
             transactions: (mut transaction_sender, mut transaction_receiver),
+            seeds: (mut seed_sender, mut seed_receiver),
             mut blocker,
         } = ports;
         let (checked_sender, mut checked) = mpsc::channel::<Checked>(MAILBOX_MAX);
@@ -257,6 +261,9 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 let now = self.now();
                 self.core.transaction_message(&peer, bytes.as_ref(), now);
             },
+            Ok((peer, bytes)) = seed_receiver.recv() else break => {
+                self.core.seed_message(&peer, bytes.as_ref());
+            },
             submission = next(&mut submissions, open) => {
                 let now = self.now();
                 match submission {
@@ -282,6 +289,9 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                         }
                         Effect::Transactions(recipients, bytes) => {
                             transaction_sender.send(recipients, bytes, false);
+                        }
+                        Effect::Seed(recipients, bytes) => {
+                            seed_sender.send(recipients, bytes, false);
                         }
                         Effect::Check(task) => self.check(task, checked_sender.clone()),
                         Effect::CheckFinal(certificate) => self.check_final(&certificate),

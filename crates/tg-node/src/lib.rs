@@ -125,6 +125,7 @@ mod application;
 pub mod canary;
 mod chain;
 pub mod clock;
+mod committee;
 mod core;
 pub mod duties;
 pub mod engine;

@@ -546,12 +546,13 @@ impl<W: Worker> Agent<W> {
                 tokio::spawn(work::pull(client, puller, order, outcomes));
             }
             (Stage::Prove, Some(task), Some(execution)) => {
-                let (task, execution) = (Arc::clone(task), execution.clone());
+                let work = (Arc::clone(task), execution.clone());
+                let seed = entry.task.seed();
                 tokio::spawn(work::prove(
                     self.client.clone(),
                     worker,
-                    task,
-                    execution,
+                    work,
+                    seed,
                     outcomes,
                 ));
             }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  ledger:  leased ----> running ----> committed ----> verifying ----> (ended)
-//!  agent :  pull,        execute,      prove, store    wait            forget
-//!           submit       store output, evidence,
-//!           start        submit        submit
-//!                        commitment    evidence
+//!  agent :  pull,        execute,      prove or open,  wait            forget
+//!           submit       store output, store evidence,
+//!           start        submit        submit it
+//!                        commitment
 //! ```
 //!
 //! What a lease needs is pulled and checked before it is started: from then on there is no end without a fault. What
@@ -160,6 +160,12 @@ impl LeaseTask {
         }
     }
 
+    /// The seed that draws what is to be opened, once it is signed.
+    #[must_use]
+    pub fn seed(&self) -> Option<Digest> {
+        self.lease.check.as_ref()?.seed
+    }
+
     /// How often the work failed.
     #[must_use]
     pub const fn failures(&self) -> u32 {
@@ -172,7 +178,9 @@ impl LeaseTask {
         if self.lease.end.is_some() {
             return Step::Forget(Farewell::Ended);
         }
-        if now >= self.lease.finish_by_ms {
+        // What a committee looks at has windows of its own, and the seed is the validators' to sign.
+        let is_checked = self.mode == ModeDto::Sync && self.lease.check.is_some();
+        if now >= self.lease.finish_by_ms && !is_checked {
             return Step::Forget(Farewell::Late);
         }
         if self.lease.state == JobStateDto::Leased && !self.lease.started {
@@ -244,7 +252,9 @@ impl LeaseTask {
         }
         let commit = match self.mode {
             ModeDto::None => self.submit_throttled(Message::Commit, now),
-            ModeDto::Proof | ModeDto::Recompute => self.submit(Message::Commit, now),
+            ModeDto::Proof | ModeDto::Recompute | ModeDto::Sync => {
+                self.submit(Message::Commit, now)
+            }
         };
         match (&self.hand, self.mode, &commit) {
             (Hand::Executed(_), ModeDto::Proof | ModeDto::Recompute, Step::Wait(_)) => {
@@ -255,8 +265,11 @@ impl LeaseTask {
     }
 
     fn next_committed(&self, now: u64) -> Step {
+        let has_seed = self.seed().is_some();
         match (self.mode, &self.hand) {
             (ModeDto::None, _) => Step::Wait(u64::MAX),
+            // Nobody knows yet what to open.
+            (ModeDto::Sync, Hand::Executed(_)) if !has_seed => Step::Wait(u64::MAX),
             (_, Hand::Nothing | Hand::Pulled) => self.begin(Stage::Execute, now),
             (_, Hand::Executed(_)) => self.begin(Stage::Prove, now),
             (_, Hand::Proved(..)) => self.submit_throttled(Message::Evidence, now),

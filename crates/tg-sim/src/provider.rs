@@ -165,6 +165,7 @@ impl SimProvider {
                 VerificationMode::None => ModeDto::None,
                 VerificationMode::Proof => ModeDto::Proof,
                 VerificationMode::Recompute => ModeDto::Recompute,
+                VerificationMode::Sync => ModeDto::Sync,
             };
             let entry = HeldLease {
                 task: LeaseTask::new(shown, mode, 0),

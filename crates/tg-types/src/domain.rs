@@ -17,6 +17,8 @@ pub enum Domain {
     Challenge,
     /// A sealed vote on drawn tiles.
     TileVote,
+    /// What hides a vote, from the member's secret.
+    VoteSalt,
     /// The turn of a seat when a committee is drawn.
     Committee,
     /// What a seed is, from the signature that is unique for its height.
@@ -103,6 +105,7 @@ impl Domain {
             Self::Tiles => "TG/ir/tiles/v1",
             Self::Challenge => "TG/proof/challenge/v1",
             Self::TileVote => "TG/types/tile-vote/v1",
+            Self::VoteSalt => "TG/types/vote-salt/v1",
             Self::Committee => "TG/ledger/committee/v1",
             Self::Seed => "TG/ledger/seed/v1",
             Self::ProofTranscript => "TG/proof/inference-transcript/v1",

@@ -254,10 +254,11 @@ fn terms(ours: &mut BodyFields) -> Result<(ModeDto, Option<Amount>), OpenAiError
         None | Some("none") => ModeDto::None,
         Some("proof") => ModeDto::Proof,
         Some("recompute") => ModeDto::Recompute,
+        Some("sync") => ModeDto::Sync,
         Some(_) => {
             return Err(OpenAiError::invalid(
                 "tensorgrid.verify",
-                "`verify` is none, recompute or proof",
+                "`verify` is none, sync, recompute or proof",
             ));
         }
     };

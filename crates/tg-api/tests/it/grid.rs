@@ -175,6 +175,9 @@ impl Grid {
         let mut state = self.state.lock().unwrap();
         let verdicts = state.pending_evidence().filter_map(|task| {
             let outcome = match &task {
+                EvidenceTask::SeedKey { .. }
+                | EvidenceTask::Seed { .. }
+                | EvidenceTask::Accusation { .. } => return None,
                 EvidenceTask::Model { .. } => Outcome::ModelAccepted(self.facts),
                 EvidenceTask::Lease { evidence, .. } => {
                     let blobs = self.blobs.lock().unwrap();

@@ -147,18 +147,22 @@ impl crate::state::State {
         let closed = self.closed_dealings().map(|(seeds, digest)| {
             let seats = self.validators.iter().map(|it| *it.key.as_bytes());
             EvidenceTask::SeedKey {
+                network: self.genesis,
                 round: seeds.round,
                 seats: seats.collect(),
                 dealings: seeds.dealings.clone().into(),
                 digest,
             }
         });
-        let (round, key) = (self.seeds.round, self.seeds.key().copied());
+        let (network, round, key) = (self.genesis, self.seeds.round, self.seeds.key().copied());
         let wanted = key.map(|key| (key, self.seeds_wanted()));
         let seeds = wanted.into_iter().flat_map(move |(key, wanted)| {
-            wanted
-                .into_iter()
-                .map(move |height| EvidenceTask::Seed { round, height, key })
+            wanted.into_iter().map(move |height| EvidenceTask::Seed {
+                network,
+                round,
+                height,
+                key,
+            })
         });
         closed.into_iter().chain(seeds)
     }

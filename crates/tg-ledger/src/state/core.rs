@@ -211,6 +211,12 @@ impl State {
         }
     }
 
+    /// The network: its genesis.
+    #[must_use]
+    pub const fn network(&self) -> BlockId {
+        self.genesis
+    }
+
     /// Which network signatures are for.
     #[must_use]
     pub const fn domain(&self) -> &ChainDomain {

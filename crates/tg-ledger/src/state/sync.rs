@@ -8,21 +8,22 @@ use crate::verdict::SampleTask;
 
 /// What a member of a committee has to do next about a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum VoteTask {
-    /// Compute the drawn tiles again, and seal what was found.
-    Seal(SampleTask),
-    /// Open the vote that was sealed.
-    Open(SampleTask),
+pub struct VoteTask {
+    /// The result.
+    pub sample: SampleTask,
+    /// How many committees were drawn before.
+    pub number: u8,
+    /// What to do.
+    pub step: VoteDuty,
 }
 
-impl VoteTask {
-    /// The result that it is about.
-    #[must_use]
-    pub const fn sample(&self) -> &SampleTask {
-        match self {
-            Self::Seal(sample) | Self::Open(sample) => sample,
-        }
-    }
+/// A step of a vote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VoteDuty {
+    /// Compute the drawn tiles again, and seal what was found.
+    Seal,
+    /// Open the vote that was sealed.
+    Open,
 }
 
 impl State {
@@ -33,11 +34,16 @@ impl State {
                 return None;
             };
             let sample = self.sample_task(job, lease)?;
-            match (round.ballot(member)?, round.opening_since) {
-                (BallotState::Silent, None) => Some(VoteTask::Seal(sample)),
-                (BallotState::Sealed(_), Some(_)) => Some(VoteTask::Open(sample)),
-                _ => None,
-            }
+            let step = match (round.ballot(member)?, round.opening_since) {
+                (BallotState::Silent, None) => VoteDuty::Seal,
+                (BallotState::Sealed(_), Some(_)) => VoteDuty::Open,
+                _ => return None,
+            };
+            Some(VoteTask {
+                sample,
+                number: round.number,
+                step,
+            })
         });
         tasks.collect()
     }

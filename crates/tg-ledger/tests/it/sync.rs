@@ -3,7 +3,7 @@
 use tg_ledger::{
     BallotState, Event, EvidenceTask, JobState, LeaseEnd, Outcome, SEED_KEY_BYTES,
     SEED_SIGNATURE_BYTES, SeedKeyPhase, Subject, SyncStage, TransactionError, VerdictError,
-    VoteTask, seed_of,
+    VoteDuty, VoteTask, seed_of,
 };
 use tg_types::{
     Address, Amount, DealingLog, Digest, DurationMs, Height, JobId, LeaseId, OpenedVote,
@@ -152,10 +152,18 @@ fn a_result_that_all_find_right_is_paid_and_they_share_the_fee() {
     let before: Vec<Amount> = VALIDATORS.map(|it| world.balance(it)).to_vec();
     let right = opened(lease, Vote::Right);
     let tasks = world.state.vote_tasks(&address(VALIDATORS[0]));
-    assert!(matches!(&tasks[..], [VoteTask::Seal(it)] if it.lease == lease));
+    assert!(
+        matches!(&tasks[..], [VoteTask { step: VoteDuty::Seal, number: 0, sample }] if sample.lease == lease)
+    );
     together(&mut world, VALIDATORS.map(|it| seal(it, right)).to_vec());
     let tasks = world.state.vote_tasks(&address(VALIDATORS[0]));
-    assert!(matches!(&tasks[..], [VoteTask::Open(it)] if it.lease == lease));
+    assert!(matches!(
+        &tasks[..],
+        [VoteTask {
+            step: VoteDuty::Open,
+            ..
+        }]
+    ));
     let provider = world.balance(name);
     together(&mut world, VALIDATORS.map(|it| reveal(it, right)).to_vec());
     assert_eq!(world.job(job).state(), JobState::Paid);

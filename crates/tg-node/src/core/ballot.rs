@@ -14,7 +14,7 @@ use crate::wire::BlockMessage;
 use commonware_cryptography::sha256;
 use commonware_p2p::Recipients;
 use commonware_utils::channel::oneshot;
-use tg_ledger::Verdict;
+use tg_ledger::{Subject, Verdict};
 use tg_types::Encode as _;
 
 /// Room in a block for its header and verdicts.
@@ -178,6 +178,8 @@ impl Core {
                     tracing::warn!(?subject, ?own, proposed = ?outcome, "verdict is not ours");
                     return Ok(Ballot::No);
                 }
+                None if Self::is_seed(&parent.state, subject, outcome) => {}
+                None if matches!(subject, Subject::Seed(_)) => return Ok(Ballot::No),
                 None => ballot = Ballot::Pending,
             }
         }

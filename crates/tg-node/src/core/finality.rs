@@ -126,6 +126,7 @@ impl Core {
         self.note_dropped();
         self.expect_evidence(&tip);
         self.desk.prune(tip.height());
+        self.show_seeds(now);
         for block in &executed {
             self.board.publish(block);
         }

@@ -51,7 +51,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
     });
     // What a committee looks at, also here if this validator stated before that it holds it.
     let voted = state.vote_tasks(me).into_iter().map(|task| {
-        let sample = task.sample();
+        let sample = &task.sample;
         Need {
             digest: sample.evidence,
             limit: TRACE_EVIDENCE_BYTES_MAX,

@@ -33,6 +33,7 @@ fn lease(state: JobStateDto) -> LeaseDto {
         end: None,
         end_text: None,
         rejection: None,
+        check: None,
     }
 }
 

@@ -318,6 +318,15 @@ impl Worker for Flaky {
         self.inner.execute(task, progress)
     }
 
+    fn open(
+        &self,
+        task: &Task,
+        execution: &Execution,
+        seed: &Digest,
+    ) -> Result<Vec<u8>, WorkError> {
+        self.inner.open(task, execution, seed)
+    }
+
     fn prove(
         &self,
         task: &Task,
