@@ -1,6 +1,10 @@
 //! Machines against each other: honest, silent, restarted and lying ones.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "tests, which print their seeds and times"
+)]
 
 mod bytes;
 mod grid;

@@ -136,7 +136,7 @@ fn a_log_with_too_few_acknowledgements_is_faulty() {
     let key = ValidatorKey::from_seed(0);
     let (dealer, ..) = Dealer::<MinSig, _>::start::<N3f1>(
         round.transcript().noise(b"test"),
-        round.info.clone(),
+        round.info,
         key.private().clone(),
         None,
     )
