@@ -469,6 +469,67 @@ fn the_key_does_not_depend_on_order_or_on_invalid_logs() {
     assert_eq!(format!("{share:?}"), "DealtShare(..)");
 }
 
+/// Networks of all kinds: loss, restarts from disk at any time, up to f validators that lie or stop for good.
+#[test]
+fn random_networks_make_keys_and_seeds() {
+    let runs = std::env::var("TG_SEED_RUNS").map_or(8, |runs| runs.parse().unwrap());
+    for seed in 100..100 + runs {
+        let mut draw = SeedGrid::new(1, seed);
+        let count = [4, 7][usize::try_from(draw.draw(2)).unwrap()];
+        let loss = draw.draw(50);
+        let faulty = usize::try_from(draw.draw((count as u64 - 1) / 3 + 1)).unwrap();
+        let liar = draw.draw(2) == 0;
+        println!("seed {seed}: {count} validators, loss {loss} %, faulty {faulty}, lying {liar}");
+        let mut grid = SeedGrid::new(count, seed);
+        grid.loss = loss;
+        for place in 0..faulty {
+            grid.lies[place] = liar;
+            if !liar && grid.draw(2) == 0 {
+                grid.stop(place);
+            }
+        }
+        for round in 0..2 {
+            random_restarts(&mut grid, faulty);
+            grid.until_ready();
+            for place in faulty..count {
+                assert_eq!(grid.standing(place), SeedStanding::Holding);
+                assert_eq!(polynomials(&grid, place).len(), 1);
+            }
+            let quorum = grid.quorum();
+            assert!(grid.dealings.len() >= quorum);
+            grid.want(&[5, 6]);
+            random_restarts(&mut grid, faulty);
+            grid.until_seeds();
+            check_seeds(&mut grid, &[6, 7 + round]);
+            grid.next_round();
+        }
+        let faults = grid
+            .refusals
+            .iter()
+            .filter(|(at, _, refusal)| *at >= faulty && refusal.is_fault());
+        for (at, from, refusal) in faults {
+            assert!(*from < faulty, "{at} blames {from}: {refusal}");
+        }
+    }
+}
+
+/// Some steps in which honest validators stop and start again from their disks.
+fn random_restarts(grid: &mut SeedGrid, faulty: usize) {
+    for _ in 0..grid.draw(4) {
+        let place = usize::try_from(grid.draw(grid.keys.len() as u64)).unwrap();
+        for _ in 0..grid.draw(30) {
+            grid.step();
+        }
+        if place >= faulty {
+            grid.stop(place);
+            for _ in 0..grid.draw(10) {
+                grid.step();
+            }
+            grid.start(place);
+        }
+    }
+}
+
 #[test]
 fn the_formats_are_pinned() {
     const fn is_send<T: Send + 'static>() {}

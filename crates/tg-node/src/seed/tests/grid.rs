@@ -7,6 +7,7 @@ use tg_types::{Decode as _, DurationMs, Encode as _, TimestampMs};
 
 use crate::key::{ValidatorKey, peer, public_bytes};
 use crate::peers::Peer;
+use crate::seed::kept::KeptRound;
 use crate::seed::{
     SeedEffect, SeedMachine, SeedPhase, SeedRefusal, SeedStanding, SeedView, check_dealing,
     key_of_dealings,
@@ -17,6 +18,29 @@ pub(super) const NETWORK: [u8; 32] = [0x54; 32];
 
 /// What a liar makes of a message before it goes out: none if nothing.
 pub(super) type Tamper = fn(from: usize, to: usize, message: SeedMessage) -> Option<SeedMessage>;
+
+/// Changes one bit of what a message says.
+fn spoil(message: &mut SeedMessage) {
+    match message {
+        SeedMessage::Dealing { private, .. } => private.0[31] ^= 1,
+        SeedMessage::Acknowledgement { signature, .. } => signature[40] ^= 1,
+        SeedMessage::Partial { height, .. } => *height ^= 1,
+    }
+}
+
+/// Whether a disk has what a message may only follow.
+fn is_kept(disk: Option<&[u8]>, message: &SeedMessage) -> bool {
+    let kept = disk.map(|disk| KeptRound::from_bytes(disk).unwrap());
+    let kept = kept.filter(|kept| kept.number == message.round());
+    match message {
+        SeedMessage::Dealing { .. } => kept.is_some_and(|kept| kept.secret.is_some()),
+        SeedMessage::Acknowledgement { signature, .. } => kept.is_some_and(|kept| {
+            let mut received = kept.received.iter();
+            received.any(|received| received.acknowledgement == *signature)
+        }),
+        SeedMessage::Partial { .. } => true,
+    }
+}
 
 /// A message on its way.
 #[derive(Clone)]
@@ -43,6 +67,8 @@ pub(super) struct SeedGrid {
     /// Messages lost, of a hundred.
     pub(super) loss: u64,
     pub(super) tamper: Tamper,
+    /// Who spoils what it sends, now and then.
+    pub(super) lies: Vec<bool>,
     opened: TimestampMs,
     random: u64,
     starts: u8,
@@ -64,6 +90,7 @@ impl SeedGrid {
             now: TimestampMs::new(1_000_000),
             loss: 0,
             tamper: |_, _, message| Some(message),
+            lies: vec![false; count],
             opened: TimestampMs::new(1_000_000),
             random: seed.wrapping_mul(2).wrapping_add(1),
             starts: 0,
@@ -228,7 +255,8 @@ impl SeedGrid {
             return;
         };
         machine.progress(self.now);
-        for effect in machine.effects() {
+        let effects = machine.effects();
+        for effect in effects {
             match effect {
                 SeedEffect::Keep(bytes) => self.disks[place] = Some(bytes),
                 SeedEffect::Refuse(peer, refusal) => {
@@ -236,9 +264,11 @@ impl SeedGrid {
                     self.refusals.push((place, from, refusal));
                 }
                 SeedEffect::Send(recipients, message) => {
-                    let is_kept = self.disks[place].is_some();
-                    let needs_nothing = matches!(message, SeedMessage::Partial { .. });
-                    assert!(is_kept || needs_nothing, "sent before it was kept");
+                    let disk = self.disks[place].as_deref();
+                    assert!(
+                        is_kept(disk, &message),
+                        "sent before it was kept: {message:?}"
+                    );
                     let peers = match recipients {
                         Recipients::One(peer) => vec![peer],
                         Recipients::Some(peers) => peers,
@@ -246,9 +276,12 @@ impl SeedGrid {
                     };
                     for peer in peers {
                         let to = self.place(&peer);
-                        let Some(message) = (self.tamper)(place, to, message.clone()) else {
+                        let Some(mut message) = (self.tamper)(place, to, message.clone()) else {
                             continue;
                         };
+                        if self.lies[place] && self.draw(2) == 0 {
+                            spoil(&mut message);
+                        }
                         let flight = Flight {
                             from: place,
                             to,
