@@ -133,7 +133,9 @@ fn a_log_with_too_few_acknowledgements_is_faulty() {
         .map(|seed| ValidatorKey::from_seed(seed).public())
         .collect();
     let round = Round::new(NETWORK, 1, &participants).unwrap();
-    let key = ValidatorKey::from_seed(0);
+    // The dealer whose log counts in any list.
+    let first = (0..4).map(ValidatorKey::from_seed);
+    let key = first.min_by_key(ValidatorKey::public).unwrap();
     let (dealer, ..) = Dealer::<MinSig, _>::start::<N3f1>(
         round.transcript().noise(b"test"),
         round.info,
@@ -146,6 +148,20 @@ fn a_log_with_too_few_acknowledgements_is_faulty() {
     assert_eq!(refused, Err(DealingError::Faulty));
     let refused = check_dealing(&NETWORK, 2, &participants, &log);
     assert_eq!(refused, Err(DealingError::Signature));
+    // Of one dealer the first log counts, usable or not.
+    let mut grid = SeedGrid::new(4, 26);
+    grid.until_ready();
+    let own = |(dealer, _): &&([u8; 32], Vec<u8>)| *dealer == key.public();
+    let good = grid.dealings.iter().find(own).unwrap().1.clone();
+    let others: Vec<_> = grid.logs().into_iter().filter(|log| *log != good).collect();
+    let key_of = |first: &[&Vec<u8>]| {
+        let first = first.iter().map(|log| (*log).clone());
+        let list: Vec<_> = first.chain(others.clone()).collect();
+        key_of_dealings(&NETWORK, 1, &participants, &list).unwrap()
+    };
+    assert_eq!(key_of(&[&good, &log]), key_of(&[&good]));
+    assert_eq!(key_of(&[&log, &good]), key_of(&[]));
+    assert_ne!(key_of(&[&good]), key_of(&[]));
 }
 
 #[test]
