@@ -16,7 +16,7 @@ use crate::wire::{DealtShare, SeedMessage};
 use super::dealer::OwnDealing;
 use super::kept::{DealerSecret, KeptRound, Received};
 use super::partials::Partials;
-use super::player::{Outcome, Receipt, Receipts};
+use super::player::{DealingAnswer, KeyShare, ReceivedDealings};
 use super::round::Round;
 use super::signature::SeedScope;
 use super::view::{SeedEffect, SeedPhase, SeedRefusal, SeedStanding};
@@ -25,7 +25,7 @@ use super::view::{SeedEffect, SeedPhase, SeedRefusal, SeedStanding};
 const EARLY_PER_PEER_MAX: usize = 16;
 
 /// What a round starts from.
-pub(super) struct Start {
+pub(super) struct RoundStart {
     pub(super) round: Round,
     pub(super) key: PrivateKey,
     /// What this validator's polynomial is drawn from, if it deals.
@@ -35,14 +35,14 @@ pub(super) struct Start {
 }
 
 /// The round and this validator's part in it.
-pub(super) struct Active {
+pub(super) struct ActiveRound {
     round: Round,
     me: Peer,
     secret: Option<DealerSecret>,
     /// Until its log is in the state or the list is closed.
     dealing: Option<OwnDealing>,
     /// Until the list is closed.
-    receipts: Option<Receipts>,
+    received: Option<ReceivedDealings>,
     partials: Option<Partials>,
     early: BTreeMap<Participant, VecDeque<(u64, [u8; 48])>>,
     /// Whose acknowledgement was wrong.
@@ -50,14 +50,14 @@ pub(super) struct Active {
     standing: SeedStanding,
 }
 
-impl Active {
+impl ActiveRound {
     pub(super) fn new(
-        start: Start,
+        start: RoundStart,
         phase: &SeedPhase,
         now: TimestampMs,
         effects: &mut Vec<SeedEffect>,
     ) -> Self {
-        let Start {
+        let RoundStart {
             round,
             key,
             secret,
@@ -72,7 +72,7 @@ impl Active {
             .filter(|_| is_open && !has_dealt)
             .map(|secret| OwnDealing::new(&round, &key, secret, now));
         let mut active = Self {
-            receipts: Some(Receipts::new(&round, &key, received)),
+            received: Some(ReceivedDealings::new(&round, &key, received)),
             standing: match secret {
                 Some(_) => SeedStanding::Dealing,
                 None => SeedStanding::Watching,
@@ -98,11 +98,11 @@ impl Active {
 
     /// The list is closed and makes a key.
     pub(super) fn close(&mut self, key: &[u8; 96], dealings: &[Vec<u8>]) {
-        let Some(receipts) = self.receipts.take() else {
+        let Some(received) = self.received.take() else {
             return;
         };
         self.dealing = None;
-        let Outcome { sharing, share } = receipts.finalise(&self.round, key, dealings);
+        let KeyShare { sharing, share } = received.finalise(&self.round, key, dealings);
         self.standing = match &share {
             Ok(_) => SeedStanding::Holding,
             Err(reason) => SeedStanding::Without(*reason),
@@ -216,30 +216,30 @@ impl Active {
             .as_ref()
             .and_then(|dealing| dealing.to(&self.round, &self.me));
         let (
-            Some(receipts),
+            Some(received),
             Some(SeedMessage::Dealing {
                 public, private, ..
             }),
-        ) = (&mut self.receipts, own)
+        ) = (&mut self.received, own)
         else {
             return;
         };
-        let acknowledgement = match receipts.dealing(&self.round, &self.me, &public, &private) {
-            Ok(Receipt::New(acknowledgement)) => {
+        let acknowledgement = match received.dealing(&self.round, &self.me, &public, &private) {
+            Ok(DealingAnswer::New(acknowledgement)) => {
                 self.keep(effects);
-                acknowledgement
+                Some(acknowledgement)
             }
-            Ok(Receipt::Known(acknowledgement)) => acknowledgement,
-            // Another version of the program drew another polynomial from the secret: this one is not dealt.
-            Ok(Receipt::Ignored) | Err(_) => {
-                self.dealing = None;
-                self.standing = SeedStanding::Watching;
-                return;
-            }
+            Ok(DealingAnswer::Known(acknowledgement)) => Some(acknowledgement),
+            Ok(DealingAnswer::Ignored) | Err(_) => None,
         };
-        if let Some(dealing) = &mut self.dealing {
-            let taken = dealing.acknowledged(&self.me, &acknowledgement);
-            assert!(taken.is_ok(), "a validator's own acknowledgement is valid");
+        let is_taken = acknowledgement
+            .zip(self.dealing.as_mut())
+            .is_some_and(|(own, dealing)| dealing.acknowledged(&self.me, &own).is_ok());
+        // Else the disk has another polynomial: its bytes are wrong, or another version of the program drew it from the
+        // secret. This one is not dealt.
+        if !is_taken {
+            self.dealing = None;
+            self.standing = SeedStanding::Watching;
         }
     }
 
@@ -250,16 +250,16 @@ impl Active {
         share: &DealtShare,
         effects: &mut Vec<SeedEffect>,
     ) -> Result<(), SeedRefusal> {
-        let Some(receipts) = &mut self.receipts else {
+        let Some(received) = &mut self.received else {
             return Ok(());
         };
-        let signature = match receipts.dealing(&self.round, dealer, public, share)? {
-            Receipt::New(signature) => {
+        let signature = match received.dealing(&self.round, dealer, public, share)? {
+            DealingAnswer::New(signature) => {
                 self.keep(effects);
                 signature
             }
-            Receipt::Known(signature) => signature,
-            Receipt::Ignored => return Ok(()),
+            DealingAnswer::Known(signature) => signature,
+            DealingAnswer::Ignored => return Ok(()),
         };
         let message = SeedMessage::Acknowledgement {
             round: self.round.number,
@@ -324,9 +324,9 @@ impl Active {
             participants: self.round.digest(),
             secret: self.secret.clone(),
             received: self
-                .receipts
+                .received
                 .as_ref()
-                .map(Receipts::kept)
+                .map(ReceivedDealings::kept)
                 .unwrap_or_default(),
         };
         effects.push(SeedEffect::Keep(kept.to_bytes()));

@@ -11,7 +11,7 @@ use crate::key::ValidatorKey;
 use crate::peers::Peer;
 use crate::wire::SeedMessage;
 
-use super::active::{Active, Start};
+use super::active::{ActiveRound, RoundStart};
 use super::kept::{DealerSecret, KeptRound};
 use super::round::Round;
 use super::view::{SeedEffect, SeedPhase, SeedRefusal, SeedStanding, SeedView};
@@ -28,11 +28,11 @@ pub struct SeedMachine {
     entropy: [u8; 32],
     /// What the disk had at the start, until its round begins.
     kept: Option<KeptRound>,
-    /// Whether the disk has all that this validator ever dealt.
+    /// Whether the disk was not empty at the start, or a round began since: what was dealt in later rounds is known.
     has_memory: bool,
     /// The last round and its participants, this validator among them or not.
     last: Option<(u64, Vec<[u8; 32]>)>,
-    active: Option<Active>,
+    active: Option<ActiveRound>,
     effects: Vec<SeedEffect>,
 }
 
@@ -102,7 +102,6 @@ impl SeedMachine {
                 theirs: message.round(),
             }),
         };
-        self.has_memory |= self.is_keeping();
         if let Err(refusal) = taken {
             self.effects.push(SeedEffect::Refuse(from.clone(), refusal));
         }
@@ -124,13 +123,16 @@ impl SeedMachine {
     /// The round and this validator's log for the chain, from when it is made until the state has it or the list is closed.
     #[must_use]
     pub fn dealing(&self) -> Option<(u64, Vec<u8>)> {
-        self.active.as_ref().and_then(Active::log)
+        self.active.as_ref().and_then(ActiveRound::log)
     }
 
     /// Seeds of wanted heights, lowest height first.
     #[must_use]
     pub fn signatures(&self) -> Vec<(u64, [u8; 48])> {
-        self.active.as_ref().map(Active::seeds).unwrap_or_default()
+        self.active
+            .as_ref()
+            .map(ActiveRound::seeds)
+            .unwrap_or_default()
     }
 
     /// What this validator has of the key.
@@ -138,7 +140,7 @@ impl SeedMachine {
     pub fn standing(&self) -> SeedStanding {
         self.active
             .as_ref()
-            .map_or(SeedStanding::Outside, Active::standing)
+            .map_or(SeedStanding::Outside, ActiveRound::standing)
     }
 
     fn begin(&mut self, view: &SeedView, now: TimestampMs) {
@@ -158,14 +160,14 @@ impl SeedMachine {
             Some(kept) => kept.secret.clone(),
             None => self.draw_if_deals(&round, &view.phase),
         };
-        let start = Start {
+        let start = RoundStart {
             round,
             key: self.key.clone(),
             secret,
             received: kept.map(|kept| kept.received).unwrap_or_default(),
         };
-        self.active = Some(Active::new(start, &view.phase, now, &mut self.effects));
-        self.has_memory |= self.is_keeping();
+        self.active = Some(ActiveRound::new(start, &view.phase, now, &mut self.effects));
+        self.has_memory = true;
     }
 
     /// A secret for a round that is not on the disk, if this validator deals in it.
@@ -189,12 +191,6 @@ impl SeedMachine {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(secret);
         Some(DealerSecret(bytes))
-    }
-
-    fn is_keeping(&self) -> bool {
-        self.effects
-            .iter()
-            .any(|effect| matches!(effect, SeedEffect::Keep(_)))
     }
 }
 

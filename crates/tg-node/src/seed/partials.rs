@@ -28,23 +28,23 @@ pub(super) struct Partials {
     scope: SeedScope,
     sharing: Sharing<MinSig>,
     share: Option<Share>,
-    heights: BTreeMap<u64, Collected>,
+    heights: BTreeMap<u64, HeightPartials>,
     suspects: BTreeSet<Participant>,
 }
 
 /// What is there for one height.
-struct Collected {
+struct HeightPartials {
     message: Vec<u8>,
     own: Option<[u8; 48]>,
     again: TimestampMs,
-    held: BTreeMap<Participant, Held>,
+    held: BTreeMap<Participant, HeldPartial>,
     /// Who sent a wrong one for this height.
     refused: BTreeSet<Participant>,
     seed: Option<[u8; 48]>,
 }
 
 #[derive(Clone, Copy)]
-struct Held {
+struct HeldPartial {
     value: G1,
     is_checked: bool,
 }
@@ -74,7 +74,7 @@ impl Partials {
             .filter(|height| !self.heights.contains_key(height))
             .collect();
         for height in &new {
-            let mut collected = Collected::new(self.scope.message(*height), now);
+            let mut collected = HeightPartials::new(self.scope.message(*height), now);
             if let Some(share) = &self.share {
                 collected.sign(share, &self.scope);
             }
@@ -106,7 +106,7 @@ impl Partials {
         if is_settled {
             return Vec::new();
         }
-        let held = G1::decode_fixed(*signature).ok().map(|value| Held {
+        let held = G1::decode_fixed(*signature).ok().map(|value| HeldPartial {
             value,
             is_checked: self.suspects.contains(&from),
         });
@@ -150,7 +150,7 @@ impl Partials {
     }
 }
 
-impl Collected {
+impl HeightPartials {
     const fn new(message: Vec<u8>, now: TimestampMs) -> Self {
         Self {
             message,
@@ -165,7 +165,7 @@ impl Collected {
     fn sign(&mut self, share: &Share, scope: &SeedScope) {
         let partial = threshold::sign_message::<MinSig>(share, &scope.namespace, &self.message);
         self.own = Some(signature_bytes(&partial.value));
-        let held = Held {
+        let held = HeldPartial {
             value: partial.value,
             is_checked: true,
         };
@@ -222,7 +222,7 @@ fn is_valid(
     sharing: &Sharing<MinSig>,
     message: &[u8],
     index: Participant,
-    held: &Held,
+    held: &HeldPartial,
 ) -> bool {
     let partial = PartialSignature {
         index,

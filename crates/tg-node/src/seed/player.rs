@@ -24,7 +24,7 @@ use super::round::Round;
 use super::view::{NoShare, SeedRefusal};
 
 /// What a dealing is answered with.
-pub(super) enum Receipt {
+pub(super) enum DealingAnswer {
     /// It is new: it must be kept before the acknowledgement goes out.
     New([u8; 64]),
     /// It is the one that was acknowledged before.
@@ -34,7 +34,7 @@ pub(super) enum Receipt {
 }
 
 /// The dealings that a validator received in a round.
-pub(super) struct Receipts {
+pub(super) struct ReceivedDealings {
     player: Player<MinSig, PrivateKey>,
     received: BTreeMap<Peer, Received>,
     /// Whose dealings the library's player holds; the others were received before a restart.
@@ -43,7 +43,7 @@ pub(super) struct Receipts {
     refused: BTreeSet<Peer>,
 }
 
-impl Receipts {
+impl ReceivedDealings {
     /// Those that were kept.
     ///
     /// # Panics
@@ -73,14 +73,14 @@ impl Receipts {
         dealer: &Peer,
         public: &[u8],
         share: &DealtShare,
-    ) -> Result<Receipt, SeedRefusal> {
+    ) -> Result<DealingAnswer, SeedRefusal> {
         if self.refused.contains(dealer) {
-            return Ok(Receipt::Ignored);
+            return Ok(DealingAnswer::Ignored);
         }
         if let Some(known) = self.received.get(dealer) {
             let is_same = known.commitment == commitment(public) && known.share == *share;
             return match is_same {
-                true => Ok(Receipt::Known(known.acknowledgement)),
+                true => Ok(DealingAnswer::Known(known.acknowledgement)),
                 false => Err(SeedRefusal::SecondDealing),
             };
         }
@@ -96,7 +96,7 @@ impl Receipts {
         };
         self.received.insert(dealer.clone(), received);
         self.held.insert(dealer.clone());
-        Ok(Receipt::New(acknowledgement))
+        Ok(DealingAnswer::New(acknowledgement))
     }
 
     /// The polynomial of the key that the state has, and this validator's share of it.
@@ -108,21 +108,21 @@ impl Receipts {
         round: &Round,
         key: &[u8; 96],
         dealings: &[Vec<u8>],
-    ) -> Outcome {
+    ) -> KeyShare {
         let mut logs = logs_of(round, dealings);
         let mut weights = weights(round, dealings);
         logs.pre_verify(&mut weights, &Sequential);
         let Ok(output) = observe(&mut weights, logs.clone(), &Sequential) else {
-            return Outcome::other_key();
+            return KeyShare::other_key();
         };
         if key_of(&output) != *key {
-            return Outcome::other_key();
+            return KeyShare::other_key();
         }
         for dealing in dealings {
             self.restore(round, dealing);
         }
         let sharing = output.public().clone();
-        Outcome {
+        KeyShare {
             share: self.share(&sharing, logs, &mut weights),
             sharing: Some(sharing),
         }
@@ -184,14 +184,14 @@ impl Receipts {
 }
 
 /// What a player makes of a closed list.
-pub(super) struct Outcome {
+pub(super) struct KeyShare {
     /// The polynomial of the key; none if the list makes another key than the state's.
     pub(super) sharing: Option<Sharing<MinSig>>,
     /// The validator's share.
     pub(super) share: Result<Share, NoShare>,
 }
 
-impl Outcome {
+impl KeyShare {
     const fn other_key() -> Self {
         Self {
             sharing: None,
