@@ -71,7 +71,7 @@ pub use record::{
     Preemption, Provider, Recheck, RefusedBecause, SeatBook, SeatRecord, SeatSet, Settlement,
     Stars, Step, Storage, Unbonding, Unpaid, Validator,
 };
-pub use rent::{Charge, Meters, Rent, RentStanding, Shelf, name_of_address};
+pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{
     Eta, GangWhy, Head, HeldPlace, MoneyReport, Outage, Relaxation, Reservation, Schedule, State,
     StorageTask, StoredFile, Totals, WhyWaiting,
