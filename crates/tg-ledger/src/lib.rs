@@ -72,7 +72,7 @@ pub use record::{
     SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Settlement, Stars,
     Step, Storage, SyncCheck, SyncStage, Unbonding, Unpaid, Validator, VoteRound,
 };
-pub use rent::{Charge, Meters, Rent, RentStanding, Shelf, name_of_address};
+pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{
     Eta, GangWhy, Head, HeldPlace, MoneyReport, Outage, Relaxation, Reservation, Schedule, State,
     StorageTask, StoredFile, Totals, VoteDuty, VoteTask, WhyWaiting,

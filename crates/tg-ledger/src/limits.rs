@@ -119,8 +119,8 @@ pub const OFFERS_PER_ACCOUNT_MAX: u32 = 16;
 /// Records of providers; twice as many as offers, since a provider may rest.
 pub const PROVIDERS_MAX: usize = 1 << 17;
 
-/// Records of one shelf that leave for want of rent in one block: about a millisecond; the others follow in the next ones.
-pub const EXPIRIES_PER_SHELF_MAX: usize = 64;
+/// Records of one category that leave for want of rent in one block: about a millisecond; the others follow in the next ones.
+pub const EXPIRIES_PER_CATEGORY_MAX: usize = 64;
 
 /// Models of all accounts.
 pub const MODELS_MAX: usize = 4_096;

@@ -73,7 +73,7 @@ pub struct Parameters {
     pub storage: StorageRule,
     /// Until so many distinct owners were paid for a model, a lease on it risks at most ten times its gas.
     pub owners_paid_min: u8,
-    /// What the records of a full shelf pay together for an hour in the state; see [`crate::rent`].
+    /// What the records of a full category pay together for an hour in the state; see [`crate::rent`].
     pub rent_full_hour: Amount,
     /// What a seat among the validators is bonded with.
     pub seat_bond: Amount,

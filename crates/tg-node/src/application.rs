@@ -29,7 +29,7 @@ use crate::core::{Core, Effect, Fatal};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::faults;
 use crate::fetch::Need;
-use crate::handle::Board;
+use crate::handle::NodeStatus;
 use crate::key::public_bytes;
 use crate::limits::{HEARTBEATS_MAX, MAILBOX_MAX, PUBLIC_MODEL_BYTES_MAX};
 use crate::peers::{Peer, Proposal, Scheme, block_id};
@@ -67,13 +67,19 @@ pub(crate) enum Message {
 #[derive(Clone)]
 pub(crate) struct Mailbox {
     messages: mpsc::Sender<Message>,
-    board: Arc<Board>,
+    node_status: Arc<NodeStatus>,
 }
 
 impl Mailbox {
-    pub(crate) fn new(board: Arc<Board>) -> (Self, mpsc::Receiver<Message>) {
+    pub(crate) fn new(node_status: Arc<NodeStatus>) -> (Self, mpsc::Receiver<Message>) {
         let (messages, receiver) = mpsc::channel(MAILBOX_MAX);
-        (Self { messages, board }, receiver)
+        (
+            Self {
+                messages,
+                node_status,
+            },
+            receiver,
+        )
     }
 
     /// Sends without waiting. A lost finalisation is covered by the next one, a lost broadcast by a fetch.
@@ -144,7 +150,7 @@ impl Reporter for Mailbox {
         let view = activity.view().get();
         match activity {
             Activity::Finalization(finalization) => {
-                self.board
+                self.node_status
                     .update(|status| status.view = status.view.max(view));
                 self.send(Message::Finalized {
                     id: block_id(&finalization.proposal.payload),
@@ -157,7 +163,7 @@ impl Reporter for Mailbox {
                     certificate: notarization.encode().to_vec(),
                 }),
             Activity::Notarization(_) | Activity::Nullification(_) => {
-                self.board
+                self.node_status
                     .update(|status| status.view = status.view.max(view));
                 Feedback::Ok
             }
@@ -176,7 +182,7 @@ impl Reporter for Mailbox {
 pub(crate) struct Application<E> {
     pub(crate) context: E,
     pub(crate) core: Core,
-    pub(crate) board: Arc<Board>,
+    pub(crate) node_status: Arc<NodeStatus>,
     pub(crate) clock: Clock,
     pub(crate) wall: WallClock,
     /// By how much the wall clock was said to have jumped.
@@ -341,7 +347,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
         self.participants = term.participants();
         self.scheme = self.signer.of(&self.participants);
         let count = self.participants.len();
-        self.board.update(|status| status.validators = count);
+        self.node_status.update(|status| status.validators = count);
         // Without somebody who dials, there is nobody to tell.
         let _ = self.seated.try_send(self.core.seated());
         // Consensus ended, and with it soon this loop.
@@ -366,7 +372,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             first,
             second,
         };
-        if self.board.convict(proof) {
+        if self.node_status.convict(proof) {
             tracing::warn!(%peer, "validator signed conflicting votes");
         }
     }
@@ -408,7 +414,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 Some(by) => tracing::warn!(by, "wall clock jumped: no proposals and votes"),
                 None => tracing::info!(now = %reading.now, "wall clock is trusted"),
             }
-            self.board
+            self.node_status
                 .update(|status| status.clock_jumped_ms = reading.jumped);
             self.core.clock(reading.jumped.is_none(), reading.set);
         }

@@ -17,7 +17,7 @@ use crate::clock::{Clock, WallClock};
 use crate::core::{Core, Fatal, Pace, Start};
 use crate::evidence::EvidenceChecker;
 use crate::fetch::{Fetching, Need};
-use crate::handle::Board;
+use crate::handle::NodeStatus;
 use crate::key::ValidatorKey;
 use crate::limits::Timers;
 use crate::peers::{Peer, Scheme};
@@ -44,7 +44,7 @@ pub struct Parts {
     pub(crate) tip: Executed,
     pub(crate) snapshot_height: u64,
     pub(crate) store: Arc<Store>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) node_status: Arc<NodeStatus>,
     pub(crate) blobs: Arc<BlobStore>,
     pub(crate) checker: Arc<dyn EvidenceChecker>,
     pub(crate) submissions: mpsc::Receiver<Submission>,
@@ -137,7 +137,7 @@ where
         tip,
         snapshot_height,
         store,
-        board,
+        node_status,
         blobs,
         checker,
         submissions,
@@ -152,7 +152,7 @@ where
     let (addresses, participants) = (term.addresses(), term.participants());
     let seeds = seed_machine(&mut context, &key, (&store, &genesis));
     let (terms, next_terms) = mpsc::channel(TERMS_WAITING);
-    let (mailbox, messages) = Mailbox::new(board.clone());
+    let (mailbox, messages) = Mailbox::new(node_status.clone());
     let me = crate::key::peer(&key);
     let address = addresses.get(&key.public()).copied();
     let fetching = Fetching {
@@ -163,7 +163,7 @@ where
             .filter(|peer| **peer != me)
             .cloned()
             .collect(),
-        board: board.clone(),
+        node_status: node_status.clone(),
         urgent: asked,
     };
     let application = Application {
@@ -172,7 +172,7 @@ where
             me,
             term,
             store: store.clone(),
-            board: board.clone(),
+            node_status: node_status.clone(),
             tip,
             snapshot_height,
             pace: Pace {
@@ -181,7 +181,7 @@ where
             },
             seeds,
         }),
-        board: board.clone(),
+        node_status: node_status.clone(),
         clock: Clock::new(wall.read(context.current()), context.current()),
         wall,
         jumped: None,
@@ -205,7 +205,7 @@ where
     };
     let consensus = Consensus {
         store,
-        board: board.clone(),
+        node_status: node_status.clone(),
         signer,
         participants,
         terms: next_terms,
@@ -226,7 +226,7 @@ where
         let _consensus = context.child("consensus").spawn(move |context| async move {
             if let Err(error) = consensus.run(context, lines).await {
                 tracing::error!(%error, "consensus ended");
-                board.stop(&crate::report(&error));
+                node_status.stop(&crate::report(&error));
             }
         });
         // In a thread of its own, since it waits for the disk; it ends with this task too.

@@ -89,12 +89,12 @@ struct Case {
 
 /// The open and recent cases of one validator. Pure: it says what to run and is told what came out.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct EvidenceQueue {
     cases: BTreeMap<Key, Case>,
     running: BTreeSet<Key>,
 }
 
-impl Desk {
+impl EvidenceQueue {
     /// Notes what the ledger wants checked after the block at `height`.
     pub(crate) fn expect(&mut self, tasks: impl IntoIterator<Item = EvidenceTask>, height: u64) {
         // A seed is signed, not checked: it is learnt.

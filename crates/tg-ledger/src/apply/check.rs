@@ -25,7 +25,7 @@ use crate::limits::{
 };
 use crate::parameters::UnverifiedJobs;
 use crate::record::{Account, Job, JobState, Lease, ModelFacts, ModelState, SyncStage};
-use crate::rent::{MODEL_BYTES, OFFER_BYTES, Shelf};
+use crate::rent::{MODEL_BYTES, OFFER_BYTES, RentCategory};
 use crate::state::State;
 
 /// Whether `transaction` holds in `state` at `now`, and what it pays.
@@ -227,14 +227,14 @@ fn check_pay_rent(state: &State, record: &Digest, amount: Amount) -> Spent {
 }
 
 fn check_register(state: &State, account: &Account, model: &ModelId) -> Spent {
-    let charge = state.charge(Shelf::Models, MODEL_BYTES);
+    let charge = state.charge(RentCategory::Models, MODEL_BYTES);
     match state.model(model).map(|it| &it.state) {
         Some(ModelState::Pending | ModelState::Active(_)) => {
             return Err(TransactionError::ModelExists { model: *model });
         }
         // A refused id may be registered again, so that nobody can block an id with a bad blob.
         Some(ModelState::Refused(_)) => {}
-        None if !state.has_room(Shelf::Models, &charge) => {
+        None if !state.has_room(RentCategory::Models, &charge) => {
             return Err(TransactionError::TooManyModels { limit: MODELS_MAX });
         }
         None => {}
@@ -252,8 +252,8 @@ fn check_register(state: &State, account: &Account, model: &ModelId) -> Spent {
 
 fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
     market::check_terms(state, terms)?;
-    let charge = state.charge(Shelf::Offers, OFFER_BYTES);
-    if !state.has_room(Shelf::Offers, &charge) {
+    let charge = state.charge(RentCategory::Offers, OFFER_BYTES);
+    if !state.has_room(RentCategory::Offers, &charge) {
         return Err(TransactionError::TooManyOffers { limit: OFFERS_MAX });
     }
     if account.offers >= OFFERS_PER_ACCOUNT_MAX {
@@ -262,7 +262,7 @@ fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
         });
     }
     let record = state.provider_charge(&account.address);
-    if record.bytes > 0 && !state.has_room(Shelf::Providers, &record) {
+    if record.bytes > 0 && !state.has_room(RentCategory::Providers, &record) {
         return Err(TransactionError::TooManyProviders {
             limit: PROVIDERS_MAX,
         });
@@ -330,7 +330,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
     }
     market::check_needs(state, needs)?;
     let charge = state.job_charge(order, now);
-    if !state.has_room(Shelf::OpenJobs, &charge) {
+    if !state.has_room(RentCategory::OpenJobs, &charge) {
         return Err(TransactionError::TooManyOpenJobs {
             limit: OPEN_JOBS_MAX,
         });

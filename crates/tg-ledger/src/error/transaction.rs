@@ -374,6 +374,9 @@ pub enum TransactionError {
     /// The validator dealt in this round.
     #[error("the validator dealt in round {round} before")]
     DealtBefore { round: u64 },
+    /// What was dealt is no dealing of the sender in this round: what validators look at beside the ledger.
+    #[error("what was dealt is no dealing of the sender in round {round}")]
+    BadDealing { round: u64 },
     /// The tiles of the result are not drawn yet.
     #[error(
         "the tiles of lease {lease} are not drawn yet: its seed comes when its receipt is final"
@@ -503,6 +506,7 @@ impl TransactionError {
             Self::VotesUnsorted => "TG-LED-129",
             Self::ModelNotSampled { .. } => "TG-LED-130",
             Self::NotChallenged { .. } => "TG-LED-131",
+            Self::BadDealing { .. } => "TG-LED-132",
         }
     }
 

@@ -7,7 +7,7 @@ use tg_types::{
 
 use crate::limits::{DECLINES_MAX, OWED_MAX};
 use crate::record::{Record, Storage};
-use crate::rent::{Due, Rent, Shelf};
+use crate::rent::{Due, Rent, RentCategory};
 use crate::tree::{LeafHead, kind};
 
 tg_types::wire_enum! {
@@ -567,11 +567,11 @@ impl Record for Job {
 
     fn due(&self) -> Option<Due> {
         // A job that somebody works on is referred to by its lease.
-        let shelf = match &self.phase {
+        let category = match &self.phase {
             JobPhase::Open { stage, .. } if stage.lease().is_some() => return None,
-            JobPhase::Open { .. } => Shelf::OpenJobs,
-            JobPhase::Paid { .. } | JobPhase::Unpaid { .. } => Shelf::EndedJobs,
+            JobPhase::Open { .. } => RentCategory::OpenJobs,
+            JobPhase::Paid { .. } | JobPhase::Unpaid { .. } => RentCategory::EndedJobs,
         };
-        self.rent.due(shelf, self.sequence)
+        self.rent.due(category, self.sequence)
     }
 }

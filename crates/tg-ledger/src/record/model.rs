@@ -6,7 +6,7 @@ use tg_types::{
 };
 
 use crate::record::{Record, Storage};
-use crate::rent::{Due, Rent, Shelf};
+use crate::rent::{Due, Rent, RentCategory};
 use crate::tree::{LeafHead, kind};
 
 /// What the validators found out about a model when they verified its public part.
@@ -248,6 +248,6 @@ impl Record for Model {
     fn due(&self) -> Option<Due> {
         // Validators decide about a pending one within their time; then it is another record.
         let is_free = self.jobs == 0 && self.state != ModelState::Pending;
-        self.rent.due(Shelf::Models, 0).filter(|_| is_free)
+        self.rent.due(RentCategory::Models, 0).filter(|_| is_free)
     }
 }

@@ -82,7 +82,7 @@ pub struct State {
     /// What is held back for jobs that waited long enough.
     pub(crate) reservations: Vec<Reservation>,
     pub(crate) fee_market: FeeMarket,
-    /// What staying cost so far on each shelf.
+    /// What staying cost so far in each category.
     pub(crate) meters: Meters,
     pub(crate) validators: Arc<Vec<Validator>>,
     /// What is known of the seats of the validators, and who wants one or had one.
@@ -229,7 +229,7 @@ impl State {
         &self.parameters
     }
 
-    /// How far the meter of each shelf went; see [`crate::rent`].
+    /// How far the meter of each category went; see [`crate::rent`].
     #[must_use]
     pub const fn meters(&self) -> &Meters {
         &self.meters

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tg_lab::synthetic::Draws;
 use tg_ledger::limits::EPOCH_BLOCKS;
-use tg_ledger::{Applicant, Head, Proposal, Proposed, Shelf, State, apply, propose};
+use tg_ledger::{Applicant, Head, Proposal, Proposed, RentCategory, State, apply, propose};
 use tg_types::{
     Address, Amount, BlockId, Decode, Digest, Encode, JobId, SignedTransaction, StateRoot,
     TimestampMs, Wallet,
@@ -130,7 +130,7 @@ fn seek_a_seat(account: &Wallet, genesis: &BlockId, state: &State, out: &mut Out
     out.send(account, transaction);
 }
 
-fn cast() -> (Vec<Provider>, Vec<Requestor>, Vec<Maker>) {
+fn participants() -> (Vec<Provider>, Vec<Requestor>, Vec<Maker>) {
     use Hardware::{Cpu, Gpu};
     use Side::{Honest, Hostile};
     let providers = vec![
@@ -160,7 +160,7 @@ fn cast() -> (Vec<Provider>, Vec<Requestor>, Vec<Maker>) {
 
 impl Net {
     pub(crate) fn new(season: Season) -> Self {
-        let (providers, requestors, makers) = cast();
+        let (providers, requestors, makers) = participants();
         let seats: Vec<Seat> = (0..4).map(Seat::new).collect();
         let spammer = Wallet::from_seed(b"spammer");
         let mut books = Books::default();
@@ -530,8 +530,8 @@ impl Net {
             "the alliance gained {}",
             has - had - earned
         );
-        for shelf in Shelf::ALL {
-            assert!(state.shelf_len(shelf) <= shelf.capacity());
+        for category in RentCategory::ALL {
+            assert!(state.category_len(category) <= category.capacity());
         }
         self.files.sweep(&state);
         self.requestors.iter_mut().for_each(|it| it.forget(&state));

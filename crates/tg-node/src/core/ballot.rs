@@ -172,7 +172,7 @@ impl Core {
                 evidence,
                 outcome,
             } = verdict;
-            match self.desk.outcome(subject, evidence) {
+            match self.evidence_queue.outcome(subject, evidence) {
                 Some(own) if own == outcome => {}
                 Some(own) => {
                     tracing::warn!(?subject, ?own, proposed = ?outcome, "verdict is not ours");
@@ -251,7 +251,7 @@ impl Core {
         self.mempool
             .has_ready(|sender| parent.state.nonce(sender), base_fee)
             || !self
-                .desk
+                .evidence_queue
                 .verdicts(chain::evidence(&parent.state), 1, now)
                 .is_empty()
     }
@@ -263,9 +263,9 @@ impl Core {
             BLOCK_TRANSACTIONS_MAX,
             BLOCK_BYTES_MAX - BLOCK_OVERHEAD_BYTES,
         );
-        let verdicts = self
-            .desk
-            .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX, now);
+        let verdicts =
+            self.evidence_queue
+                .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX, now);
         let timestamp = now.max(
             parent
                 .timestamp()
@@ -294,7 +294,7 @@ impl Core {
     }
 
     pub(super) fn expect_evidence(&mut self, executed: &Executed) {
-        self.desk
+        self.evidence_queue
             .expect(chain::evidence(&executed.state), executed.height());
     }
 }

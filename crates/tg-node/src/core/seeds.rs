@@ -1,11 +1,13 @@
 //! The seed: what the final state says goes to [`SeedMachine`](crate::seed::SeedMachine), and what it signs becomes verdicts.
 
 use tg_ledger::{EvidenceTask, Outcome, SeedKeyPhase, State, Subject};
-use tg_types::{Decode as _, Encode as _, Height, TimestampMs};
+use tg_types::{
+    Decode as _, Encode as _, Height, SignedTransaction, TimestampMs, Transaction,
+};
 
 use super::machine::{Core, Effect, Fatal};
 use crate::peers::Peer;
-use crate::seed::{SeedEffect, SeedPhase, SeedView, verify_seed};
+use crate::seed::{SeedEffect, SeedPhase, SeedView, check_dealing, verify_seed};
 use crate::wire::SeedMessage;
 
 impl Core {
@@ -42,7 +44,7 @@ impl Core {
                 }
             }
         }
-        self.board.deals(self.seeds.dealing());
+        self.node_status.deals(self.seeds.dealing());
         for (height, signature) in self.seeds.signatures() {
             self.learn_seed(Height::new(height), signature);
         }
@@ -62,11 +64,11 @@ impl Core {
             key: *key,
         };
         if self
-            .desk
+            .evidence_queue
             .outcome(&task.subject(), &task.evidence())
             .is_none()
         {
-            self.desk
+            self.evidence_queue
                 .learn(task, Outcome::Seed(signature), self.tip.height());
         }
     }
@@ -89,6 +91,20 @@ impl Core {
             )
         })
     }
+}
+
+/// Whether a dealing that a block has, or would have, is one of its sender: the ledger keeps the bytes and reads none of them.
+/// Stops: faulty validators that fill the list with what gives no key. About 1 ms with four validators, 11 ms with 64.
+pub(super) fn dealing_holds(state: &State, signed: &SignedTransaction) -> bool {
+    let Transaction::PostDealing { round, log } = &signed.transaction else {
+        return true;
+    };
+    let all = state.validators().iter();
+    let seats: Vec<[u8; 32]> = all.map(|it| *it.key.as_bytes()).collect();
+    let dealer = check_dealing(state.network().as_bytes(), *round, &seats, log.as_bytes());
+    let mut validators = state.validators().iter();
+    let sender = validators.find(|it| it.address == signed.sender);
+    sender.is_some_and(|it| dealer == Ok(*it.key.as_bytes()))
 }
 
 /// What a state says of seeds.
