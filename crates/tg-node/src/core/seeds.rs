@@ -1,9 +1,7 @@
 //! The seed: what the final state says goes to [`SeedMachine`](crate::seed::SeedMachine), and what it signs becomes verdicts.
 
 use tg_ledger::{EvidenceTask, Outcome, SeedKeyPhase, State, Subject};
-use tg_types::{
-    Decode as _, Encode as _, Height, SignedTransaction, TimestampMs, Transaction,
-};
+use tg_types::{Decode as _, Encode as _, Height, SignedTransaction, TimestampMs, Transaction};
 
 use super::machine::{Core, Effect, Fatal};
 use crate::peers::Peer;

@@ -106,6 +106,12 @@ impl Bench {
                 busy: Duration::from_millis(100),
                 idle: Duration::from_millis(400),
             },
+            seeds: crate::seed::SeedMachine::new(
+                *self.genesis.id().as_bytes(),
+                &self.keys[0],
+                [7; 32],
+                None,
+            ),
         })
     }
 
