@@ -576,14 +576,14 @@ fn unknown_tags_are_named() {
     check::<LeaseEnd>(&[2, 2], "late phase");
     check::<LeaseEnd>(&[3, 3], "abandoned because");
     check::<ModelState>(&[4], "model state");
-    check::<Subject>(&[2], "subject");
-    check::<Outcome>(&[4], "outcome");
+    check::<Subject>(&[5], "subject");
+    check::<Outcome>(&[7], "outcome");
     check::<UnverifiedJobs>(&[2], "unverified jobs");
     check::<Decision>(&[6], "decision");
     check::<Decision>(&[9], "decision");
     let mut facts = crate::world::facts().to_bytes();
-    // Before the size of a proof, the work and the memory.
-    let provable = facts.len() - (4 + 8 + 8) - 1;
+    // Before the size of a proof, the work, the memory and the bytes of a trace.
+    let provable = facts.len() - (4 + 8 + 8 + 8) - 1;
     facts[provable] = 2;
     let (field, value) = ("provable", 2);
     assert_eq!(
@@ -677,7 +677,7 @@ fn the_state_machine_is_the_documented_one() {
         (Accepted, &[Paid]),
         (Paid, &[]),
         (Refunded, &[]),
-        (Disputed, &[Queued, Accepted, Refunded]),
+        (Disputed, &[Queued, Verifying, Accepted, Refunded]),
         (Expired, &[]),
         (Cancelled, &[]),
     ];
