@@ -36,3 +36,6 @@ pub const DEALING_BYTES_MAX: usize = 18 * 1024;
 /// Bytes of one encoded signed transaction; the longest kind, the dealing of one of 128 validators, has 18,600, all others have
 /// less than 2,048.
 pub const TRANSACTION_BYTES_MAX: usize = 19 * 1024;
+
+/// Bytes of one that a client sends: of every kind but a dealing, which validators hand to their own node.
+pub const CLIENT_TRANSACTION_BYTES_MAX: usize = 2_048;

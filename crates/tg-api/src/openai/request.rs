@@ -341,7 +341,11 @@ mod tests {
             ("stream", json!(1), "stream"),
             ("model", json!(null), "model"),
             ("reasoning_effort", json!("high"), "reasoning_effort"),
-            ("tensorgrid", json!({"verify": "maybe"}), "tensorgrid.verify"),
+            (
+                "tensorgrid",
+                json!({"verify": "maybe"}),
+                "tensorgrid.verify",
+            ),
             (
                 "tensorgrid",
                 json!({"max_price": "x"}),

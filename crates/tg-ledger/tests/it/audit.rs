@@ -71,6 +71,10 @@ impl Auditor {
     }
 
     fn take(&mut self, who: Address, amount: Amount) {
+        // Who sends what is prepaid may own nothing yet.
+        if amount.is_zero() {
+            return;
+        }
         let balance = self.balances.get_mut(&who).unwrap();
         *balance = balance.checked_sub(amount.get()).unwrap();
     }
