@@ -110,7 +110,8 @@ impl Execution {
     fn note_vote(&mut self, lease: &LeaseId, member: &Address, state: BallotState) -> Done {
         let mut lease = self.lease(lease)?;
         if let Some(check) = &mut lease.check
-            && let SyncStage::Voting { round, .. } = &mut check.stage
+            && let SyncStage::Voting { round, .. } | SyncStage::Disputed { round, .. } =
+                &mut check.stage
         {
             round.note(member, state);
         }
@@ -129,6 +130,8 @@ impl Execution {
         };
         let Some(SyncStage::Voting { seed, round }) = lease.check.as_ref().map(|it| &it.stage)
         else {
+            // While every validator looks at what a member says.
+            self.state.put_lease(lease);
             return Ok(());
         };
         let (seed, mut round) = (*seed, round.clone());

@@ -30,7 +30,9 @@ impl State {
     /// What a validator has to do about the results that it votes on, the oldest job first.
     pub fn vote_tasks(&self, member: &Address) -> Vec<VoteTask> {
         let tasks = self.live_leases().filter_map(|(job, lease)| {
-            let SyncStage::Voting { round, .. } = &lease.check.as_ref()?.stage else {
+            let (SyncStage::Voting { round, .. } | SyncStage::Disputed { round, .. }) =
+                &lease.check.as_ref()?.stage
+            else {
                 return None;
             };
             let sample = self.sample_task(job, lease)?;

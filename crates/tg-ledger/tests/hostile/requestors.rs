@@ -104,16 +104,11 @@ fn needs(moment: &Moment, draws: &mut Draws) -> JobNeeds {
 /// An order whose deadline leaves time for several attempts.
 fn order(moment: &Moment, model: ModelId, needs: JobNeeds, draws: &mut Draws) -> JobOrder {
     let patience = moment.season.secs(90 + draws.below(400));
-    // Of one machine, or its price would be above a twentieth of what providers put up.
-    let mode = match needs == JobNeeds::ANY_MACHINE {
-        true => VerificationMode::Sync,
-        false => VerificationMode::Proof,
-    };
     JobOrder {
         model,
         input: digest(draws),
         input_len: INPUT_LEN,
-        mode,
+        mode: VerificationMode::Proof,
         max_price: milli(4_000),
         deadline: moment.now.saturating_add(patience),
         max_attempts: 1 + draws.below(4) as u8,
@@ -170,12 +165,21 @@ impl Requestor {
 
     fn submit(
         &mut self,
-        order: JobOrder,
+        mut order: JobOrder,
         holders: u8,
         plan: Plan,
         files: &mut Files,
         out: &mut Outbox<'_>,
     ) {
+        let facts = files.models.get(&order.model).and_then(|it| it.facts);
+        // Of one machine, or its price would be above a twentieth of what providers put up.
+        let is_sampled = facts.is_some_and(|it| it.is_sampled());
+        if order.needs == JobNeeds::ANY_MACHINE
+            && order.mode == VerificationMode::Proof
+            && is_sampled
+        {
+            order.mode = VerificationMode::Sync;
+        }
         files.inputs.insert(order.input, holders);
         let sent = out.send_named(&self.wallet, Transaction::SubmitJob { order });
         let job = job_id(sent);

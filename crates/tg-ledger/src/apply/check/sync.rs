@@ -29,7 +29,7 @@ pub(super) fn check_sealed(state: &State, sender: Address, votes: &[SealedVote])
     check_order(state, sender, votes.iter().map(|it| it.lease))?;
     for SealedVote { lease, .. } in votes {
         let no_vote = TransactionError::NoVote { lease: *lease };
-        let round = round_of(state, lease).ok_or(no_vote.clone())?;
+        let round = round_of(state, lease, Dispute::Ends).ok_or(no_vote.clone())?;
         match round.ballot(&sender) {
             Some(BallotState::Silent) if round.opening_since.is_none() => {}
             _ => return Err(no_vote),
@@ -45,7 +45,8 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
         let no_vote = TransactionError::NoVote {
             lease: opened.lease,
         };
-        let round = round_of(state, &opened.lease).ok_or(no_vote.clone())?;
+        // Stops: an accusation that keeps out the votes that come after it in its block, on other results too.
+        let round = round_of(state, &opened.lease, Dispute::GoesOn).ok_or(no_vote.clone())?;
         let Some(BallotState::Sealed(commitment)) = round.ballot(&sender) else {
             return Err(no_vote);
         };
@@ -73,11 +74,19 @@ fn check_order(state: &State, sender: Address, leases: impl Iterator<Item = Leas
     }
 }
 
-/// The votes on a result, while there are some.
-fn round_of<'a>(state: &'a State, lease: &LeaseId) -> Option<&'a VoteRound> {
+/// Whether votes are taken while a member's accusation is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dispute {
+    Ends,
+    GoesOn,
+}
+
+/// The votes on a result, while some are taken.
+fn round_of<'a>(state: &'a State, lease: &LeaseId, dispute: Dispute) -> Option<&'a VoteRound> {
     let lease = state.lease(lease).filter(|it| it.end().is_none())?;
     match &lease.check.as_ref()?.stage {
         SyncStage::Voting { round, .. } => Some(round),
+        SyncStage::Disputed { round, .. } if dispute == Dispute::GoesOn => Some(round),
         _ => None,
     }
 }
