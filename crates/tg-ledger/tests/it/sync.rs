@@ -231,11 +231,8 @@ fn a_false_accusation_costs_stake_and_the_result_is_paid() {
     // Votes are taken all the same while every validator looks.
     together(&mut world, rest[..1].to_vec());
     let stake = |world: &World| {
-        let all = world.state.validators().iter();
-        let found = all
-            .filter(|it| it.address == address(VALIDATORS[3]))
-            .map(|it| it.stake);
-        found.last().unwrap()
+        let seat = world.state.seat_of(&address(VALIDATORS[3])).unwrap();
+        world.state.validators()[usize::from(seat)].stake
     };
     assert_eq!(stake(&world), Amount::from_tgrid(1_000));
     let task = world

@@ -7,7 +7,7 @@ use tg_exec::{IntTensor, Trace, execute_tensor};
 use tg_ir::{CompiledModel, ExecutableModel, TensorId, tiles};
 use tg_ledger::{JobState, LeaseEnd, State, SyncStage};
 use tg_node::limits::TRACE_EVIDENCE_BYTES_MAX;
-use tg_node::{EvidenceChecker, NodeHandle, ProofChecker, perform_duties, steady_now};
+use tg_node::{EvidenceChecker, NodeHandle, ProofChecker, Validators, perform_duties, steady_now};
 use tg_proof::TraceFile;
 use tg_proof::trace::challenge;
 use tg_types::{
@@ -115,29 +115,13 @@ async fn a_committee_pays_what_is_right_and_burns_the_collateral_of_a_lie() {
     let folder = tempfile::tempdir().unwrap();
     let network = Network::new(4);
     let validators = network.start_checking(folder.path());
-    let checker: Arc<dyn EvidenceChecker> = Arc::new(ProofChecker::default());
-    let mut duties = JoinSet::new();
-    for (handle, account) in validators.handles().zip(network.validator_wallets()) {
-        duties.spawn(perform_duties(
-            handle.clone(),
-            account,
-            Arc::clone(&checker),
-            steady_now,
-        ));
-    }
+    let _duties = perform_all(&network, &validators);
     let handle = validators.handle(0);
     register(&network, handle).await;
     wait_for(handle, "the key of seeds", |state| {
         state.seeds().key().is_some()
     })
     .await;
-    let first_key = *handle.snapshot().state.seeds().key().unwrap();
-    for other in validators.handles() {
-        wait_for(other, "the key of seeds", |state| {
-            state.seeds().key() == Some(&first_key)
-        })
-        .await;
-    }
     let model = model();
     assert!(tiles::count(&model.program) <= 64, "all tiles are drawn");
 
@@ -194,6 +178,17 @@ async fn a_committee_pays_what_is_right_and_burns_the_collateral_of_a_lie() {
         .await;
     }
     assert_agree(validators.handles());
+}
+
+/// What validators send by themselves, until it is dropped.
+fn perform_all(network: &Network, validators: &Validators) -> JoinSet<()> {
+    let checker: Arc<dyn EvidenceChecker> = Arc::new(ProofChecker::default());
+    let mut duties = JoinSet::new();
+    for (handle, account) in validators.handles().zip(network.validator_wallets()) {
+        let checker = Arc::clone(&checker);
+        duties.spawn(perform_duties(handle.clone(), account, checker, steady_now));
+    }
+    duties
 }
 
 /// Posts an offer of so many thousandths of a TGRID, with a collateral of one.

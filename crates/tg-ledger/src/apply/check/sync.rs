@@ -29,7 +29,7 @@ pub(super) fn check_sealed(state: &State, sender: Address, votes: &[SealedVote])
     check_order(state, sender, votes.iter().map(|it| it.lease))?;
     for SealedVote { lease, .. } in votes {
         let no_vote = TransactionError::NoVote { lease: *lease };
-        let round = round_of(state, lease, Dispute::Ends).ok_or(no_vote.clone())?;
+        let round = round_of(state, lease, Dispute::Ends).ok_or(no_vote)?;
         match round.ballot(&sender) {
             Some(BallotState::Silent) if round.opening_since.is_none() => {}
             _ => return Err(no_vote),
@@ -46,7 +46,7 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
             lease: opened.lease,
         };
         // Stops: an accusation that keeps out the votes that come after it in its block, on other results too.
-        let round = round_of(state, &opened.lease, Dispute::GoesOn).ok_or(no_vote.clone())?;
+        let round = round_of(state, &opened.lease, Dispute::GoesOn).ok_or(no_vote)?;
         let Some(BallotState::Sealed(commitment)) = round.ballot(&sender) else {
             return Err(no_vote);
         };
