@@ -65,12 +65,12 @@ pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain};
 pub use record::{
-    AbandonedBecause, Account, Applicant, BadLeaseStep, Ballot, BallotState, Bid, ConsensusKey,
-    Dealing, EndReason, Evidence, GangRole, Grant, Job, JobPhase, JobState, LatePhase, Lease,
-    LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, Model, ModelFacts, ModelState, Offer,
-    OpenStage, Owed, Preemption, Provider, Recheck, RefusedBecause, SEED_KEY_BYTES,
-    SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Settlement, Stars,
-    Step, Storage, SyncCheck, SyncStage, Unbonding, Unpaid, Validator, VoteRound,
+    AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, EndReason,
+    Evidence, GangRole, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, LeasePhase,
+    LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState, Offer, OpenStage,
+    Owed, Preemption, Provider, Recheck, RefusedBecause, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES,
+    SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Settlement, Stars, Step, Storage,
+    SyncCheck, SyncStage, Unbonding, Unpaid, Validator, VoteRound, VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{

@@ -32,5 +32,5 @@ pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding};
 pub use seed::{Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase};
 pub use storage::{Recheck, SeatSet, Storage};
-pub use sync::{Ballot, BallotState, SyncCheck, SyncStage, VoteRound};
+pub use sync::{MemberVote, SyncCheck, SyncStage, VoteRound, VoteState};
 pub(crate) use sync::{VoteStep, VoteWindows};

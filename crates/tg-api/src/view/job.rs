@@ -1,8 +1,8 @@
 //! Jobs, their leases and receipts.
 
 use tg_ledger::{
-    Ballot, BallotState, Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, Settlement,
-    State, Step, SyncCheck,
+    Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, MemberVote, Settlement, State, Step,
+    SyncCheck, VoteState,
 };
 use tg_sdk::dto::{
     CheckDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto, LeaseEndDto, MemberPayDto,
@@ -162,8 +162,8 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
 fn check(check: &SyncCheck) -> CheckDto {
     let count = |it: usize| u16::try_from(it).unwrap_or(u16::MAX);
     let round = check.stage.round();
-    let states = || round.into_iter().flat_map(|it| &it.ballots);
-    let is_sealed = |it: &&Ballot| matches!(it.state, BallotState::Sealed(_));
+    let states = || round.into_iter().flat_map(|it| &it.votes);
+    let is_sealed = |it: &&MemberVote| matches!(it.state, VoteState::Sealed(_));
     CheckDto {
         height: check.from.get(),
         seed: check.stage.seed(),

@@ -26,7 +26,7 @@ use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::COMMITTEE_SEATS;
 use crate::record::{
-    BallotState, Lease, OpenStage, Storage, SyncCheck, SyncStage, VoteRound, VoteStep, VoteWindows,
+    Lease, OpenStage, Storage, SyncCheck, SyncStage, VoteRound, VoteState, VoteStep, VoteWindows,
 };
 use crate::state::State;
 
@@ -94,7 +94,7 @@ impl Execution {
     /// Takes sealed votes.
     pub(super) fn commit_votes(&mut self, member: Address, votes: &[SealedVote]) -> Done {
         for SealedVote { lease, commitment } in votes {
-            self.note_vote(lease, &member, BallotState::Sealed(*commitment))?;
+            self.note_vote(lease, &member, VoteState::Sealed(*commitment))?;
         }
         Ok(())
     }
@@ -102,12 +102,12 @@ impl Execution {
     /// Takes opened votes.
     pub(super) fn reveal_votes(&mut self, member: Address, votes: &[OpenedVote]) -> Done {
         for OpenedVote { lease, vote, .. } in votes {
-            self.note_vote(lease, &member, BallotState::Open(*vote))?;
+            self.note_vote(lease, &member, VoteState::Open(*vote))?;
         }
         Ok(())
     }
 
-    fn note_vote(&mut self, lease: &LeaseId, member: &Address, state: BallotState) -> Done {
+    fn note_vote(&mut self, lease: &LeaseId, member: &Address, state: VoteState) -> Done {
         let mut lease = self.lease(lease)?;
         if let Some(check) = &mut lease.check
             && let SyncStage::Voting { round, .. } | SyncStage::Disputed { round, .. } =
@@ -201,7 +201,7 @@ impl Execution {
             return Ok(());
         };
         let (seed, mut round, accuser) = (*seed, round.clone(), *accuser);
-        round.note(&accuser, BallotState::Refuted);
+        round.note(&accuser, VoteState::Refuted);
         let mut job = self.job(&lease.job)?;
         let bond = self.accusation_bond();
         self.take_from_stake(&accuser, bond);

@@ -72,21 +72,21 @@ pub struct VoteRound {
     /// Since when they may open them, once nobody may seal any more.
     pub opening_since: Option<TimestampMs>,
     /// One for each member, in the order of addresses.
-    pub ballots: Vec<Ballot>,
+    pub votes: Vec<MemberVote>,
 }
 
 /// What a member of a committee said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ballot {
+pub struct MemberVote {
     /// The member.
     pub member: Address,
     /// What it said.
-    pub state: BallotState,
+    pub state: VoteState,
 }
 
 /// How far a member's vote came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BallotState {
+pub enum VoteState {
     /// It said nothing.
     Silent,
     /// It sealed a vote.
@@ -138,14 +138,14 @@ fields! {
         number,
         since,
         opening_since,
-        ballots: seq("ballots", VALIDATORS_MAX, 21),
+        votes: seq("votes", VALIDATORS_MAX, 21),
     }
 }
 
-fields! { Ballot { member, state } }
+fields! { MemberVote { member, state } }
 
 variants! {
-    BallotState: "ballot" {
+    VoteState: "vote" {
         0 = Silent {},
         1 = Sealed(commitment),
         2 = Open(vote),
@@ -191,42 +191,42 @@ impl SyncStage {
 impl VoteRound {
     /// A round of these members, which nobody answered yet.
     pub(crate) fn new(number: u8, members: Vec<Address>, since: TimestampMs) -> Self {
-        let silent = |member| Ballot {
+        let silent = |member| MemberVote {
             member,
-            state: BallotState::Silent,
+            state: VoteState::Silent,
         };
         Self {
             number,
             since,
             opening_since: None,
-            ballots: members.into_iter().map(silent).collect(),
+            votes: members.into_iter().map(silent).collect(),
         }
     }
 
     /// What a member said; `None` if it is no member.
     #[must_use]
-    pub fn ballot(&self, member: &Address) -> Option<&BallotState> {
-        let found = self.ballots.iter().find(|it| it.member == *member);
+    pub fn vote(&self, member: &Address) -> Option<&VoteState> {
+        let found = self.votes.iter().find(|it| it.member == *member);
         found.map(|it| &it.state)
     }
 
     /// Notes what a member said.
-    pub(crate) fn note(&mut self, member: &Address, state: BallotState) {
-        if let Some(ballot) = self.ballots.iter_mut().find(|it| it.member == *member) {
-            ballot.state = state;
+    pub(crate) fn note(&mut self, member: &Address, state: VoteState) {
+        if let Some(vote) = self.votes.iter_mut().find(|it| it.member == *member) {
+            vote.state = state;
         }
     }
 
     /// Who found it right.
     pub fn right(&self) -> impl Iterator<Item = Address> {
-        let is_right = |it: &&Ballot| it.state == BallotState::Open(Vote::Right);
-        self.ballots.iter().filter(is_right).map(|it| it.member)
+        let is_right = |it: &&MemberVote| it.state == VoteState::Open(Vote::Right);
+        self.votes.iter().filter(is_right).map(|it| it.member)
     }
 
     /// Whether so many are more than two thirds of the committee.
     #[must_use]
     pub const fn is_enough(&self, count: usize) -> bool {
-        3 * count > 2 * self.ballots.len()
+        3 * count > 2 * self.votes.len()
     }
 
     /// What follows: from what was said alone while transactions come, at `now` from how long it lasts too.
@@ -236,22 +236,22 @@ impl VoteRound {
         };
         let is_over =
             |since: TimestampMs| now.is_some_and(|now| now > since.saturating_add(windows.longest));
-        let states = || self.ballots.iter().map(|it| it.state);
-        let accusation = self.ballots.iter().find_map(|it| match it.state {
-            BallotState::Open(Vote::Right)
-            | BallotState::Silent
-            | BallotState::Sealed(_)
-            | BallotState::Refuted => None,
-            BallotState::Open(vote) => Some((it.member, vote)),
+        let states = || self.votes.iter().map(|it| it.state);
+        let accusation = self.votes.iter().find_map(|it| match it.state {
+            VoteState::Open(Vote::Right)
+            | VoteState::Silent
+            | VoteState::Sealed(_)
+            | VoteState::Refuted => None,
+            VoteState::Open(vote) => Some((it.member, vote)),
         });
         if let Some((accuser, vote)) = accusation {
             return VoteStep::Dispute(accuser, vote);
         }
         let sealed = states()
-            .filter(|it| matches!(it, BallotState::Sealed(_)))
+            .filter(|it| matches!(it, VoteState::Sealed(_)))
             .count();
         let Some(opening) = self.opening_since else {
-            let all = sealed == self.ballots.len();
+            let all = sealed == self.votes.len();
             return if all || self.is_enough(sealed) && waited(self.since) {
                 VoteStep::Open
             } else if is_over(self.since) {

@@ -3,7 +3,7 @@
 use tg_types::{Address, LeaseId};
 
 use super::State;
-use crate::record::{BallotState, Job, Lease, ModelState, SyncStage};
+use crate::record::{Job, Lease, ModelState, SyncStage, VoteState};
 use crate::verdict::SampleTask;
 
 /// What a member of a committee has to do next about a result.
@@ -36,9 +36,9 @@ impl State {
                 return None;
             };
             let sample = self.sample_task(job, lease)?;
-            let step = match (round.ballot(member)?, round.opening_since) {
-                (BallotState::Silent, None) => VoteDuty::Seal,
-                (BallotState::Sealed(_), Some(_)) => VoteDuty::Open,
+            let step = match (round.vote(member)?, round.opening_since) {
+                (VoteState::Silent, None) => VoteDuty::Seal,
+                (VoteState::Sealed(_), Some(_)) => VoteDuty::Open,
                 _ => return None,
             };
             Some(VoteTask {

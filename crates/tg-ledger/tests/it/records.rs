@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use tg_ledger::{
-    AbandonedBecause, Account, Ballot, BallotState, Bid, Block, BlockHeader, ConsensusKey,
-    Decision, EndReason, Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState, LatePhase,
-    Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, Model, ModelFacts, ModelState,
-    Offer, OpenStage, Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause,
-    Rent, SeatSet, Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, Unpaid,
-    UnverifiedJobs, Validator, Verdict, VoteRound,
+    AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
+    Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd,
+    LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState, Offer,
+    OpenStage, Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause, Rent,
+    SeatSet, Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, Unpaid,
+    UnverifiedJobs, Validator, Verdict, VoteRound, VoteState,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
@@ -200,20 +200,20 @@ fn any_lease(seeds: &Seeds) -> Lease {
 
 fn any_check(seeds: &Seeds) -> SyncCheck {
     let seed = Digest::new(seeds.word());
-    let ballots = (0..seeds.small(5)).map(|_| Ballot {
+    let votes = (0..seeds.small(5)).map(|_| MemberVote {
         member: seeds.address(),
         state: match seeds.small(4) {
-            0 => BallotState::Silent,
-            1 => BallotState::Sealed(Digest::new(seeds.word())),
-            2 => BallotState::Open(any_vote(seeds)),
-            _ => BallotState::Refuted,
+            0 => VoteState::Silent,
+            1 => VoteState::Sealed(Digest::new(seeds.word())),
+            2 => VoteState::Open(any_vote(seeds)),
+            _ => VoteState::Refuted,
         },
     });
     let round = VoteRound {
         number: u8::try_from(seeds.small(256)).unwrap(),
         since: seeds.time(),
         opening_since: seeds.option(seeds.time()),
-        ballots: ballots.collect(),
+        votes: votes.collect(),
     };
     SyncCheck {
         from: Height::new(seeds.number()),

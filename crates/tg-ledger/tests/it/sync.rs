@@ -1,9 +1,9 @@
 //! Proof of Sync: from the dealing of the seed's key to the votes on a result.
 
 use tg_ledger::{
-    BallotState, Event, EvidenceTask, JobState, LeaseEnd, Outcome, SEED_KEY_BYTES,
-    SEED_SIGNATURE_BYTES, SeedKeyPhase, Subject, SyncStage, TransactionError, VerdictError,
-    VoteDuty, VoteTask, seed_of,
+    Event, EvidenceTask, JobState, LeaseEnd, Outcome, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES,
+    SeedKeyPhase, Subject, SyncStage, TransactionError, VerdictError, VoteDuty, VoteState,
+    VoteTask, seed_of,
 };
 use tg_types::{
     Address, Amount, DealingLog, Digest, DurationMs, Height, JobId, LeaseId, OpenedVote,
@@ -126,9 +126,9 @@ fn stage(world: &World, lease: LeaseId) -> SyncStage {
     lease.check.as_ref().unwrap().stage.clone()
 }
 
-fn ballot(world: &World, lease: LeaseId, name: &str) -> BallotState {
+fn vote(world: &World, lease: LeaseId, name: &str) -> VoteState {
     let stage = stage(world, lease);
-    *stage.round().unwrap().ballot(&address(name)).unwrap()
+    *stage.round().unwrap().vote(&address(name)).unwrap()
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_false_accusation_costs_stake_and_the_result_is_paid() {
         .unwrap();
     world.decide(&task, Outcome::Refuted);
     assert_eq!(stake(&world), Amount::from_tgrid(999));
-    assert_eq!(ballot(&world, lease, VALIDATORS[3]), BallotState::Refuted);
+    assert_eq!(vote(&world, lease, VALIDATORS[3]), VoteState::Refuted);
     assert_eq!(world.job(job).state(), JobState::Verifying);
     together(&mut world, rest[1..].to_vec());
     assert_eq!(world.job(job).state(), JobState::Paid);

@@ -5,7 +5,7 @@ use tg_types::{Address, LeaseId, OpenedVote, SealedVote, vote_commitment};
 use super::market::check_validator;
 use super::outcome::Check;
 use crate::error::TransactionError;
-use crate::record::{BallotState, SeedKeyPhase, SyncStage, VoteRound};
+use crate::record::{SeedKeyPhase, SyncStage, VoteRound, VoteState};
 use crate::state::State;
 
 /// Whether a validator may deal in a round: once, while it lasts.
@@ -30,8 +30,8 @@ pub(super) fn check_sealed(state: &State, sender: Address, votes: &[SealedVote])
     for SealedVote { lease, .. } in votes {
         let no_vote = TransactionError::NoVote { lease: *lease };
         let round = round_of(state, lease, Dispute::Ends).ok_or(no_vote)?;
-        match round.ballot(&sender) {
-            Some(BallotState::Silent) if round.opening_since.is_none() => {}
+        match round.vote(&sender) {
+            Some(VoteState::Silent) if round.opening_since.is_none() => {}
             _ => return Err(no_vote),
         }
     }
@@ -47,7 +47,7 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
         };
         // Stops: an accusation that keeps out the votes that come after it in its block, on other results too.
         let round = round_of(state, &opened.lease, Dispute::GoesOn).ok_or(no_vote)?;
-        let Some(BallotState::Sealed(commitment)) = round.ballot(&sender) else {
+        let Some(VoteState::Sealed(commitment)) = round.vote(&sender) else {
             return Err(no_vote);
         };
         if round.opening_since.is_none() {
