@@ -31,6 +31,7 @@ pub mod python;
 pub mod sdk;
 pub mod tidy;
 pub mod tosa;
+pub mod wheel;
 
 use std::path::PathBuf;
 

@@ -238,7 +238,7 @@ pub(crate) enum BenchCommand {
 pub(crate) struct CompileArguments {
     /// The model (ONNX, opset 7 to 28, shapes static or given by --axis).
     pub(crate) file: PathBuf,
-    /// Typical inputs: a folder of .npy, .json or .png files, or one file with many rows.
+    /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) calibrate: PathBuf,
     /// Names of the classes, one per line, in the order of the output's elements; they become a part of the program's id.
@@ -276,7 +276,7 @@ pub(crate) struct CompileArguments {
 pub(crate) struct ExplainArguments {
     /// The model (ONNX, opset 7 to 28).
     pub(crate) file: PathBuf,
-    /// Typical inputs: a folder of .npy, .json or .png files, or one file with many rows.
+    /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) calibrate: PathBuf,
     /// How to import it.
@@ -350,9 +350,8 @@ pub(crate) enum ReachArgument {
 pub(crate) struct RunArguments {
     /// A compiled model (.tgm), executed in exact integers, or an ONNX file, executed in reproducible floats.
     pub(crate) model: PathBuf,
-    /// The input of a compiled model (.npy, .json or .png), or those of an ONNX file (.npy) in its order or as
-    /// NAME=FILE.
-    #[arg(required = true)]
+    /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
+    /// NAME=FILE. An ONNX file takes .npy files.
     pub(crate) inputs: Vec<PathBuf>,
     /// Where to write the (first) output.
     #[arg(short, long, value_name = "F.npy")]
@@ -417,8 +416,9 @@ pub(crate) struct GenerateArguments {
 pub(crate) struct ProveArguments {
     /// The compiled model (.tgm).
     pub(crate) model: PathBuf,
-    /// The input: .npy (f32 or u8), .json ({\"input_data\": [[...]]}) or .png (8-bit, the model's size).
-    pub(crate) input: PathBuf,
+    /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
+    /// NAME=FILE.
+    pub(crate) inputs: Vec<PathBuf>,
     /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
     #[arg(long)]
     pub(crate) raw: bool,

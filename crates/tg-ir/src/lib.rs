@@ -23,6 +23,7 @@ pub mod generation;
 mod limits;
 pub mod model;
 pub mod op;
+mod packing;
 pub mod program;
 pub mod range;
 pub mod requantise;

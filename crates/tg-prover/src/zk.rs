@@ -23,7 +23,7 @@ use tg_proof::field::{E, F};
 use tg_proof::hiding::{HidingProof, extension_cells};
 use tg_proof::messages::{self, LookupProof};
 use tg_proof::tape::{self, ProductMessages, Tape};
-use tg_proof::verify::{Walked, walk_hidden};
+use tg_proof::verify::{ShownPart, Walked, walk_hidden};
 use tg_proof::zk::{self, ZkProof, ZkShape};
 use tg_proof::{ProofFile, Statement};
 
@@ -86,6 +86,7 @@ pub(crate) fn prove(
         tensors: &tensors,
         witness: &witness,
         commitments: shows.iter().map(Shows::commitment).collect(),
+        parts: shows[0].parts(program.input.element_type()),
     };
     if let Some(openings) = openings {
         openings.begin(model.program_id, model.openings())?;
@@ -109,6 +110,8 @@ pub(crate) struct ZkExecution<'a> {
     pub(crate) witness: &'a Witness,
     /// Of the input, then of each output.
     pub(crate) commitments: Vec<Option<&'a TensorCommitment>>,
+    /// Of inputs within the program's.
+    pub(crate) parts: Vec<ShownPart>,
 }
 
 const FAILED: ProveError = ProveError::Commitment { which: "witness" };
@@ -263,6 +266,7 @@ impl ZkExecution<'_> {
             input: &input,
             outputs: &outputs,
             commitments: &self.commitments,
+            parts: &self.parts,
             nodes: &nodes,
             lookup: lookup.as_ref(),
         };

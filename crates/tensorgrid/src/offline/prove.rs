@@ -19,7 +19,7 @@ use tg_types::codec::Encode;
 /// Runs and proves a model on one input.
 pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let model = files::compiled_model(&arguments.model)?;
-    let reals = files::one_input(&arguments.input, &model.program)?;
+    let reals = files::inputs(&arguments.inputs, &model.program)?;
     let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
     let masking = masking(arguments)?;
     files::check_writable(&arguments.output)?;

@@ -172,6 +172,7 @@ impl<'a> Hidden<'a> {
             input: &input,
             outputs: &outputs,
             commitments: &commitments,
+            parts: &[],
             nodes: &self.nodes,
             lookup: self.lookup.as_ref(),
         };

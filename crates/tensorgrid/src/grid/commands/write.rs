@@ -9,9 +9,9 @@ use tg_sdk::jobs::{self, Followed, WrittenAnswer};
 
 use super::ask_to_proceed;
 use super::infer::offers;
-use super::job::describe_receipt;
 use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::describe::describe_receipt;
 use crate::grid::infer;
 use crate::grid::table::short;
 use crate::offline::files;
