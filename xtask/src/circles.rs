@@ -78,19 +78,19 @@ impl Files {
         found.into_iter().collect()
     }
 
-    /// What a crate's folders are its floors for: each import of a file on one floor that stands on a higher one, as both
-    /// files. Floors come from the lowest on.
+    /// What a crate's folders are its layers for: each import of a file in one layer that stands on a higher one, as both
+    /// files. Layers come from the lowest on.
     #[must_use]
-    pub fn climbing(&self, floors: &[&str]) -> Vec<[String; 2]> {
-        let floor = |module: &Module| {
+    pub fn climbing(&self, layers: &[&str]) -> Vec<[String; 2]> {
+        let layer = |module: &Module| {
             let folder = module.first()?;
-            floors.iter().position(|floor| floor == folder)
+            layers.iter().position(|layer| layer == folder)
         };
         let mut found = Vec::new();
         for (module, paths) in &self.0 {
             let imports = self.imports(module, paths).into_iter();
             let higher =
-                imports.filter(|other| floor(module).is_some() && floor(other) > floor(module));
+                imports.filter(|other| layer(module).is_some() && layer(other) > layer(module));
             found.extend(higher.map(|other| [name(module), name(other)]));
         }
         found

@@ -148,7 +148,7 @@ fn files_of_crates(root: &Path) -> Result<BTreeMap<String, Files>> {
 }
 
 /// Checks that no files of a crate import each other in a circle, but for those of the table: `crate: file file ...`, a
-/// line for each circle that is still there; and that no file imports one of a higher floor.
+/// line for each circle that is still there; and that no file imports one of a higher layer.
 ///
 /// # Errors
 /// If a file or folder cannot be read.
@@ -163,15 +163,15 @@ pub fn check_circles(root: &Path) -> Result<Vec<Finding>> {
         "this circle is there no more, or smaller",
     );
     let mut findings = beside_table(root, "xtask/circles.txt", &found.collect(), words)?;
-    let floors = read(&root.join("xtask/floors.txt"))?;
-    let floors = floors.lines().filter(|line| !line.starts_with('#'));
-    let floors = floors.filter_map(|line| line.split_once(": "));
-    let climbing = floors.flat_map(|(name, floors)| {
-        let floors: Vec<&str> = floors.split_whitespace().collect();
-        let arrows = crates.get(name).map(|files| files.climbing(&floors));
+    let layers = read(&root.join("xtask/layers.txt"))?;
+    let layers = layers.lines().filter(|line| !line.starts_with('#'));
+    let layers = layers.filter_map(|line| line.split_once(": "));
+    let climbing = layers.flat_map(|(name, layers)| {
+        let layers: Vec<&str> = layers.split_whitespace().collect();
+        let arrows = crates.get(name).map(|files| files.climbing(&layers));
         let arrows = arrows.unwrap_or_default().into_iter();
         arrows.map(move |[from, to]| {
-            let message = format!("{from} imports {to}, which stands on a higher floor");
+            let message = format!("{from} imports {to}, which stands on a higher layer");
             Finding::new(name, message)
         })
     });

@@ -1,7 +1,7 @@
 //! From the ledger's records to wire types.
 
 use tg_ledger::{
-    Bid, Model, ModelState, Offer, Parameters, RefusedBecause, Shelf, State, UnverifiedJobs,
+    Bid, Model, ModelState, Offer, Parameters, RefusedBecause, RentCategory, State, UnverifiedJobs,
 };
 use tg_sdk::dto::{
     AccountDto, BidDto, JobCountsDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto,
@@ -160,12 +160,12 @@ pub fn model(state: &State, model: &Model) -> ModelDto {
 #[must_use]
 pub fn rent(state: &State, record: Digest) -> Option<RentDto> {
     let standing = state.rent_of(&record)?;
-    let kind = match standing.shelf {
-        Shelf::Offers => RentKindDto::Offer,
-        Shelf::Providers => RentKindDto::Provider,
-        Shelf::Models => RentKindDto::Model,
-        Shelf::OpenJobs | Shelf::EndedJobs => RentKindDto::Job,
-        Shelf::Accounts | Shelf::Bids => return None,
+    let kind = match standing.category {
+        RentCategory::Offers => RentKindDto::Offer,
+        RentCategory::Providers => RentKindDto::Provider,
+        RentCategory::Models => RentKindDto::Model,
+        RentCategory::OpenJobs | RentCategory::EndedJobs => RentKindDto::Job,
+        RentCategory::Accounts | RentCategory::Bids => return None,
     };
     Some(RentDto {
         record,

@@ -1,14 +1,14 @@
 //! Where the inputs of a file lie in the one input tensor of a program.
 //!
 //! A program has one input tensor. The compiler lays the inputs of a file out in it by one of four rules, which follow from
-//! their shapes and that of the tensor, so that nothing of it has to be written into a program ([ADR 22]):
+//! their shapes and that of the tensor, so that nothing of it has to be written into a program ([ADR 23]):
 //!
 //! * one input by its own axes: a vector, rows of columns, or an image, of which channels come last;
 //! * inputs of whole numbers of one shape beside each other, a channel each;
 //! * any others one after the other, each in the order of the file;
 //! * nothing of a tensor that holds no input.
 //!
-//! [ADR 22]: ../../../docs/adr/0022-inputs-of-one-tensor.md
+//! [ADR 23]: ../../../docs/adr/0023-modes-of-parts.md
 
 use crate::shape::Shape;
 use crate::signature::{Signature, elements_of, sources};

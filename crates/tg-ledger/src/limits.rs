@@ -85,6 +85,10 @@ pub const DECLINES_MAX: usize = 32;
 /// How often the penalty for not starting a lease doubles at most.
 pub const DECLINE_DOUBLINGS_MAX: u8 = 12;
 
+/// Members of a committee that votes on a result; all validators if there are no more. Of 16 drawn from any number of which a third
+/// is faulty, at least one is honest but with probability 2.4e-8, and one honest member is enough to accuse.
+pub const COMMITTEE_SEATS: usize = 16;
+
 /// The least validators that bear a faulty one; fewer are left by nobody.
 pub const SEATS_MIN: usize = 4;
 
@@ -115,8 +119,8 @@ pub const OFFERS_PER_ACCOUNT_MAX: u32 = 16;
 /// Records of providers; twice as many as offers, since a provider may rest.
 pub const PROVIDERS_MAX: usize = 1 << 17;
 
-/// Records of one shelf that leave for want of rent in one block: about a millisecond; the others follow in the next ones.
-pub const EXPIRIES_PER_SHELF_MAX: usize = 64;
+/// Records of one category that leave for want of rent in one block: about a millisecond; the others follow in the next ones.
+pub const EXPIRIES_PER_CATEGORY_MAX: usize = 64;
 
 /// Models of all accounts.
 pub const MODELS_MAX: usize = 4_096;

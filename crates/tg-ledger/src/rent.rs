@@ -1,7 +1,7 @@
 //! What it costs to stay in the state: every record pays burned rent by bytes and time, secured by a deposit.
 //!
-//! Each [`Shelf`] of the state has a price that stands while it is at most half full and then doubles with every
-//! twentieth of it. A shelf's *meter* sums its price over time, so what a record owes is its bytes times how far the
+//! Each [`RentCategory`] of the state has a price that stands while it is at most half full and then doubles with every
+//! twentieth of it. A category's *meter* sums its price over time, so what a record owes is its bytes times how far the
 //! meter went, whatever the price did in between; and at which reading of the meter a deposit is used up is known
 //! when it is paid. Records are therefore sorted by when they end, and nothing has to be done while they stay.
 
@@ -17,7 +17,7 @@ use crate::limits::{
 
 const HOUR_MS: u128 = 3_600_000;
 
-/// How often the price doubles between a shelf that is half full and a full one.
+/// How often the price doubles between a category that is half full and a full one.
 const DOUBLINGS: u32 = 10;
 
 /// Bytes charged for an account, with its leaf and the nodes above.
@@ -41,7 +41,7 @@ pub const JOB_BYTES: u32 = 1_024;
 /// Bytes charged for each lease that a job may come to have.
 pub const LEASE_BYTES: u32 = 512;
 
-/// Bytes charged for a job with one machine and three attempts, for the price of a full shelf.
+/// Bytes charged for a job with one machine and three attempts, for the price of a full category.
 const ORDINARY_JOB_BYTES: u32 = JOB_BYTES + LEASE_BYTES * (3 + PREEMPTIONS_MAX as u32);
 
 /// Bytes charged for a job: it and all leases that its order allows.
@@ -64,7 +64,7 @@ pub const ACCOUNT_RENEWAL: DurationMs = DurationMs::from_secs(24 * 3600);
 /// A part of the state with its own capacity and price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Shelf {
+pub enum RentCategory {
     /// Accounts; their rent comes from their balance.
     Accounts = 0,
     /// Offers.
@@ -81,7 +81,7 @@ pub enum Shelf {
     Bids = 6,
 }
 
-impl Shelf {
+impl RentCategory {
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; 7] = [
         Self::Accounts,
@@ -107,7 +107,7 @@ impl Shelf {
         }
     }
 
-    /// Bytes of the record that the price of a full shelf is set by.
+    /// Bytes of the record that the price of a full category is set by.
     const fn bytes(self) -> u32 {
         match self {
             Self::Accounts => ACCOUNT_BYTES,
@@ -119,7 +119,7 @@ impl Shelf {
         }
     }
 
-    /// A full shelf costs the parameter divided by this: ended jobs are history that nobody waits for.
+    /// A full category costs the parameter divided by this: ended jobs are history that nobody waits for.
     const fn cheaper(self) -> u128 {
         match self {
             Self::EndedJobs => 16,
@@ -149,33 +149,33 @@ impl Shelf {
         }
     }
 
-    /// The price of a byte for a millisecond, in base units, when the shelf holds `len` records. `full_hour` is what all
-    /// records of a full shelf pay together in an hour.
+    /// The price of a byte for a millisecond, in base units, when the category holds `len` records. `full_hour` is what all
+    /// records of a full category pay together in an hour.
     #[must_use]
     pub fn price(self, full_hour: Amount, len: usize) -> u128 {
         let capacity = self.capacity() as u128;
         let above_half = (2 * len as u128).saturating_sub(capacity);
         let doublings = (above_half * u128::from(DOUBLINGS) / capacity).min(u128::from(DOUBLINGS));
         let full = capacity * u128::from(self.bytes()) * HOUR_MS * self.cheaper();
-        // Divided last, so that the price of an empty shelf is not rounded to nothing.
+        // Divided last, so that the price of an empty category is not rounded to nothing.
         full_hour.get().saturating_mul(1 << doublings) / (full << DOUBLINGS)
     }
 }
 
-/// How far the meter of each shelf went: base units for a byte since genesis.
+/// How far the meter of each category went: base units for a byte since genesis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Meters([u128; Shelf::ALL.len()]);
+pub struct Meters([u128; RentCategory::ALL.len()]);
 
 impl Meters {
-    /// The reading of a shelf's meter.
+    /// The reading of a category's meter.
     #[must_use]
-    pub const fn of(&self, shelf: Shelf) -> u128 {
-        self.0[shelf as usize]
+    pub const fn of(&self, category: RentCategory) -> u128 {
+        self.0[category as usize]
     }
 
     /// Lets a meter run for some time at a price.
-    pub(crate) const fn run(&mut self, shelf: Shelf, price: u128, time: DurationMs) {
-        let meter = &mut self.0[shelf as usize];
+    pub(crate) const fn run(&mut self, category: RentCategory, price: u128, time: DurationMs) {
+        let meter = &mut self.0[category as usize];
         *meter = meter.saturating_add(price.saturating_mul(time.get() as u128));
     }
 }
@@ -203,14 +203,14 @@ pub struct Rent {
     pub payer: Address,
     /// What is left of the deposit, but for the rent since [`Self::paid_to`].
     pub deposit: Amount,
-    /// The reading of the shelf's meter up to which rent was burned.
+    /// The reading of the category's meter up to which rent was burned.
     pub paid_to: u128,
     /// Bytes that are paid for; none if the record pays nothing.
     pub bytes: u32,
 }
 
 impl Rent {
-    /// What the record owes at a reading of its shelf's meter: at most its deposit.
+    /// What the record owes at a reading of its category's meter: at most its deposit.
     #[must_use]
     pub fn owed(&self, reading: u128) -> Amount {
         let passed = reading.saturating_sub(self.paid_to);
@@ -225,10 +225,10 @@ impl Rent {
     }
 
     /// When a record with this rent leaves if nothing refers to it; `None` if it pays nothing.
-    pub(crate) fn due(&self, shelf: Shelf, order: u64) -> Option<Due> {
+    pub(crate) fn due(&self, category: RentCategory, order: u64) -> Option<Due> {
         let ends_at = self.ends_at()?;
         Some(Due {
-            shelf,
+            category,
             ends_at,
             order,
         })
@@ -241,8 +241,8 @@ fields! { Rent { payer, deposit, paid_to, bytes } }
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due {
     /// Where it stands.
-    pub shelf: Shelf,
-    /// The reading of the shelf's meter after which it goes.
+    pub category: RentCategory,
+    /// The reading of the category's meter after which it goes.
     pub ends_at: u128,
     /// Which goes first of those that end together.
     pub order: u64,
@@ -271,7 +271,7 @@ impl Charge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RentStanding {
     /// Which capacity the record counts against.
-    pub shelf: Shelf,
+    pub category: RentCategory,
     /// Who gets back what is left of the deposit when the record ends.
     pub payer: Address,
     /// What is left of the deposit now.

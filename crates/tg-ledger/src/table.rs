@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tg_types::Amount;
 
 use crate::record::Record;
-use crate::rent::{Due, Shelf};
+use crate::rent::{Due, RentCategory};
 use crate::tree::{BodyChanges, LeafKey, content_digest};
 
 /// The content of a leaf that says all in its head.
@@ -120,16 +120,16 @@ impl<R: Record> Table<R> {
             .map(|record| &**record)
     }
 
-    /// The record of a shelf that leaves first for want of rent, and at which reading of the shelf's meter.
-    pub(crate) fn first_due(&self, shelf: Shelf) -> Option<(u128, R::Key)> {
+    /// The record of a category that leaves first for want of rent, and at which reading of the category's meter.
+    pub(crate) fn first_due(&self, category: RentCategory) -> Option<(u128, R::Key)> {
         let start = Due {
-            shelf,
+            category,
             ends_at: 0,
             order: 0,
         };
         let firsts = self.shards.iter().filter_map(|shard| {
             let first = shard.due.range((start, R::Key::default())..).next()?;
-            (first.0.shelf == shelf).then_some(*first)
+            (first.0.category == category).then_some(*first)
         });
         let (due, key) = firsts.min()?;
         Some((due.ends_at, key))

@@ -13,7 +13,7 @@ use crate::{
 
 /// An offer with everything that a view needs.
 #[derive(Debug, Clone)]
-struct Stall {
+struct TestOffer {
     offer: OfferId,
     provider: Address,
     terms: OfferTerms,
@@ -23,7 +23,7 @@ struct Stall {
     record: TrackRecord,
 }
 
-impl Stall {
+impl TestOffer {
     /// An offer that fits [`demand`] for `price`.
     fn new(name: u8, price: u128) -> Self {
         Self {
@@ -64,8 +64,8 @@ impl Stall {
     }
 }
 
-fn views(stalls: &[Stall]) -> impl Iterator<Item = OfferView<'_>> {
-    stalls.iter().map(Stall::view)
+fn views(test_offers: &[TestOffer]) -> impl Iterator<Item = OfferView<'_>> {
+    test_offers.iter().map(TestOffer::view)
 }
 
 fn demand() -> JobDemand<'static> {
@@ -87,16 +87,20 @@ fn demand() -> JobDemand<'static> {
     }
 }
 
-fn winner(stalls: &[Stall]) -> Option<OfferId> {
-    best_offer(&demand(), views(stalls))
+fn winner(test_offers: &[TestOffer]) -> Option<OfferId> {
+    best_offer(&demand(), views(test_offers))
         .chosen
         .map(|quote| quote.offer)
 }
 
 #[test]
 fn the_cheapest_wins() {
-    let stalls = [Stall::new(1, 30), Stall::new(2, 20), Stall::new(3, 25)];
-    let quote = best_offer(&demand(), views(&stalls)).chosen.unwrap();
+    let test_offers = [
+        TestOffer::new(1, 30),
+        TestOffer::new(2, 20),
+        TestOffer::new(3, 25),
+    ];
+    let quote = best_offer(&demand(), views(&test_offers)).chosen.unwrap();
     assert_eq!(
         quote,
         Quote {
@@ -121,7 +125,7 @@ fn the_cheapest_wins() {
 
 #[test]
 fn each_constraint_alone_rejects() {
-    type Break = fn(&mut Stall);
+    type Break = fn(&mut TestOffer);
     let cases: [(Constraint, Break); 7] = [
         (Constraint::Mode, |it| {
             it.terms.modes = ModeSet::of(&[VerificationMode::None]);
@@ -140,10 +144,10 @@ fn each_constraint_alone_rejects() {
         }),
     ];
     for (constraint, spoil) in cases {
-        let mut stalls = [Stall::new(1, 20)];
-        assert!(winner(&stalls).is_some());
-        spoil(&mut stalls[0]);
-        let placement = best_offer(&demand(), views(&stalls));
+        let mut test_offers = [TestOffer::new(1, 20)];
+        assert!(winner(&test_offers).is_some());
+        spoil(&mut test_offers[0]);
+        let placement = best_offer(&demand(), views(&test_offers));
         assert_eq!(placement.chosen, None, "{constraint}");
         assert_eq!(placement.considered, 1);
         let counts: Vec<_> = placement.rejections.iter().collect();
@@ -156,7 +160,9 @@ fn each_constraint_alone_rejects() {
     };
     let placement = best_offer(
         &demand,
-        views(&[Stall::new(1, 20)]).collect::<Vec<_>>().into_iter(),
+        views(&[TestOffer::new(1, 20)])
+            .collect::<Vec<_>>()
+            .into_iter(),
     );
     assert_eq!(
         placement.rejections.iter().collect::<Vec<_>>(),
@@ -166,19 +172,19 @@ fn each_constraint_alone_rejects() {
 
 #[test]
 fn limits_hold_to_their_last_unit() {
-    let mut stall = Stall::new(1, 1_000);
-    stall.terms.latency_base_ms = DurationMs::new(9_000);
-    stall.funds = Amount::new(50);
-    stall.suspended_until = TimestampMs::new(10_000);
-    assert!(winner(&[stall]).is_some());
+    let mut test_offer = TestOffer::new(1, 1_000);
+    test_offer.terms.latency_base_ms = DurationMs::new(9_000);
+    test_offer.funds = Amount::new(50);
+    test_offer.suspended_until = TimestampMs::new(10_000);
+    assert!(winner(&[test_offer]).is_some());
 }
 
 #[test]
 fn an_offer_counts_under_everything_it_lacks() {
-    let mut stall = Stall::new(1, 2_000);
-    stall.slots_free = 0;
-    let stalls = [stall, Stall::new(2, 3_000)];
-    let placement = best_offer(&demand(), views(&stalls));
+    let mut test_offer = TestOffer::new(1, 2_000);
+    test_offer.slots_free = 0;
+    let test_offers = [test_offer, TestOffer::new(2, 3_000)];
+    let placement = best_offer(&demand(), views(&test_offers));
     let counts: Vec<_> = placement.rejections.iter().collect();
     assert_eq!(counts, [(Constraint::Price, 2), (Constraint::Slots, 1)]);
     assert_eq!(placement.considered, 2);
@@ -186,25 +192,25 @@ fn an_offer_counts_under_everything_it_lacks() {
 
 #[test]
 fn a_price_beyond_the_largest_amount_is_a_price_that_does_not_fit() {
-    let mut stall = Stall::new(1, 1);
-    stall.terms.price_per_mmac = Amount::MAX;
+    let mut test_offer = TestOffer::new(1, 1);
+    test_offer.terms.price_per_mmac = Amount::MAX;
     let mut demand = demand();
     demand.max_price = Amount::MAX;
-    let placement = best_offer(&demand, views(std::slice::from_ref(&stall)));
+    let placement = best_offer(&demand, views(std::slice::from_ref(&test_offer)));
     assert_eq!(placement.chosen, None);
     assert_eq!(placement.rejections.count(Constraint::Price), 1);
-    let assessments = explain(&demand, views(std::slice::from_ref(&stall)));
+    let assessments = explain(&demand, views(std::slice::from_ref(&test_offer)));
     assert_eq!(assessments[0].quote, None);
 }
 
 #[test]
 fn reputation_moves_the_winner_by_its_expected_loss() {
-    let mut proven = Stall::new(1, 100);
+    let mut proven = TestOffer::new(1, 100);
     proven.record.accepted = 96;
     // One failure of 100 leases: 100 + 10. The newcomer asks 20 and risks 250.
     assert_eq!(proven.record.failure_ppm(), 10_000);
     assert_eq!(
-        winner(&[Stall::new(2, 20), proven.clone()]),
+        winner(&[TestOffer::new(2, 20), proven.clone()]),
         Some(proven.offer)
     );
     // A newcomer can make up for it with its price only if the job is worth little.
@@ -212,9 +218,9 @@ fn reputation_moves_the_winner_by_its_expected_loss() {
         max_price: Amount::new(100),
         ..demand()
     };
-    let stalls = [Stall::new(2, 20), proven];
-    let quote = best_offer(&cheap, views(&stalls)).chosen.unwrap();
-    assert_eq!(quote.offer, stalls[0].offer);
+    let test_offers = [TestOffer::new(2, 20), proven];
+    let quote = best_offer(&cheap, views(&test_offers)).chosen.unwrap();
+    assert_eq!(quote.offer, test_offers[0].offer);
 }
 
 #[test]
@@ -240,17 +246,20 @@ fn failure_estimates() {
 
 #[test]
 fn ties_go_by_the_hash_with_the_seed() {
-    let stalls: Vec<_> = (1..=40).map(|name| Stall::new(name, 20)).collect();
+    let test_offers: Vec<_> = (1..=40).map(|name| TestOffer::new(name, 20)).collect();
     let mut winners = std::collections::BTreeSet::new();
     for seed in 0..32u8 {
         let demand = JobDemand {
             tie_seed: [seed; 32],
             ..demand()
         };
-        let chosen = best_offer(&demand, views(&stalls)).chosen.unwrap().offer;
-        let by_hash = stalls
+        let chosen = best_offer(&demand, views(&test_offers))
+            .chosen
+            .unwrap()
+            .offer;
+        let by_hash = test_offers
             .iter()
-            .map(|stall| stall.offer)
+            .map(|test_offer| test_offer.offer)
             .min_by_key(|offer| {
                 let mut bytes = vec![seed; 32];
                 bytes.extend_from_slice(offer.as_bytes());
@@ -266,12 +275,12 @@ fn ties_go_by_the_hash_with_the_seed() {
 
 #[test]
 fn explanations_list_fitting_offers_first() {
-    let mut full = Stall::new(9, 5);
+    let mut full = TestOffer::new(9, 5);
     full.slots_free = 0;
-    let mut dear = Stall::new(4, 5_000);
+    let mut dear = TestOffer::new(4, 5_000);
     dear.terms.memory_bytes = 0;
-    let stalls = [dear, Stall::new(1, 30), full, Stall::new(2, 20)];
-    let assessments = explain(&demand(), views(&stalls));
+    let test_offers = [dear, TestOffer::new(1, 30), full, TestOffer::new(2, 20)];
+    let assessments = explain(&demand(), views(&test_offers));
     let names: Vec<u8> = assessments
         .iter()
         .map(|it| it.offer.as_bytes()[0])
@@ -286,52 +295,52 @@ fn explanations_list_fitting_offers_first() {
     }
 }
 
-fn any_stall() -> impl Strategy<Value = Stall> {
+fn any_test_offer() -> impl Strategy<Value = TestOffer> {
     (
         (0..40u8, 0..6u8, 0..1_500u128, 0..40u128, 0..12_000u64),
         (0..4u8, 900..1_100u64, 0..3u16, 0..100u128, 0..100u128),
         (9_000..11_000u64, 0..6u32, 0..3u32, 0..3u32, 0..3u32),
     )
         .prop_map(|(price, gives, record)| {
-            let mut stall = Stall::new(price.0, price.2);
-            stall.provider = Address::new([price.1; 20]);
-            stall.terms.price_per_mmac = Amount::new(price.3);
-            stall.terms.latency_base_ms = DurationMs::new(price.4);
-            stall.terms.modes = ModeSet::of(
+            let mut test_offer = TestOffer::new(price.0, price.2);
+            test_offer.provider = Address::new([price.1; 20]);
+            test_offer.terms.price_per_mmac = Amount::new(price.3);
+            test_offer.terms.latency_base_ms = DurationMs::new(price.4);
+            test_offer.terms.modes = ModeSet::of(
                 &VerificationMode::ALL
                     .into_iter()
                     .filter(|mode| gives.0 & 1 << mode.tag() != 0)
                     .collect::<Vec<_>>(),
             );
-            stall.terms.memory_bytes = gives.1;
-            stall.slots_free = gives.2;
-            stall.funds = Amount::new(gives.3);
-            stall.terms.collateral_per_lease = Amount::new(gives.4);
-            stall.suspended_until = TimestampMs::new(record.0);
-            stall.record = TrackRecord {
+            test_offer.terms.memory_bytes = gives.1;
+            test_offer.slots_free = gives.2;
+            test_offer.funds = Amount::new(gives.3);
+            test_offer.terms.collateral_per_lease = Amount::new(gives.4);
+            test_offer.suspended_until = TimestampMs::new(record.0);
+            test_offer.record = TrackRecord {
                 accepted: record.1,
                 rejected: record.2,
                 late: record.3,
                 abandoned: record.4,
             };
-            stall
+            test_offer
         })
 }
 
 /// Offers with distinct ids.
-fn any_stalls() -> impl Strategy<Value = Vec<Stall>> {
-    proptest::collection::vec(any_stall(), 0..24).prop_map(|mut stalls| {
-        stalls.sort_by_key(|stall| stall.offer);
-        stalls.dedup_by_key(|stall| stall.offer);
-        stalls
+fn any_test_offers() -> impl Strategy<Value = Vec<TestOffer>> {
+    proptest::collection::vec(any_test_offer(), 0..24).prop_map(|mut test_offers| {
+        test_offers.sort_by_key(|test_offer| test_offer.offer);
+        test_offers.dedup_by_key(|test_offer| test_offer.offer);
+        test_offers
     })
 }
 
 /// The same answer, written the slow and obvious way with wide integers.
-fn reference(demand: &JobDemand<'_>, stalls: &[Stall]) -> Option<OfferId> {
+fn reference(demand: &JobDemand<'_>, test_offers: &[TestOffer]) -> Option<OfferId> {
     let mut fitting: Vec<(u128, Digest, OfferId)> = Vec::new();
-    for stall in stalls {
-        let terms = &stall.terms;
+    for test_offer in test_offers {
+        let terms = &test_offer.terms;
         let millions = u128::from(demand.macs).div_ceil(1_000_000);
         let price = terms.price_base.get() + terms.price_per_mmac.get() * millions;
         let work_ms = u128::from(demand.macs).div_ceil(u128::from(terms.speed_mmac_per_s) * 1_000);
@@ -340,20 +349,20 @@ fn reference(demand: &JobDemand<'_>, stalls: &[Stall]) -> Option<OfferId> {
             && terms.memory_bytes >= demand.memory_bytes
             && price <= demand.max_price.get()
             && done <= u128::from(demand.deadline.get())
-            && stall.slots_free >= 1
-            && stall.funds >= terms.collateral_per_lease
-            && !demand.excluded.contains(&stall.provider)
-            && stall.suspended_until <= demand.now;
+            && test_offer.slots_free >= 1
+            && test_offer.funds >= terms.collateral_per_lease
+            && !demand.excluded.contains(&test_offer.provider)
+            && test_offer.suspended_until <= demand.now;
         if !fits {
             continue;
         }
-        let record = stall.record;
+        let record = test_offer.record;
         let failed = u128::from(4 * record.rejected + record.late + record.abandoned);
         let ppm = ((failed + 1) * 1_000_000).div_ceil(failed + u128::from(record.accepted) + 4);
         let cost = price + (demand.max_price.get() * ppm).div_ceil(1_000_000);
         let mut bytes = demand.tie_seed.to_vec();
-        bytes.extend_from_slice(stall.offer.as_bytes());
-        fitting.push((cost, Digest::of(Domain::MatchTie, &bytes), stall.offer));
+        bytes.extend_from_slice(test_offer.offer.as_bytes());
+        fitting.push((cost, Digest::of(Domain::MatchTie, &bytes), test_offer.offer));
     }
     fitting.into_iter().min().map(|(_, _, offer)| offer)
 }
@@ -373,7 +382,7 @@ proptest! {
 
     #[test]
     fn the_winner_is_the_one_of_the_reference(
-        stalls in any_stalls(),
+        test_offers in any_test_offers(),
         max_price in 0..2_000u128,
         macs in 0..5_000_000u64,
         excluded in proptest::collection::vec((0..6u8).prop_map(|name| Address::new([name; 20])), 0..3),
@@ -384,37 +393,37 @@ proptest! {
             excluded: &excluded,
             ..demand()
         };
-        let placement = best_offer(&demand, views(&stalls));
+        let placement = best_offer(&demand, views(&test_offers));
         prop_assert_eq!(
             placement.chosen.map(|quote| quote.offer),
-            reference(&demand, &stalls)
+            reference(&demand, &test_offers)
         );
-        prop_assert_eq!(placement.considered as usize, stalls.len());
+        prop_assert_eq!(placement.considered as usize, test_offers.len());
     }
 
     #[test]
     fn the_order_of_offers_does_not_matter(
-        stalls in any_stalls(),
+        test_offers in any_test_offers(),
         shuffled in any::<prop::sample::Index>(),
         seed: [u8; 32],
     ) {
         let demand = JobDemand { tie_seed: seed, ..demand() };
-        let there = best_offer(&demand, views(&stalls));
-        let mut other = stalls.clone();
+        let there = best_offer(&demand, views(&test_offers));
+        let mut other = test_offers.clone();
         other.reverse();
         if !other.is_empty() {
             let by = shuffled.index(other.len());
             other.rotate_left(by);
         }
         prop_assert_eq!(best_offer(&demand, views(&other)), there);
-        prop_assert_eq!(explain(&demand, views(&other)), explain(&demand, views(&stalls)));
+        prop_assert_eq!(explain(&demand, views(&other)), explain(&demand, views(&test_offers)));
     }
 
     #[test]
-    fn explanation_and_match_agree(stalls in any_stalls()) {
-        let placement = best_offer(&demand(), views(&stalls));
-        let assessments = explain(&demand(), views(&stalls));
-        prop_assert_eq!(assessments.len(), stalls.len());
+    fn explanation_and_match_agree(test_offers in any_test_offers()) {
+        let placement = best_offer(&demand(), views(&test_offers));
+        let assessments = explain(&demand(), views(&test_offers));
+        prop_assert_eq!(assessments.len(), test_offers.len());
         let first = assessments.first().filter(|it| it.broken.is_empty());
         prop_assert_eq!(first.and_then(|it| it.quote), placement.chosen);
         let mut rejections = Rejections::default();
@@ -425,18 +434,18 @@ proptest! {
     }
 
     #[test]
-    fn a_lower_price_never_loses(stalls in any_stalls(), which in any::<prop::sample::Index>()) {
-        let before = best_offer(&demand(), views(&stalls)).chosen;
+    fn a_lower_price_never_loses(test_offers in any_test_offers(), which in any::<prop::sample::Index>()) {
+        let before = best_offer(&demand(), views(&test_offers)).chosen;
         if let Some(before) = before {
-            let mut cheaper = stalls.clone();
+            let mut cheaper = test_offers.clone();
             let at = cheaper.iter().position(|it| it.offer == before.offer).unwrap();
             cheaper[at].terms.price_base = cheaper[at].terms.price_base.saturating_sub(Amount::new(1));
             let after = best_offer(&demand(), views(&cheaper)).chosen.unwrap();
             prop_assert_eq!(after.offer, before.offer);
             // And taking another offer away changes nothing.
-            let gone = which.index(stalls.len());
-            if stalls[gone].offer != before.offer {
-                let mut fewer = stalls;
+            let gone = which.index(test_offers.len());
+            if test_offers[gone].offer != before.offer {
+                let mut fewer = test_offers;
                 fewer.remove(gone);
                 prop_assert_eq!(best_offer(&demand(), views(&fewer)).chosen, Some(before));
             }
@@ -450,13 +459,13 @@ proptest! {
         times in any::<(u64, u64, u64)>(),
         record in any::<(u32, u32, u32, u32)>(),
     ) {
-        let mut stall = Stall::new(1, numbers.0);
-        stall.terms.price_per_mmac = Amount::new(numbers.1);
-        stall.terms.latency_base_ms = DurationMs::new(numbers.2);
-        stall.terms.speed_mmac_per_s = numbers.3;
-        stall.funds = Amount::new(money.0);
-        stall.suspended_until = TimestampMs::new(times.2);
-        stall.record = TrackRecord {
+        let mut test_offer = TestOffer::new(1, numbers.0);
+        test_offer.terms.price_per_mmac = Amount::new(numbers.1);
+        test_offer.terms.latency_base_ms = DurationMs::new(numbers.2);
+        test_offer.terms.speed_mmac_per_s = numbers.3;
+        test_offer.funds = Amount::new(money.0);
+        test_offer.suspended_until = TimestampMs::new(times.2);
+        test_offer.record = TrackRecord {
             accepted: record.0,
             rejected: record.1,
             late: record.2,
@@ -469,6 +478,6 @@ proptest! {
             deadline: TimestampMs::new(times.1),
             ..demand()
         };
-        let _ = best_offer(&demand, std::iter::once(stall.view()));
+        let _ = best_offer(&demand, std::iter::once(test_offer.view()));
     }
 }

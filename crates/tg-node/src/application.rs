@@ -29,7 +29,7 @@ use crate::core::{Core, Effect, Fatal};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::faults;
 use crate::fetch::Need;
-use crate::handle::Board;
+use crate::handle::NodeStatus;
 use crate::key::public_bytes;
 use crate::limits::{HEARTBEATS_MAX, MAILBOX_MAX, PUBLIC_MODEL_BYTES_MAX};
 use crate::peers::{Peer, Proposal, Scheme, block_id};
@@ -67,13 +67,19 @@ pub(crate) enum Message {
 #[derive(Clone)]
 pub(crate) struct Mailbox {
     messages: mpsc::Sender<Message>,
-    board: Arc<Board>,
+    node_status: Arc<NodeStatus>,
 }
 
 impl Mailbox {
-    pub(crate) fn new(board: Arc<Board>) -> (Self, mpsc::Receiver<Message>) {
+    pub(crate) fn new(node_status: Arc<NodeStatus>) -> (Self, mpsc::Receiver<Message>) {
         let (messages, receiver) = mpsc::channel(MAILBOX_MAX);
-        (Self { messages, board }, receiver)
+        (
+            Self {
+                messages,
+                node_status,
+            },
+            receiver,
+        )
     }
 
     /// Sends without waiting. A lost finalisation is covered by the next one, a lost broadcast by a fetch.
@@ -144,7 +150,7 @@ impl Reporter for Mailbox {
         let view = activity.view().get();
         match activity {
             Activity::Finalization(finalization) => {
-                self.board
+                self.node_status
                     .update(|status| status.view = status.view.max(view));
                 self.send(Message::Finalized {
                     id: block_id(&finalization.proposal.payload),
@@ -157,7 +163,7 @@ impl Reporter for Mailbox {
                     certificate: notarization.encode().to_vec(),
                 }),
             Activity::Notarization(_) | Activity::Nullification(_) => {
-                self.board
+                self.node_status
                     .update(|status| status.view = status.view.max(view));
                 Feedback::Ok
             }
@@ -176,7 +182,7 @@ impl Reporter for Mailbox {
 pub(crate) struct Application<E> {
     pub(crate) context: E,
     pub(crate) core: Core,
-    pub(crate) board: Arc<Board>,
+    pub(crate) node_status: Arc<NodeStatus>,
     pub(crate) clock: Clock,
     pub(crate) wall: WallClock,
     /// By how much the wall clock was said to have jumped.
@@ -195,14 +201,24 @@ pub(crate) struct Application<E> {
 }
 
 /// Where the loop's inputs come from and its messages go.
-pub(crate) struct Ports<B, BS, BR, TS, TR> {
+pub(crate) struct Ports<B, S, R> {
     pub(crate) messages: mpsc::Receiver<Message>,
     pub(crate) submissions: mpsc::Receiver<Submission>,
     /// Heartbeats that reached this node first.
     pub(crate) beats: mpsc::Receiver<Heartbeat>,
-    pub(crate) blocks: (BS, BR),
-    pub(crate) transactions: (TS, TR),
+    pub(crate) blocks: (S, R),
+    pub(crate) transactions: (S, R),
+    pub(crate) seeds: (S, R),
     pub(crate) blocker: B,
+}
+
+/// Where the machine's effects go.
+struct Outlets<B, S> {
+    blocks: S,
+    transactions: S,
+    seeds: S,
+    blocker: B,
+    checked: mpsc::Sender<Checked>,
 }
 
 /// What came, and what came after it by now.
@@ -214,26 +230,29 @@ type Checked = (EvidenceTask, Result<Outcome, CheckError>);
 
 impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
     /// Runs until the runtime stops, consensus ends, or the machine must stop.
-    pub(crate) async fn run<B, BS, BR, TS, TR>(
-        mut self,
-        ports: Ports<B, BS, BR, TS, TR>,
-    ) -> Result<(), Fatal>
+    pub(crate) async fn run<B, S, R>(mut self, ports: Ports<B, S, R>) -> Result<(), Fatal>
     where
         B: Blocker<PublicKey = Peer>,
-        BS: Sender<PublicKey = Peer>,
-        BR: Receiver<PublicKey = Peer>,
-        TS: Sender<PublicKey = Peer>,
-        TR: Receiver<PublicKey = Peer>,
+        S: Sender<PublicKey = Peer>,
+        R: Receiver<PublicKey = Peer>,
     {
         let Ports {
             mut messages,
             mut submissions,
             mut beats,
-            blocks: (mut block_sender, mut block_receiver),
-            transactions: (mut transaction_sender, mut transaction_receiver),
-            mut blocker,
+            blocks: (blocks, mut block_receiver),
+            transactions: (transactions, mut transaction_receiver),
+            seeds: (seeds, mut seed_receiver),
+            blocker,
         } = ports;
         let (checked_sender, mut checked) = mpsc::channel::<Checked>(MAILBOX_MAX);
+        let mut outlets = Outlets {
+            blocks,
+            transactions,
+            seeds,
+            blocker,
+            checked: checked_sender,
+        };
         let mut wake = self.now();
         let (mut open, mut beating) = (true, true);
         select_loop! {
@@ -257,6 +276,9 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 let now = self.now();
                 self.core.transaction_message(&peer, bytes.as_ref(), now);
             },
+            Ok((peer, bytes)) = seed_receiver.recv() else break => {
+                self.core.seed_message(&peer, bytes.as_ref());
+            },
             submission = next(&mut submissions, open) => {
                 let now = self.now();
                 match submission {
@@ -276,24 +298,36 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 let now = self.now();
                 wake = self.core.progress(now)?;
                 for effect in self.core.effects() {
-                    match effect {
-                        Effect::Block(recipients, bytes) => {
-                            block_sender.send(recipients, bytes, true);
-                        }
-                        Effect::Transactions(recipients, bytes) => {
-                            transaction_sender.send(recipients, bytes, false);
-                        }
-                        Effect::Check(task) => self.check(task, checked_sender.clone()),
-                        Effect::CheckFinal(certificate) => self.check_final(&certificate),
-                        Effect::Turn(term) => self.turn(term).await,
-                        Effect::Ban(peer, reason) => {
-                            commonware_p2p::block!(blocker, peer, reason);
-                        }
-                    }
+                    self.act(effect, &mut outlets).await;
                 }
             },
         }
         Ok(())
+    }
+
+    /// Does what the machine wants done.
+    async fn act<B, S>(&mut self, effect: Effect, outlets: &mut Outlets<B, S>)
+    where
+        B: Blocker<PublicKey = Peer>,
+        S: Sender<PublicKey = Peer>,
+    {
+        match effect {
+            Effect::Block(recipients, bytes) => {
+                outlets.blocks.send(recipients, bytes, true);
+            }
+            Effect::Transactions(recipients, bytes) => {
+                outlets.transactions.send(recipients, bytes, false);
+            }
+            Effect::Seed(recipients, bytes) => {
+                outlets.seeds.send(recipients, bytes, false);
+            }
+            Effect::Check(task) => self.check(task, outlets.checked.clone()),
+            Effect::CheckFinal(certificate) => self.check_final(&certificate),
+            Effect::Turn(term) => self.turn(term).await,
+            Effect::Ban(peer, reason) => {
+                commonware_p2p::block!(outlets.blocker, peer, reason);
+            }
+        }
     }
 
     fn message(&mut self, message: Message, now: TimestampMs) -> Result<(), Fatal> {
@@ -331,7 +365,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
         self.participants = term.participants();
         self.scheme = self.signer.of(&self.participants);
         let count = self.participants.len();
-        self.board.update(|status| status.validators = count);
+        self.node_status.update(|status| status.validators = count);
         // Without somebody who dials, there is nobody to tell.
         let _ = self.seated.try_send(self.core.seated());
         // Consensus ended, and with it soon this loop.
@@ -356,7 +390,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             first,
             second,
         };
-        if self.board.convict(proof) {
+        if self.node_status.convict(proof) {
             tracing::warn!(%peer, "validator signed conflicting votes");
         }
     }
@@ -398,7 +432,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 Some(by) => tracing::warn!(by, "wall clock jumped: no proposals and votes"),
                 None => tracing::info!(now = %reading.now, "wall clock is trusted"),
             }
-            self.board
+            self.node_status
                 .update(|status| status.clock_jumped_ms = reading.jumped);
             self.core.clock(reading.jumped.is_none(), reading.set);
         }

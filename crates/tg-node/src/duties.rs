@@ -8,11 +8,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tg_ledger::{State, StorageTask, StoredFile};
+use tg_ledger::{SampleTask, SeedKeyPhase, State, StorageTask, StoredFile};
 use tg_types::limits::STORAGE_STATEMENTS_MAX;
-use tg_types::{Digest, Fees, StorageSubject, TimestampMs, Transaction, Wallet};
+use tg_types::{
+    Address, DealingLog, Digest, Fees, LeaseId, StorageSubject, TimestampMs, Transaction, Vote,
+    Wallet,
+};
 
 use crate::blob::BlobStore;
+use crate::committee::Committees;
+use crate::evidence::EvidenceChecker;
 use crate::handle::NodeHandle;
 use crate::limits::span;
 use crate::limits::{
@@ -131,7 +136,7 @@ fn look(store: &BlobStore, task: &StorageTask) -> Holding {
     let mut holding = Holding::Held;
     for file in &task.files {
         holding = match file {
-            StoredFile::Input { digest, length } => {
+            StoredFile::Input { digest, length } | StoredFile::Opening { digest, length } => {
                 storage::input(store, digest, u64::from(*length))
             }
             // Looked at together with the weights.
@@ -155,6 +160,7 @@ fn look(store: &BlobStore, task: &StorageTask) -> Holding {
 fn is_here(store: &BlobStore, task: &StorageTask) -> bool {
     task.files.iter().all(|file| {
         let (StoredFile::Input { digest, .. }
+        | StoredFile::Opening { digest, .. }
         | StoredFile::PublicModel { digest }
         | StoredFile::Weights { digest }) = file;
         store.contains(digest)
@@ -173,21 +179,24 @@ struct Sent {
 #[derive(Debug, Default)]
 pub struct Duties {
     statements: Statements,
+    committees: Committees,
     sent: Option<Sent>,
     liveness_at: TimestampMs,
 }
 
 impl Duties {
-    /// Looks for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], on a thread
-    /// that may wait for a disk. `now` is the clock by which providers were noted.
-    pub async fn turn<L>(
+    /// Looks for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], and `sample`
+    /// computes drawn tiles again: [`look_at_samples`], on a thread that may wait for a disk. `now` is the clock by which providers were noted.
+    pub async fn turn<L, S>(
         &mut self,
         node: &NodeHandle,
         account: &Wallet,
         now: impl Fn() -> TimestampMs,
         look: impl FnOnce(Arc<BlobStore>, Vec<StorageTask>) -> L,
+        sample: impl FnOnce(Arc<BlobStore>, Vec<SampleTask>) -> S,
     ) where
         L: Future<Output = Vec<(StorageSubject, Holding)>>,
+        S: Future<Output = Vec<(LeaseId, Vote)>>,
     {
         let time = now();
         let state = node.snapshot().state.clone();
@@ -204,6 +213,13 @@ impl Duties {
                 }
             }
         }
+        let voted = state.vote_tasks(&me);
+        let samples = self.committees.due(&voted);
+        if !samples.is_empty() {
+            for (lease, vote) in sample(Arc::clone(node.blobs()), samples).await {
+                self.committees.note(lease, vote);
+            }
+        }
         let waits = self.sent.is_some_and(|sent| {
             state.nonce(&me) < sent.next && now().saturating_since(sent.at) < span(DUTIES_PATIENCE)
         });
@@ -216,6 +232,8 @@ impl Duties {
             reports.extend(node.watch(|watch| watch.report(&state, &me, time)));
         }
         reports.extend(self.statements.report(&tasks, now()));
+        reports.extend(self.committees.report(&voted, account));
+        reports.extend(dealing(node, &state, &me));
         // Last: the only ones that this account pays for, if it can.
         let faults = node.unpunished().into_iter();
         reports.extend(faults.map(|proof| Transaction::ReportEquivocation { proof }));
@@ -232,16 +250,50 @@ pub fn look_at_files(store: &BlobStore, due: Vec<StorageTask>) -> Vec<(StorageSu
         .collect()
 }
 
+/// What the validator dealt of the seed's key, if the state waits for it.
+fn dealing(node: &NodeHandle, state: &State, me: &Address) -> Option<Transaction> {
+    let (round, log) = node.dealing()?;
+    let seeds = state.seeds();
+    let is_due = seeds.round == round
+        && seeds.phase == SeedKeyPhase::Dealing
+        && state.seat_of(me).is_some()
+        && !seeds.has_dealt(me);
+    let log = DealingLog::new(log).filter(|_| is_due)?;
+    Some(Transaction::PostDealing { round, log })
+}
+
+/// Computes drawn tiles again. What cannot be looked at now is looked at in a later turn.
+#[must_use]
+pub fn look_at_samples(
+    checker: &dyn EvidenceChecker,
+    store: &BlobStore,
+    due: Vec<SampleTask>,
+) -> Vec<(LeaseId, Vote)> {
+    let looked = due.into_iter().filter_map(|task| {
+        let vote = checker.vote(&task, store);
+        let vote = vote.inspect_err(|error| {
+            tracing::debug!(lease = %task.lease, %error, "drawn tiles cannot be looked at yet");
+        });
+        Some((task.lease, vote.ok()?))
+    });
+    looked.collect()
+}
+
 /// Sends what the validator whose ledger account is `account` has to say, until it stops. `now` is the clock by which
 /// providers were noted.
 pub async fn perform_duties(
     node: NodeHandle,
     account: Wallet,
+    checker: Arc<dyn EvidenceChecker>,
     now: impl Fn() -> TimestampMs + Send + Sync,
 ) {
     let mut duties = Duties::default();
     while node.status().running {
-        duties.turn(&node, &account, &now, look_beside).await;
+        let checker = Arc::clone(&checker);
+        let sample = |store, due| sample_beside(checker, store, due);
+        duties
+            .turn(&node, &account, &now, look_beside, sample)
+            .await;
         tokio::time::sleep(DUTIES_INTERVAL).await;
     }
 }
@@ -254,6 +306,19 @@ async fn look_beside(
     let looked = tokio::task::spawn_blocking(move || look_at_files(&store, due));
     looked.await.unwrap_or_else(|error| {
         tracing::error!(%error, "look at stored files");
+        Vec::new()
+    })
+}
+
+/// Computes drawn tiles again, beside the event loop.
+async fn sample_beside(
+    checker: Arc<dyn EvidenceChecker>,
+    store: Arc<BlobStore>,
+    due: Vec<SampleTask>,
+) -> Vec<(LeaseId, Vote)> {
+    let looked = tokio::task::spawn_blocking(move || look_at_samples(&*checker, &store, due));
+    looked.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "look at drawn tiles");
         Vec::new()
     })
 }

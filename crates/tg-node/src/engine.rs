@@ -17,10 +17,11 @@ use crate::clock::{Clock, WallClock};
 use crate::core::{Core, Fatal, Pace, Start};
 use crate::evidence::EvidenceChecker;
 use crate::fetch::{Fetching, Need};
-use crate::handle::Board;
+use crate::handle::NodeStatus;
 use crate::key::ValidatorKey;
 use crate::limits::Timers;
 use crate::peers::{Peer, Scheme};
+use crate::seed::SeedMachine;
 use crate::signer::VoteSigner;
 use crate::store::{History, Store};
 use crate::submit::Submission;
@@ -43,7 +44,7 @@ pub struct Parts {
     pub(crate) tip: Executed,
     pub(crate) snapshot_height: u64,
     pub(crate) store: Arc<Store>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) node_status: Arc<NodeStatus>,
     pub(crate) blobs: Arc<BlobStore>,
     pub(crate) checker: Arc<dyn EvidenceChecker>,
     pub(crate) submissions: mpsc::Receiver<Submission>,
@@ -72,6 +73,8 @@ pub struct Channels<S, R> {
     pub transactions: (S, R),
     /// [`BLOBS`](crate::wire::channel::BLOBS).
     pub blobs: (S, R),
+    /// [`SEED`](crate::wire::channel::SEED).
+    pub seeds: (S, R),
 }
 
 impl Parts {
@@ -114,7 +117,7 @@ impl Parts {
     reason = "it hands the parts of a validator to its loops, one after the other"
 )]
 pub fn start<E, S, R, B>(
-    context: E,
+    mut context: E,
     parts: Parts,
     channels: Channels<S, R>,
     blocker: B,
@@ -134,7 +137,7 @@ where
         tip,
         snapshot_height,
         store,
-        board,
+        node_status,
         blobs,
         checker,
         submissions,
@@ -147,8 +150,9 @@ where
         wall,
     } = parts;
     let (addresses, participants) = (term.addresses(), term.participants());
+    let seeds = seed_machine(&mut context, &key, (&store, &genesis));
     let (terms, next_terms) = mpsc::channel(TERMS_WAITING);
-    let (mailbox, messages) = Mailbox::new(board.clone());
+    let (mailbox, messages) = Mailbox::new(node_status.clone());
     let me = crate::key::peer(&key);
     let address = addresses.get(&key.public()).copied();
     let fetching = Fetching {
@@ -159,7 +163,7 @@ where
             .filter(|peer| **peer != me)
             .cloned()
             .collect(),
-        board: board.clone(),
+        node_status: node_status.clone(),
         urgent: asked,
     };
     let application = Application {
@@ -168,15 +172,16 @@ where
             me,
             term,
             store: store.clone(),
-            board: board.clone(),
+            node_status: node_status.clone(),
             tip,
             snapshot_height,
             pace: Pace {
                 busy: timers.busy,
                 idle: timers.idle,
             },
+            seeds,
         }),
-        board: board.clone(),
+        node_status: node_status.clone(),
         clock: Clock::new(wall.read(context.current()), context.current()),
         wall,
         jumped: None,
@@ -195,11 +200,12 @@ where
         beats,
         blocks: channels.blocks,
         transactions: channels.transactions,
+        seeds: channels.seeds,
         blocker: blocker.clone(),
     };
     let consensus = Consensus {
         store,
-        board: board.clone(),
+        node_status: node_status.clone(),
         signer,
         participants,
         terms: next_terms,
@@ -220,7 +226,7 @@ where
         let _consensus = context.child("consensus").spawn(move |context| async move {
             if let Err(error) = consensus.run(context, lines).await {
                 tracing::error!(%error, "consensus ended");
-                board.stop(&crate::report(&error));
+                node_status.stop(&crate::report(&error));
             }
         });
         // In a thread of its own, since it waits for the disk; it ends with this task too.
@@ -228,4 +234,20 @@ where
         let _fetching = blobs.spawn(move |context| fetching.run(context, channels.blobs, blocker));
         application.run(ports).await
     })
+}
+
+/// The machine of seeds, which goes on from what was kept. What cannot be read is taken for lost: the validator deals in the next
+/// round again.
+fn seed_machine(
+    random: &mut impl CryptoRng,
+    key: &ValidatorKey,
+    (store, genesis): (&Store, &BlockId),
+) -> SeedMachine {
+    let mut entropy = [0; 32];
+    random.fill_bytes(&mut entropy);
+    let kept = store.seed().unwrap_or_else(|error| {
+        tracing::error!(%error, "read what is kept of the seed's key");
+        None
+    });
+    SeedMachine::new(*genesis.as_bytes(), key, entropy, kept.as_deref())
 }

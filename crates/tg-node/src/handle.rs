@@ -79,7 +79,7 @@ pub struct Status {
 
 /// What the validator's loop writes and handles read.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct NodeStatus {
     latest: RwLock<Arc<Finalized>>,
     finalized: broadcast::Sender<Arc<Finalized>>,
     status: Mutex<Status>,
@@ -90,9 +90,11 @@ pub(crate) struct Board {
     faults: Mutex<Vec<Equivocation>>,
     /// Where validators are dialled, by key.
     endpoints: Mutex<BTreeMap<[u8; 32], String>>,
+    /// What this validator dealt of the seed's key and the final state does not have: round and log.
+    dealing: Mutex<Option<(u64, Vec<u8>)>>,
 }
 
-impl Board {
+impl NodeStatus {
     pub(crate) fn new(validator: [u8; 32], validators: usize, tip: &Executed) -> Self {
         Self {
             latest: RwLock::new(Arc::new(Finalized::from(tip))),
@@ -117,6 +119,7 @@ impl Board {
             transactions: Mutex::default(),
             faults: Mutex::default(),
             endpoints: Mutex::default(),
+            dealing: Mutex::default(),
         }
     }
 
@@ -238,6 +241,11 @@ impl Board {
         heard.clear();
     }
 
+    /// Notes what this validator has to put on the chain of the seed's key.
+    pub(crate) fn deals(&self, dealing: Option<(u64, Vec<u8>)>) {
+        *self.dealing.lock().unwrap_or_else(PoisonError::into_inner) = dealing;
+    }
+
     /// Counts the peers that are still there.
     pub(crate) fn forget_silent(&self, now: TimestampMs) {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -258,7 +266,7 @@ impl Board {
 /// A validator as seen by the process that runs it. Cheap to clone; usable from any thread and any tokio runtime.
 #[derive(Debug, Clone)]
 pub struct NodeHandle {
-    board: Arc<Board>,
+    node_status: Arc<NodeStatus>,
     store: Arc<Store>,
     blobs: Arc<BlobStore>,
     submissions: mpsc::Sender<Submission>,
@@ -268,7 +276,7 @@ pub struct NodeHandle {
 
 impl NodeHandle {
     pub(crate) const fn new(
-        board: Arc<Board>,
+        node_status: Arc<NodeStatus>,
         store: Arc<Store>,
         blobs: Arc<BlobStore>,
         submissions: mpsc::Sender<Submission>,
@@ -276,7 +284,7 @@ impl NodeHandle {
         heartbeats: mpsc::Sender<Heartbeat>,
     ) -> Self {
         Self {
-            board,
+            node_status,
             store,
             blobs,
             submissions,
@@ -303,7 +311,7 @@ impl NodeHandle {
     /// # Errors
     /// [`HeartbeatError`] if it does not count.
     pub fn heartbeat(&self, heartbeat: Heartbeat) -> Result<(), HeartbeatError> {
-        if self.board.heartbeat(&heartbeat)? {
+        if self.node_status.heartbeat(&heartbeat)? {
             // With many at once one may be left out; the next follows in ten seconds.
             let _ = self.heartbeats.try_send(heartbeat);
         }
@@ -313,8 +321,8 @@ impl NodeHandle {
     /// What convicts validators whose stake the last final state has still.
     #[must_use]
     pub fn unpunished(&self) -> Vec<Equivocation> {
-        let state = self.board.latest().state.clone();
-        let faults = self.board.faults.lock();
+        let state = self.node_status.latest().state.clone();
+        let faults = self.node_status.faults.lock();
         let faults = faults.unwrap_or_else(PoisonError::into_inner);
         let has_stake = |proof: &&Equivocation| {
             let mut validators = state.validators().iter();
@@ -323,9 +331,15 @@ impl NodeHandle {
         faults.iter().filter(has_stake).copied().collect()
     }
 
+    /// What this validator dealt of the seed's key, for the chain.
+    pub(crate) fn dealing(&self) -> Option<(u64, Vec<u8>)> {
+        let dealing = self.node_status.dealing.lock();
+        dealing.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Looks at the providers that were heard.
     pub(crate) fn watch<T>(&self, look: impl FnOnce(&mut Watch) -> T) -> T {
-        let providers = self.board.providers.lock();
+        let providers = self.node_status.providers.lock();
         look(&mut providers.unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -351,20 +365,20 @@ impl NodeHandle {
     /// The last final block and the state after it.
     #[must_use]
     pub fn snapshot(&self) -> Arc<Finalized> {
-        self.board.latest()
+        self.node_status.latest()
     }
 
     /// Every block that becomes final from now on, in order. A receiver that lags more than
     /// [`SUBSCRIBER_LAG_MAX`] blocks is told how many it missed and finds them with [`Self::block`].
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Finalized>> {
-        self.board.finalized.subscribe()
+        self.node_status.finalized.subscribe()
     }
 
     /// Where a transaction stands, as far as this validator remembers; `None` if it never saw it, or long ago.
     #[must_use]
     pub fn transaction_status(&self, id: &TransactionId) -> Option<TransactionStatus> {
-        self.board.transaction(id)
+        self.node_status.transaction(id)
     }
 
     /// The content-addressed store.
@@ -377,7 +391,7 @@ impl NodeHandle {
     #[must_use]
     pub fn status(&self) -> Status {
         let mut status = self
-            .board
+            .node_status
             .status
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -429,7 +443,7 @@ impl NodeHandle {
     /// # Errors
     /// [`StoreError`] if the database fails.
     pub fn chain_page(&self, from: u64) -> Result<Option<ChainPage>, StoreError> {
-        let tip = self.board.latest().block.header.height.get();
+        let tip = self.node_status.latest().block.header.height.get();
         let from = from.max(1);
         let mut page = ChainPage::empty(tip);
         let mut bytes = 0;
@@ -470,7 +484,7 @@ impl NodeHandle {
     /// Where this node dials validators, by consensus key; empty for a node without a seat.
     #[must_use]
     pub fn seat_endpoints(&self) -> BTreeMap<[u8; 32], String> {
-        let endpoints = self.board.endpoints.lock();
+        let endpoints = self.node_status.endpoints.lock();
         endpoints.unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -12,7 +12,7 @@ use crate::chain::{self, Executed};
 use crate::clock::WallClock;
 use crate::engine::Parts;
 use crate::evidence::EvidenceChecker;
-use crate::handle::{Board, NodeHandle};
+use crate::handle::{NodeHandle, NodeStatus};
 use crate::key::hex;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::Timers;
@@ -70,12 +70,12 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
             key: hex(&key.public()),
         });
     }
-    let board = Arc::new(Board::new(key.public(), term.seats.len(), &tip));
+    let node_status = Arc::new(NodeStatus::new(key.public(), term.seats.len(), &tip));
     let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
     let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
     let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);
     let handle = NodeHandle::new(
-        board.clone(),
+        node_status.clone(),
         store.clone(),
         blobs.clone(),
         sender,
@@ -96,7 +96,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         tip,
         snapshot_height,
         store,
-        board,
+        node_status,
         blobs,
         checker,
         submissions,

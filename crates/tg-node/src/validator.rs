@@ -21,7 +21,7 @@ use commonware_utils::ordered::Map;
 use commonware_utils::{NZU32, NZUsize};
 
 use crate::engine::{self, Channels, Parts};
-use crate::handle::{Board, NodeHandle};
+use crate::handle::{NodeHandle, NodeStatus};
 use crate::key::peer_of;
 use crate::limits::{
     BLOB_QUOTA_PER_SECOND, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX,
@@ -261,7 +261,7 @@ fn run(opened: Opened, config: &ValidatorConfig) -> Result<RunningValidator, Ope
         folder: folder.clone(),
     };
     let (stop, stopped) = oneshot::channel();
-    let (board, store) = (parts.board.clone(), parts.store.clone());
+    let (node_status, store) = (parts.node_status.clone(), parts.store.clone());
     let thread = std::thread::Builder::new()
         .name(format!("validator-{}", config.listen.port()))
         .spawn(move || {
@@ -274,7 +274,7 @@ fn run(opened: Opened, config: &ValidatorConfig) -> Result<RunningValidator, Ope
                     .start(|context| validate(Steady::new(context), parts, around, stopped));
             });
             if let Err(panic) = std::panic::catch_unwind(body) {
-                recovery::panicked(&*panic, &board, &store, &folder);
+                recovery::panicked(&*panic, &node_status, &store, &folder);
             }
         })
         .map_err(|source| OpenError::Thread { source })?;
@@ -297,7 +297,7 @@ async fn validate(
         seats,
         folder,
     } = around;
-    let board = parts.board.clone();
+    let node_status = parts.node_status.clone();
     let handshake = Cups::<_, ChaCha20Poly1305>::new(
         Sake {
             signer: parts.key.private().clone(),
@@ -326,11 +326,11 @@ async fn validate(
     let (mut network, mut oracle) = lookup::Network::new(context.child("network"), config);
     let now = dialled(&seats, &term::seated(&parts.tip.state));
     oracle.track(parts.term.epoch, peer_addresses(&now));
-    board.dials(endpoints(&now));
+    node_status.dials(endpoints(&now));
     let changes = parts.watch_seats();
     let dialling = context.child("seats").spawn({
-        let (board, oracle, epoch) = (board.clone(), oracle.clone(), parts.term.epoch);
-        move |_| dial(changes, seats, board, oracle, epoch)
+        let (node_status, oracle, epoch) = (node_status.clone(), oracle.clone(), parts.term.epoch);
+        move |_| dial(changes, seats, node_status, oracle, epoch)
     });
     let quota = Quota::per_second(NZU32!(CHANNEL_QUOTA_PER_SECOND));
     let channels = Channels {
@@ -343,6 +343,7 @@ async fn validate(
             channel::BLOBS,
             Quota::per_second(NZU32!(BLOB_QUOTA_PER_SECOND)),
         ),
+        seeds: network.register(channel::SEED, quota),
     };
     let network = network.start();
     let validator = engine::start(context.child("validator"), parts, channels, oracle);
@@ -352,21 +353,21 @@ async fn validate(
             let _ = context.child("stop").stop(0, Some(STOP_TIMEOUT)).await;
         },
         result = validator => match result {
-            Ok(Ok(())) => board.stop("consensus ended"),
-            Ok(Err(error)) => board.stop(&recovery::reason(&crate::report(&error), &folder)),
-            Err(error) => board.stop(&crate::report(&error)),
+            Ok(Ok(())) => node_status.stop("consensus ended"),
+            Ok(Err(error)) => node_status.stop(&recovery::reason(&crate::report(&error), &folder)),
+            Err(error) => node_status.stop(&crate::report(&error)),
         },
     }
     network.abort();
     dialling.abort();
-    board.update(|status| status.running = false);
+    node_status.update(|status| status.running = false);
 }
 
 /// Dials the validators of each set that follows.
 async fn dial<M: AddressableManager<PublicKey = Peer>>(
     mut changes: mpsc::Receiver<Vec<SeatedPeer>>,
     settings: Vec<Seat>,
-    board: Arc<Board>,
+    node_status: Arc<NodeStatus>,
     mut oracle: M,
     mut epoch: u64,
 ) {
@@ -374,7 +375,7 @@ async fn dial<M: AddressableManager<PublicKey = Peer>>(
         epoch += 1;
         let now = dialled(&settings, &seated);
         oracle.track(epoch, peer_addresses(&now));
-        board.dials(endpoints(&now));
+        node_status.dials(endpoints(&now));
     }
 }
 

@@ -44,7 +44,7 @@ use rand_core::CryptoRng;
 use tg_types::BlockId;
 
 use crate::application::Mailbox;
-use crate::handle::Board;
+use crate::handle::NodeStatus;
 use crate::limits::{ABSTAIN_MARGIN, Timers, VOTE_EPOCH};
 use crate::peers::{Peer, Scheme, payload};
 use crate::signer::VoteSigner;
@@ -63,7 +63,7 @@ const ABSTAIN_POLL: Duration = Duration::from_millis(100);
 /// Consensus of one validator before it runs.
 pub(crate) struct Consensus<B> {
     pub(crate) store: Arc<Store>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) node_status: Arc<NodeStatus>,
     pub(crate) signer: VoteSigner,
     /// Who votes in the present term.
     pub(crate) participants: Set<Peer>,
@@ -123,7 +123,7 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
                 }
                 Part::Abstain(until) => {
                     tracing::warn!("the journal of votes is gone: this validator abstains");
-                    self.board
+                    self.node_status
                         .update(|status| status.abstains_until = Some(until.unwrap_or(0)));
                     self.abstain(&context, &mut epochs, until).await?
                 }
@@ -170,7 +170,8 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
         S: Sender<PublicKey = Peer>,
     {
         self.await_peers(context).await;
-        self.board.update(|status| status.abstains_until = None);
+        self.node_status
+            .update(|status| status.abstains_until = None);
         let engine = self.start(context, epochs, scheme, journal.clone());
         let Some(mut engine) = engine.await? else {
             return Ok(Over::Ended);
@@ -277,12 +278,12 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
     /// Once enough others have told their height: keeps the height up to which this validator abstains.
     fn decide_until(&self) -> Result<Option<u64>, StoreError> {
         let one_honest = (self.participants.len() - 1) / 3 + 1;
-        let Some(told) = self.board.told_by(one_honest) else {
+        let Some(told) = self.node_status.told_by(one_honest) else {
             return Ok(None);
         };
         let until = votes_again(told.max(self.store.height()?));
         self.store.abstain_until(until)?;
-        self.board
+        self.node_status
             .update(|status| status.abstains_until = Some(until));
         tracing::warn!(until, "this validator votes again after this height");
         Ok(Some(until))
@@ -292,7 +293,7 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
     async fn await_peers<E: Clock>(&self, context: &E) {
         let quorum = quorum_of_others(self.participants.len());
         let deadline = context.current() + START_WAIT_MAX;
-        while self.board.peers() < quorum && context.current() < deadline {
+        while self.node_status.peers() < quorum && context.current() < deadline {
             context.sleep(START_POLL).await;
         }
     }

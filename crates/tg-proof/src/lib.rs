@@ -1,7 +1,7 @@
 //! What counts as evidence and how it is checked: verifiers only. Nothing here makes a proof.
 //!
-//! The protocol (TGP-1) stands in `docs/PROOF.md`, gadget by gadget, with the error of each. The crate has five floors, and
-//! a file imports its own and those below ([ADR 11](../../../docs/adr/0011-floors-in-the-proof-crates.md)). Read from below:
+//! The protocol (TGP-1) stands in `docs/PROOF.md`, gadget by gadget, with the error of each. The crate has five layers, and
+//! a file imports its own and those below ([ADR 11](../../../docs/adr/0011-layers-in-the-proof-crates.md)). Read from below:
 //! 1. `algebra`: [`field`] (where the relations hold), [`layout`] (tensors on hypercubes), [`linear`] (public linear maps),
 //!    [`transcript`] (what the challenges depend on), [`arithmetic`] and [`tape`] (what checks compute with, in the clear and
 //!    in zero knowledge), [`receiver`] and [`tally`] (how they receive and draw, and what is noted of it).
@@ -51,5 +51,7 @@ pub use parts::{Part, Parts};
 pub use plan::PlanError;
 pub use security::SecurityReport;
 pub use sequence::{ExpectedSequence, SequenceError, SequenceFile, verify_answer, verify_sequence};
-pub use trace::{ExpectedTrace, TraceFile, TraceFileError, verify_trace};
+pub use trace::{
+    ExpectedTrace, TraceFile, TraceFileError, accusation_holds, verify_trace, vote_on,
+};
 pub use verify::VerifyError;

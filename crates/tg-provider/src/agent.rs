@@ -15,7 +15,7 @@ use tg_types::{Amount, Heartbeat, LeaseId, OfferId, OfferTerms, TimestampMs, Tra
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::lease::{Evidence, Farewell, LeaseTask, Message, Step};
+use crate::lease::{Evidence, LeaseTask, Message, Step, StopReason};
 use crate::pull::Puller;
 use crate::rent::{Renewal, RentPolicy};
 use crate::submit::Submitter;
@@ -134,7 +134,7 @@ pub enum AgentEvent {
     /// The ledger ended a lease.
     Ended(Box<LeaseDto>),
     /// A lease was left without a result.
-    Left(LeaseId, Farewell),
+    Left(LeaseId, StopReason),
     /// Something failed that is tried again.
     Problem(String),
     /// The deposit of the offer or of the provider's record was added to.
@@ -517,7 +517,7 @@ impl<W: Worker> Agent<W> {
                 true
             }
             Step::Submit(message) => self.send(id, message, now).await,
-            Step::Forget(Farewell::Ended) => {
+            Step::Forget(StopReason::Ended) => {
                 self.end(id).await;
                 false
             }
@@ -546,12 +546,13 @@ impl<W: Worker> Agent<W> {
                 tokio::spawn(work::pull(client, puller, order, outcomes));
             }
             (Stage::Prove, Some(task), Some(execution)) => {
-                let (task, execution) = (Arc::clone(task), execution.clone());
+                let work = (Arc::clone(task), execution.clone());
+                let seed = entry.task.seed();
                 tokio::spawn(work::prove(
                     self.client.clone(),
                     worker,
-                    task,
-                    execution,
+                    work,
+                    seed,
                     outcomes,
                 ));
             }
@@ -631,7 +632,7 @@ impl<W: Worker> Agent<W> {
             work::Report::Failed(message, missing) => {
                 entry.task.failed(now_ms(), missing);
                 if entry.task.failures() >= crate::lease::TRIES_MAX {
-                    self.tell(AgentEvent::Left(id, Farewell::Failed));
+                    self.tell(AgentEvent::Left(id, StopReason::Failed));
                 }
                 AgentEvent::Problem(message)
             }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  ledger:  leased ----> running ----> committed ----> verifying ----> (ended)
-//!  agent :  pull,        execute,      prove, store    wait            forget
-//!           submit       store output, evidence,
-//!           start        submit        submit
-//!                        commitment    evidence
+//!  agent :  pull,        execute,      prove or open,  wait            forget
+//!           submit       store output, store evidence,
+//!           start        submit        submit it
+//!                        commitment
 //! ```
 //!
 //! What a lease needs is pulled and checked before it is started: from then on there is no end without a fault. What
@@ -61,12 +61,12 @@ pub enum Step {
     /// Nothing before this time (milliseconds), unless something changes.
     Wait(u64),
     /// The lease needs nothing more.
-    Forget(Farewell),
+    Forget(StopReason),
 }
 
 /// Why a lease needs nothing more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Farewell {
+pub enum StopReason {
     /// The ledger ended it.
     Ended,
     /// Its time is over; the ledger will end it.
@@ -86,9 +86,9 @@ pub struct Evidence {
     pub size: u32,
 }
 
-/// What is at hand for a lease.
+/// How far the work on a lease is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Hand {
+enum WorkDone {
     Nothing,
     /// Model and input are pulled.
     Pulled,
@@ -101,7 +101,7 @@ enum Hand {
 pub struct LeaseTask {
     lease: LeaseDto,
     mode: ModeDto,
-    hand: Hand,
+    done: WorkDone,
     busy: Option<Stage>,
     sent: Option<(Message, u64)>,
     failures: u32,
@@ -119,7 +119,7 @@ impl LeaseTask {
         Self {
             lease,
             mode,
-            hand: Hand::Nothing,
+            done: WorkDone::Nothing,
             busy: None,
             sent: None,
             failures: 0,
@@ -145,19 +145,25 @@ impl LeaseTask {
     /// What was executed, once it is.
     #[must_use]
     pub const fn execution(&self) -> Option<&Execution> {
-        match &self.hand {
-            Hand::Nothing | Hand::Pulled => None,
-            Hand::Executed(execution) | Hand::Proved(execution, _) => Some(execution),
+        match &self.done {
+            WorkDone::Nothing | WorkDone::Pulled => None,
+            WorkDone::Executed(execution) | WorkDone::Proved(execution, _) => Some(execution),
         }
     }
 
     /// The evidence, once it is stored.
     #[must_use]
     pub const fn evidence(&self) -> Option<Evidence> {
-        match &self.hand {
-            Hand::Proved(_, evidence) => Some(*evidence),
-            Hand::Nothing | Hand::Pulled | Hand::Executed(_) => None,
+        match &self.done {
+            WorkDone::Proved(_, evidence) => Some(*evidence),
+            WorkDone::Nothing | WorkDone::Pulled | WorkDone::Executed(_) => None,
         }
+    }
+
+    /// The seed that draws what is to be opened, once it is signed.
+    #[must_use]
+    pub fn seed(&self) -> Option<Digest> {
+        self.lease.check.as_ref()?.seed
     }
 
     /// How often the work failed.
@@ -170,16 +176,18 @@ impl LeaseTask {
     #[must_use]
     pub fn next(&self, now: u64, is_closing: bool) -> Step {
         if self.lease.end.is_some() {
-            return Step::Forget(Farewell::Ended);
+            return Step::Forget(StopReason::Ended);
         }
-        if now >= self.lease.finish_by_ms {
-            return Step::Forget(Farewell::Late);
+        // What a committee looks at has windows of its own, and the seed is the validators' to sign.
+        let is_checked = self.mode == ModeDto::Sync && self.lease.check.is_some();
+        if now >= self.lease.finish_by_ms && !is_checked {
+            return Step::Forget(StopReason::Late);
         }
         if self.lease.state == JobStateDto::Leased && !self.lease.started {
             return self.next_leased(now, is_closing);
         }
         if self.failures >= TRIES_MAX {
-            return Step::Forget(Farewell::Failed);
+            return Step::Forget(StopReason::Failed);
         }
         match self.lease.state {
             // The other members of the gang have yet to start.
@@ -206,7 +214,7 @@ impl LeaseTask {
         if let Some((Message::Decline(_), at)) = self.sent
             && now < at + RESEND_MS
         {
-            return Step::Forget(Farewell::Declined);
+            return Step::Forget(StopReason::Declined);
         }
         if is_closing && self.sent.is_none() {
             return Step::Submit(Message::Decline(DeclineReason::Unwilling));
@@ -219,8 +227,8 @@ impl LeaseTask {
                 Some(_) => {}
             }
         }
-        match &self.hand {
-            Hand::Nothing => self.begin(Stage::Pull, now),
+        match &self.done {
+            WorkDone::Nothing => self.begin(Stage::Pull, now),
             // Booked for later.
             _ if now < self.lease.begins_ms => Step::Wait(self.lease.begins_ms),
             _ => self.submit(Message::Start, now),
@@ -229,25 +237,27 @@ impl LeaseTask {
 
     /// The part of a member that does not lead its gang.
     fn next_part(&self, now: u64) -> Step {
-        match &self.hand {
-            Hand::Nothing | Hand::Pulled => self.begin(Stage::Execute, now),
-            Hand::Executed(_) | Hand::Proved(..) if self.lease.receipt.is_none() => {
+        match &self.done {
+            WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
+            WorkDone::Executed(_) | WorkDone::Proved(..) if self.lease.receipt.is_none() => {
                 self.submit(Message::Part, now)
             }
-            Hand::Executed(_) | Hand::Proved(..) => Step::Wait(u64::MAX),
+            WorkDone::Executed(_) | WorkDone::Proved(..) => Step::Wait(u64::MAX),
         }
     }
 
     fn next_running(&self, now: u64) -> Step {
-        if matches!(self.hand, Hand::Nothing | Hand::Pulled) {
+        if matches!(self.done, WorkDone::Nothing | WorkDone::Pulled) {
             return self.begin(Stage::Execute, now);
         }
         let commit = match self.mode {
             ModeDto::None => self.submit_throttled(Message::Commit, now),
-            ModeDto::Proof | ModeDto::Recompute => self.submit(Message::Commit, now),
+            ModeDto::Proof | ModeDto::Recompute | ModeDto::Sync => {
+                self.submit(Message::Commit, now)
+            }
         };
-        match (&self.hand, self.mode, &commit) {
-            (Hand::Executed(_), ModeDto::Proof | ModeDto::Recompute, Step::Wait(_)) => {
+        match (&self.done, self.mode, &commit) {
+            (WorkDone::Executed(_), ModeDto::Proof | ModeDto::Recompute, Step::Wait(_)) => {
                 self.begin(Stage::Prove, now)
             }
             _ => commit,
@@ -255,11 +265,14 @@ impl LeaseTask {
     }
 
     fn next_committed(&self, now: u64) -> Step {
-        match (self.mode, &self.hand) {
+        let has_seed = self.seed().is_some();
+        match (self.mode, &self.done) {
             (ModeDto::None, _) => Step::Wait(u64::MAX),
-            (_, Hand::Nothing | Hand::Pulled) => self.begin(Stage::Execute, now),
-            (_, Hand::Executed(_)) => self.begin(Stage::Prove, now),
-            (_, Hand::Proved(..)) => self.submit_throttled(Message::Evidence, now),
+            // Nobody knows yet what to open.
+            (ModeDto::Sync, WorkDone::Executed(_)) if !has_seed => Step::Wait(u64::MAX),
+            (_, WorkDone::Nothing | WorkDone::Pulled) => self.begin(Stage::Execute, now),
+            (_, WorkDone::Executed(_)) => self.begin(Stage::Prove, now),
+            (_, WorkDone::Proved(..)) => self.submit_throttled(Message::Evidence, now),
         }
     }
 
@@ -326,22 +339,22 @@ impl LeaseTask {
     pub fn pulled(&mut self) {
         self.busy = None;
         self.failures = 0;
-        if self.hand == Hand::Nothing {
-            self.hand = Hand::Pulled;
+        if self.done == WorkDone::Nothing {
+            self.done = WorkDone::Pulled;
         }
     }
 
     /// The execution ended and its output is stored.
     pub fn executed(&mut self, execution: Execution) {
         self.busy = None;
-        self.hand = Hand::Executed(execution);
+        self.done = WorkDone::Executed(execution);
     }
 
     /// The proof ended and is stored.
     pub fn proved(&mut self, evidence: Evidence) {
         self.busy = None;
-        if let Hand::Executed(execution) = std::mem::replace(&mut self.hand, Hand::Pulled) {
-            self.hand = Hand::Proved(execution, evidence);
+        if let WorkDone::Executed(execution) = std::mem::replace(&mut self.done, WorkDone::Pulled) {
+            self.done = WorkDone::Proved(execution, evidence);
         }
     }
 

@@ -435,8 +435,8 @@ pub async fn collect(
             (proved.values, Some(checked(file, started, proved.zk)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
-        // Validators ran it again, or nobody did: the output is shown as it is.
-        (ModeDto::None | ModeDto::Recompute, _) => {
+        // Validators looked at it, or nobody did: the output is shown as it is.
+        (ModeDto::None | ModeDto::Recompute | ModeDto::Sync, _) => {
             let output = client.blob(output, OUTPUT_BYTES_MAX).await;
             (model.output(&output.doing("fetch the output")?)?, None)
         }
@@ -479,7 +479,7 @@ pub async fn collect_written(
             (tokens, Some(checked(file, started, false)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
-        (ModeDto::None | ModeDto::Recompute, _) => {
+        (ModeDto::None | ModeDto::Recompute | ModeDto::Sync, _) => {
             let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
             (model.written(&output.doing("fetch the output")?)?, None)
         }

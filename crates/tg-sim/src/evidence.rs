@@ -5,15 +5,15 @@
 use std::sync::{Arc, OnceLock};
 
 use tg_exec::sample::random_model;
-use tg_ledger::{EvidenceTask, ModelFacts, Outcome};
+use tg_ledger::{EvidenceTask, ModelFacts, Outcome, SampleTask};
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_node::{BlobStore, CheckError, EvidenceChecker, ProofChecker};
 use tg_prover::ProvingModel;
 use tg_provider::ProvingWorker;
 use tg_provider::worker::{Execution, Task, Worker as _};
 use tg_types::{
-    Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, Tier, Transaction,
-    VerificationMode,
+    Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, Tier, TileName,
+    Transaction, VerificationMode, Vote,
 };
 
 /// Begins simulated evidence.
@@ -21,6 +21,9 @@ const MAGIC: &[u8] = b"tg-sim: simulated evidence, proves nothing\0";
 
 /// Bytes of simulated evidence.
 const LENGTH: usize = MAGIC.len() + 32 + 20 + 32 + 32 + 32;
+
+/// What a member says of a result that is wrong, by simulation: nothing has tiles.
+const WRONG_TILE: Vote = Vote::WrongTile(TileName { node: 0, leaf: 0 });
 
 /// Code of a verdict on simulated evidence.
 pub(crate) const CODE_SIMULATED: u16 = 9_000;
@@ -215,6 +218,21 @@ fn simulated(job: &JobId, provider: &Address, receipt: &Receipt) -> Vec<u8> {
 pub(crate) struct SimulatedChecker;
 
 impl EvidenceChecker for SimulatedChecker {
+    /// Whether the receipt is right; the bytes that stand for an opening show nothing.
+    fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
+        if !blobs.contains(&task.evidence) {
+            return Err(CheckError::Missing {
+                digest: task.evidence,
+            });
+        }
+        Ok(
+            match model().is_right(&task.receipt, None, Proving::Simulated) {
+                true => Vote::Right,
+                false => WRONG_TILE,
+            },
+        )
+    }
+
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
         let model = model();
         match task {
@@ -231,6 +249,18 @@ impl EvidenceChecker for SimulatedChecker {
                     Outcome::ModelAccepted(model.facts)
                 } else {
                     rejected("simulated: another model")
+                })
+            }
+            // Dealings are real in every run.
+            EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
+                ProofChecker::default().check(task, blobs)
+            }
+            EvidenceTask::Accusation { vote, sample } => {
+                let found = self.vote(sample, blobs)?;
+                Ok(if found == *vote && found != Vote::Right {
+                    rejected("simulated: a wrong tile")
+                } else {
+                    Outcome::Refuted
                 })
             }
             EvidenceTask::Lease {
@@ -276,6 +306,13 @@ fn rejected(check: &str) -> Outcome {
 pub(crate) struct LyingChecker(pub(crate) Arc<dyn EvidenceChecker>);
 
 impl EvidenceChecker for LyingChecker {
+    fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
+        Ok(match self.0.vote(task, blobs)? {
+            Vote::Right => WRONG_TILE,
+            Vote::WrongForm | Vote::WrongTile(_) => Vote::Right,
+        })
+    }
+
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
         let outcome = self.0.check(task, blobs)?;
         Ok(match (task, outcome) {
@@ -283,11 +320,15 @@ impl EvidenceChecker for LyingChecker {
                 Outcome::ModelAccepted(model().facts)
             }
             (EvidenceTask::Lease { .. }, Outcome::Rejected { .. }) => Outcome::LeaseAccepted,
+            (_, Outcome::Rejected { .. }) => Outcome::Refuted,
             (
                 _,
                 Outcome::ModelAccepted(_)
                 | Outcome::LeaseAccepted
-                | Outcome::ProgramAccepted { .. },
+                | Outcome::ProgramAccepted { .. }
+                | Outcome::SeedKey(_)
+                | Outcome::Seed(_)
+                | Outcome::Refuted,
             ) => rejected("simulated: a lie"),
         })
     }

@@ -215,6 +215,9 @@ impl SimGrid {
                 Outcome::ModelAccepted(_)
                 | Outcome::LeaseAccepted
                 | Outcome::ProgramAccepted { .. } => "accepted".to_owned(),
+                Outcome::SeedKey(_) => "made".to_owned(),
+                Outcome::Seed(_) => "signed".to_owned(),
+                Outcome::Refuted => "refuted".to_owned(),
                 Outcome::Rejected { code, .. } => format!("rejected ({code})"),
             };
             let what = format!("{} {outcome}, {kind}", verdict.subject);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tg_ledger::{Job, Lease, State};
 use tg_node::limits::{BLOB_TOTAL_BYTES_DEFAULT, EVIDENCE_BYTES_MAX};
-use tg_provider::lease::{Evidence, Farewell, LeaseTask, Message, Step};
+use tg_provider::lease::{Evidence, LeaseTask, Message, Step, StopReason};
 use tg_provider::{Execution, Stage};
 use tg_sdk::dto::ModeDto;
 use tg_types::{
@@ -165,6 +165,7 @@ impl SimProvider {
                 VerificationMode::None => ModeDto::None,
                 VerificationMode::Proof => ModeDto::Proof,
                 VerificationMode::Recompute => ModeDto::Recompute,
+                VerificationMode::Sync => ModeDto::Sync,
             };
             let entry = HeldLease {
                 task: LeaseTask::new(shown, mode, 0),
@@ -186,7 +187,7 @@ impl SimProvider {
         };
         match entry.task.next(now, false) {
             Step::Wait(_) => false,
-            Step::Forget(Farewell::Ended) => {
+            Step::Forget(StopReason::Ended) => {
                 self.leases.remove(&id);
                 false
             }

@@ -9,7 +9,7 @@ use commonware_p2p::simulated::{self, Control, Link, Oracle};
 use commonware_runtime::{Clock as _, Handle, Quota, Spawner as _, Storage as _, Supervisor as _};
 use commonware_utils::{NZU32, NZUsize, Probability};
 use tg_ledger::Genesis;
-use tg_node::duties::{Duties, look_at_files};
+use tg_node::duties::{Duties, look_at_files, look_at_samples};
 use tg_node::engine::{self, Channels, Parts};
 use tg_node::limits::{DUTIES_INTERVAL, Timers};
 use tg_node::open::{self, Opening};
@@ -374,6 +374,7 @@ impl SimWorld {
     fn perform_duties(&self, index: usize, node: &NodeHandle) -> Handle<()> {
         let seat = &self.seats[index];
         let (node, account) = (node.clone(), seat.account.clone());
+        let checker = Arc::clone(&self.checker);
         let is_liar = seat.role == SeatRole::StorageLiar;
         let domain = self.grid.domain;
         self.child("duties", index)
@@ -386,7 +387,11 @@ impl SimWorld {
                         let now = || TimestampMs::new(now_ms(&context));
                         let look =
                             |store: Arc<BlobStore>, due| async move { look_at_files(&store, due) };
-                        duties.turn(&node, &account, now, look).await;
+                        let sample = |store: Arc<BlobStore>, due| {
+                            let checker = Arc::clone(&checker);
+                            async move { look_at_samples(&*checker, &store, due) }
+                        };
+                        duties.turn(&node, &account, now, look, sample).await;
                     }
                     context.sleep(DUTIES_INTERVAL).await;
                 }
@@ -418,6 +423,7 @@ impl SimWorld {
             blocks,
             transactions: register(channel::TRANSACTIONS).await,
             blobs: register(channel::BLOBS).await,
+            seeds: register(channel::SEED).await,
         }
     }
 

@@ -2,18 +2,18 @@
 //!
 //! [`market`] is the other demo: the market alone.
 //!
-//! Read in this order: [`cheats`] (the three lies), [`cast`] (who takes part), [`story`] (what happens),
+//! Read in this order: [`cheats`] (the three lies), [`participants`] (who takes part), [`scenario`] (what happens),
 //! [`record`] (what happened, and whether promises were kept), [`screen`] (what is shown), [`folder`] and [`report`] (what is
 //! left behind).
 
-mod cast;
 mod cheats;
 mod folder;
 pub(crate) mod market;
+mod participants;
 mod record;
 mod report;
+mod scenario;
 mod screen;
-mod story;
 
 use crate::cli::DemoArguments;
 use crate::outcome::{Exit, Failure, Outcome, json, line};
@@ -23,14 +23,14 @@ pub(crate) fn run(arguments: &DemoArguments, as_json: bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let story = runtime.block_on(story::tell(arguments, as_json))?;
-    report::leave(&story)?;
+    let run = runtime.block_on(scenario::run(arguments, as_json))?;
+    report::leave(&run)?;
     if as_json {
-        json(&report::json(&story))?;
+        json(&report::json(&run))?;
     } else {
-        line(report::text(&story))?;
+        line(report::text(&run))?;
     }
-    match story.broken_promise() {
+    match run.broken_promise() {
         None => Ok(()),
         Some(promise) => Err(Failure::new(
             Exit::Failed,

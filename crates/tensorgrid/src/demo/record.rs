@@ -7,7 +7,7 @@ use tg_sdk::dto::{JobDto, LeaseDto, LeaseEndDto, TotalsDto};
 use tg_sdk::jobs::Inference;
 use tg_types::Amount;
 
-use super::cast::Player;
+use super::participants::Player;
 
 /// Validators of the embedded grid.
 pub(crate) const VALIDATORS: usize = 4;
@@ -40,7 +40,7 @@ pub(crate) struct Finished {
 
 /// Everything that happened.
 #[derive(Debug)]
-pub(crate) struct Story {
+pub(crate) struct DemoRun {
     /// Who took part.
     pub(crate) players: Vec<Player>,
     /// The jobs.
@@ -61,11 +61,11 @@ pub(crate) struct Story {
     pub(crate) folder: PathBuf,
 }
 
-impl Story {
+impl DemoRun {
     /// The leases that ended by a rejection, with the index of their job.
     pub(crate) fn rejections(&self) -> impl Iterator<Item = (usize, &LeaseDto)> {
-        self.jobs.iter().enumerate().flat_map(|(index, told)| {
-            let rejected = told
+        self.jobs.iter().enumerate().flat_map(|(index, finished)| {
+            let rejected = finished
                 .job
                 .leases
                 .iter()
@@ -95,12 +95,12 @@ impl Story {
                 ));
             }
         }
-        let paid_cheat = self.jobs.iter().find(|told| {
-            self.player(&told.inference.receipt.lease)
+        let paid_cheat = self.jobs.iter().find(|finished| {
+            self.player(&finished.inference.receipt.lease)
                 .is_none_or(|player| player.lie.is_some())
         });
-        if let Some(told) = paid_cheat {
-            return Some(format!("job {} was paid to a cheat", told.job.id));
+        if let Some(finished) = paid_cheat {
+            return Some(format!("job {} was paid to a cheat", finished.job.id));
         }
         self.totals
             .iter()

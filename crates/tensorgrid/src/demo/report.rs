@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::record::{Story, VALIDATORS, conserved};
+use super::record::{DemoRun, VALIDATORS, conserved};
 use super::screen::gallery;
 use crate::bundled::Bundled;
 use crate::grid::table::{self, Table};
@@ -10,59 +10,58 @@ use crate::offline::files;
 use crate::outcome::Outcome;
 
 /// Leaves receipts, proofs and digits.
-pub(crate) fn leave(story: &Story) -> Outcome {
-    for (index, told) in story.jobs.iter().enumerate() {
+pub(crate) fn leave(run: &DemoRun) -> Outcome {
+    for (index, finished) in run.jobs.iter().enumerate() {
         let name = |folder: &str, end: &str| {
-            story
-                .folder
+            run.folder
                 .join(folder)
                 .join(format!("job-{}.{end}", index + 1))
         };
-        let receipt = serde_json::to_vec_pretty(&told.inference.receipt)?;
+        let receipt = serde_json::to_vec_pretty(&finished.inference.receipt)?;
         files::write(&name("receipts", "json"), &receipt)?;
-        if let Some(proof) = &told.inference.proof {
+        if let Some(proof) = &finished.inference.proof {
             files::write(&name("proofs", "bin"), &proof.file)?;
         }
-        let image = files::grey_png(28, 28, &Bundled::Lenet.image(&told.digit))?;
+        let image = files::grey_png(28, 28, &Bundled::Lenet.image(&finished.digit))?;
         files::write(&name("digits", "png"), &image)?;
     }
     Ok(())
 }
 
-/// The whole story as data.
-pub(crate) fn json(story: &Story) -> serde_json::Value {
-    let jobs: Vec<_> = story
+/// The whole run as data.
+pub(crate) fn json(run: &DemoRun) -> serde_json::Value {
+    let jobs: Vec<_> = run
         .jobs
         .iter()
-        .map(|told| {
+        .map(|finished| {
             serde_json::json!({
-                "job": told.job.id.to_string(),
-                "label": told.digit.label,
-                "predicted": told.inference.greatest(),
-                "float_model": told.float_top,
-                "output": told.inference.values,
-                "proof_bytes": told.inference.proof.as_ref().map(|proof| proof.file.len()),
-                "prove_ms": told.prove_ms,
-                "verify_ms": told.inference.proof.as_ref().map(|proof| proof.verify_ms),
-                "history": told.job.history,
-                "leases": told.job.leases,
-                "settlement": told.job.settlement,
+                "job": finished.job.id.to_string(),
+                "label": finished.digit.label,
+                "predicted": finished.inference.greatest(),
+                "float_model": finished.float_top,
+                "output": finished.inference.values,
+                "proof_bytes": finished.inference.proof.as_ref().map(|proof| proof.file.len()),
+                "prove_ms": finished.prove_ms,
+                "verify_ms": finished.inference.proof.as_ref().map(|proof| proof.verify_ms),
+                "history": finished.job.history,
+                "leases": finished.job.leases,
+                "settlement": finished.job.settlement,
             })
         })
         .collect();
-    let rejections: Vec<_> = story
+    let rejections: Vec<_> = run
         .rejections()
         .map(|(index, lease)| {
             serde_json::json!({
-                "job": story.jobs[index].job.id.to_string(),
-                "provider": story.player(lease).map(|player| player.name.clone()),
-                "lie": story.player(lease).and_then(|player| player.lie).map(super::cheats::Lie::describe),
+                "job": run.jobs[index].job.id.to_string(),
+                "provider": run.player(lease).map(|player| player.name.clone()),
+                "lie": run.player(lease).and_then(|player| player.lie).map(super::cheats::Lie::describe),
                 "rejection": lease.rejection,
                 "slashed": lease.collateral.to_string(),
             })
         })
         .collect();
-    let balances: Vec<_> = story
+    let balances: Vec<_> = run
         .balances
         .iter()
         .map(|balance| {
@@ -72,23 +71,23 @@ pub(crate) fn json(story: &Story) -> serde_json::Value {
         })
         .collect();
     serde_json::json!({
-        "network": "development", "validators": VALIDATORS, "providers": story.players.len(),
-        "model": story.model, "security_bits": story.security_bits, "zk": false,
+        "network": "development", "validators": VALIDATORS, "providers": run.players.len(),
+        "model": run.model, "security_bits": run.security_bits, "zk": false,
         "jobs": jobs, "rejections": rejections, "balances": balances,
-        "totals": { "before": story.totals[0], "after": story.totals[1] },
-        "conserved": story.totals.iter().all(conserved),
-        "blocks": story.blocks, "seconds": story.elapsed, "folder": story.folder,
-        "broken_promise": story.broken_promise(),
+        "totals": { "before": run.totals[0], "after": run.totals[1] },
+        "conserved": run.totals.iter().all(conserved),
+        "blocks": run.blocks, "seconds": run.elapsed, "folder": run.folder,
+        "broken_promise": run.broken_promise(),
     })
 }
 
-/// The whole story for a person.
-pub(crate) fn text(story: &Story) -> String {
+/// The whole run for a person.
+pub(crate) fn text(run: &DemoRun) -> String {
     let mut text = String::new();
-    digits(&mut text, story);
-    cheats(&mut text, story);
-    balances(&mut text, story);
-    summary(&mut text, story);
+    digits(&mut text, run);
+    cheats(&mut text, run);
+    balances(&mut text, run);
+    summary(&mut text, run);
     text
 }
 
@@ -97,26 +96,27 @@ fn add(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _infallible = writeln!(text, "{arguments}");
 }
 
-fn digits(text: &mut String, story: &Story) {
-    for row in story.jobs.chunks(5) {
+fn digits(text: &mut String, run: &DemoRun) {
+    for row in run.jobs.chunks(5) {
         let pictures: Vec<_> = row
             .iter()
-            .map(|told| {
-                let proof = told.inference.proof.as_ref();
+            .map(|finished| {
+                let proof = finished.inference.proof.as_ref();
                 let caption = vec![
                     format!(
                         "says {}, is {}",
-                        told.inference.greatest(),
-                        told.digit.label
+                        finished.inference.greatest(),
+                        finished.digit.label
                     ),
-                    format!("float says {}", told.float_top),
+                    format!("float says {}", finished.float_top),
                     format!(
                         "{} kB proof",
                         proof.map_or(0, |proof| proof.file.len() / 1_000)
                     ),
                     format!(
                         "prove {} ms",
-                        told.prove_ms
+                        finished
+                            .prove_ms
                             .map_or_else(|| "?".to_owned(), |ms| ms.to_string())
                     ),
                     format!(
@@ -124,7 +124,7 @@ fn digits(text: &mut String, story: &Story) {
                         proof.map_or(0.0, |proof| proof.verify_ms)
                     ),
                 ];
-                (told.digit.levels, caption)
+                (finished.digit.levels, caption)
             })
             .collect();
         text.push('\n');
@@ -132,13 +132,13 @@ fn digits(text: &mut String, story: &Story) {
     }
 }
 
-fn cheats(text: &mut String, story: &Story) {
+fn cheats(text: &mut String, run: &DemoRun) {
     add(
         text,
         format_args!("\ncheats (each underbid everybody honest):"),
     );
-    for (index, lease) in story.rejections() {
-        let Some(player) = story.player(lease) else {
+    for (index, lease) in run.rejections() {
+        let Some(player) = run.player(lease) else {
             continue;
         };
         let lie = player
@@ -148,7 +148,7 @@ fn cheats(text: &mut String, story: &Story) {
             .rejection
             .as_ref()
             .map_or("", |rejection| rejection.check.as_str());
-        let finisher = story.player(&story.jobs[index].inference.receipt.lease);
+        let finisher = run.player(&run.jobs[index].inference.receipt.lease);
         add(
             text,
             format_args!(
@@ -169,9 +169,9 @@ fn cheats(text: &mut String, story: &Story) {
     }
 }
 
-fn balances(text: &mut String, story: &Story) {
+fn balances(text: &mut String, run: &DemoRun) {
     let mut rows = Table::new(&["account", "before", "after", "change"]);
-    for balance in &story.balances {
+    for balance in &run.balances {
         let change = match balance.after.checked_sub(balance.before) {
             Some(gain) => format!("+{}", table::short(gain)),
             None => format!(
@@ -186,7 +186,7 @@ fn balances(text: &mut String, story: &Story) {
             change,
         ]);
     }
-    let [before, after] = &story.totals;
+    let [before, after] = &run.totals;
     add(
         text,
         format_args!("\nbalances in TGRID (escrow and collateral included):\n{rows}"),
@@ -199,7 +199,7 @@ fn balances(text: &mut String, story: &Story) {
             table::short(after.minted),
             table::short(before.burned),
             table::short(after.burned),
-            if story.totals.iter().all(conserved) {
+            if run.totals.iter().all(conserved) {
                 "yes"
             } else {
                 "NO"
@@ -208,28 +208,28 @@ fn balances(text: &mut String, story: &Story) {
     );
 }
 
-fn summary(text: &mut String, story: &Story) {
-    let right = story
+fn summary(text: &mut String, run: &DemoRun) {
+    let right = run
         .jobs
         .iter()
-        .filter(|told| told.inference.greatest() == usize::from(told.digit.label))
+        .filter(|finished| finished.inference.greatest() == usize::from(finished.digit.label))
         .count();
-    let agree = story
+    let agree = run
         .jobs
         .iter()
-        .filter(|told| told.inference.greatest() == told.float_top)
+        .filter(|finished| finished.inference.greatest() == finished.float_top)
         .count();
-    let all = story.jobs.len();
-    let folder = story.folder.display();
+    let all = run.jobs.len();
+    let folder = run.folder.display();
     add(
         text,
         format_args!(
             "\nsummary: {all} jobs proved, verified by {VALIDATORS} validators and here, and paid; {right}/{all} right, {agree}/{all} agree \
              with the float model;\n{} cheats slashed; >= {:.1} bits, zk: false; {} blocks; {:.1} s",
-            story.rejections().count(),
-            story.security_bits,
-            story.blocks,
-            story.elapsed
+            run.rejections().count(),
+            run.security_bits,
+            run.blocks,
+            run.elapsed
         ),
     );
     add(

@@ -23,7 +23,7 @@ const STEPS: [JobStateDto; 7] = [
 #[derive(Debug)]
 pub(crate) struct Screen {
     lines: Vec<String>,
-    steps_told: Vec<usize>,
+    steps_shown: Vec<usize>,
     drawn: bool,
     redraws: bool,
     started: Instant,
@@ -34,7 +34,7 @@ impl Screen {
     pub(crate) fn new(jobs: usize) -> Self {
         Self {
             lines: vec![String::new(); jobs],
-            steps_told: vec![0; jobs],
+            steps_shown: vec![0; jobs],
             drawn: false,
             redraws: stderr().is_terminal(),
             started: Instant::now(),
@@ -45,7 +45,7 @@ impl Screen {
     pub(crate) fn show(&mut self, index: usize, job: &JobDto, names: &dyn Fn(&JobDto) -> String) {
         if !self.redraws {
             let seconds = self.started.elapsed().as_secs_f64();
-            for step in job.history.iter().skip(self.steps_told[index]) {
+            for step in job.history.iter().skip(self.steps_shown[index]) {
                 say(format_args!(
                     "{seconds:5.1} s  job {:>2}  {:<10} {}",
                     index + 1,
@@ -53,7 +53,7 @@ impl Screen {
                     names(job)
                 ));
             }
-            self.steps_told[index] = job.history.len();
+            self.steps_shown[index] = job.history.len();
             return;
         }
         let reached = STEPS

@@ -61,6 +61,9 @@ pub(crate) struct PassphraseArguments {
 pub(crate) enum Verify {
     /// By a proof that every validator checks, and this command again.
     Proof,
+    /// By a committee of validators drawn after the answer was committed to, which computes drawn parts again: much cheaper than a
+    /// proof; one wrong part of N is found with k/N only, so that the provider puts up twenty times the price.
+    Sync,
     /// By every validator, which runs the model again: cheaper than a proof, and nothing that this command could check.
     Recompute,
     /// By nobody; on development networks only.
@@ -73,6 +76,7 @@ impl Verify {
         match self {
             Self::Proof => ModeDto::Proof,
             Self::Recompute => ModeDto::Recompute,
+            Self::Sync => ModeDto::Sync,
             Self::None => ModeDto::None,
         }
     }

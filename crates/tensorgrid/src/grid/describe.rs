@@ -89,6 +89,14 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
         Some(_) if receipt.job.mode == ModeDto::Recompute => {
             "evidence   the answer: validators ran it again".to_owned()
         }
+        Some(evidence) if receipt.job.mode == ModeDto::Sync => {
+            let check = receipt.lease.check.as_ref();
+            let (right, members) = check.map_or((0, 0), |it| (it.right, it.members));
+            format!(
+                "evidence   {evidence}: drawn parts, found right by {right} of {members} members of a committee; \
+                 not a proof"
+            )
+        }
         Some(evidence) => match zk {
             Some(zk) => format!("proof      {evidence}, zk: {zk}"),
             None => format!("proof      {evidence}, not held here any more"),

@@ -195,6 +195,7 @@ pub(crate) fn modes_of(file: &ProofFile) -> [&'static str; 2] {
         Visibility::Public => "public",
         Visibility::Committed => "committed",
         Visibility::Hidden => "hidden",
+        Visibility::Each(_) => "a mode each",
     })
 }
 

@@ -207,6 +207,7 @@ fn sentence(model: &PublicModel, file: &ProofFile) -> String {
         Visibility::Public => format!("this {name} ({} bytes)", bytes.len()),
         Visibility::Committed => format!("the {name} of this commitment"),
         Visibility::Hidden => format!("an {name} that is hidden"),
+        Visibility::Each(_) => format!("{name}s of which it shows some"),
     };
     let weights = match model.private_weights() {
         Some(_) => ", its weights hidden,",

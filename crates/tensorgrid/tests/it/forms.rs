@@ -256,19 +256,19 @@ fn relu() -> Model {
 }
 
 /// A folder with a compiled model.
-struct Desk {
+struct ModelFolder {
     folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl ModelFolder {
     fn of(model: &Model) -> Self {
-        let desk = Self {
+        let model_folder = Self {
             folder: tempfile::tempdir().unwrap(),
         };
-        std::fs::write(desk.path("m.onnx"), model.bytes()).unwrap();
+        std::fs::write(model_folder.path("m.onnx"), model.bytes()).unwrap();
         let input = serde_json::json!({ "input_data": [model.values] });
-        std::fs::write(desk.path("x.json"), input.to_string()).unwrap();
-        desk
+        std::fs::write(model_folder.path("x.json"), input.to_string()).unwrap();
+        model_folder
     }
 
     fn path(&self, name: &str) -> String {
@@ -309,20 +309,20 @@ fn small_models_are_compiled_proved_and_verified() {
         ("relu", relu()),
     ];
     for (name, model) in models {
-        let desk = Desk::of(&model);
-        let compiled = desk.compile().ends(0).json();
+        let model_folder = ModelFolder::of(&model);
+        let compiled = model_folder.compile().ends(0).json();
         let id = compiled["model"].as_str().unwrap();
         for flags in [&[][..], &["--zk"], &["--zk", "--input-mode", "public"]] {
-            let proved = desk.prove(flags);
+            let proved = model_folder.prove(flags);
             assert_eq!(proved["model"], id, "{name} {flags:?}");
             model.answered(&proved["answer"][0], name);
-            let explained = desk.verify(&["--explain"]).ends(0).stdout;
+            let explained = model_folder.verify(&["--explain"]).ends(0).stdout;
             // Hidden in name only; `--zk` hides the input if nothing else is said.
             let hidden = flags == ["--zk"];
             let revealed = explained.contains("it reveals them");
             assert_eq!(revealed, hidden && name == "identity", "{explained}");
             assert!(explained.contains("collision of a hash"), "{explained}");
-            let flipped = desk.verify(&["--flip-byte", "100"]);
+            let flipped = model_folder.verify(&["--flip-byte", "100"]);
             assert!(flipped.ends(3).stderr.contains("REJECTED"), "{name}");
         }
     }
@@ -332,11 +332,11 @@ fn small_models_are_compiled_proved_and_verified() {
 #[test]
 fn all_outputs_of_a_file_are_proved_at_once() {
     let model = detector();
-    let desk = Desk::of(&model);
-    let compiled = desk.compile().ends(0).json();
+    let model_folder = ModelFolder::of(&model);
+    let compiled = model_folder.compile().ends(0).json();
     assert_eq!(compiled["left_out"], serde_json::json!([]));
     for flags in [&[][..], &["--zk"], &["--zk", "--output-mode", "hidden"]] {
-        let proved = desk.prove(flags);
+        let proved = model_folder.prove(flags);
         let answer = proved["answer"].as_array().unwrap();
         assert_eq!(answer.len(), 2, "{answer:?}");
         model.answered(&answer[0], "detector");
@@ -346,41 +346,53 @@ fn all_outputs_of_a_file_are_proved_at_once() {
         for (score, above) in scores.iter().zip(above) {
             assert!((score.max(0.0) - above).abs() < 0.1, "{score} {above}");
         }
-        let told = desk.verify(&[]).ends(0).stdout;
+        let told = model_folder.verify(&[]).ends(0).stdout;
         let shown = told.contains("output y [1, 4]: ") && told.contains("output above [1, 4]: ");
         assert_eq!(shown, !flags.contains(&"hidden"), "{told}");
     }
-    let one = desk.compile_with(&["--keep", "above"]).ends(0).json();
+    let one = model_folder
+        .compile_with(&["--keep", "above"])
+        .ends(0)
+        .json();
     assert_ne!(one["program"], compiled["program"]);
-    assert_eq!(desk.prove(&[])["answer"].as_array().unwrap().len(), 1);
-    let twice = desk.compile_with(&["--keep", "above", "--keep", "y"]);
+    assert_eq!(
+        model_folder.prove(&[])["answer"].as_array().unwrap().len(),
+        1
+    );
+    let twice = model_folder.compile_with(&["--keep", "above", "--keep", "y"]);
     assert_eq!(twice.ends(0).json()["outputs"][0]["name"], "above");
 }
 
 /// Reals come with the names of classes, which are a part of the program's id; integers on request.
 #[test]
 fn answers_are_real_numbers_with_names() {
-    let desk = Desk::of(&softmax());
-    let plain = desk.compile().ends(0).json()["program"].clone();
-    let names = desk.path("names.txt");
+    let model_folder = ModelFolder::of(&softmax());
+    let plain = model_folder.compile().ends(0).json()["program"].clone();
+    let names = model_folder.path("names.txt");
     std::fs::write(&names, "ant\nbee\ncat\ndog\neel\nfox\ngnu\n").unwrap();
-    let labelled = desk.compile_with(&["--labels", &names]).ends(0).json();
+    let labelled = model_folder
+        .compile_with(&["--labels", &names])
+        .ends(0)
+        .json();
     assert_ne!(labelled["program"], plain);
-    let proved = desk.prove(&[]);
+    let proved = model_folder.prove(&[]);
     let greatest = proved["answer"][0]["greatest"].as_u64().unwrap() as usize;
     let label = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu"][greatest];
     assert_eq!(proved["answer"][0]["label"], label);
-    let told = desk.verify(&[]).ends(0).stdout;
+    let told = model_folder.verify(&[]).ends(0).stdout;
     let end = format!("greatest at index {greatest} ({label})");
     assert!(
         told.contains("output y [1, 7]: 0.") && told.contains(&end),
         "{told}"
     );
-    let raw = desk.verify(&["--raw"]).ends(0).stdout;
+    let raw = model_folder.verify(&["--raw"]).ends(0).stdout;
     assert!(raw.contains("output [") && !raw.contains(label), "{raw}");
 
     std::fs::write(&names, "ant\nbee\n").unwrap();
-    let refused = desk.compile_with(&["--labels", &names]).ends(2).stderr;
+    let refused = model_folder
+        .compile_with(&["--labels", &names])
+        .ends(2)
+        .stderr;
     assert!(
         refused.contains("2 class names") && refused.contains("7 elements"),
         "{refused}"
@@ -398,9 +410,9 @@ fn small_models_run_on_a_grid() {
         ("detector", detector(), 2),
     ];
     for (name, model, outputs) in models {
-        let desk = Desk::of(&model);
-        let id = desk.compile().ends(0).json()["model"].clone();
-        let [own, public, input] = ["m.tgm", "m.tgv", "x.json"].map(|file| desk.path(file));
+        let model_folder = ModelFolder::of(&model);
+        let id = model_folder.compile().ends(0).json()["model"].clone();
+        let [own, public, input] = ["m.tgm", "m.tgv", "x.json"].map(|file| model_folder.path(file));
         let add = ["--json", "model", "add", &own, &public, "--name", name];
         let added = grid.run(&add).ends(0).json();
         assert_eq!(added["id"], id);

@@ -4,18 +4,18 @@ use crate::run::{Ran, root, run};
 use std::path::Path;
 
 /// A folder with a model of digits and its public part.
-struct Desk {
+struct ModelFolder {
     folder: tempfile::TempDir,
 }
 
-impl Desk {
+impl ModelFolder {
     fn new() -> Self {
-        let desk = Self {
+        let model_folder = Self {
             folder: tempfile::tempdir().unwrap(),
         };
         let onnx = root().join("models/mlp-digits.onnx");
         let digit = root().join("examples/digit.json");
-        let files = [desk.path("m.tgm"), desk.path("m.tgv")];
+        let files = [model_folder.path("m.tgm"), model_folder.path("m.tgv")];
         run(&[
             "model",
             "compile",
@@ -28,7 +28,7 @@ impl Desk {
             &files[1],
         ])
         .ends(0);
-        desk
+        model_folder
     }
 
     fn path(&self, name: &str) -> String {
@@ -55,23 +55,24 @@ fn text(path: &Path) -> &str {
 /// Two proofs under one salt are linked, by a salt file that the first one made; a third under another is not.
 #[test]
 fn commitments_link_proofs() {
-    let desk = Desk::new();
-    let [salt, other, output] = ["in.salt", "other.salt", "out.salt"].map(|name| desk.path(name));
+    let model_folder = ModelFolder::new();
+    let [salt, other, output] =
+        ["in.salt", "other.salt", "out.salt"].map(|name| model_folder.path(name));
     let committed = ["--zk", "--input-mode", "committed", "--input-salt"];
-    let first = desk.prove("a.proof", &[&committed[..], &[&salt]].concat());
+    let first = model_folder.prove("a.proof", &[&committed[..], &[&salt]].concat());
     assert_eq!(
         (first["zk"].as_bool(), &first["input_mode"]),
         (Some(true), &"committed".into())
     );
     let hidden = ["--output-mode", "committed", "--output-salt", &output];
-    let second = desk.prove("b.proof", &[&committed[..], &[&salt], &hidden].concat());
+    let second = model_folder.prove("b.proof", &[&committed[..], &[&salt], &hidden].concat());
     assert_eq!(first["input"], second["input"]);
     assert_eq!(first["values"], second["values"]);
-    let third = desk.prove("c.proof", &[&committed[..], &[&other]].concat());
+    let third = model_folder.prove("c.proof", &[&committed[..], &[&other]].concat());
     assert_ne!(first["input"], third["input"]);
-    let [second, third] = ["b.proof", "c.proof"].map(|name| desk.path(name));
+    let [second, third] = ["b.proof", "c.proof"].map(|name| model_folder.path(name));
     for same in ["input", "model"] {
-        let shared = desk
+        let shared = model_folder
             .verify("a.proof", &["--and", &second, "--same", same])
             .ends(0);
         assert!(
@@ -81,12 +82,15 @@ fn commitments_link_proofs() {
         );
     }
     for (with, same) in [(&third, "input"), (&second, "output"), (&second, "chain")] {
-        let apart = desk
+        let apart = model_folder
             .verify("a.proof", &["--and", with, "--same", same])
             .ends(3);
         assert!(apart.stderr.contains("NOT THE SAME"), "{}", apart.stderr);
     }
-    let told = desk.verify("b.proof", &["--explain"]).ends(0).stdout;
+    let told = model_folder
+        .verify("b.proof", &["--explain"])
+        .ends(0)
+        .stdout;
     assert!(
         told.contains("input         committed, ") && told.contains("Ring-SIS"),
         "{told}"
@@ -96,9 +100,9 @@ fn commitments_link_proofs() {
 
 #[test]
 fn modes_are_what_they_say() {
-    let desk = Desk::new();
-    let clear = desk.prove("clear.proof", &[]);
-    let public = desk.prove("public.proof", &["--zk", "--input-mode", "public"]);
+    let model_folder = ModelFolder::new();
+    let clear = model_folder.prove("clear.proof", &[]);
+    let public = model_folder.prove("public.proof", &["--zk", "--input-mode", "public"]);
     assert_eq!(
         (&clear["input"], &clear["output"]),
         (&public["input"], &public["output"])
@@ -107,34 +111,41 @@ fn modes_are_what_they_say() {
         (clear["zk"].as_bool(), public["zk"].as_bool()),
         (Some(false), Some(true))
     );
-    let other = desk.path("public.proof");
-    let shared = desk
+    let other = model_folder.path("public.proof");
+    let shared = model_folder
         .verify("clear.proof", &["--and", &other, "--same", "input"])
         .ends(0);
     assert!(shared.stdout.contains("SAME"), "{}", shared.stdout);
-    desk.prove("hidden.proof", &["--zk"]);
-    let other = desk.path("hidden.proof");
-    desk.verify("clear.proof", &["--and", &other, "--same", "input"])
+    model_folder.prove("hidden.proof", &["--zk"]);
+    let other = model_folder.path("hidden.proof");
+    model_folder
+        .verify("clear.proof", &["--and", &other, "--same", "input"])
         .ends(3);
-    desk.verify("clear.proof", &["--and", &other, "--same", "output"])
+    model_folder
+        .verify("clear.proof", &["--and", &other, "--same", "output"])
         .ends(0);
-    desk.verify("hidden.proof", &["--flip-byte", "5"]).ends(3);
+    model_folder
+        .verify("hidden.proof", &["--flip-byte", "5"])
+        .ends(3);
     // A commitment needs a salt, modes need --zk.
-    let (model, digit) = (desk.path("m.tgm"), root().join("examples/digit.json"));
+    let (model, digit) = (
+        model_folder.path("m.tgm"),
+        root().join("examples/digit.json"),
+    );
     let begin = ["prove", &model, text(&digit), "-o", &other];
     run(&[&begin[..], &["--zk", "--input-mode", "committed"]].concat()).ends(2);
     run(&[&begin[..], &["--output-mode", "hidden"]].concat()).ends(2);
-    std::fs::write(desk.path("bad.salt"), "no salt").unwrap();
+    std::fs::write(model_folder.path("bad.salt"), "no salt").unwrap();
     let bad = ["--zk", "--input-mode", "committed", "--input-salt"];
-    run(&[&begin[..], &bad, &[&desk.path("bad.salt")]].concat()).ends(2);
+    run(&[&begin[..], &bad, &[&model_folder.path("bad.salt")]].concat()).ends(2);
 }
 
 /// A model with private weights: its secret counts the proofs, and is needed for each.
 #[test]
 fn weights_may_be_private() {
-    let desk = Desk::new();
-    let [tgm, tgv, secret] = ["m.tgm", "m.tgv", "m.tgs"].map(|name| desk.path(name));
-    let clear = desk.prove("clear.proof", &[]);
+    let model_folder = ModelFolder::new();
+    let [tgm, tgv, secret] = ["m.tgm", "m.tgv", "m.tgs"].map(|name| model_folder.path(name));
+    let clear = model_folder.prove("clear.proof", &[]);
     let source = ["model", "compile"];
     let model = root().join("models/mlp-digits.onnx");
     let digits = root().join("examples/digit.json");
@@ -150,10 +161,13 @@ fn weights_may_be_private() {
     run(&compile).ends(2);
     run(&[&source[..], &calibrate, &["-o", &tgm], &private].concat()).ends(2);
 
-    let hidden = desk.prove("a.proof", &["--zk", "--secret", &secret]);
+    let hidden = model_folder.prove("a.proof", &["--zk", "--secret", &secret]);
     assert_eq!(hidden["proofs_left"], proofs - 1);
     assert_eq!(hidden["private_weights"], true);
-    let told = desk.verify("a.proof", &["--explain"]).ends(0).stdout;
+    let told = model_folder
+        .verify("a.proof", &["--explain"])
+        .ends(0)
+        .stdout;
     for part in [
         "its weights hidden",
         "anchor of the private weights",
@@ -162,13 +176,16 @@ fn weights_may_be_private() {
         assert!(told.contains(part), "{told}");
     }
     // Without the secret, in the clear, or with the secret of another model there is no proof.
-    desk.verify("clear.proof", &[]).ends(3);
-    let (digit, other) = (root().join("examples/digit.json"), desk.path("b.proof"));
+    model_folder.verify("clear.proof", &[]).ends(3);
+    let (digit, other) = (
+        root().join("examples/digit.json"),
+        model_folder.path("b.proof"),
+    );
     let begin = ["prove", &tgm, text(&digit), "-o", &other];
     run(&[&begin[..], &["--secret", &secret]].concat()).ends(2);
     run(&[&begin[..], &["--zk", "--secret", &tgm]].concat()).ends(2);
     run(&[&begin[..], &["--zk"]].concat()).ends(0);
-    desk.verify("b.proof", &[]).ends(3);
+    model_folder.verify("b.proof", &[]).ends(3);
     // Used up.
     let mut bytes = std::fs::read(&secret).unwrap();
     let place = bytes.len() - 4;

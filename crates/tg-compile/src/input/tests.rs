@@ -291,7 +291,7 @@ fn inputs_are_read_by_name() {
     let numbered = [
         ("arr_0.npy", ids.clone()),
         ("arr_1.npy", mask.clone()),
-        ("arr_2.npy", x.clone()),
+        ("arr_2.npy", x),
     ];
     assert_eq!(
         read(&npz(&numbered, true), Kind::Npz, expected).unwrap(),

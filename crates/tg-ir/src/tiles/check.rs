@@ -76,6 +76,8 @@ pub enum TileFault {
     Element {
         /// Index of the node.
         node: usize,
+        /// Index of the tile among those of the node.
+        leaf: usize,
         /// Index of the element.
         element: usize,
         /// What its operator gives.
@@ -109,6 +111,28 @@ pub fn check(
         check_tile(model, *tile, &shown)?;
     }
     shown.check_surplus()
+}
+
+/// Computes one tile of an execution again, from what is shown of all that were drawn: what decides whether it is wrong. Total, as
+/// [`check`] is; what is shown besides is not looked at.
+///
+/// # Errors
+/// The fault found. [`TileFault::Missing`] if the tile is none of the program's, or is not shown.
+///
+/// # Panics
+/// If the input is none that the model takes.
+pub fn check_one(
+    model: &ExecutableModel,
+    claim: ExecutionClaim<'_>,
+    tile: TraceTile,
+    opening: &TraceOpening,
+) -> Result<(), TileFault> {
+    let program = &model.program;
+    if opening.nodes.len() != program.nodes.len() || root(&opening.nodes) != claim.trace {
+        return Err(TileFault::Trace);
+    }
+    let shown = OpenedTrace::new(program, claim.input, opening)?;
+    check_tile(model, tile, &shown)
 }
 
 /// The answer is what the outputs' nodes gave.
@@ -148,6 +172,7 @@ fn check_tile(
         if expected != i64::from(got) {
             return Err(TileFault::Element {
                 node,
+                leaf: tile.leaf as usize,
                 element,
                 expected,
                 got,

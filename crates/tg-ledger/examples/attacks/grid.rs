@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_ledger::rent::{Rent, Shelf};
+use tg_ledger::rent::{Rent, RentCategory};
 use tg_ledger::{
     ConsensusKey, EvidenceTask, Genesis, Job, JobState, Lease, ModelFacts, Outcome, Parameters,
     Proposal, State, StorageRule, StoredFile, Subject, Validator, Verdict, apply,
@@ -217,6 +217,7 @@ fn facts() -> ModelFacts {
         proof_bytes: 40_000,
         work: 100_000_000,
         memory: 784 + 10,
+        trace_bytes: 4_096,
     }
 }
 
@@ -570,6 +571,8 @@ impl Grid {
                     _ => Some(task.verdict(Outcome::LeaseAccepted)),
                 }
             }
+            // No job of these games is of mode sync.
+            Subject::SeedKey(_) | Subject::Seed(_) | Subject::Accusation(..) => None,
         };
         self.state.pending_evidence().filter_map(decide).collect()
     }
@@ -656,7 +659,9 @@ impl Grid {
             }
             let lacks = task.files.iter().any(|file| match file {
                 StoredFile::Input { digest, .. } => *digest == SECRET && seat >= self.holders,
-                StoredFile::PublicModel { .. } | StoredFile::Weights { .. } => false,
+                StoredFile::Opening { .. }
+                | StoredFile::PublicModel { .. }
+                | StoredFile::Weights { .. } => false,
             });
             match (lacks, task.is_recheck) {
                 (false, _) => held.push(task.subject),
@@ -797,25 +802,25 @@ impl Grid {
             add(&lease.provider, lease.locked());
             add(&lease.provider, lease.gas_locked());
         }
-        let left = |rent: &Rent, shelf: Shelf| {
-            let reading = state.meters().of(shelf);
+        let left = |rent: &Rent, category: RentCategory| {
+            let reading = state.meters().of(category);
             rent.deposit.saturating_sub(rent.owed(reading))
         };
         for it in state.offers().iter() {
-            add(&it.rent.payer, left(&it.rent, Shelf::Offers));
+            add(&it.rent.payer, left(&it.rent, RentCategory::Offers));
         }
         for it in state.providers().iter() {
-            add(&it.rent.payer, left(&it.rent, Shelf::Providers));
+            add(&it.rent.payer, left(&it.rent, RentCategory::Providers));
         }
         for it in state.models().iter() {
-            add(&it.rent.payer, left(&it.rent, Shelf::Models));
+            add(&it.rent.payer, left(&it.rent, RentCategory::Models));
         }
         for it in state.jobs().iter() {
-            let shelf = match it.state().is_final() {
-                true => Shelf::EndedJobs,
-                false => Shelf::OpenJobs,
+            let category = match it.state().is_final() {
+                true => RentCategory::EndedJobs,
+                false => RentCategory::OpenJobs,
             };
-            add(&it.rent.payer, left(&it.rent, shelf));
+            add(&it.rent.payer, left(&it.rent, category));
         }
         sum
     }

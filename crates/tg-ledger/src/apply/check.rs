@@ -1,6 +1,6 @@
 //! Whether a transaction holds. Everything is checked here, before anything is changed.
 
-use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX};
+use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferTerms, Receipt,
     SignedTransaction, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
@@ -11,6 +11,7 @@ mod market;
 mod outcome;
 mod seats;
 mod storage;
+mod sync;
 
 use outcome::{Check, Spent};
 
@@ -23,8 +24,8 @@ use crate::limits::{
     OPEN_JOBS_MAX, OPEN_JOBS_PER_ACCOUNT_MAX, PROVIDERS_MAX,
 };
 use crate::parameters::UnverifiedJobs;
-use crate::record::{Account, Job, JobState, Lease, ModelFacts, ModelState};
-use crate::rent::{MODEL_BYTES, OFFER_BYTES, Shelf};
+use crate::record::{Account, Job, JobState, Lease, ModelFacts, ModelState, SyncStage};
+use crate::rent::{MODEL_BYTES, OFFER_BYTES, RentCategory};
 use crate::state::State;
 
 /// Whether `transaction` holds in `state` at `now`, and what it pays.
@@ -101,6 +102,18 @@ pub(super) fn check(
             storage::check_storage_report(state, sender, held, missing)?;
             Amount::ZERO
         }
+        Transaction::PostDealing { round, .. } => {
+            sync::check_dealing(state, sender, *round)?;
+            Amount::ZERO
+        }
+        Transaction::CommitVotes { votes } => {
+            sync::check_sealed(state, sender, votes)?;
+            Amount::ZERO
+        }
+        Transaction::RevealVotes { votes } => {
+            sync::check_opened(state, sender, votes)?;
+            Amount::ZERO
+        }
         Transaction::DeclineLease { lease, .. } => {
             held_lease(state, sender, lease, JobState::Leased)?;
             Amount::ZERO
@@ -134,9 +147,11 @@ pub(super) fn check_ahead(state: &State, transaction: &VerifiedTransaction) -> C
             check_holder(state, sender, lease).map(|_| ())
         }
         Transaction::RevealBid { bid, .. } => market::check_bidder(state, sender, bid).map(|_| ()),
-        Transaction::ReportLiveness { .. } | Transaction::ReportStorage { .. } => {
-            market::check_validator(state, sender)
-        }
+        Transaction::ReportLiveness { .. }
+        | Transaction::ReportStorage { .. }
+        | Transaction::PostDealing { .. }
+        | Transaction::CommitVotes { .. }
+        | Transaction::RevealVotes { .. } => market::check_validator(state, sender),
         _ => Ok(()),
     }
 }
@@ -212,14 +227,14 @@ fn check_pay_rent(state: &State, record: &Digest, amount: Amount) -> Spent {
 }
 
 fn check_register(state: &State, account: &Account, model: &ModelId) -> Spent {
-    let charge = state.charge(Shelf::Models, MODEL_BYTES);
+    let charge = state.charge(RentCategory::Models, MODEL_BYTES);
     match state.model(model).map(|it| &it.state) {
         Some(ModelState::Pending | ModelState::Active(_)) => {
             return Err(TransactionError::ModelExists { model: *model });
         }
         // A refused id may be registered again, so that nobody can block an id with a bad blob.
         Some(ModelState::Refused(_)) => {}
-        None if !state.has_room(Shelf::Models, &charge) => {
+        None if !state.has_room(RentCategory::Models, &charge) => {
             return Err(TransactionError::TooManyModels { limit: MODELS_MAX });
         }
         None => {}
@@ -237,8 +252,8 @@ fn check_register(state: &State, account: &Account, model: &ModelId) -> Spent {
 
 fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
     market::check_terms(state, terms)?;
-    let charge = state.charge(Shelf::Offers, OFFER_BYTES);
-    if !state.has_room(Shelf::Offers, &charge) {
+    let charge = state.charge(RentCategory::Offers, OFFER_BYTES);
+    if !state.has_room(RentCategory::Offers, &charge) {
         return Err(TransactionError::TooManyOffers { limit: OFFERS_MAX });
     }
     if account.offers >= OFFERS_PER_ACCOUNT_MAX {
@@ -247,7 +262,7 @@ fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
         });
     }
     let record = state.provider_charge(&account.address);
-    if record.bytes > 0 && !state.has_room(Shelf::Providers, &record) {
+    if record.bytes > 0 && !state.has_room(RentCategory::Providers, &record) {
         return Err(TransactionError::TooManyProviders {
             limit: PROVIDERS_MAX,
         });
@@ -315,7 +330,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
     }
     market::check_needs(state, needs)?;
     let charge = state.job_charge(order, now);
-    if !state.has_room(Shelf::OpenJobs, &charge) {
+    if !state.has_room(RentCategory::OpenJobs, &charge) {
         return Err(TransactionError::TooManyOpenJobs {
             limit: OPEN_JOBS_MAX,
         });
@@ -354,10 +369,16 @@ fn check_model<'a>(
         VerificationMode::Recompute if !facts.is_recomputable() => {
             Err(TransactionError::ModelNotRecomputable { model: *model })
         }
+        VerificationMode::Sync if !facts.is_sampled() => {
+            Err(TransactionError::ModelNotSampled { model: *model })
+        }
         VerificationMode::None if state.parameters.unverified_jobs == UnverifiedJobs::Refused => {
             Err(TransactionError::UnverifiedJobsRefused)
         }
-        VerificationMode::Proof | VerificationMode::Recompute | VerificationMode::None => Ok(facts),
+        VerificationMode::Proof
+        | VerificationMode::Recompute
+        | VerificationMode::Sync
+        | VerificationMode::None => Ok(facts),
     }
 }
 
@@ -496,14 +517,19 @@ fn check_claims(state: &State, job: &Job, receipt: &Receipt) -> Spent {
 fn check_evidence(state: &State, sender: Address, lease: &LeaseId, size: u32) -> Spent {
     let (held, _) = held_lease(state, sender, lease, JobState::Committed)?;
     market::check_leads(held)?;
+    // Stops: an opening that was made before anybody knew what to open.
+    let limit = match held.check.as_ref().map(|it| &it.stage) {
+        None => EVIDENCE_BYTES_MAX,
+        Some(SyncStage::AwaitsSeed) => {
+            return Err(TransactionError::NotChallenged { lease: *lease });
+        }
+        Some(_) => TRACE_EVIDENCE_BYTES_MAX,
+    };
     if size == 0 {
         return Err(TransactionError::EvidenceEmpty);
     }
-    if size > EVIDENCE_BYTES_MAX {
-        return Err(TransactionError::EvidenceTooLarge {
-            size,
-            limit: EVIDENCE_BYTES_MAX,
-        });
+    if size > limit {
+        return Err(TransactionError::EvidenceTooLarge { size, limit });
     }
     Ok(Amount::ZERO)
 }

@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::record::{
     Account, Evidence, Job, JobPhase, Model, ModelState, Offer, OpenStage, Record, Step, Storage,
 };
-use crate::rent::{MODEL_BYTES, OFFER_BYTES, Rent, Shelf};
+use crate::rent::{MODEL_BYTES, OFFER_BYTES, Rent, RentCategory};
 
 type Done = Result<(), InvariantError>;
 
@@ -101,6 +101,12 @@ impl Execution {
             Transaction::ReportStorage { held, missing } => {
                 self.report_storage(sender, held, missing)
             }
+            Transaction::PostDealing { log, .. } => {
+                self.post_dealing(sender, log);
+                Ok(())
+            }
+            Transaction::CommitVotes { votes } => self.commit_votes(sender, votes),
+            Transaction::RevealVotes { votes } => self.reveal_votes(sender, votes),
             Transaction::DeclineLease { lease, reason } => self.decline(lease, *reason),
             Transaction::CommitPart { lease, receipt } => self.commit_part(lease, receipt),
         }
@@ -118,7 +124,7 @@ impl Execution {
     }
 
     fn register(&mut self, mut model: Model) -> Done {
-        let charge = self.state.charge(Shelf::Models, MODEL_BYTES);
+        let charge = self.state.charge(RentCategory::Models, MODEL_BYTES);
         let fee = self.state.parameters.registration_fee;
         self.debit(model.owner, fee)?;
         self.fees = self.fees.saturating_add(fee);
@@ -126,7 +132,7 @@ impl Execution {
             self.remove_model(&model.id)?;
         }
         let name = Digest::new(*model.id.as_bytes());
-        model.rent = self.move_in((Shelf::Models, charge), model.owner, name)?;
+        model.rent = self.move_in((RentCategory::Models, charge), model.owner, name)?;
         self.update_account(model.owner, |account| account.models += 1)?;
         self.events.push(Event::ModelChanged {
             model: model.id,
@@ -139,10 +145,10 @@ impl Execution {
     fn post_offer(&mut self, transaction: &VerifiedTransaction, terms: &OfferTerms) -> Done {
         let provider = transaction.sender();
         let id = offer_id(transaction.id());
-        let charge = self.state.charge(Shelf::Offers, OFFER_BYTES);
+        let charge = self.state.charge(RentCategory::Offers, OFFER_BYTES);
         let name = Digest::new(*id.as_bytes());
         self.ensure_provider(provider)?;
-        let rent = self.move_in((Shelf::Offers, charge), provider, name)?;
+        let rent = self.move_in((RentCategory::Offers, charge), provider, name)?;
         self.state.put_offer(Offer {
             id,
             provider,
@@ -169,7 +175,7 @@ impl Execution {
             .macs;
         let charge = self.state.job_charge(order, self.now);
         let name = Digest::new(*id.as_bytes());
-        let rent = self.move_in((Shelf::OpenJobs, charge), requestor, name)?;
+        let rent = self.move_in((RentCategory::OpenJobs, charge), requestor, name)?;
         let escrow = order.max_price.saturating_add(verification_fee);
         self.debit(requestor, escrow)?;
         self.update_account(requestor, |account| account.open_jobs += 1)?;
@@ -250,6 +256,12 @@ impl Execution {
                 self.state.put_lease(lease);
                 Ok(())
             }
+            VerificationMode::Sync => {
+                lease.check = Some(self.first_check());
+                self.save_job(job);
+                self.state.put_lease(lease);
+                Ok(())
+            }
         }
     }
 
@@ -271,6 +283,7 @@ impl Execution {
         // The work is done: what was granted is free for others while validators verify.
         self.state.release(&lease);
         self.save_job(job);
+        self.open_tiles(&mut lease);
         self.state.put_lease(lease);
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::record::{
     AbandonedBecause, Bid, JobPhase, Lease, LeaseEnd, LivenessReport, Offer, Record, Stars,
 };
-use crate::rent::{BID_BYTES, Shelf};
+use crate::rent::{BID_BYTES, RentCategory};
 use crate::state::Schedule;
 
 type Done = Result<(), InvariantError>;
@@ -54,7 +54,7 @@ impl Execution {
         deposit: Amount,
     ) -> Done {
         let bidder = transaction.sender();
-        let entry = self.state.charge(Shelf::Bids, BID_BYTES).entry;
+        let entry = self.state.charge(RentCategory::Bids, BID_BYTES).entry;
         self.burn_rent(bidder, None, entry)?;
         self.debit(bidder, deposit)?;
         self.update_account(bidder, |account| account.bids += 1)?;

@@ -51,7 +51,7 @@ impl State {
 const LITTLE_RISK_GAS: u64 = 10;
 
 /// What a block's placements are priced by, and what may still be done in it.
-pub(super) struct Board {
+pub(super) struct MatchContext {
     /// What placements take from the work to come, for all decisions of the block.
     pub(super) prices: PackingPrices,
     pub(super) budget: Budget,
@@ -220,27 +220,27 @@ impl Execution {
         self.state.refresh_stock(self.now)?;
         self.state.refresh_book();
         self.move_prices();
-        let mut board = Board {
+        let mut context = MatchContext {
             prices: self.state.refresh_prices(self.height),
             budget: Budget::default(),
         };
         let queue = self.queue();
         let before = std::mem::take(&mut self.state.cursors);
-        board.budget.turn_to(Share::Moves);
-        self.move_running(&mut board)?;
-        board.budget.turn_to(Share::AUCTION);
-        board.budget.go_on();
-        self.clear_auction(&mut board)?;
-        let waits = self.place_in_turn(&mut board, queue, (&before, &due))?;
-        self.make_reservations(&mut board, &waits)?;
-        Ok(board.budget.looks())
+        context.budget.turn_to(Share::Moves);
+        self.move_running(&mut context)?;
+        context.budget.turn_to(Share::AUCTION);
+        context.budget.go_on();
+        self.clear_auction(&mut context)?;
+        let waits = self.place_in_turn(&mut context, queue, (&before, &due))?;
+        self.make_reservations(&mut context, &waits)?;
+        Ok(context.budget.looks())
     }
 
     /// Looks at every waiting job for which its lane has looks left; `before` says where the last block stopped, and `due` for
     /// whom held back machines are free now. The jobs that fit nowhere, in the order of their turns.
     fn place_in_turn(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         queue: Vec<InQueue>,
         (before, due): (&Cursors, &[JobId]),
     ) -> Result<Vec<JobId>, InvariantError> {
@@ -258,7 +258,7 @@ impl Execution {
                 continue;
             };
             if self.state.reservation_of(&entry.id).is_some() {
-                self.place_reserved(board, &entry.id, due)?;
+                self.place_reserved(context, &entry.id, due)?;
                 continue;
             }
             let at = entry.share.index();
@@ -268,19 +268,19 @@ impl Execution {
                 continue;
             }
             let job = self.job(&entry.id)?;
-            board.budget.turn_to(entry.share);
+            context.budget.turn_to(entry.share);
             if is_new {
-                board.budget.divide(to_come[at].max(1));
+                context.budget.divide(to_come[at].max(1));
                 to_come[at] -= 1;
             } else if goes_on == Some(lane) {
-                board.budget.go_on();
+                context.budget.go_on();
                 goes_on = None;
             }
             let cursor = before.stop_at(&job, entry.was_reached, self.state.totals.jobs);
             let outcome = match lane {
-                Lane::Deadline => self.book(board, job)?,
-                Lane::Gang => self.place_gang(board, job)?,
-                Lane::Posted | Lane::Auction => self.place(board, job)?,
+                Lane::Deadline => self.book(context, job)?,
+                Lane::Gang => self.place_gang(context, job)?,
+                Lane::Posted | Lane::Auction => self.place(context, job)?,
             };
             if matches!(outcome, Outcome::Waits) {
                 waits.push(entry.id);
@@ -349,11 +349,11 @@ impl Execution {
     /// Gives a job to one offer.
     pub(super) fn lease_to(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         mut job: Job,
         quote: &Quote,
     ) -> Result<Outcome, InvariantError> {
-        let lease = self.make_lease(board, &job, quote, 0)?;
+        let lease = self.make_lease(context, &job, quote, 0)?;
         let id = lease.id;
         self.state.put_lease(lease);
         self.step(&mut job, OpenStage::Leased(id))?;
@@ -365,7 +365,7 @@ impl Execution {
     /// its own and for the one that leads a gang.
     pub(super) fn make_lease(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         job: &Job,
         quote: &Quote,
         member: u16,
@@ -394,7 +394,7 @@ impl Execution {
             devices: lease.grant.devices,
             from: lease.grant.from,
         });
-        board.budget.leases += 1;
+        context.budget.leases += 1;
         self.state.refresh_book();
         Ok(lease)
     }
@@ -447,6 +447,7 @@ impl Execution {
             role: GangRole::Leads {
                 members: Vec::new(),
             },
+            check: None,
         }
     }
 }

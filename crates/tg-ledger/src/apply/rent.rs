@@ -10,11 +10,11 @@ use super::Execution;
 use super::decline::Settled;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::limits::EXPIRIES_PER_SHELF_MAX;
+use crate::limits::EXPIRIES_PER_CATEGORY_MAX;
 use crate::record::{Account, Job, Model, Offer, Provider, Record, Unpaid};
 use crate::rent::{
     ACCOUNT_BYTES, ACCOUNT_RENEWAL, Charge, ENDED_JOB_STAYS, PROVIDER_BYTES, REFUSED_MODEL_STAYS,
-    Rent, RentStanding, Shelf, address_of_name, job_bytes, name_of_address,
+    Rent, RentCategory, RentStanding, address_of_name, job_bytes, name_of_address,
 };
 use crate::state::State;
 use crate::tree::kind;
@@ -58,43 +58,43 @@ impl Tenant {
 }
 
 impl State {
-    /// How many records stand on a shelf.
+    /// How many records stand in a category.
     #[must_use]
-    pub fn shelf_len(&self, shelf: Shelf) -> usize {
-        match shelf {
-            Shelf::Accounts => self.accounts.len(),
-            Shelf::Offers => self.offers.len(),
-            Shelf::Providers => self.providers.len(),
-            Shelf::Models => self.models.len(),
-            Shelf::OpenJobs => self.submitted.len() + self.queued.len() + self.live.len(),
-            Shelf::EndedJobs => self.ended.len(),
-            Shelf::Bids => self.bids.len(),
+    pub fn category_len(&self, category: RentCategory) -> usize {
+        match category {
+            RentCategory::Accounts => self.accounts.len(),
+            RentCategory::Offers => self.offers.len(),
+            RentCategory::Providers => self.providers.len(),
+            RentCategory::Models => self.models.len(),
+            RentCategory::OpenJobs => self.submitted.len() + self.queued.len() + self.live.len(),
+            RentCategory::EndedJobs => self.ended.len(),
+            RentCategory::Bids => self.bids.len(),
         }
     }
 
-    /// What `bytes` on a shelf cost for some time, at the price they have once a record more is there.
+    /// What `bytes` in a category cost for some time, at the price they have once a record more is there.
     #[must_use]
-    pub fn rent_for(&self, shelf: Shelf, bytes: u32, time: DurationMs) -> Amount {
-        let price = shelf.price(
+    pub fn rent_for(&self, category: RentCategory, bytes: u32, time: DurationMs) -> Amount {
+        let price = category.price(
             self.parameters.rent_full_hour,
-            self.shelf_len(shelf).saturating_add(1),
+            self.category_len(category).saturating_add(1),
         );
         let bytes_and_time = u128::from(bytes).saturating_mul(u128::from(time.get()));
         Amount::new(price.saturating_mul(bytes_and_time))
     }
 
-    /// What a new record costs. Whoever comes to a full shelf pays the entry twice, since another must leave for it.
+    /// What a new record costs. Whoever comes to a full category pays the entry twice, since another must leave for it.
     #[must_use]
-    pub fn charge(&self, shelf: Shelf, bytes: u32) -> Charge {
-        let entry = self.rent_for(shelf, bytes, shelf.entry());
-        let is_full = self.shelf_len(shelf) >= shelf.capacity();
+    pub fn charge(&self, category: RentCategory, bytes: u32) -> Charge {
+        let entry = self.rent_for(category, bytes, category.entry());
+        let is_full = self.category_len(category) >= category.capacity();
         Charge {
             bytes,
             entry: match is_full {
                 true => entry.saturating_add(entry),
                 false => entry,
             },
-            deposit: self.rent_for(shelf, bytes, shelf.term()),
+            deposit: self.rent_for(category, bytes, category.term()),
         }
     }
 
@@ -103,7 +103,7 @@ impl State {
     pub fn provider_charge(&self, provider: &Address) -> Charge {
         match self.provider(provider) {
             Some(_) => Charge::default(),
-            None => self.charge(Shelf::Providers, PROVIDER_BYTES),
+            None => self.charge(RentCategory::Providers, PROVIDER_BYTES),
         }
     }
 
@@ -112,52 +112,56 @@ impl State {
     pub fn job_charge(&self, order: &JobOrder, now: TimestampMs) -> Charge {
         let bytes = job_bytes(order);
         let open = order.deadline.saturating_since(now);
-        let open = self.rent_for(Shelf::OpenJobs, bytes, open);
-        let after = self.rent_for(Shelf::EndedJobs, bytes, ENDED_JOB_STAYS);
+        let open = self.rent_for(RentCategory::OpenJobs, bytes, open);
+        let after = self.rent_for(RentCategory::EndedJobs, bytes, ENDED_JOB_STAYS);
         Charge {
             deposit: open.saturating_add(open).saturating_add(after),
-            ..self.charge(Shelf::OpenJobs, bytes)
+            ..self.charge(RentCategory::OpenJobs, bytes)
         }
     }
 
     /// What an account costs whoever opens it.
     #[must_use]
     pub fn account_charge(&self) -> Amount {
-        self.charge(Shelf::Accounts, ACCOUNT_BYTES).entry
+        self.charge(RentCategory::Accounts, ACCOUNT_BYTES).entry
     }
 
     /// Up to which reading the rent of an account that begins now is paid.
     pub(crate) fn first_rent(&self) -> u128 {
-        let paid = self.rent_for(Shelf::Accounts, 1, Shelf::Accounts.entry());
-        self.meters.of(Shelf::Accounts).saturating_add(paid.get())
+        let paid = self.rent_for(RentCategory::Accounts, 1, RentCategory::Accounts.entry());
+        self.meters
+            .of(RentCategory::Accounts)
+            .saturating_add(paid.get())
     }
 
-    /// The record of a shelf that leaves first, and at which reading of the meter.
-    pub(crate) fn first_due(&self, shelf: Shelf) -> Option<(u128, Tenant)> {
-        match shelf {
-            Shelf::Accounts => first(self.accounts.first_due(shelf), Tenant::Account),
-            Shelf::Offers => first(self.offers.first_due(shelf), Tenant::Offer),
-            Shelf::Providers => first(self.providers.first_due(shelf), Tenant::Provider),
-            Shelf::Models => first(self.models.first_due(shelf), Tenant::Model),
-            Shelf::OpenJobs | Shelf::EndedJobs => first(self.jobs.first_due(shelf), Tenant::Job),
-            Shelf::Bids => None,
+    /// The record of a category that leaves first, and at which reading of the meter.
+    pub(crate) fn first_due(&self, category: RentCategory) -> Option<(u128, Tenant)> {
+        match category {
+            RentCategory::Accounts => first(self.accounts.first_due(category), Tenant::Account),
+            RentCategory::Offers => first(self.offers.first_due(category), Tenant::Offer),
+            RentCategory::Providers => first(self.providers.first_due(category), Tenant::Provider),
+            RentCategory::Models => first(self.models.first_due(category), Tenant::Model),
+            RentCategory::OpenJobs | RentCategory::EndedJobs => {
+                first(self.jobs.first_due(category), Tenant::Job)
+            }
+            RentCategory::Bids => None,
         }
     }
 
-    /// Whether a record with this deposit finds room: on a shelf that is not full, or in the place of one whose rent
+    /// Whether a record with this deposit finds room: in a category that is not full, or in the place of one whose rent
     /// ends before its own would.
-    pub(crate) fn has_room(&self, shelf: Shelf, charge: &Charge) -> bool {
-        if self.shelf_len(shelf) < shelf.capacity() {
+    pub(crate) fn has_room(&self, category: RentCategory, charge: &Charge) -> bool {
+        if self.category_len(category) < category.capacity() {
             return true;
         }
         let own = Rent {
             deposit: charge.deposit,
-            paid_to: self.meters.of(shelf),
+            paid_to: self.meters.of(category),
             bytes: charge.bytes,
             ..Rent::default()
         };
         let own = own.ends_at().unwrap_or(0);
-        let first = self.first_due(shelf);
+        let first = self.first_due(category);
         first.is_some_and(|(ends_at, _)| ends_at < own)
     }
 
@@ -166,22 +170,22 @@ impl State {
     #[must_use]
     pub fn rent_of(&self, name: &Digest) -> Option<RentStanding> {
         let (tenant, rent) = self.tenant(name)?;
-        let shelf = match tenant {
-            Tenant::Account(_) => Shelf::Accounts,
-            Tenant::Offer(_) => Shelf::Offers,
-            Tenant::Provider(_) => Shelf::Providers,
-            Tenant::Model(_) => Shelf::Models,
-            Tenant::Job(id) if self.job(&id)?.state().is_final() => Shelf::EndedJobs,
-            Tenant::Job(_) => Shelf::OpenJobs,
+        let category = match tenant {
+            Tenant::Account(_) => RentCategory::Accounts,
+            Tenant::Offer(_) => RentCategory::Offers,
+            Tenant::Provider(_) => RentCategory::Providers,
+            Tenant::Model(_) => RentCategory::Models,
+            Tenant::Job(id) if self.job(&id)?.state().is_final() => RentCategory::EndedJobs,
+            Tenant::Job(_) => RentCategory::OpenJobs,
         };
         let left = rent
             .deposit
-            .saturating_sub(rent.owed(self.meters.of(shelf)));
-        let price = shelf.price(self.parameters.rent_full_hour, self.shelf_len(shelf));
+            .saturating_sub(rent.owed(self.meters.of(category)));
+        let price = category.price(self.parameters.rent_full_hour, self.category_len(category));
         let per_ms = price.saturating_mul(u128::from(rent.bytes));
         let lasts = left.get().checked_div(per_ms).unwrap_or(u128::MAX);
         Some(RentStanding {
-            shelf,
+            category,
             payer: rent.payer,
             left,
             per_day: Amount::new(per_ms.saturating_mul(DAY_MS)),
@@ -210,22 +214,22 @@ impl Execution {
     /// Lets the meters run for the time since the block before, at the prices that it left.
     pub(super) fn run_meters(&mut self) {
         let time = DurationMs::new(self.now.saturating_since(self.state.head.time).get());
-        for shelf in Shelf::ALL {
-            let len = self.state.shelf_len(shelf);
-            let price = shelf.price(self.state.parameters.rent_full_hour, len);
-            self.state.meters.run(shelf, price, time);
+        for category in RentCategory::ALL {
+            let len = self.state.category_len(category);
+            let price = category.price(self.state.parameters.rent_full_hour, len);
+            self.state.meters.run(category, price, time);
         }
     }
 
-    /// Takes what a new record costs from `payer`, and the place of another one if the shelf is full.
+    /// Takes what a new record costs from `payer`, and the place of another one if the category is full.
     pub(super) fn move_in(
         &mut self,
-        (shelf, charge): (Shelf, Charge),
+        (category, charge): (RentCategory, Charge),
         payer: Address,
         name: Digest,
     ) -> Result<Rent, InvariantError> {
-        if self.state.shelf_len(shelf) >= shelf.capacity()
-            && let Some((_, tenant)) = self.state.first_due(shelf)
+        if self.state.category_len(category) >= category.capacity()
+            && let Some((_, tenant)) = self.state.first_due(category)
         {
             self.expire(tenant)?;
         }
@@ -242,7 +246,7 @@ impl Execution {
         Ok(Rent {
             payer,
             deposit: charge.deposit,
-            paid_to: self.state.meters.of(shelf),
+            paid_to: self.state.meters.of(category),
             bytes: charge.bytes,
         })
     }
@@ -275,7 +279,7 @@ impl Execution {
         }
         let charge = self.state.provider_charge(&address);
         let name = name_of_address(&address);
-        let rent = self.move_in((Shelf::Providers, charge), address, name)?;
+        let rent = self.move_in((RentCategory::Providers, charge), address, name)?;
         self.state.put_provider(Provider {
             rent,
             ..Provider::new(address)
@@ -286,11 +290,11 @@ impl Execution {
     /// Burns what a record owes, gives what is left beyond `keep` back to who paid it, and returns the rest.
     pub(super) fn settle_rent(
         &mut self,
-        (shelf, rent): (Shelf, Rent),
+        (category, rent): (RentCategory, Rent),
         keep: Amount,
         name: Digest,
     ) -> Result<Rent, InvariantError> {
-        let reading = self.state.meters.of(shelf);
+        let reading = self.state.meters.of(category);
         let burned = rent.owed(reading);
         let left = rent.deposit.saturating_sub(burned);
         let deposit = left.min(keep);
@@ -319,12 +323,12 @@ impl Execution {
         if job.rent.bytes == 0 {
             return Ok(());
         }
-        let after = (Shelf::EndedJobs, job.rent.bytes, ENDED_JOB_STAYS);
+        let after = (RentCategory::EndedJobs, job.rent.bytes, ENDED_JOB_STAYS);
         let keep = self.state.rent_for(after.0, after.1, after.2);
         let name = Tenant::Job(job.id).name();
-        let rent = self.settle_rent((Shelf::OpenJobs, job.rent), keep, name)?;
+        let rent = self.settle_rent((RentCategory::OpenJobs, job.rent), keep, name)?;
         job.rent = Rent {
-            paid_to: self.state.meters.of(Shelf::EndedJobs),
+            paid_to: self.state.meters.of(RentCategory::EndedJobs),
             ..rent
         };
         Ok(())
@@ -335,9 +339,9 @@ impl Execution {
         let bytes = model.rent.bytes;
         let keep = self
             .state
-            .rent_for(Shelf::Models, bytes, REFUSED_MODEL_STAYS);
+            .rent_for(RentCategory::Models, bytes, REFUSED_MODEL_STAYS);
         let name = Tenant::Model(model.id).name();
-        model.rent = self.settle_rent((Shelf::Models, model.rent), keep, name)?;
+        model.rent = self.settle_rent((RentCategory::Models, model.rent), keep, name)?;
         Ok(())
     }
 
@@ -378,12 +382,12 @@ impl Execution {
         Ok(())
     }
 
-    /// Takes away records whose rent is spent and that nothing refers to, so many of each shelf.
+    /// Takes away records whose rent is spent and that nothing refers to, so many of each category.
     pub(super) fn expire_due(&mut self) -> Done {
-        for shelf in Shelf::ALL {
-            for _ in 0..EXPIRIES_PER_SHELF_MAX {
-                let reading = self.state.meters.of(shelf);
-                let first = self.state.first_due(shelf);
+        for category in RentCategory::ALL {
+            for _ in 0..EXPIRIES_PER_CATEGORY_MAX {
+                let reading = self.state.meters.of(category);
+                let first = self.state.first_due(category);
                 let Some((_, tenant)) = first.filter(|(ends_at, _)| *ends_at < reading) else {
                     break;
                 };
@@ -418,7 +422,7 @@ impl Execution {
         let account = self.state.account(&address).ok_or(missing)?.clone();
         let day = self
             .state
-            .rent_for(Shelf::Accounts, ACCOUNT_BYTES, ACCOUNT_RENEWAL);
+            .rent_for(RentCategory::Accounts, ACCOUNT_BYTES, ACCOUNT_RENEWAL);
         let paid = day.min(account.balance);
         let can_pay = paid == day;
         let is_needed = account.open_jobs + account.offers + account.models + account.bids > 0
@@ -426,8 +430,10 @@ impl Execution {
             || self.state.validators.iter().any(|it| it.address == address)
             || self.state.seats.names(&address);
         // What an account lives by that other records keep alive: they pay for themselves.
-        let until = self.state.rent_for(Shelf::Accounts, 1, ACCOUNT_RENEWAL);
-        let reading = self.state.meters.of(Shelf::Accounts);
+        let until = self
+            .state
+            .rent_for(RentCategory::Accounts, 1, ACCOUNT_RENEWAL);
+        let reading = self.state.meters.of(RentCategory::Accounts);
         if can_pay || !is_needed {
             self.burn_rent(address, None, paid)?;
         }
@@ -451,7 +457,7 @@ impl Execution {
         let missing = InvariantError::Missing { table: Offer::NAME };
         let offer = self.state.offer(id).ok_or(missing)?.clone();
         let name = Tenant::Offer(*id).name();
-        self.settle_rent((Shelf::Offers, offer.rent), Amount::ZERO, name)?;
+        self.settle_rent((RentCategory::Offers, offer.rent), Amount::ZERO, name)?;
         self.state.remove_offer(id);
         self.update_account(offer.provider, |account| {
             account.offers = account.offers.saturating_sub(1);
@@ -465,7 +471,7 @@ impl Execution {
         };
         let rent = self.state.provider(&address).ok_or(missing)?.rent;
         let name = name_of_address(&address);
-        self.settle_rent((Shelf::Providers, rent), Amount::ZERO, name)?;
+        self.settle_rent((RentCategory::Providers, rent), Amount::ZERO, name)?;
         self.state.remove_provider(&address);
         Ok(address)
     }
@@ -479,7 +485,7 @@ impl Execution {
         if model.storage.recheck.is_some() {
             self.settle_declined(*id, Settled::Returned)?;
         }
-        self.settle_rent((Shelf::Models, model.rent), Amount::ZERO, name)?;
+        self.settle_rent((RentCategory::Models, model.rent), Amount::ZERO, name)?;
         self.state.models.remove(id);
         self.update_account(model.owner, |account| {
             account.models = account.models.saturating_sub(1);
@@ -502,7 +508,7 @@ impl Execution {
     /// Takes an ended job out of the state, with its leases.
     pub(super) fn forget_job(&mut self, job: &Job) -> Done {
         let name = Tenant::Job(job.id).name();
-        self.settle_rent((Shelf::EndedJobs, job.rent), Amount::ZERO, name)?;
+        self.settle_rent((RentCategory::EndedJobs, job.rent), Amount::ZERO, name)?;
         for id in &job.leases() {
             // A penalty that waits for an answer about a model would leave with its lease.
             self.settle_penalties(std::slice::from_ref(id), Settled::Returned)?;

@@ -9,7 +9,7 @@ use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::PRUNED_PER_BLOCK_MAX;
 use crate::record::Validator;
-use crate::rent::Shelf;
+use crate::rent::RentCategory;
 
 impl Execution {
     /// Splits the block's fees evenly among the validators that have a stake, or all if none has; what cannot be split goes to the
@@ -53,7 +53,7 @@ impl Execution {
             return Ok(());
         }
         for _ in 0..excess.min(PRUNED_PER_BLOCK_MAX) {
-            let by_rent = self.state.jobs.first_due(Shelf::EndedJobs);
+            let by_rent = self.state.jobs.first_due(RentCategory::EndedJobs);
             let oldest = || self.state.ended.values().next().copied();
             let Some(id) = by_rent.map(|(_, id)| id).or_else(oldest) else {
                 break;

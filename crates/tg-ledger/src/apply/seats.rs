@@ -22,8 +22,8 @@ use crate::limits::{
     EPOCH_BLOCKS, QUIET_TURNS, SEATS_MIN, SILENCE_BLOCKS, UNBONDING_MAX, VALIDATORS_MAX,
 };
 use crate::record::{
-    Applicant, ConsensusKey, JobState, OpenStage, SeatRecord, SeatSet, Storage, Unbonding,
-    Validator,
+    Applicant, ConsensusKey, JobState, OpenStage, SeatRecord, SeatSet, Storage, SyncStage,
+    Unbonding, Validator,
 };
 use crate::state::State;
 
@@ -165,6 +165,7 @@ impl Execution {
         for address in &change.left {
             self.state.remove_report(address);
         }
+        self.begin_round();
         self.seats_moved(&before)
     }
 
@@ -183,6 +184,18 @@ impl Execution {
                 model.storage = storage;
                 self.state.put_model(model);
             }
+        }
+        let opened = self.state.live_leases().map(|(_, lease)| lease);
+        let opened = opened.filter(|it| self.state.opened_lease(&it.id).is_some());
+        let opened: Vec<_> = opened.cloned().collect();
+        for mut lease in opened {
+            if let Some(check) = &mut lease.check
+                && let SyncStage::Opened { storage, .. } = &mut check.stage
+            {
+                *storage = moved(storage);
+            }
+            self.begin_vote_if_held(&mut lease);
+            self.state.put_lease(lease);
         }
         let jobs: Vec<_> = self.state.open_jobs().cloned().collect();
         for mut job in jobs {

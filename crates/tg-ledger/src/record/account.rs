@@ -8,7 +8,7 @@ use tg_types::{
 };
 
 use crate::record::Record;
-use crate::rent::{Due, Rent, Shelf};
+use crate::rent::{Due, Rent, RentCategory};
 use crate::tree::{LeafHead, kind};
 
 /// An account.
@@ -89,7 +89,7 @@ impl Record for Account {
 
     fn due(&self) -> Option<Due> {
         Some(Due {
-            shelf: Shelf::Accounts,
+            category: RentCategory::Accounts,
             ends_at: self.rent_to,
             order: 0,
         })
@@ -197,7 +197,7 @@ impl Record for Offer {
     fn due(&self) -> Option<Due> {
         // Leases that run on it refer to it.
         let is_free = self.slots_taken == 0;
-        self.rent.due(Shelf::Offers, 0).filter(|_| is_free)
+        self.rent.due(RentCategory::Offers, 0).filter(|_| is_free)
     }
 }
 
@@ -417,6 +417,8 @@ impl Record for Provider {
 
     fn due(&self) -> Option<Due> {
         let is_free = self.uses == 0;
-        self.rent.due(Shelf::Providers, 0).filter(|_| is_free)
+        self.rent
+            .due(RentCategory::Providers, 0)
+            .filter(|_| is_free)
     }
 }

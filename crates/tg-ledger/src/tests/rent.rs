@@ -1,4 +1,4 @@
-//! Full shelves: what it costs to fill one and to hold it, and how honest records get in.
+//! Full categories: what it costs to fill one and to hold it, and how honest records get in.
 #![allow(clippy::print_stdout, reason = "what attacks cost is printed")]
 
 use tg_types::{
@@ -11,7 +11,7 @@ use super::pruning::{MODEL, network};
 use crate::apply::{Execution, check_transaction};
 use crate::limits::{ENDED_JOBS_MAX, OFFERS_MAX, OPEN_JOBS_MAX};
 use crate::record::{Account, EndReason, Offer};
-use crate::rent::{OFFER_BYTES, Rent, Shelf};
+use crate::rent::{OFFER_BYTES, Rent, RentCategory};
 use crate::state::State;
 use crate::{Event, Parameters, Proposal, propose};
 
@@ -25,7 +25,7 @@ fn paying() -> State {
 
 /// Puts an offer as a transaction of `provider` would; what it burned and what it locked.
 fn post(state: &mut State, number: u64, provider: Address) -> (Amount, Amount) {
-    let charge = state.charge(Shelf::Offers, OFFER_BYTES);
+    let charge = state.charge(RentCategory::Offers, OFFER_BYTES);
     state.put_offer(Offer {
         id: OfferId::new(keccak256(&number.to_be_bytes())),
         provider,
@@ -35,7 +35,7 @@ fn post(state: &mut State, number: u64, provider: Address) -> (Amount, Amount) {
         rent: Rent {
             payer: provider,
             deposit: charge.deposit,
-            paid_to: state.meters.of(Shelf::Offers),
+            paid_to: state.meters.of(RentCategory::Offers),
             bytes: charge.bytes,
         },
     });
@@ -44,7 +44,7 @@ fn post(state: &mut State, number: u64, provider: Address) -> (Amount, Amount) {
 
 /// What all offers of an account owe.
 fn owed(state: &State, provider: Address) -> u128 {
-    let reading = state.meters.of(Shelf::Offers);
+    let reading = state.meters.of(RentCategory::Offers);
     let mine = state.offers.iter().filter(|it| it.provider == provider);
     mine.map(|it| it.rent.owed(reading).get()).sum()
 }
@@ -64,9 +64,9 @@ fn filling_all_offers_with_cheap_accounts_costs_more_than_honest_ones_lose() {
             burned += entry.get();
             locked += deposit.get();
         }
-        let usual = Shelf::Offers.price(state.parameters.rent_full_hour, honest as usize);
-        let full = Shelf::Offers.price(state.parameters.rent_full_hour, OFFERS_MAX);
-        state.meters.run(Shelf::Offers, full, HOUR);
+        let usual = RentCategory::Offers.price(state.parameters.rent_full_hour, honest as usize);
+        let full = RentCategory::Offers.price(state.parameters.rent_full_hour, OFFERS_MAX);
+        state.meters.run(RentCategory::Offers, full, HOUR);
         let usual = usual * u128::from(OFFER_BYTES) * u128::from(HOUR.get()) * u128::from(honest);
         let lost = owed(&state, good).saturating_sub(usual);
         let held = owed(&state, bad);
@@ -88,7 +88,7 @@ fn filling_all_offers_with_cheap_accounts_costs_more_than_honest_ones_lose() {
 }
 
 #[test]
-fn an_honest_provider_gets_into_a_shelf_that_an_attacker_filled() {
+fn an_honest_provider_gets_into_a_category_that_an_attacker_filled() {
     let mut state = paying();
     let bad = Address::new([2; 20]);
     state.put_account(Account::new(bad, Amount::from_tgrid(1)));
@@ -132,16 +132,16 @@ fn an_honest_provider_gets_into_a_shelf_that_an_attacker_filled() {
 }
 
 #[test]
-fn the_price_rises_with_the_shelf_and_a_deposit_lasts_as_long_as_it_says() {
+fn the_price_rises_with_the_category_and_a_deposit_lasts_as_long_as_it_says() {
     let full_hour = Parameters::development().rent_full_hour;
-    for shelf in Shelf::ALL {
-        let capacity = shelf.capacity();
-        let price = |len| shelf.price(full_hour, len);
-        assert!(price(0) > 0, "{shelf:?}");
+    for category in RentCategory::ALL {
+        let capacity = category.capacity();
+        let price = |len| category.price(full_hour, len);
+        assert!(price(0) > 0, "{category:?}");
         assert_eq!(price(0), price(capacity / 2));
         // Rounded down once, so a doubled price may be one more.
         let twice = price(capacity * 11 / 20 + 1) - 2 * price(0);
-        assert!(twice <= 1, "{shelf:?}");
+        assert!(twice <= 1, "{category:?}");
         assert!(price(capacity) / price(0) >= 1_000);
         assert_eq!(price(capacity), price(usize::MAX / 4));
     }
@@ -156,7 +156,7 @@ fn the_price_rises_with_the_shelf_and_a_deposit_lasts_as_long_as_it_says() {
     assert_eq!(rent.owed(105), Amount::new(1_000));
     assert_eq!(rent.owed(u128::MAX), Amount::new(1_000));
     assert_eq!(Rent::default().ends_at(), None);
-    assert_eq!(Shelf::EndedJobs.capacity(), ENDED_JOBS_MAX);
+    assert_eq!(RentCategory::EndedJobs.capacity(), ENDED_JOBS_MAX);
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn sound(state: &State) {
 }
 
 /// What became of a wide job among single ones.
-struct Story {
+struct WideJobRun {
     waited: u64,
     patience: u64,
     /// The start of the first reservation, and how often there was another one with a later start.
@@ -248,13 +248,13 @@ struct Story {
 }
 
 /// Runs a market until the wide job has its machines, or `blocks` are over.
-fn run(market: &mut Market, order: JobOrder, blocks: u64) -> Story {
+fn run(market: &mut Market, order: JobOrder, blocks: u64) -> WideJobRun {
     // It comes when all GPUs are taken.
     crowded(market, &[]);
     let (ids, _) = crowded(market, &[(0, order)]);
     let id = ids[0];
     let waiting = State::waiting(market.state.job(&id).unwrap());
-    let mut story = Story {
+    let mut wide = WideJobRun {
         waited: 0,
         patience: waiting.patience().get(),
         promised: None,
@@ -267,12 +267,12 @@ fn run(market: &mut Market, order: JobOrder, blocks: u64) -> Story {
         let (_, events) = crowded(market, &[]);
         sound(&market.state);
         let job = market.state.job(&id).unwrap();
-        story.burned = job.escrow_burned;
-        story.state = job.state();
+        wide.burned = job.escrow_burned;
+        wide.state = job.state();
         if job.state() != JobState::Queued {
             break;
         }
-        story.waited = market
+        wide.waited = market
             .state
             .head()
             .time
@@ -280,13 +280,13 @@ fn run(market: &mut Market, order: JobOrder, blocks: u64) -> Story {
             .get();
         let held = market.state.reservation_of(&id);
         if let Some(held) = held {
-            story.delays += u32::from(story.promised.is_some_and(|it| held.from > it));
-            story.promised = Some(held.from);
+            wide.delays += u32::from(wide.promised.is_some_and(|it| held.from > it));
+            wide.promised = Some(held.from);
             let began = |it: &&Event| matches!(it, Event::LeaseMade { .. });
-            story.backfilled += events.iter().filter(began).count() as u32;
+            wide.backfilled += events.iter().filter(began).count() as u32;
         }
     }
-    story
+    wide
 }
 
 #[test]
@@ -296,24 +296,24 @@ fn a_job_for_a_whole_machine_comes_to_its_turn_among_single_jobs_that_never_stop
         let machines = 1 + seed % 3;
         let mut market = busy(seed, machines);
         let order = wide(&market, (GPUS, 1), 30, 3);
-        let story = run(&mut market, order, 400);
-        assert_ne!(story.state, JobState::Queued, "seed {seed}");
+        let wide = run(&mut market, order, 400);
+        assert_ne!(wide.state, JobState::Queued, "seed {seed}");
         assert!(
-            story.waited >= story.patience,
+            wide.waited >= wide.patience,
             "nothing frees a machine before"
         );
         // The longest a single job may hold its GPU: three times its declared minute, and the grace.
         let most = 3 * (60_000 + 3 * TICK_MS) + 20_000;
         assert!(
-            story.waited <= story.patience + most,
+            wide.waited <= wide.patience + most,
             "seed {seed}: {}",
-            story.waited
+            wide.waited
         );
         assert_eq!(
-            story.delays, 0,
+            wide.delays, 0,
             "nobody delays what was promised, seed {seed}"
         );
-        backfilled += story.backfilled;
+        backfilled += wide.backfilled;
     }
     assert!(backfilled > 0, "what ends before is let in");
 }
@@ -323,9 +323,9 @@ fn a_gang_comes_to_its_turn_among_single_jobs_that_never_stop() {
     for seed in 0..2 {
         let mut market = busy(0x100 + seed, 3);
         let order = wide(&market, (GPUS, 2), 30, 4);
-        let story = run(&mut market, order, 400);
-        assert_ne!(story.state, JobState::Queued, "seed {seed}");
-        assert_eq!(story.delays, 0, "seed {seed}");
+        let wide = run(&mut market, order, 400);
+        assert_ne!(wide.state, JobState::Queued, "seed {seed}");
+        assert_eq!(wide.delays, 0, "seed {seed}");
     }
 }
 
@@ -333,10 +333,10 @@ fn a_gang_comes_to_its_turn_among_single_jobs_that_never_stop() {
 fn who_leaves_nothing_for_what_is_idle_has_nothing_held_back() {
     let mut market = busy(0x200, 1);
     let order = wide(&market, (GPUS, 1), 30, 1);
-    let story = run(&mut market, order, 300);
-    assert_eq!((story.state, story.promised), (JobState::Queued, None));
-    assert!(story.waited > story.patience);
-    assert!(story.burned.is_zero());
+    let wide = run(&mut market, order, 300);
+    assert_eq!((wide.state, wide.promised), (JobState::Queued, None));
+    assert!(wide.waited > wide.patience);
+    assert!(wide.burned.is_zero());
 }
 
 /// What stayed idle of all GPUs in a market since `from`, in thousandths of a GPU times blocks.

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use tg_lab::synthetic::Draws;
 use tg_ledger::limits::EPOCH_BLOCKS;
-use tg_ledger::{Applicant, Head, Proposal, Proposed, Shelf, State, apply, propose};
+use tg_ledger::{
+    Applicant, Head, Proposal, Proposed, RentCategory, State, SyncStage, apply, propose,
+};
 use tg_types::{
     Address, Amount, BlockId, Decode, Digest, Encode, JobId, SignedTransaction, StateRoot,
     TimestampMs, Wallet,
@@ -130,7 +132,7 @@ fn seek_a_seat(account: &Wallet, genesis: &BlockId, state: &State, out: &mut Out
     out.send(account, transaction);
 }
 
-fn cast() -> (Vec<Provider>, Vec<Requestor>, Vec<Maker>) {
+fn participants() -> (Vec<Provider>, Vec<Requestor>, Vec<Maker>) {
     use Hardware::{Cpu, Gpu};
     use Side::{Honest, Hostile};
     let providers = vec![
@@ -160,7 +162,7 @@ fn cast() -> (Vec<Provider>, Vec<Requestor>, Vec<Maker>) {
 
 impl Net {
     pub(crate) fn new(season: Season) -> Self {
-        let (providers, requestors, makers) = cast();
+        let (providers, requestors, makers) = participants();
         let seats: Vec<Seat> = (0..4).map(Seat::new).collect();
         let spammer = Wallet::from_seed(b"spammer");
         let mut books = Books::default();
@@ -498,6 +500,12 @@ impl Net {
         for (job, lease) in state.live_leases() {
             is_late |= match job.state() {
                 JobState::Leased => lease.start_by < time,
+                // The seed is the validators' to sign, and a committee is asked until it answers.
+                _ if lease.check.is_some() => match &lease.check.as_ref().unwrap().stage {
+                    SyncStage::Challenged { answer_by, .. } => *answer_by < time,
+                    SyncStage::Opened { .. } => lease.verify_by().is_some_and(|it| it < time),
+                    _ => false,
+                },
                 JobState::Verifying => lease.verify_by().is_some_and(|it| it < time),
                 _ => lease.deadline < time,
             };
@@ -530,8 +538,8 @@ impl Net {
             "the alliance gained {}",
             has - had - earned
         );
-        for shelf in Shelf::ALL {
-            assert!(state.shelf_len(shelf) <= shelf.capacity());
+        for category in RentCategory::ALL {
+            assert!(state.category_len(category) <= category.capacity());
         }
         self.files.sweep(&state);
         self.requestors.iter_mut().for_each(|it| it.forget(&state));

@@ -71,6 +71,10 @@ impl Auditor {
     }
 
     fn take(&mut self, who: Address, amount: Amount) {
+        // Who sends what is prepaid may own nothing yet.
+        if amount.is_zero() {
+            return;
+        }
         let balance = self.balances.get_mut(&who).unwrap();
         *balance = balance.checked_sub(amount.get()).unwrap();
     }
@@ -233,6 +237,7 @@ impl Auditor {
                 self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
                 self.give(*validator, *amount);
             }
+            Event::AccusationRefuted { burned, .. } => self.burned += burned.get(),
             Event::SeatBonded { validator, amount } => self.take(*validator, *amount),
             Event::StakeReturned { validator, amount } => self.give(*validator, *amount),
             Event::ValidatorSlashed {

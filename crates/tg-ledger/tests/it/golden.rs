@@ -18,8 +18,8 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A fixed story in which every kind of record and every end of a lease appears.
-pub(crate) fn story() -> World {
+/// A fixed scenario in which every kind of record and every end of a lease appears.
+pub(crate) fn scenario() -> World {
     let mut world = World::with_offers();
     let paid = world.submit("alice", world.order());
     let task = world.work(paid);
@@ -83,7 +83,7 @@ fn lines() -> String {
         outcome: Outcome::ModelAccepted(facts()),
     };
     line("verdict.model_accepted", &model.to_bytes());
-    let world = story();
+    let world = scenario();
     for block in &world.blocks {
         let height = block.header.height;
         line(&format!("block.{height}.header"), &block.header.to_bytes());

@@ -1,6 +1,6 @@
 //! Rent: what stays pays, what cannot pay leaves, and nobody but its payer gets a deposit back.
 
-use tg_ledger::rent::{MODEL_BYTES, OFFER_BYTES, Shelf, name_of_address};
+use tg_ledger::rent::{MODEL_BYTES, OFFER_BYTES, RentCategory, name_of_address};
 use tg_ledger::{Event, Genesis, JobState, Parameters, State, StorageRule, TransactionError};
 use tg_types::{Amount, Decode, Digest, DurationMs, Encode, Transaction, TransactionKind};
 
@@ -38,7 +38,7 @@ fn expired(events: &[Event]) -> Vec<Digest> {
 fn an_offer_pays_what_it_used_and_its_payer_gets_the_rest() {
     let mut world = with_rent();
     let before = world.balance("cheap");
-    let charge = world.state.charge(Shelf::Offers, OFFER_BYTES);
+    let charge = world.state.charge(RentCategory::Offers, OFFER_BYTES);
     let record = world.state.provider_charge(&address("cheap"));
     let offer = world.post("cheap", terms(30));
     let gas = fee(TransactionKind::PostOffer);
@@ -119,7 +119,7 @@ fn rent_of_nothing_and_for_nothing_is_refused() {
 #[test]
 fn refused_models_leave_within_minutes() {
     let mut world = with_rent();
-    let charge = world.state.charge(Shelf::Models, MODEL_BYTES);
+    let charge = world.state.charge(RentCategory::Models, MODEL_BYTES);
     assert!(charge.deposit.get() / 7 < tgrid(10).get());
     let before = world.balance("bob");
     world.send("bob", register());

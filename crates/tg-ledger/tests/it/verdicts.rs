@@ -4,7 +4,7 @@ use tg_ledger::tree::StateProof;
 use tg_ledger::{Outcome, State, Subject as About, Verdict};
 use tg_types::{Address, Digest, LeaseId, ModelId};
 
-use crate::golden::story;
+use crate::golden::scenario;
 use crate::mutations::{Subject, compare};
 use crate::world::{address, facts, genesis, rejected};
 
@@ -26,7 +26,7 @@ fn all_verdicts() -> Vec<Verdict> {
 
 #[test]
 fn verdicts_on_damaged_encodings_are_pinned() {
-    let world = story();
+    let world = scenario();
     let state = &world.state;
     let headers: Vec<_> = world.blocks.iter().map(|block| block.header).collect();
     let blocks = world.blocks.clone();

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 
 use tg_types::{Address, Amount, JobNeeds, Machine};
 
+use super::bucket::BookEntry;
 use super::offers::OfferBook;
 use super::search::{Looks, Reach, Search};
-use super::shelf::BookEntry;
 use super::standing::Rates;
 use crate::demand::{JobDemand, OfferView};
 use crate::packing::shape::mix;
@@ -185,16 +185,21 @@ impl OfferBook {
         search: &Search<'a, '_>,
         looks: &mut Looks,
     ) -> Vec<(Cell, &'a BookEntry)> {
-        let lots = search.lots(looks);
+        let candidates = search.candidates(looks);
         let mut near = Vec::new();
-        for (lot, cohort) in search.fitting(&lots, looks) {
-            let menus = cohort.serving(search.demand);
-            for (tariff, group) in menus.flat_map(|(_, menu)| menu.groups.iter()) {
+        for (candidate, shape_class) in search.fitting(&candidates, looks) {
+            let by_service = shape_class.serving(search.demand);
+            for (cost_terms, group) in
+                by_service.flat_map(|(_, service_groups)| service_groups.groups.iter())
+            {
                 looks.note();
                 if looks.is_cut_off() {
                     return near;
                 }
-                if search.group_bound(&lots[lot], tariff, 0).is_none() {
+                if search
+                    .group_bound(&candidates[candidate], cost_terms, 0)
+                    .is_none()
+                {
                     continue;
                 }
                 looks.note_many(group.len() as u64);

@@ -1,14 +1,14 @@
-//! The book: every offer with its place on a shelf, and the sums over all of them.
+//! The book: every offer with its place in a bucket, and the sums over all of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tg_types::{Address, Amount, GpuModel, OfferId};
 
+use super::bucket::{BookEntry, BoundedBucket, BucketKey, CostTerms, Counts, Place};
 use super::places::Memory;
 use super::runs::Runs;
 use super::shards::Shards;
-use super::shelf::{BookEntry, Counts, Place, Rack, ShelfKey, Tariff};
 use super::standing::Standing;
 use crate::packing::Shape;
 use crate::view::{Stock, node_spec};
@@ -41,7 +41,7 @@ pub struct OfferBook {
     seed: [u8; 32],
     entries: Shards<OfferId, Arc<BookEntry>>,
     owners: Shards<Address, BTreeSet<OfferId>>,
-    pub(super) shelves: Runs<ShelfKey, Rack>,
+    pub(super) buckets: Runs<BucketKey, BoundedBucket>,
     asks: [Arc<Asks>; GpuModel::ALL.len()],
     moving: [Moving; GpuModel::ALL.len()],
     pub(super) memory: Memory,
@@ -70,9 +70,9 @@ impl OfferBook {
     /// Equals are ordered by `seed` from now on: the book is the one that is built anew with it.
     pub fn turn(&mut self, seed: [u8; 32]) {
         self.seed = seed;
-        self.shelves.change_each(
-            |rack| rack.shelf.has_equals(),
-            |rack| Arc::make_mut(&mut rack.shelf).turn(&seed),
+        self.buckets.change_each(
+            |bounded| bounded.bucket.has_equals(),
+            |bounded| Arc::make_mut(&mut bounded.bucket).turn(&seed),
         );
     }
 
@@ -124,9 +124,9 @@ impl OfferBook {
     /// Whether any offer is open.
     #[must_use]
     pub fn has_open(&self) -> bool {
-        self.shelves
+        self.buckets
             .values()
-            .any(|rack| !rack.shelf.cohorts.is_empty())
+            .any(|bounded| !bounded.bucket.shape_classes.is_empty())
     }
 
     /// For each GPU model the ask of the GPU in the middle, when all are in the order of their asks: nobody alone
@@ -163,11 +163,14 @@ impl OfferBook {
         let old = self.entries.insert(offer, Arc::clone(&entry));
         if let Some(old) = old {
             // Most changes are of a machine or a slot: the sums stay.
-            if old.shelf == entry.shelf && old.tariff == entry.tariff && same_asks(&old, &entry) {
-                let rack = self.shelves.entry_or(&entry.shelf, Rack::default);
-                let lost = rack.take_out(&self.seed, &old);
-                let gained = rack.put_in(&self.seed, &entry);
-                self.memory.change(&entry.shelf, lost, gained);
+            if old.bucket == entry.bucket
+                && old.cost_terms == entry.cost_terms
+                && same_asks(&old, &entry)
+            {
+                let bounded = self.buckets.entry_or(&entry.bucket, BoundedBucket::default);
+                let lost = bounded.take_out(&self.seed, &old);
+                let gained = bounded.put_in(&self.seed, &entry);
+                self.memory.change(&entry.bucket, lost, gained);
                 if entry.counts_as_moving() {
                     let moving = &mut self.moving[entry.model()];
                     moving.free_milli -= u64::from(old.free_milli);
@@ -179,10 +182,10 @@ impl OfferBook {
         }
         let owner = self.owners.entry_or_default(entry.standing.provider);
         owner.insert(offer);
-        let rack = self.shelves.entry_or(&entry.shelf, Rack::default);
-        rack.count(&entry, true);
-        let gained = rack.put_in(&self.seed, &entry);
-        self.memory.change(&entry.shelf, None, gained);
+        let bounded = self.buckets.entry_or(&entry.bucket, BoundedBucket::default);
+        bounded.count(&entry, true);
+        let gained = bounded.put_in(&self.seed, &entry);
+        self.memory.change(&entry.bucket, None, gained);
         self.sum(&entry, true);
     }
 
@@ -200,13 +203,13 @@ impl OfferBook {
         if left.is_empty() {
             self.owners.remove(&owner);
         }
-        if let Some(rack) = self.shelves.get_mut(&old.shelf) {
-            rack.count(old, false);
-            let lost = rack.take_out(&self.seed, old);
-            if rack.shelf.is_empty() {
-                self.shelves.remove(&old.shelf);
+        if let Some(bounded) = self.buckets.get_mut(&old.bucket) {
+            bounded.count(old, false);
+            let lost = bounded.take_out(&self.seed, old);
+            if bounded.bucket.is_empty() {
+                self.buckets.remove(&old.bucket);
             }
-            self.memory.change(&old.shelf, lost, None);
+            self.memory.change(&old.bucket, lost, None);
         }
         self.sum(old, false);
     }
@@ -250,7 +253,7 @@ impl OfferBook {
             // What is booked for later may be in the way: such a machine is looked at itself.
             let is_booked = stock.bookings(&standing.offer).next().is_some();
             (!is_booked).then(|| Shape {
-                // Its number changes when other machines come and go; the shelf stands for it.
+                // Its number changes when other machines come and go; the bucket stands for it.
                 kind: 0,
                 ..Shape::of(stock.cluster(), node)
             })
@@ -260,8 +263,8 @@ impl OfferBook {
         let free = node.map(|node| stock.cluster().free(node));
         let gpu_milli = free.into_iter().flat_map(|free| free.gpu_milli);
         BookEntry {
-            tariff: Tariff::of(&standing),
-            shelf: spec.gpu,
+            cost_terms: CostTerms::of(&standing),
+            bucket: spec.gpu,
             place,
             free_milli: gpu_milli.map(u32::from).sum(),
             cpu_milli: free.map_or(0, |free| free.cpu_milli),
@@ -270,7 +273,7 @@ impl OfferBook {
     }
 }
 
-/// Whether two versions of an offer count the same in the sums of their model, what is free apart, and on their shelf.
+/// Whether two versions of an offer count the same in the sums of their model, what is free apart, and in their bucket.
 fn same_asks(old: &BookEntry, new: &BookEntry) -> bool {
     let (old, new) = (&old.standing, &new.standing);
     let (old_machine, new_machine) = (&old.terms.machine, &new.terms.machine);

@@ -1,15 +1,15 @@
-//! The cohorts of each shelf in the order of what a place on them takes from the work to come, remembered for as long
+//! The shape classes of each bucket in the order of what a place on them takes from the work to come, remembered for as long
 //! as the prices of placements stand.
 //!
 //! What a request takes on a machine follows from its [`Footprint`], from how the machine looks, and from the prices:
-//! not from who else is there. So a cohort is valued once for each footprint, when it is first met, and stays valued
-//! when its machines come and go. Each shelf has a log of looks that some machine took on; an order reads on in it when
+//! not from who else is there. So a shape class is valued once for each footprint, when it is first met, and stays valued
+//! when its machines come and go. Each bucket has a log of looks that some machine took on; an order reads on in it when
 //! it is asked next, and drops a look that no machine has any more, or none with the CPU that is asked for, when it comes
 //! across it. Where machines' CPU is nearly used a place takes nothing from the work to come, as no GPU work fits there any
-//! more: such cohorts are the first of every order, and most of them have a little less CPU than a job takes.
+//! more: such shape classes are the first of every order, and most of them have a little less CPU than a job takes.
 //!
 //! When prices move, nothing is valued anew at once. With `L` the least ratio of a new price to its old one, `L` times the
-//! old value (less a bound for rounding) is a lower bound of the new one, so only cohorts are valued whose bound reaches
+//! old value (less a bound for rounding) is a lower bound of the new one, so only shape classes are valued whose bound reaches
 //! the one that is looked at.
 //!
 //! This is a memory and no state: answers and [`super::Looks`] are the same whether it is kept, brought over from
@@ -21,23 +21,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::bucket::{BoundedBucket, Bucket, BucketKey, Look};
 use super::runs::Runs;
-use super::shelf::{Look, Rack, Shelf, ShelfKey};
 use crate::cluster::{Gpu, Request};
 use crate::packing::Shape;
 use crate::packing::table::{PricedTables, STEP_BITS};
 use crate::view::PackingPrices;
 
-/// Length at which the older half of a shelf's log is dropped. An order that had not read it looks at all cohorts.
+/// Length at which the older half of a bucket's log is dropped. An order that had not read it looks at all shape classes.
 const LOG_MAX: usize = 1 << 16;
 
-/// Looks kept although no machine has them any more, before a shelf is forgotten.
+/// Looks kept although no machine has them any more, before a bucket is forgotten.
 const LOOKS_IDLE_MAX: usize = 1 << 14;
 
-/// Cohorts in all orders together, some 80 bytes each; then all orders are forgotten.
+/// Shape classes in all orders together, some 80 bytes each; then all orders are forgotten.
 const SPOTS_MAX: usize = 1 << 21;
 
-/// Orders; then all are forgotten. Each has a byte for each look of its shelf.
+/// Orders; then all are forgotten. Each has a byte for each look of its bucket.
 const ORDERS_MAX: usize = 1 << 12;
 
 /// A step of prices below this makes bounds too loose; then an order is forgotten.
@@ -81,14 +81,14 @@ impl Footprint {
     }
 }
 
-/// A cohort in an order.
+/// A shape class in an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Spot {
     /// What a place takes at least.
     pub(super) burden: i64,
     /// How its machines look; of kind 0.
     pub(super) shape: Shape,
-    /// Number of the look on its shelf.
+    /// Number of the look in its bucket.
     look: u32,
 }
 
@@ -115,7 +115,7 @@ impl Marks {
     }
 }
 
-/// The cohorts of a shelf with a place for one footprint.
+/// The shape classes of a bucket with a place for one footprint.
 #[derive(Debug, Default)]
 struct Order {
     /// How far it read the log; `None` before it read anything.
@@ -173,9 +173,9 @@ impl Order {
     }
 }
 
-/// What is remembered of a shelf.
+/// What is remembered of a bucket.
 #[derive(Debug, Default)]
-struct ShelfPlaces {
+struct BucketPlaces {
     /// By [`Shape::pack`].
     numbers: BTreeMap<u128, u32>,
     looks: Vec<Shape>,
@@ -193,7 +193,7 @@ struct ShelfPlaces {
     orders: Vec<(u16, Option<Box<Order>>)>,
 }
 
-impl ShelfPlaces {
+impl BucketPlaces {
     fn number(&mut self, shape: &Shape) -> u32 {
         let packed = shape.pack();
         if let Some(number) = self.numbers.get(&packed) {
@@ -228,12 +228,12 @@ impl ShelfPlaces {
         }
     }
 
-    /// Machines look as those of `shelf` do.
-    fn tell(&mut self, shelf: &Shelf) {
+    /// Machines look as those of `bucket` do.
+    fn tell(&mut self, bucket: &Bucket) {
         let before = std::mem::take(&mut self.cpus);
         self.cpus = vec![None; before.len()];
         self.here = 0;
-        for look in shelf.looks() {
+        for look in bucket.looks() {
             let number = self.number(&look.shape);
             self.cpus[number as usize] = look.cpu_milli;
             self.here += 1;
@@ -251,7 +251,7 @@ impl ShelfPlaces {
         most.is_some_and(|most| most >= request.cpu_milli())
     }
 
-    /// Cohorts in all its orders.
+    /// Shape classes in all its orders.
     fn spots(&self) -> usize {
         let orders = self.orders.iter().filter_map(|(_, order)| order.as_ref());
         orders.map(|it| it.len()).sum()
@@ -342,26 +342,26 @@ impl ShelfPlaces {
     }
 }
 
-/// What is remembered of all shelves, under one set of prices.
+/// What is remembered of all buckets, under one set of prices.
 #[derive(Debug)]
 pub(super) struct Places {
     tables: Arc<PricedTables>,
-    /// Where each shelf is.
-    shelf_places: BTreeMap<ShelfKey, u32>,
-    shelves: Vec<ShelfPlaces>,
+    /// Where each bucket is.
+    bucket_places: BTreeMap<BucketKey, u32>,
+    buckets: Vec<BucketPlaces>,
     spots: usize,
     orders: usize,
 }
 
-/// One order as a search goes through it, with its shelf, which the memory lends for the while.
+/// One order as a search goes through it, with its bucket, which the memory lends for the while.
 #[derive(Debug)]
 pub(super) struct Run<'d> {
     key: OrderKey,
-    /// Where its shelf is, and the order on it.
+    /// Where its bucket is, and the order on it.
     place: (u32, u32),
-    shelf: ShelfPlaces,
+    bucket: BucketPlaces,
     order: Box<Order>,
-    /// How many cohorts were in the order.
+    /// How many shape classes were in the order.
     was: usize,
     after: Bound<Spot>,
     prices: &'d PackingPrices,
@@ -382,7 +382,7 @@ impl Iterator for Run<'_> {
             }
             let spot = exact?;
             self.after = Bound::Excluded(spot);
-            if self.shelf.has_cpu(spot.look, &self.key) {
+            if self.bucket.has_cpu(spot.look, &self.key) {
                 return Some(spot);
             }
             self.order.spots.remove(&spot);
@@ -392,10 +392,10 @@ impl Iterator for Run<'_> {
 }
 
 impl Run<'_> {
-    /// Values a cohort under the present prices.
+    /// Values a shape class under the present prices.
     fn value(&mut self, aged: &Spot) {
-        let burden = match self.shelf.has_cpu(aged.look, &self.key) {
-            true => self.shelf.burden(&self.key, aged.look, self.prices),
+        let burden = match self.bucket.has_cpu(aged.look, &self.key) {
+            true => self.bucket.burden(&self.key, aged.look, self.prices),
             false => None,
         };
         match burden {
@@ -416,10 +416,10 @@ impl Run<'_> {
     }
 }
 
-/// Which order: of machines with these GPUs, of a kind that stands for all on the shelf, for one footprint.
+/// Which order: of machines with these GPUs, of a kind that stands for all in the bucket, for one footprint.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OrderKey {
-    gpu: ShelfKey,
+    gpu: BucketKey,
     kind: u16,
     footprint: Footprint,
 }
@@ -429,7 +429,7 @@ impl OrderKey {
         self.kind
     }
 
-    pub(super) fn new(gpu: &ShelfKey, kind: u16, request: &Request) -> Self {
+    pub(super) fn new(gpu: &BucketKey, kind: u16, request: &Request) -> Self {
         Self {
             gpu: *gpu,
             kind,
@@ -448,18 +448,18 @@ impl Places {
 
     /// Lends the order of `key`, up to date.
     pub(super) fn begin<'d>(&mut self, key: &OrderKey, prices: &'d PackingPrices) -> Run<'d> {
-        let at = self.shelf_place(&key.gpu);
-        let mut shelf = std::mem::take(&mut self.shelves[at as usize]);
-        let place = shelf.place_of(key);
-        let order = shelf.orders[place as usize].1.take();
+        let at = self.bucket_place(&key.gpu);
+        let mut bucket = std::mem::take(&mut self.buckets[at as usize]);
+        let place = bucket.place_of(key);
+        let order = bucket.orders[place as usize].1.take();
         self.orders += usize::from(order.is_none());
         let mut order = order.unwrap_or_default();
         let was = order.len();
-        shelf.catch_up(&mut order, key, prices);
+        bucket.catch_up(&mut order, key, prices);
         Run {
             key: *key,
             place: (at, place),
-            shelf,
+            bucket,
             order,
             was,
             after: Bound::Unbounded,
@@ -472,23 +472,23 @@ impl Places {
         let Run {
             key: _,
             place: (at, place),
-            mut shelf,
+            mut bucket,
             order,
             was,
             after: _,
             prices: _,
         } = run;
         self.spots = self.spots + order.len() - was;
-        shelf.orders[place as usize].1 = Some(order);
-        self.shelves[at as usize] = shelf;
+        bucket.orders[place as usize].1 = Some(order);
+        self.buckets[at as usize] = bucket;
     }
 
-    /// Where a shelf is; it begins to be remembered if it was not.
-    fn shelf_place(&mut self, gpu: &ShelfKey) -> u32 {
-        let next = self.shelves.len() as u32;
-        let place = *self.shelf_places.entry(*gpu).or_insert(next);
+    /// Where a bucket is; it begins to be remembered if it was not.
+    fn bucket_place(&mut self, gpu: &BucketKey) -> u32 {
+        let next = self.buckets.len() as u32;
+        let place = *self.bucket_places.entry(*gpu).or_insert(next);
         if place == next {
-            self.shelves.push(ShelfPlaces::default());
+            self.buckets.push(BucketPlaces::default());
         }
         place
     }
@@ -497,35 +497,35 @@ impl Places {
     fn age(&mut self, tables: &PricedTables) {
         let before = Arc::clone(&self.tables);
         (self.spots, self.orders) = (0, 0);
-        for shelf in &mut self.shelves {
-            shelf.worth.fill(None);
-            shelf.retain_orders(|kind, order| {
+        for bucket in &mut self.buckets {
+            bucket.worth.fill(None);
+            bucket.retain_orders(|kind, order| {
                 let step = tables.step_from(&before, usize::from(kind));
                 step.is_some_and(|(step, slack)| order.age(step, slack))
             });
-            self.orders += shelf.orders.len();
-            self.spots += shelf.spots();
+            self.orders += bucket.orders.len();
+            self.spots += bucket.spots();
         }
     }
 
     fn forget_orders(&mut self) {
-        for shelf in &mut self.shelves {
-            shelf.order_places.clear();
-            shelf.orders.clear();
-            shelf.worth.fill(None);
+        for bucket in &mut self.buckets {
+            bucket.order_places.clear();
+            bucket.orders.clear();
+            bucket.worth.fill(None);
         }
         (self.spots, self.orders) = (0, 0);
     }
 
-    /// Machines look as those on `shelves` do.
-    fn tell(&mut self, shelves: &Runs<ShelfKey, Rack>) {
-        let none = Shelf::default();
-        for gpu in shelves.keys() {
-            self.shelf_place(gpu);
+    /// Machines look as those on `buckets` do.
+    fn tell(&mut self, buckets: &Runs<BucketKey, BoundedBucket>) {
+        let none = Bucket::default();
+        for gpu in buckets.keys() {
+            self.bucket_place(gpu);
         }
-        for (gpu, place) in &self.shelf_places {
-            let shelf = shelves.get(gpu).map_or(&none, |it| &*it.shelf);
-            self.shelves[*place as usize].tell(shelf);
+        for (gpu, place) in &self.bucket_places {
+            let bucket = buckets.get(gpu).map_or(&none, |it| &*it.bucket);
+            self.buckets[*place as usize].tell(bucket);
         }
     }
 }
@@ -541,10 +541,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The places on the shelves of a book under `prices`, for the version that asks: the one that has `memory`.
+    /// The places on the buckets of a book under `prices`, for the version that asks: the one that has `memory`.
     pub(super) fn places(
         &mut self,
-        (shelves, memory): (&Runs<ShelfKey, Rack>, &Memory),
+        (buckets, memory): (&Runs<BucketKey, BoundedBucket>, &Memory),
         prices: &PackingPrices,
     ) -> &mut Places {
         let tables = prices.tables();
@@ -553,8 +553,8 @@ impl Shared {
             self.told = u64::MAX;
             Places {
                 tables: Arc::clone(tables),
-                shelf_places: BTreeMap::new(),
-                shelves: Vec::new(),
+                bucket_places: BTreeMap::new(),
+                buckets: Vec::new(),
                 spots: 0,
                 orders: 0,
             }
@@ -566,25 +566,25 @@ impl Shared {
             places.tables = Arc::clone(tables);
         }
         if self.told != memory.version {
-            places.tell(shelves);
+            places.tell(buckets);
             self.told = memory.version;
         }
         places
     }
 
     /// The version that was told of changes, and becomes the one that was named last.
-    fn change(&mut self, gpu: &ShelfKey, left: Option<Look>, joined: Option<Look>) {
+    fn change(&mut self, gpu: &BucketKey, left: Option<Look>, joined: Option<Look>) {
         let Some(places) = &mut self.places else {
             return;
         };
-        let at = places.shelf_place(gpu) as usize;
-        let shelf = &mut places.shelves[at];
+        let at = places.bucket_place(gpu) as usize;
+        let bucket = &mut places.buckets[at];
         let is_left = |it: &&Look| joined.is_none_or(|joined| joined.shape != it.shape);
-        left.iter().filter(is_left).for_each(|it| shelf.note(it));
-        joined.iter().for_each(|it| shelf.note(it));
+        left.iter().filter(is_left).for_each(|it| bucket.note(it));
+        joined.iter().for_each(|it| bucket.note(it));
         self.told = self.last;
-        if shelf.is_overgrown() {
-            let forgotten = std::mem::take(shelf);
+        if bucket.is_overgrown() {
+            let forgotten = std::mem::take(bucket);
             places.spots -= forgotten.spots();
             places.orders -= forgotten.orders.len();
             // What is here now is told again.
@@ -631,9 +631,9 @@ impl Memory {
         }
     }
 
-    /// The book changes: on the shelf of `gpu` a machine `left` those that look like one another, and `joined` others; both are
+    /// The book changes: in the bucket of `gpu` a machine `left` those that look like one another, and `joined` others; both are
     /// said as they are after it.
-    pub(super) fn change(&mut self, gpu: &ShelfKey, left: Option<Look>, joined: Option<Look>) {
+    pub(super) fn change(&mut self, gpu: &BucketKey, left: Option<Look>, joined: Option<Look>) {
         let version = {
             let shared = &mut *self.lock();
             shared.last += 1;

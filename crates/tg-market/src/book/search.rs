@@ -6,9 +6,11 @@ use std::ops::Bound;
 
 use tg_types::{Amount, DurationMs, GpuModel, RegionSet};
 
+use super::bucket::{
+    BoundedBucket, BucketKey, CostTerms, Group, Row, ServiceGroups, ShapeClass, price_of,
+};
 use super::offers::OfferBook;
 use super::runs::Finder;
-use super::shelf::{Cohort, Group, Menu, Rack, Row, ShelfKey, Tariff, price_of};
 use super::standing::{Rates, Standing};
 use crate::cluster::{KindIndex, KindSet, Request, Sharing};
 use crate::demand::{JobDemand, OfferView};
@@ -22,17 +24,17 @@ const KINDS_PER_LOOK: u64 = 64;
 /// Looks that any job counts for which the book is asked.
 const JOB_LOOKS: u64 = 8;
 
-/// Shelves that lack something the job needs which are passed over in the time of one look. One that has all counts one.
-const SHELVES_PER_LOOK: u64 = 16;
+/// Buckets that lack something the job needs which are passed over in the time of one look. One that has all counts one.
+const BUCKETS_PER_LOOK: u64 = 16;
 
-/// Looks that one shelf counts for whose cohorts are gone through in their order.
+/// Looks that one bucket counts for whose shape classes are gone through in their order.
 const ORDER_LOOKS: u64 = 4;
 
-/// Cohorts of machines that look alike which are valued in the time of one look at an offer. Each search counts them, since
+/// Shape classes which are valued in the time of one look at an offer. Each search counts them, since
 /// a validator may remember nothing of its footprint.
-const COHORTS_PER_LOOK: u64 = 8;
+const CLASSES_PER_LOOK: u64 = 8;
 
-/// Services of a cohort that are passed over, or gone to, in the time of one look.
+/// Services of a shape class that are passed over, or gone to, in the time of one look.
 const SERVICES_PER_LOOK: u64 = 16;
 
 /// When what is looked for may begin.
@@ -44,7 +46,7 @@ pub enum Reach {
     Later,
 }
 
-/// How much was looked at: cohorts, groups and offers. It follows from the book and the demand alone. A search stops once
+/// How much was looked at: shape classes, groups and offers. It follows from the book and the demand alone. A search stops once
 /// it looked at more than it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Looks {
@@ -95,14 +97,14 @@ impl Looks {
         self.looked = self.looked.saturating_add(looks);
     }
 
-    /// One cohort, with its services.
-    pub(super) fn note_services(&mut self, cohort: &Cohort) {
-        self.note_many(1 + cohort.services() as u64 / SERVICES_PER_LOOK);
+    /// One shape class, with its services.
+    pub(super) fn note_services(&mut self, shape_class: &ShapeClass) {
+        self.note_many(1 + shape_class.services() as u64 / SERVICES_PER_LOOK);
     }
 
-    /// The cohorts of a shelf are put in order.
-    pub(super) const fn note_order(&mut self, cohorts: usize) {
-        self.note_many(ORDER_LOOKS + (cohorts as u64).div_ceil(COHORTS_PER_LOOK));
+    /// The shape classes of a bucket are put in order.
+    pub(super) const fn note_order(&mut self, shape_classes: usize) {
+        self.note_many(ORDER_LOOKS + (shape_classes as u64).div_ceil(CLASSES_PER_LOOK));
     }
 }
 
@@ -118,10 +120,10 @@ pub(super) struct Search<'a, 'd> {
     pub(super) book: &'a OfferBook,
 }
 
-/// What the offers of one shelf have in common for one job, and the least of what they have not.
-pub(super) struct Lot<'a> {
-    pub(super) gpu: ShelfKey,
-    pub(super) rack: &'a Rack,
+/// What the offers of one bucket have in common for one job, and the least of what they have not.
+pub(super) struct CandidateBucket<'a> {
+    pub(super) gpu: BucketKey,
+    pub(super) bounded: &'a BoundedBucket,
     /// Kinds of its machines, one for each way to value what they have.
     pub(super) kinds: Kinds,
     class: GpuTime,
@@ -156,17 +158,17 @@ struct GpuTime {
     price: Amount,
 }
 
-/// A cohort with the least that its cheapest offer may cost before its place counts.
-struct Aisle<'a> {
+/// A shape class with the least that its cheapest offer may cost before its place counts.
+struct CandidateClass<'a> {
     least: Amount,
     shape: Option<&'a Shape>,
-    lot: usize,
-    cohort: &'a Cohort,
+    candidate: usize,
+    shape_class: &'a ShapeClass,
 }
 
-/// The offers of one service of a cohort.
+/// The offers of one service of a shape class.
 struct Part<'a> {
-    menu: &'a Menu,
+    service_groups: &'a ServiceGroups,
     /// What is lost by failure at least.
     risk: Amount,
     /// What a place takes at least.
@@ -208,10 +210,12 @@ impl OfferBook {
         mut quote_of: impl FnMut(&OfferView<'a>, Option<Amount>) -> Option<Quote>,
     ) -> Option<Quote> {
         let search = Search::new(self, demand, rates, reach)?;
-        let lots = search.lots(looks);
-        match search.order_keys(&lots) {
-            Some((prices, keys)) => search.merge(&lots, (prices, &keys), looks, &mut quote_of),
-            None => search.sweep(&lots, looks, &mut quote_of),
+        let candidates = search.candidates(looks);
+        match search.order_keys(&candidates) {
+            Some((prices, keys)) => {
+                search.merge(&candidates, (prices, &keys), looks, &mut quote_of)
+            }
+            None => search.sweep(&candidates, looks, &mut quote_of),
         }
     }
 
@@ -227,10 +231,12 @@ impl OfferBook {
         let Some(search) = Search::new(self, demand, rates, Reach::Now) else {
             return;
         };
-        let lots = search.lots(looks);
-        for (lot, cohort) in search.fitting(&lots, looks) {
-            let menus = cohort.serving(demand);
-            for (tariff, group) in menus.flat_map(|(_, menu)| menu.groups.iter()) {
+        let candidates = search.candidates(looks);
+        for (candidate, shape_class) in search.fitting(&candidates, looks) {
+            let by_service = shape_class.serving(demand);
+            for (cost_terms, group) in
+                by_service.flat_map(|(_, service_groups)| service_groups.groups.iter())
+            {
                 looks.note();
                 if looks.is_cut_off() {
                     return;
@@ -239,7 +245,11 @@ impl OfferBook {
                 let Some(first) = views().next() else {
                     continue;
                 };
-                if !wants(&first) || search.group_bound(&lots[lot], tariff, 0).is_none() {
+                if !wants(&first)
+                    || search
+                        .group_bound(&candidates[candidate], cost_terms, 0)
+                        .is_none()
+                {
                     continue;
                 }
                 for view in views() {
@@ -287,14 +297,14 @@ impl<'a, 'd> Search<'a, 'd> {
         standing.view(self.demand.needs.class, self.rates)
     }
 
-    /// The shelves that could serve the job.
-    pub(super) fn lots(&self, looks: &mut Looks) -> Vec<Lot<'a>> {
+    /// The buckets that could serve the job.
+    pub(super) fn candidates(&self, looks: &mut Looks) -> Vec<CandidateBucket<'a>> {
         let all = self.stock.cluster().kinds();
         looks.note_many(JOB_LOOKS + all.len() as u64 / KINDS_PER_LOOK);
         let mut serving = self.kinds.iter().peekable();
-        let mut racks = Finder::new(&self.book.shelves);
+        let mut bounded_buckets = Finder::new(&self.book.buckets);
         let mut class: Option<GpuTime> = None;
-        let (mut passed, mut lots) = (0_u64, Vec::new());
+        let (mut passed, mut candidates) = (0_u64, Vec::new());
         // Kinds with the same GPUs follow each other.
         while let Some(first) = serving.next() {
             if looks.is_cut_off() {
@@ -305,25 +315,28 @@ impl<'a, 'd> Search<'a, 'd> {
             while let Some(kind) = serving.next_if(|it| all.gpu(*it) == Some(gpu)) {
                 last = kind;
             }
-            let rack: Option<&'a Rack> = racks.find(gpu);
-            let serves = |it: &&Rack| self.has_gpu_memory(gpu) && it.edges.may_serve(self.demand);
-            let Some(rack) = rack.filter(serves) else {
+            let bounded: Option<&'a BoundedBucket> = bounded_buckets.find(gpu);
+            let serves =
+                |it: &&BoundedBucket| self.has_gpu_memory(gpu) && it.edges.may_serve(self.demand);
+            let Some(bounded) = bounded.filter(serves) else {
                 passed += 1;
-                looks.note_many(u64::from(passed % SHELVES_PER_LOOK == 0));
+                looks.note_many(u64::from(passed % BUCKETS_PER_LOOK == 0));
                 continue;
             };
             looks.note();
             let is_like = |it: &GpuTime| (it.model.tag(), it.sharing) == (gpu.model, gpu.sharing);
-            class = class.filter(is_like).or_else(|| self.gpu_time(gpu, rack));
+            class = class
+                .filter(is_like)
+                .or_else(|| self.gpu_time(gpu, bounded));
             let Some(class) = class else { continue };
             let kinds = self.distinct_kinds(all, gpu, (first, last));
-            lots.push(self.lot((gpu, rack), class, kinds));
+            candidates.push(self.candidate((gpu, bounded), class, kinds));
         }
-        lots
+        candidates
     }
 
     /// Whether GPUs have the memory that the job needs of each.
-    fn has_gpu_memory(&self, gpu: &ShelfKey) -> bool {
+    fn has_gpu_memory(&self, gpu: &BucketKey) -> bool {
         let demand = gpu.demand(&self.request);
         self.request.gpus() == 0 || demand.is_some_and(|it| it.memory_mib <= gpu.memory_mib)
     }
@@ -332,7 +345,7 @@ impl<'a, 'd> Search<'a, 'd> {
     fn distinct_kinds(
         &self,
         all: &KindIndex,
-        gpu: &ShelfKey,
+        gpu: &BucketKey,
         (first, last): (usize, usize),
     ) -> Kinds {
         let Some(prices) = self.prices else {
@@ -350,116 +363,134 @@ impl<'a, 'd> Search<'a, 'd> {
         }
     }
 
-    /// The cohorts that may have room at a price within the limit.
-    fn aisles(&self, lots: &[Lot<'a>], looks: &mut Looks) -> Vec<Aisle<'a>> {
-        let mut aisles = Vec::new();
-        for (at, lot) in lots.iter().enumerate() {
-            for (shape, row) in lot.rack.shelf.cohorts.iter() {
+    /// The shape classes that may have room at a price within the limit.
+    fn candidate_classes(
+        &self,
+        candidates: &[CandidateBucket<'a>],
+        looks: &mut Looks,
+    ) -> Vec<CandidateClass<'a>> {
+        let mut candidate_classes = Vec::new();
+        for (at, candidate) in candidates.iter().enumerate() {
+            for (shape, row) in candidate.bounded.bucket.shape_classes.iter() {
                 looks.note();
                 if looks.is_cut_off() {
-                    return aisles;
+                    return candidate_classes;
                 }
                 if self.reach == Reach::Now && !self.has_cpu(shape.as_ref(), row) {
                     continue;
                 }
-                if let Some(least) = self.least_of(lot, row) {
-                    aisles.push(Aisle {
+                if let Some(least) = self.least_of(candidate, row) {
+                    candidate_classes.push(CandidateClass {
                         least,
                         shape: shape.as_ref(),
-                        lot: at,
-                        cohort: &row.cohort,
+                        candidate: at,
+                        shape_class: &row.shape_class,
                     });
                 }
             }
         }
-        aisles
+        candidate_classes
     }
 
-    /// The best offer by a look at every cohort of `lots`.
+    /// The best offer by a look at every shape class of `candidates`.
     fn sweep(
         &self,
-        lots: &[Lot<'a>],
+        candidates: &[CandidateBucket<'a>],
         looks: &mut Looks,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) -> Option<Quote> {
-        let aisles = self.aisles(lots, looks);
+        let candidate_classes = self.candidate_classes(candidates, looks);
         // By the least cost; what a place takes is worked out for those only that may win without it.
-        let heads = aisles.iter().enumerate();
+        let heads = candidate_classes.iter().enumerate();
         let mut heap: BinaryHeap<_> = heads
-            .map(|(at, aisle)| Reverse((aisle.least, at, None)))
+            .map(|(at, candidate_class)| Reverse((candidate_class.least, at, None)))
             .collect();
         let mut best: Option<Quote> = None;
         while let Some(Reverse((bound, at, burden))) = heap.pop() {
             if looks.is_cut_off() || best.is_some_and(|best| best.expected_cost < bound) {
                 break;
             }
-            let aisle = &aisles[at];
-            let lot = &lots[aisle.lot];
+            let candidate_class = &candidate_classes[at];
+            let candidate = &candidates[candidate_class.candidate];
             if let Some(burden) = burden {
-                let cohort = (aisle.cohort, burden, aisle.shape.is_some());
-                self.walk(lot, cohort, looks, &mut best, quote_of);
-            } else if let Some(burden) = self.burden(lot, aisle) {
-                let packing = self.packing(lot, burden, lot.duration);
-                let bound = aisle.least.saturating_add(packing);
+                let shape_class = (
+                    candidate_class.shape_class,
+                    burden,
+                    candidate_class.shape.is_some(),
+                );
+                self.walk(candidate, shape_class, looks, &mut best, quote_of);
+            } else if let Some(burden) = self.burden(candidate, candidate_class) {
+                let packing = self.packing(candidate, burden, candidate.duration);
+                let bound = candidate_class.least.saturating_add(packing);
                 heap.push(Reverse((bound, at, Some(burden))));
             }
         }
         best
     }
 
-    /// The cohorts that may have room at a price within the limit, with the number of their lot. What a place takes is not
+    /// The shape classes that may have room at a price within the limit, with the number of their candidate bucket. What a place takes is not
     /// worked out for it.
-    pub(super) fn fitting(&self, lots: &[Lot<'a>], looks: &mut Looks) -> Vec<(usize, &'a Cohort)> {
+    pub(super) fn fitting(
+        &self,
+        candidates: &[CandidateBucket<'a>],
+        looks: &mut Looks,
+    ) -> Vec<(usize, &'a ShapeClass)> {
         let mut found = Vec::new();
-        for (at, lot) in lots.iter().enumerate() {
-            looks.note_order(lot.rack.shelf.cohorts.len());
+        for (at, candidate) in candidates.iter().enumerate() {
+            looks.note_order(candidate.bounded.bucket.shape_classes.len());
             if looks.is_cut_off() {
                 break;
             }
-            for (shape, row) in lot.rack.shelf.cohorts.iter() {
+            for (shape, row) in candidate.bounded.bucket.shape_classes.iter() {
                 // What is booked may be in the way of any place there: it is looked at itself.
                 let may_have_place = |shape: &Shape| shape.choices(&self.request).next().is_some();
                 let has_cpu = self.has_cpu(shape.as_ref(), row);
                 if !has_cpu || !shape.as_ref().is_none_or(may_have_place) {
                     continue;
                 }
-                looks.note_services(&row.cohort);
-                if self.least_of(lot, row).is_some() {
-                    found.push((at, &*row.cohort));
+                looks.note_services(&row.shape_class);
+                if self.least_of(candidate, row).is_some() {
+                    found.push((at, &*row.shape_class));
                 }
             }
         }
         found
     }
 
-    /// Whether a machine of a cohort has the CPU now. What is booked says nothing: it is looked at itself.
+    /// Whether a machine of a shape class has the CPU now. What is booked says nothing: it is looked at itself.
     pub(super) fn has_cpu(&self, shape: Option<&Shape>, row: &Row) -> bool {
         shape.is_none() || row.cpu_milli >= self.request.cpu_milli()
     }
 
-    /// The least that the cheapest offer of a cohort may cost before its place counts; `None` if that is above the
+    /// The least that the cheapest offer of a shape class may cost before its place counts; `None` if that is above the
     /// limit.
-    pub(super) fn least_of(&self, lot: &Lot<'a>, row: &Row) -> Option<Amount> {
-        let second = row.second(lot.class.price);
-        let risk = self.risk(row.failure_ppm(self.demand.needs.class), lot);
-        self.cost_of(lot.class.work.price(lot.base, second), risk)
+    pub(super) fn least_of(&self, candidate: &CandidateBucket<'a>, row: &Row) -> Option<Amount> {
+        let second = row.second(candidate.class.price);
+        let risk = self.risk(row.failure_ppm(self.demand.needs.class), candidate);
+        self.cost_of(candidate.class.work.price(candidate.base, second), risk)
     }
 
-    /// What is lost by failure where all of a lot fail with `failure_ppm` millionths at least.
-    fn risk(&self, failure_ppm: u32, lot: &Lot<'a>) -> Amount {
-        self.demand.max_price.ppm_ceil(failure_ppm).max(lot.risk)
+    /// What is lost by failure where all of a candidate fail with `failure_ppm` millionths at least.
+    fn risk(&self, failure_ppm: u32, candidate: &CandidateBucket<'a>) -> Amount {
+        self.demand
+            .max_price
+            .ppm_ceil(failure_ppm)
+            .max(candidate.risk)
     }
 
-    /// As [`Self::least_of`], of all cohorts of a lot.
-    pub(super) fn least_of_all(&self, lot: &Lot<'a>) -> Option<Amount> {
-        let second = lot.rack.edges.second(lot.class.price);
-        self.cost_of(lot.class.work.price(lot.base, second), lot.risk)
+    /// As [`Self::least_of`], of all shape classes of a candidate.
+    pub(super) fn least_of_all(&self, candidate: &CandidateBucket<'a>) -> Option<Amount> {
+        let second = candidate.bounded.edges.second(candidate.class.price);
+        self.cost_of(
+            candidate.class.work.price(candidate.base, second),
+            candidate.risk,
+        )
     }
 
-    /// The GPU time of the job on machines of a shelf; `None` if no offer is open.
-    fn gpu_time(&self, gpu: &ShelfKey, rack: &Rack) -> Option<GpuTime> {
+    /// The GPU time of the job on machines of a bucket; `None` if no offer is open.
+    fn gpu_time(&self, gpu: &BucketKey, bounded: &BoundedBucket) -> Option<GpuTime> {
         let needs = self.demand.needs;
-        let machine = rack.shelf.machine()?;
+        let machine = bounded.bucket.machine()?;
         let correction = self.rates.correction(machine.gpu, needs.class);
         Some(GpuTime {
             model: machine.gpu,
@@ -469,18 +500,23 @@ impl<'a, 'd> Search<'a, 'd> {
         })
     }
 
-    /// A shelf of which machines of `kinds` could serve the job.
-    fn lot(&self, (gpu, rack): (&ShelfKey, &'a Rack), class: GpuTime, kinds: Kinds) -> Lot<'a> {
+    /// A bucket of which machines of `kinds` could serve the job.
+    fn candidate(
+        &self,
+        (gpu, bounded): (&BucketKey, &'a BoundedBucket),
+        class: GpuTime,
+        kinds: Kinds,
+    ) -> CandidateBucket<'a> {
         let JobDemand {
             needs,
             macs,
             max_price,
             ..
         } = *self.demand;
-        let edges = &rack.edges;
-        Lot {
+        let edges = &bounded.edges;
+        CandidateBucket {
             gpu: *gpu,
-            rack,
+            bounded,
             kinds,
             class,
             base: edges.price(macs.div_ceil(1_000_000)),
@@ -495,9 +531,13 @@ impl<'a, 'd> Search<'a, 'd> {
         (price <= self.demand.max_price).then(|| price.saturating_add(risk))
     }
 
-    /// What a place on machines of a cohort takes from the work to come at least; `None` if there is no place.
-    fn burden(&self, lot: &Lot<'a>, aisle: &Aisle<'_>) -> Option<i64> {
-        let (Reach::Now, Some(shape)) = (self.reach, aisle.shape) else {
+    /// What a place on machines of a shape class takes from the work to come at least; `None` if there is no place.
+    fn burden(
+        &self,
+        candidate: &CandidateBucket<'a>,
+        candidate_class: &CandidateClass<'_>,
+    ) -> Option<i64> {
+        let (Reach::Now, Some(shape)) = (self.reach, candidate_class.shape) else {
             return Some(0);
         };
         match self.prices {
@@ -507,46 +547,51 @@ impl<'a, 'd> Search<'a, 'd> {
                     let kind = *kind;
                     prices.least_burden(&Shape { kind, ..*shape }, &self.request)
                 };
-                lot.kinds.as_slice().iter().filter_map(of).min()
+                candidate.kinds.as_slice().iter().filter_map(of).min()
             }
         }
     }
 
-    pub(super) fn packing(&self, lot: &Lot<'a>, burden: i64, duration: DurationMs) -> Amount {
+    pub(super) fn packing(
+        &self,
+        candidate: &CandidateBucket<'a>,
+        burden: i64,
+        duration: DurationMs,
+    ) -> Amount {
         match (self.reach, self.prices) {
-            (Reach::Now, Some(prices)) => prices.cost(lot.class.model, burden, duration),
+            (Reach::Now, Some(prices)) => prices.cost(candidate.class.model, burden, duration),
             _ => Amount::ZERO,
         }
     }
 
-    /// Goes through the groups of a cohort as long as they may win: what a place takes there at least, and whether all
+    /// Goes through the groups of a shape class as long as they may win: what a place takes there at least, and whether all
     /// its machines look alike.
     pub(super) fn walk(
         &self,
-        lot: &Lot<'a>,
-        (cohort, burden, is_alike): (&'a Cohort, i64, bool),
+        candidate: &CandidateBucket<'a>,
+        (shape_class, burden, is_alike): (&'a ShapeClass, i64, bool),
         looks: &mut Looks,
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
-        looks.note_many(cohort.services() as u64 / SERVICES_PER_LOOK);
-        for (failure_ppm, menu) in cohort.serving(self.demand) {
+        looks.note_many(shape_class.services() as u64 / SERVICES_PER_LOOK);
+        for (failure_ppm, service_groups) in shape_class.serving(self.demand) {
             let part = Part {
-                menu,
-                risk: self.risk(failure_ppm, lot),
+                service_groups,
+                risk: self.risk(failure_ppm, candidate),
                 burden,
                 is_alike,
             };
-            if !self.may_win(lot, &part, Some(Amount::ZERO), *looks, best.as_ref()) {
+            if !self.may_win(candidate, &part, Some(Amount::ZERO), *looks, best.as_ref()) {
                 // Of the first class those that follow fail as often, or more.
                 match self.demand.needs.class.tag() {
                     0 => return,
                     _ => continue,
                 }
             }
-            match lot.class.work.is_none() {
-                true => self.walk_arithmetic(lot, &part, looks, best, quote_of),
-                false => self.walk_menu(lot, &part, looks, best, quote_of),
+            match candidate.class.work.is_none() {
+                true => self.walk_arithmetic(candidate, &part, looks, best, quote_of),
+                false => self.walk_menu(candidate, &part, looks, best, quote_of),
             }
         }
     }
@@ -554,87 +599,101 @@ impl<'a, 'd> Search<'a, 'd> {
     /// Goes through the groups of one service.
     fn walk_menu(
         &self,
-        lot: &Lot<'a>,
+        candidate: &CandidateBucket<'a>,
         part: &Part<'a>,
         looks: &mut Looks,
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
-        let groups = &part.menu.groups;
-        let fixed = groups.iter().take_while(|(tariff, _)| !tariff.is_dynamic);
-        for (tariff, group) in fixed {
-            let price = lot.class.work.price(lot.base, tariff.second);
-            if !self.may_win(lot, part, price, *looks, best.as_ref()) {
+        let groups = &part.service_groups.groups;
+        let fixed = groups
+            .iter()
+            .take_while(|(cost_terms, _)| !cost_terms.is_dynamic);
+        for (cost_terms, group) in fixed {
+            let price = candidate
+                .class
+                .work
+                .price(candidate.base, cost_terms.second);
+            if !self.may_win(candidate, part, price, *looks, best.as_ref()) {
                 break;
             }
-            let found = (tariff, || Some(group));
-            self.look(lot, part, found, looks, best, quote_of);
+            let found = (cost_terms, || Some(group));
+            self.look(candidate, part, found, looks, best, quote_of);
         }
-        if groups.last().is_none_or(|(tariff, _)| !tariff.is_dynamic) {
+        if groups
+            .last()
+            .is_none_or(|(cost_terms, _)| !cost_terms.is_dynamic)
+        {
             return;
         }
-        let pivot = Tariff::first_dynamic();
-        for (tariff, group) in groups.range_from(Bound::Included(&pivot)) {
-            let second = tariff.second.max(lot.class.price);
-            let price = lot.class.work.price(lot.base, second);
-            if !self.may_win(lot, part, price, *looks, best.as_ref()) {
+        let pivot = CostTerms::first_dynamic();
+        for (cost_terms, group) in groups.range_from(Bound::Included(&pivot)) {
+            let second = cost_terms.second.max(candidate.class.price);
+            let price = candidate.class.work.price(candidate.base, second);
+            if !self.may_win(candidate, part, price, *looks, best.as_ref()) {
                 break;
             }
-            let found = (tariff, || Some(group));
-            self.look(lot, part, found, looks, best, quote_of);
+            let found = (cost_terms, || Some(group));
+            self.look(candidate, part, found, looks, best, quote_of);
         }
     }
 
     /// As [`Self::walk_menu`], for a job without GPU time: by the price of arithmetic, and then by what is asked beside it.
     fn walk_arithmetic(
         &self,
-        lot: &Lot<'a>,
+        candidate: &CandidateBucket<'a>,
         part: &Part<'a>,
         looks: &mut Looks,
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
-        let menu = part.menu;
-        if let Some((tariff, group)) = menu.groups.first().filter(|_| menu.by_mmac.is_empty()) {
-            let found = (tariff, || Some(group));
-            return self.look(lot, part, found, looks, best, quote_of);
+        let service_groups = part.service_groups;
+        if let Some((cost_terms, group)) = service_groups
+            .groups
+            .first()
+            .filter(|_| service_groups.by_mmac.is_empty())
+        {
+            let found = (cost_terms, || Some(group));
+            return self.look(candidate, part, found, looks, best, quote_of);
         }
         let mmacs = self.demand.macs.div_ceil(1_000_000);
         let price = |per_mmac: Amount, base: Amount| price_of(base, per_mmac, mmacs);
-        let mut from = (Amount::ZERO, Amount::ZERO, Tariff::first());
+        let mut from = (Amount::ZERO, Amount::ZERO, CostTerms::first());
         loop {
             let mut dearer = None;
-            for ((per_mmac, base, tariff), ()) in menu.by_mmac.range_from(Bound::Included(&from)) {
-                let least = price(*per_mmac, lot.rack.edges.base);
-                if !self.may_win(lot, part, least, *looks, best.as_ref()) {
+            for ((per_mmac, base, cost_terms), ()) in
+                service_groups.by_mmac.range_from(Bound::Included(&from))
+            {
+                let least = price(*per_mmac, candidate.bounded.edges.base);
+                if !self.may_win(candidate, part, least, *looks, best.as_ref()) {
                     return;
                 }
                 let least = price(*per_mmac, *base);
-                if !self.may_win(lot, part, least, *looks, best.as_ref()) {
+                if !self.may_win(candidate, part, least, *looks, best.as_ref()) {
                     // Nor do those that ask as much for arithmetic and more beside it.
                     looks.note();
                     dearer = per_mmac.checked_add(Amount::new(1));
                     break;
                 }
-                let found = (tariff, || menu.groups.get(tariff));
-                self.look(lot, part, found, looks, best, quote_of);
+                let found = (cost_terms, || service_groups.groups.get(cost_terms));
+                self.look(candidate, part, found, looks, best, quote_of);
             }
             let Some(per_mmac) = dearer else { return };
-            from = (per_mmac, Amount::ZERO, Tariff::first());
+            from = (per_mmac, Amount::ZERO, CostTerms::first());
         }
     }
 
-    /// Whether an offer of a part of a lot at `price` may win.
+    /// Whether an offer of a part of a candidate at `price` may win.
     fn may_win(
         &self,
-        lot: &Lot<'a>,
+        candidate: &CandidateBucket<'a>,
         part: &Part<'a>,
         price: Option<Amount>,
         looks: Looks,
         best: Option<&Quote>,
     ) -> bool {
         let cost = self.cost_of(price, part.risk);
-        let packing = self.packing(lot, part.burden, lot.duration);
+        let packing = self.packing(candidate, part.burden, candidate.duration);
         let cost = cost.map(|cost| cost.saturating_add(packing));
         let wins = |cost| best.is_none_or(|best| cost <= best.expected_cost);
         !looks.is_cut_off() && cost.is_some_and(wins)
@@ -643,15 +702,15 @@ impl<'a, 'd> Search<'a, 'd> {
     /// Looks for the first of a group that has room, if the group may win.
     fn look(
         &self,
-        lot: &Lot<'a>,
+        candidate: &CandidateBucket<'a>,
         part: &Part<'a>,
-        (tariff, group): (&Tariff, impl Fn() -> Option<&'a Group>),
+        (cost_terms, group): (&CostTerms, impl Fn() -> Option<&'a Group>),
         looks: &mut Looks,
         best: &mut Option<Quote>,
         quote_of: &mut QuoteOf<'_, 'a>,
     ) {
         looks.note();
-        let Some(bound) = self.group_bound(lot, tariff, part.burden) else {
+        let Some(bound) = self.group_bound(candidate, cost_terms, part.burden) else {
             return;
         };
         let is_beaten = |best: &Option<Quote>| best.is_some_and(|it| it.expected_cost < bound);
@@ -679,11 +738,11 @@ impl<'a, 'd> Search<'a, 'd> {
     }
 
     /// The cost of a group where it takes least from the work to come; `None` if its terms do not suit the job. It
-    /// follows from the tariff alone: no offer is touched for it.
+    /// follows from the cost terms alone: no offer is touched for it.
     pub(super) fn group_bound(
         &self,
-        lot: &Lot<'a>,
-        tariff: &Tariff,
+        candidate: &CandidateBucket<'a>,
+        cost_terms: &CostTerms,
         burden: i64,
     ) -> Option<Amount> {
         let JobDemand {
@@ -694,23 +753,25 @@ impl<'a, 'd> Search<'a, 'd> {
             needs,
             ..
         } = *self.demand;
-        if !tariff.serves(self.demand) {
+        if !cost_terms.serves(self.demand) {
             return None;
         }
-        let duration = tariff.duration(macs).saturating_add(lot.class.work.time);
+        let duration = cost_terms
+            .duration(macs)
+            .saturating_add(candidate.class.work.time);
         if start.saturating_add(duration) > deadline {
             return None;
         }
-        let second = match tariff.is_dynamic {
-            false => tariff.second,
-            true => tariff.second.max(lot.class.price),
+        let second = match cost_terms.is_dynamic {
+            false => cost_terms.second,
+            true => cost_terms.second.max(candidate.class.price),
         };
-        let price = lot
+        let price = candidate
             .class
             .work
-            .price(tariff.price(macs.div_ceil(1_000_000)), second);
-        let failure_ppm = tariff.mark(needs.class).failure_ppm;
+            .price(cost_terms.price(macs.div_ceil(1_000_000)), second);
+        let failure_ppm = cost_terms.mark(needs.class).failure_ppm;
         let cost = self.cost_of(price, max_price.ppm_ceil(failure_ppm))?;
-        Some(cost.saturating_add(self.packing(lot, burden, duration)))
+        Some(cost.saturating_add(self.packing(candidate, burden, duration)))
     }
 }

@@ -550,12 +550,12 @@ fn a_change_of_one_offer_copies_little_of_a_large_book() {
     changed.slots_free += 1;
     changed.terms.price_per_gpu_second = Amount::new(1);
     book.set(changed, &stock);
-    let shelf = |book: &OfferBook| book.shelves.values().next().unwrap().shelf.clone();
-    let (new, old) = (shelf(&book), shelf(&before));
-    assert_eq!(new.cohorts.len(), 1);
-    let groups = |shelf: &super::shelf::Shelf| {
-        let row = shelf.cohorts.values().next().unwrap();
-        row.cohort.menus().next().unwrap().groups.clone()
+    let bucket = |book: &OfferBook| book.buckets.values().next().unwrap().bucket.clone();
+    let (new, old) = (bucket(&book), bucket(&before));
+    assert_eq!(new.shape_classes.len(), 1);
+    let groups = |bucket: &super::bucket::Bucket| {
+        let row = bucket.shape_classes.values().next().unwrap();
+        row.shape_class.by_service().next().unwrap().groups.clone()
     };
     assert_eq!(groups(&new).len(), offers as usize);
     let own = groups(&new).own_runs(&groups(&old));
@@ -564,7 +564,7 @@ fn a_change_of_one_offer_copies_little_of_a_large_book() {
     // Another seed turns nobody where nobody costs the same.
     let mut turned = book.clone();
     turned.turn([4; 32]);
-    assert_eq!(groups(&shelf(&turned)).own_runs(&groups(&new)), 0);
+    assert_eq!(groups(&bucket(&turned)).own_runs(&groups(&new)), 0);
 }
 
 #[test]

@@ -159,7 +159,7 @@ pub fn clear_uniform(bids: &[Bid], asks: &[Ask]) -> Clearing {
 
 /// Unsold asks of one class, cheapest first.
 #[derive(Debug, Default)]
-struct Shelf {
+struct AskQueue {
     asks: Vec<usize>,
     next: usize,
 }
@@ -170,7 +170,7 @@ type Holders = BTreeMap<ClassSet, Vec<(usize, u32)>>;
 struct Market<'a> {
     bids: &'a [Bid],
     asks: &'a [Ask],
-    shelves: Vec<Shelf>,
+    queues: Vec<AskQueue>,
     /// The cheapest unsold ask of each class.
     costs: Vec<Option<Amount>>,
     holders: Vec<Holders>,
@@ -181,19 +181,19 @@ struct Market<'a> {
 
 impl<'a> Market<'a> {
     fn new(bids: &'a [Bid], asks: &'a [Ask]) -> Self {
-        let mut shelves: Vec<Shelf> = (0..CLASSES_MAX).map(|_| Shelf::default()).collect();
+        let mut queues: Vec<AskQueue> = (0..CLASSES_MAX).map(|_| AskQueue::default()).collect();
         for (index, ask) in asks.iter().enumerate() {
-            if let Some(shelf) = shelves.get_mut(usize::from(ask.class)) {
-                shelf.asks.push(index);
+            if let Some(queue) = queues.get_mut(usize::from(ask.class)) {
+                queue.asks.push(index);
             }
         }
-        for shelf in &mut shelves {
-            shelf.asks.sort_by_key(|index| (asks[*index].cost, *index));
+        for queue in &mut queues {
+            queue.asks.sort_by_key(|index| (asks[*index].cost, *index));
         }
         let mut market = Self {
             bids,
             asks,
-            shelves,
+            queues,
             costs: vec![None; CLASSES_MAX],
             holders: vec![Holders::new(); CLASSES_MAX],
             exits: vec![ClassSet::NONE; CLASSES_MAX],
@@ -206,14 +206,14 @@ impl<'a> Market<'a> {
     }
 
     fn skip_empty(&mut self, class: usize) {
-        let shelf = &mut self.shelves[class];
-        while let Some(ask) = shelf.asks.get(shelf.next) {
+        let queue = &mut self.queues[class];
+        while let Some(ask) = queue.asks.get(queue.next) {
             if self.sold[*ask] < self.asks[*ask].units {
                 break;
             }
-            shelf.next += 1;
+            queue.next += 1;
         }
-        let next = shelf.asks.get(shelf.next);
+        let next = queue.asks.get(queue.next);
         self.costs[class] = next.map(|ask| self.asks[*ask].cost);
     }
 
@@ -283,7 +283,7 @@ impl<'a> Market<'a> {
     /// each move.
     fn path_units(&self, path: &[u8], wanted: u32) -> u32 {
         let end = usize::from(path[path.len() - 1]);
-        let ask = self.shelves[end].asks[self.shelves[end].next];
+        let ask = self.queues[end].asks[self.queues[end].next];
         let mut units = wanted.min(self.asks[ask].units - self.sold[ask]);
         for step in path.windows(2) {
             if let Some((_, held)) = self.mover(step[0], step[1]) {
@@ -310,7 +310,7 @@ impl<'a> Market<'a> {
             self.hold(step[1], bid, units);
         }
         let end = usize::from(path[path.len() - 1]);
-        let ask = self.shelves[end].asks[self.shelves[end].next];
+        let ask = self.queues[end].asks[self.queues[end].next];
         self.sold[ask] += units;
         self.skip_empty(end);
     }

@@ -81,7 +81,7 @@ impl Core {
                 return self.answer(peer, BlockId::new(id), above, now);
             }
             BlockMessage::Blocks(blocks) => return self.fetched(peer, &blocks),
-            BlockMessage::Tip { height } => self.board.heard(public_bytes(peer), height, now),
+            BlockMessage::Tip { height } => self.node_status.heard(public_bytes(peer), height, now),
             BlockMessage::Heartbeats(all) => self.heartbeats(peer, &all, now),
             BlockMessage::AskFinal { epoch } => return self.show_final(peer, epoch, now),
             BlockMessage::Final(certificate) => {
@@ -101,7 +101,10 @@ impl Core {
         let (before, turn) = self.behind;
         let height = self.tip.height();
         self.behind.0 = height;
-        let is_behind = self.board.told_by(1).is_some_and(|told| told > height);
+        let is_behind = self
+            .node_status
+            .told_by(1)
+            .is_some_and(|told| told > height);
         if before != height || !is_behind || self.peers.is_empty() {
             return;
         }
@@ -137,7 +140,7 @@ impl Core {
             if !self.fetches.may_beat(public_bytes(peer), now) {
                 return;
             }
-            if let Err(error) = self.board.heartbeat(heartbeat) {
+            if let Err(error) = self.node_status.heartbeat(heartbeat) {
                 tracing::debug!(%error, "heartbeat does not count");
             }
         }
@@ -283,7 +286,7 @@ impl Core {
         self.note_dropped();
         let admission = admission.map_err(SubmitError::Mempool)?;
         if admission == Admission::New {
-            self.board.note(id, TransactionStatus::Waiting);
+            self.node_status.note(id, TransactionStatus::Waiting);
         }
         Ok((id, admission))
     }
@@ -291,7 +294,8 @@ impl Core {
     /// Tells what left the pool without a block.
     pub(super) fn note_dropped(&mut self) {
         for (id, reason) in self.mempool.take_dropped() {
-            self.board.note(id, TransactionStatus::Dropped(reason));
+            self.node_status
+                .note(id, TransactionStatus::Dropped(reason));
         }
     }
 
@@ -324,15 +328,15 @@ impl Core {
         now: TimestampMs,
     ) {
         match result {
-            Ok(outcome) => self.desk.finished(task, outcome, now),
+            Ok(outcome) => self.evidence_queue.finished(task, outcome, now),
             Err(error) => {
                 tracing::debug!(?task, %error, "evidence cannot be checked yet");
-                self.desk.failed(task, now);
+                self.evidence_queue.failed(task, now);
             }
         }
     }
 
-    fn ban(&mut self, peer: &Peer, reason: &'static str) {
+    pub(super) fn ban(&mut self, peer: &Peer, reason: &'static str) {
         self.outbox.push(Effect::Ban(peer.clone(), reason));
     }
 }

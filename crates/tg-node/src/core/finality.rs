@@ -125,9 +125,10 @@ impl Core {
         );
         self.note_dropped();
         self.expect_evidence(&tip);
-        self.desk.prune(tip.height());
+        self.evidence_queue.prune(tip.height());
+        self.show_seeds(now);
         for block in &executed {
-            self.board.publish(block);
+            self.node_status.publish(block);
         }
         match executed.iter().find(|block| term::ends(block)) {
             Some(last) => self.enter(SeatTerm::after(last, self.epoch + 1)),
@@ -139,7 +140,7 @@ impl Core {
     fn enter(&mut self, term: SeatTerm) -> Result<(), Fatal> {
         let seats = chain::encode_seats(self.tip.state.validators());
         self.store.enter_term(term.epoch, term.anchor, &seats)?;
-        if !term.has(&self.board.validator()) {
+        if !term.has(&self.node_status.validator()) {
             return Err(Fatal::Unseated {
                 height: term.anchor.0,
             });
@@ -153,7 +154,7 @@ impl Core {
         self.epoch = term.epoch;
         self.anchor = term.anchor.1;
         self.addresses = term.addresses();
-        let me = self.board.validator();
+        let me = self.node_status.validator();
         let others = term.participants();
         let others = others.iter().filter(|peer| public_bytes(peer) != me);
         self.peers = others.cloned().collect();

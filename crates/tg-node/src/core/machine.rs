@@ -10,11 +10,12 @@ use commonware_utils::channel::oneshot;
 use tg_types::{Address, BlockId, TimestampMs};
 
 use crate::chain::Executed;
-use crate::evidence::Desk;
-use crate::handle::Board;
+use crate::evidence::EvidenceQueue;
+use crate::handle::NodeStatus;
 use crate::limits::{HURRY_AT_START, REGOSSIP_INTERVAL, TIP_INTERVAL, TIP_INTERVAL_AT_START, span};
 use crate::mempool::Mempool;
 use crate::peers::{Addresses, Peer, Proposal};
+use crate::seed::SeedMachine;
 use crate::store::{Store, StoreError};
 use crate::term::{self, SeatTerm, SeatedPeer};
 use tg_ledger::EvidenceTask;
@@ -57,6 +58,8 @@ pub(crate) enum Effect {
     Block(Recipients<Peer>, Vec<u8>),
     /// Send a message on the channel of transactions.
     Transactions(Recipients<Peer>, Vec<u8>),
+    /// Send a message on the channel of seeds.
+    Seed(Recipients<Peer>, Vec<u8>),
     /// Check evidence off the loop and tell the result with [`Core::checked`].
     Check(EvidenceTask),
     /// Check the certificate and tell the block with [`Core::finalised`]; no answer if it shows nothing.
@@ -107,7 +110,7 @@ pub(crate) struct Core {
     pub(super) addresses: Addresses,
     pub(super) peers: Vec<Peer>,
     pub(super) store: Arc<Store>,
-    pub(super) board: Arc<Board>,
+    pub(super) node_status: Arc<NodeStatus>,
     /// The consensus epoch.
     pub(super) epoch: u64,
     /// The block at which it began.
@@ -122,7 +125,8 @@ pub(crate) struct Core {
     pub(super) pace: Pace,
     pub(super) tree: Tree,
     pub(super) mempool: Mempool,
-    pub(super) desk: Desk,
+    pub(super) evidence_queue: EvidenceQueue,
+    pub(super) seeds: SeedMachine,
     pub(super) proposals: Vec<PendingProposal>,
     pub(super) votes: Vec<PendingVote>,
     pub(super) targets: VecDeque<Target>,
@@ -143,10 +147,11 @@ pub(crate) struct Start {
     pub(crate) me: Peer,
     pub(crate) term: SeatTerm,
     pub(crate) store: Arc<Store>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) node_status: Arc<NodeStatus>,
     pub(crate) tip: Executed,
     pub(crate) snapshot_height: u64,
     pub(crate) pace: Pace,
+    pub(crate) seeds: SeedMachine,
 }
 
 impl Core {
@@ -155,10 +160,11 @@ impl Core {
             me,
             term,
             store,
-            board,
+            node_status,
             tip,
             snapshot_height,
             pace,
+            seeds,
         } = start;
         let addresses = term.addresses();
         let participants = term.participants();
@@ -178,13 +184,14 @@ impl Core {
             behind: (0, 0),
             asked: None,
             store,
-            board,
+            node_status,
             mempool: Mempool::new(tip.state.base_fee()),
             tip,
             snapshot_height,
             pace,
             tree: Tree::default(),
-            desk: Desk::default(),
+            evidence_queue: EvidenceQueue::default(),
+            seeds,
             proposals: Vec::new(),
             votes: Vec::new(),
             targets: VecDeque::new(),
@@ -203,15 +210,17 @@ impl Core {
         self.wake = TimestampMs::new(u64::MAX);
         if self.hurry_until == TimestampMs::ZERO {
             self.hurry_until = now.saturating_add(span(HURRY_AT_START));
+            self.show_seeds(now);
         }
         self.fetches.begin();
         self.finalise(now)?;
+        self.run_seeds(now)?;
         self.vote(now)?;
         self.propose(now)?;
-        for task in self.desk.start(now) {
+        for task in self.evidence_queue.start(now) {
             self.outbox.push(Effect::Check(task));
         }
-        if let Some(due) = self.desk.next_due() {
+        if let Some(due) = self.evidence_queue.next_due() {
             self.wake_at(due);
         }
         self.send_fetches(now);
@@ -228,8 +237,8 @@ impl Core {
             self.next_gossip = TimestampMs::ZERO;
             self.hurry_until = TimestampMs::ZERO;
             self.fetches = Fetches::default();
-            self.desk.retry_now();
-            self.board.forget_all();
+            self.evidence_queue.retry_now();
+            self.node_status.forget_all();
         }
     }
 
@@ -255,7 +264,7 @@ impl Core {
     fn send_periodic(&mut self, now: TimestampMs) {
         if now >= self.next_tip {
             // While peers are missing, say often that this one is there: consensus waits for them.
-            let all_heard = self.board.peers() >= self.peers.len();
+            let all_heard = self.node_status.peers() >= self.peers.len();
             let interval = if all_heard || now > self.hurry_until {
                 TIP_INTERVAL
             } else {
@@ -264,7 +273,7 @@ impl Core {
             self.next_tip = now.saturating_add(span(interval));
             self.send_tip();
             self.ask_if_behind();
-            self.board.forget_silent(now);
+            self.node_status.forget_silent(now);
         }
         if now >= self.next_gossip {
             self.next_gossip = now.saturating_add(span(REGOSSIP_INTERVAL));
@@ -272,6 +281,6 @@ impl Core {
         }
         self.wake_at(self.next_tip.min(self.next_gossip));
         let waiting = self.mempool.len();
-        self.board.update(|status| status.mempool = waiting);
+        self.node_status.update(|status| status.mempool = waiting);
     }
 }

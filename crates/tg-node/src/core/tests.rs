@@ -14,8 +14,8 @@ use super::machine::*;
 use crate::chain::Executed;
 use crate::chain::{self, Body};
 use crate::evidence::CheckError;
-use crate::handle::Board;
 use crate::handle::NodeHandle;
+use crate::handle::NodeStatus;
 use crate::key::ValidatorKey;
 use crate::limits::{BODIES_PER_PROPOSER_MAX, SNAPSHOT_INTERVAL};
 use crate::peers::{Peer, Proposal, block_id, payload};
@@ -90,7 +90,7 @@ impl Bench {
 
     /// The machine of validator 0.
     fn core(&self) -> Core {
-        let board = Board::new(self.keys[0].public(), 4, &self.root);
+        let node_status = NodeStatus::new(self.keys[0].public(), 4, &self.root);
         Core::new(Start {
             me: self.peer(0),
             term: SeatTerm {
@@ -99,13 +99,19 @@ impl Bench {
                 seats: term::seats(&self.root.state),
             },
             store: self.store(0),
-            board: Arc::new(board),
+            node_status: Arc::new(node_status),
             tip: self.root.clone(),
             snapshot_height: 0,
             pace: Pace {
                 busy: Duration::from_millis(100),
                 idle: Duration::from_millis(400),
             },
+            seeds: crate::seed::SeedMachine::new(
+                *self.genesis.id().as_bytes(),
+                &self.keys[0],
+                [7; 32],
+                None,
+            ),
         })
     }
 
@@ -649,7 +655,8 @@ fn a_dropped_transaction_says_why() {
     let bench = bench();
     let mut core = bench.core();
     let status = |core: &Core, signed: &SignedTransaction| {
-        core.board.transaction(&signed.id(&bench.genesis.domain))
+        core.node_status
+            .transaction(&signed.id(&bench.genesis.domain))
     };
     let (first, second) = (bench.transfer(0), bench.transfer(1));
     assert_eq!(status(&core, &first), None);

@@ -13,7 +13,7 @@ use tg_types::{Address, BlockId, Digest, Encode as _, TimestampMs};
 use super::machine::Fetcher;
 use super::needs::{Need, needs};
 use crate::blob::BlobStore;
-use crate::handle::Board;
+use crate::handle::NodeStatus;
 use crate::peers::Peer;
 
 /// How often the machine gets a turn without messages, and the ledger is looked at.
@@ -32,7 +32,7 @@ pub(crate) struct Fetching {
     /// This validator in the ledger.
     pub(crate) address: Address,
     pub(crate) peers: Vec<Peer>,
-    pub(crate) board: Arc<Board>,
+    pub(crate) node_status: Arc<NodeStatus>,
     /// Blobs that checks wait for.
     pub(crate) urgent: mpsc::Receiver<Need>,
 }
@@ -62,7 +62,7 @@ impl Fetching {
             store,
             address,
             peers,
-            board,
+            node_status,
             mut urgent,
         } = self;
         let mut fetcher = Fetcher::new(store.clone(), peers);
@@ -86,7 +86,7 @@ impl Fetching {
             _ = context.sleep(TURN) => {},
             on_end => {
                 let now = now(&context);
-                looked.look(&board, &address, &store, &mut fetcher, now);
+                looked.look(&node_status, &address, &store, &mut fetcher, now);
                 for (peer, message) in fetcher.turn(now) {
                     sender.send(Recipients::One(peer), message.to_bytes(), false);
                 }
@@ -99,7 +99,7 @@ impl Looked {
     /// Looks at the ledger if there is a new block and some time has passed.
     fn look(
         &mut self,
-        board: &Board,
+        node_status: &NodeStatus,
         me: &Address,
         store: &BlobStore,
         fetcher: &mut Fetcher,
@@ -111,7 +111,7 @@ impl Looked {
         if !passed(self.at, LOOK) {
             return;
         }
-        let latest = board.latest();
+        let latest = node_status.latest();
         let forget = passed(self.held_since, HELD_FOR);
         if self.block == Some(latest.id) && !forget {
             return;

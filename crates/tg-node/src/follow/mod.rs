@@ -31,7 +31,7 @@ use tokio::sync::mpsc;
 use crate::blob::{BlobStore, DISK_RESERVE_BYTES_DEFAULT};
 use crate::chain as ledger_chain;
 use crate::fetch::Need;
-use crate::handle::{Board, NodeHandle};
+use crate::handle::{NodeHandle, NodeStatus};
 use crate::limits::{BLOB_TOTAL_BYTES_DEFAULT, BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX};
 use crate::open;
 use crate::store::{Location, OpenError, Store};
@@ -95,7 +95,7 @@ pub struct Follower {
     chain: FollowedChain,
     sources: Arc<SourceList>,
     waiting: WaitingTransactions,
-    board: Arc<Board>,
+    node_status: Arc<NodeStatus>,
     submissions: mpsc::Receiver<Submission>,
     beats: mpsc::Receiver<Heartbeat>,
     blobs: Arc<BlobStore>,
@@ -147,12 +147,12 @@ impl Follower {
             .map_err(|_| OpenError::ValidatorKey {
                 key: "of the seats".to_owned(),
             })?;
-        let board = Arc::new(Board::new(key, root.seats().len(), &tip));
+        let node_status = Arc::new(NodeStatus::new(key, root.seats().len(), &tip));
         let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
         let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
         let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);
         let handle = NodeHandle::new(
-            board.clone(),
+            node_status.clone(),
             store.clone(),
             blobs.clone(),
             sender,
@@ -163,15 +163,15 @@ impl Follower {
         let enough = (root.seats().len().max(1) - 1) / 3 + 1;
         Ok(Self {
             handle,
-            sources: Arc::new(SourceList::new(sources, board.clone())),
-            waiting: WaitingTransactions::new(&tip, board.clone(), enough),
+            sources: Arc::new(SourceList::new(sources, node_status.clone())),
+            waiting: WaitingTransactions::new(&tip, node_status.clone(), enough),
             chain: FollowedChain {
                 root,
                 store,
                 tip,
                 snapshot_height,
             },
-            board,
+            node_status,
             submissions,
             beats,
             blobs,
@@ -193,7 +193,7 @@ impl Follower {
             chain,
             sources,
             waiting,
-            board,
+            node_status,
             submissions,
             beats,
             blobs,
@@ -202,13 +202,13 @@ impl Follower {
         } = self;
         let waiting = Arc::new(waiting);
         let reason = tokio::select! {
-            reason = follow(chain, &board, &sources, &waiting) => reason,
+            reason = follow(chain, &node_status, &sources, &waiting) => reason,
             () = sources.watch() => "the watch over sources ended".to_owned(),
             () = transactions::hand_on(&sources, &waiting, submissions) => "nobody submits any more".to_owned(),
             () = transactions::tell_heartbeats(&sources, waiting.enough(), beats) => "nobody beats any more".to_owned(),
             () = blobs::fetch(&sources, blobs, asked) => "nobody asks for blobs any more".to_owned(),
         };
-        board.stop(&reason);
+        node_status.stop(&reason);
     }
 }
 
@@ -260,7 +260,7 @@ async fn learn_from(
 /// Takes page after page. Ends with the reason when this node must stop.
 async fn follow(
     mut chain: FollowedChain,
-    board: &Board,
+    node_status: &NodeStatus,
     sources: &SourceList,
     waiting: &WaitingTransactions,
 ) -> String {
@@ -297,9 +297,9 @@ async fn follow(
                 // First: what left the pool with a block is final, and not only gone.
                 waiting.prune(&chain.tip);
                 let seats = chain.root.seats().len();
-                board.update(|status| status.validators = seats);
+                node_status.update(|status| status.validators = seats);
                 for block in &executed {
-                    board.publish(block);
+                    node_status.publish(block);
                 }
             }
             Err(PageError::Fatal(error)) => return crate::report(&error),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::source::ChainSource;
-use crate::handle::Board;
+use crate::handle::NodeStatus;
 use crate::liveness::steady_now;
 
 /// How often every source is asked where it stands.
@@ -32,16 +32,16 @@ struct SourceRecord {
 #[derive(Debug)]
 pub(super) struct SourceList {
     all: Vec<Arc<dyn ChainSource>>,
-    board: Arc<Board>,
+    node_status: Arc<NodeStatus>,
     standing: Mutex<Vec<SourceRecord>>,
 }
 
 impl SourceList {
-    pub(super) fn new(all: Vec<Arc<dyn ChainSource>>, board: Arc<Board>) -> Self {
+    pub(super) fn new(all: Vec<Arc<dyn ChainSource>>, node_status: Arc<NodeStatus>) -> Self {
         let standing = Mutex::new(vec![SourceRecord::default(); all.len()]);
         Self {
             all,
-            board,
+            node_status,
             standing,
         }
     }
@@ -87,7 +87,7 @@ impl SourceList {
         drop(standing);
         let mut key = [0; 32];
         key[..8].copy_from_slice(&(index as u64).to_le_bytes());
-        self.board.heard(key, tip, steady_now());
+        self.node_status.heard(key, tip, steady_now());
     }
 
     /// Notes that a source gave nothing.
@@ -138,7 +138,7 @@ impl SourceList {
                     self.heard(source, page.tip);
                 }
             }
-            self.board.forget_silent(steady_now());
+            self.node_status.forget_silent(steady_now());
             tokio::time::sleep(WATCH).await;
         }
     }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::source::{ChainSource, SourceError};
 use super::sources::SourceList;
 use crate::chain::{self, Executed};
-use crate::handle::Board;
+use crate::handle::NodeStatus;
 use crate::limits::{GOSSIP_TRANSACTIONS_MAX, REGOSSIP_INTERVAL};
 use crate::liveness::steady_now;
 use crate::mempool::{Admission, Arrival, Mempool, Origin, TransactionStatus};
@@ -23,16 +23,16 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct WaitingTransactions {
     pool: Mutex<Mempool>,
-    board: Arc<Board>,
+    node_status: Arc<NodeStatus>,
     /// To how many sources each is handed, so that one of them is honest.
     enough: usize,
 }
 
 impl WaitingTransactions {
-    pub(super) fn new(tip: &Executed, board: Arc<Board>, enough: usize) -> Self {
+    pub(super) fn new(tip: &Executed, node_status: Arc<NodeStatus>, enough: usize) -> Self {
         Self {
             pool: Mutex::new(Mempool::new(tip.state.base_fee())),
-            board,
+            node_status,
             enough,
         }
     }
@@ -61,10 +61,11 @@ impl WaitingTransactions {
 
     fn note_dropped(&self, pool: &mut Mempool) {
         for (id, reason) in pool.take_dropped() {
-            self.board.note(id, TransactionStatus::Dropped(reason));
+            self.node_status
+                .note(id, TransactionStatus::Dropped(reason));
         }
         let count = pool.len();
-        self.board.update(|status| status.mempool = count);
+        self.node_status.update(|status| status.mempool = count);
     }
 
     /// Checks a transaction on the last final state and keeps it.
@@ -73,7 +74,7 @@ impl WaitingTransactions {
         signed: SignedTransaction,
         now: TimestampMs,
     ) -> Result<(TransactionId, Admission), SubmitError> {
-        let state = self.board.latest().state.clone();
+        let state = self.node_status.latest().state.clone();
         let id = chain::check(&state, &signed)?;
         let sender = signed.sender;
         let standing = chain::standing(&state, &sender)
@@ -91,7 +92,7 @@ impl WaitingTransactions {
         drop(pool);
         let admission = admission.map_err(SubmitError::Mempool)?;
         if admission == Admission::New {
-            self.board.note(id, TransactionStatus::Waiting);
+            self.node_status.note(id, TransactionStatus::Waiting);
         }
         Ok((id, admission))
     }

@@ -11,7 +11,7 @@ use super::config::{CONSENSUS, DATABASE, EmbeddedConfig, ValidatorConfig, lock_f
 use crate::blob::{BlobStore, free_bytes};
 use crate::chain;
 use crate::engine::Parts;
-use crate::handle::{Board, NodeHandle};
+use crate::handle::{NodeHandle, NodeStatus};
 use crate::key::ValidatorKey;
 use crate::open::{self, Opening};
 use crate::store::History;
@@ -300,7 +300,12 @@ fn lacks_votes(one: &Opened) -> Result<bool, StoreError> {
 }
 
 /// Notes why a validator's thread panicked: libraries panic where they cannot write or read their files.
-pub(super) fn panicked(panic: &(dyn Any + Send), board: &Board, store: &Store, folder: &Path) {
+pub(super) fn panicked(
+    panic: &(dyn Any + Send),
+    node_status: &NodeStatus,
+    store: &Store,
+    folder: &Path,
+) {
     let text = panic
         .downcast_ref::<String>()
         .map(String::as_str)
@@ -314,12 +319,12 @@ pub(super) fn panicked(panic: &(dyn Any + Send), board: &Board, store: &Store, f
         // What it signed cannot be read: from the next start on it abstains for a while, as without a journal.
         let noted = store.abstain_until(0);
         tracing::error!(?noted, text, "journal of votes is damaged");
-        board.stop(&format!(
+        node_status.stop(&format!(
             "the journal of votes is damaged; start again: the validator then abstains for a while ({text})"
         ));
         return;
     }
-    board.stop(&reason);
+    node_status.stop(&reason);
 }
 
 const DISK_FULL: &str = "disk full";

@@ -1,6 +1,6 @@
 //! Where relations hold, tensors on hypercubes, what checks compute with, and what is absorbed and drawn.
 //!
-//! The first floor: nothing here knows commitments, programs' plans or proofs.
+//! The first layer: nothing here knows commitments, programs' plans or proofs.
 
 pub mod arithmetic;
 pub mod field;

@@ -1,6 +1,6 @@
 //! What can be shown about committed polynomials, whatever they are: openings, sums, hidden functionals, and the error of each.
 //!
-//! The second floor: it stands on [`crate::algebra`] alone.
+//! The second layer: it stands on [`crate::algebra`] alone.
 
 pub mod ajtai;
 pub mod commitment;

@@ -1,6 +1,6 @@
 //! What a user holds and asks: public models, proof files, what their statements say, and whether they are right.
 //!
-//! The fifth floor, above all others.
+//! The fifth layer, above all others.
 
 pub mod check;
 pub mod file;

@@ -5,7 +5,7 @@
 //! of two tensors), `weights` (parameters and embeddings), `requantise`, `maximum`, `staged` (all others: gadgets as data). `tensors` evaluates input and output,
 //! `openings` binds what the gadgets used to the commitments; `replay` is the walk alone, for a prover that goes on after a crash.
 //!
-//! The fourth floor, on the plan: beside the walk the messages, the lookup argument, the registration of weights, proofs in
+//! The fourth layer, on the plan: beside the walk the messages, the lookup argument, the registration of weights, proofs in
 //! zero knowledge, and how large, how costly and how sound all of it is.
 
 pub(crate) mod composed;

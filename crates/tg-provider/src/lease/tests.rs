@@ -33,6 +33,7 @@ fn lease(state: JobStateDto) -> LeaseDto {
         end: None,
         end_text: None,
         rejection: None,
+        check: None,
     }
 }
 
@@ -99,7 +100,7 @@ fn a_proved_job_goes_through_every_step() {
         ..lease(JobStateDto::Paid)
     };
     task.seen(ended);
-    assert_eq!(step(&task, 8), Step::Forget(Farewell::Ended));
+    assert_eq!(step(&task, 8), Step::Forget(StopReason::Ended));
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn failed_work_is_tried_again_with_growing_waits_and_then_left() {
         }
         now += wait;
     }
-    assert_eq!(step(&task, now), Step::Forget(Farewell::Failed));
+    assert_eq!(step(&task, now), Step::Forget(StopReason::Failed));
 }
 
 #[test]
@@ -173,9 +174,9 @@ fn an_agent_that_lost_its_memory_works_again() {
 #[test]
 fn a_late_lease_is_left() {
     let mut task = task(ModeDto::Proof);
-    assert_eq!(step(&task, LATE), Step::Forget(Farewell::Late));
+    assert_eq!(step(&task, LATE), Step::Forget(StopReason::Late));
     task.seen(lease(JobStateDto::Running));
-    assert_eq!(step(&task, LATE), Step::Forget(Farewell::Late));
+    assert_eq!(step(&task, LATE), Step::Forget(StopReason::Late));
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn a_closing_agent_starts_nothing_and_finishes_what_it_started() {
     assert_eq!(task.next(0, true), Step::Submit(decline));
     let mut declined = task.clone();
     declined.submitted(decline, 0);
-    assert_eq!(declined.next(1, true), Step::Forget(Farewell::Declined));
+    assert_eq!(declined.next(1, true), Step::Forget(StopReason::Declined));
     task.submitted(Message::Start, 0);
     assert_eq!(task.next(0, true), Step::Wait(RESEND_MS));
     task.seen(lease(JobStateDto::Running));
@@ -223,7 +224,7 @@ fn what_cannot_be_pulled_is_declined_by_name_before_the_start() {
     let decline = Message::Decline(DeclineReason::InputMissing);
     assert_eq!(step(&task, now), Step::Submit(decline));
     task.submitted(decline, now);
-    assert_eq!(step(&task, now), Step::Forget(Farewell::Declined));
+    assert_eq!(step(&task, now), Step::Forget(StopReason::Declined));
 }
 
 #[test]

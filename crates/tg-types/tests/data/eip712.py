@@ -93,6 +93,9 @@ TYPES = {
     "JoinValidators": HEAD + ",bytes32 key,string endpoint,bytes possession",
     "LeaveValidators": HEAD + ",bytes32 key",
     "ReportEquivocation": HEAD + ",bytes proof",
+    "PostDealing": HEAD + ",uint64 round,bytes log",
+    "CommitVotes": HEAD + ",bytes32[] leases,bytes32[] commitments",
+    "RevealVotes": HEAD + ",bytes32[] leases,uint64[] votes,bytes32[] salts",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
@@ -142,6 +145,8 @@ def hash_struct(name, value):
             words.append(keccak(b"".join(bytes(12) + it for it in item)))
         elif kind == "bytes32[]":
             words.append(keccak(b"".join(item)))
+        elif kind == "uint64[]":
+            words.append(keccak(b"".join(it.to_bytes(32, "big") for it in item)))
         elif kind == "bool":
             words.append(int(item).to_bytes(32, "big"))
         elif kind == "int32":
@@ -345,6 +350,13 @@ SAMPLES = {
     "JoinValidators": {"key": word(0x66), "endpoint": "seat-5.example.org:7100", "possession": bytes([0x67]) * 64},
     "LeaveValidators": {"key": word(0x66)},
     "ReportEquivocation": {"proof": EQUIVOCATION},
+    "PostDealing": {"round": 3, "log": bytes([0x71]) * 40},
+    "CommitVotes": {"leases": [word(0x33), word(0x34)], "commitments": [word(0x72), word(0x73)]},
+    "RevealVotes": {
+        "leases": [word(0x33), word(0x34), word(0x35)],
+        "votes": [0, 1, (5 << 32) + 9],
+        "salts": [word(0x74), word(0x75), word(0x76)],
+    },
 }
 
 

@@ -7,10 +7,10 @@ use tg_ledger::{
 };
 use tg_types::{Address, SignedTransaction, TimestampMs, Transaction, Wallet};
 
-use super::cast::VALIDATORS;
+use super::participants::VALIDATORS;
 use crate::outcome::say;
 
-/// Blocks told in one line, unless something else is told between.
+/// Blocks printed in one line, unless something else is printed between.
 const BLOCKS_PER_LINE: u64 = 20;
 
 /// Time between two blocks.
@@ -24,7 +24,7 @@ pub(super) struct Grid {
     nonces: BTreeMap<Address, u64>,
     time: u64,
     is_loud: bool,
-    /// The first block that was not told yet, and the decisions since.
+    /// The first block that was not printed yet, and the decisions since.
     untold: (u64, usize),
     /// Blocks after which not all replicas had the same roots.
     pub(super) disagreements: u32,
@@ -114,14 +114,14 @@ impl Grid {
         self.broken += u32::from(!sound);
         self.untold.1 += entry.decisions.len();
         if self.state().head().height.get() >= self.untold.0 + BLOCKS_PER_LINE - 1 {
-            self.tell();
+            self.print();
         }
         Ok(events)
     }
 
     /// One line for the blocks since the last one: how often the validators agreed, what waits and runs now, and the
     /// schedule root of each validator in the last block.
-    pub(super) fn tell(&mut self) {
+    pub(super) fn print(&mut self) {
         let (from, decisions) = self.untold;
         let until = self.state().head().height.get();
         self.untold = (until + 1, 0);

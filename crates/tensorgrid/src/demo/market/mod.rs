@@ -2,15 +2,15 @@
 //!
 //! The providers are simulated: they start leases and hand in receipts after the time their machines would take, and
 //! compute nothing; the jobs are of mode `none`. Everything else is the ledger: four replicas of it execute each
-//! block, as four validators do, and must agree on the state and on the schedule root. Read in this order: [`cast`] (who
-//! takes part), [`grid`] (four replicas and their blocks), [`orders`] (what is ordered), [`story`] (what happens),
+//! block, as four validators do, and must agree on the state and on the schedule root. Read in this order: [`participants`] (who
+//! takes part), [`grid`] (four replicas and their blocks), [`orders`] (what is ordered), [`scenario`] (what happens),
 //! [`report`] (what was promised and kept).
 
-mod cast;
 mod grid;
 mod orders;
+mod participants;
 mod report;
-mod story;
+mod scenario;
 
 use crate::cli::DemoMarketArguments;
 use crate::offline::files;
@@ -18,16 +18,16 @@ use crate::outcome::{Exit, Failure, Outcome, json, line};
 
 /// Runs the demo of the market.
 pub(crate) fn run(arguments: &DemoMarketArguments, as_json: bool) -> Outcome {
-    let story = story::tell(!as_json)?;
+    let run = scenario::run(!as_json)?;
     if let Some(path) = &arguments.journal {
-        files::write(path, &story.journal)?;
+        files::write(path, &run.journal)?;
     }
     if as_json {
-        json(&report::json(&story))?;
+        json(&report::json(&run))?;
     } else {
-        line(report::text(&story))?;
+        line(report::text(&run))?;
     }
-    match story.checks.iter().find(|check| !check.holds) {
+    match run.checks.iter().find(|check| !check.holds) {
         None => Ok(()),
         Some(check) => Err(Failure::new(
             Exit::Failed,

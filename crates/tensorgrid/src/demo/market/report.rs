@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::story::{Check, LaneCount, Story};
+use super::scenario::{Check, LaneCount, MarketRun};
 use crate::grid::table::{Table, short};
 
 /// The summary for people.
-pub(super) fn text(story: &Story) -> String {
+pub(super) fn text(run: &MarketRun) -> String {
     let mut table = Table::new(&["lane", "ordered", "paid", "not admitted", "unpaid", "TGRID"]);
-    for (lane, count) in &story.lanes {
+    for (lane, count) in &run.lanes {
         let LaneCount {
             ordered,
             paid,
@@ -27,9 +27,9 @@ pub(super) fn text(story: &Story) -> String {
     }
     let mut text = format!(
         "{table}\n\n{} blocks, {} decisions, 200 simulated providers, state root {}\n",
-        story.blocks, story.decisions, story.root
+        run.blocks, run.decisions, run.root
     );
-    if let Some(why) = &story.why {
+    if let Some(why) = &run.why {
         let _ = writeln!(text, "\nwhy the impossible job waits:");
         for (constraint, count) in why.placement.rejections.iter() {
             let _ = writeln!(text, "  {count:>3} offers: {}", constraint.explanation());
@@ -44,7 +44,7 @@ pub(super) fn text(story: &Story) -> String {
         promise,
         holds,
         detail,
-    } in &story.checks
+    } in &run.checks
     {
         let mark = if *holds { "kept  " } else { "BROKEN" };
         let _ = writeln!(text, "{mark} {promise} ({detail})");
@@ -53,8 +53,8 @@ pub(super) fn text(story: &Story) -> String {
 }
 
 /// The summary for programs.
-pub(super) fn json(story: &Story) -> serde_json::Value {
-    let lanes: serde_json::Map<String, serde_json::Value> = story
+pub(super) fn json(run: &MarketRun) -> serde_json::Value {
+    let lanes: serde_json::Map<String, serde_json::Value> = run
         .lanes
         .iter()
         .map(|(lane, count)| {
@@ -68,17 +68,17 @@ pub(super) fn json(story: &Story) -> serde_json::Value {
             ((*lane).to_owned(), value)
         })
         .collect();
-    let checks: Vec<serde_json::Value> = story
+    let checks: Vec<serde_json::Value> = run
         .checks
         .iter()
         .map(|it| serde_json::json!({ "promise": it.promise, "holds": it.holds, "detail": it.detail }))
         .collect();
     serde_json::json!({
         "providers": "simulated",
-        "blocks": story.blocks,
-        "decisions": story.decisions,
-        "moved": story.moved,
-        "state_root": story.root,
+        "blocks": run.blocks,
+        "decisions": run.decisions,
+        "moved": run.moved,
+        "state_root": run.root,
         "lanes": lanes,
         "checks": checks,
     })

@@ -255,9 +255,9 @@ fn describe(event: &AgentEvent) -> Option<(&'static str, String)> {
             let end = lease.end_text.clone().unwrap_or_else(|| "ended".to_owned());
             ("ended", format!("lease {}: {end}", brief(lease.id)))
         }
-        AgentEvent::Left(lease, farewell) => (
+        AgentEvent::Left(lease, reason) => (
             "left",
-            format!("lease {}: left, {farewell:?}", brief(lease)).to_lowercase(),
+            format!("lease {}: left, {reason:?}", brief(lease)).to_lowercase(),
         ),
         AgentEvent::Problem(text) => ("problem", format!("problem: {text}")),
         AgentEvent::RentPaid(kind, amount) => (

@@ -14,7 +14,7 @@ use super::outcome::{Check, Spent};
 use crate::error::{MachineProblem, NeedsProblem, TransactionError};
 use crate::limits::{BIDS_MAX, BIDS_PER_ACCOUNT_MAX, LOST_PER_VALIDATOR_MAX};
 use crate::record::{Account, Bid, JobState, Lease, Stars};
-use crate::rent::{BID_BYTES, Shelf};
+use crate::rent::{BID_BYTES, RentCategory};
 use crate::state::{Schedule, State};
 
 /// Whether a machine of this kind can be.
@@ -153,7 +153,7 @@ pub(super) fn check_bid(state: &State, account: &Account, deposit: Amount) -> Sp
             limit: BIDS_PER_ACCOUNT_MAX,
         });
     }
-    let entry = state.charge(Shelf::Bids, BID_BYTES).entry;
+    let entry = state.charge(RentCategory::Bids, BID_BYTES).entry;
     Ok(deposit.saturating_add(entry))
 }
 

@@ -15,7 +15,7 @@ use tg_market::{JobDemand, OfferView, Quote};
 use tg_types::{Amount, DurationMs, JobClass, JobId, JobNeeds, Lane, Pricing};
 
 use super::super::Execution;
-use super::super::matching::{Board, Outcome};
+use super::super::matching::{MatchContext, Outcome};
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::limits::AUCTION_BIDS_MAX;
@@ -39,14 +39,14 @@ impl Execution {
     /// Clears the auction of the slot that is over, if there is one.
     pub(in crate::apply) fn clear_auction(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
     ) -> Result<(), InvariantError> {
         let slot = self.state.parameters.slot(self.now);
         if slot <= self.state.schedule.cleared_slot {
             return Ok(());
         }
         self.state.schedule.cleared_slot = slot;
-        let mut entries = self.entries(board, slot);
+        let mut entries = self.entries(context, slot);
         if entries.is_empty() {
             return Ok(());
         }
@@ -81,11 +81,11 @@ impl Execution {
                 price: *price,
             });
         }
-        self.serve(board, &entries, &clearing)
+        self.serve(context, &entries, &clearing)
     }
 
     /// The bids that take part, in the order of their turns, with the classes that have a machine for them.
-    fn entries(&self, board: &mut Board, slot: u64) -> Vec<Entry> {
+    fn entries(&self, context: &mut MatchContext, slot: u64) -> Vec<Entry> {
         let mut jobs: Vec<&Job> = self
             .state
             .queued_jobs()
@@ -100,21 +100,21 @@ impl Execution {
         let mut entries = Vec::new();
         for job in jobs {
             let needs = &job.order.needs;
-            if !board.budget.admits(1) {
+            if !context.budget.admits(1) {
                 break;
             }
-            let market = (&*stock, &board.prices);
+            let market = (&*stock, &context.prices);
             let Some(demand) = self.state.job_demand(job, market, self.now) else {
                 continue;
             };
-            let mut looks = board.budget.next();
+            let mut looks = context.budget.next();
             let (accepts, base) = self.classes_for(&demand, &mut looks);
-            board.budget.spend(looks);
+            context.budget.spend(looks);
             if looks.is_cut_off() {
                 break;
             }
             // What an offer asks beside GPU time is paid on top, so it is no part of the bid.
-            let value = per_second(job.order.max_price.saturating_sub(base), needs);
+            let value = per_second(job.purse().saturating_sub(base), needs);
             if accepts != ClassSet::NONE && !value.is_zero() {
                 entries.push(Entry {
                     job: job.id,
@@ -167,7 +167,7 @@ impl Execution {
     /// Gives the winners their machines: for each the one that asks least of those that the price pays.
     fn serve(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         entries: &[Entry],
         clearing: &Clearing,
     ) -> Result<(), InvariantError> {
@@ -178,13 +178,13 @@ impl Execution {
             }
             let job = self.job(&entry.job)?;
             debug_assert_eq!(job.state(), JobState::Queued, "a bid is served once");
-            if !board.budget.admits(1) {
+            if !context.budget.admits(1) {
                 break;
             }
-            let Some(quote) = self.winner(board, &job, got, &clearing.prices) else {
+            let Some(quote) = self.winner(context, &job, got, &clearing.prices) else {
                 continue;
             };
-            let Outcome::Settled = self.lease_to(board, job, &quote)? else {
+            let Outcome::Settled = self.lease_to(context, job, &quote)? else {
                 continue;
             };
         }
@@ -193,19 +193,19 @@ impl Execution {
 
     fn winner(
         &self,
-        board: &mut Board,
+        context: &mut MatchContext,
         job: &Job,
         got: &BTreeMap<u8, u32>,
         prices: &BTreeMap<u8, Amount>,
     ) -> Option<Quote> {
-        let market = (self.state.stock(), &board.prices);
+        let market = (self.state.stock(), &context.prices);
         let demand = self.state.job_demand(job, market, self.now)?;
         let sold = |view: &OfferView<'_>| {
             let class = view.terms.machine.gpu.tag();
             let price = prices.get(&class).filter(|_| got.contains_key(&class))?;
             let time = price.checked_mul_div_ceil(job.order.needs.reference.get(), 1_000)?;
             let paid = view.terms.price(job.macs)?.checked_add(time)?;
-            let paid = paid.min(job.order.max_price);
+            let paid = paid.min(job.purse());
             let assessment = assess(&demand, view);
             let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
             let quote = quote.filter(|it| it.price <= paid)?;
@@ -215,11 +215,11 @@ impl Execution {
             })
         };
         let (book, rates) = (&self.state.book, self.state.rates());
-        let mut looks = board.budget.next();
+        let mut looks = context.budget.next();
         let chosen = book.find(&demand, &rates, Reach::Now, &mut looks, |view, _| {
             sold(view)
         });
-        board.budget.spend(looks);
+        context.budget.spend(looks);
         if looks.is_cut_off() {
             return None;
         }

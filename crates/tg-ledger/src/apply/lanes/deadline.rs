@@ -12,7 +12,7 @@ use tg_market::{JobDemand, OfferView, Quote, Stock};
 use tg_types::{Amount, TimestampMs};
 
 use super::super::Execution;
-use super::super::matching::{Board, Outcome};
+use super::super::matching::{MatchContext, Outcome};
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::limits::BOOKING_STARTS_MAX;
@@ -25,23 +25,23 @@ impl Execution {
     /// Admits a job with a guaranteed deadline, or refuses it.
     pub(in crate::apply) fn book(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         job: Job,
     ) -> Result<Outcome, InvariantError> {
-        if !board.budget.admits(1) {
+        if !context.budget.admits(1) {
             return Ok(Outcome::Stopped);
         }
-        let mut looks = board.budget.next_of(BOOKING_STARTS_MAX as u64);
-        let market = (self.state.stock(), &board.prices);
+        let mut looks = context.budget.next_of(BOOKING_STARTS_MAX as u64);
+        let market = (self.state.stock(), &context.prices);
         let demand = self.state.job_demand(&job, market, self.now);
         let chosen = demand.and_then(|it| self.best_booking(&it, &mut looks));
         let spent = looks.get().saturating_mul(BOOKING_STARTS_MAX as u64);
-        board.budget.spend_some(spent);
+        context.budget.spend_some(spent);
         if looks.is_cut_off() {
             return Ok(Outcome::CutOff);
         }
         match chosen {
-            Some(quote) => self.lease_to(board, job, &quote),
+            Some(quote) => self.lease_to(context, job, &quote),
             // Its provider failed: it was admitted once, and waits for another chance until its deadline.
             None if !job.earlier.is_empty() => Ok(Outcome::Waits),
             None => {

@@ -8,7 +8,7 @@ use tg_market::book::Looks;
 use tg_market::book::gang::GangSurvey;
 
 use super::super::Execution;
-use super::super::matching::{Board, Outcome};
+use super::super::matching::{MatchContext, Outcome};
 use crate::error::InvariantError;
 use crate::record::{GangRole, Job, Lease, OpenStage};
 
@@ -16,35 +16,35 @@ impl Execution {
     /// Places all members of a gang, or none.
     pub(in crate::apply) fn place_gang(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         job: Job,
     ) -> Result<Outcome, InvariantError> {
         let members = job.order.needs.gang;
-        if !board.budget.admits(usize::from(members)) {
+        if !context.budget.admits(usize::from(members)) {
             return Ok(Outcome::Stopped);
         }
-        let mut looks = board.budget.next();
-        let found = self.find_gang(board, &job, &mut looks);
-        board.budget.spend(looks);
+        let mut looks = context.budget.next();
+        let found = self.find_gang(context, &job, &mut looks);
+        context.budget.spend(looks);
         if looks.is_cut_off() {
             return Ok(Outcome::CutOff);
         }
         let Some(quotes) = found else {
             return Ok(Outcome::Waits);
         };
-        self.lease_gang(board, job, &quotes)?;
+        self.lease_gang(context, job, &quotes)?;
         Ok(Outcome::Settled)
     }
 
     fn lease_gang(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         mut job: Job,
         quotes: &[Quote],
     ) -> Result<(), InvariantError> {
         let mut leases: Vec<Lease> = Vec::with_capacity(quotes.len());
         for (member, quote) in (0_u16..).zip(quotes) {
-            leases.push(self.make_lease(board, &job, quote, member)?);
+            leases.push(self.make_lease(context, &job, quote, member)?);
         }
         let Some(lead) = leases.first().map(|it| it.id) else {
             return Ok(());
@@ -65,8 +65,13 @@ impl Execution {
     }
 
     /// The members' places in the cheapest neighbourhood that has room for all.
-    fn find_gang(&self, board: &Board, job: &Job, looks: &mut Looks) -> Option<Vec<Quote>> {
-        let market = (self.state.stock(), &board.prices);
+    fn find_gang(
+        &self,
+        context: &MatchContext,
+        job: &Job,
+        looks: &mut Looks,
+    ) -> Option<Vec<Quote>> {
+        let market = (self.state.stock(), &context.prices);
         let demand = self.state.job_demand(job, market, self.now)?;
         let (rates, reserved) = (self.state.rates(), self.state.lease_fees());
         let found = self.state.book.gang(&demand, &rates, reserved, looks);

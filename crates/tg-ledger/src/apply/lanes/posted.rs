@@ -1,7 +1,7 @@
 //! Posted prices: one job to the cheapest machine that fits, at what it asks.
 
 use super::super::Execution;
-use super::super::matching::{Board, Outcome};
+use super::super::matching::{MatchContext, Outcome};
 use crate::error::InvariantError;
 use crate::record::Job;
 
@@ -9,23 +9,23 @@ impl Execution {
     /// Gives a job to the cheapest offer; makes room for it if it goes first and nothing is free.
     pub(in crate::apply) fn place(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         job: Job,
     ) -> Result<Outcome, InvariantError> {
-        if !board.budget.admits(1) {
+        if !context.budget.admits(1) {
             return Ok(Outcome::Stopped);
         }
-        let mut looks = board.budget.next();
-        let market = (self.state.stock(), &board.prices);
+        let mut looks = context.budget.next();
+        let market = (self.state.stock(), &context.prices);
         let demand = self.state.job_demand(&job, market, self.now);
         let chosen = demand.and_then(|it| self.state.cheapest_offer(&it, &mut looks, None));
-        board.budget.spend(looks);
+        context.budget.spend(looks);
         if looks.is_cut_off() {
             return Ok(Outcome::CutOff);
         }
         match chosen {
-            Some(quote) => self.lease_to(board, job, &quote),
-            None => self.make_room(board, &job),
+            Some(quote) => self.lease_to(context, job, &quote),
+            None => self.make_room(context, &job),
         }
     }
 }

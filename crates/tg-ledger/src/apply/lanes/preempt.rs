@@ -10,7 +10,7 @@ use tg_market::{Constraint, OfferView, Quote};
 use tg_types::{Amount, LeaseId, OfferId, TimestampMs};
 
 use super::super::Execution;
-use super::super::matching::{Board, Outcome};
+use super::super::matching::{MatchContext, Outcome};
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::record::{Job, JobState, Lease, Preemption};
@@ -20,18 +20,18 @@ impl Execution {
     /// Tells enough leases of one machine to end that `job` fits there; it waits until they have.
     pub(in crate::apply) fn make_room(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         job: &Job,
     ) -> Result<Outcome, InvariantError> {
         let needs = job.order.needs;
         if needs.preemptible || needs.gpus == 0 || !self.may_make_room(job) {
             return Ok(Outcome::Waits);
         }
-        if !board.budget.admits(0) {
+        if !context.budget.admits(0) {
             return Ok(Outcome::Waits);
         }
-        let chosen = self.cheapest_room(board, job);
-        board.budget.spend_some(self.state.consents.len() as u64);
+        let chosen = self.cheapest_room(context, job);
+        context.budget.spend_some(self.state.consents.len() as u64);
         let grace = self.state.parameters.preempt_grace;
         for (id, is_running) in chosen {
             let mut lease = self.lease(&id)?;
@@ -56,14 +56,14 @@ impl Execution {
     }
 
     /// The leases to end on the machine where least is lost.
-    fn cheapest_room(&self, board: &Board, job: &Job) -> Vec<(LeaseId, bool)> {
+    fn cheapest_room(&self, context: &MatchContext, job: &Job) -> Vec<(LeaseId, bool)> {
         // Only where somebody agreed to leave can room be made.
         let agreed = self.state.consents.offers();
-        let chosen = self.room_among(board, job, agreed, |offer| self.holders(offer));
+        let chosen = self.room_among(context, job, agreed, |offer| self.holders(offer));
         debug_assert_eq!(
             chosen,
             self.room_among(
-                board,
+                context,
                 job,
                 self.state.offers.iter().map(|it| it.id),
                 |offer| self
@@ -90,13 +90,13 @@ impl Execution {
     /// The leases to end on that machine of `offers` where least is lost.
     fn room_among<'a>(
         &'a self,
-        board: &Board,
+        context: &MatchContext,
         job: &Job,
         offers: impl Iterator<Item = OfferId>,
         holders: impl Fn(&OfferId) -> Vec<(&'a Job, &'a Lease)>,
     ) -> Vec<(LeaseId, bool)> {
         let stock = self.stock();
-        let market = (&*stock, &board.prices);
+        let market = (&*stock, &context.prices);
         let Some(demand) = self.state.job_demand(job, market, self.now) else {
             return Vec::new();
         };

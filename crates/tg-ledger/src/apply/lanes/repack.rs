@@ -13,7 +13,7 @@ use tg_market::{JobDemand, OfferView, PackingPrices, Stock};
 use tg_types::{Amount, LeaseId};
 
 use super::super::Execution;
-use super::super::matching::Board;
+use super::super::matching::MatchContext;
 use super::preempt::loss_of;
 use crate::decision::Decision;
 use crate::error::InvariantError;
@@ -26,7 +26,7 @@ impl Execution {
     /// to end, if the budget allows one.
     pub(in crate::apply) fn move_running(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
     ) -> Result<(), InvariantError> {
         let since = self.now.saturating_since(self.state.head.time).get();
         let running = self.state.live.len() as u64;
@@ -39,7 +39,7 @@ impl Execution {
         if !due || *credit < MOVE_LEASE_MS {
             return Ok(());
         }
-        let Some(id) = self.best_move(board) else {
+        let Some(id) = self.best_move(context) else {
             return Ok(());
         };
         self.state.schedule.move_credit -= MOVE_LEASE_MS;
@@ -55,7 +55,7 @@ impl Execution {
     }
 
     /// The lease whose move gains most, if any gains.
-    fn best_move(&self, board: &mut Board) -> Option<LeaseId> {
+    fn best_move(&self, context: &mut MatchContext) -> Option<LeaseId> {
         let candidates = self
             .state
             .live_leases()
@@ -64,13 +64,13 @@ impl Execution {
         let mut trial = Stock::clone(&self.state.stock);
         let mut best: Option<(Amount, LeaseId)> = None;
         for (job, lease) in candidates {
-            if !board.budget.admits(0) {
+            if !context.budget.admits(0) {
                 break;
             }
             trial.give_back(&lease.id);
-            let mut looks = board.budget.next();
-            let gain = self.gain_of_move(job, lease, (&trial, &board.prices), &mut looks);
-            board.budget.spend(looks);
+            let mut looks = context.budget.next();
+            let gain = self.gain_of_move(job, lease, (&trial, &context.prices), &mut looks);
+            context.budget.spend(looks);
             if crate::state::put_in_stock(&mut trial, job, lease, self.now).is_err() {
                 break;
             }

@@ -13,7 +13,7 @@ use tg_market::{OfferView, Quote};
 use tg_types::{Amount, JobId, Lane, OfferId, TimestampMs};
 
 use super::super::Execution;
-use super::super::matching::{Board, Outcome, Share};
+use super::super::matching::{MatchContext, Outcome, Share};
 use crate::decision::Decision;
 use crate::error::InvariantError;
 use crate::event::BurnedBecause;
@@ -100,7 +100,7 @@ impl Execution {
     /// it still can be.
     pub(in crate::apply) fn place_reserved(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         id: &JobId,
         due: &[JobId],
     ) -> Result<(), InvariantError> {
@@ -110,23 +110,23 @@ impl Execution {
         let job = self.job(id)?;
         self.state.let_go_of(&job, &reservation);
         self.state.refresh_book();
-        board.budget.turn_to(Share::Reserved);
-        board.budget.divide(self.state.reservations_max() as u64);
+        context.budget.turn_to(Share::Reserved);
+        context.budget.divide(self.state.reservations_max() as u64);
         let outcome = match job.order.needs.lane() {
-            Lane::Gang => self.place_gang(board, job.clone())?,
-            Lane::Posted | Lane::Auction | Lane::Deadline => self.place(board, job.clone())?,
+            Lane::Gang => self.place_gang(context, job.clone())?,
+            Lane::Posted | Lane::Auction | Lane::Deadline => self.place(context, job.clone())?,
         };
         let was_looked_at = match outcome {
             Outcome::Settled => return Ok(()),
             Outcome::Waits => true,
             Outcome::CutOff | Outcome::Stopped => false,
         };
-        if !was_looked_at && self.place_where_held(board, &job, &reservation)? {
+        if !was_looked_at && self.place_where_held(context, &job, &reservation)? {
             return Ok(());
         }
         // Who could not have what was kept for it by now waits for something else.
         let is_over = was_looked_at && due.contains(id);
-        let renewed = self.renewed(board, &job, reservation);
+        let renewed = self.renewed(context, &job, reservation);
         if let Some(renewed) = renewed.filter(|_| !is_over) {
             self.state.hold_back(&job, &renewed, self.now)?;
             self.state.reservations.insert(at, renewed);
@@ -138,18 +138,18 @@ impl Execution {
     /// Places a job on the one machine held back for it, where all others were too many to look at; whether it did.
     fn place_where_held(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         job: &Job,
         reservation: &Reservation,
     ) -> Result<bool, InvariantError> {
         let [place] = reservation.places.as_slice() else {
             return Ok(false);
         };
-        if !board.budget.has_leases(1) {
+        if !context.budget.has_leases(1) {
             return Ok(false);
         }
         let quote = {
-            let market = (self.state.stock(), &board.prices);
+            let market = (self.state.stock(), &context.prices);
             let Some(demand) = self.state.job_demand(job, market, self.now) else {
                 return Ok(false);
             };
@@ -158,7 +158,7 @@ impl Execution {
         };
         match quote {
             Some(quote) => {
-                let done = self.lease_to(board, job.clone(), &quote)?;
+                let done = self.lease_to(context, job.clone(), &quote)?;
                 Ok(matches!(done, Outcome::Settled))
             }
             None => Ok(false),
@@ -182,7 +182,7 @@ impl Execution {
     /// suit any more, or the job cannot pay.
     fn renewed(
         &self,
-        board: &Board,
+        context: &MatchContext,
         job: &Job,
         mut reservation: Reservation,
     ) -> Option<Reservation> {
@@ -190,7 +190,7 @@ impl Execution {
             return None;
         }
         let stock = self.state.stock();
-        let market = (stock, &board.prices);
+        let market = (stock, &context.prices);
         let demand = self.state.job_demand(job, market, self.now)?;
         let demand = member_demand(&demand);
         let request = request_of(&job.order.needs).ok()?;
@@ -225,7 +225,7 @@ impl Execution {
     /// turn: who waits for what nobody ever has takes nothing from those behind it.
     pub(in crate::apply) fn make_reservations(
         &mut self,
-        board: &mut Board,
+        context: &mut MatchContext,
         waits: &[JobId],
     ) -> Result<(), InvariantError> {
         let has_waited = |id: &&JobId| {
@@ -240,14 +240,14 @@ impl Execution {
         let mut tried = vec![waits[0]];
         tried.extend((turn > 0).then(|| waits[turn]));
         tried.truncate(CHOICES_MAX);
-        board.budget.turn_to(Share::Reserved);
+        context.budget.turn_to(Share::Reserved);
         for id in tried {
             let job = self.job(&id)?;
-            if !board.budget.admits(0) || job.state() != JobState::Queued {
+            if !context.budget.admits(0) || job.state() != JobState::Queued {
                 continue;
             }
-            board.budget.spend_some(CHOICE_LOOKS);
-            let chosen = self.choose(board, &job);
+            context.budget.spend_some(CHOICE_LOOKS);
+            let chosen = self.choose(context, &job);
             if let Some(start) = chosen.first().map(|it| it.start)
                 && self.give_way_to(start)?
             {
@@ -258,8 +258,8 @@ impl Execution {
     }
 
     /// The machines that a job could have first.
-    fn choose(&self, board: &Board, job: &Job) -> Vec<Quote> {
-        let market = (self.state.stock(), &board.prices);
+    fn choose(&self, context: &MatchContext, job: &Job) -> Vec<Quote> {
+        let market = (self.state.stock(), &context.prices);
         let Some(demand) = self.state.job_demand(job, market, self.now) else {
             return Vec::new();
         };

@@ -19,13 +19,13 @@ pub(super) const VALIDATORS: usize = 4;
 pub(super) const START: u64 = 1_700_000_000_000;
 
 /// The wallets of everyone.
-pub(super) struct Cast {
+pub(super) struct Participants {
     pub(super) validators: Vec<Wallet>,
     pub(super) requestors: Vec<Wallet>,
     pub(super) providers: Vec<Wallet>,
 }
 
-impl Cast {
+impl Participants {
     pub(super) fn new() -> Self {
         let wallets = |role: &str, count: usize| -> Vec<Wallet> {
             (0..count)

@@ -1,4 +1,4 @@
-//! Whole stories as text: the ledger after each block, written down and pinned in `tests/data/story.txt`.
+//! Whole scenarios as text: the ledger after each block, written down and pinned in `tests/data/scenarios.txt`.
 //!
 //! The file is meant to be read. It is written by this test when `TENSORGRID_REGENERATE` is set.
 
@@ -9,18 +9,18 @@ use tg_types::{Address, Amount, Transaction};
 
 use crate::world::{PEOPLE, World, address, register, rejected, terms, tgrid};
 
-/// A world whose blocks are told.
-struct Teller {
+/// A world whose blocks are written down.
+struct ScenarioLog {
     world: World,
-    told: usize,
+    blocks: usize,
     text: String,
 }
 
-impl Teller {
+impl ScenarioLog {
     fn new(title: &str) -> Self {
         Self {
             world: World::with_offers(),
-            told: 0,
+            blocks: 0,
             text: format!("== {title}\n"),
         }
     }
@@ -37,18 +37,18 @@ impl Teller {
     }
 
     /// One line for what happened in a block, and one for what everyone has.
-    fn tell(&mut self, events: &[Event]) {
-        self.told += 1;
+    fn record(&mut self, events: &[Event]) {
+        self.blocks += 1;
         for event in events {
             if let Some(line) = self.sentence(event) {
-                writeln!(self.text, "{:>3}  {line}", self.told).unwrap();
+                writeln!(self.text, "{:>3}  {line}", self.blocks).unwrap();
             }
         }
         let money = self.world.state.money();
         writeln!(
             self.text,
             "{:>3}  = collateral {} escrow {} burned {} | alice {} cheap {} middle {}",
-            self.told,
+            self.blocks,
             money.collateral,
             money.escrow,
             money.burned,
@@ -105,7 +105,7 @@ impl Teller {
                 "job ended, {reason}: price {} verification {} refund {} burned {}",
                 settlement.price, settlement.verification_fee, settlement.refund, settlement.burned,
             ),
-            // Four equal lines a block say nothing, and the decisions are told as leases.
+            // Four equal lines a block say nothing, and the decisions are written as leases.
             Event::Rewarded { .. } | Event::Scheduled { .. } => return None,
             other => format!("{other:?}"),
         })
@@ -113,60 +113,60 @@ impl Teller {
 
     fn send(&mut self, name: &str, transaction: Transaction) {
         let events = self.world.send(name, transaction);
-        self.tell(&events);
+        self.record(&events);
     }
 
     fn order(&mut self, attempts: u8) -> tg_types::JobId {
         let mut order = self.world.order();
         order.max_attempts = attempts;
         let job = self.world.submit("alice", order);
-        self.tell(&[]);
+        self.record(&[]);
         job
     }
 
     fn deliver(&mut self, job: tg_types::JobId, outcome: Outcome) {
         let task = self.world.work(job);
         let events = self.world.decide(&task, outcome);
-        self.tell(&events);
+        self.record(&events);
     }
 }
 
-fn told() -> String {
+fn all_scenarios() -> String {
     let mut text = String::new();
-    let mut teller = Teller::new("a good provider");
-    let job = teller.order(3);
-    teller.deliver(job, Outcome::LeaseAccepted);
-    text += &teller.text;
+    let mut log = ScenarioLog::new("a good provider");
+    let job = log.order(3);
+    log.deliver(job, Outcome::LeaseAccepted);
+    text += &log.text;
 
-    let mut teller = Teller::new("a liar, then a good provider");
-    let job = teller.order(3);
-    teller.deliver(job, rejected());
-    teller.deliver(job, Outcome::LeaseAccepted);
-    text += &teller.text;
+    let mut log = ScenarioLog::new("a liar, then a good provider");
+    let job = log.order(3);
+    log.deliver(job, rejected());
+    log.deliver(job, Outcome::LeaseAccepted);
+    text += &log.text;
 
-    let mut teller = Teller::new("a provider that sleeps, and the next one");
-    let job = teller.order(3);
-    let start_by = teller.world.lease(job).start_by.get();
-    let events = teller.world.wait_until(start_by + 1);
-    teller.tell(&events);
-    teller.deliver(job, Outcome::LeaseAccepted);
-    text += &teller.text;
+    let mut log = ScenarioLog::new("a provider that sleeps, and the next one");
+    let job = log.order(3);
+    let start_by = log.world.lease(job).start_by.get();
+    let events = log.world.wait_until(start_by + 1);
+    log.record(&events);
+    log.deliver(job, Outcome::LeaseAccepted);
+    text += &log.text;
 
-    let mut teller = Teller::new("sleepers only: their leases are no attempts");
-    let job = teller.order(2);
+    let mut log = ScenarioLog::new("sleepers only: their leases are no attempts");
+    let job = log.order(2);
     for _ in 0..2 {
-        let start_by = teller.world.lease(job).start_by.get();
-        let events = teller.world.wait_until(start_by + 1);
-        teller.tell(&events);
+        let start_by = log.world.lease(job).start_by.get();
+        let events = log.world.wait_until(start_by + 1);
+        log.record(&events);
     }
-    text += &teller.text;
+    text += &log.text;
 
-    let mut teller = Teller::new("an offer withdrawn, a payment, a model");
-    let offer = teller.world.post("mallory", terms(20));
-    teller.send("mallory", Transaction::WithdrawOffer { offer });
+    let mut log = ScenarioLog::new("an offer withdrawn, a payment, a model");
+    let offer = log.world.post("mallory", terms(20));
+    log.send("mallory", Transaction::WithdrawOffer { offer });
     let to = address("bob");
     let amount = tgrid(2_500);
-    teller.send("alice", Transaction::Transfer { to, amount });
+    log.send("alice", Transaction::Transfer { to, amount });
     let Transaction::RegisterModel {
         public_blob,
         weights_blob,
@@ -183,15 +183,15 @@ fn told() -> String {
         weights_blob,
         name,
     };
-    teller.send("bob", registration);
-    assert!(teller.world.state.money().burned > Amount::ZERO);
-    text + &teller.text
+    log.send("bob", registration);
+    assert!(log.world.state.money().burned > Amount::ZERO);
+    text + &log.text
 }
 
 #[test]
-fn stories_are_pinned() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/story.txt");
-    let ours = told();
+fn scenarios_are_pinned() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/scenarios.txt");
+    let ours = all_scenarios();
     if std::env::var_os("TENSORGRID_REGENERATE").is_some() {
         std::fs::write(path, &ours).unwrap();
     }

@@ -13,9 +13,9 @@ use tg_sdk::dto::{JobDto, ModeDto, QuoteDto};
 use tg_types::{Amount, LeaseId, VerificationMode, Wallet};
 use tokio::sync::mpsc;
 
-use super::cast::{self, Player, Told};
 use super::folder;
-use super::record::{Balance, Finished, Story, VALIDATORS};
+use super::participants::{self, Player, ProviderEvent};
+use super::record::{Balance, DemoRun, Finished, VALIDATORS};
 use super::screen::Screen;
 use crate::bundled::{self, Bundled};
 use crate::cli::DemoArguments;
@@ -34,12 +34,12 @@ const OFFERS: Duration = Duration::from_secs(30);
 const DEADLINE: Duration = Duration::from_secs(50);
 
 /// Runs the whole demo.
-pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story, Failure> {
+pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRun, Failure> {
     let started = Instant::now();
     let state = arguments.out.join("grid");
     folder::prepare(&arguments.out, &state)?;
     say("starting four validators on loopback TCP (network: development, play money) ...");
-    let players = cast::players();
+    let players = participants::players();
     let grid = EmbeddedGrid::start(EmbeddedOptions {
         directory: state.clone(),
         api: ApiConfig {
@@ -52,7 +52,7 @@ pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story
         new_epoch: false,
     })
     .await?;
-    let told = Scene {
+    let scenario = Scenario {
         client: grid.client().clone(),
         players,
         arguments,
@@ -60,15 +60,15 @@ pub(crate) async fn tell(arguments: &DemoArguments, quiet: bool) -> Result<Story
         started,
     };
     let (sender, receiver) = mpsc::channel(4096);
-    let agents = cast::start(&told.players, &told.client, &sender);
+    let agents = participants::start(&scenario.players, &scenario.client, &sender);
     drop(sender);
-    let result = told.play(receiver).await;
+    let result = scenario.run(receiver).await;
     let ended = stop(grid, agents).await;
     // What the grid kept was for this run only; the receipts and proofs stay.
     let _left = std::fs::remove_dir_all(&state);
-    let story = result?;
+    let run = result?;
     ended?;
-    Ok(story)
+    Ok(run)
 }
 
 async fn stop(grid: EmbeddedGrid, mut agents: Vec<RunningAgent>) -> Result<(), Failure> {
@@ -79,8 +79,8 @@ async fn stop(grid: EmbeddedGrid, mut agents: Vec<RunningAgent>) -> Result<(), F
     grid.stop().await
 }
 
-/// What the scenes share.
-struct Scene<'a> {
+/// What the parts of the scenario share.
+struct Scenario<'a> {
     client: Client,
     players: Vec<Player>,
     arguments: &'a DemoArguments,
@@ -88,8 +88,8 @@ struct Scene<'a> {
     started: Instant,
 }
 
-impl Scene<'_> {
-    async fn play(self, told: mpsc::Receiver<Told>) -> Result<Story, Failure> {
+impl Scenario<'_> {
+    async fn run(self, events: mpsc::Receiver<ProviderEvent>) -> Result<DemoRun, Failure> {
         say("compiling LeNet from ONNX, committing its weights, registering it ...");
         let registrar = accounts::wallet(accounts::REGISTRAR);
         let model = register_bundled(&self.client, &registrar, Bundled::Lenet).await?;
@@ -106,7 +106,7 @@ impl Scene<'_> {
         }
         let status = self.client.status().await.calling("ask the grid")?;
         let before = self.balances().await?;
-        let proving = listen(told);
+        let proving = listen(events);
         let digits = chosen_digits()?;
         let jobs = self.send(&public, &digits).await?;
         let mut finished = Vec::new();
@@ -137,7 +137,7 @@ impl Scene<'_> {
                 after,
             })
             .collect();
-        Ok(Story {
+        Ok(DemoRun {
             jobs: finished,
             balances,
             totals: [status.totals, end.totals],
@@ -285,11 +285,11 @@ impl Scene<'_> {
 }
 
 /// Collects how long each lease's proof took.
-fn listen(mut told: mpsc::Receiver<Told>) -> Arc<Mutex<BTreeMap<LeaseId, u64>>> {
+fn listen(mut events: mpsc::Receiver<ProviderEvent>) -> Arc<Mutex<BTreeMap<LeaseId, u64>>> {
     let times = Arc::new(Mutex::new(BTreeMap::new()));
     let kept = Arc::clone(&times);
     tokio::spawn(async move {
-        while let Some((_, event)) = told.recv().await {
+        while let Some((_, event)) = events.recv().await {
             if let AgentEvent::Proved {
                 lease, elapsed_ms, ..
             } = event

@@ -12,9 +12,9 @@ use tg_types::{
     Tier, TimestampMs, Transaction, bid_id, job_id,
 };
 
-use super::cast::{Cast, REQUESTORS, terms};
 use super::grid::Grid;
 use super::orders::{Draw, INPUT_LEN, JOBS, MODEL, impossible, needs, order};
+use super::participants::{Participants, REQUESTORS, terms};
 use crate::outcome::say;
 
 /// Jobs that are ordered in one block.
@@ -23,7 +23,7 @@ const JOBS_PER_BLOCK: usize = 50;
 /// Block after the first orders in which a provider is found lost.
 const LOST_AFTER: usize = 14;
 
-/// Blocks after which the story ends whatever waits.
+/// Blocks after which the scenario ends whatever waits.
 const BLOCKS_MAX: usize = 600;
 
 const PROGRAM: ProgramId = ProgramId::new([0x50; 32]);
@@ -36,7 +36,7 @@ pub(super) struct Check {
 }
 
 /// What came of it all.
-pub(super) struct Story {
+pub(super) struct MarketRun {
     pub(super) checks: Vec<Check>,
     pub(super) lanes: BTreeMap<&'static str, LaneCount>,
     pub(super) blocks: u64,
@@ -67,8 +67,8 @@ struct Sealed {
 }
 
 /// Everything that moves.
-struct Stage {
-    cast: Cast,
+struct MarketScenario {
+    participants: Participants,
     grid: Grid,
     draw: Draw,
     sealed: Vec<Sealed>,
@@ -81,12 +81,12 @@ struct Stage {
     stuck: usize,
 }
 
-/// Tells the story.
-pub(super) fn tell(is_loud: bool) -> anyhow::Result<Story> {
-    let cast = Cast::new();
-    let grid = Grid::new(&cast.genesis(), is_loud)?;
-    let mut stage = Stage {
-        cast,
+/// Runs the scenario.
+pub(super) fn run(is_loud: bool) -> anyhow::Result<MarketRun> {
+    let participants = Participants::new();
+    let grid = Grid::new(&participants.genesis(), is_loud)?;
+    let mut scenario = MarketScenario {
+        participants,
         grid,
         draw: Draw::new(5),
         sealed: Vec::new(),
@@ -102,34 +102,34 @@ pub(super) fn tell(is_loud: bool) -> anyhow::Result<Story> {
             "200 simulated providers: they take the time their machines would take, and compute nothing",
         );
     }
-    stage.open()?;
+    scenario.open()?;
     let mut ordered = 0;
     for block in 0..BLOCKS_MAX {
         if ordered < JOBS {
             for index in ordered..JOBS.min(ordered + JOBS_PER_BLOCK) {
-                stage.order(index);
+                scenario.order(index);
             }
             ordered += JOBS_PER_BLOCK;
         }
-        stage.reveal();
-        stage.work();
+        scenario.reveal();
+        scenario.work();
         if block == LOST_AFTER {
-            stage.lose()?;
+            scenario.lose()?;
         } else {
-            let events = stage.grid.step(Vec::new())?;
-            stage.look(&events);
+            let events = scenario.grid.step(Vec::new())?;
+            scenario.look(&events);
         }
-        let waits = stage.grid.state().queued_jobs().count();
-        let runs = stage.grid.state().live_leases().count();
-        if ordered >= JOBS && runs == 0 && waits <= 1 && stage.sealed.is_empty() {
+        let waits = scenario.grid.state().queued_jobs().count();
+        let runs = scenario.grid.state().live_leases().count();
+        if ordered >= JOBS && runs == 0 && waits <= 1 && scenario.sealed.is_empty() {
             break;
         }
     }
-    stage.grid.tell();
-    stage.close()
+    scenario.grid.print();
+    scenario.close()
 }
 
-impl Stage {
+impl MarketScenario {
     /// The model and the offers.
     fn open(&mut self) -> anyhow::Result<()> {
         let register = Transaction::RegisterModel {
@@ -138,7 +138,7 @@ impl Stage {
             weights_blob: Digest::new([2; 32]),
             name: Label::lossy("simulated work"),
         };
-        self.grid.send(&self.cast.requestors[0], register);
+        self.grid.send(&self.participants.requestors[0], register);
         self.grid.step(Vec::new())?;
         let accepted = Outcome::ModelAccepted(ModelFacts {
             program: PROGRAM,
@@ -150,10 +150,11 @@ impl Stage {
             proof_bytes: 0,
             work: 1_000_000,
             memory: u64::from(INPUT_LEN) + 16,
+            trace_bytes: 0,
         });
         let tasks = self.grid.state().pending_evidence();
         let verdicts = tasks.map(|task| task.verdict(accepted.clone())).collect();
-        for (index, provider) in self.cast.providers.iter().enumerate() {
+        for (index, provider) in self.participants.providers.iter().enumerate() {
             let terms = terms(index);
             self.grid.send(provider, Transaction::PostOffer { terms });
         }
@@ -170,7 +171,7 @@ impl Stage {
         };
         let order = order(needs, index, now);
         let requestor = index % REQUESTORS;
-        let wallet = &self.cast.requestors[requestor];
+        let wallet = &self.participants.requestors[requestor];
         if needs.lane() == Lane::Auction {
             let mut salt = [7; 32];
             salt[..8].copy_from_slice(&(index as u64).to_be_bytes());
@@ -215,7 +216,9 @@ impl Stage {
         } in due
         {
             let reveal = Transaction::RevealBid { bid, salt, order };
-            let signed = self.grid.send(&self.cast.requestors[requestor], reveal);
+            let signed = self
+                .grid
+                .send(&self.participants.requestors[requestor], reveal);
             let domain = *self.grid.state().domain();
             self.jobs.push(job_id(signed.id(&domain)));
         }
@@ -246,12 +249,13 @@ impl Stage {
             wishes.push((lease.provider, message));
         }
         let wallets: BTreeMap<Address, usize> = (0..)
-            .zip(&self.cast.providers)
+            .zip(&self.participants.providers)
             .map(|(index, wallet)| (wallet.address(), index))
             .collect();
         for (provider, message) in wishes {
             if let Some(index) = wallets.get(&provider) {
-                self.grid.send(&self.cast.providers[*index], message);
+                self.grid
+                    .send(&self.participants.providers[*index], message);
             }
         }
     }
@@ -273,7 +277,7 @@ impl Stage {
                 lost: vec![lost],
                 back: vec![],
             };
-            self.grid.send(&self.cast.validators[index], report);
+            self.grid.send(&self.participants.validators[index], report);
         }
         let events = self.grid.step(Vec::new())?;
         self.look(&events);
@@ -287,7 +291,7 @@ impl Stage {
                 _ => self.moved += 1,
             }
         }
-        self.grid.tell();
+        self.grid.print();
         say(format_args!(
             "provider {lost} is lost: {} jobs moved in the same block",
             self.moved
@@ -330,7 +334,7 @@ impl Stage {
     }
 
     /// Counts, checks, replays.
-    fn close(self) -> anyhow::Result<Story> {
+    fn close(self) -> anyhow::Result<MarketRun> {
         let state = self.grid.state();
         let journal = self.grid.journal();
         let replayed = replay(&journal);
@@ -355,7 +359,7 @@ impl Stage {
                 Err(error) => error.to_string(),
             },
         });
-        Ok(Story {
+        Ok(MarketRun {
             checks,
             lanes,
             blocks: state.head().height.get(),
@@ -383,11 +387,11 @@ fn count(lane: &mut LaneCount, job: &tg_ledger::Job) {
 
 /// What the market promises, and whether it was so.
 fn promises(
-    stage: &Stage,
+    scenario: &MarketScenario,
     lanes: &BTreeMap<&'static str, LaneCount>,
     why: Option<&WhyWaiting>,
 ) -> Vec<Check> {
-    let state = stage.grid.state();
+    let state = scenario.grid.state();
     let check = |promise, holds, detail: String| Check {
         promise,
         holds,
@@ -395,25 +399,25 @@ fn promises(
     };
     let ordered: usize = lanes.values().map(|it| it.ordered).sum();
     let open = state.queued_jobs().count() + state.live_leases().count();
-    let (partial, gangs) = gangs(state, &stage.jobs);
-    let (late, admitted) = deadlines(state, &stage.jobs, &stage.silent);
+    let (partial, gangs) = gangs(state, &scenario.jobs);
+    let (late, admitted) = deadlines(state, &scenario.jobs, &scenario.silent);
     vec![
         check(
             "four validators agree on state and schedule root in every block",
-            stage.grid.disagreements == 0,
+            scenario.grid.disagreements == 0,
             format!("{} blocks", state.head().height),
         ),
         check(
             "money is conserved and no machine oversubscribed in any block",
-            stage.grid.broken == 0,
+            scenario.grid.broken == 0,
             format!("{} TGRID minted", state.money().minted),
         ),
         check(
             "every job but the impossible one ended with a reason",
-            ordered == JOBS - 1 && open == 1 && stage.grid.refused == 0,
+            ordered == JOBS - 1 && open == 1 && scenario.grid.refused == 0,
             format!(
                 "{ordered} ordered, {open} open, {} refused",
-                stage.grid.refused
+                scenario.grid.refused
             ),
         ),
         check(
@@ -428,13 +432,13 @@ fn promises(
         ),
         check(
             "winners of an auction pay one price for each class",
-            stage.unequal == 0 && lanes.get("auction").is_some_and(|it| it.paid > 0),
-            format!("{} differ", stage.unequal),
+            scenario.unequal == 0 && lanes.get("auction").is_some_and(|it| it.paid > 0),
+            format!("{} differ", scenario.unequal),
         ),
         check(
             "a lost provider's jobs move within one round",
-            stage.stuck == 0 && stage.moved > 0,
-            format!("{} moved", stage.moved),
+            scenario.stuck == 0 && scenario.moved > 0,
+            format!("{} moved", scenario.moved),
         ),
         check(
             "the impossible job is explained",

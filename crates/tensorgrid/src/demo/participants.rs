@@ -27,10 +27,10 @@ pub(crate) struct Player {
     throttle: Option<u64>,
 }
 
-/// What a provider told about a lease.
-pub(crate) type Told = (usize, AgentEvent);
+/// An event of a provider about a lease, with its number.
+pub(crate) type ProviderEvent = (usize, AgentEvent);
 
-/// The cast: honest ones ask 20 to 40, cheats underbid them.
+/// Who takes part: honest ones ask 20 to 40, cheats underbid them.
 pub(crate) fn players() -> Vec<Player> {
     let honest = [(20, None), (30, Some(4)), (40, Some(1))];
     let honest = honest
@@ -57,11 +57,11 @@ pub(crate) fn players() -> Vec<Player> {
         .collect()
 }
 
-/// Starts every player's agent; what they tell goes to `told`.
+/// Starts every player's agent; their events go to `sender`.
 pub(crate) fn start(
     players: &[Player],
     client: &Client,
-    told: &mpsc::Sender<Told>,
+    sender: &mpsc::Sender<ProviderEvent>,
 ) -> Vec<RunningAgent> {
     let honest = Arc::new(ProvingWorker::new());
     players
@@ -85,11 +85,11 @@ pub(crate) fn start(
             };
             let (_, empty) = mpsc::channel(1);
             let mut events = std::mem::replace(&mut agent.events, empty);
-            let told = told.clone();
+            let sender = sender.clone();
             tokio::spawn(async move {
                 while let Some(event) = events.recv().await {
                     // A full queue means that nobody listens; the agent works on.
-                    let _unheard = told.try_send((index, event));
+                    let _unheard = sender.try_send((index, event));
                 }
             });
             agent

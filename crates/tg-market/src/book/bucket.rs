@@ -1,4 +1,4 @@
-//! The machines of one kind: cohorts that look alike, groups that cost the same, and the least that any of them asks.
+//! The machines of one kind: classes of machines that look alike, groups that cost the same, and the least that any of them asks.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::demand::JobDemand;
 use crate::packing::Shape;
 use crate::placement::tie_key;
 
-/// The kind of machine on a shelf. Machines of all regions are on one: they look alike, and cost what they ask.
-pub(crate) type ShelfKey = Gpu;
+/// The kind of machine in a bucket. Machines of all regions are in one: they look alike, and cost what they ask.
+pub(crate) type BucketKey = Gpu;
 
 /// All of an offer that its cost for a job follows from, beside its machine. Ordered by the price of GPU time first,
 /// prices that follow demand after fixed ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Tariff {
+pub(crate) struct CostTerms {
     pub(crate) is_dynamic: bool,
     pub(crate) second: Amount,
     pub(crate) per_mmac: Amount,
@@ -34,8 +34,8 @@ pub(crate) struct Tariff {
     marks: [Mark; JobClass::ALL.len()],
 }
 
-impl Tariff {
-    /// What comes before every tariff whose price follows demand, and after all others.
+impl CostTerms {
+    /// What comes before all cost terms whose price follows demand, and after all others.
     pub(crate) fn first_dynamic() -> Self {
         Self {
             is_dynamic: true,
@@ -43,7 +43,7 @@ impl Tariff {
         }
     }
 
-    /// What comes before every tariff.
+    /// What comes before all cost terms.
     pub(crate) fn first() -> Self {
         Self {
             is_dynamic: false,
@@ -139,7 +139,7 @@ fn duration_of(latency: DurationMs, speed: u64, macs: u64) -> DurationMs {
     latency.saturating_add(DurationMs::new(work))
 }
 
-/// Where an open offer lies on its shelf.
+/// Where an open offer lies in its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// How its machine looks; `None` if something is booked there for later.
@@ -153,9 +153,9 @@ pub(crate) type Turn = (Digest, OfferId);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BookEntry {
     pub(crate) standing: Standing,
-    pub(crate) tariff: Tariff,
-    pub(super) shelf: ShelfKey,
-    /// Its cohort, if it is open.
+    pub(crate) cost_terms: CostTerms,
+    pub(super) bucket: BucketKey,
+    /// Its shape class, if it is open.
     pub(super) place: Option<Place>,
     /// GPU compute of its machine that is free, in thousandths.
     pub(super) free_milli: u32,
@@ -267,13 +267,13 @@ pub(crate) struct Service {
 
 impl Service {
     fn of(entry: &BookEntry) -> Self {
-        let (tariff, machine) = (&entry.tariff, &entry.standing.terms.machine);
+        let (cost_terms, machine) = (&entry.cost_terms, &entry.standing.terms.machine);
         Self {
-            failure: tariff.marks.map(|it| FailureLevel::of(it.failure_ppm)),
-            modes: tariff.modes,
-            tiers: tariff.tiers,
-            region: tariff.region,
-            memory: bits(tariff.memory),
+            failure: cost_terms.marks.map(|it| FailureLevel::of(it.failure_ppm)),
+            modes: cost_terms.modes,
+            tiers: cost_terms.tiers,
+            region: cost_terms.region,
+            memory: bits(cost_terms.memory),
             ram: bits(u64::from(machine.memory_mib)),
             disk: bits(u64::from(machine.disk_gib)),
         }
@@ -319,14 +319,14 @@ const fn bits(value: u64) -> u32 {
 
 /// Offers of one service whose machines look alike.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Menu {
-    pub(crate) groups: Runs<Tariff, Group>,
+pub(crate) struct ServiceGroups {
+    pub(crate) groups: Runs<CostTerms, Group>,
     /// The same by the price of arithmetic, then by what is asked beside it, for jobs without GPU time; empty where there is
     /// one group.
-    pub(crate) by_mmac: Runs<(Amount, Amount, Tariff), ()>,
+    pub(crate) by_mmac: Runs<(Amount, Amount, CostTerms), ()>,
 }
 
-impl Menu {
+impl ServiceGroups {
     fn has_equals(&self) -> bool {
         self.groups.values().any(Group::is_shared)
     }
@@ -335,22 +335,22 @@ impl Menu {
     fn open(&mut self, entry: &Arc<BookEntry>) {
         let alone = Group::One(Arc::clone(entry));
         let before = self.groups.first().filter(|_| self.groups.len() == 1);
-        if let Some(lead) = before.map(|(tariff, _)| tariff.lead()) {
+        if let Some(lead) = before.map(|(cost_terms, _)| cost_terms.lead()) {
             self.by_mmac.insert(lead, ());
         }
-        self.groups.insert(entry.tariff.clone(), alone);
+        self.groups.insert(entry.cost_terms.clone(), alone);
         if self.groups.len() > 1 {
-            self.by_mmac.insert(entry.tariff.lead(), ());
+            self.by_mmac.insert(entry.cost_terms.lead(), ());
         }
     }
 
     /// Takes out a group of which nothing is left.
-    fn close(&mut self, tariff: &Tariff) {
-        self.groups.remove(tariff);
+    fn close(&mut self, cost_terms: &CostTerms) {
+        self.groups.remove(cost_terms);
         match self.groups.len() {
             0 | 1 => self.by_mmac = Runs::default(),
             _ => {
-                self.by_mmac.remove(&tariff.lead());
+                self.by_mmac.remove(&cost_terms.lead());
             }
         }
     }
@@ -358,8 +358,8 @@ impl Menu {
 
 /// Offers whose machines look alike.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Cohort {
-    menus: Runs<Service, Menu>,
+pub(crate) struct ShapeClass {
+    by_service: Runs<Service, ServiceGroups>,
     /// Free CPU of the machines, in thousandths of a core.
     cpus: Counts<u32>,
 }
@@ -371,36 +371,38 @@ pub(crate) struct Look {
     pub(crate) cpu_milli: Option<u32>,
 }
 
-impl Cohort {
+impl ShapeClass {
     /// The offers that may serve a job, with the least probability in millionths that their providers fail it; it rises for
     /// jobs of the first class.
     pub(crate) fn serving<'a>(
         &'a self,
         demand: &JobDemand<'_>,
-    ) -> impl Iterator<Item = (u32, &'a Menu)> {
+    ) -> impl Iterator<Item = (u32, &'a ServiceGroups)> {
         let class = usize::from(demand.needs.class.tag());
-        let menus = self.menus.iter();
-        let serving = menus.filter(|(service, _)| service.serves(demand));
-        serving.map(move |(service, menu)| (service.failure[class].least_ppm(), menu))
+        let by_service = self.by_service.iter();
+        let serving = by_service.filter(|(service, _)| service.serves(demand));
+        serving.map(move |(service, service_groups)| {
+            (service.failure[class].least_ppm(), service_groups)
+        })
     }
 
     /// How many services there are.
     pub(crate) const fn services(&self) -> usize {
-        self.menus.len()
+        self.by_service.len()
     }
 
     /// All groups of offers that cost the same.
     #[cfg(test)]
-    pub(crate) fn menus(&self) -> impl Iterator<Item = &Menu> {
-        self.menus.values()
+    pub(crate) fn by_service(&self) -> impl Iterator<Item = &ServiceGroups> {
+        self.by_service.values()
     }
 
     fn has_equals(&self) -> bool {
-        self.menus.values().any(Menu::has_equals)
+        self.by_service.values().any(ServiceGroups::has_equals)
     }
 }
 
-/// A cohort with its least asks for GPU time beside it: most are passed over for these.
+/// A shape class with its least asks for GPU time beside it: most are passed over for these.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Row {
     /// Of prices that stand.
@@ -411,7 +413,7 @@ pub(crate) struct Row {
     failure: [FailureLevel; JobClass::ALL.len()],
     /// The most CPU that one of its machines has free: machines that look alike differ by less than a unit.
     pub(crate) cpu_milli: u32,
-    pub(crate) cohort: Arc<Cohort>,
+    pub(crate) shape_class: Arc<ShapeClass>,
 }
 
 impl Row {
@@ -429,16 +431,20 @@ impl Row {
 
     fn note_asks(&mut self) {
         (self.fixed, self.moving) = (None, None);
-        let first = self.cohort.menus.keys().next();
+        let first = self.shape_class.by_service.keys().next();
         self.failure = first.map_or_else(Default::default, |it| it.failure);
-        let pivot = Tariff::first_dynamic();
-        for (service, menu) in self.cohort.menus.iter() {
+        let pivot = CostTerms::first_dynamic();
+        for (service, service_groups) in self.shape_class.by_service.iter() {
             for (least, level) in self.failure.iter_mut().zip(service.failure) {
                 *least = level.min(*least);
             }
-            let first = menu.groups.keys().next().filter(|it| !it.is_dynamic);
+            let first = service_groups
+                .groups
+                .keys()
+                .next()
+                .filter(|it| !it.is_dynamic);
             let fixed = first.map(|it| it.second);
-            let mut moving = menu.groups.range_from(Bound::Included(&pivot));
+            let mut moving = service_groups.groups.range_from(Bound::Included(&pivot));
             let moving = moving.next().map(|(it, _)| it.second);
             self.fixed = self.fixed.into_iter().chain(fixed).min();
             self.moving = self.moving.into_iter().chain(moving).min();
@@ -480,7 +486,7 @@ impl<T: Ord + Copy> Counts<T> {
     }
 }
 
-/// Each part of the cost over all offers of a shelf.
+/// Each part of the cost over all offers of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Spread {
     /// Of prices of GPU time that stand.
@@ -500,8 +506,8 @@ struct Spread {
     top: [Counts<bool>; JobClass::ALL.len()],
 }
 
-/// The least, or the greatest, of each part of the cost over all offers of a shelf: beside it, so that a search passes over
-/// shelves without a look at what lies on them.
+/// The least, or the greatest, of each part of the cost over all offers of a bucket: beside it, so that a search passes over
+/// buckets without a look at what lies in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edges {
     /// Modes that some offer serves.
@@ -603,90 +609,90 @@ impl Edges {
     }
 }
 
-/// A shelf with its edges.
+/// A bucket with its edges.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Rack {
+pub(crate) struct BoundedBucket {
     pub(crate) edges: Edges,
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) bucket: Arc<Bucket>,
 }
 
-impl Rack {
+impl BoundedBucket {
     /// Counts an offer, or takes it out of the count.
     pub(crate) fn count(&mut self, entry: &BookEntry, is_new: bool) {
-        let shelf = Arc::make_mut(&mut self.shelf);
-        shelf.count(entry, is_new);
+        let bucket = Arc::make_mut(&mut self.bucket);
+        bucket.count(entry, is_new);
         self.edges = Edges {
             is_open: self.edges.is_open,
             only: self.edges.only,
-            ..Edges::of(&shelf.spread)
+            ..Edges::of(&bucket.spread)
         };
     }
 
-    /// [`Shelf::put_in`].
+    /// [`Bucket::put_in`].
     pub(crate) fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<BookEntry>) -> Option<Look> {
-        let shelf = Arc::make_mut(&mut self.shelf);
-        let gained = shelf.put_in(seed, entry);
+        let bucket = Arc::make_mut(&mut self.bucket);
+        let gained = bucket.put_in(seed, entry);
         self.note_open();
         gained
     }
 
-    /// [`Shelf::take_out`].
+    /// [`Bucket::take_out`].
     pub(crate) fn take_out(&mut self, seed: &[u8; 32], entry: &BookEntry) -> Option<Look> {
-        let shelf = Arc::make_mut(&mut self.shelf);
-        let lost = shelf.take_out(seed, entry);
+        let bucket = Arc::make_mut(&mut self.bucket);
+        let lost = bucket.take_out(seed, entry);
         self.note_open();
         lost
     }
 
     fn note_open(&mut self) {
-        let cohorts = &self.shelf.cohorts;
-        self.edges.is_open = !cohorts.is_empty();
-        let is_one = cohorts.len() == 1;
-        let first = cohorts.keys().next().filter(|_| is_one);
+        let shape_classes = &self.bucket.shape_classes;
+        self.edges.is_open = !shape_classes.is_empty();
+        let is_one = shape_classes.len() == 1;
+        let first = shape_classes.keys().next().filter(|_| is_one);
         self.edges.only = first.copied();
     }
 }
 
 /// All offers of one kind of machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct Bucket {
     /// Open offers by how their machines look.
-    pub(crate) cohorts: Runs<Option<Shape>, Row>,
+    pub(crate) shape_classes: Runs<Option<Shape>, Row>,
     spread: Arc<Spread>,
 }
 
-impl Shelf {
+impl Bucket {
     pub(crate) fn is_empty(&self) -> bool {
         self.spread.base.first().is_none()
     }
 
     /// Counts the offers that the least and the greatest values are taken of.
     fn count(&mut self, entry: &BookEntry, is_new: bool) {
-        let (tariff, machine) = (&entry.tariff, &entry.standing.terms.machine);
+        let (cost_terms, machine) = (&entry.cost_terms, &entry.standing.terms.machine);
         let spread = Arc::make_mut(&mut self.spread);
-        match tariff.is_dynamic {
-            true => spread.moving.count(tariff.second, is_new),
-            false => spread.fixed.count(tariff.second, is_new),
+        match cost_terms.is_dynamic {
+            true => spread.moving.count(cost_terms.second, is_new),
+            false => spread.fixed.count(cost_terms.second, is_new),
         }
-        spread.base.count(tariff.base, is_new);
-        spread.per_mmac.count(tariff.per_mmac, is_new);
-        spread.latency.count(tariff.latency, is_new);
-        spread.speed.count(tariff.speed, is_new);
-        spread.modes.count(tariff.modes, is_new);
-        spread.memory.count(tariff.memory, is_new);
+        spread.base.count(cost_terms.base, is_new);
+        spread.per_mmac.count(cost_terms.per_mmac, is_new);
+        spread.latency.count(cost_terms.latency, is_new);
+        spread.speed.count(cost_terms.speed, is_new);
+        spread.modes.count(cost_terms.modes, is_new);
+        spread.memory.count(cost_terms.memory, is_new);
         spread.ram.count(machine.memory_mib, is_new);
         spread.disk.count(machine.disk_gib, is_new);
-        for (counts, mark) in spread.failure_ppm.iter_mut().zip(&tariff.marks) {
+        for (counts, mark) in spread.failure_ppm.iter_mut().zip(&cost_terms.marks) {
             counts.count(mark.failure_ppm, is_new);
         }
-        for (counts, mark) in spread.top.iter_mut().zip(&tariff.marks) {
+        for (counts, mark) in spread.top.iter_mut().zip(&cost_terms.marks) {
             counts.count(mark.top, is_new);
         }
     }
 
     /// How the machines of its open offers look, where nothing is booked.
     pub(crate) fn looks(&self) -> impl Iterator<Item = Look> {
-        let rows = self.cohorts.iter();
+        let rows = self.shape_classes.iter();
         rows.filter_map(|(shape, row)| {
             Some(Look {
                 shape: (*shape)?,
@@ -697,51 +703,60 @@ impl Shelf {
 
     /// A machine of it, if one is open.
     pub(crate) fn machine(&self) -> Option<&Machine> {
-        let row = self.cohorts.values().next()?;
-        let group = row.cohort.menus.values().next()?.groups.values().next()?;
+        let row = self.shape_classes.values().next()?;
+        let group = row
+            .shape_class
+            .by_service
+            .values()
+            .next()?
+            .groups
+            .values()
+            .next()?;
         let entry = group.values().next()?;
         Some(&entry.standing.terms.machine)
     }
 
-    /// Puts an open offer into its cohort; what the machines of that are now.
+    /// Puts an open offer into its shape class; what the machines of that are now.
     fn put_in(&mut self, seed: &[u8; 32], entry: &Arc<BookEntry>) -> Option<Look> {
         let Place { shape } = entry.place?;
-        let row = self.cohorts.entry_or(&shape, Row::default);
-        let cohort = Arc::make_mut(&mut row.cohort);
-        cohort.cpus.count(entry.cpu_milli, true);
+        let row = self.shape_classes.entry_or(&shape, Row::default);
+        let shape_class = Arc::make_mut(&mut row.shape_class);
+        shape_class.cpus.count(entry.cpu_milli, true);
         row.cpu_milli = row.cpu_milli.max(entry.cpu_milli);
         let cpu_milli = Some(row.cpu_milli);
-        let menu = cohort.menus.entry_or(&Service::of(entry), Menu::default);
-        if let Some(group) = menu.groups.get_mut(&entry.tariff) {
+        let service_groups = shape_class
+            .by_service
+            .entry_or(&Service::of(entry), ServiceGroups::default);
+        if let Some(group) = service_groups.groups.get_mut(&entry.cost_terms) {
             group.put(seed, entry);
         } else {
-            menu.open(entry);
+            service_groups.open(entry);
             row.note_asks();
         }
         shape.map(|shape| Look { shape, cpu_milli })
     }
 
-    /// Takes an offer out of its cohort; what the machines of that are now.
+    /// Takes an offer out of its shape class; what the machines of that are now.
     fn take_out(&mut self, seed: &[u8; 32], entry: &BookEntry) -> Option<Look> {
         let Place { shape } = entry.place?;
-        let row = self.cohorts.get_mut(&shape)?;
-        let cohort = Arc::make_mut(&mut row.cohort);
-        cohort.cpus.count(entry.cpu_milli, false);
-        let cpu_milli = cohort.cpus.last();
+        let row = self.shape_classes.get_mut(&shape)?;
+        let shape_class = Arc::make_mut(&mut row.shape_class);
+        shape_class.cpus.count(entry.cpu_milli, false);
+        let cpu_milli = shape_class.cpus.last();
         row.cpu_milli = cpu_milli.unwrap_or(0);
         let service = Service::of(entry);
-        let menu = cohort.menus.get_mut(&service)?;
-        let group = menu.groups.get_mut(&entry.tariff)?;
+        let service_groups = shape_class.by_service.get_mut(&service)?;
+        let group = service_groups.groups.get_mut(&entry.cost_terms)?;
         if group.len() > 1 {
             group.take(seed, entry);
             return shape.map(|shape| Look { shape, cpu_milli });
         }
-        menu.close(&entry.tariff);
-        if menu.groups.is_empty() {
-            cohort.menus.remove(&service);
+        service_groups.close(&entry.cost_terms);
+        if service_groups.groups.is_empty() {
+            shape_class.by_service.remove(&service);
         }
-        if cohort.menus.is_empty() {
-            self.cohorts.remove(&shape);
+        if shape_class.by_service.is_empty() {
+            self.shape_classes.remove(&shape);
         } else {
             row.note_asks();
         }
@@ -750,18 +765,19 @@ impl Shelf {
 
     /// Whether any offers cost the same.
     pub(crate) fn has_equals(&self) -> bool {
-        let mut rows = self.cohorts.values();
-        rows.any(|row| row.cohort.has_equals())
+        let mut rows = self.shape_classes.values();
+        rows.any(|row| row.shape_class.has_equals())
     }
 
     /// Another seed orders equals from now on.
     pub(crate) fn turn(&mut self, seed: &[u8; 32]) {
-        self.cohorts.change_each(
-            |row| row.cohort.has_equals(),
+        self.shape_classes.change_each(
+            |row| row.shape_class.has_equals(),
             |row| {
-                let menus = &mut Arc::make_mut(&mut row.cohort).menus;
-                menus.change_each(Menu::has_equals, |menu| {
-                    menu.groups
+                let by_service = &mut Arc::make_mut(&mut row.shape_class).by_service;
+                by_service.change_each(ServiceGroups::has_equals, |service_groups| {
+                    service_groups
+                        .groups
                         .change_each(Group::is_shared, |group| group.turn(seed));
                 });
             },
