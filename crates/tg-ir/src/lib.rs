@@ -50,6 +50,7 @@ pub use forest::Forest;
 pub use generation::{Generation, Generator};
 pub use model::{CompiledModel, ExecutableModel};
 pub use op::{Axis, Op};
+pub use packing::unnamed_places;
 pub use program::{Coding, InputSpec, Node, Program, TensorId, Tie};
 pub use requantise::Requantise;
 pub use request::GenerationRequest;

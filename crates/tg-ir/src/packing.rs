@@ -49,6 +49,23 @@ impl Signature {
     }
 }
 
+/// The places of a tensor of this shape that are none of these, in order: elements that belong to no input of the file.
+///
+/// ```
+/// use tg_ir::{Shape, unnamed_places};
+/// assert_eq!(unnamed_places(&[vec![0, 2], vec![1]], Shape::vector(5)), [3, 4]);
+/// ```
+#[must_use]
+pub fn unnamed_places(places: &[Vec<usize>], shape: Shape) -> Vec<usize> {
+    let mut named = vec![false; shape.elements()];
+    for &place in places.iter().flatten() {
+        named[place] = true;
+    }
+    let all = named.into_iter().enumerate();
+    all.filter_map(|(place, named)| (!named).then_some(place))
+        .collect()
+}
+
 /// One input by its own axes.
 fn by_axes(input: &[u32], shape: Shape) -> Option<Vec<usize>> {
     let (tensor, order): ([u32; 3], Vec<u8>) = match *input {

@@ -67,7 +67,9 @@ fn parts_of(
     let signature = program.signature.as_ref();
     // A program without such inputs has no plan for these modes.
     let places = signature.and_then(|own| own.input_places(program.input.shape));
-    let each = modes.iter().zip(places.unwrap_or_default()).enumerate();
+    let places = places.unwrap_or_default();
+    let rest = tg_ir::unnamed_places(&places, program.input.shape).len() * executions.len();
+    let each = modes.iter().zip(places).enumerate();
     let one = |(index, (mode, places)): (usize, (Visibility, Vec<usize>))| {
         let of_execution = |tensors: &&[IntTensor]| {
             let all = tensors[0].widened();
@@ -78,7 +80,18 @@ fn parts_of(
         let own: Vec<&IntTensor> = own.iter().collect();
         Shows::of(mode, coding, &own, &salt_of(salt, index))
     };
-    each.map(one).collect()
+    let rest = (rest > 0).then_some(Shows::Zeros(rest));
+    each.map(one).chain(rest).collect()
+}
+
+/// Whether every element of no input is 0, as a statement with modes of inputs says.
+pub(crate) fn unnamed_are_zero(program: &Program, tensors: &[IntTensor]) -> bool {
+    let signature = program.signature.as_ref();
+    let Some(places) = signature.and_then(|own| own.input_places(program.input.shape)) else {
+        return true;
+    };
+    let mut rest = tg_ir::unnamed_places(&places, program.input.shape).into_iter();
+    rest.all(|place| tensors[0].value(place) == 0)
 }
 
 /// The salt of an output's commitment: the first has the one that is given, others have hashes of it, or outputs of equal
@@ -129,8 +142,10 @@ pub(crate) enum Shows {
     Bytes(Vec<u8>),
     Commitment(Box<TensorCommitment>, Vec<u8>),
     Nothing,
-    /// Each of its inputs of the file.
+    /// Each of its inputs of the file, then the elements of none.
     Parts(Vec<Self>),
+    /// So many elements, which are 0.
+    Zeros(usize),
 }
 
 impl Shows {
@@ -166,7 +181,7 @@ impl Shows {
         let bytes = match self {
             Self::Bytes(bytes) => bytes.clone(),
             Self::Commitment(commitment, _) => commitment.to_bytes(),
-            Self::Nothing => return (Vec::new(), Digest::default()),
+            Self::Nothing | Self::Zeros(_) => return (Vec::new(), Digest::default()),
             Self::Parts(parts) => parts.iter().flat_map(|part| part.bytes().0).collect(),
         };
         let digest = Digest::of_blob(&bytes);
@@ -184,6 +199,7 @@ impl Shows {
                 Some(ShownPart::Public(tensor.widened()))
             }
             Self::Commitment(commitment, _) => Some(ShownPart::Committed(*commitment.clone())),
+            Self::Zeros(count) => Some(ShownPart::Public(vec![0; *count])),
             Self::Nothing | Self::Parts(_) => None,
         };
         parts.iter().filter_map(shown).collect()

@@ -151,7 +151,7 @@ pub struct TensorPlan {
     pub coding: TensorCoding,
     /// Its column of [`SaltPlan`], if the statement names its commitment.
     pub salt: Option<usize>,
-    /// The inputs of the file within it that are public or named by commitments of their own.
+    /// The inputs of the file within it that are public or named by commitments of their own, then the elements of no input.
     pub parts: Vec<PartPlan>,
 }
 
@@ -164,11 +164,10 @@ impl TensorPlan {
     }
 }
 
-/// An input of the file within a committed tensor, of which a statement says more than that it is there.
+/// An input of the file within a committed tensor, of which a statement says more than that it is there; or, as the last, the
+/// elements of no input, which are 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartPlan {
-    /// Which input.
-    pub input: usize,
     /// Per element in the order of the file its place in the tensor of one inference.
     pub places: Vec<usize>,
     /// Its column of [`SaltPlan`], if the statement names its commitment; else it is public.
@@ -291,7 +290,8 @@ impl Draft {
         let places = places.ok_or(PlanError::Modes)?;
         let batch = self.layouts[0].batch;
         let mut parts = Vec::new();
-        for (input, (mode, places)) in modes.iter().zip(places).enumerate() {
+        let rest = tg_ir::unnamed_places(&places, program.input.shape);
+        for (mode, places) in modes.iter().zip(places) {
             if mode == Visibility::Hidden {
                 continue;
             }
@@ -299,11 +299,16 @@ impl Draft {
             if salt.is_some() && places.len().saturating_mul(batch) > ajtai::ELEMENTS_MAX as usize {
                 return Err(PlanError::CommittedTensor);
             }
-            parts.push(PartPlan {
-                input,
-                places,
-                salt,
-            });
+            parts.push(PartPlan { places, salt });
+        }
+        // Stops: elements that nobody is shown, by which a program gives any output on inputs that are.
+        if !rest.is_empty() {
+            // Of ranks 0 is not what nothing is coded as.
+            if matches!(program.input.coding, Coding::Ranks(_)) {
+                return Err(PlanError::Modes);
+            }
+            let (places, salt) = (rest, None);
+            parts.push(PartPlan { places, salt });
         }
         Ok(parts)
     }

@@ -155,3 +155,89 @@ impl Modes {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// Every mode of a tensor of up to so many parts.
+    fn all(most: u32) -> Vec<Visibility> {
+        let plain = [
+            Visibility::Public,
+            Visibility::Committed,
+            Visibility::Hidden,
+        ];
+        let mut all = plain.to_vec();
+        for count in 2..=most {
+            for number in 0..3usize.pow(count) {
+                let of = |place: u32| plain[number / 3usize.pow(place) % 3];
+                let modes: Vec<Visibility> = (0..count).map(of).collect();
+                all.extend(PartModes::new(&modes).map(Visibility::Each));
+            }
+        }
+        all
+    }
+
+    fn encoded(modes: Modes) -> (u16, Vec<u8>) {
+        let mut writer = Writer::new();
+        modes.encode_lists(&mut writer);
+        (modes.bits(), writer.into_bytes())
+    }
+
+    /// No two pairs of modes have one encoding, and none is the beginning of another with the same bits: what stands after
+    /// the lists in a transcript is not read as a part of them.
+    #[test]
+    fn every_pair_of_modes_has_an_encoding_of_its_own() {
+        let sides = all(3);
+        assert_eq!(sides.len(), 3 + 7 + 25);
+        let mut known: Vec<(u16, Vec<u8>)> = Vec::new();
+        for &input in &sides {
+            for &output in &sides {
+                let modes = Modes { input, output };
+                let (bits, bytes) = encoded(modes);
+                let mut reader = Reader::new(&bytes);
+                assert_eq!(Modes::decode(bits, &mut reader), Ok(modes));
+                assert_eq!(reader.finish(), Ok(()));
+                known.push((bits, bytes));
+            }
+        }
+        known.sort();
+        let pairs = known.windows(2);
+        for pair in pairs {
+            let [(one, first), (other, second)] = [&pair[0], &pair[1]];
+            // Sorted, a beginning stands right before what it begins.
+            assert!(one != other || !second.starts_with(first), "{pair:?}");
+        }
+    }
+
+    /// Bits without a list, a list without bits, and lists that are none.
+    #[test]
+    fn lists_that_are_none_are_refused() {
+        let list = 0b11 << 12;
+        let read = |bits: u16, bytes: &[u8]| {
+            let mut reader = Reader::new(bytes);
+            let modes = Modes::decode(bits, &mut reader)?;
+            reader.finish().map(|()| modes)
+        };
+        assert!(read(list, &[2, 0, 2]).is_ok());
+        assert!(read(0, &[2, 0, 2]).is_err());
+        for bytes in [
+            &[][..],
+            &[0],
+            &[1, 1],
+            &[2, 0],
+            &[2, 0, 0],
+            &[2, 2, 2],
+            &[2, 0, 3],
+            &[3, 0, 2],
+            &[17, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],
+            &[255; 256],
+        ] {
+            assert!(read(list, bytes).is_err(), "{bytes:?}");
+        }
+        let sixteen: Vec<u8> = [16].into_iter().chain([1; 16]).collect();
+        assert!(read(list, &sixteen).is_ok());
+    }
+}

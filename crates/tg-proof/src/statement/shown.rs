@@ -79,7 +79,7 @@ pub(crate) fn shown(program: &Program, file: &ProofFile) -> Result<Vec<ShownTens
     Ok(input.into_iter().chain(outputs).collect())
 }
 
-/// What is shown of each input of the file that is not hidden.
+/// What is shown of each input of the file that is not hidden, and that the elements of none are 0.
 fn input_parts(
     program: &Program,
     file: &ProofFile,
@@ -120,6 +120,11 @@ fn input_parts(
     }
     // Stops: bytes after the last input.
     reader.finish().map_err(|_| REFUSED)?;
+    let rest = tg_ir::unnamed_places(&places, program.input.shape);
+    if !rest.is_empty() {
+        let zeros = vec![0; rest.len().saturating_mul(batch)];
+        shown.push(ShownPart::Public(zeros));
+    }
     Ok(shown)
 }
 

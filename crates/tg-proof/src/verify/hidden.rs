@@ -139,11 +139,14 @@ struct ColumnObligation {
     value: Form,
 }
 
+/// Cells of a column, each with what it is multiplied by.
+pub(super) type Cells = Vec<(u32, E)>;
+
 /// That committed columns open a tensor commitment: weights of their cells, and what they must add up to.
 #[derive(Debug)]
 struct TensorOpening {
-    /// Witness table, column, and per cell its weight.
-    cells: Vec<(usize, usize, Vec<E>)>,
+    /// Witness table, column, and weights of cells.
+    cells: Vec<(usize, usize, Cells)>,
     /// The commitment at the drawn point, less what is public of the digits.
     sum: E,
 }
@@ -193,8 +196,10 @@ impl TensorOpening {
         if let (Some(salts), Some(column)) = (&plan.salts, salt) {
             for table in salts.columns.witness.clone() {
                 let chunk = plan.witness[table].chunk;
-                let own = of_salt[chunk.start..chunk.start + chunk.rows()].to_vec();
-                opening.cells.push((table, column, own));
+                let own = &of_salt[chunk.start..chunk.start + chunk.rows()];
+                opening
+                    .cells
+                    .push((table, column, (0..).zip(own.iter().copied()).collect()));
             }
         }
         opening
@@ -210,8 +215,7 @@ impl TensorOpening {
         let layout = tensor.columns.layout;
         let digits = tensor.coding.digits();
         let columns = digits.iter().filter_map(|digit| digit.column).count();
-        let rows = tensor.columns.covered;
-        let mut weights = vec![vec![E::default(); rows]; columns];
+        let mut weights = vec![Vec::with_capacity(of_string.len() / digits.len()); columns];
         for (element, own) in of_string.chunks_exact(digits.len()).enumerate() {
             // The string has the inputs of a batch one after the other.
             let (input, place) = (element / places.len(), places[element % places.len()]);
@@ -219,7 +223,7 @@ impl TensorOpening {
             for (digit, &weight) in digits.iter().zip(own) {
                 sum -= weight * F::from_u32(digit.constant);
                 if let Some(column) = digit.column {
-                    weights[column][index] = weight;
+                    weights[column].push((index, weight));
                 }
             }
         }
@@ -227,8 +231,11 @@ impl TensorOpening {
         for table in tensor.columns.witness.clone() {
             let chunk = plan.witness[table].chunk;
             for (column, weights) in weights.iter().enumerate() {
-                let own = weights[chunk.start..chunk.start + chunk.rows()].to_vec();
-                cells.push((table, column, own));
+                let own = weights.iter().filter_map(|&(index, weight)| {
+                    let cell = index.checked_sub(chunk.start)?;
+                    (cell < chunk.rows()).then_some((cell as u32, weight))
+                });
+                cells.push((table, column, own.collect()));
             }
         }
         Self { cells, sum }
@@ -372,8 +379,8 @@ pub struct Batch {
     pub secrets: Vec<E>,
     /// Witness table, column, point and coefficient of an evaluation.
     pub evaluations: Vec<(usize, usize, Vec<E>, E)>,
-    /// Witness table, column, and per cell its coefficient.
-    pub cells: Vec<(usize, usize, Vec<E>)>,
+    /// Witness table, column, and coefficients of cells.
+    pub cells: Vec<(usize, usize, Cells)>,
     /// Per entry of the pushforwards' layout its coefficient.
     pub pushforwards: Vec<E>,
     /// Column of private weights, point and coefficient of an evaluation.
@@ -437,7 +444,7 @@ impl Obligations {
         for (opening, power) in self.openings.iter().zip(&mut powers) {
             batch.sum += power * opening.sum;
             for (table, column, weights) in &opening.cells {
-                let weights = weights.iter().map(|&weight| power * weight);
+                let weights = weights.iter().map(|&(cell, weight)| (cell, power * weight));
                 batch.cells.push((*table, *column, weights.collect()));
             }
         }

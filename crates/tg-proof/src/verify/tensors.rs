@@ -19,7 +19,7 @@ pub struct ShownTensor {
 /// What a statement shows of an input within a tensor that it does not show.
 #[derive(Debug, Clone)]
 pub enum ShownPart {
-    /// Its elements in the order of the file, of one inference after the other.
+    /// Its elements in the order of the file, of one inference after the other; zeros for elements of no input.
     Public(Vec<i32>),
     /// Its commitment.
     Committed(TensorCommitment),

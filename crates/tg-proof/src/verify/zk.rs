@@ -143,8 +143,8 @@ impl ZkShape {
             witness.add_evaluation(first[*table] + column, point, *coefficient);
         }
         for (table, column, coefficients) in &batch.cells {
-            for (cell, &coefficient) in coefficients.iter().enumerate() {
-                witness.add_cell(first[*table] + column, cell, coefficient);
+            for &(cell, coefficient) in coefficients {
+                witness.add_cell(first[*table] + column, cell as usize, coefficient);
             }
         }
         // From the last, so that each list is made once.

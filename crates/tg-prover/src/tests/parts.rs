@@ -8,9 +8,12 @@ use crate::{Limits, Masking, ProveError, ProveRequest, prove};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tg_exec::IntTensor;
-use tg_ir::{InputPort, Op, OutputPort, Shape, Signature, TensorId, op};
+use tg_ir::{
+    Coding, CompiledModel, ElementType, InputPort, Op, OutputPort, Shape, Signature, TensorId, op,
+};
 use tg_proof::ajtai;
 use tg_proof::verify::ShownPart;
+use tg_proof::zk::ZkShape;
 use tg_proof::{
     ExpectedStatement, Modes, PartModes, PlanError, ProofFile, Statement, VerifyError, Visibility,
     verify,
@@ -215,6 +218,69 @@ fn changed_parts_are_refused() {
     }
 }
 
+/// A prover that follows the protocol, and may compute on other tensors, or commit other columns, than it names.
+struct Lie<'a> {
+    case: &'a Case,
+    masking: Masking,
+}
+
+impl Lie<'_> {
+    fn shape(&self) -> ZkShape {
+        self.case.model.zk_shape(1, self.masking.modes).unwrap()
+    }
+
+    /// The verdict on a proof about tensors that names others, with the blinding of a third's commitments, and columns that
+    /// are changed before they are committed.
+    fn verdict(
+        &self,
+        [computed, named, blinded]: [&[IntTensor]; 3],
+        change: impl FnOnce(&mut Witness),
+    ) -> Result<(), VerifyError> {
+        let (case, shape) = (self.case, self.shape());
+        let program = &case.model.model.program;
+        let [shown, hidden] = [named, blinded].map(|own| self.masking.shows(program, &[own]));
+        let mut witness = Witness::of(program, &shape.plan, computed).unwrap();
+        witness.set_salts(&shape.plan, &salts(&hidden));
+        change(&mut witness);
+        let [(input, input_digest), (output, output_digest)] = files(&shown, 1);
+        let statement = Statement {
+            input: input_digest,
+            output: output_digest,
+            zk: Some(self.masking.modes),
+            ..case.file.statement
+        };
+        let execution = ZkExecution {
+            model: &case.model,
+            shape: &shape,
+            tensors: computed,
+            witness: &witness,
+            commitments: shown.iter().map(Shows::commitment).collect(),
+            parts: shown[0].parts(program.input.element_type()),
+        };
+        let mut rng = StdRng::seed_from_u64(1);
+        let proof = execution.prove(&statement, &mut rng, &Limits::default(), &mut |_| {});
+        case.check(&ProofFile {
+            statement,
+            input,
+            output,
+            proof: proof.unwrap().encode(),
+        })
+    }
+
+    /// The verdict on a proof about the true execution that names others.
+    fn named(&self, named: &[IntTensor], blinded: &[IntTensor]) -> Result<(), VerifyError> {
+        self.verdict([self.case.trace.tensors(), named, blinded], |_| {})
+    }
+}
+
+/// The execution with another value of one element of a tensor.
+fn with_other(case: &Case, tensor: usize, element: usize) -> Vec<IntTensor> {
+    let mut tensors = case.trace.tensors().to_vec();
+    let value = tensors[tensor].value(element);
+    super::models::set(&mut tensors[tensor], element, value ^ 1);
+    tensors
+}
+
 /// Provers that follow the protocol, and name another input, or another's commitment, than they computed on.
 #[test]
 fn parts_that_were_not_computed_on_are_not_shown() {
@@ -222,51 +288,179 @@ fn parts_that_were_not_computed_on_are_not_shown() {
         (in_a_row().0, vec![Public, Committed, Hidden]),
         (beside().0, vec![Committed, Public]),
     ] {
-        let program = &case.model.model.program;
         let masking = masking(each(&modes), Public);
-        let shape = case.model.zk_shape(1, masking.modes).unwrap();
-        let tensors = case.trace.tensors();
-        let kind = program.input.element_type();
-        let verdict = |named: &[IntTensor], hiding: &[IntTensor]| {
-            let [shown, hidden] = [named, hiding].map(|own| masking.shows(program, &[own]));
-            let mut witness = Witness::of(program, &shape.plan, tensors).unwrap();
-            witness.set_salts(&shape.plan, &salts(&hidden));
-            let [(input, input_digest), (output, output_digest)] = files(&shown, 1);
-            let statement = Statement {
-                input: input_digest,
-                output: output_digest,
-                zk: Some(masking.modes),
-                ..case.file.statement
-            };
-            let execution = ZkExecution {
-                model: &case.model,
-                shape: &shape,
-                tensors,
-                witness: &witness,
-                commitments: shown.iter().map(Shows::commitment).collect(),
-                parts: shown[0].parts(kind),
-            };
-            let mut rng = StdRng::seed_from_u64(1);
-            let proof = execution.prove(&statement, &mut rng, &Limits::default(), &mut |_| {});
-            case.check(&ProofFile {
-                statement,
-                input,
-                output,
-                proof: proof.unwrap().encode(),
-            })
+        let lie = Lie {
+            case: &case,
+            masking,
         };
-        assert_eq!(verdict(tensors, tensors), Ok(()));
+        let tensors = case.trace.tensors();
+        assert_eq!(lie.named(tensors, tensors), Ok(()));
+        let program = &case.model.model.program;
         let signature = program.signature.as_ref().unwrap();
         let places = signature.input_places(program.input.shape).unwrap();
         for (mode, places) in modes.iter().zip(&places) {
-            let mut other = tensors.to_vec();
-            let value = other[0].value(places[1]);
-            super::models::set(&mut other[0], places[1], value ^ 1);
+            let other = with_other(&case, 0, places[1]);
             let hidden = *mode == Hidden;
-            assert_eq!(verdict(&other, &other).is_ok(), hidden, "{mode:?}");
-            assert_eq!(verdict(&other, tensors).is_ok(), hidden, "{mode:?}");
+            assert_eq!(lie.named(&other, &other).is_ok(), hidden, "{mode:?}");
+            assert_eq!(lie.named(&other, tensors).is_ok(), hidden, "{mode:?}");
         }
     }
+}
+
+/// Outputs of a list: one that is shown is the model's, the commitment of one is opened by its columns, and the columns of
+/// one that is committed or hidden hold what the model gives.
+#[test]
+fn outputs_of_a_list_are_bound_each() {
+    let (case, _) = in_a_row();
+    let tensors = case.trace.tensors();
+    let outputs = case.model.model.program.outputs();
+    for modes in lists(2) {
+        for input in [Public, Hidden, each(&[Hidden, Public, Committed])] {
+            let lie = Lie {
+                case: &case,
+                masking: masking(input, modes),
+            };
+            assert_eq!(lie.named(tensors, tensors), Ok(()), "{modes:?}");
+            let shape = lie.shape();
+            let planned = shape.plan.outputs.iter();
+            let each = planned.zip(&outputs).zip(modes.of_parts(2));
+            for ((planned, output), mode) in each {
+                let other = with_other(&case, output.index(), 2);
+                let [by_both, by_name] = [&other, tensors].map(|own| lie.named(&other, own));
+                let hidden = mode == Hidden;
+                assert_eq!(by_both.is_ok(), hidden, "{modes:?} {output:?}");
+                assert_eq!(by_name.is_ok(), hidden, "{modes:?} {output:?}");
+                assert_eq!(planned.is_none(), mode == Public);
+                let Some(own) = planned else { continue };
+                let flip = |witness: &mut Witness| {
+                    witness.columns[own.columns.witness.start][0][2] ^= 1;
+                };
+                let refused = lie.verdict([tensors; 3], flip);
+                assert!(refused.is_err(), "{modes:?} {output:?}");
+            }
+        }
+    }
+}
+
+/// Elements that belong to no input of the file are 0, or a program gave any output on inputs that are shown.
+#[test]
+fn elements_of_no_input_are_zero() {
+    let (case, input) = case(&[&[2], &[2]], Shape::new(2, 1, 3), 63);
+    let modes = masking(each(&[Public, Committed]), Public);
+    let tensors = case.trace.tensors();
+    assert_ne!([input.value(4), input.value(5)], [0, 0]);
+    let lie = Lie {
+        case: &case,
+        masking: modes,
+    };
+    assert!(lie.named(tensors, tensors).is_err());
+    let request = ProveRequest::of(vec![input.clone()]).named(JOB, PROVIDER);
+    let error = prove(&case.model, request.masked(&lie.masking), &mut |_| {});
+    assert_eq!(error.unwrap_err(), ProveError::Unnamed);
+    // One that is, alone and in a batch with other elements of the inputs.
+    let mut honest = input;
+    for place in [4, 5] {
+        super::models::set(&mut honest, place, 0);
+    }
+    let mut other = honest.clone();
+    super::models::set(&mut other, 1, honest.value(1) ^ 1);
+    for inputs in [vec![honest.clone()], vec![other.clone(), honest.clone()]] {
+        let file = proved(&case, inputs, &lie.masking);
+        assert_eq!(case.check(&file), Ok(()));
+    }
+    // Each element of the rest is compared.
+    for place in [4, 5] {
+        let mut wrong = other.clone();
+        super::models::set(&mut wrong, place, 1);
+        let trace = Case::of_tensor((case.model.model.clone().into_inner(), wrong)).trace;
+        assert!(lie.verdict([trace.tensors(); 3], |_| {}).is_err());
+    }
+}
+
+/// A program of one convolution and its requantisation on two inputs of a coding, one after the other.
+fn coded(coding: Coding, inputs: [u32; 2]) -> (CompiledModel, IntTensor) {
+    let ports = inputs.map(|length| InputPort {
+        name: format!("x{length}"),
+        shape: vec![length],
+    });
+    let tokens = matches!(coding, Coding::Tokens(_));
+    let input = TensorId::INPUT;
+    let (mut draft, elements) = if tokens {
+        let mut draft = Draft::new(31, Shape::new(1, 4, 1)).coded(coding);
+        let embedded = draft.push(Op::Embed(op::Embed { input, rows: 7 }), Shape::new(1, 4, 6));
+        draft.narrowed(embedded, 8);
+        (draft, 24)
+    } else {
+        let mut draft = Draft::new(17, Shape::new(2, 2, 3)).coded(coding);
+        let acc = Op::conv(input, super::models::window(1, 1, [0; 4]));
+        let acc = draft.push(acc, Shape::new(2, 2, 4));
+        draft.narrowed(acc, 8);
+        (draft, 16)
+    };
+    draft.outputs = Vec::new();
+    let (mut model, input) = draft.finish_tensor();
+    model.program.signature = Some(Signature {
+        inputs: ports.to_vec(),
+        outputs: vec![OutputPort {
+            name: "y".to_owned(),
+            scale: 1.0,
+            zero: 0,
+            shape: vec![elements],
+            order: vec![0],
+            labels: Vec::new(),
+        }],
+    });
+    (model, input)
+}
+
+/// Inputs of every coding: shown, committed and hidden, wrong, and beyond what the coding gives.
+#[test]
+fn inputs_of_all_codings_have_parts() {
+    let list = |count: u16| (0..count).map(f32::from).collect();
+    let ranks = Coding::Ranks([5, 9, 300].map(list).to_vec());
+    for (coding, inputs, beyond) in [
+        (Coding::Scaled(ElementType::I8), [4, 8], None),
+        (
+            Coding::Scaled(ElementType::I16),
+            [4, 8],
+            Some((-32_768i16).to_le_bytes().to_vec()),
+        ),
+        (ranks.clone(), [4, 8], Some(6i16.to_le_bytes().to_vec())),
+        (Coding::Tokens(7), [1, 3], Some(7i32.to_le_bytes().to_vec())),
+        // The bytes of a token, plus 2^32.
+        (
+            Coding::Tokens(7),
+            [1, 3],
+            Some((-1i32).to_le_bytes().to_vec()),
+        ),
+    ] {
+        let (model, input) = coded(coding, inputs);
+        let case = Case::of_tensor((model, input.clone()));
+        for modes in [[Public, Committed], [Committed, Public], [Public, Hidden]] {
+            let lie = Lie {
+                case: &case,
+                masking: masking(each(&modes), Hidden),
+            };
+            let tensors = case.trace.tensors();
+            assert_eq!(lie.named(tensors, tensors), Ok(()), "{modes:?}");
+            let other = with_other(&case, 0, 0);
+            assert!(lie.named(&other, &other).is_err(), "{modes:?}");
+        }
+        let Some(beyond) = beyond else { continue };
+        let modes = masking(each(&[Public, Hidden]), Hidden);
+        let mut file = proved(&case, vec![input], &modes);
+        file.input[..beyond.len()].copy_from_slice(&beyond);
+        file.statement.input = Digest::of_blob(&file.input);
+        let refused = VerifyError::InputCoding { index: 0 };
+        assert_eq!(case.check(&file), Err(refused));
+    }
+    // Of ranks nothing is said of elements of no input.
+    let case = Case::of_tensor(coded(ranks, [4, 6]));
+    let modes = Modes {
+        input: each(&[Public, Hidden]),
+        output: Public,
+    };
+    assert_eq!(case.model.zk_shape(1, modes).unwrap_err(), PlanError::Modes);
 }
 
 /// An input that is shown or named, and is not compared with the columns.
