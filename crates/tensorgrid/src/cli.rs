@@ -453,10 +453,21 @@ pub(crate) struct ProveArguments {
         value_name = "MODE"
     )]
     pub(crate) output_mode: Mode,
-    /// The salt of the input's commitment: a file of 32 bytes in hexadecimal.
+    /// Show this input or output, by its name in the model's file, whatever the modes above say of the others; may be repeated.
+    /// `input:NAME` and `output:NAME` tell apart what has one name.
+    #[arg(long, requires = "zk", value_name = "NAME")]
+    pub(crate) show: Vec<String>,
+    /// Show a commitment of this input or output, by its name; may be repeated.
+    #[arg(long, requires = "zk", value_name = "NAME")]
+    pub(crate) commit: Vec<String>,
+    /// Show nothing of this input or output, by its name; may be repeated.
+    #[arg(long, requires = "zk", value_name = "NAME")]
+    pub(crate) hide: Vec<String>,
+    /// The salt of the commitment of the input, or of those of several: a file of 32 bytes in hexadecimal, made if it is not
+    /// there.
     #[arg(long, required_if_eq("input_mode", "committed"), value_name = "FILE")]
     pub(crate) input_salt: Option<PathBuf>,
-    /// The salt of the output's commitment.
+    /// The same of outputs.
     #[arg(long, required_if_eq("output_mode", "committed"), value_name = "FILE")]
     pub(crate) output_salt: Option<PathBuf>,
     #[command(flatten)]

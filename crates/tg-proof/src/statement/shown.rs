@@ -1,12 +1,12 @@
 //! What a file shows of input and output: bytes, digests, bounds, commitments.
 
-use crate::argument::ajtai::TensorCommitment;
+use crate::argument::ajtai::{COMMITMENT_BYTES, TensorCommitment};
 use crate::plan::TensorCoding;
-use crate::plan::modes::{PartModes, Visibility};
+use crate::plan::modes::{Modes, PartModes, Visibility};
 use crate::statement::file::ProofFile;
 use crate::verify::{ShownPart, ShownTensor, VerifyError, integers, interleaved};
 use tg_ir::bounds::FIELD_BOUND;
-use tg_ir::{ElementType, Program};
+use tg_ir::{ElementType, Program, TensorId};
 use tg_types::Digest;
 use tg_types::codec::{Decode, Reader};
 
@@ -79,6 +79,69 @@ pub(crate) fn shown(program: &Program, file: &ProofFile) -> Result<Vec<ShownTens
     Ok(input.into_iter().chain(outputs).collect())
 }
 
+impl ProofFile {
+    /// What the file has of each input and of each output where a list says their modes: elements of one inference after
+    /// the other, a commitment, or nothing of one that is hidden. Empty where no list says them, and for a file that does not
+    /// fit the program, which does not verify.
+    #[must_use]
+    pub fn listed(&self, program: &Program) -> [Vec<&[u8]>; 2] {
+        let batch = self.statement.batch as usize;
+        let Modes { input, output } = self.statement.modes();
+        let kind = program.element_type(TensorId::INPUT);
+        let places = input_places(program, input).unwrap_or_default();
+        let inputs = places
+            .iter()
+            .map(|own| own.len().saturating_mul(kind.bytes()));
+        let outputs = program.outputs().into_iter();
+        let outputs = outputs.map(|id| {
+            let elements = program.shape(id).elements();
+            elements.saturating_mul(program.element_type(id).bytes())
+        });
+        let of = |mode, bytes: &'_ [usize], from| cut(mode, bytes, batch, from).unwrap_or_default();
+        let [inputs, outputs]: [Vec<usize>; 2] = [inputs.collect(), outputs.collect()];
+        [
+            of(input, &inputs, &self.input),
+            of(output, &outputs, &self.output),
+        ]
+    }
+}
+
+/// The bytes of each part of a list, given how many each has of one inference if it is public.
+fn cut<'a>(
+    mode: Visibility,
+    parts: &[usize],
+    batch: usize,
+    bytes: &'a [u8],
+) -> Option<Vec<&'a [u8]>> {
+    let Visibility::Each(modes) = mode else {
+        return None;
+    };
+    let mut rest = bytes;
+    let mut all = Vec::new();
+    for (mode, &own) in modes.iter().zip(parts) {
+        let length = match mode {
+            Visibility::Public => own.checked_mul(batch)?,
+            Visibility::Committed => COMMITMENT_BYTES,
+            Visibility::Hidden | Visibility::Each(_) => 0,
+        };
+        let (part, after) = rest.split_at_checked(length)?;
+        rest = after;
+        all.push(part);
+    }
+    (modes.count() == parts.len() && rest.is_empty()).then_some(all)
+}
+
+/// Where the inputs of a list lie in the program's tensor.
+fn input_places(program: &Program, mode: Visibility) -> Option<Vec<Vec<usize>>> {
+    let Visibility::Each(modes) = mode else {
+        return None;
+    };
+    let signature = program.signature.as_ref();
+    let places = signature.and_then(|own| own.input_places(program.input.shape));
+    // Stops: modes of other inputs than the file's.
+    places.filter(|places| places.len() == modes.count())
+}
+
 /// What is shown of each input of the file that is not hidden, and that the elements of none are 0.
 fn input_parts(
     program: &Program,
@@ -88,11 +151,7 @@ fn input_parts(
     const REFUSED: VerifyError = VerifyError::Commitment { which: "input" };
     check_digest(("input", &file.input), file.statement.input)?;
     let batch = file.statement.batch as usize;
-    let signature = program.signature.as_ref();
-    let places = signature.and_then(|own| own.input_places(program.input.shape));
-    // Stops: modes of other inputs than the file's.
-    let places = places.filter(|places| places.len() == modes.count());
-    let places = places.ok_or(REFUSED)?;
+    let places = input_places(program, Visibility::Each(modes)).ok_or(REFUSED)?;
     let kind = TensorCoding::of_input(program).kind();
     let channels = program.input.shape.channels as usize;
     let mut reader = Reader::new(&file.input);
