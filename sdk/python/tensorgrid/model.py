@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
+import numpy
+
 from ._answers import Answer, answers_of
 from ._arrays import Array, Inputs, write
 from ._binary import Progress, ask
@@ -154,7 +156,10 @@ class Verified:
     """What a proof shows, once it was verified.
 
     Attributes:
-        answers: The outputs of each inference that it is about; empty if the output is not public.
+        answers: The outputs of each inference that it is about, of which those are there that are public; empty if none is.
+        input_modes: What it says of each input: ``public``, ``committed`` or ``hidden``.
+        output_modes: The same of each output.
+        inputs: The values of inputs that it shows beside others that it does not.
         model_id: The model.
         job: The job on a grid, or zeros.
         provider: Who did the work, or zeros.
@@ -171,6 +176,9 @@ class Verified:
     zk: bool
     security_bits: Optional[float]
     verify_ms: float
+    input_modes: Mapping[str, str] = field(default_factory=dict)
+    output_modes: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, "numpy.ndarray[Any, Any]"] = field(default_factory=dict, compare=False)
     report: Mapping[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @property
@@ -286,6 +294,9 @@ def prove(
     zk: bool = False,
     input_mode: str = "hidden",
     output_mode: str = "public",
+    show: Sequence[str] = (),
+    commit: Sequence[str] = (),
+    hide: Sequence[str] = (),
     input_salt: Optional[PathLike] = None,
     output_salt: Optional[PathLike] = None,
     secret: Optional[PathLike] = None,
@@ -300,6 +311,9 @@ def prove(
         zk: Hide all that the model computes between input and output, and what the modes say of these.
         input_mode: What a proof in zero knowledge shows of the input: ``public``, ``committed`` or ``hidden``.
         output_mode: The same of the output.
+        show: Inputs and outputs that it shows, by their names; what is not named has the modes above.
+        commit: Inputs and outputs of which it shows a commitment.
+        hide: Inputs and outputs of which it shows nothing.
         input_salt: The file of the salt of the input's commitment; it is made if it is missing.
         output_salt: The same of the output.
         secret: The secret of private weights; by default that of the model.
@@ -316,9 +330,14 @@ def prove(
         secret = model.secret
     if zk:
         arguments += ["--zk", "--input-mode", input_mode, "--output-mode", output_mode]
+        for flag, names in (("--show", show), ("--commit", commit), ("--hide", hide)):
+            for name in names:
+                arguments += [flag, name]
         for flag, salt in (("--input-salt", input_salt), ("--output-salt", output_salt)):
             if salt is not None:
                 arguments += [flag, Path(salt)]
+    elif show or commit or hide:
+        raise UsageError("a proof in the clear shows everything", "prove with zk=True")
     elif secret is not None:
         raise UsageError("the weights are private, and a proof in the clear would show them", "prove with zk=True")
     if secret is not None:
@@ -372,6 +391,13 @@ def verify(
         zk=bool(report.get("zk")),
         security_bits=report.get("security_bits"),
         verify_ms=report.get("verify_ms", 0.0),
+        input_modes={one["name"]: one["mode"] for one in report.get("inputs", ())},
+        output_modes={one["name"]: one["mode"] for one in report.get("outputs", ())},
+        inputs={
+            one["name"]: numpy.asarray(one["values"], dtype=numpy.float64)
+            for one in report.get("inputs", ())
+            if one["values"] is not None
+        },
         report=report,
     )
 

@@ -101,6 +101,14 @@ def test_several_inputs_and_outputs_by_name():
         assert numpy.abs(answer["scores"] - expected).max() < 0.1
         assert answer["class"].dtype == numpy.int64 and answer["class"].shape == (1,)
         assert int(answer["class"][0]) == int(answer["scores"].argmax())
+    proof = model.prove({"ids": ids[0], "x": x[0]}, zk=True, show=["x"], hide=["class"])
+    verified = model.verify(proof)
+    assert verified.input_modes == {"ids": "hidden", "x": "public"}
+    assert verified.output_modes == {"scores": "public", "class": "hidden"}
+    assert list(verified.answer) == ["scores"] and list(verified.inputs) == ["x"]
+    assert numpy.abs(verified.inputs["x"] - x[0].ravel()).max() < 0.05
+    with pytest.raises(tensorgrid.UsageError, match="no input or output"):
+        model.prove({"ids": ids[0], "x": x[0]}, zk=True, show=["y"])
     with pytest.raises(tensorgrid.UsageError, match="no array for the input `x`"):
         model.run({"ids": ids[0]})
     with pytest.raises(tensorgrid.UsageError, match="an array `y`"):
