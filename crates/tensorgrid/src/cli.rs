@@ -105,6 +105,8 @@ pub(crate) enum ModelCommand {
     List(args::ApiArguments),
     /// Show one of the grid's models.
     Show(args::ModelShowArguments),
+    /// Show what each way of checking a result would cost for a model, and what it assures.
+    Modes(args::ModelModesArguments),
 }
 
 /// Commands about programs.
@@ -192,7 +194,7 @@ pub(crate) struct SimArguments {
     #[arg(
         long,
         value_name = "N",
-        conflicts_with = "seeds",
+        conflicts_with_all = ["seeds", "cheats"],
         required_unless_present = "seeds"
     )]
     pub(crate) seed: Option<u64>,
@@ -217,6 +219,9 @@ pub(crate) struct SimArguments {
     /// Look for the smallest part of a failing run that still fails.
     #[arg(long)]
     pub(crate) shrink: bool,
+    /// Measure each cheat against each way of checking, in runs of these seeds with nothing else that fails.
+    #[arg(long, conflicts_with_all = ["without", "log", "twice", "shrink"])]
+    pub(crate) cheats: bool,
 }
 
 /// Commands that measure.

@@ -4,8 +4,8 @@ use tg_ledger::{
     Bid, Model, ModelState, Offer, Parameters, RefusedBecause, RentCategory, State, UnverifiedJobs,
 };
 use tg_sdk::dto::{
-    AccountDto, BidDto, JobCountsDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto,
-    ParametersDto, ProviderDto, QuoteDto, RentDto, RentKindDto, ReputationDto, StatusDto,
+    AccountDto, BidDto, JobCountsDto, ModePriceDto, ModelDto, ModelFactsDto, ModelStateDto,
+    OfferDto, ParametersDto, ProviderDto, QuoteDto, RentDto, RentKindDto, ReputationDto, StatusDto,
     TotalsDto,
 };
 use tg_types::limits::ATTEMPTS_USUAL;
@@ -225,6 +225,30 @@ pub fn provider(state: &State, address: Address) -> ProviderDto {
             .map(|it| offer(state, it))
             .collect(),
     }
+}
+
+/// What each way of checking would come to for one usual job on a model.
+#[must_use]
+pub fn mode_prices(state: &State, model: &Model) -> Vec<ModePriceDto> {
+    let prices = VerificationMode::ALL.into_iter().map(|mode| {
+        let refused = state.orderable(&model.id, mode).err();
+        let asked = match refused {
+            Some(_) => Vec::new(),
+            None => quotes(state, model, mode, None),
+        };
+        let serving: Vec<_> = asked.iter().filter(|quote| quote.serves).collect();
+        let cheapest = (serving.iter().filter(|quote| quote.price.is_some()))
+            .min_by_key(|quote| (quote.price, quote.eta_ms));
+        ModePriceDto {
+            mode: mode.into(),
+            refused: refused.map(|it| it.to_string()),
+            offers: serving.len() as u64,
+            price: cheapest.and_then(|quote| quote.price),
+            verification_fee: state.parameters().verification_fee(mode),
+            eta_ms: cheapest.map(|quote| quote.eta_ms),
+        }
+    });
+    prices.collect()
 }
 
 /// What every open offer would ask for one job on a model: those that fit first, in the order of the scheduler.

@@ -20,9 +20,9 @@ use tokio::sync::mpsc;
 use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
     FaucetRequestDto, InferenceDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto,
-    ModeDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto,
-    QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto,
-    TransactionStatusDto,
+    ModeDto, ModePriceDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto,
+    QuoteDto, QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StateRecordDto, StatusDto,
+    SubmittedDto, TransactionStatusDto,
 };
 use crate::error::ClientError;
 use crate::events::EventStream;
@@ -454,6 +454,14 @@ impl Client {
     /// Those of any call; status 404 if there is none.
     pub async fn model(&self, id: ModelId) -> Result<ModelDto, ClientError> {
         self.get(&format!("/v1/models/{id}")).await
+    }
+
+    /// What each way of checking a result would come to for one usual job on a model.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is no such model.
+    pub async fn mode_prices(&self, model: ModelId) -> Result<Vec<ModePriceDto>, ClientError> {
+        self.get(&format!("/v1/models/{model}/modes")).await
     }
 
     /// What open offers would ask for one job on a model, in the order of the scheduler; the first 200.

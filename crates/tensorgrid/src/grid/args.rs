@@ -350,8 +350,9 @@ pub(crate) enum ProviderCommand {
 #[command(
     after_help = "Examples:\n  tensorgrid infer lenet-digits seven.png\n  tensorgrid infer mlp-digits digit.npy --verify none --max-price 0.05 --yes\n  \
                   tensorgrid infer lenet-digits seven.png --gpu-share 250 --gpu-seconds 2 --max-price 1 --dry-run\n\n\
-                  The proof is verified here again, against the public model: the grid is not trusted. Exit code 3 \
-                  says that a proof, the job or the order was rejected."
+                  A proof is verified here again, against the public model: the grid is not trusted. `tensorgrid model modes MODEL` \
+                  says what each way of checking would cost and assure. Exit code 3 says that a proof, the job or the order was \
+                  rejected."
 )]
 pub(crate) struct InferArguments {
     /// The model: its name, its id, or the beginning of its id.
@@ -362,9 +363,10 @@ pub(crate) struct InferArguments {
     /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
     #[arg(long)]
     pub(crate) raw: bool,
-    /// How the result is checked.
-    #[arg(long, value_enum, default_value = "proof")]
-    pub(crate) verify: Verify,
+    /// How the result is checked. If absent: by sync where an offer has the stake for it, else by a proof; by a proof with
+    /// --proof-out and for orders with needs of their own.
+    #[arg(long, value_enum)]
+    pub(crate) verify: Option<Verify>,
     /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
     #[arg(long, value_parser = amount, value_name = "TGRID")]
     pub(crate) max_price: Option<Amount>,
@@ -560,6 +562,18 @@ pub(crate) struct ModelShowArguments {
     /// Write the public part (.tgv).
     #[arg(long, value_name = "F.tgv")]
     pub(crate) public_out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `model modes`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid model modes\n  tensorgrid model modes lenet-digits"
+)]
+pub(crate) struct ModelModesArguments {
+    /// Models: names, ids, or beginnings of ids; all of the grid if absent.
+    pub(crate) models: Vec<String>,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
 }

@@ -6,7 +6,7 @@ use axum::extract::rejection::QueryRejection;
 use serde::Deserialize;
 use tg_ledger::Model;
 use tg_sdk::ErrorBody;
-use tg_sdk::dto::{ModeDto, ModelDto, ModelPageDto, QuotePageDto};
+use tg_sdk::dto::{ModeDto, ModePriceDto, ModelDto, ModelPageDto, QuotePageDto};
 use tg_types::{Amount, ModelId};
 
 use super::extract::{Id, SharedState, parse_query};
@@ -82,6 +82,26 @@ pub(super) async fn model(
     let state = shared.port.state();
     let model = state.model(&id).ok_or_else(|| no_model(id))?;
     Ok(Json(view::model(&state, model)))
+}
+
+/// What each way of checking a result would come to for one usual job on a model.
+#[utoipa::path(
+    get,
+    path = "/v1/models/{id}/modes",
+    tag = "models",
+    params(("id" = String, Path, description = "The model's id")),
+    responses(
+        (status = 200, body = Vec<ModePriceDto>, description = "One entry for each mode"),
+        (status = 404, body = ErrorBody, description = "There is no model of that id"),
+    ),
+)]
+pub(super) async fn modes(
+    shared: SharedState,
+    Id(id): Id<ModelId>,
+) -> Result<Json<Vec<ModePriceDto>>, ApiError> {
+    let state = shared.port.state();
+    let model = state.model(&id).ok_or_else(|| no_model(id))?;
+    Ok(Json(view::mode_prices(&state, model)))
 }
 
 /// What to quote.

@@ -3,7 +3,7 @@
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferTerms, Receipt,
-    SignedTransaction, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
+    SignedTransaction, TimestampMs, Transaction, VerifiedTransaction,
 };
 
 mod equivocation;
@@ -23,8 +23,7 @@ use crate::limits::{
     ACCOUNTS_MAX, MODELS_MAX, MODELS_PER_ACCOUNT_MAX, OFFERS_MAX, OFFERS_PER_ACCOUNT_MAX,
     OPEN_JOBS_MAX, OPEN_JOBS_PER_ACCOUNT_MAX, PROVIDERS_MAX,
 };
-use crate::parameters::UnverifiedJobs;
-use crate::record::{Account, Job, JobState, Lease, ModelFacts, ModelState, SyncStage};
+use crate::record::{Account, Job, JobState, Lease, ModelState, SyncStage};
 use crate::rent::{MODEL_BYTES, OFFER_BYTES, RentCategory};
 use crate::state::State;
 
@@ -295,7 +294,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         max_attempts,
         needs,
     } = order;
-    let facts = check_model(state, model, *mode)?;
+    let facts = state.orderable(model, *mode)?;
     if !facts.takes(*input_len) {
         return Err(TransactionError::WrongInputLength {
             expected: facts.input_len,
@@ -342,44 +341,6 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
     }
     let escrow = max_price.saturating_add(parameters.verification_fee(*mode));
     Ok(escrow.saturating_add(charge.total()))
-}
-
-/// Whether a job of this mode may name the model.
-fn check_model<'a>(
-    state: &'a State,
-    model: &ModelId,
-    mode: VerificationMode,
-) -> Result<&'a ModelFacts, TransactionError> {
-    let found = state
-        .model(model)
-        .ok_or(TransactionError::UnknownModel { model: *model })?;
-    let facts = match &found.state {
-        ModelState::Active(facts) => facts,
-        ModelState::Pending | ModelState::Refused(_) => {
-            return Err(TransactionError::ModelNotActive {
-                model: *model,
-                state: found.state.as_str(),
-            });
-        }
-    };
-    match mode {
-        VerificationMode::Proof if !facts.provable => {
-            Err(TransactionError::ModelNotProvable { model: *model })
-        }
-        VerificationMode::Recompute if !facts.is_recomputable() => {
-            Err(TransactionError::ModelNotRecomputable { model: *model })
-        }
-        VerificationMode::Sync if !facts.is_sampled() => {
-            Err(TransactionError::ModelNotSampled { model: *model })
-        }
-        VerificationMode::None if state.parameters.unverified_jobs == UnverifiedJobs::Refused => {
-            Err(TransactionError::UnverifiedJobsRefused)
-        }
-        VerificationMode::Proof
-        | VerificationMode::Recompute
-        | VerificationMode::Sync
-        | VerificationMode::None => Ok(facts),
-    }
 }
 
 fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {

@@ -7,7 +7,8 @@
 //!
 //! An *accusation* names what is wrong, and every validator looks at that; the block that decides it is voted for by those who
 //! found the same. If it is so the provider loses its collateral, all of it burned; if not, whoever accused loses
-//! [`ACCUSATION_BOND_FACTOR`] times the fee of its stake, burned, and the vote goes on without it. So nobody is slashed by a count of votes.
+//! [`State::accusation_bond`] of its stake, burned, and the vote goes on without it. So nobody is slashed by a count of votes. Who
+//! has less than that left of its stake cannot accuse.
 //!
 //! *Who gains if it fails on purpose.* Members that are silent delay a result by the windows of two committees and lose their share;
 //! from then on the n - f honest ones are enough. Members that accept what is wrong are caught by one honest member that opens its
@@ -18,10 +19,12 @@
 use std::sync::Arc;
 
 use tg_types::{
-    Address, Amount, Digest, Domain, DurationMs, LeaseId, OpenedVote, SealedVote, TimestampMs,
+    Address, Amount, Digest, Domain, DurationMs, Height, LeaseId, OpenedVote, SealedVote,
+    TimestampMs,
 };
 
 use super::Execution;
+use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::COMMITTEE_SEATS;
@@ -35,18 +38,15 @@ type Done = Result<(), InvariantError>;
 /// From this drawing on all validators are asked.
 const WHOLE_SET_FROM: u8 = 2;
 
-/// How many times the verification fee a false accusation costs: the look that it causes takes every validator less than the check
-/// that the fee pays for.
-pub(super) const ACCUSATION_BOND_FACTOR: u64 = 100;
-
 /// How long a committee of whose members more than two thirds answered waits for the others.
 const VOTE_PATIENCE: DurationMs = DurationMs::from_secs(2);
 
 impl Execution {
     /// What the check of a result begins with.
-    pub(super) const fn first_check(&self) -> SyncCheck {
+    pub(super) fn first_check(&self) -> SyncCheck {
+        let early = u64::from(is_armed(LedgerCanary::EarlySeed));
         SyncCheck {
-            from: self.height,
+            from: Height::new(self.height.get() - early),
             since: self.now,
             stage: SyncStage::AwaitsSeed,
         }
@@ -72,7 +72,7 @@ impl Execution {
         else {
             return;
         };
-        if self.state.is_held(storage) {
+        if self.state.is_held(storage) || is_armed(LedgerCanary::VoteWithoutOpening) {
             let (seed, id) = (*seed, lease.id);
             let round = self.draw(&seed, &id, 0);
             if let Some(check) = &mut lease.check {
@@ -203,7 +203,10 @@ impl Execution {
         let (seed, mut round, accuser) = (*seed, round.clone(), *accuser);
         round.note(&accuser, VoteState::Refuted);
         let mut job = self.job(&lease.job)?;
-        let bond = self.accusation_bond();
+        let bond = match is_armed(LedgerCanary::FreeAccusation) {
+            true => Amount::ZERO,
+            false => self.state.accusation_bond(),
+        };
         self.take_from_stake(&accuser, bond);
         self.step(&mut job, OpenStage::Verifying(lease.id))?;
         self.save_job(job);
@@ -213,12 +216,6 @@ impl Execution {
             check.stage = SyncStage::Voting { seed, round };
         }
         self.advance_vote(lease, None)
-    }
-
-    /// What a false accusation costs.
-    fn accusation_bond(&self) -> Amount {
-        let fee = self.state.parameters.verification_fee_zk;
-        fee.saturating_mul(ACCUSATION_BOND_FACTOR)
     }
 
     /// Burns a part of a validator's stake.

@@ -388,6 +388,11 @@ pub enum TransactionError {
     /// The vote is not the one that was sealed.
     #[error("the vote on lease {lease} is not the one that was sealed")]
     WrongVote { lease: LeaseId },
+    /// A member that accuses must have a bond at stake.
+    #[error(
+        "an accusation on lease {lease} needs {bond} TGRID at stake, and the validator has less"
+    )]
+    NoAccusationBond { lease: LeaseId, bond: Amount },
     /// Votes are not in the order of their leases, each once.
     #[error("votes must stand in the order of their leases, each lease once")]
     VotesUnsorted,
@@ -507,6 +512,7 @@ impl TransactionError {
             Self::ModelNotSampled { .. } => "TG-LED-130",
             Self::NotChallenged { .. } => "TG-LED-131",
             Self::BadDealing { .. } => "TG-LED-132",
+            Self::NoAccusationBond { .. } => "TG-LED-133",
         }
     }
 

@@ -9,6 +9,7 @@
 
 use tg_types::{Address, Digest, Height, TimestampMs, Vote, fields, variants};
 
+use crate::canary::{LedgerCanary, is_armed};
 use crate::limits::VALIDATORS_MAX;
 use crate::record::Storage;
 
@@ -225,7 +226,10 @@ impl VoteRound {
 
     /// Whether so many are more than two thirds of the committee.
     #[must_use]
-    pub const fn is_enough(&self, count: usize) -> bool {
+    pub fn is_enough(&self, count: usize) -> bool {
+        if is_armed(LedgerCanary::HalfCommittee) {
+            return 2 * count >= self.votes.len();
+        }
         3 * count > 2 * self.votes.len()
     }
 

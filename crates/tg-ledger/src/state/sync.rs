@@ -1,10 +1,14 @@
 //! What validators have to do about results of mode `sync`.
 
-use tg_types::{Address, LeaseId};
+use tg_types::{Address, Amount, LeaseId};
 
 use super::State;
 use crate::record::{Job, Lease, ModelState, SyncStage, VoteState};
 use crate::verdict::SampleTask;
+
+/// How many times the verification fee a false accusation costs: the look that it causes takes every validator less than the check
+/// that the fee pays for.
+const ACCUSATION_BOND_FACTOR: u64 = 100;
 
 /// What a member of a committee has to do next about a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +31,13 @@ pub enum VoteDuty {
 }
 
 impl State {
+    /// What an accusation costs its member if every validator finds that it is not so; who has less at stake cannot accuse.
+    #[must_use]
+    pub fn accusation_bond(&self) -> Amount {
+        let fee = self.parameters.verification_fee_zk;
+        fee.saturating_mul(ACCUSATION_BOND_FACTOR)
+    }
+
     /// What a validator has to do about the results that it votes on, the oldest job first.
     pub fn vote_tasks(&self, member: &Address) -> Vec<VoteTask> {
         let tasks = self.live_leases().filter_map(|(job, lease)| {

@@ -108,7 +108,16 @@ fn the_kept_proof_with_lists_of_modes_verifies() {
     // The list of another kind of proof, and none.
     let at = 6 + 152;
     assert_eq!(PROOF[at..at + 6], [2, 0, 1, 2, 2, 0]);
-    for (place, mode) in [(1, 1), (1, 2), (2, 0), (2, 2), (4, 0), (4, 1), (5, 1), (5, 2)] {
+    for (place, mode) in [
+        (1, 1),
+        (1, 2),
+        (2, 0),
+        (2, 2),
+        (4, 0),
+        (4, 1),
+        (5, 1),
+        (5, 2),
+    ] {
         let mut bytes = PROOF.to_vec();
         bytes[at + place] = mode;
         let changed = ProofFile::read(&bytes);

@@ -28,7 +28,7 @@ pub use jobs::{
 };
 pub use market::{JobNeedsDto, MachineDto};
 pub use models::{ModeDto, ModelDto, ModelFactsDto, ModelStateDto};
-pub use offers::{OfferDto, OfferTermsDto, ProviderDto, QuoteDto, ReputationDto};
+pub use offers::{ModePriceDto, OfferDto, OfferTermsDto, ProviderDto, QuoteDto, ReputationDto};
 #[cfg(feature = "client")]
 pub(crate) use page::Paged;
 pub use page::{JobPageDto, ModelPageDto, OfferPageDto, QuotePageDto};

@@ -10,7 +10,7 @@ use tg_sdk::jobs::{self, Followed, Inference};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
 use tg_types::{Amount, JobId, JobNeeds, Lane};
 
-use super::{ask_to_proceed, json_of};
+use super::{ask_to_proceed, json_of, modes};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{describe_lease, describe_receipt, describe_why};
@@ -29,7 +29,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let reals = files::inputs(&arguments.inputs, checked.program())?;
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
-    let mode = arguments.verify.mode();
+    let mode = modes::mode_of(&client, &model, arguments).await?;
     let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
     let quotes = quotes.calling("ask for prices")?;
     let needs = arguments.needs.needs();
@@ -345,7 +345,10 @@ fn print(inference: &Inference, answers: &[Answer<'_>], raw: bool) -> Outcome {
             proof.file.len(),
             proof.verify_ms
         ))?,
-        None => line("no proof was ordered: nobody checked this output")?,
+        None => line(format_args!(
+            "no proof was ordered; {}",
+            modes::assurance(inference.receipt.job.mode)
+        ))?,
     }
     let zk = inference.proof.as_ref().map(|proof| proof.zk);
     line(describe_receipt(&inference.receipt, zk))?;

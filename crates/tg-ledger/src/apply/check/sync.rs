@@ -1,6 +1,6 @@
 //! Whether a validator may deal, and whether its votes hold.
 
-use tg_types::{Address, LeaseId, OpenedVote, SealedVote, vote_commitment};
+use tg_types::{Address, Amount, LeaseId, OpenedVote, SealedVote, Vote, vote_commitment};
 
 use super::market::check_validator;
 use super::outcome::Check;
@@ -59,8 +59,24 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
                 lease: opened.lease,
             });
         }
+        // Stops: accusations without end by a member that has nothing left to lose by them.
+        if opened.vote != Vote::Right && stake_of(state, &sender) < state.accusation_bond() {
+            return Err(TransactionError::NoAccusationBond {
+                lease: opened.lease,
+                bond: state.accusation_bond(),
+            });
+        }
     }
     Ok(())
+}
+
+/// What a validator has at stake.
+fn stake_of(state: &State, validator: &Address) -> Amount {
+    let found = state
+        .validators()
+        .iter()
+        .find(|it| it.address == *validator);
+    found.map_or(Amount::ZERO, |it| it.stake)
 }
 
 /// There are votes, by lease, ascending, of a validator.
