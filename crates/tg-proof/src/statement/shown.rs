@@ -2,6 +2,7 @@
 
 use crate::argument::ajtai::{COMMITMENT_BYTES, TensorCommitment};
 use crate::plan::TensorCoding;
+use crate::plan::cost::PUBLIC_BYTES_MAX;
 use crate::plan::modes::{Modes, PartModes, Visibility};
 use crate::statement::file::ProofFile;
 use crate::verify::{ShownPart, ShownTensor, VerifyError, integers, interleaved};
@@ -181,8 +182,13 @@ fn input_parts(
     reader.finish().map_err(|_| REFUSED)?;
     let rest = tg_ir::unnamed_places(&places, program.input.shape);
     if !rest.is_empty() {
-        let zeros = vec![0; rest.len().saturating_mul(batch)];
-        shown.push(ShownPart::Public(zeros));
+        let elements = rest.len().saturating_mul(batch);
+        // Stops: an allocation that no byte of the file pays for.
+        if elements as u64 > PUBLIC_BYTES_MAX {
+            let batch = file.statement.batch;
+            return Err(VerifyError::Batch { batch });
+        }
+        shown.push(ShownPart::Public(vec![0; elements]));
     }
     Ok(shown)
 }

@@ -377,6 +377,23 @@ fn elements_of_no_input_are_zero() {
     }
 }
 
+/// A batch for which nothing in the file pays is refused before anything is made of it.
+#[test]
+fn a_batch_of_elements_of_no_input_is_bounded() {
+    let (case, mut input) = case(&[&[0], &[4]], Shape::new(2, 1, 3), 64);
+    for place in [4, 5] {
+        super::models::set(&mut input, place, 0);
+    }
+    let modes = masking(each(&[Public, Hidden]), Hidden);
+    let honest = proved(&case, vec![input], &modes);
+    assert_eq!((case.check(&honest), honest.input.len()), (Ok(()), 0));
+    for batch in [1 << 20, u32::MAX] {
+        let mut file = honest.clone();
+        file.statement.batch = batch;
+        assert_eq!(case.check(&file), Err(VerifyError::Batch { batch }));
+    }
+}
+
 /// A program of one convolution and its requantisation on two inputs of a coding, one after the other.
 fn coded(coding: Coding, inputs: [u32; 2]) -> (CompiledModel, IntTensor) {
     let ports = inputs.map(|length| InputPort {
