@@ -9,12 +9,12 @@ use tg_float::{FloatTensor, tensor::Data};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Array {
     pub(super) shape: Vec<usize>,
-    pub(super) values: Values,
+    pub(super) values: ArrayValues,
 }
 
 /// The elements of an array.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Values {
+pub(super) enum ArrayValues {
     /// Numbers.
     Numbers(Vec<f32>),
     /// Eight-bit values, which are an image's where a model takes one.
@@ -33,9 +33,9 @@ impl Array {
 
     fn of_tensor(tensor: &FloatTensor) -> Self {
         let values = match tensor.data() {
-            Data::U8(bytes) => Values::Bytes(bytes.clone()),
+            Data::U8(bytes) => ArrayValues::Bytes(bytes.clone()),
             // A numpy file has numbers and truth values only.
-            data => Values::Numbers(convert::to_f32(data).unwrap_or_default()),
+            data => ArrayValues::Numbers(convert::to_f32(data).unwrap_or_default()),
         };
         Self {
             shape: tensor.shape().to_vec(),
@@ -47,7 +47,7 @@ impl Array {
     pub(super) const fn of_numbers(shape: Vec<usize>, values: Vec<f32>) -> Self {
         Self {
             shape,
-            values: Values::Numbers(values),
+            values: ArrayValues::Numbers(values),
         }
     }
 
@@ -68,8 +68,8 @@ impl Array {
     /// Its elements as numbers, bytes too.
     pub(super) fn numbers(self) -> Vec<f32> {
         match self.values {
-            Values::Numbers(values) => values,
-            Values::Bytes(bytes) => bytes.into_iter().map(f32::from).collect(),
+            ArrayValues::Numbers(values) => values,
+            ArrayValues::Bytes(bytes) => bytes.into_iter().map(f32::from).collect(),
         }
     }
 }
@@ -106,12 +106,12 @@ pub(super) fn rows(array: Array, expected: Expected<'_>) -> Result<Vec<Vec<f32>>
     let elements: usize = array.shape.iter().product();
     let own = (elements / rows.max(1)).max(1);
     match &array.values {
-        Values::Numbers(values) => {
+        ArrayValues::Numbers(values) => {
             let each = values.chunks_exact(own).enumerate();
             each.map(|(row, values)| reordered(values, row, &order))
                 .collect()
         }
-        Values::Bytes(bytes) => {
+        ArrayValues::Bytes(bytes) => {
             let channels = shape.channels as usize;
             let real = |row: &[u8]| {
                 let places = order.iter().enumerate();

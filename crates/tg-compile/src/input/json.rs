@@ -18,7 +18,7 @@ const WHOLE: &str = "input_data";
 
 /// A list of lists that may be of different shapes.
 #[derive(Debug, Default)]
-struct Lists {
+struct NestedLists {
     /// The shape of so many items in turn.
     runs: Vec<(Vec<usize>, usize)>,
     values: Vec<f32>,
@@ -28,8 +28,8 @@ struct Lists {
 
 /// What a file holds.
 enum File {
-    Whole(Lists),
-    Named(Vec<(String, Lists)>),
+    Whole(NestedLists),
+    Named(Vec<(String, NestedLists)>),
 }
 
 pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Vec<f32>>, InputError> {
@@ -53,7 +53,7 @@ pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Vec<f32>>
 /// The one array of a file that holds one input of several.
 pub(super) fn array(bytes: &[u8]) -> Result<Array, InputError> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let lists = ListsSeed
+    let lists = NestedListsSeed
         .deserialize(&mut reader)
         .map_err(InputError::Json)?;
     reader.end().map_err(InputError::Json)?;
@@ -61,7 +61,7 @@ pub(super) fn array(bytes: &[u8]) -> Result<Array, InputError> {
     lists.array().map_err(|_| InputError::Ragged { name })
 }
 
-fn whole(lists: Lists, expected: Expected<'_>) -> Result<Vec<Vec<f32>>, InputError> {
+fn whole(lists: NestedLists, expected: Expected<'_>) -> Result<Vec<Vec<f32>>, InputError> {
     let inputs = expected.inputs.len();
     let items = match lists.array() {
         Ok(array) if array.shape.first() == Some(&0) => return Ok(Vec::new()),
@@ -80,7 +80,7 @@ fn whole(lists: Lists, expected: Expected<'_>) -> Result<Vec<Vec<f32>>, InputErr
     flat_rows(items.into_iter().map(Array::numbers), expected)
 }
 
-impl Lists {
+impl NestedLists {
     /// One array, or the items, if these are of different shapes.
     fn array(mut self) -> Result<Array, Vec<Array>> {
         if self.number {
@@ -123,7 +123,7 @@ impl<'de> Visitor<'de> for FileSeed {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<File, A::Error> {
-        ListsSeed.visit_seq(items).map(File::Whole)
+        NestedListsSeed.visit_seq(items).map(File::Whole)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<File, A::Error> {
@@ -132,7 +132,7 @@ impl<'de> Visitor<'de> for FileSeed {
             if named.len() == NAMES_MAX {
                 return Err(A::Error::custom("an object of too many inputs"));
             }
-            named.push((name, map.next_value_seed(ListsSeed)?));
+            named.push((name, map.next_value_seed(NestedListsSeed)?));
         }
         Ok(match named.as_mut_slice() {
             [(name, lists)] if name == WHOLE => File::Whole(std::mem::take(lists)),
@@ -141,25 +141,25 @@ impl<'de> Visitor<'de> for FileSeed {
     }
 }
 
-struct ListsSeed;
+struct NestedListsSeed;
 
-impl<'de> DeserializeSeed<'de> for ListsSeed {
-    type Value = Lists;
+impl<'de> DeserializeSeed<'de> for NestedListsSeed {
+    type Value = NestedLists;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Lists, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<NestedLists, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for ListsSeed {
-    type Value = Lists;
+impl<'de> Visitor<'de> for NestedListsSeed {
+    type Value = NestedLists;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("numbers in lists")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Lists, A::Error> {
-        let mut lists = Lists::default();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<NestedLists, A::Error> {
+        let mut lists = NestedLists::default();
         loop {
             let values = &mut lists.values;
             let Some(shape) = items.next_element_seed(Item { values, depth: 1 })? else {
@@ -172,23 +172,23 @@ impl<'de> Visitor<'de> for ListsSeed {
         }
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Lists, E> {
-        Ok(Lists {
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<NestedLists, E> {
+        Ok(NestedLists {
             values: vec![single(value)],
             number: true,
-            ..Lists::default()
+            ..NestedLists::default()
         })
     }
 
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Lists, E> {
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<NestedLists, E> {
         self.visit_f64(value as f64)
     }
 
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Lists, E> {
+    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<NestedLists, E> {
         self.visit_f64(value as f64)
     }
 
-    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Lists, E> {
+    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<NestedLists, E> {
         self.visit_f64(f64::from(u8::from(value)))
     }
 }

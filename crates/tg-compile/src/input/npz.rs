@@ -17,7 +17,7 @@ const CENTRAL: &[u8] = b"PK\x01\x02";
 const LOCAL: &[u8] = b"PK\x03\x04";
 
 /// An entry of an archive's directory.
-struct Entry<'a> {
+struct ArchiveEntry<'a> {
     name: &'a str,
     deflated: bool,
     /// Bytes in the archive.
@@ -49,7 +49,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<(Option<String>, Array)>, InputEr
     Ok(arrays)
 }
 
-fn entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, NpzProblem> {
+fn entries(bytes: &[u8]) -> Result<Vec<ArchiveEntry<'_>>, NpzProblem> {
     let from = bytes.len().saturating_sub(END_BYTES + COMMENT_MAX);
     let tail = &bytes[from..];
     let end = tail.windows(END.len()).rposition(|window| window == END);
@@ -72,7 +72,7 @@ fn entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, NpzProblem> {
         if encrypted || !matches!(method, 0 | 8) {
             return Err(NpzProblem::Method);
         }
-        entries.push(Entry {
+        entries.push(ArchiveEntry {
             name: name.map_err(|_| NpzProblem::Damaged)?,
             deflated: method == 8,
             packed: u32_at(bytes, at + 20)?,
@@ -85,7 +85,7 @@ fn entries(bytes: &[u8]) -> Result<Vec<Entry<'_>>, NpzProblem> {
     Ok(entries)
 }
 
-impl Entry<'_> {
+impl ArchiveEntry<'_> {
     fn unpacked(&self, bytes: &[u8]) -> Result<Vec<u8>, NpzProblem> {
         if part(bytes, self.at, LOCAL.len())? != LOCAL {
             return Err(NpzProblem::Damaged);
