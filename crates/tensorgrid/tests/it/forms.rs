@@ -424,7 +424,9 @@ fn small_models_run_on_a_grid() {
         let again = grid.run(&add).ends(0);
         assert_eq!(again.json()["id"], id);
         assert!(again.stderr.contains("is registered"), "{}", again.stderr);
-        let infer = ["--json", "infer", name, &input, "--yes"];
+        let infer = [
+            "--json", "infer", name, &input, "--yes", "--verify", "proof",
+        ];
         let ran = grid.run(&infer).ends(0).json();
         assert_eq!(ran["proof"]["verified"], true, "{name}");
         model.answered(&ran["answer"][0], name);

@@ -128,7 +128,7 @@ fn inputs_and_outputs_have_modes_by_name() {
         assert!(told.contains(line), "{line:?} in {told}");
     }
     assert!(!told.contains("output above [1, 4]"), "{told}");
-    for byte in ["170", "400", "3000"] {
+    for byte in ["168", "400", "3000"] {
         let flipped = folder.verify("a.proof", &["--flip-byte", byte]).ends(3);
         assert!(flipped.stderr.contains("REJECTED"), "{}", flipped.stderr);
     }

@@ -164,7 +164,15 @@ impl Net {
 
     fn infer(&self, index: usize) -> Value {
         let digit = root().join("examples/digit.json");
-        let infer = ["infer", "mlp-digits", text(&digit), "--yes", "--json"];
+        let infer = [
+            "infer",
+            "mlp-digits",
+            text(&digit),
+            "--yes",
+            "--json",
+            "--verify",
+            "proof",
+        ];
         self.ask(index, &infer).ends(0).json()
     }
 
@@ -331,7 +339,15 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
 /// An inference ordered at a gateway.
 fn infer_at(net: &Net, gateway: usize) -> Value {
     let digit = root().join("examples/digit.json");
-    let infer = ["infer", "mlp-digits", text(&digit), "--yes", "--json"];
+    let infer = [
+        "infer",
+        "mlp-digits",
+        text(&digit),
+        "--yes",
+        "--json",
+        "--verify",
+        "proof",
+    ];
     net.ask_gateway(gateway, &infer).ends(0).json()
 }
 
