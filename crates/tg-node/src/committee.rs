@@ -19,10 +19,13 @@ pub(crate) struct Committees {
 }
 
 impl Committees {
-    /// The samples to look at now. What the ledger no longer asks for is forgotten.
-    pub(crate) fn due(&mut self, tasks: &[VoteTask]) -> Vec<SampleTask> {
-        let is_asked = |lease: &LeaseId| tasks.iter().any(|it| it.sample.lease == *lease);
-        self.found.retain(|lease, _| is_asked(lease));
+    /// The samples to look at now. What was found of leases that ended is forgotten.
+    pub(crate) fn due(
+        &mut self,
+        tasks: &[VoteTask],
+        is_open: impl Fn(&LeaseId) -> bool,
+    ) -> Vec<SampleTask> {
+        self.found.retain(|lease, _| is_open(lease));
         let samples = tasks.iter().map(|it| &it.sample);
         let unknown = samples.filter(|it| !self.found.contains_key(&it.lease));
         unknown.take(SAMPLES_PER_TURN).cloned().collect()

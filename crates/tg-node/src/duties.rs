@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tg_ledger::{SampleTask, SeedKeyPhase, State, StorageTask, StoredFile};
 use tg_types::limits::STORAGE_STATEMENTS_MAX;
 use tg_types::{
-    Address, DealingLog, Digest, Fees, LeaseId, StorageSubject, TimestampMs, Transaction, Vote,
-    Wallet,
+    Address, DealingLog, Digest, Fees, LeaseId, StorageSubject, TimestampMs, Transaction,
+    TransactionId, Vote, Wallet,
 };
 
 use crate::blob::BlobStore;
@@ -24,6 +24,7 @@ use crate::limits::{
     DUTIES_INTERVAL, DUTIES_PATIENCE, LIVENESS_INTERVAL, MISSING_AFTER, STORAGE_CHECKS_PER_TURN,
     STORAGE_LOOKS_PER_TURN, WRONG_AGAIN_AFTER,
 };
+use crate::mempool::TransactionStatus;
 use crate::storage::{self, Holding};
 
 /// What is known of one subject's files.
@@ -168,11 +169,23 @@ fn is_here(store: &BlobStore, task: &StorageTask) -> bool {
 }
 
 /// Transactions that were sent and are not in a final block yet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Sent {
+    ids: Vec<TransactionId>,
     /// The account's nonce once they are.
     next: u64,
     at: TimestampMs,
+}
+
+impl Sent {
+    /// Whether any of them may still come into a block. One that the ledger does not take any more was dropped: what is to be
+    /// said now does not wait for it.
+    fn waits(&self, node: &NodeHandle, nonce: u64, now: TimestampMs) -> bool {
+        let waits = |id| node.transaction_status(id) == Some(TransactionStatus::Waiting);
+        nonce < self.next
+            && now.saturating_since(self.at) < span(DUTIES_PATIENCE)
+            && self.ids.iter().any(waits)
+    }
 }
 
 /// What a validator's account has stated and sent: goes on from turn to turn.
@@ -214,16 +227,16 @@ impl Duties {
             }
         }
         let voted = state.vote_tasks(&me);
-        let samples = self.committees.due(&voted);
+        let is_open = |lease: &LeaseId| state.lease(lease).is_some_and(|it| it.end().is_none());
+        let samples = self.committees.due(&voted, is_open);
         if !samples.is_empty() {
             for (lease, vote) in sample(Arc::clone(node.blobs()), samples).await {
                 self.committees.note(lease, vote);
             }
         }
-        let waits = self.sent.is_some_and(|sent| {
-            state.nonce(&me) < sent.next && now().saturating_since(sent.at) < span(DUTIES_PATIENCE)
-        });
-        if waits {
+        let nonce = state.nonce(&me);
+        let sent = self.sent.as_ref();
+        if sent.is_some_and(|sent| sent.waits(node, nonce, now())) {
             return;
         }
         let mut reports = Vec::new();
@@ -288,14 +301,32 @@ pub async fn perform_duties(
     now: impl Fn() -> TimestampMs + Send + Sync,
 ) {
     let mut duties = Duties::default();
+    let mut blocks = node.subscribe();
     while node.status().running {
         let checker = Arc::clone(&checker);
         let sample = |store, due| sample_beside(checker, store, due);
         duties
             .turn(&node, &account, &now, look_beside, sample)
             .await;
-        tokio::time::sleep(DUTIES_INTERVAL).await;
+        let due = tokio::time::sleep(DUTIES_INTERVAL);
+        if is_sampling(&node) {
+            // A result waits for several statements, each of which can be made once the one before is in a block.
+            tokio::select! {
+                () = due => {}
+                _ = blocks.recv() => {}
+            }
+        } else {
+            due.await;
+            blocks = blocks.resubscribe();
+        }
     }
+}
+
+/// Whether drawn tiles of some result are looked at.
+fn is_sampling(node: &NodeHandle) -> bool {
+    let state = node.snapshot().state.clone();
+    let mut leases = state.live_leases();
+    leases.any(|(_, lease)| lease.check.is_some())
 }
 
 /// Reads files beside the event loop.
@@ -332,7 +363,7 @@ async fn send(
     at: TimestampMs,
 ) -> Option<Sent> {
     let first = state.nonce(&account.address());
-    let mut next = first;
+    let (mut next, mut ids) = (first, Vec::new());
     for report in reports {
         let fees = match report.kind().is_prepaid() {
             true => Fees::NONE,
@@ -340,12 +371,13 @@ async fn send(
         };
         let signed = account.sign_with_fees(report, next, fees, state.domain());
         // Refused if the ledger has moved on meanwhile: the next turn says what is still true.
-        if node.submit(signed).await.is_err() {
+        let Ok(id) = node.submit(signed).await else {
             break;
-        }
+        };
+        ids.push(id);
         next += 1;
     }
-    (next > first).then_some(Sent { next, at })
+    (next > first).then_some(Sent { ids, next, at })
 }
 
 #[cfg(test)]

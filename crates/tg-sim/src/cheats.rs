@@ -29,11 +29,15 @@ pub struct CheatKind {
 
 impl CheatKind {
     /// All that are measured.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::provider("a result that is wrong all over", ProviderRole::Wrong),
         Self::provider(
             "a result that is wrong in one part of twenty",
             ProviderRole::OnePart,
+        ),
+        Self::provider(
+            "the same, and no evidence if that part is drawn",
+            ProviderRole::Picker,
         ),
         Self::provider("the evidence of an earlier job", ProviderRole::Stale),
         Self::provider("the evidence of another provider", ProviderRole::Copied),
@@ -152,6 +156,8 @@ pub struct CheatReport {
     pub taken: u64,
     /// Wrong results that were paid.
     pub wrong: u64,
+    /// From order to payment, all paid jobs together, in milliseconds.
+    pub paid_ms: u64,
     /// What the hostile provider gained, or lost.
     pub provider: Change,
     /// What the hostile seat gained, or lost.
@@ -205,6 +211,7 @@ impl CheatReport {
         self.broken += u64::from(!report.violations.is_empty());
         self.jobs += count(report.jobs);
         self.paid += count(report.paid);
+        self.paid_ms += report.paid_ms;
         self.leases += count(report.leases);
         self.wrong += report
             .providers
@@ -218,12 +225,5 @@ impl CheatReport {
         if let Some(seat) = report.seats.last() {
             self.seat.add(*seat);
         }
-    }
-
-    /// Of the results that the hostile provider was to give, those of which it was not paid for a wrong one, of a thousand.
-    #[must_use]
-    pub fn caught_permille(&self) -> Option<u64> {
-        let missed = self.wrong.saturating_mul(1_000).checked_div(self.taken)?;
-        Some(1_000_u64.saturating_sub(missed))
     }
 }

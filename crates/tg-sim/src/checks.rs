@@ -80,6 +80,8 @@ pub(crate) struct Checks {
     prepaid: BTreeMap<LeaseId, Amount>,
     hasty: BTreeSet<LeaseId>,
     votes: VoteChecks,
+    /// How long paid jobs took, all together.
+    pub(crate) paid_ms: u64,
     /// The states after the first and the last block.
     pub(crate) first: Option<Arc<State>>,
     pub(crate) last: Option<Arc<State>>,
@@ -113,6 +115,7 @@ impl Checks {
             prepaid: BTreeMap::new(),
             hasty: BTreeSet::new(),
             votes: VoteChecks::default(),
+            paid_ms: 0,
             first: None,
             last: None,
             results: BTreeMap::new(),
@@ -323,6 +326,8 @@ impl Checks {
             }
             let record = block.state.job(job);
             let record = record.ok_or_else(|| format!("{job} is paid and not there"))?;
+            let ordered = record.ordered_at();
+            self.paid_ms += block.state.head().time.get().saturating_sub(ordered.get());
             let truth = self.truth(&block.state, record);
             let results = self.results.entry(*provider).or_default();
             match truth {
@@ -559,9 +564,13 @@ fn unended(state: &State) -> Result<(), String> {
     for job in open {
         if now > job.order.deadline.get() + slack {
             let (id, late) = (job.id, now - job.order.deadline.get());
+            let leases = job.leases();
+            let mut leases = leases.iter().filter_map(|it| state.lease(it));
+            let check = leases.find_map(|it| Some(it.check.as_ref()?.stage.as_str()));
             return Err(format!(
-                "{id} is {} {late} ms after its deadline",
-                job.state()
+                "{id} is {} {late} ms after its deadline, {}",
+                job.state(),
+                check.unwrap_or("unsampled")
             ));
         }
     }

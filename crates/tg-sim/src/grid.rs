@@ -246,6 +246,26 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
             "lease",
             format!("{lease} of {job} to {provider} for {price}"),
         ),
+        Event::CommitteeDrawn {
+            lease,
+            number,
+            members,
+        } => (
+            "committee",
+            format!("{number} of {lease} has {} members", members.len()),
+        ),
+        Event::ResultDisputed {
+            lease,
+            accuser,
+            vote,
+            ..
+        } => ("committee", format!("{accuser} says of {lease}: {vote}")),
+        Event::AccusationRefuted { validator, burned } => (
+            "slashed",
+            format!("{validator} {burned} for accusing falsely"),
+        ),
+        Event::SeedKeyMade { round } => ("seed", format!("key of round {round} is made")),
+        Event::SeedRound { round } => ("seed", format!("round {round} begins")),
         Event::LeaseEnded { lease, end, .. } => ("lease", format!("{lease} {end}")),
         Event::Slashed {
             provider, amount, ..

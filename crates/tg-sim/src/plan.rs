@@ -77,6 +77,8 @@ pub enum ProviderRole {
     Wrong,
     /// Commits to a result that is wrong in one of twenty parts.
     OnePart,
+    /// The same, and shows nothing if the seed draws that part.
+    Picker,
     /// Shows the evidence of an earlier job.
     Stale,
     /// Shows the evidence of another provider.
@@ -99,6 +101,7 @@ impl ProviderRole {
             Self::Honest => "honest",
             Self::Wrong => "wrong",
             Self::OnePart => "one-part",
+            Self::Picker => "picker",
             Self::Stale => "stale",
             Self::Copied => "copied",
             Self::Partial => "partial",
@@ -483,6 +486,7 @@ fn providers(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<ProviderPlan
     let hostile = [
         ProviderRole::Wrong,
         ProviderRole::OnePart,
+        ProviderRole::Picker,
         ProviderRole::Stale,
         ProviderRole::Copied,
         ProviderRole::Partial,

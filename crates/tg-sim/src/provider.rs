@@ -9,12 +9,12 @@ use tg_node::limits::{BLOB_TOTAL_BYTES_DEFAULT, EVIDENCE_BYTES_MAX};
 use tg_provider::Stage;
 use tg_provider::lease::{Evidence, LeaseTask, Message, Step, StopReason};
 use tg_types::{
-    Amount, DeclineReason, Digest, DurationMs, Label, LeaseId, Machine, ModeSet, OfferId,
+    Amount, DeclineReason, Digest, DurationMs, JobId, Label, LeaseId, Machine, ModeSet, OfferId,
     OfferTerms, Pricing, Transaction,
 };
 
 use crate::draw::SeedStream;
-use crate::evidence::{TaskOwner, model, wrong_all_over, wrong_in_one_part};
+use crate::evidence::{TaskOwner, is_drawn, model, wrong_all_over, wrong_in_one_part};
 use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
 use crate::plan::{ProviderPlan, ProviderRole};
 
@@ -278,7 +278,9 @@ impl SimProvider {
                 let mut executed = model().execute(entry.owner, &input, grid.proving);
                 executed.output = match self.plan.role {
                     ProviderRole::Wrong => wrong_all_over(executed.output),
-                    ProviderRole::OnePart => wrong_in_one_part(executed.output),
+                    ProviderRole::OnePart | ProviderRole::Picker => {
+                        wrong_in_one_part(executed.output)
+                    }
                     _ => executed.output,
                 };
                 executed.receipt.output = Digest::of_blob(&executed.output);
@@ -322,6 +324,17 @@ impl SimProvider {
             ProviderRole::Copied => shown(state, |it| it.provider != me),
             _ => None,
         };
+        if matches!(role, ProviderRole::Stale | ProviderRole::Copied) && earlier.is_none() {
+            // Where there is none yet: that of a job that nobody ordered.
+            let other = TaskOwner {
+                job: JobId::default(),
+                ..owner
+            };
+            let input = vec![0; model().input_len];
+            let executed = model().execute(other, &input, grid.proving);
+            let seed = seed.map(|_| Digest::default());
+            bytes = model().evidence(other, seed, (&input, &executed), grid.proving);
+        }
         if role == ProviderRole::Partial {
             bytes.truncate(bytes.len() / 2);
         }
@@ -333,7 +346,8 @@ impl SimProvider {
                 size: size(&bytes),
             },
         };
-        if role != ProviderRole::Withheld {
+        let is_drawn = seed.is_some_and(|seed| is_drawn(&seed, &id));
+        if role != ProviderRole::Withheld && !(role == ProviderRole::Picker && is_drawn) {
             // What cannot be stored is missing, as a lost upload is.
             let _ = store.put(&bytes, EVIDENCE_BYTES_MAX);
         }

@@ -73,6 +73,8 @@ pub struct SimReport {
     pub jobs: usize,
     /// Jobs paid.
     pub paid: usize,
+    /// How long they took from order to payment, all together, in milliseconds.
+    pub paid_ms: u64,
     /// Which faults were there while jobs were in which state.
     pub coverage: FaultCoverage,
     /// What providers have at the end, in the order of the plan.
@@ -140,6 +142,7 @@ pub fn run(plan: &SimPlan, options: SimOptions) -> SimReport {
         simulated_ms,
         jobs: checks.all_jobs(),
         paid: checks.paid_jobs(),
+        paid_ms: checks.paid_ms,
         coverage: grid.coverage().clone(),
         providers: parties(&checks, plan.providers.len(), "provider"),
         seats: parties(&checks, plan.seats.len(), "validator"),

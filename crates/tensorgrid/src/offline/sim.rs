@@ -156,25 +156,26 @@ fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -
         let rows = reports.values().map(|(cheat, mode, it)| {
             serde_json::json!({
                 "cheat": cheat, "mode": mode.as_str(), "runs": it.runs, "broken": it.broken, "jobs": it.jobs,
-                "paid": it.paid, "leases": it.leases, "taken": it.taken, "wrong": it.wrong,
+                "paid": it.paid, "paid_ms": it.paid_ms, "leases": it.leases, "taken": it.taken, "wrong": it.wrong,
                 "provider_milli_tgrid": it.provider.milli(), "seat_milli_tgrid": it.seat.milli(),
             })
         });
         json(&serde_json::Value::Array(rows.collect()))?;
     } else {
         line(
-            "| cheat | verify | leases of the cheat | wrong results paid | jobs | paid | leases a job | its provider, TGRID | its seat, TGRID |",
+            "| cheat | verify | leases of the cheat | wrong results paid | jobs | paid | leases a job | ms a job | its provider, TGRID | its seat, TGRID |",
         )?;
-        line("|---|---|---|---|---|---|---|---|---|")?;
+        line("|---|---|---|---|---|---|---|---|---|---|")?;
         for (cheat, mode, it) in reports.values() {
             let attempts = it.leases as f64 / it.jobs.max(1) as f64;
             line(format_args!(
-                "| {cheat} | {} | {} | {} | {} | {} | {attempts:.2} | {} | {} |",
+                "| {cheat} | {} | {} | {} | {} | {} | {attempts:.2} | {} | {} | {} |",
                 mode.as_str(),
                 it.taken,
                 it.wrong,
                 it.jobs,
                 it.paid,
+                it.paid_ms / it.paid.max(1),
                 it.provider,
                 it.seat
             ))?;

@@ -462,7 +462,9 @@ impl Execution {
             return self.punish_unstarted(job, lease, end);
         }
         let is_lie = matches!(end, LeaseEnd::Rejected { .. });
-        let lost = match is_lie {
+        // Whoever committed to a result that is sampled had its trace. If less were at risk, a liar would show nothing whenever
+        // the seed draws what is wrong.
+        let lost = match is_lie || lease.check.is_some() {
             true => lease.locked(),
             false => lease.at_risk.min(lease.locked()),
         };
