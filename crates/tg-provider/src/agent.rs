@@ -622,7 +622,7 @@ impl<W: Worker> Agent<W> {
                 }
             }
             work::Report::Proved(evidence, elapsed_ms) => {
-                entry.task.proved(evidence);
+                entry.task.proved(evidence, now_ms());
                 AgentEvent::Proved {
                     lease: id,
                     evidence,

@@ -296,7 +296,7 @@ impl SimProvider {
             }
             Stage::Prove => {
                 let state = node.snapshot().state.clone();
-                self.prove(grid, &state, store, (id, &input));
+                self.prove(grid, &state, store, (id, &input, now));
             }
         }
     }
@@ -307,7 +307,7 @@ impl SimProvider {
         grid: &SimGrid,
         state: &State,
         store: &tg_node::BlobStore,
-        (id, input): (LeaseId, &[u8]),
+        (id, input, now): (LeaseId, &[u8], u64),
     ) {
         let me = self.account.wallet.address();
         let role = self.plan.role;
@@ -351,7 +351,7 @@ impl SimProvider {
             // What cannot be stored is missing, as a lost upload is.
             let _ = store.put(&bytes, EVIDENCE_BYTES_MAX);
         }
-        entry.task.proved(evidence);
+        entry.task.proved(evidence, now);
     }
 }
 
