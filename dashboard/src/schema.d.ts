@@ -754,6 +754,38 @@ export interface components {
             /** @description What is at stake. */
             stake: string;
         };
+        /** @description How a committee checks a result of mode sync. */
+        CheckDto: {
+            /**
+             * Format: int32
+             * @description Committees that were drawn, the present one included.
+             */
+            committees: number;
+            /**
+             * Format: int64
+             * @description The block whose seed draws the parts.
+             */
+            height: number;
+            /**
+             * Format: int32
+             * @description Members of the present one.
+             */
+            members: number;
+            /**
+             * Format: int32
+             * @description Members that found the result right.
+             */
+            right: number;
+            /**
+             * Format: int32
+             * @description Members that sealed a vote that is not open.
+             */
+            sealed: number;
+            /** @description The seed, once it is signed. */
+            seed?: string | null;
+            /** @description Where the check stands, in words. */
+            stage: string;
+        };
         /** @description How many offers one constraint turns away. */
         ConstraintDto: {
             /** @description The constraint, in words. */
@@ -1114,6 +1146,7 @@ export interface components {
              * @description When it begins; later than the match for a reservation.
              */
             begins_ms?: number;
+            check?: components["schemas"]["CheckDto"] | null;
             /** @description What it loses by lying or being late. */
             collateral: string;
             /** @description GPUs it holds (parts of), by index on the machine. */
@@ -1235,7 +1268,7 @@ export interface components {
          * @description How a job's result is checked.
          * @enum {string}
          */
-        ModeDto: "none" | "proof" | "recompute";
+        ModeDto: "none" | "proof" | "recompute" | "sync";
         /** @description A registered model. */
         ModelDto: {
             facts?: components["schemas"]["ModelFactsDto"] | null;
@@ -1605,6 +1638,11 @@ export interface components {
              */
             height: number;
         };
+        /**
+         * @description What kind of record a proof is about.
+         * @enum {string}
+         */
+        StateRecordDto: "account" | "offer" | "model" | "job" | "lease" | "escrow" | "collateral";
         /** @description What the grid is and where it stands. */
         StatusDto: {
             /** @description What is burned for each unit of gas in the next block. */
@@ -1694,7 +1732,6 @@ export interface components {
              */
             until_ms: number;
         };
-        StateRecordDto: string;
     };
     responses: never;
     parameters: never;

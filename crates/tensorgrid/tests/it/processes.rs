@@ -309,7 +309,7 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
     let height = net.height(0);
     validators[3] = net.validator(3);
     until("the killed one is back", || net.height(3) >= height);
-    assert_eq!(net.paid(3), 5);
+    assert_eq!(net.paid(3), 6);
     until("it knows what it signed", || {
         validators[3].told_state("final")
     });

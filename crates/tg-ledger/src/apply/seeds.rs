@@ -28,8 +28,9 @@ type Done = Result<(), InvariantError>;
 /// How long a round waits for those who have not dealt, once n - f have.
 const DEALING_WINDOW: DurationMs = DurationMs::from_secs(10);
 
-/// How long a result waits for its seed before the validators deal a new key.
-const SEED_PATIENCE: DurationMs = DurationMs::from_secs(60);
+/// How long a result waits for its seed before the validators deal a new key. Blocks are made by n - f validators, whose parts would
+/// be enough: if none comes of them for so long, more than f have lost their shares.
+const SEED_PATIENCE: DurationMs = DurationMs::from_secs(15);
 
 impl Execution {
     /// Takes what a validator dealt.
