@@ -32,6 +32,7 @@ pub mod python;
 pub mod sdk;
 pub mod tidy;
 pub mod tosa;
+pub mod wheel;
 
 use std::path::PathBuf;
 

@@ -21,6 +21,8 @@ usage: cargo xtask COMMAND
               mnist/ and text/, --only NAME makes some entries, --require makes a missing Python an error
   bring-your-model
               runs docs/BRING_YOUR_MODEL.md where PyTorch can be installed; --binary FILE names a built tensorgrid
+  wheel       the Python package of sdk/python with a built tensorgrid as a wheel in target/wheel, installed and tested;
+              --binary FILE and --require as above
   openai-client
               OpenAI's own Python client against the OpenAI routes of a grid; --binary FILE and --require as above
   corpus-report
@@ -97,6 +99,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["openai-client", rest @ ..] => {
             xtask::openai_client::run(&root, &xtask::bring::Options::parse(rest)?)
         }
+        ["wheel", rest @ ..] => xtask::wheel::run(&root, &xtask::bring::Options::parse(rest)?),
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)
         }

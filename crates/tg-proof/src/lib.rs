@@ -43,7 +43,8 @@ pub use check::verify;
 pub use cost::{BATCH_MAX, VerifierCost};
 pub use facts::Facts;
 pub use file::{
-    ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, ProofFileError, Statement, Visibility,
+    ExpectedStatement, Modes, PROOF_FILE_MAX, PartModes, ProofFile, ProofFileError, Statement,
+    Visibility,
 };
 pub use model::{PublicModel, PublicModelError};
 pub use parts::{Part, Parts};

@@ -357,8 +357,9 @@ pub(crate) enum ProviderCommand {
 pub(crate) struct InferArguments {
     /// The model: its name, its id, or the beginning of its id.
     pub(crate) model: String,
-    /// The input: .npy (f32 or u8), .json ({"input_data": [[...]]}) or .png (8-bit, the model's size).
-    pub(crate) input: PathBuf,
+    /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
+    /// NAME=FILE.
+    pub(crate) inputs: Vec<PathBuf>,
     /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
     #[arg(long)]
     pub(crate) raw: bool,
@@ -381,6 +382,9 @@ pub(crate) struct InferArguments {
     /// Say what ordering would come to in the next block, and order nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Order, print the job's id, and do not wait: `job fetch` gives the result.
+    #[arg(long, conflicts_with_all = ["dry_run", "proof_out"])]
+    pub(crate) detach: bool,
     /// What a sealed bid locks until it is opened (--class batch), in TGRID; the network's least if absent.
     #[arg(long, value_parser = amount, value_name = "TGRID")]
     pub(crate) deposit: Option<Amount>,
@@ -589,6 +593,8 @@ pub(crate) enum JobCommand {
     Raise(JobRaiseArguments),
     /// Take back a job that waits.
     Cancel(JobCancelArguments),
+    /// Wait for a job's end, check its proof and print the result: the second half of `infer --detach`.
+    Fetch(JobFetchArguments),
 }
 
 /// `job list`.
@@ -626,6 +632,21 @@ pub(crate) struct JobArguments {
 pub(crate) struct JobReceiptArguments {
     /// The job's id, or the beginning of it.
     pub(crate) job: String,
+    /// Write the proof, with its input and output, for `tensorgrid verify`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) proof_out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `job fetch`.
+#[derive(Debug, Args)]
+pub(crate) struct JobFetchArguments {
+    /// The job's id, or the beginning of it.
+    pub(crate) job: String,
+    /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// Write the proof, with its input and output, for `tensorgrid verify`.
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,

@@ -8,10 +8,10 @@ use tg_sdk::OrderTerms;
 use tg_sdk::jobs::{self, Followed, WrittenAnswer};
 
 use super::infer::offers;
-use super::job::describe_receipt;
 use super::{ask_to_proceed, modes};
 use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::describe::describe_receipt;
 use crate::grid::infer;
 use crate::grid::table::short;
 use crate::offline::files;
