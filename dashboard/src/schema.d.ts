@@ -478,6 +478,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{id}/modes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What each way of checking a result would come to for one usual job on a model. */
+        get: operations["modes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{id}/quotes": {
         parameters: {
             query?: never;
@@ -1269,6 +1286,27 @@ export interface components {
          * @enum {string}
          */
         ModeDto: "none" | "proof" | "recompute" | "sync";
+        /** @description What a way of checking would come to for one usual job on a model. */
+        ModePriceDto: {
+            /**
+             * Format: int64
+             * @description How long the cheapest declares to need; absent if there is none.
+             */
+            eta_ms?: number | null;
+            /** @description How the result is checked. */
+            mode: components["schemas"]["ModeDto"];
+            /**
+             * Format: int64
+             * @description Offers that serve such a job, now or when a slot is free.
+             */
+            offers: number;
+            /** @description What the cheapest of them would ask. */
+            price?: string | null;
+            /** @description Why no job on the model may be checked so; absent if one may. */
+            refused?: string | null;
+            /** @description What is paid to the validators on top. */
+            verification_fee: string;
+        };
         /** @description A registered model. */
         ModelDto: {
             facts?: components["schemas"]["ModelFactsDto"] | null;
@@ -2793,6 +2831,38 @@ export interface operations {
                 };
             };
             /** @description There is none of that id */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    modes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The model's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One entry for each mode */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModePriceDto"][];
+                };
+            };
+            /** @description There is no model of that id */
             404: {
                 headers: {
                     [name: string]: unknown;
