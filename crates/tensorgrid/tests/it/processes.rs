@@ -329,7 +329,7 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
         })
     });
     assert_eq!(net.infer(1)["greatest"], 7);
-    until("all know it", || (0..4).all(|index| net.paid(index) == 6));
+    until("all know it", || (0..4).all(|index| net.paid(index) == 7));
     (0..4).for_each(|index| net.check_money(index));
 
     for provider in &mut providers {
