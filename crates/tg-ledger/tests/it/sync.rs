@@ -300,7 +300,9 @@ fn a_silent_member_is_waited_for_and_two_silent_ones_cause_new_drawings() {
 
 #[test]
 fn a_provider_that_does_not_open_loses_its_collateral() {
-    let mut world = with_key();
+    let mut genesis = genesis();
+    genesis.parameters.owners_paid_min = 3;
+    let mut world = with_key_of(genesis);
     let (job, lease) = committed(&mut world);
     let height = world.state.head().height;
     // Without a seed it loses nothing.
