@@ -51,7 +51,7 @@ usage: cargo xtask COMMAND
               plays every attack and writes what it costs whom to docs/ATTACKS.md; fails if a row is worse than there,
               which --bless takes; --ledger keeps the rows that are not the ledger's as they are
   cheat-table [SEEDS]
-              each cheat against each way of checking, in SEEDS runs of the simulator (10 if absent), and how often a lie in one
+              each cheat against each way of checking, in SEEDS runs of the simulator (4 if absent), and how often a lie in one
               tile is found with real commitments; writes docs/CHEATS.md
   sdk         builds each feature of tg-sdk without the other, and `verify` for wasm32 where the toolchain can;
               --require makes a missing wasm32 an error
@@ -123,7 +123,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["attack-table", rest @ ..] => {
             xtask::attacks::run(&root, xtask::attacks::Options::parse(rest)?)
         }
-        ["cheat-table"] => xtask::cheats::run(&root, 10),
+        ["cheat-table"] => xtask::cheats::run(&root, 4),
         ["cheat-table", seeds] => match seeds.parse() {
             Ok(seeds) if seeds > 0 => xtask::cheats::run(&root, seeds),
             _ => bail!("`{seeds}` is no number of seeds"),

@@ -12,7 +12,7 @@ use tg_ir::{ExecutableModel, IntTensor, TensorId};
 use tg_types::Digest;
 
 /// Runs for each model.
-const RUNS: u32 = 10_000;
+const RUNS: u32 = 1_000_000;
 
 /// Runs of them with commitments and openings.
 const OPENED: u32 = 1_000;

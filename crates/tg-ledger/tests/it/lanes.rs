@@ -473,34 +473,6 @@ fn sealed_bids_clear_at_one_price_and_unopened_ones_are_lost() {
 }
 
 #[test]
-fn a_bid_of_which_a_part_was_burned_buys_for_what_is_left() {
-    let mut world = World::new();
-    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
-    world.next_slot();
-    let job = world.open_bid("alice", gpu_needs(1, 100), Amount::from_tgrid(5));
-    world.next_slot();
-    assert_eq!(world.job(job).state(), JobState::Leased);
-    // Its first provider hands in nothing in the time that the order states: a part of the escrow burns with the collateral.
-    let lease = world.live(job);
-    world.send("cheap", Transaction::StartLease { lease: lease.id });
-    world.wait_until(lease.deadline.get() + 2 * TICK);
-    let left = world.job(job).purse();
-    assert!(left < Amount::from_tgrid(5) && !left.is_zero(), "{left}");
-    // Who asks a little more than what is left gets nothing, though the order's maximum would pay for it.
-    let milli = |amount: Amount| u64::try_from(amount.get() / tgrid(1).get()).unwrap();
-    let dear = gpu_terms(GpuModel::T4, 1, milli(left) / 100 + 1);
-    world.post("middle", dear);
-    world.next_slot();
-    world.next_slot();
-    assert_eq!(world.job(job).state(), JobState::Queued);
-    world.post("dear", gpu_terms(GpuModel::T4, 1, milli(left) / 200));
-    world.next_slot();
-    world.next_slot();
-    assert_eq!(world.job(job).state(), JobState::Leased);
-    assert!(world.lease(job).price <= left);
-}
-
-#[test]
 fn paid_priority_goes_first_and_is_paid() {
     let mut world = World::new();
     world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
