@@ -31,11 +31,13 @@ pub enum VoteDuty {
 }
 
 impl State {
-    /// What an accusation costs its member if every validator finds that it is not so; who has less at stake cannot accuse.
+    /// What an accusation costs its member if every validator finds that it is not so; who has less at stake cannot accuse. At most
+    /// the bond of a seat: with a fee so high that more were asked for, nobody could accuse, and every lie would be paid.
     #[must_use]
     pub fn accusation_bond(&self) -> Amount {
         let fee = self.parameters.verification_fee_zk;
         fee.saturating_mul(ACCUSATION_BOND_FACTOR)
+            .min(self.parameters.seat_bond)
     }
 
     /// What a validator has to do about the results that it votes on, the oldest job first.

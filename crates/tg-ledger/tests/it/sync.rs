@@ -323,6 +323,14 @@ fn a_provider_that_does_not_open_loses_its_collateral() {
 }
 
 #[test]
+fn a_seat_can_always_accuse_once() {
+    let mut genesis = genesis();
+    genesis.parameters.verification_fee_zk = Amount::from_tgrid(100);
+    let bond = genesis.parameters.seat_bond;
+    assert_eq!(World::with(&genesis).state.accusation_bond(), bond);
+}
+
+#[test]
 fn who_has_no_bond_at_stake_cannot_accuse() {
     let mut genesis = genesis();
     let poor = address(VALIDATORS[3]);
