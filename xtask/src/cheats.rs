@@ -33,8 +33,8 @@ at the end, earnings for honest work among them.
 const DETECTION: &str = "
 How to read it: under `none` every lie is paid. Under `recompute` and `proof` none is. Under `sync` a lie that is spread over the result
 is not paid; one in a single part of twenty is paid 19 times and costs 20 prices once, so it gains nothing on average (ADR 22), and a
-provider that hides what was drawn loses as much. One bribed, lazy, copying or accusing member of four changes no result; who accuses falsely loses a
-TGRID each time.
+provider that hides what was drawn loses as much. One bribed, lazy, copying or accusing member of four changes no result; a lazy one has no share of the fee, and loses a
+TGRID where it found a wrong result right, as who accuses falsely does each time.
 
 ## A lie in one tile, with real commitments
 

@@ -206,6 +206,15 @@ pub enum Event {
         /// What was burned.
         burned: Amount,
     },
+    /// A member found a result right that every validator found wrong, and a part of its stake was burned.
+    VoteRefuted {
+        /// The lease.
+        lease: LeaseId,
+        /// The member.
+        validator: Address,
+        /// What was burned.
+        burned: Amount,
+    },
     /// Collateral was taken from a provider and burned.
     Slashed {
         /// The lease.

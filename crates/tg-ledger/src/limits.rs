@@ -98,6 +98,12 @@ pub const NEWCOMERS_FROM: usize = 3;
 /// Blocks without one of a validator's own after which its seat may be taken: at least eight turns of it in the largest set.
 pub const SILENCE_BLOCKS: u64 = 1_024;
 
+/// Votes in committees missed in a row, after which a validator has no share of fees until it votes again.
+pub const MISSED_VOTES_UNPAID: u16 = 4;
+
+/// Votes in committees missed in a row, after which a seat counts as silent.
+pub const MISSED_VOTES_MAX: u16 = 256;
+
 /// Turns without a block of its own after which a validator counts as one that may be gone when others ask for seats.
 pub const QUIET_TURNS: u64 = 8;
 

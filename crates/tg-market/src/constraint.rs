@@ -143,7 +143,9 @@ impl Constraint {
             Self::Tier => "does not sell this tier of capacity",
             Self::Reputation => "has a reputation below the floor",
             Self::Offline => "cannot be reached by the validators",
-            Self::Stake => "puts up less than twenty times the price, as a job of mode sync needs",
+            Self::Stake => {
+                "puts up less than twenty times the price and the value at risk, as a job of mode sync needs"
+            }
         }
     }
 

@@ -33,7 +33,7 @@ impl Committees {
 
     /// Notes what a look found.
     pub(crate) fn note(&mut self, lease: LeaseId, vote: Vote) {
-        if vote != Vote::Right {
+        if !vote.is_right() {
             tracing::warn!(%lease, %vote, "a result is wrong");
         }
         self.found.insert(lease, vote);

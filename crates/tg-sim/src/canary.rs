@@ -35,6 +35,9 @@ pub enum Canary {
     /// Tiles are drawn by the seed of the block before the receipt's.
     #[cfg(feature = "canary")]
     EarlySeed,
+    /// A vote for right counts whatever its member computed.
+    #[cfg(feature = "canary")]
+    AnyChecksum,
 }
 
 impl Canary {
@@ -59,6 +62,8 @@ impl Canary {
         Self::FreeAccusation,
         #[cfg(feature = "canary")]
         Self::EarlySeed,
+        #[cfg(feature = "canary")]
+        Self::AnyChecksum,
     ];
 }
 
@@ -77,6 +82,7 @@ pub(crate) fn arm(canary: Option<Canary>) {
             Some(C::HalfCommittee) => Some(Ledger::HalfCommittee),
             Some(C::FreeAccusation) => Some(Ledger::FreeAccusation),
             Some(C::EarlySeed) => Some(Ledger::EarlySeed),
+            Some(C::AnyChecksum) => Some(Ledger::AnyChecksum),
             _ => None,
         });
         tg_node::canary::arm(match canary {

@@ -22,6 +22,9 @@ const MAGIC: &[u8] = b"tg-sim: simulated evidence, proves nothing\0";
 /// What a member says of a result that is wrong, by simulation: nothing has tiles.
 pub(crate) const WRONG_TILE: Vote = Vote::WrongTile(TileName { node: 0, leaf: 0 });
 
+/// What a member says that did not look.
+pub(crate) const EMPTY_VOTE: Vote = Vote::Right { checksum: 0 };
+
 /// A result that is wrong in one part has this much of the right one's first byte changed.
 const ONE_PART: u8 = 0x80;
 
@@ -285,6 +288,15 @@ fn simulated_opening(seed: &Digest, receipt: &Receipt) -> Vec<u8> {
     simulated(&drawn, &Address::default(), receipt)
 }
 
+/// What stands for the checksum of looking at an opening: nobody else has it.
+fn simulated_checksum(opening: &[u8]) -> u64 {
+    let digest = Digest::of_blob(opening);
+    let (first, _) = digest.as_bytes().split_at(8);
+    first
+        .iter()
+        .fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+}
+
 /// Stands in for the checker of production: takes simulated evidence only.
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedChecker;
@@ -301,9 +313,12 @@ impl EvidenceChecker for SimulatedChecker {
             return Ok(Vote::WrongForm);
         }
         let truth = model().truth(&task.receipt, None, Proving::Simulated);
+        let right = || Vote::Right {
+            checksum: simulated_checksum(&bytes),
+        };
         Ok(match truth {
-            Truth::Right => Vote::Right,
-            Truth::OnePart if !is_drawn(&task.seed, &task.lease) => Vote::Right,
+            Truth::Right => right(),
+            Truth::OnePart if !is_drawn(&task.seed, &task.lease) => right(),
             Truth::OnePart | Truth::Wrong => WRONG_TILE,
         })
     }
@@ -332,7 +347,7 @@ impl EvidenceChecker for SimulatedChecker {
             }
             EvidenceTask::Accusation { vote, sample } => {
                 let found = self.vote(sample, blobs)?;
-                Ok(if found == *vote && found != Vote::Right {
+                Ok(if found == *vote && !found.is_right() {
                     rejected("simulated: a wrong tile")
                 } else {
                     Outcome::Refuted
@@ -411,8 +426,8 @@ pub(crate) struct LyingChecker(pub(crate) Arc<dyn EvidenceChecker>);
 impl EvidenceChecker for LyingChecker {
     fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
         Ok(match self.0.vote(task, blobs)? {
-            Vote::Right => WRONG_TILE,
-            Vote::WrongForm | Vote::WrongTile(_) => Vote::Right,
+            Vote::Right { .. } => WRONG_TILE,
+            Vote::WrongForm | Vote::WrongTile(_) => EMPTY_VOTE,
         })
     }
 

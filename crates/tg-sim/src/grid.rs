@@ -264,6 +264,14 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
             "slashed",
             format!("{validator} {burned} for accusing falsely"),
         ),
+        Event::VoteRefuted {
+            lease,
+            validator,
+            burned,
+        } => (
+            "slashed",
+            format!("{validator} {burned} for finding {lease} right"),
+        ),
         Event::SeedKeyMade { round } => ("seed", format!("key of round {round} is made")),
         Event::SeedRound { round } => ("seed", format!("round {round} begins")),
         Event::LeaseEnded { lease, end, .. } => ("lease", format!("{lease} {end}")),

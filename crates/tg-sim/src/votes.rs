@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_ledger::{Event, Lease, Outcome, State, Subject, seed_of};
+use tg_ledger::{Event, Lease, LeaseEnd, Outcome, State, Subject, seed_of};
 use tg_node::Finalized;
 use tg_types::{
     Address, Digest, LeaseId, OpenedVote, SealedVote, Transaction, TransactionId, Vote,
@@ -22,7 +22,16 @@ const BOND: u64 = 100;
 struct Committee {
     members: BTreeSet<Address>,
     sealed: BTreeMap<Address, Digest>,
-    right: BTreeSet<Address>,
+    /// The checksums of those who found it right.
+    right: BTreeMap<Address, u64>,
+}
+
+impl Committee {
+    /// How many found it right with one checksum, and it.
+    fn largest(&self) -> Option<(usize, u64)> {
+        let count = |checksum: &u64| self.right.values().filter(|it| *it == checksum).count();
+        self.right.values().map(|it| (count(it), *it)).max()
+    }
 }
 
 /// What blocks said of seeds and votes.
@@ -36,11 +45,28 @@ pub(crate) struct VoteChecks {
 }
 
 impl VoteChecks {
-    /// Whether more than two thirds of a lease's committee found its result right.
+    /// Whether more than two thirds of a lease's committee found its result right and computed the same.
     pub(crate) fn accepts(&self, lease: &LeaseId) -> bool {
-        self.committees
-            .get(lease)
-            .is_some_and(|it| 3 * it.right.len() > 2 * it.members.len())
+        self.committees.get(lease).is_some_and(|it| {
+            it.largest()
+                .is_some_and(|(count, _)| 3 * count > 2 * it.members.len())
+        })
+    }
+
+    /// That whoever found a result right and computed nothing missed its vote.
+    fn paid(&self, state: &State, lease: &LeaseId) -> Result<(), String> {
+        let Some(committee) = self.committees.get(lease) else {
+            return Ok(());
+        };
+        let accepted = committee.largest().map(|(_, checksum)| checksum);
+        for (member, checksum) in &committee.right {
+            let seat = state.seat_of(member).map(usize::from);
+            let seat = seat.and_then(|seat| state.seats().seats.get(seat));
+            if Some(*checksum) != accepted && seat.is_some_and(|it| it.missed == 0) {
+                return Err(format!("{member} is paid for an empty vote on {lease}"));
+            }
+        }
+        Ok(())
     }
 
     /// Whether the seed of a lease leaves out the part in which its result is wrong, by simulation.
@@ -78,6 +104,11 @@ impl VoteChecks {
                     number,
                     members,
                 } => openings.push(self.drawn(&block.state, lease, (*number, members))?),
+                Event::LeaseEnded {
+                    lease,
+                    end: LeaseEnd::Fulfilled,
+                    ..
+                } => self.paid(&block.state, lease)?,
                 Event::AccusationRefuted { validator, burned } => {
                     let fee = block.state.parameters().verification_fee_zk;
                     if *burned < fee.saturating_mul(BOND) {
@@ -123,8 +154,8 @@ impl VoteChecks {
         if !committee.members.contains(&member) {
             return Err(format!("{member} votes on {lease} and is no member"));
         }
-        if *vote == Vote::Right {
-            committee.right.insert(member);
+        if let Vote::Right { checksum } = vote {
+            committee.right.insert(member, *checksum);
         }
         Ok(())
     }

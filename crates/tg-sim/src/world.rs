@@ -19,9 +19,9 @@ use tg_node::{
     BlobStore, EvidenceChecker, History, NodeHandle, Peer, ProofChecker, ValidatorKey, WallClock,
 };
 use tg_types::limits::VOTES_MAX;
-use tg_types::{Fees, SealedVote, TimestampMs, Transaction, Vote, Wallet};
+use tg_types::{Fees, SealedVote, TimestampMs, Transaction, Wallet};
 
-use crate::evidence::{FixedVote, LyingChecker, Proving, SimulatedChecker, WRONG_TILE};
+use crate::evidence::{EMPTY_VOTE, FixedVote, LyingChecker, Proving, SimulatedChecker, WRONG_TILE};
 use crate::grid::{Context, SimGrid, chain, now_ms};
 use crate::mangler::Mangled;
 use crate::plan::{FailureKind, Loss, PlannedFault, SeatRole};
@@ -531,7 +531,7 @@ fn member(role: SeatRole, checker: Arc<dyn EvidenceChecker>) -> Arc<dyn Evidence
     let fixed = |vote, inner| Arc::new(FixedVote { vote, inner });
     match role {
         SeatRole::VerdictLiar => Arc::new(LyingChecker(checker)),
-        SeatRole::LazyMember => fixed(Vote::Right, checker),
+        SeatRole::LazyMember => fixed(EMPTY_VOTE, checker),
         SeatRole::FalseAccuser => fixed(WRONG_TILE, checker),
         _ => checker,
     }

@@ -10,7 +10,10 @@ use crate::id::{Address, LeaseId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Vote {
     /// Every drawn tile is what the program gives.
-    Right,
+    Right {
+        /// Of what was computed to find it: members that computed have the same.
+        checksum: u64,
+    },
     /// The evidence is not an opening of what was drawn: another answer, other digests, or leaves that are missing.
     WrongForm,
     /// An element of a tile is wrong.
@@ -27,21 +30,36 @@ pub struct TileName {
 }
 
 impl Vote {
-    /// The vote as one number: 0 is right, 1 another form, and a tile is `(node + 1) * 2^32 + leaf`.
+    /// The kind of the vote as one number: 0 is right, 1 another form, and a tile is `(node + 1) * 2^32 + leaf`.
     #[must_use]
     pub const fn number(self) -> u64 {
         match self {
-            Self::Right => 0,
+            Self::Right { .. } => 0,
             Self::WrongForm => 1,
             Self::WrongTile(TileName { node, leaf }) => (node as u64 + 1) << 32 | leaf as u64,
         }
     }
 
-    /// The vote of a number.
+    /// Whether nothing wrong was found.
     #[must_use]
-    pub fn from_number(number: u64) -> Option<Self> {
+    pub const fn is_right(self) -> bool {
+        matches!(self, Self::Right { .. })
+    }
+
+    /// What shows that the member computed; 0 where it names what is wrong.
+    #[must_use]
+    pub const fn checksum(self) -> u64 {
+        match self {
+            Self::Right { checksum } => checksum,
+            Self::WrongForm | Self::WrongTile(_) => 0,
+        }
+    }
+
+    /// The vote of a number, with a checksum if it is right.
+    #[must_use]
+    pub fn from_number(number: u64, checksum: u64) -> Option<Self> {
         match number {
-            0 => Some(Self::Right),
+            0 => Some(Self::Right { checksum }),
             1 => Some(Self::WrongForm),
             _ => Some(Self::WrongTile(TileName {
                 node: u32::try_from((number >> 32).checked_sub(1)?).ok()?,
@@ -54,7 +72,7 @@ impl Vote {
 impl std::fmt::Display for Vote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Right => f.write_str("right"),
+            Self::Right { .. } => f.write_str("right"),
             Self::WrongForm => f.write_str("not an opening of the drawn tiles"),
             Self::WrongTile(tile) => write!(f, "{tile} is wrong"),
         }
@@ -70,13 +88,20 @@ impl std::fmt::Display for TileName {
 impl Encode for Vote {
     fn encode(&self, writer: &mut Writer) {
         writer.u64(self.number());
+        if let Self::Right { checksum } = self {
+            writer.u64(*checksum);
+        }
     }
 }
 
 impl Decode for Vote {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let number = reader.u64()?;
-        Self::from_number(number).ok_or(DecodeError::Invalid {
+        let checksum = match number {
+            0 => reader.u64()?,
+            _ => 0,
+        };
+        Self::from_number(number, checksum).ok_or(DecodeError::Invalid {
             field: "vote",
             value: number,
         })

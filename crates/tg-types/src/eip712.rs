@@ -63,7 +63,10 @@ impl TransactionKind {
             Self::ReportEquivocation => ("bytes proof", &[]),
             Self::PostDealing => ("uint64 round,bytes log", &[]),
             Self::CommitVotes => ("bytes32[] leases,bytes32[] commitments", &[]),
-            Self::RevealVotes => ("bytes32[] leases,uint64[] votes,bytes32[] salts", &[]),
+            Self::RevealVotes => (
+                "bytes32[] leases,uint64[] votes,uint64[] checksums,bytes32[] salts",
+                &[],
+            ),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
     }
@@ -192,6 +195,7 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
         Transaction::RevealVotes { votes } => start
             .words(votes.iter().map(|it| *it.lease.as_bytes()))
             .words(votes.iter().map(|it| number_word(it.vote.number())))
+            .words(votes.iter().map(|it| number_word(it.vote.checksum())))
             .words(votes.iter().map(|it| *it.salt.as_bytes())),
         Transaction::DeclineLease { lease, reason } => start
             .word(*lease.as_bytes())

@@ -574,6 +574,9 @@ pub(crate) struct ModelShowArguments {
 pub(crate) struct ModelModesArguments {
     /// Models: names, ids, or beginnings of ids; all of the grid if absent.
     pub(crate) models: Vec<String>,
+    /// What a wrong answer would cost you beside the price.
+    #[arg(long, default_value_t = Amount::ZERO, value_name = "TGRID")]
+    pub(crate) value_at_risk: Amount,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
 }

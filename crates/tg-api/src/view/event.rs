@@ -115,7 +115,8 @@ fn parts(event: &Event) -> Parts {
         | Event::SeedSigned { .. }
         | Event::CommitteeDrawn { .. }
         | Event::ResultDisputed { .. }
-        | Event::AccusationRefuted { .. } => sync_parts(event),
+        | Event::AccusationRefuted { .. }
+        | Event::VoteRefuted { .. } => sync_parts(event),
         Event::OfferUpdated { .. }
         | Event::BidCommitted { .. }
         | Event::BidRevealed { .. }
@@ -323,6 +324,20 @@ fn sync_parts(event: &Event) -> Parts {
             account: Some(*validator),
             amount: Some(*burned),
             text: format!("what validator {validator} said is not so: {burned} TGRID burned"),
+            ..Parts::default()
+        },
+        Event::VoteRefuted {
+            lease,
+            validator,
+            burned,
+        } => Parts {
+            kind: "vote_refuted",
+            lease: Some(*lease),
+            account: Some(*validator),
+            amount: Some(*burned),
+            text: format!(
+                "validator {validator} found a wrong result right: {burned} TGRID burned"
+            ),
             ..Parts::default()
         },
         _ => Parts::default(),

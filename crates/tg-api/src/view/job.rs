@@ -171,7 +171,7 @@ fn check(check: &SyncCheck) -> CheckDto {
         committees: round.map_or(0, |it| u16::from(it.number).saturating_add(1)),
         members: count(states().count()),
         sealed: count(states().filter(is_sealed).count()),
-        right: count(round.map_or(0, |it| it.right().count())),
+        right: count(round.map_or(0, |it| it.right().len())),
     }
 }
 

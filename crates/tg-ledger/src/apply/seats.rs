@@ -19,7 +19,8 @@ use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::{
-    EPOCH_BLOCKS, QUIET_TURNS, SEATS_MIN, SILENCE_BLOCKS, UNBONDING_MAX, VALIDATORS_MAX,
+    EPOCH_BLOCKS, MISSED_VOTES_MAX, QUIET_TURNS, SEATS_MIN, SILENCE_BLOCKS, UNBONDING_MAX,
+    VALIDATORS_MAX,
 };
 use crate::record::{
     Applicant, ConsensusKey, JobState, OpenStage, SeatRecord, SeatSet, Storage, SyncStage,
@@ -144,6 +145,7 @@ impl Execution {
                         endpoint,
                         led: height,
                         is_leaving: false,
+                        missed: 0,
                     };
                     (validator, seat)
                 },
@@ -245,8 +247,11 @@ impl State {
         // After a pause of the whole network nobody is known to be silent.
         let outage = self.head.outage.map_or(0, |it| it.height.get());
         let paused = outage > 0 && height.get() - outage.min(height.get()) <= SILENCE_BLOCKS;
+        let is_silent = |seat: &SeatRecord| {
+            height.get() - seat.led.get() > SILENCE_BLOCKS || seat.missed >= MISSED_VOTES_MAX
+        };
         let mut silent: Vec<(Height, Address)> = sitting()
-            .filter(|(_, seat)| !paused && height.get() - seat.led.get() > SILENCE_BLOCKS)
+            .filter(|(_, seat)| !paused && is_silent(seat))
             .map(|(it, seat)| (seat.led, it.address))
             .collect();
         silent.sort_unstable();

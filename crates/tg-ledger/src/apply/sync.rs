@@ -1,26 +1,29 @@
 //! The votes of a committee on the result of a lease of mode `sync`.
 //!
 //! A committee is drawn by the seed among the validators. Its members compute the drawn tiles again and *seal* what they found;
-//! once all have, or more than two thirds and some time has passed, they *open* it. More than two thirds for *right*, and no
-//! accusation: the result is accepted, and whoever found it right shares the fee. Too few: other members are drawn, and from the
-//! third time on all validators are asked.
+//! once all have, or more than two thirds and some time has passed, they *open* it. More than two thirds for *right* with one checksum
+//! of what they computed, and no accusation: the result is accepted, and they share the fee. Too few: other members are drawn, and
+//! from the third time on all validators are asked.
 //!
 //! An *accusation* names what is wrong, and every validator looks at that; the block that decides it is voted for by those who
 //! found the same. If it is so the provider loses its collateral, all of it burned; if not, whoever accused loses
-//! [`State::accusation_bond`] of its stake, burned, and the vote goes on without it. So nobody is slashed by a count of votes. Who
-//! has less than that left of its stake cannot accuse.
+//! [`State::accusation_bond`] of its stake, burned, and the vote goes on without it. Where it is so, whoever had found the result right
+//! loses as much: it did not look, or lied. So nobody is slashed by a count of votes. Who has less than that left of its stake cannot accuse.
+//!
+//! Who was asked and gave nothing that counts *missed* a vote: after some in a row it has no share of fees, after many no seat.
 //!
 //! *Who gains if it fails on purpose.* Members that are silent delay a result by the windows of two committees and lose their share;
 //! from then on the n - f honest ones are enough. Members that accept what is wrong are caught by one honest member that opens its
 //! vote: an accusation needs no majority. A member that accuses a right result burns more than the look costs everybody. Copying a
-//! vote is impossible before all are sealed; a member that votes *right* without looking gains its share and is not caught yet:
-//! there are no planted errors in this version.
+//! vote is impossible before all are sealed; one that votes *right* without computing has no checksum, and no share ([ADR 24]).
+//!
+//! [ADR 24]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0024-votes-show-work.md
 
 use std::sync::Arc;
 
 use tg_types::{
     Address, Amount, Digest, Domain, DurationMs, Height, LeaseId, OpenedVote, SealedVote,
-    TimestampMs,
+    TimestampMs, Vote,
 };
 
 use super::Execution;
@@ -29,7 +32,8 @@ use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::COMMITTEE_SEATS;
 use crate::record::{
-    Lease, OpenStage, Storage, SyncCheck, SyncStage, VoteRound, VoteState, VoteStep, VoteWindows,
+    Lease, MemberVote, OpenStage, Storage, SyncCheck, SyncStage, VoteRound, VoteState, VoteStep,
+    VoteWindows,
 };
 use crate::state::State;
 
@@ -141,10 +145,13 @@ impl Execution {
                 round.opening_since = Some(self.now);
                 SyncStage::Voting { seed, round }
             }
-            VoteStep::Redraw => SyncStage::Voting {
-                seed,
-                round: self.draw(&seed, &lease.id, round.number.saturating_add(1)),
-            },
+            VoteStep::Redraw => {
+                self.note_presence(&round.absent(&[]), &[]);
+                SyncStage::Voting {
+                    seed,
+                    round: self.draw(&seed, &lease.id, round.number.saturating_add(1)),
+                }
+            }
             VoteStep::Dispute(accuser, vote) => {
                 let mut job = self.job(&lease.job)?;
                 self.step(&mut job, OpenStage::Disputed(lease.id))?;
@@ -163,6 +170,8 @@ impl Execution {
                 }
             }
             VoteStep::Accept => {
+                let right = round.right();
+                self.note_presence(&round.absent(&right), &right);
                 let job = self.job(&lease.job)?;
                 return self.accept(job, lease);
             }
@@ -207,7 +216,11 @@ impl Execution {
             true => Amount::ZERO,
             false => self.state.accusation_bond(),
         };
-        self.take_from_stake(&accuser, bond);
+        let burned = self.take_from_stake(&accuser, bond);
+        self.events.push(Event::AccusationRefuted {
+            validator: accuser,
+            burned,
+        });
         self.step(&mut job, OpenStage::Verifying(lease.id))?;
         self.save_job(job);
         // The others have the time again that the dispute took.
@@ -218,19 +231,57 @@ impl Execution {
         self.advance_vote(lease, None)
     }
 
-    /// Burns a part of a validator's stake.
-    fn take_from_stake(&mut self, validator: &Address, amount: Amount) {
+    /// Every validator found that what a member said is so: whoever found the result right did not look, and loses a part of its stake.
+    pub(super) fn convict(&mut self, lease: &Lease) {
+        let Some(SyncStage::Disputed { round, accuser, .. }) =
+            lease.check.as_ref().map(|it| &it.stage)
+        else {
+            return;
+        };
+        let said_right = |it: &&MemberVote| matches!(it.state, VoteState::Open(Vote::Right { .. }));
+        let members = round.votes.iter().filter(said_right);
+        let wrong: Vec<Address> = members.map(|it| it.member).collect();
+        self.note_presence(&wrong, &[*accuser]);
+        for validator in wrong {
+            let burned = self.take_from_stake(&validator, self.state.accusation_bond());
+            self.events.push(Event::VoteRefuted {
+                lease: lease.id,
+                validator,
+                burned,
+            });
+        }
+    }
+
+    /// Burns a part of a validator's stake; how much.
+    fn take_from_stake(&mut self, validator: &Address, amount: Amount) -> Amount {
         let validators = Arc::make_mut(&mut self.state.validators);
         let Some(found) = validators.iter_mut().find(|it| it.address == *validator) else {
-            return;
+            return Amount::ZERO;
         };
         let taken = amount.min(found.stake);
         found.stake = found.stake.saturating_sub(taken);
         self.burn(taken);
-        self.events.push(Event::AccusationRefuted {
-            validator: *validator,
-            burned: taken,
-        });
+        taken
+    }
+
+    /// Notes who missed a vote, and who did not.
+    fn note_presence(&mut self, absent: &[Address], present: &[Address]) {
+        let places = |members: &[Address]| -> Vec<usize> {
+            let seats = members.iter().filter_map(|it| self.state.seat_of(it));
+            seats.map(usize::from).collect()
+        };
+        let (absent, present) = (places(absent), places(present));
+        let book = Arc::make_mut(&mut self.state.seats);
+        for place in absent {
+            if let Some(seat) = book.seats.get_mut(place) {
+                seat.missed = seat.missed.saturating_add(1);
+            }
+        }
+        for place in present {
+            if let Some(seat) = book.seats.get_mut(place) {
+                seat.missed = 0;
+            }
+        }
     }
 
     /// Pays the members that found a result right; gives what cannot be split, all of it for a job of another mode.
@@ -254,10 +305,10 @@ impl Execution {
     }
 }
 
-/// Who found the result of a lease right; nobody for a job of another mode.
+/// Who found the result of a lease right and computed the same; nobody for a job of another mode.
 pub(super) fn right_votes(lease: &Lease) -> Vec<Address> {
     let round = lease.check.as_ref().and_then(|it| it.stage.round());
-    round.into_iter().flat_map(VoteRound::right).collect()
+    round.map_or_else(Vec::new, VoteRound::right)
 }
 
 impl State {

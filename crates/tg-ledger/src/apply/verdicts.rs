@@ -162,6 +162,7 @@ impl Execution {
                 Outcome::Rejected { code, check },
             ) => {
                 let lease = self.lease(id)?;
+                self.convict(&lease);
                 let job = self.job(&lease.job)?;
                 let end = LeaseEnd::Rejected {
                     code: *code,

@@ -7,6 +7,9 @@
 //!               block)          tiles)         opening)  Disputed ──► rejected
 //! ```
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use tg_types::{Address, Digest, Height, TimestampMs, Vote, fields, variants};
 
 use crate::canary::{LedgerCanary, is_armed};
@@ -105,7 +108,7 @@ pub(crate) enum VoteStep {
     Wait,
     /// Whoever sealed a vote opens it.
     Open,
-    /// More than two thirds found it right, and nobody found it wrong.
+    /// More than two thirds found it right and computed the same, and nobody found it wrong.
     Accept,
     /// Too few answered: other members are drawn.
     Redraw,
@@ -218,10 +221,40 @@ impl VoteRound {
         }
     }
 
-    /// Who found it right.
-    pub fn right(&self) -> impl Iterator<Item = Address> {
-        let is_right = |it: &&MemberVote| it.state == VoteState::Open(Vote::Right);
-        self.votes.iter().filter(is_right).map(|it| it.member)
+    /// Who found it right and computed the same: the largest group of one checksum, of equal ones that of the lowest.
+    #[must_use]
+    pub fn right(&self) -> Vec<Address> {
+        let mut groups: BTreeMap<u64, Vec<Address>> = BTreeMap::new();
+        for MemberVote { member, state } in &self.votes {
+            if let VoteState::Open(Vote::Right { checksum }) = state {
+                let group = match is_armed(LedgerCanary::AnyChecksum) {
+                    true => 0,
+                    false => *checksum,
+                };
+                groups.entry(group).or_default().push(*member);
+            }
+        }
+        let largest = groups
+            .into_iter()
+            .max_by_key(|(checksum, members)| (members.len(), Reverse(*checksum)));
+        largest.map_or_else(Vec::new, |(_, members)| members)
+    }
+
+    /// Who was asked and said nothing that counts: it did not open a vote, or its vote is none of those that were accepted.
+    #[must_use]
+    pub(crate) fn absent(&self, accepted: &[Address]) -> Vec<Address> {
+        let is_absent = |it: &&MemberVote| match it.state {
+            VoteState::Silent | VoteState::Sealed(_) => true,
+            VoteState::Open(Vote::Right { .. }) => {
+                !accepted.is_empty() && !accepted.contains(&it.member)
+            }
+            VoteState::Open(_) | VoteState::Refuted => false,
+        };
+        self.votes
+            .iter()
+            .filter(is_absent)
+            .map(|it| it.member)
+            .collect()
     }
 
     /// Whether so many are more than two thirds of the committee.
@@ -242,7 +275,7 @@ impl VoteRound {
             |since: TimestampMs| now.is_some_and(|now| now > since.saturating_add(windows.longest));
         let states = || self.votes.iter().map(|it| it.state);
         let accusation = self.votes.iter().find_map(|it| match it.state {
-            VoteState::Open(Vote::Right)
+            VoteState::Open(Vote::Right { .. })
             | VoteState::Silent
             | VoteState::Sealed(_)
             | VoteState::Refuted => None,
@@ -264,7 +297,7 @@ impl VoteRound {
                 VoteStep::Wait
             };
         };
-        if self.is_enough(self.right().count()) && (sealed == 0 || waited(opening)) {
+        if self.is_enough(self.right().len()) && (sealed == 0 || waited(opening)) {
             VoteStep::Accept
         } else if sealed == 0 || is_over(opening) {
             VoteStep::Redraw

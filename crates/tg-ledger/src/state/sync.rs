@@ -31,7 +31,7 @@ pub enum VoteDuty {
 }
 
 impl State {
-    /// What an accusation costs its member if every validator finds that it is not so; who has less at stake cannot accuse. At most
+    /// What an accusation costs its member if every validator finds that it is not so, and a vote for right if one is so; who has less at stake cannot accuse. At most
     /// the bond of a seat: with a fee so high that more were asked for, nobody could accuse, and every lie would be paid.
     #[must_use]
     pub fn accusation_bond(&self) -> Amount {

@@ -97,7 +97,7 @@ impl Seat {
             let lease = task.sample.lease;
             // The same when it is opened: it follows from the lease.
             let lie = match lease.as_bytes()[0] % 4 {
-                0 => Vote::Right,
+                0 => Vote::Right { checksum: 0 },
                 1 => Vote::WrongForm,
                 2 => Vote::WrongTile(TileName { node: 7, leaf: 7 }),
                 _ => truth,

@@ -237,7 +237,9 @@ impl Auditor {
                 self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
                 self.give(*validator, *amount);
             }
-            Event::AccusationRefuted { burned, .. } => self.burned += burned.get(),
+            Event::AccusationRefuted { burned, .. } | Event::VoteRefuted { burned, .. } => {
+                self.burned += burned.get()
+            }
             Event::SeatBonded { validator, amount } => self.take(*validator, *amount),
             Event::StakeReturned { validator, amount } => self.give(*validator, *amount),
             Event::ValidatorSlashed {

@@ -241,7 +241,9 @@ fn any_check(seeds: &Seeds) -> SyncCheck {
 
 fn any_vote(seeds: &Seeds) -> Vote {
     match seeds.small(3) {
-        0 => Vote::Right,
+        0 => Vote::Right {
+            checksum: seeds.number(),
+        },
         1 => Vote::WrongForm,
         _ => Vote::WrongTile(TileName {
             node: u32::try_from(seeds.small(1 << 20)).unwrap(),

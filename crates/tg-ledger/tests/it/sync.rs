@@ -17,6 +17,7 @@ use crate::world::{
 const VALIDATORS: [&str; 4] = ["validator 0", "validator 1", "validator 2", "validator 3"];
 const KEY: [u8; SEED_KEY_BYTES] = [7; SEED_KEY_BYTES];
 const SIGNATURE: [u8; SEED_SIGNATURE_BYTES] = [9; SEED_SIGNATURE_BYTES];
+const RIGHT: Vote = Vote::Right { checksum: 41 };
 const WRONG: Vote = Vote::WrongTile(TileName { node: 2, leaf: 5 });
 
 fn dealing(round: u64, byte: u8) -> Transaction {
@@ -156,7 +157,7 @@ fn a_result_that_all_find_right_is_paid_and_they_share_the_fee() {
     assert_eq!(world.job(job).state(), JobState::Verifying);
 
     let before: Vec<Amount> = VALIDATORS.map(|it| world.balance(it)).to_vec();
-    let right = opened(lease, Vote::Right);
+    let right = opened(lease, RIGHT);
     let tasks = world.state.vote_tasks(&address(VALIDATORS[0]));
     assert!(
         matches!(&tasks[..], [VoteTask { step: VoteDuty::Seal, number: 0, sample }] if sample.lease == lease)
@@ -188,7 +189,7 @@ fn a_result_that_all_find_right_is_paid_and_they_share_the_fee() {
 #[test]
 fn one_member_that_finds_a_wrong_tile_is_enough() {
     let (mut world, job, lease) = voting();
-    let (right, wrong) = (opened(lease, Vote::Right), opened(lease, WRONG));
+    let (right, wrong) = (opened(lease, RIGHT), opened(lease, WRONG));
     let name = world.holder(job);
     let sealed = VALIDATORS[..3].iter().map(|it| seal(it, right));
     together(
@@ -222,7 +223,7 @@ fn one_member_that_finds_a_wrong_tile_is_enough() {
 #[test]
 fn a_false_accusation_costs_stake_and_the_result_is_paid() {
     let (mut world, job, lease) = voting();
-    let (right, wrong) = (opened(lease, Vote::Right), opened(lease, Vote::WrongForm));
+    let (right, wrong) = (opened(lease, RIGHT), opened(lease, Vote::WrongForm));
     let honest = &VALIDATORS[..3];
     let sealed = honest.iter().map(|it| seal(it, right));
     together(
@@ -254,10 +255,121 @@ fn a_false_accusation_costs_stake_and_the_result_is_paid() {
     assert_eq!(world.job(job).state(), JobState::Paid);
 }
 
+/// What a validator has at stake, and how many votes it missed.
+fn standing(world: &World, name: &str) -> (Amount, u16) {
+    let seat = usize::from(world.state.seat_of(&address(name)).unwrap());
+    let missed = world.state.seats().seats[seat].missed;
+    (world.state.validators()[seat].stake, missed)
+}
+
+#[test]
+fn who_computed_nothing_has_no_share_and_after_four_votes_none_of_the_fees_either() {
+    let mut world = with_key();
+    let lazy = VALIDATORS[3];
+    for missed in 1..=4 {
+        let (job, lease);
+        (world, job, lease) = voting_in(world);
+        let (right, empty) = (
+            opened(lease, RIGHT),
+            opened(lease, Vote::Right { checksum: 0 }),
+        );
+        let vote_of = |name| if name == lazy { empty } else { right };
+        together(
+            &mut world,
+            VALIDATORS.map(|it| seal(it, vote_of(it))).to_vec(),
+        );
+        let before = VALIDATORS.map(|it| world.balance(it));
+        together(
+            &mut world,
+            VALIDATORS.map(|it| reveal(it, vote_of(it))).to_vec(),
+        );
+        assert_eq!(world.job(job).state(), JobState::Paid);
+        let gained = |at: usize| {
+            world
+                .balance(VALIDATORS[at])
+                .checked_sub(before[at])
+                .unwrap()
+        };
+        let share = Amount::new(tgrid(9).get() / 3);
+        assert!(gained(0) >= share, "{}", gained(0));
+        assert!(gained(3) < share, "{}", gained(3));
+        assert_eq!(standing(&world, lazy), (Amount::from_tgrid(1_000), missed));
+        assert_eq!(standing(&world, VALIDATORS[0]).1, 0);
+        // The fee of a proof is everybody's.
+        let order = world.order();
+        let job = world.submit("alice", order);
+        let (name, lease) = (world.holder(job), world.lease(job).id);
+        world.send(name, Transaction::StartLease { lease });
+        world.send(name, commit(lease));
+        world.send(name, evidence(lease));
+        let mut tasks = world.state.pending_evidence();
+        let task = tasks
+            .find(|it| it.subject() == Subject::Lease(lease))
+            .unwrap();
+        drop(tasks);
+        let events = world.decide(&task, Outcome::LeaseAccepted);
+        let has_fees = |name| {
+            let paid = |it: &Event| matches!(it, Event::Rewarded { validator, .. } if *validator == address(name));
+            events.iter().any(paid)
+        };
+        assert!(has_fees(VALIDATORS[1]));
+        assert_eq!(has_fees(lazy), missed < 4, "vote {missed}");
+    }
+    // One vote that counts, and it has them again.
+    let (mut world, _, lease) = voting_in(world);
+    let right = opened(lease, RIGHT);
+    together(&mut world, VALIDATORS.map(|it| seal(it, right)).to_vec());
+    together(&mut world, VALIDATORS.map(|it| reveal(it, right)).to_vec());
+    assert_eq!(standing(&world, lazy).1, 0);
+}
+
+#[test]
+fn members_that_computed_different_things_are_no_majority() {
+    let (mut world, job, lease) = voting();
+    let votes = [1, 1, 2, 3].map(|checksum| opened(lease, Vote::Right { checksum }));
+    let sealed = VALIDATORS.into_iter().zip(votes);
+    together(
+        &mut world,
+        sealed.clone().map(|(it, vote)| seal(it, vote)).collect(),
+    );
+    together(
+        &mut world,
+        sealed.map(|(it, vote)| reveal(it, vote)).collect(),
+    );
+    assert_eq!(world.job(job).state(), JobState::Verifying);
+    let round = stage(&world, lease).round().unwrap().clone();
+    assert_eq!(round.number, 1, "others are asked");
+}
+
+#[test]
+fn who_found_a_wrong_result_right_loses_stake() {
+    let (mut world, job, lease) = voting();
+    let (right, wrong) = (opened(lease, RIGHT), opened(lease, WRONG));
+    let mut sealed: Vec<_> = VALIDATORS[..3].iter().map(|it| seal(it, right)).collect();
+    sealed.push(seal(VALIDATORS[3], wrong));
+    together(&mut world, sealed);
+    world.send(VALIDATORS[0], reveal(VALIDATORS[0], right).1);
+    world.send(VALIDATORS[3], reveal(VALIDATORS[3], wrong).1);
+    // While every validator looks.
+    world.send(VALIDATORS[1], reveal(VALIDATORS[1], right).1);
+    let task = world
+        .state
+        .pending_evidence()
+        .find(|it| it.subject() == Subject::Accusation(lease, WRONG))
+        .unwrap();
+    world.decide(&task, rejected());
+    assert_ne!(world.job(job).state(), JobState::Verifying);
+    let (whole, less) = (Amount::from_tgrid(1_000), Amount::from_tgrid(999));
+    assert_eq!(
+        VALIDATORS.map(|it| standing(&world, it)),
+        [(less, 1), (less, 1), (whole, 0), (whole, 0)]
+    );
+}
+
 #[test]
 fn a_silent_member_is_waited_for_and_two_silent_ones_cause_new_drawings() {
     let (mut world, job, lease) = voting();
-    let right = opened(lease, Vote::Right);
+    let right = opened(lease, RIGHT);
     // One is silent: three of four are more than two thirds.
     together(
         &mut world,
@@ -340,7 +452,7 @@ fn who_has_no_bond_at_stake_cannot_accuse() {
         }
     }
     let (mut world, job, lease) = voting_in(with_key_of(genesis));
-    let (right, wrong) = (opened(lease, Vote::Right), opened(lease, WRONG));
+    let (right, wrong) = (opened(lease, RIGHT), opened(lease, WRONG));
     let sealed = VALIDATORS[..3].iter().map(|it| seal(it, right));
     together(
         &mut world,
@@ -358,7 +470,7 @@ fn who_has_no_bond_at_stake_cannot_accuse() {
 #[test]
 fn votes_hold_only_in_their_time_as_they_were_sealed_and_from_members() {
     let (mut world, _, lease) = voting();
-    let right = opened(lease, Vote::Right);
+    let right = opened(lease, RIGHT);
     let no_vote = TransactionError::NoVote { lease };
     let refuse = |world: &mut World, (name, sent): (&str, Transaction)| world.refusal(name, sent);
     let stranger = TransactionError::NotValidator {
@@ -366,7 +478,7 @@ fn votes_hold_only_in_their_time_as_they_were_sealed_and_from_members() {
     };
     assert_eq!(refuse(&mut world, seal("alice", right)), stranger);
     assert_eq!(refuse(&mut world, reveal(VALIDATORS[0], right)), no_vote);
-    let other = opened(LeaseId::new([1; 32]), Vote::Right);
+    let other = opened(LeaseId::new([1; 32]), RIGHT);
     let unknown = TransactionError::NoVote { lease: other.lease };
     assert_eq!(refuse(&mut world, seal(VALIDATORS[0], other)), unknown);
     let none = Transaction::CommitVotes { votes: vec![] };
@@ -465,6 +577,25 @@ fn an_offer_that_puts_up_less_than_twenty_times_its_price_gets_no_such_job() {
     assert_eq!(world.job(job).state(), JobState::Queued);
     world.post("middle", terms(25));
     assert_eq!(world.job(job).state(), JobState::Leased);
+    assert_eq!(world.holder(job), "middle");
+}
+
+#[test]
+fn what_a_wrong_answer_would_cost_counts_as_the_price_does() {
+    let mut world = World::new();
+    let mut rich = terms(25);
+    rich.collateral_per_lease = tgrid(20 * (25 + 1_000));
+    world.post("cheap", terms(20));
+    let mut order = world.order();
+    order.needs.value_at_risk = tgrid(1_000);
+    // A proof is right or not: what is at risk does not matter.
+    order.mode = VerificationMode::Proof;
+    let job = world.submit("alice", order.clone());
+    assert_eq!(world.holder(job), "cheap");
+    order.mode = VerificationMode::Sync;
+    let job = world.submit("alice", order);
+    assert_eq!(world.job(job).state(), JobState::Queued);
+    world.post("middle", rich);
     assert_eq!(world.holder(job), "middle");
 }
 

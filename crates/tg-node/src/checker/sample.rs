@@ -38,10 +38,10 @@ impl ProofChecker {
             return Ok(Vote::WrongForm);
         };
         let found = verify_trace(&sample.model, file, sample.expected(task));
-        if let Ok(answer) = &found {
+        if let Ok((answer, _)) = &found {
             blobs.put(answer, EVIDENCE_BYTES_MAX)?;
         }
-        Ok(vote_on(found.as_ref().map(|_| ())))
+        Ok(vote_on(found.as_ref().map(|(_, checksum)| *checksum)))
     }
 
     /// Whether what a member says is so.
@@ -55,7 +55,7 @@ impl ProofChecker {
         let Some(file) = &sample.file else {
             return match vote {
                 Vote::WrongForm => Err(rejected(CODE_TRACE_FILE, "not a trace file")),
-                Vote::Right | Vote::WrongTile(_) => Ok(Outcome::Refuted),
+                Vote::Right { .. } | Vote::WrongTile(_) => Ok(Outcome::Refuted),
             };
         };
         match accusation_holds(&sample.model, file, sample.expected(task), vote) {

@@ -161,7 +161,7 @@ async fn a_committee_pays_what_is_right_and_burns_the_collateral_of_a_lie() {
     let SyncStage::Voting { round, .. } = check.stage else {
         panic!("{check:?}");
     };
-    assert!(round.is_enough(round.right().count()), "{round:?}");
+    assert!(round.is_enough(round.right().len()), "{round:?}");
     // Whoever found it right has the answer, which nobody gave it.
     let output = receipt_of(&model, &tensors).output;
     let holders = validators

@@ -7,7 +7,7 @@
 use crate::statement::sequence::SEQUENCE_STEPS_MAX;
 use crate::verify::integers;
 use tg_ir::request::written_bytes;
-use tg_ir::tiles::{self, ExecutionClaim, TileFault, TraceOpening, TraceTile};
+use tg_ir::tiles::{self, Checksum, ExecutionClaim, TileFault, TraceOpening, TraceTile};
 use tg_ir::{
     ElementType, ExecutableModel, Generation, GenerationRequest, Generator, IntTensor, Program,
     TensorId, causality,
@@ -153,7 +153,7 @@ impl TraceFile {
     }
 }
 
-/// Checks that a trace file shows the tiles that were drawn, and that each is right; gives the answer. Total, for any bytes that decode to one.
+/// Checks that a trace file shows the tiles that were drawn, and that each is right; gives the answer, and the checksum of what was computed. Total, for any bytes that decode to one.
 /// Takes a few nanoseconds for each multiply-add of the tiles.
 ///
 /// # Errors
@@ -162,7 +162,7 @@ pub fn verify_trace(
     model: &ExecutableModel,
     file: &TraceFile,
     expected: ExpectedTrace<'_>,
-) -> Result<Vec<u8>, TraceFileError> {
+) -> Result<(Vec<u8>, Checksum), TraceFileError> {
     let program = &model.program;
     let (input, answer) = stated(program, file, expected)?;
     // Stops: another answer than the one that is delivered and paid.
@@ -175,8 +175,8 @@ pub fn verify_trace(
         trace: expected.receipt.trace,
     };
     let drawn = tiles_of(program, expected.challenge);
-    tiles::check(model, claim, &drawn, &file.opening)?;
-    Ok(answer)
+    let checksum = tiles::check(model, claim, &drawn, &file.opening)?;
+    Ok((answer, checksum))
 }
 
 /// Why what a member of a committee says of a trace file is so, if it is: every validator looks, and finds the same. Total.
@@ -191,7 +191,7 @@ pub fn accusation_holds(
     vote: Vote,
 ) -> Option<TraceFileError> {
     match vote {
-        Vote::Right => None,
+        Vote::Right { .. } => None,
         Vote::WrongForm => {
             let fault = verify_trace(model, file, expected).err();
             let is_element = |it: &TraceFileError| {
@@ -218,9 +218,11 @@ pub fn accusation_holds(
 
 /// What a member of a committee says of a trace file.
 #[must_use]
-pub fn vote_on(result: Result<(), &TraceFileError>) -> Vote {
+pub fn vote_on(result: Result<Checksum, &TraceFileError>) -> Vote {
     match result {
-        Ok(()) => Vote::Right,
+        Ok(checksum) => Vote::Right {
+            checksum: checksum.get(),
+        },
         Err(TraceFileError::TraceTile(TileFault::Element { node, leaf, .. })) => {
             let index =
                 |it: usize| u32::try_from(it).expect("nodes and leaves are counted in 32 bits");

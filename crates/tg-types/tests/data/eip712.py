@@ -95,13 +95,13 @@ TYPES = {
     "ReportEquivocation": HEAD + ",bytes proof",
     "PostDealing": HEAD + ",uint64 round,bytes log",
     "CommitVotes": HEAD + ",bytes32[] leases,bytes32[] commitments",
-    "RevealVotes": HEAD + ",bytes32[] leases,uint64[] votes,bytes32[] salts",
+    "RevealVotes": HEAD + ",bytes32[] leases,uint64[] votes,uint64[] checksums,bytes32[] salts",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
     "bool tensorCores,uint8 linkMin,uint8 isolation,uint32 cpuMilli,uint32 memoryMib,uint32 diskGib,uint64 regions,"
     "uint64 referenceMs,uint16 gang,uint32 neighbourhoodUs,bool guaranteed,uint8 priority,bool preemptible,"
-    "uint8 tier",
+    "uint8 tier,uint128 valueAtRisk",
     "OfferTerms": "string hardware,uint128 priceBase,uint128 pricePerMmac,uint64 latencyBaseMs,"
     "uint64 speedMmacPerS,uint64 memoryBytes,uint16 slots,uint128 collateralPerLease,uint8 modes,"
     "Machine machine,uint128 pricePerGpuSecond,uint8 pricing",
@@ -287,6 +287,7 @@ ORDER = {
         "priority": 2,
         "preemptible": True,
         "tier": 1,
+        "valueAtRisk": 3 * 10**18,
     },
 }
 
@@ -355,6 +356,7 @@ SAMPLES = {
     "RevealVotes": {
         "leases": [word(0x33), word(0x34), word(0x35)],
         "votes": [0, 1, (5 << 32) + 9],
+        "checksums": [77, 0, 0],
         "salts": [word(0x74), word(0x75), word(0x76)],
     },
 }

@@ -19,6 +19,9 @@ fn order_changes() -> Vec<Change<JobOrder>> {
         ("max_price", |it| it.max_price = Amount::new(9)),
         ("deadline", |it| it.deadline = TimestampMs::new(9)),
         ("max_attempts", |it| it.max_attempts += 1),
+        ("value_at_risk", |it| {
+            it.needs.value_at_risk = Amount::new(9)
+        }),
     ]
 }
 
@@ -124,7 +127,12 @@ fn vote_changes() -> Vec<Change<Transaction>> {
         }),
         ("votes.vote", |it| {
             if let Transaction::RevealVotes { votes } = it {
-                votes[1].vote = Vote::Right;
+                votes[1].vote = Vote::Right { checksum: 0 };
+            }
+        }),
+        ("votes.checksum", |it| {
+            if let Transaction::RevealVotes { votes } = it {
+                votes[0].vote = Vote::Right { checksum: 78 };
             }
         }),
         ("votes.salt", |it| {
@@ -203,8 +211,8 @@ fn simple_changes() -> Vec<Change<Transaction>> {
 fn every_field_of_every_kind_is_signed() {
     let cases = changed_contents();
     // Two of a transfer, four of a registration, one each of five names, two of evidence, two of a dealing, two of sealed votes and
-    // three of open ones; then what is nested.
-    assert_eq!(cases.len(), (2 + 4 + 5 + 2 + 2 + 2 + 3) + (7 + 9 + 5));
+    // four of open ones; then what is nested.
+    assert_eq!(cases.len(), (2 + 4 + 5 + 2 + 2 + 2 + 4) + (8 + 9 + 5));
     for (name, good, bad) in cases {
         assert_ne!(good, bad, "{name}");
         let mut signed = signed(good);

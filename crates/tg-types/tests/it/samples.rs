@@ -79,6 +79,7 @@ pub(crate) fn needs() -> JobNeeds {
         priority: 2,
         preemptible: true,
         tier: CapacityTier::Spot,
+        value_at_risk: Amount::from_tgrid(3),
     }
 }
 
@@ -231,7 +232,11 @@ pub(crate) fn transactions() -> Vec<Transaction> {
 /// A vote of each kind.
 pub(crate) fn opened_votes() -> Vec<OpenedVote> {
     let tile = TileName { node: 4, leaf: 9 };
-    let votes = [Vote::Right, Vote::WrongForm, Vote::WrongTile(tile)];
+    let votes = [
+        Vote::Right { checksum: 77 },
+        Vote::WrongForm,
+        Vote::WrongTile(tile),
+    ];
     let opened = (0..).zip(votes).map(|(at, vote)| OpenedVote {
         lease: LeaseId::new([0x33 + at; 32]),
         vote,
@@ -302,7 +307,7 @@ fn any_needs() -> impl Strategy<Value = JobNeeds> {
         (any::<u16>(), any::<bool>(), 0..3u8, 0..4u8, any::<u32>()),
         (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>()),
         (any::<u16>(), any::<u32>(), any::<bool>(), any::<u8>()),
-        (any::<bool>(), 0..3u8),
+        (any::<bool>(), 0..3u8, any::<u128>()),
     )
         .prop_map(|(gpu, kind, host, how, tier)| JobNeeds {
             class: JobClass::from_tag(gpu.0).unwrap(),
@@ -325,6 +330,7 @@ fn any_needs() -> impl Strategy<Value = JobNeeds> {
             priority: how.3,
             preemptible: tier.0,
             tier: CapacityTier::from_tag(tier.1).unwrap(),
+            value_at_risk: Amount::new(tier.2),
         })
 }
 
@@ -494,7 +500,8 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
                     .into_iter()
                     .map(|(lease, number, salt)| OpenedVote {
                         lease: LeaseId::new(lease),
-                        vote: Vote::from_number(number).unwrap_or(Vote::Right),
+                        vote: Vote::from_number(number, 0)
+                            .unwrap_or(Vote::Right { checksum: number }),
                         salt: Digest::new(salt),
                     })
                     .collect(),

@@ -30,9 +30,10 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
     let mode = modes::mode_of(&client, &model, arguments).await?;
-    let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
-    let quotes = quotes.calling("ask for prices")?;
     let needs = arguments.needs.needs();
+    let at_risk = needs.value_at_risk;
+    let quotes = jobs::patiently(|| client.quotes_at_risk(model.id, mode, at_risk)).await;
+    let quotes = quotes.calling("ask for prices")?;
     if arguments.detach && needs.lane() == Lane::Auction {
         let text = "--detach: a sealed bid is opened by the command that made it, which has to run until then";
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));

@@ -9,7 +9,7 @@ use crate::grid::args::{InferArguments, ModelModesArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::table::{Table, short};
 use crate::outcome::{Failure, Outcome, line, say};
-use tg_types::JobNeeds;
+use tg_types::{Amount, JobNeeds};
 
 /// Shows the ways of checking for models of the grid.
 pub(crate) async fn run(arguments: &ModelModesArguments, as_json: bool) -> Outcome {
@@ -23,7 +23,7 @@ pub(crate) async fn run(arguments: &ModelModesArguments, as_json: bool) -> Outco
     }
     let mut listed = Vec::new();
     for model in models {
-        let prices = prices(&client, &model).await?;
+        let prices = prices(&client, &model, arguments.value_at_risk).await?;
         if as_json {
             listed.push(serde_json::json!({ "id": model.id.to_string(), "name": model.name, "modes": prices }));
         } else {
@@ -47,10 +47,15 @@ pub(crate) async fn mode_of(
         return Ok(asked.mode());
     }
     // What offers would ask is known for usual needs only.
-    if arguments.proof_out.is_some() || arguments.needs.needs() != JobNeeds::ANY_MACHINE {
+    let at_risk = arguments.needs.value_at_risk;
+    let usual = JobNeeds {
+        value_at_risk: at_risk,
+        ..JobNeeds::ANY_MACHINE
+    };
+    if arguments.proof_out.is_some() || arguments.needs.needs() != usual {
         return Ok(ModeDto::Proof);
     }
-    let prices = prices(client, model).await?;
+    let prices = prices(client, model, at_risk).await?;
     let mode = jobs::usual_mode(&prices).unwrap_or(ModeDto::Proof);
     if !arguments.yes && !arguments.dry_run {
         say(table(&prices, Some(mode)));
@@ -62,15 +67,23 @@ pub(crate) async fn mode_of(
             "--verify {mode}, for sync is refused: {refusal}"
         )),
         None => say(format_args!(
-            "--verify {mode}, for no offer puts up the twenty times its price that sync asks"
+            "--verify {mode}, for no offer puts up the twenty times its price{} that sync asks",
+            match at_risk.is_zero() {
+                true => "",
+                false => " and the value at risk",
+            }
         )),
     }
     say(format_args!("--verify {mode}: {}", assurance(mode)));
     Ok(mode)
 }
 
-async fn prices(client: &Client, model: &ModelDto) -> Result<Vec<ModePriceDto>, Failure> {
-    let prices = jobs::patiently(|| client.mode_prices(model.id)).await;
+async fn prices(
+    client: &Client,
+    model: &ModelDto,
+    value_at_risk: Amount,
+) -> Result<Vec<ModePriceDto>, Failure> {
+    let prices = jobs::patiently(|| client.mode_prices(model.id, value_at_risk)).await;
     prices.calling("ask what each way of checking costs")
 }
 
@@ -117,7 +130,7 @@ pub(crate) const fn assurance(mode: ModeDto) -> &'static str {
         }
         ModeDto::Sync => {
             "drawn validators compute drawn parts again: one wrong part is found with 5 % or more, all of them in small \
-             models, and the provider puts up twenty times its price; nothing for you to check"
+             models, and the provider puts up twenty times what a lie could win; nothing for you to check"
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a validator may deal, and whether its votes hold.
 
-use tg_types::{Address, Amount, LeaseId, OpenedVote, SealedVote, Vote, vote_commitment};
+use tg_types::{Address, Amount, LeaseId, OpenedVote, SealedVote, vote_commitment};
 
 use super::market::check_validator;
 use super::outcome::Check;
@@ -60,7 +60,7 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
             });
         }
         // Stops: accusations without end by a member that has nothing left to lose by them.
-        if opened.vote != Vote::Right && stake_of(state, &sender) < state.accusation_bond() {
+        if !opened.vote.is_right() && stake_of(state, &sender) < state.accusation_bond() {
             return Err(TransactionError::NoAccusationBond {
                 lease: opened.lease,
                 bond: state.accusation_bond(),
