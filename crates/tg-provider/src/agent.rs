@@ -178,6 +178,8 @@ struct Entry {
     model: tg_types::ModelId,
     input: (tg_types::Digest, u32),
     pulled: Option<Arc<Task>>,
+    /// The evidence, until the lease ends: to be stored again if whoever took it has lost it.
+    evidence: Option<Arc<[u8]>>,
 }
 
 impl Entry {
@@ -475,6 +477,7 @@ impl<W: Worker> Agent<W> {
             model: job.model,
             input: (job.input, job.input_len),
             pulled: None,
+            evidence: None,
             task: LeaseTask::new(lease, job.mode, work_ms_min),
         };
         self.leases.insert(entry.task.lease().id, entry);
@@ -539,6 +542,11 @@ impl<W: Worker> Agent<W> {
         entry.task.begun(stage, now);
         let outcomes = self.outcomes.0.clone();
         let worker = Arc::clone(&self.worker);
+        if let (Stage::Prove, Some(bytes)) = (stage, &entry.evidence) {
+            let (client, bytes) = (self.client.clone(), Arc::clone(bytes));
+            tokio::spawn(work::store_again(client, (id, bytes), outcomes));
+            return;
+        }
         match (stage, &entry.pulled, entry.task.execution()) {
             (Stage::Pull, _, _) => {
                 let order = entry.order(id, provider);
@@ -621,8 +629,13 @@ impl<W: Worker> Agent<W> {
                     on,
                 }
             }
-            work::Report::Proved(evidence, elapsed_ms) => {
+            work::Report::Stored => {
+                entry.task.stored(now_ms());
+                return;
+            }
+            work::Report::Proved(evidence, bytes, elapsed_ms) => {
                 entry.task.proved(evidence, now_ms());
+                entry.evidence = Some(bytes);
                 AgentEvent::Proved {
                     lease: id,
                     evidence,

@@ -25,7 +25,7 @@ use crate::worker::{Execution, Stage};
 /// After how many milliseconds a transaction without effect is sent again: several block times.
 pub const RESEND_MS: u64 = 4_000;
 
-/// After how many milliseconds an opening that validators do not hold yet is stored again: whoever took it may have lost it.
+/// After how many milliseconds evidence that validators do not hold yet is stored again: whoever took it may have lost it.
 pub const STORE_AGAIN_MS: u64 = 3_000;
 
 /// How often work is tried before the lease is left to end by itself.
@@ -184,9 +184,10 @@ impl LeaseTask {
         if self.lease.end.is_some() {
             return Step::Forget(StopReason::Ended);
         }
-        // What a committee looks at has windows of its own, and the seed is the validators' to sign.
+        // What validators look at has windows of its own, and the seed is theirs to sign.
         let is_checked = self.mode == ModeDto::Sync && self.lease.check.is_some();
-        if now >= self.lease.finish_by_ms && !is_checked {
+        let is_handed_in = is_checked || self.lease.state == JobStateDto::Verifying;
+        if now >= self.lease.finish_by_ms && !is_handed_in {
             return Step::Forget(StopReason::Late);
         }
         if self.lease.state == JobStateDto::Leased && !self.lease.started {
@@ -204,9 +205,9 @@ impl LeaseTask {
             JobStateDto::Running => self.next_running(now),
             JobStateDto::Committed => self.next_committed(now),
             JobStateDto::Verifying if is_checked => self.next_opened(now),
+            JobStateDto::Verifying => self.next_named(now),
             JobStateDto::Submitted
             | JobStateDto::Queued
-            | JobStateDto::Verifying
             | JobStateDto::Accepted
             | JobStateDto::Paid
             | JobStateDto::Refunded
@@ -298,6 +299,16 @@ impl LeaseTask {
         }
     }
 
+    /// Until the validators have judged a proof they must find it, or what is at risk is lost: it is stored again.
+    const fn next_named(&self, now: u64) -> Step {
+        let again = self.stored_at + STORE_AGAIN_MS;
+        match (&self.done, self.mode) {
+            (WorkDone::Proved(..), ModeDto::Proof) if now < again => Step::Wait(again),
+            (WorkDone::Proved(..), ModeDto::Proof) => self.begin(Stage::Prove, now),
+            _ => Step::Wait(u64::MAX),
+        }
+    }
+
     const fn begin(&self, stage: Stage, now: u64) -> Step {
         if self.busy.is_some() {
             Step::Wait(u64::MAX)
@@ -380,6 +391,13 @@ impl LeaseTask {
         if let WorkDone::Executed(execution) | WorkDone::Proved(execution, _) = done {
             self.done = WorkDone::Proved(execution, evidence);
         }
+    }
+
+    /// The grid has the evidence at `now`.
+    pub const fn stored(&mut self, now: u64) {
+        self.busy = None;
+        self.failures = 0;
+        self.stored_at = now;
     }
 
     /// A stage of work failed at `now`; `missing` says what could not be pulled, if that was it.

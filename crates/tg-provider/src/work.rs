@@ -24,8 +24,10 @@ pub(crate) enum Report {
     Pulled(Arc<Task>),
     /// The model was executed and the output is stored; milliseconds of the execution.
     Executed(Arc<Task>, Execution, u64),
-    /// The execution was proved and the proof is stored; milliseconds of the proving.
-    Proved(Evidence, u64),
+    /// The execution was proved and the proof, these bytes, is stored; milliseconds of the proving.
+    Proved(Evidence, Arc<[u8]>, u64),
+    /// The grid has the evidence that it was given before.
+    Stored,
     /// It failed; what could not be pulled, if that was it.
     Failed(String, Option<DeclineReason>),
 }
@@ -90,8 +92,27 @@ pub(crate) async fn prove<W: Worker>(
 ) {
     let lease = task.lease;
     let report = match try_prove(&client, worker, (task, execution), seed, &outcomes).await {
-        Ok((evidence, elapsed_ms)) => Report::Proved(evidence, elapsed_ms),
+        Ok((evidence, bytes, elapsed_ms)) => Report::Proved(evidence, bytes, elapsed_ms),
         Err(error) => Report::Failed(chain(error.as_ref()), None),
+    };
+    let _ = outcomes.send((lease, report)).await;
+}
+
+/// Stores evidence again if whoever the agent asks does not have it any more, and reports.
+pub(crate) async fn store_again(
+    client: Client,
+    (lease, bytes): (LeaseId, Arc<[u8]>),
+    outcomes: Sender<Outcome>,
+) {
+    let stored = async {
+        match client.chunk_tree(Digest::of_blob(&bytes)).await {
+            Err(error) if error.is_not_found() => client.put_blob(bytes.to_vec()).await.map(|_| ()),
+            known => known.map(|_| ()),
+        }
+    };
+    let report = match stored.await {
+        Ok(()) => Report::Stored,
+        Err(error) => Report::Failed(chain(&error), None),
     };
     let _ = outcomes.send((lease, report)).await;
 }
@@ -186,7 +207,7 @@ async fn try_prove<W: Worker>(
     (task, execution): (Arc<Task>, Execution),
     seed: Option<Digest>,
     outcomes: &Sender<Outcome>,
-) -> Result<(Evidence, u64), Failure> {
+) -> Result<(Evidence, Arc<[u8]>, u64), Failure> {
     let started = Instant::now();
     let sender = outcomes.clone();
     let limit = match seed {
@@ -210,8 +231,9 @@ async fn try_prove<W: Worker>(
             size: proof.len(),
             limit,
         })?;
+    let kept: Arc<[u8]> = proof.as_slice().into();
     let digest = client.put_blob(proof).await?.digest;
-    Ok((Evidence { digest, size }, elapsed_ms))
+    Ok((Evidence { digest, size }, kept, elapsed_ms))
 }
 
 /// Reports progress; dropped if the queue is full, because a later one follows.

@@ -91,6 +91,21 @@ fn shown_without_trust(grid: &Grid, data: &Path, job: &str) {
         .ends(2);
 }
 
+/// Who does not wait fetches the answer later; what nobody puts up enough for is proved.
+fn fetched_later(grid: &Grid, values: &serde_json::Value) {
+    let detached = infer(grid, &["--detach", "--value-at-risk", "1000000"]).ends(0);
+    let why = "for no offer puts up the twenty times its price and the value at risk";
+    assert!(detached.stderr.contains(why), "{}", detached.stderr);
+    let job = detached.json()["job"].as_str().unwrap().to_owned();
+    let fetched = grid.run(&["job", "fetch", &job, "--json"]).ends(0).json();
+    assert_eq!(&fetched["values"], values);
+    assert_eq!(fetched["proof"]["verified"], true);
+    let shown = grid.run(&["job", "show", &job, "--json"]).ends(0).json();
+    assert_eq!(shown["needs"]["value_at_risk"], "1000000");
+    grid.run(&["infer", "mlp-digits", "--value-at-risk", "much", "x.json"])
+        .ends(2);
+}
+
 #[test]
 fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,6 +131,7 @@ fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     let modes = prices[0]["modes"].as_array().unwrap();
     assert_eq!(modes.len(), 4, "{prices}");
     assert!(modes.iter().all(|it| it["offers"] == 1), "{prices}");
+    fetched_later(&grid, &ran["values"]);
     let repeated = infer(&grid, &["--verify", "recompute"]).ends(0).json();
     assert_eq!(repeated["proof"], serde_json::Value::Null);
     assert_eq!(repeated["values"], ran["values"]);

@@ -290,6 +290,26 @@ fn what_is_missing_for_a_while_is_waited_for_as_long_as_there_is_time_to_start()
     assert_eq!(step(&task, last), Step::Submit(decline));
 }
 
+#[test]
+fn a_proof_is_stored_again_until_it_is_judged() {
+    let mut task = LeaseTask::new(lease(JobStateDto::Committed), ModeDto::Proof, 0);
+    execute(&mut task, 0);
+    task.begun(Stage::Prove, 1);
+    task.proved(EVIDENCE, 2);
+    task.seen(lease(JobStateDto::Verifying));
+    assert_eq!(step(&task, 3), Step::Wait(2 + STORE_AGAIN_MS));
+    let again = 2 + STORE_AGAIN_MS;
+    assert_eq!(step(&task, again), Step::Begin(Stage::Prove));
+    task.begun(Stage::Prove, again);
+    task.stored(again);
+    assert_eq!(step(&task, again), Step::Wait(again + STORE_AGAIN_MS));
+    // What is executed by every validator has no evidence that could be lost.
+    let mut task = LeaseTask::new(lease(JobStateDto::Committed), ModeDto::Recompute, 0);
+    execute(&mut task, 0);
+    task.seen(lease(JobStateDto::Verifying));
+    assert_eq!(step(&task, LATE), Step::Wait(u64::MAX));
+}
+
 /// A lease of mode sync whose tiles are drawn, before a committee is or after.
 fn sampled(state: JobStateDto, members: u16) -> LeaseDto {
     LeaseDto {

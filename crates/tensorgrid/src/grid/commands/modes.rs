@@ -56,7 +56,10 @@ pub(crate) async fn mode_of(
         return Ok(ModeDto::Proof);
     }
     let prices = prices(client, model, at_risk).await?;
-    let mode = jobs::usual_mode(&prices).unwrap_or(ModeDto::Proof);
+    let Some(mode) = jobs::usual_mode(&prices) else {
+        // Nobody serves it: that is said with what each offer lacks.
+        return Ok(ModeDto::Proof);
+    };
     if !arguments.yes && !arguments.dry_run {
         say(table(&prices, Some(mode)));
     }
