@@ -6,6 +6,14 @@ import { bytes, count, span, work } from "./format.ts";
 import { useLive, useNow } from "./live.ts";
 import { Facts, Id, Section, Shown, State, Table, Tgrid } from "./parts.tsx";
 
+// Who looked at the result of a job.
+const verifier: Record<Job["mode"], string> = {
+  none: "nobody",
+  proof: "a proof that every validator checks",
+  recompute: "every validator, which runs it again",
+  sync: "a drawn committee, which computes drawn parts again",
+};
+
 export function Jobs() {
   const [after, setAfter] = useState<string>();
   const jobs = useLive<JobPage>(`/v1/jobs?limit=50${after ? `&after=${after}` : ""}`);
@@ -91,7 +99,7 @@ function Order({ job }: { job: Job }) {
       ["model", <Id of={job.model} to="model" />],
       ["input", <><Id of={job.input} /> {bytes(job.input_len)}</>],
       ["work", work(job.macs)],
-      ["verified by", job.mode === "none" ? "nobody" : job.mode === "proof" ? "a proof that every validator checks" : "every validator, which runs it again"],
+      ["verified by", verifier[job.mode]],
       ["at most", <><Tgrid of={job.max_price} /> TGRID and <Tgrid of={job.verification_fee} /> for verification</>],
       ["until", new Date(job.deadline_ms).toLocaleString()],
       ["attempts", `${job.leases.length} of ${job.max_attempts}`],

@@ -478,6 +478,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{id}/modes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What each way of checking a result would come to for one usual job on a model. */
+        get: operations["modes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{id}/quotes": {
         parameters: {
             query?: never;
@@ -753,6 +770,38 @@ export interface components {
             key: string;
             /** @description What is at stake. */
             stake: string;
+        };
+        /** @description How a committee checks a result of mode sync. */
+        CheckDto: {
+            /**
+             * Format: int32
+             * @description Committees that were drawn, the present one included.
+             */
+            committees: number;
+            /**
+             * Format: int64
+             * @description The block whose seed draws the parts.
+             */
+            height: number;
+            /**
+             * Format: int32
+             * @description Members of the present one.
+             */
+            members: number;
+            /**
+             * Format: int32
+             * @description Members that found the result right.
+             */
+            right: number;
+            /**
+             * Format: int32
+             * @description Members that sealed a vote that is not open.
+             */
+            sealed: number;
+            /** @description The seed, once it is signed. */
+            seed?: string | null;
+            /** @description Where the check stands, in words. */
+            stage: string;
         };
         /** @description How many offers one constraint turns away. */
         ConstraintDto: {
@@ -1114,6 +1163,7 @@ export interface components {
              * @description When it begins; later than the match for a reservation.
              */
             begins_ms?: number;
+            check?: components["schemas"]["CheckDto"] | null;
             /** @description What it loses by lying or being late. */
             collateral: string;
             /** @description GPUs it holds (parts of), by index on the machine. */
@@ -1235,7 +1285,28 @@ export interface components {
          * @description How a job's result is checked.
          * @enum {string}
          */
-        ModeDto: "none" | "proof" | "recompute";
+        ModeDto: "none" | "proof" | "recompute" | "sync";
+        /** @description What a way of checking would come to for one usual job on a model. */
+        ModePriceDto: {
+            /**
+             * Format: int64
+             * @description How long the cheapest declares to need; absent if there is none.
+             */
+            eta_ms?: number | null;
+            /** @description How the result is checked. */
+            mode: components["schemas"]["ModeDto"];
+            /**
+             * Format: int64
+             * @description Offers that serve such a job, now or when a slot is free.
+             */
+            offers: number;
+            /** @description What the cheapest of them would ask. */
+            price?: string | null;
+            /** @description Why no job on the model may be checked so; absent if one may. */
+            refused?: string | null;
+            /** @description What is paid to the validators on top. */
+            verification_fee: string;
+        };
         /** @description A registered model. */
         ModelDto: {
             facts?: components["schemas"]["ModelFactsDto"] | null;
@@ -1605,6 +1676,11 @@ export interface components {
              */
             height: number;
         };
+        /**
+         * @description What kind of record a proof is about.
+         * @enum {string}
+         */
+        StateRecordDto: "account" | "offer" | "model" | "job" | "lease" | "escrow" | "collateral";
         /** @description What the grid is and where it stands. */
         StatusDto: {
             /** @description What is burned for each unit of gas in the next block. */
@@ -1694,7 +1770,6 @@ export interface components {
              */
             until_ms: number;
         };
-        StateRecordDto: string;
     };
     responses: never;
     parameters: never;
@@ -2756,6 +2831,38 @@ export interface operations {
                 };
             };
             /** @description There is none of that id */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    modes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The model's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One entry for each mode */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModePriceDto"][];
+                };
+            };
+            /** @description There is no model of that id */
             404: {
                 headers: {
                     [name: string]: unknown;

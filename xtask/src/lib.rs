@@ -4,11 +4,13 @@
 //! ([`onnx_conformance`], as proofs [`coverage`]), graphs of exporters drawn from a seed ([`exporters`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
 //! EZKL costs ([`compare_ezkl`]); placements under the outside judge ([`market`]) and beside those of other rules
 //! ([`market_report`]); that the SDK builds for a browser ([`sdk`]); the example programs of WebAssembly ([`programs`]), and that OpenAI's
-//! client is served ([`openai_client`]); the page that nodes serve ([`dashboard`]); what tests are worth, by mutants ([`mutants`]).
+//! client is served ([`openai_client`]); the page that nodes serve ([`dashboard`]); what each cheat comes to ([`cheats`]); what tests are
+//! worth, by mutants ([`mutants`]).
 
 pub mod accuracy;
 pub mod attacks;
 pub mod bring;
+pub mod cheats;
 pub mod circles;
 pub mod compare_ezkl;
 pub mod compare_ort;
@@ -32,6 +34,7 @@ pub mod python;
 pub mod sdk;
 pub mod tidy;
 pub mod tosa;
+pub mod wheel;
 
 use std::path::PathBuf;
 

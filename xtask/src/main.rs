@@ -21,6 +21,8 @@ usage: cargo xtask COMMAND
               mnist/ and text/, --only NAME makes some entries, --require makes a missing Python an error
   bring-your-model
               runs docs/BRING_YOUR_MODEL.md where PyTorch can be installed; --binary FILE names a built tensorgrid
+  wheel       the Python package of sdk/python with a built tensorgrid as a wheel in target/wheel, installed and tested;
+              --binary FILE and --require as above
   openai-client
               OpenAI's own Python client against the OpenAI routes of a grid; --binary FILE and --require as above
   corpus-report
@@ -48,6 +50,9 @@ usage: cargo xtask COMMAND
   attack-table
               plays every attack and writes what it costs whom to docs/ATTACKS.md; fails if a row is worse than there,
               which --bless takes; --ledger keeps the rows that are not the ledger's as they are
+  cheat-table [SEEDS]
+              each cheat against each way of checking, in SEEDS runs of the simulator (4 if absent), and how often a lie in one
+              tile is found with real commitments; writes docs/CHEATS.md
   sdk         builds each feature of tg-sdk without the other, and `verify` for wasm32 where the toolchain can;
               --require makes a missing wasm32 an error
   processors  prover and executor built and tested for plain x86-64, x86-64-v3 and (with a cross compiler and QEMU)
@@ -97,6 +102,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["openai-client", rest @ ..] => {
             xtask::openai_client::run(&root, &xtask::bring::Options::parse(rest)?)
         }
+        ["wheel", rest @ ..] => xtask::wheel::run(&root, &xtask::bring::Options::parse(rest)?),
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)
         }
@@ -120,6 +126,11 @@ fn run(words: &[&str]) -> Result<()> {
         ["attack-table", rest @ ..] => {
             xtask::attacks::run(&root, xtask::attacks::Options::parse(rest)?)
         }
+        ["cheat-table"] => xtask::cheats::run(&root, 4),
+        ["cheat-table", seeds] => match seeds.parse() {
+            Ok(seeds) if seeds > 0 => xtask::cheats::run(&root, seeds),
+            _ => bail!("`{seeds}` is no number of seeds"),
+        },
         ["sdk"] => xtask::sdk::run(&root, false),
         ["sdk", "--require"] => xtask::sdk::run(&root, true),
         ["mutants", rest @ ..] => {

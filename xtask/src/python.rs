@@ -100,6 +100,14 @@ impl Python {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// A module of this environment as a command, such as `pytest`.
+    #[must_use]
+    pub fn module(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.tool("python"));
+        command.args(["-m", name]).args(arguments);
+        command
+    }
+
     /// A search path that finds this environment's tools first, then those of other folders, then all others.
     ///
     /// # Errors

@@ -105,6 +105,8 @@ pub(crate) enum ModelCommand {
     List(args::ApiArguments),
     /// Show one of the grid's models.
     Show(args::ModelShowArguments),
+    /// Show what each way of checking a result would cost for a model, and what it assures.
+    Modes(args::ModelModesArguments),
 }
 
 /// Commands about programs.
@@ -192,7 +194,7 @@ pub(crate) struct SimArguments {
     #[arg(
         long,
         value_name = "N",
-        conflicts_with = "seeds",
+        conflicts_with_all = ["seeds", "cheats"],
         required_unless_present = "seeds"
     )]
     pub(crate) seed: Option<u64>,
@@ -217,6 +219,9 @@ pub(crate) struct SimArguments {
     /// Look for the smallest part of a failing run that still fails.
     #[arg(long)]
     pub(crate) shrink: bool,
+    /// Measure each cheat against each way of checking, in runs of these seeds with nothing else that fails.
+    #[arg(long, conflicts_with_all = ["without", "log", "twice", "shrink"])]
+    pub(crate) cheats: bool,
 }
 
 /// Commands that measure.
@@ -238,7 +243,7 @@ pub(crate) enum BenchCommand {
 pub(crate) struct CompileArguments {
     /// The model (ONNX, opset 7 to 28, shapes static or given by --axis).
     pub(crate) file: PathBuf,
-    /// Typical inputs: a folder of .npy, .json or .png files, or one file with many rows.
+    /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) calibrate: PathBuf,
     /// Names of the classes, one per line, in the order of the output's elements; they become a part of the program's id.
@@ -276,7 +281,7 @@ pub(crate) struct CompileArguments {
 pub(crate) struct ExplainArguments {
     /// The model (ONNX, opset 7 to 28).
     pub(crate) file: PathBuf,
-    /// Typical inputs: a folder of .npy, .json or .png files, or one file with many rows.
+    /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) calibrate: PathBuf,
     /// How to import it.
@@ -350,9 +355,8 @@ pub(crate) enum ReachArgument {
 pub(crate) struct RunArguments {
     /// A compiled model (.tgm), executed in exact integers, or an ONNX file, executed in reproducible floats.
     pub(crate) model: PathBuf,
-    /// The input of a compiled model (.npy, .json or .png), or those of an ONNX file (.npy) in its order or as
-    /// NAME=FILE.
-    #[arg(required = true)]
+    /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
+    /// NAME=FILE. An ONNX file takes .npy files.
     pub(crate) inputs: Vec<PathBuf>,
     /// Where to write the (first) output.
     #[arg(short, long, value_name = "F.npy")]
@@ -417,8 +421,9 @@ pub(crate) struct GenerateArguments {
 pub(crate) struct ProveArguments {
     /// The compiled model (.tgm).
     pub(crate) model: PathBuf,
-    /// The input: .npy (f32 or u8), .json ({\"input_data\": [[...]]}) or .png (8-bit, the model's size).
-    pub(crate) input: PathBuf,
+    /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
+    /// NAME=FILE.
+    pub(crate) inputs: Vec<PathBuf>,
     /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
     #[arg(long)]
     pub(crate) raw: bool,
@@ -453,10 +458,21 @@ pub(crate) struct ProveArguments {
         value_name = "MODE"
     )]
     pub(crate) output_mode: Mode,
-    /// The salt of the input's commitment: a file of 32 bytes in hexadecimal.
+    /// Show this input or output, by its name in the model's file, whatever the modes above say of the others; may be repeated.
+    /// `input:NAME` and `output:NAME` tell apart what has one name.
+    #[arg(long, requires = "zk", value_name = "NAME")]
+    pub(crate) show: Vec<String>,
+    /// Show a commitment of this input or output, by its name; may be repeated.
+    #[arg(long, requires = "zk", value_name = "NAME")]
+    pub(crate) commit: Vec<String>,
+    /// Show nothing of this input or output, by its name; may be repeated.
+    #[arg(long, requires = "zk", value_name = "NAME")]
+    pub(crate) hide: Vec<String>,
+    /// The salt of the commitment of the input, or of those of several: a file of 32 bytes in hexadecimal, made if it is not
+    /// there.
     #[arg(long, required_if_eq("input_mode", "committed"), value_name = "FILE")]
     pub(crate) input_salt: Option<PathBuf>,
-    /// The salt of the output's commitment.
+    /// The same of outputs.
     #[arg(long, required_if_eq("output_mode", "committed"), value_name = "FILE")]
     pub(crate) output_salt: Option<PathBuf>,
     #[command(flatten)]

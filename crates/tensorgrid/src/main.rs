@@ -48,8 +48,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{
-        balance, bench_grid, block_on, gateway, infer, job, model, network, program, provider,
-        rent, seat, transfer, up, validator, write,
+        balance, bench_grid, block_on, gateway, infer, job, network, program, provider, rent, seat,
+        transfer, up, validator, write,
     };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
@@ -78,14 +78,7 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Balance(arguments) => block_on(balance::run(&arguments, json)),
         Command::Transfer(arguments) => block_on(transfer::run(&arguments, json)),
         Command::Status(arguments) => block_on(balance::status(&arguments, json)),
-        Command::Model(ModelCommand::Add(arguments)) => block_on(model::add(&arguments, json)),
-        Command::Model(ModelCommand::AddBuiltin(arguments)) => {
-            block_on(model::add_builtin(&arguments, json))
-        }
-        Command::Model(ModelCommand::List(arguments)) => block_on(model::list(&arguments, json)),
-        Command::Model(ModelCommand::Show(arguments)) => block_on(model::show(&arguments, json)),
-        Command::Model(ModelCommand::Compile(arguments)) => offline::compile::run(&arguments, json),
-        Command::Model(ModelCommand::Explain(arguments)) => offline::compile::explain(&arguments),
+        Command::Model(command) => of_models(command, json),
         Command::Program(ProgramCommand::Check(arguments)) => {
             offline::program::check(&arguments, json)
         }
@@ -117,5 +110,18 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Bench(cli::BenchCommand::Prove(arguments)) => {
             offline::bench::run(&arguments, json)
         }
+    }
+}
+
+fn of_models(command: ModelCommand, json: bool) -> outcome::Outcome {
+    use grid::commands::{block_on, model, modes};
+    match command {
+        ModelCommand::Add(arguments) => block_on(model::add(&arguments, json)),
+        ModelCommand::AddBuiltin(arguments) => block_on(model::add_builtin(&arguments, json)),
+        ModelCommand::List(arguments) => block_on(model::list(&arguments, json)),
+        ModelCommand::Show(arguments) => block_on(model::show(&arguments, json)),
+        ModelCommand::Modes(arguments) => block_on(modes::run(&arguments, json)),
+        ModelCommand::Compile(arguments) => offline::compile::run(&arguments, json),
+        ModelCommand::Explain(arguments) => offline::compile::explain(&arguments),
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use tg_types::limits::TRANSACTION_BYTES_MAX;
+use tg_types::limits::CLIENT_TRANSACTION_BYTES_MAX;
 
 use crate::socket::PaceLimit;
 
@@ -53,7 +53,7 @@ impl Default for ApiConfig {
             connections_max: 512,
             blob_bytes_max: 64 << 20,
             body_bytes_max: 4 << 20,
-            small_body_bytes_max: 2 * TRANSACTION_BYTES_MAX,
+            small_body_bytes_max: 2 * CLIENT_TRANSACTION_BYTES_MAX,
             calls_max: 64,
             reads_max: 4,
             answers_max: 128,

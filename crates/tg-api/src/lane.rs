@@ -65,7 +65,7 @@ impl CallLane {
             ("offers" | "models" | "jobs", None, _)
             | ("jobs", Some("dry-run"), None)
             | ("jobs", Some(_), Some("why" | "receipt"))
-            | ("models", Some(_), Some("quotes"))
+            | ("models", Some(_), Some("quotes" | "modes"))
             | ("providers", Some(_), None)
             // They read blocks and certificates from the disk.
             | ("proofs", _, _) => Self::Read,

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 
 use axum::http::HeaderMap;
 use tg_ledger::{Model, ModelState, State};
-use tg_types::limits::EVIDENCE_BYTES_MAX;
-use tg_types::{Address, Digest, DurationMs, SignedUpload};
+use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
+use tg_types::{Address, Digest, DurationMs, SignedUpload, VerificationMode};
 
 use crate::error::ApiError;
 use crate::port::{Upload, UploadAllowance};
@@ -35,7 +35,13 @@ pub fn allowance(state: &State, owner: &Address) -> UploadAllowance {
     let leases = state.live_members().filter(|(_, it)| it.provider == *owner);
     let owed = leases.map(|(job, _)| {
         let output = state.model(&job.order.model).map_or(0, output_bytes);
-        u64::from(EVIDENCE_BYTES_MAX).saturating_add(output)
+        let evidence = match job.order.mode {
+            VerificationMode::Sync => TRACE_EVIDENCE_BYTES_MAX,
+            VerificationMode::None | VerificationMode::Proof | VerificationMode::Recompute => {
+                EVIDENCE_BYTES_MAX
+            }
+        };
+        u64::from(evidence).saturating_add(output)
     });
     UploadAllowance {
         balance: u64::try_from(whole.saturating_add(rest)).unwrap_or(u64::MAX),

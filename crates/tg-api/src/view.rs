@@ -4,8 +4,8 @@ use tg_ledger::{
     Bid, Model, ModelState, Offer, Parameters, RefusedBecause, RentCategory, State, UnverifiedJobs,
 };
 use tg_sdk::dto::{
-    AccountDto, BidDto, JobCountsDto, ModelDto, ModelFactsDto, ModelStateDto, OfferDto,
-    ParametersDto, ProviderDto, QuoteDto, RentDto, RentKindDto, ReputationDto, StatusDto,
+    AccountDto, BidDto, JobCountsDto, ModePriceDto, ModelDto, ModelFactsDto, ModelStateDto,
+    OfferDto, ParametersDto, ProviderDto, QuoteDto, RentDto, RentKindDto, ReputationDto, StatusDto,
     TotalsDto,
 };
 use tg_types::limits::ATTEMPTS_USUAL;
@@ -227,17 +227,43 @@ pub fn provider(state: &State, address: Address) -> ProviderDto {
     }
 }
 
-/// What every open offer would ask for one job on a model: those that fit first, in the order of the scheduler.
-/// Without a maximum price, that of an order that names none stands in for it.
+/// What each way of checking would come to for one usual job on a model, of which a wrong answer would cost so much.
 #[must_use]
-pub fn quotes(
+pub fn mode_prices(state: &State, model: &Model, value_at_risk: Amount) -> Vec<ModePriceDto> {
+    let prices = VerificationMode::ALL.into_iter().map(|mode| {
+        let refused = state.orderable(&model.id, mode).err();
+        let order = match refused {
+            Some(_) => None,
+            None => usual_order(state, model, (mode, value_at_risk), None),
+        };
+        let assessed = order.and_then(|order| state.assess_order(&order));
+        let assessed = assessed.unwrap_or_default();
+        let serving = assessed
+            .iter()
+            .filter(|it| it.broken.iter().all(|it| it.may_pass()));
+        let asks = serving.clone().filter_map(|it| it.quote);
+        let cheapest = asks.min_by_key(|quote| (quote.price, quote.duration));
+        ModePriceDto {
+            mode: mode.into(),
+            refused: refused.map(|it| it.to_string()),
+            offers: serving.count() as u64,
+            price: cheapest.map(|quote| quote.price),
+            verification_fee: state.parameters().verification_fee(mode),
+            eta_ms: cheapest.map(|quote| quote.duration.get()),
+        }
+    });
+    prices.collect()
+}
+
+/// One usual job on a model; without a maximum price, that of an order that names none. Nothing if the model is not active.
+fn usual_order(
     state: &State,
     model: &Model,
-    mode: VerificationMode,
+    (mode, value_at_risk): (VerificationMode, Amount),
     max_price: Option<Amount>,
-) -> Vec<QuoteDto> {
+) -> Option<JobOrder> {
     let ModelState::Active(facts) = &model.state else {
-        return Vec::new();
+        return None;
     };
     let horizon = state.parameters().job_horizon;
     let mut order = JobOrder {
@@ -248,10 +274,28 @@ pub fn quotes(
         max_price: Amount::ZERO,
         deadline: state.head().time.saturating_add(horizon),
         max_attempts: ATTEMPTS_USUAL,
-        needs: JobNeeds::ANY_MACHINE,
+        needs: JobNeeds {
+            value_at_risk,
+            ..JobNeeds::ANY_MACHINE
+        },
     };
     let usual = || state.usual_max_price(&order).unwrap_or(Amount::MAX);
     order.max_price = max_price.unwrap_or_else(usual);
+    Some(order)
+}
+
+/// What every open offer would ask for one job on a model: those that fit first, in the order of the scheduler.
+/// Without a maximum price, that of an order that names none stands in for it.
+#[must_use]
+pub fn quotes(
+    state: &State,
+    model: &Model,
+    (mode, value_at_risk): (VerificationMode, Amount),
+    max_price: Option<Amount>,
+) -> Vec<QuoteDto> {
+    let Some(order) = usual_order(state, model, (mode, value_at_risk), max_price) else {
+        return Vec::new();
+    };
     let assessments = state.assess_order(&order).unwrap_or_default();
     let quotes = assessments
         .iter()

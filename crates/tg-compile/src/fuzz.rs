@@ -39,6 +39,11 @@ pub fn fuzz_npy(bytes: &[u8]) {
     fuzz_input(bytes, Kind::Npy);
 }
 
+/// Reads an archive of numpy files.
+pub fn fuzz_npz(bytes: &[u8]) {
+    fuzz_input(bytes, Kind::Npz);
+}
+
 /// Reads a JSON input.
 pub fn fuzz_json(bytes: &[u8]) {
     fuzz_input(bytes, Kind::Json);
@@ -56,6 +61,7 @@ fn fuzz_input(bytes: &[u8], kind: Kind) {
             mean: &[],
             std: &[],
             numbers: shape.channels == 3,
+            inputs: &[],
         };
         if let Ok(rows) = input::read(bytes, kind, expected) {
             let good = |row: &Vec<f32>| {

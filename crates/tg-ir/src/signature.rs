@@ -104,9 +104,26 @@ impl Signature {
     }
 }
 
-fn elements_of(shape: &[u32]) -> u64 {
+/// How many elements a value of this shape has.
+pub(crate) fn elements_of(shape: &[u32]) -> u64 {
     let lengths = shape.iter().map(|&length| u64::from(length));
     lengths.fold(1, u64::saturating_mul)
+}
+
+/// Per element of a value in the order of its axes, its place if they are stored in another `order`, outermost first.
+pub(crate) fn sources(shape: &[u32], order: &[u8]) -> Vec<usize> {
+    let mut strides = vec![0; shape.len()];
+    let mut stride = 1;
+    for &axis in order.iter().rev() {
+        strides[usize::from(axis)] = stride;
+        stride *= shape[usize::from(axis)] as usize;
+    }
+    let mut sources = vec![0];
+    for (&length, stride) in shape.iter().zip(strides) {
+        let along = |&from: &usize| (0..length as usize).map(move |at| from + at * stride);
+        sources = sources.iter().flat_map(along).collect();
+    }
+    sources
 }
 
 impl OutputPort {
@@ -140,19 +157,7 @@ impl OutputPort {
     /// ([`Signature::check`]).
     #[must_use]
     pub fn sources(&self) -> Vec<usize> {
-        let rank = self.shape.len();
-        let mut strides = vec![0; rank];
-        let mut stride = 1;
-        for &axis in self.order.iter().rev() {
-            strides[usize::from(axis)] = stride;
-            stride *= self.shape[usize::from(axis)] as usize;
-        }
-        let mut sources = vec![0];
-        for (&length, stride) in self.shape.iter().zip(strides) {
-            let along = |&from: &usize| (0..length as usize).map(move |at| from + at * stride);
-            sources = sources.iter().flat_map(along).collect();
-        }
-        sources
+        sources(&self.shape, &self.order)
     }
 
     /// The elements in the order of the file, given those in storage order; missing ones are left out.

@@ -21,7 +21,9 @@ mod matching;
 mod rent;
 mod rewards;
 mod seats;
+mod seeds;
 mod storage;
+mod sync;
 mod timeouts;
 mod verdicts;
 

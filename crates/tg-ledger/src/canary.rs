@@ -10,6 +10,16 @@ pub enum LedgerCanary {
     ReceiptQuorumOfFaults,
     /// What is late ends before the transactions of a block.
     TimeoutFirst,
+    /// A committee votes on an opening that no quorum holds.
+    VoteWithoutOpening,
+    /// Half of a committee is enough.
+    HalfCommittee,
+    /// A false accusation costs nothing.
+    FreeAccusation,
+    /// Tiles are drawn by the seed of the block before the receipt's.
+    EarlySeed,
+    /// A vote for right counts whatever its member computed.
+    AnyChecksum,
 }
 
 #[cfg(feature = "canary")]

@@ -1,8 +1,8 @@
 //! What happened in a block, in the order it happened.
 
 use tg_types::{
-    Address, Amount, BidId, Digest, JobId, LeaseId, ModelId, OfferId, TransactionId,
-    TransactionKind,
+    Address, Amount, BidId, Digest, Height, JobId, LeaseId, ModelId, OfferId, TransactionId,
+    TransactionKind, Vote,
 };
 
 use crate::decision::Decision;
@@ -161,6 +161,59 @@ pub enum Event {
         reporter: Address,
         /// What the reporter got of the stake.
         reward: Amount,
+    },
+    /// Validators begin to deal the key that seeds are signed with.
+    SeedRound {
+        /// The round.
+        round: u64,
+    },
+    /// The key of a round is known.
+    SeedKeyMade {
+        /// The round.
+        round: u64,
+    },
+    /// The validators signed the seed of a block.
+    SeedSigned {
+        /// The block's height.
+        height: Height,
+        /// The seed.
+        seed: Digest,
+    },
+    /// A committee was drawn that votes on a result.
+    CommitteeDrawn {
+        /// The lease.
+        lease: LeaseId,
+        /// How many were drawn before.
+        number: u8,
+        /// Its members.
+        members: Vec<Address>,
+    },
+    /// A member of a committee says that a result is wrong.
+    ResultDisputed {
+        /// The lease.
+        lease: LeaseId,
+        /// The job.
+        job: JobId,
+        /// The member.
+        accuser: Address,
+        /// What it says.
+        vote: Vote,
+    },
+    /// Every validator found that what a member said is not so, and a part of its stake was burned.
+    AccusationRefuted {
+        /// The member.
+        validator: Address,
+        /// What was burned.
+        burned: Amount,
+    },
+    /// A member found a result right that every validator found wrong, and a part of its stake was burned.
+    VoteRefuted {
+        /// The lease.
+        lease: LeaseId,
+        /// The member.
+        validator: Address,
+        /// What was burned.
+        burned: Amount,
     },
     /// Collateral was taken from a provider and burned.
     Slashed {

@@ -90,6 +90,11 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::ReportLiveness => (1_296, 66, 0),
         // Account, and each job or model that is named.
         TransactionKind::ReportStorage => (1_544, 49, 0),
+        // Account and the first leaf; and the check of the log, about 2 ms for each of 128 players.
+        TransactionKind::PostDealing => (18_448, 2, MATCHING_GAS),
+        // Account, and each lease that is voted on; at an acceptance or a dispute its job, provider and offer too.
+        TransactionKind::CommitVotes => (1_540, 25, 0),
+        TransactionKind::RevealVotes => (1_732, 97, 0),
     }
 }
 
@@ -170,21 +175,33 @@ impl Prepaid {
             | Transaction::CommitReceipt { lease, .. }
             | Transaction::SubmitEvidence { lease, .. } => *lease.as_bytes(),
             Transaction::RevealBid { bid, .. } => *bid.as_bytes(),
-            Transaction::ReportLiveness { .. } => subject_of(&signed.sender),
+            Transaction::ReportLiveness { .. } | Transaction::PostDealing { .. } => {
+                subject_of(&signed.sender)
+            }
+            Transaction::CommitVotes { votes } => {
+                first_of(&signed.sender, votes.first().map(|it| *it.lease.as_bytes()))
+            }
+            Transaction::RevealVotes { votes } => {
+                first_of(&signed.sender, votes.first().map(|it| *it.lease.as_bytes()))
+            }
             Transaction::ReportStorage { held, missing } => {
                 let first = held.first().or(missing.first()).map(|it| *it.as_bytes());
-                let mut subject = first.unwrap_or_default();
-                // One for each validator and subject that comes first.
-                for (byte, of) in subject.iter_mut().zip(signed.sender.as_bytes()) {
-                    *byte ^= of;
-                }
-                subject
+                first_of(&signed.sender, first)
             }
             _ => return None,
         };
         let kind = signed.transaction.kind();
         Some(Self { kind, subject })
     }
+}
+
+/// One for each validator and subject that comes first.
+fn first_of(sender: &Address, first: Option<[u8; 32]>) -> [u8; 32] {
+    let mut subject = first.unwrap_or_default();
+    for (byte, of) in subject.iter_mut().zip(sender.as_bytes()) {
+        *byte ^= of;
+    }
+    subject
 }
 
 fn subject_of(address: &Address) -> [u8; 32] {

@@ -65,17 +65,18 @@ pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain};
 pub use record::{
-    AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, EndReason, Evidence,
-    GangRole, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, LeasePhase,
-    LeaseProgress, LivenessReport, Model, ModelFacts, ModelState, Offer, OpenStage, Owed,
-    Preemption, Provider, Recheck, RefusedBecause, SeatBook, SeatRecord, SeatSet, Settlement,
-    Stars, Step, Storage, Unbonding, Unpaid, Validator,
+    AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, EndReason,
+    Evidence, GangRole, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, LeasePhase,
+    LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState, Offer, OpenStage,
+    Owed, Preemption, Provider, Recheck, RefusedBecause, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES,
+    SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Settlement, Stars, Step, Storage,
+    SyncCheck, SyncStage, Unbonding, Unpaid, Validator, VoteRound, VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{
     Eta, GangWhy, Head, HeldPlace, MoneyReport, Outage, Relaxation, Reservation, Schedule, State,
-    StorageTask, StoredFile, Totals, WhyWaiting,
+    StorageTask, StoredFile, Totals, VoteDuty, VoteTask, WhyWaiting,
 };
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};
-pub use verdict::{EvidenceTask, Outcome, Subject, Verdict};
+pub use verdict::{EvidenceTask, Outcome, SampleTask, Subject, Verdict, seed_of};

@@ -85,6 +85,10 @@ pub const DECLINES_MAX: usize = 32;
 /// How often the penalty for not starting a lease doubles at most.
 pub const DECLINE_DOUBLINGS_MAX: u8 = 12;
 
+/// Members of a committee that votes on a result; all validators if there are no more. Of 16 drawn from any number of which a third
+/// is faulty, at least one is honest but with probability 2.4e-8, and one honest member is enough to accuse.
+pub const COMMITTEE_SEATS: usize = 16;
+
 /// The least validators that bear a faulty one; fewer are left by nobody.
 pub const SEATS_MIN: usize = 4;
 
@@ -93,6 +97,12 @@ pub const NEWCOMERS_FROM: usize = 3;
 
 /// Blocks without one of a validator's own after which its seat may be taken: at least eight turns of it in the largest set.
 pub const SILENCE_BLOCKS: u64 = 1_024;
+
+/// Votes in committees missed in a row, after which a validator has no share of fees until it votes again.
+pub const MISSED_VOTES_UNPAID: u16 = 4;
+
+/// Votes in committees missed in a row, after which a seat counts as silent.
+pub const MISSED_VOTES_MAX: u16 = 256;
 
 /// Turns without a block of its own after which a validator counts as one that may be gone when others ask for seats.
 pub const QUIET_TURNS: u64 = 8;

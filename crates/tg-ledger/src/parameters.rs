@@ -29,7 +29,7 @@ pub struct Parameters {
     pub account_min: Amount,
     /// Paid to the validators for verifying the registration proof of a model.
     pub registration_fee: Amount,
-    /// Paid to the validators for each job of mode `proof`.
+    /// Paid to the validators for each job of mode `proof`, and to the committee for each of mode `sync`.
     pub verification_fee_zk: Amount,
     /// The least maximum price of a job.
     pub job_price_min: Amount,
@@ -181,7 +181,7 @@ impl Parameters {
     pub const fn verification_fee(&self, mode: VerificationMode) -> Amount {
         match mode {
             VerificationMode::None => Amount::ZERO,
-            VerificationMode::Proof => self.verification_fee_zk,
+            VerificationMode::Proof | VerificationMode::Sync => self.verification_fee_zk,
             VerificationMode::Recompute => self
                 .verification_fee_zk
                 .saturating_mul(RECOMPUTE_FEE_FACTOR),

@@ -12,7 +12,9 @@ mod job;
 mod lease;
 mod model;
 mod seats;
+mod seed;
 mod storage;
+mod sync;
 
 pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
 pub use bid::{Bid, LivenessReport};
@@ -28,4 +30,7 @@ pub use lease::{
 };
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding};
+pub use seed::{Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase};
 pub use storage::{Recheck, SeatSet, Storage};
+pub use sync::{MemberVote, SyncCheck, SyncStage, VoteRound, VoteState};
+pub(crate) use sync::{VoteStep, VoteWindows};

@@ -18,6 +18,7 @@ mod schedule;
 mod seal;
 mod stock;
 mod storage;
+mod sync;
 mod why;
 
 pub(crate) use consent::can_be_pushed_out;
@@ -28,4 +29,5 @@ pub use schedule::Schedule;
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
 pub use storage::{StorageTask, StoredFile};
+pub use sync::{VoteDuty, VoteTask};
 pub use why::{Eta, GangWhy, Relaxation, WhyWaiting};

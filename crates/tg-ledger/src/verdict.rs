@@ -3,12 +3,14 @@
 //! The ledger does not verify evidence. Every validator does, from blobs named by content hash; the result is a pure
 //! function of the blob, so a voter compares a block's verdicts with its own and votes only when they are equal.
 
+use std::sync::Arc;
+
 use tg_types::{
-    Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, VerificationMode, fields,
-    variants,
+    Address, BlockId, Digest, Domain, Height, JobId, Label, LeaseId, ModelId, ProgramId, Receipt,
+    VerificationMode, Vote, fields, variants,
 };
 
-use crate::record::ModelFacts;
+use crate::record::{Dealing, ModelFacts, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES};
 
 /// What a verdict is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +19,12 @@ pub enum Subject {
     Model(ModelId),
     /// The result of a lease.
     Lease(LeaseId),
+    /// The key that the validators deal in a round.
+    SeedKey(u64),
+    /// The seed of a block.
+    Seed(Height),
+    /// What a member of a committee says is wrong with the result of a lease.
+    Accusation(LeaseId, Vote),
 }
 
 impl std::fmt::Display for Subject {
@@ -24,11 +32,22 @@ impl std::fmt::Display for Subject {
         match self {
             Self::Model(model) => write!(f, "model {model}"),
             Self::Lease(lease) => write!(f, "lease {lease}"),
+            Self::SeedKey(round) => write!(f, "key of round {round}"),
+            Self::Seed(height) => write!(f, "seed of block {height}"),
+            Self::Accusation(lease, vote) => write!(f, "accusation of lease {lease}: {vote}"),
         }
     }
 }
 
-variants! { Subject: "subject" { 0 = Model(model), 1 = Lease(lease) } }
+variants! {
+    Subject: "subject" {
+        0 = Model(model),
+        1 = Lease(lease),
+        2 = SeedKey(round),
+        3 = Seed(height),
+        4 = Accusation(lease, vote),
+    }
+}
 
 /// What the evidence shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +61,12 @@ pub enum Outcome {
         /// Fuel that was burned, as [`ModelFacts::macs`] counts it.
         macs: u64,
     },
+    /// The key that a round's dealings give.
+    SeedKey([u8; SEED_KEY_BYTES]),
+    /// The signature that the seed of a block is made of.
+    Seed([u8; SEED_SIGNATURE_BYTES]),
+    /// What a member said is not so.
+    Refuted,
     /// A check failed.
     Rejected {
         /// Code of the failed check.
@@ -57,6 +82,9 @@ variants! {
         1 = LeaseAccepted {},
         2 = Rejected { code, check },
         3 = ProgramAccepted { macs },
+        4 = SeedKey(key),
+        5 = Seed(signature),
+        6 = Refuted {},
     }
 }
 
@@ -72,7 +100,7 @@ pub struct Verdict {
 }
 
 /// Bytes of the shortest verdict.
-pub(crate) const VERDICT_BYTES_MIN: usize = 1 + 32 + 32 + 1;
+pub(crate) const VERDICT_BYTES_MIN: usize = 1 + 8 + 32 + 1;
 
 fields! { Verdict { subject, evidence, outcome } }
 
@@ -111,6 +139,58 @@ pub enum EvidenceTask {
         /// Its size in bytes, as the provider said.
         size: u32,
     },
+    /// What the validators dealt: it gives a key, or does not.
+    SeedKey {
+        /// The network.
+        network: BlockId,
+        /// The round.
+        round: u64,
+        /// The consensus keys of all validators, in the order of their addresses.
+        seats: Vec<[u8; 32]>,
+        /// What was dealt.
+        dealings: Arc<[Dealing]>,
+        /// Names all of it.
+        digest: Digest,
+    },
+    /// The seed of a block: a signature by the round's key.
+    Seed {
+        /// The network.
+        network: BlockId,
+        /// The round.
+        round: u64,
+        /// The block's height.
+        height: Height,
+        /// The key.
+        key: [u8; SEED_KEY_BYTES],
+    },
+    /// A member of a committee says that the result of a lease is wrong; every validator looks at what it names.
+    Accusation {
+        /// What it says.
+        vote: Vote,
+        /// The result that it says it of.
+        sample: SampleTask,
+    },
+}
+
+/// Drawn tiles that are computed again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampleTask {
+    /// The lease.
+    pub lease: LeaseId,
+    /// The model.
+    pub model: ModelId,
+    /// Content hash of the model with its weights.
+    pub weights_blob: Digest,
+    /// The model's program.
+    pub program: ProgramId,
+    /// What the provider committed to.
+    pub receipt: Box<Receipt>,
+    /// The seed that draws the tiles.
+    pub seed: Digest,
+    /// Content hash of the opening.
+    pub evidence: Digest,
+    /// Its size in bytes, as the provider said.
+    pub size: u32,
 }
 
 impl EvidenceTask {
@@ -120,25 +200,46 @@ impl EvidenceTask {
         match self {
             Self::Model { model, .. } => Subject::Model(*model),
             Self::Lease { lease, .. } => Subject::Lease(*lease),
+            Self::SeedKey { round, .. } => Subject::SeedKey(*round),
+            Self::Seed { height, .. } => Subject::Seed(*height),
+            Self::Accusation { vote, sample } => Subject::Accusation(sample.lease, *vote),
         }
     }
 
-    /// Content hash of the blob to verify.
+    /// Content hash of the blob to verify; of a key the digest of what was dealt, of a seed that of round and height.
     #[must_use]
-    pub const fn evidence(&self) -> Digest {
+    pub fn evidence(&self) -> Digest {
         match self {
             Self::Model { public_blob, .. } => *public_blob,
             Self::Lease { evidence, .. } => *evidence,
+            Self::SeedKey { digest, .. } => *digest,
+            Self::Seed { round, height, .. } => seed_subject(*round, *height),
+            Self::Accusation { sample, .. } => sample.evidence,
         }
     }
 
     /// The verdict with this outcome.
     #[must_use]
-    pub const fn verdict(&self, outcome: Outcome) -> Verdict {
+    pub fn verdict(&self, outcome: Outcome) -> Verdict {
         Verdict {
             subject: self.subject(),
             evidence: self.evidence(),
             outcome,
         }
     }
+}
+
+/// What stands for the evidence of a seed: which one it is.
+#[must_use]
+pub(crate) fn seed_subject(round: u64, height: Height) -> Digest {
+    let mut name = [0; 32];
+    name[..8].copy_from_slice(&round.to_le_bytes());
+    name[8..16].copy_from_slice(&height.get().to_le_bytes());
+    Digest::new(name)
+}
+
+/// The seed that a signature gives.
+#[must_use]
+pub fn seed_of(signature: &[u8; SEED_SIGNATURE_BYTES]) -> Digest {
+    Digest::of(Domain::Seed, signature)
 }

@@ -46,11 +46,13 @@ pub enum Constraint {
     Reputation = 19,
     /// Validators cannot reach the provider.
     Offline = 20,
+    /// A part of the result is checked only, and the collateral is too small for that.
+    Stake = 21,
 }
 
 impl Constraint {
     /// Every constraint, in the order of its bit.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Mode,
         Self::Memory,
         Self::Price,
@@ -72,6 +74,7 @@ impl Constraint {
         Self::Tier,
         Self::Reputation,
         Self::Offline,
+        Self::Stake,
     ];
 
     /// Whether it ends when a lease of somebody else does.
@@ -111,6 +114,7 @@ impl Constraint {
             Self::Tier => "tier",
             Self::Reputation => "reputation",
             Self::Offline => "offline",
+            Self::Stake => "stake",
         }
     }
 
@@ -139,6 +143,9 @@ impl Constraint {
             Self::Tier => "does not sell this tier of capacity",
             Self::Reputation => "has a reputation below the floor",
             Self::Offline => "cannot be reached by the validators",
+            Self::Stake => {
+                "puts up less than twenty times the price and the value at risk, as a job of mode sync needs"
+            }
         }
     }
 

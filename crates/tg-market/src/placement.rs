@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 
 use tg_types::{
     Address, Amount, CapacityTier, Digest, Domain, DurationMs, JobNeeds, Machine, OfferId,
-    OfferTerms, Pricing, TimestampMs,
+    OfferTerms, Pricing, TimestampMs, VerificationMode,
 };
 
 use crate::constraint::{Constraint, ConstraintSet, Rejections};
@@ -251,6 +251,18 @@ pub fn charged(ask: Amount, needs: &JobNeeds) -> Option<Amount> {
         .checked_mul_div_ceil(u64::from(needs.priority.max(1)), 1)
 }
 
+/// How many times what a lie could win the collateral of a lease must be whose result is checked in part: a wrong part is found with a
+/// probability of at least a twentieth, so it wins less than it loses on average.
+pub const SYNC_STAKE_FACTOR: u64 = 20;
+
+/// Whether what a provider puts up is enough for a result that is checked in part: a lie could win the price, and what the requestor
+/// says that a wrong answer costs it.
+#[must_use]
+pub fn is_stake_enough(price: Amount, needs: &JobNeeds, collateral: Amount) -> bool {
+    let won = price.saturating_add(needs.value_at_risk);
+    won.saturating_mul(SYNC_STAKE_FACTOR) <= collateral
+}
+
 /// What one offer would cost, and everything it lacks.
 #[must_use]
 pub fn assess(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Assessment {
@@ -331,6 +343,11 @@ fn terms_for(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Terms {
     broken.require(Constraint::Suspended, view.suspended_until <= now);
     broken.require(Constraint::Reputation, !view.facts.removed);
     broken.require(Constraint::Offline, !view.facts.offline);
+    broken.require(
+        Constraint::Stake,
+        mode != VerificationMode::Sync
+            || price.is_some_and(|price| is_stake_enough(price, needs, terms.collateral_per_lease)),
+    );
     Terms {
         quote: price.map(|price| Quote {
             offer: view.offer,

@@ -201,14 +201,24 @@ pub(crate) struct Application<E> {
 }
 
 /// Where the loop's inputs come from and its messages go.
-pub(crate) struct Ports<B, BS, BR, TS, TR> {
+pub(crate) struct Ports<B, S, R> {
     pub(crate) messages: mpsc::Receiver<Message>,
     pub(crate) submissions: mpsc::Receiver<Submission>,
     /// Heartbeats that reached this node first.
     pub(crate) beats: mpsc::Receiver<Heartbeat>,
-    pub(crate) blocks: (BS, BR),
-    pub(crate) transactions: (TS, TR),
+    pub(crate) blocks: (S, R),
+    pub(crate) transactions: (S, R),
+    pub(crate) seeds: (S, R),
     pub(crate) blocker: B,
+}
+
+/// Where the machine's effects go.
+struct Outlets<B, S> {
+    blocks: S,
+    transactions: S,
+    seeds: S,
+    blocker: B,
+    checked: mpsc::Sender<Checked>,
 }
 
 /// What came, and what came after it by now.
@@ -220,26 +230,29 @@ type Checked = (EvidenceTask, Result<Outcome, CheckError>);
 
 impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
     /// Runs until the runtime stops, consensus ends, or the machine must stop.
-    pub(crate) async fn run<B, BS, BR, TS, TR>(
-        mut self,
-        ports: Ports<B, BS, BR, TS, TR>,
-    ) -> Result<(), Fatal>
+    pub(crate) async fn run<B, S, R>(mut self, ports: Ports<B, S, R>) -> Result<(), Fatal>
     where
         B: Blocker<PublicKey = Peer>,
-        BS: Sender<PublicKey = Peer>,
-        BR: Receiver<PublicKey = Peer>,
-        TS: Sender<PublicKey = Peer>,
-        TR: Receiver<PublicKey = Peer>,
+        S: Sender<PublicKey = Peer>,
+        R: Receiver<PublicKey = Peer>,
     {
         let Ports {
             mut messages,
             mut submissions,
             mut beats,
-            blocks: (mut block_sender, mut block_receiver),
-            transactions: (mut transaction_sender, mut transaction_receiver),
-            mut blocker,
+            blocks: (blocks, mut block_receiver),
+            transactions: (transactions, mut transaction_receiver),
+            seeds: (seeds, mut seed_receiver),
+            blocker,
         } = ports;
         let (checked_sender, mut checked) = mpsc::channel::<Checked>(MAILBOX_MAX);
+        let mut outlets = Outlets {
+            blocks,
+            transactions,
+            seeds,
+            blocker,
+            checked: checked_sender,
+        };
         let mut wake = self.now();
         let (mut open, mut beating) = (true, true);
         select_loop! {
@@ -263,6 +276,9 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 let now = self.now();
                 self.core.transaction_message(&peer, bytes.as_ref(), now);
             },
+            Ok((peer, bytes)) = seed_receiver.recv() else break => {
+                self.core.seed_message(&peer, bytes.as_ref());
+            },
             submission = next(&mut submissions, open) => {
                 let now = self.now();
                 match submission {
@@ -282,24 +298,36 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 let now = self.now();
                 wake = self.core.progress(now)?;
                 for effect in self.core.effects() {
-                    match effect {
-                        Effect::Block(recipients, bytes) => {
-                            block_sender.send(recipients, bytes, true);
-                        }
-                        Effect::Transactions(recipients, bytes) => {
-                            transaction_sender.send(recipients, bytes, false);
-                        }
-                        Effect::Check(task) => self.check(task, checked_sender.clone()),
-                        Effect::CheckFinal(certificate) => self.check_final(&certificate),
-                        Effect::Turn(term) => self.turn(term).await,
-                        Effect::Ban(peer, reason) => {
-                            commonware_p2p::block!(blocker, peer, reason);
-                        }
-                    }
+                    self.act(effect, &mut outlets).await;
                 }
             },
         }
         Ok(())
+    }
+
+    /// Does what the machine wants done.
+    async fn act<B, S>(&mut self, effect: Effect, outlets: &mut Outlets<B, S>)
+    where
+        B: Blocker<PublicKey = Peer>,
+        S: Sender<PublicKey = Peer>,
+    {
+        match effect {
+            Effect::Block(recipients, bytes) => {
+                outlets.blocks.send(recipients, bytes, true);
+            }
+            Effect::Transactions(recipients, bytes) => {
+                outlets.transactions.send(recipients, bytes, false);
+            }
+            Effect::Seed(recipients, bytes) => {
+                outlets.seeds.send(recipients, bytes, false);
+            }
+            Effect::Check(task) => self.check(task, outlets.checked.clone()),
+            Effect::CheckFinal(certificate) => self.check_final(&certificate),
+            Effect::Turn(term) => self.turn(term).await,
+            Effect::Ban(peer, reason) => {
+                commonware_p2p::block!(outlets.blocker, peer, reason);
+            }
+        }
     }
 
     fn message(&mut self, message: Message, now: TimestampMs) -> Result<(), Fatal> {

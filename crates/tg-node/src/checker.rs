@@ -5,23 +5,27 @@
 
 mod execution;
 mod kept;
+mod sample;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tg_ledger::{EvidenceTask, ModelFacts, Outcome};
+use tg_ir::tiles;
+use tg_ledger::{Dealing, EvidenceTask, ModelFacts, Outcome, SampleTask};
 use tg_proof::{
     ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, PublicModelError, SequenceError,
     SequenceFile, VerifyError, verify_answer,
 };
 use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{
-    Address, Digest, JobId, Label, ModelId, ProgramId, Receipt, Tier, VerificationMode,
+    Address, BlockId, Digest, JobId, Label, ModelId, ProgramId, Receipt, Tier, VerificationMode,
+    Vote,
 };
 use tg_wasm::WasmProgram;
 
 use crate::blob::{BlobError, BlobStore};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
+use crate::seed::key_of_dealings;
 use kept::{Executable, Kept, Verdict};
 
 /// The blob is larger than its kind may be, or than its sender said.
@@ -49,6 +53,10 @@ pub const CODE_MODULE: u16 = 89;
 pub const CODE_ANSWER: u16 = 90;
 /// A run of the program gives another answer.
 pub const CODE_RUN: u16 = 91;
+/// What validators dealt gives no key.
+pub const CODE_DEALINGS: u16 = 92;
+/// The evidence of mode `sync` is no trace file of its stated size.
+pub const CODE_TRACE_FILE: u16 = 93;
 
 /// Checks evidence by verifying its proof, or by running the program again.
 #[derive(Debug, Default)]
@@ -57,10 +65,26 @@ pub struct ProofChecker {
 }
 
 impl EvidenceChecker for ProofChecker {
+    fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
+        self.vote_on_sample(task, blobs)
+    }
+
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
         let outcome = match task {
             EvidenceTask::Model { model, public_blob } => {
                 self.check_model(*model, public_blob, blobs)
+            }
+            EvidenceTask::SeedKey {
+                network,
+                round,
+                seats,
+                dealings,
+                digest: _,
+            } => Ok(key_of_round(network, *round, seats, dealings)),
+            // Whoever has n - f parts of it, or its block, knows it: `core` does.
+            EvidenceTask::Seed { .. } => Err(CheckError::NotHere.into()),
+            EvidenceTask::Accusation { vote, sample } => {
+                self.check_accusation(*vote, sample, blobs)
             }
             EvidenceTask::Lease {
                 lease: _,
@@ -95,6 +119,26 @@ impl EvidenceChecker for ProofChecker {
             Err(Refusal::Rejected(outcome)) => Ok(outcome),
             Err(Refusal::NotNow(error)) => Err(error),
         }
+    }
+}
+
+/// The key that a round's dealings give.
+fn key_of_round(
+    network: &BlockId,
+    round: u64,
+    seats: &[[u8; 32]],
+    dealings: &[Dealing],
+) -> Outcome {
+    let logs: Vec<Vec<u8>> = dealings
+        .iter()
+        .map(|it| it.log.as_bytes().to_vec())
+        .collect();
+    match key_of_dealings(network.as_bytes(), round, seats, &logs) {
+        Ok(key) => Outcome::SeedKey(key),
+        Err(error) => Outcome::Rejected {
+            code: CODE_DEALINGS,
+            check: Label::lossy(&error.to_string()),
+        },
     }
 }
 
@@ -151,6 +195,7 @@ impl ProofChecker {
             proof_bytes: proof_bytes(&public)?,
             work: facts.work(),
             memory: facts.memory(),
+            trace_bytes: tiles::trace_bytes(program),
         }))
     }
 
@@ -296,6 +341,7 @@ fn program_facts(program: &WasmProgram, model: ModelId) -> Result<Outcome, Refus
         proof_bytes: 0,
         work: limits.fuel,
         memory: u64::from(limits.pages) * (64 << 10) + program.memory(),
+        trace_bytes: 0,
     }))
 }
 

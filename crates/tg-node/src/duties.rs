@@ -8,17 +8,23 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tg_ledger::{State, StorageTask, StoredFile};
+use tg_ledger::{SampleTask, SeedKeyPhase, State, StorageTask, StoredFile};
 use tg_types::limits::STORAGE_STATEMENTS_MAX;
-use tg_types::{Digest, Fees, StorageSubject, TimestampMs, Transaction, Wallet};
+use tg_types::{
+    Address, DealingLog, Digest, Fees, LeaseId, StorageSubject, TimestampMs, Transaction,
+    TransactionId, Vote, Wallet,
+};
 
 use crate::blob::BlobStore;
+use crate::committee::Committees;
+use crate::evidence::EvidenceChecker;
 use crate::handle::NodeHandle;
 use crate::limits::span;
 use crate::limits::{
     DUTIES_INTERVAL, DUTIES_PATIENCE, LIVENESS_INTERVAL, MISSING_AFTER, STORAGE_CHECKS_PER_TURN,
     STORAGE_LOOKS_PER_TURN, WRONG_AGAIN_AFTER,
 };
+use crate::mempool::TransactionStatus;
 use crate::storage::{self, Holding};
 
 /// What is known of one subject's files.
@@ -131,7 +137,7 @@ fn look(store: &BlobStore, task: &StorageTask) -> Holding {
     let mut holding = Holding::Held;
     for file in &task.files {
         holding = match file {
-            StoredFile::Input { digest, length } => {
+            StoredFile::Input { digest, length } | StoredFile::Opening { digest, length } => {
                 storage::input(store, digest, u64::from(*length))
             }
             // Looked at together with the weights.
@@ -155,6 +161,7 @@ fn look(store: &BlobStore, task: &StorageTask) -> Holding {
 fn is_here(store: &BlobStore, task: &StorageTask) -> bool {
     task.files.iter().all(|file| {
         let (StoredFile::Input { digest, .. }
+        | StoredFile::Opening { digest, .. }
         | StoredFile::PublicModel { digest }
         | StoredFile::Weights { digest }) = file;
         store.contains(digest)
@@ -162,32 +169,47 @@ fn is_here(store: &BlobStore, task: &StorageTask) -> bool {
 }
 
 /// Transactions that were sent and are not in a final block yet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Sent {
+    ids: Vec<TransactionId>,
     /// The account's nonce once they are.
     next: u64,
     at: TimestampMs,
+}
+
+impl Sent {
+    /// Whether any of them may still come into a block. One that the ledger does not take any more was dropped: what is to be
+    /// said now does not wait for it.
+    fn waits(&self, node: &NodeHandle, nonce: u64, now: TimestampMs) -> bool {
+        let waits = |id| node.transaction_status(id) == Some(TransactionStatus::Waiting);
+        nonce < self.next
+            && now.saturating_since(self.at) < span(DUTIES_PATIENCE)
+            && self.ids.iter().any(waits)
+    }
 }
 
 /// What a validator's account has stated and sent: goes on from turn to turn.
 #[derive(Debug, Default)]
 pub struct Duties {
     statements: Statements,
+    committees: Committees,
     sent: Option<Sent>,
     liveness_at: TimestampMs,
 }
 
 impl Duties {
-    /// Looks for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], on a thread
-    /// that may wait for a disk. `now` is the clock by which providers were noted.
-    pub async fn turn<L>(
+    /// Looks for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], and `sample`
+    /// computes drawn tiles again: [`look_at_samples`], on a thread that may wait for a disk. `now` is the clock by which providers were noted.
+    pub async fn turn<L, S>(
         &mut self,
         node: &NodeHandle,
         account: &Wallet,
         now: impl Fn() -> TimestampMs,
         look: impl FnOnce(Arc<BlobStore>, Vec<StorageTask>) -> L,
+        sample: impl FnOnce(Arc<BlobStore>, Vec<SampleTask>) -> S,
     ) where
         L: Future<Output = Vec<(StorageSubject, Holding)>>,
+        S: Future<Output = Vec<(LeaseId, Vote)>>,
     {
         let time = now();
         let state = node.snapshot().state.clone();
@@ -204,10 +226,17 @@ impl Duties {
                 }
             }
         }
-        let waits = self.sent.is_some_and(|sent| {
-            state.nonce(&me) < sent.next && now().saturating_since(sent.at) < span(DUTIES_PATIENCE)
-        });
-        if waits {
+        let voted = state.vote_tasks(&me);
+        let is_open = |lease: &LeaseId| state.lease(lease).is_some_and(|it| it.end().is_none());
+        let samples = self.committees.due(&voted, is_open);
+        if !samples.is_empty() {
+            for (lease, vote) in sample(Arc::clone(node.blobs()), samples).await {
+                self.committees.note(lease, vote);
+            }
+        }
+        let nonce = state.nonce(&me);
+        let sent = self.sent.as_ref();
+        if sent.is_some_and(|sent| sent.waits(node, nonce, now())) {
             return;
         }
         let mut reports = Vec::new();
@@ -216,6 +245,8 @@ impl Duties {
             reports.extend(node.watch(|watch| watch.report(&state, &me, time)));
         }
         reports.extend(self.statements.report(&tasks, now()));
+        reports.extend(self.committees.report(&voted, account));
+        reports.extend(dealing(node, &state, &me));
         // Last: the only ones that this account pays for, if it can.
         let faults = node.unpunished().into_iter();
         reports.extend(faults.map(|proof| Transaction::ReportEquivocation { proof }));
@@ -232,18 +263,70 @@ pub fn look_at_files(store: &BlobStore, due: Vec<StorageTask>) -> Vec<(StorageSu
         .collect()
 }
 
+/// What the validator dealt of the seed's key, if the state waits for it.
+fn dealing(node: &NodeHandle, state: &State, me: &Address) -> Option<Transaction> {
+    let (round, log) = node.dealing()?;
+    let seeds = state.seeds();
+    let is_due = seeds.round == round
+        && seeds.phase == SeedKeyPhase::Dealing
+        && state.seat_of(me).is_some()
+        && !seeds.has_dealt(me);
+    let log = DealingLog::new(log).filter(|_| is_due)?;
+    Some(Transaction::PostDealing { round, log })
+}
+
+/// Computes drawn tiles again. What cannot be looked at now is looked at in a later turn.
+#[must_use]
+pub fn look_at_samples(
+    checker: &dyn EvidenceChecker,
+    store: &BlobStore,
+    due: Vec<SampleTask>,
+) -> Vec<(LeaseId, Vote)> {
+    let looked = due.into_iter().filter_map(|task| {
+        let vote = checker.vote(&task, store);
+        let vote = vote.inspect_err(|error| {
+            tracing::debug!(lease = %task.lease, %error, "drawn tiles cannot be looked at yet");
+        });
+        Some((task.lease, vote.ok()?))
+    });
+    looked.collect()
+}
+
 /// Sends what the validator whose ledger account is `account` has to say, until it stops. `now` is the clock by which
 /// providers were noted.
 pub async fn perform_duties(
     node: NodeHandle,
     account: Wallet,
+    checker: Arc<dyn EvidenceChecker>,
     now: impl Fn() -> TimestampMs + Send + Sync,
 ) {
     let mut duties = Duties::default();
+    let mut blocks = node.subscribe();
     while node.status().running {
-        duties.turn(&node, &account, &now, look_beside).await;
-        tokio::time::sleep(DUTIES_INTERVAL).await;
+        let checker = Arc::clone(&checker);
+        let sample = |store, due| sample_beside(checker, store, due);
+        duties
+            .turn(&node, &account, &now, look_beside, sample)
+            .await;
+        let due = tokio::time::sleep(DUTIES_INTERVAL);
+        if is_sampling(&node) {
+            // A result waits for several statements, each of which can be made once the one before is in a block.
+            tokio::select! {
+                () = due => {}
+                _ = blocks.recv() => {}
+            }
+        } else {
+            due.await;
+            blocks = blocks.resubscribe();
+        }
     }
+}
+
+/// Whether drawn tiles of some result are looked at.
+fn is_sampling(node: &NodeHandle) -> bool {
+    let state = node.snapshot().state.clone();
+    let mut leases = state.live_leases();
+    leases.any(|(_, lease)| lease.check.is_some())
 }
 
 /// Reads files beside the event loop.
@@ -258,6 +341,19 @@ async fn look_beside(
     })
 }
 
+/// Computes drawn tiles again, beside the event loop.
+async fn sample_beside(
+    checker: Arc<dyn EvidenceChecker>,
+    store: Arc<BlobStore>,
+    due: Vec<SampleTask>,
+) -> Vec<(LeaseId, Vote)> {
+    let looked = tokio::task::spawn_blocking(move || look_at_samples(&*checker, &store, due));
+    looked.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "look at drawn tiles");
+        Vec::new()
+    })
+}
+
 /// Sends reports under the account's next nonces.
 async fn send(
     node: &NodeHandle,
@@ -267,7 +363,7 @@ async fn send(
     at: TimestampMs,
 ) -> Option<Sent> {
     let first = state.nonce(&account.address());
-    let mut next = first;
+    let (mut next, mut ids) = (first, Vec::new());
     for report in reports {
         let fees = match report.kind().is_prepaid() {
             true => Fees::NONE,
@@ -275,12 +371,13 @@ async fn send(
         };
         let signed = account.sign_with_fees(report, next, fees, state.domain());
         // Refused if the ledger has moved on meanwhile: the next turn says what is still true.
-        if node.submit(signed).await.is_err() {
+        let Ok(id) = node.submit(signed).await else {
             break;
-        }
+        };
+        ids.push(id);
         next += 1;
     }
-    (next > first).then_some(Sent { next, at })
+    (next > first).then_some(Sent { ids, next, at })
 }
 
 #[cfg(test)]

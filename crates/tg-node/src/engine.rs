@@ -21,6 +21,7 @@ use crate::handle::NodeStatus;
 use crate::key::ValidatorKey;
 use crate::limits::Timers;
 use crate::peers::{Peer, Scheme};
+use crate::seed::SeedMachine;
 use crate::signer::VoteSigner;
 use crate::store::{History, Store};
 use crate::submit::Submission;
@@ -72,6 +73,8 @@ pub struct Channels<S, R> {
     pub transactions: (S, R),
     /// [`BLOBS`](crate::wire::channel::BLOBS).
     pub blobs: (S, R),
+    /// [`SEED`](crate::wire::channel::SEED).
+    pub seeds: (S, R),
 }
 
 impl Parts {
@@ -114,7 +117,7 @@ impl Parts {
     reason = "it hands the parts of a validator to its loops, one after the other"
 )]
 pub fn start<E, S, R, B>(
-    context: E,
+    mut context: E,
     parts: Parts,
     channels: Channels<S, R>,
     blocker: B,
@@ -147,6 +150,7 @@ where
         wall,
     } = parts;
     let (addresses, participants) = (term.addresses(), term.participants());
+    let seeds = seed_machine(&mut context, &key, (&store, &genesis));
     let (terms, next_terms) = mpsc::channel(TERMS_WAITING);
     let (mailbox, messages) = Mailbox::new(node_status.clone());
     let me = crate::key::peer(&key);
@@ -175,6 +179,7 @@ where
                 busy: timers.busy,
                 idle: timers.idle,
             },
+            seeds,
         }),
         node_status: node_status.clone(),
         clock: Clock::new(wall.read(context.current()), context.current()),
@@ -195,6 +200,7 @@ where
         beats,
         blocks: channels.blocks,
         transactions: channels.transactions,
+        seeds: channels.seeds,
         blocker: blocker.clone(),
     };
     let consensus = Consensus {
@@ -228,4 +234,20 @@ where
         let _fetching = blobs.spawn(move |context| fetching.run(context, channels.blobs, blocker));
         application.run(ports).await
     })
+}
+
+/// The machine of seeds, which goes on from what was kept. What cannot be read is taken for lost: the validator deals in the next
+/// round again.
+fn seed_machine(
+    random: &mut impl CryptoRng,
+    key: &ValidatorKey,
+    (store, genesis): (&Store, &BlockId),
+) -> SeedMachine {
+    let mut entropy = [0; 32];
+    random.fill_bytes(&mut entropy);
+    let kept = store.seed().unwrap_or_else(|error| {
+        tracing::error!(%error, "read what is kept of the seed's key");
+        None
+    });
+    SeedMachine::new(*genesis.as_bytes(), key, entropy, kept.as_deref())
 }

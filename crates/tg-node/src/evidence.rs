@@ -7,10 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_types::{Digest, DurationMs, TimestampMs, VerificationMode};
+use tg_types::{Digest, DurationMs, TimestampMs, VerificationMode, Vote};
 
 use crate::blob::BlobStore;
-use tg_ledger::{EvidenceTask, Outcome, Subject, Verdict};
+use tg_ledger::{EvidenceTask, Outcome, SampleTask, Subject, Verdict};
 
 /// Checks that run at once in one validator, so that verification cannot starve consensus of cores.
 pub(crate) const CHECKS_RUNNING_MAX: usize = 2;
@@ -31,6 +31,12 @@ pub trait EvidenceChecker: std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`CheckError`] if the check cannot be done now; it is tried again, and no verdict is given meanwhile.
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError>;
+
+    /// What a member of a committee finds when it computes drawn tiles again. Deterministic like [`Self::check`].
+    ///
+    /// # Errors
+    /// [`CheckError`] if it cannot be done now.
+    fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError>;
 }
 
 /// Why a check cannot be done now.
@@ -45,6 +51,9 @@ pub enum CheckError {
     /// A blob is here and could not be read.
     #[error("read a blob of the evidence")]
     Blob(#[from] crate::blob::BlobError),
+    /// It is not found by a check of files.
+    #[error("it is not found by a check of files")]
+    NotHere,
     /// This machine has too little memory to run a program again.
     #[error("too little memory to run the program")]
     NoMemory,
@@ -88,7 +97,9 @@ pub(crate) struct EvidenceQueue {
 impl EvidenceQueue {
     /// Notes what the ledger wants checked after the block at `height`.
     pub(crate) fn expect(&mut self, tasks: impl IntoIterator<Item = EvidenceTask>, height: u64) {
-        for task in tasks {
+        // A seed is signed, not checked: it is learnt.
+        let checked = |task: &EvidenceTask| !matches!(task, EvidenceTask::Seed { .. });
+        for task in tasks.into_iter().filter(checked) {
             let case = self.cases.entry(key_of(&task)).or_insert_with(|| Case {
                 task,
                 progress: Progress::Waiting {
@@ -98,6 +109,21 @@ impl EvidenceQueue {
             });
             case.seen_at = case.seen_at.max(height);
         }
+    }
+
+    /// Notes the outcome of a case that no check decides.
+    pub(crate) fn learn(&mut self, task: EvidenceTask, outcome: Outcome, height: u64) {
+        self.cases.insert(
+            key_of(&task),
+            Case {
+                task,
+                progress: Progress::Done {
+                    outcome,
+                    shown_from: TimestampMs::ZERO,
+                },
+                seen_at: height,
+            },
+        );
     }
 
     /// Cases to start now; they count as running until [`Self::finished`] or [`Self::failed`].
@@ -223,6 +249,6 @@ fn runs_program(task: &EvidenceTask) -> bool {
     matches!(task, EvidenceTask::Lease { mode, .. } if *mode == VerificationMode::Recompute)
 }
 
-const fn key_of(task: &EvidenceTask) -> Key {
+fn key_of(task: &EvidenceTask) -> Key {
     (task.subject(), task.evidence())
 }

@@ -90,6 +90,8 @@ pub(crate) struct NodeStatus {
     faults: Mutex<Vec<Equivocation>>,
     /// Where validators are dialled, by key.
     endpoints: Mutex<BTreeMap<[u8; 32], String>>,
+    /// What this validator dealt of the seed's key and the final state does not have: round and log.
+    dealing: Mutex<Option<(u64, Vec<u8>)>>,
 }
 
 impl NodeStatus {
@@ -117,6 +119,7 @@ impl NodeStatus {
             transactions: Mutex::default(),
             faults: Mutex::default(),
             endpoints: Mutex::default(),
+            dealing: Mutex::default(),
         }
     }
 
@@ -238,6 +241,11 @@ impl NodeStatus {
         heard.clear();
     }
 
+    /// Notes what this validator has to put on the chain of the seed's key.
+    pub(crate) fn deals(&self, dealing: Option<(u64, Vec<u8>)>) {
+        *self.dealing.lock().unwrap_or_else(PoisonError::into_inner) = dealing;
+    }
+
     /// Counts the peers that are still there.
     pub(crate) fn forget_silent(&self, now: TimestampMs) {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -321,6 +329,12 @@ impl NodeHandle {
             validators.any(|it| *it.key.as_bytes() == proof.seat && !it.stake.is_zero())
         };
         faults.iter().filter(has_stake).copied().collect()
+    }
+
+    /// What this validator dealt of the seed's key, for the chain.
+    pub(crate) fn dealing(&self) -> Option<(u64, Vec<u8>)> {
+        let dealing = self.node_status.dealing.lock();
+        dealing.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Looks at the providers that were heard.

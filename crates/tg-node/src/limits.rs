@@ -143,6 +143,9 @@ pub const MAILBOX_MAX: usize = 4_096;
 /// Finalised blocks a slow subscriber may lag behind before it misses some.
 pub const SUBSCRIBER_LAG_MAX: usize = 1_024;
 
+/// The opening of drawn tiles, in bytes.
+pub const TRACE_EVIDENCE_BYTES_MAX: u64 = tg_types::limits::TRACE_EVIDENCE_BYTES_MAX as u64;
+
 /// One evidence blob, in bytes.
 pub const EVIDENCE_BYTES_MAX: u64 = 1024 * 1024;
 

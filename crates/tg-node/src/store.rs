@@ -3,7 +3,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `meta` | name | format version, network, validator, last finalised height, consensus epoch and the block it began at, height up to which the validator abstains, height at which its journal of votes began |
+//! | `meta` | name | format version, network, validator, last finalised height, consensus epoch and the block it began at, what is kept of the seed's key (secret), height up to which the validator abstains, height at which its journal of votes began |
 //! | `blocks` | height | encoded finalised block |
 //! | `heights` | block id | height |
 //! | `certificates` | height | encoded finalisation certificate |
@@ -400,6 +400,16 @@ impl Store {
     /// Notes that the validator votes again, with a journal that begins at `height`.
     pub(crate) fn vote_again(&self, height: u64) -> Result<(), StoreError> {
         self.set_meta(&[("journal", &height.to_le_bytes())], &["abstains"])
+    }
+
+    /// What is kept of the making of the seed's key: secret.
+    pub(crate) fn seed(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.meta("seed")
+    }
+
+    /// Keeps it.
+    pub(crate) fn keep_seed(&self, kept: &[u8]) -> Result<(), StoreError> {
+        self.set_meta(&[("seed", kept)], &[])
     }
 
     /// Notes that a new consensus epoch begins at a final block.

@@ -343,6 +343,7 @@ async fn validate(
             channel::BLOBS,
             Quota::per_second(NZU32!(BLOB_QUOTA_PER_SECOND)),
         ),
+        seeds: network.register(channel::SEED, quota),
     };
     let network = network.start();
     let validator = engine::start(context.child("validator"), parts, channels, oracle);

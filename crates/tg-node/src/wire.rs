@@ -17,8 +17,10 @@ use crate::limits::{
 const HEARTBEAT_BYTES: usize = 73;
 
 mod blobs;
+mod seed;
 
 pub use blobs::BlobMessage;
+pub use seed::{DealtShare, SEED_COMMITMENT_BYTES_MAX, SEED_PARTICIPANTS_MAX, SeedMessage};
 
 /// P2p channel numbers. Changing one is a breaking change of the network.
 pub mod channel {
@@ -34,6 +36,8 @@ pub mod channel {
     pub const TRANSACTIONS: u64 = 4;
     /// Blobs: [`super::BlobMessage`].
     pub const BLOBS: u64 = 5;
+    /// The seed: [`super::SeedMessage`].
+    pub const SEED: u64 = 6;
 }
 
 /// A message about blocks.
@@ -99,8 +103,6 @@ impl Decode for TransactionMessage {
     }
 }
 
-#[cfg(test)]
-mod compare_tests;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]

@@ -43,12 +43,15 @@ pub use check::verify;
 pub use cost::{BATCH_MAX, VerifierCost};
 pub use facts::Facts;
 pub use file::{
-    ExpectedStatement, Modes, PROOF_FILE_MAX, ProofFile, ProofFileError, Statement, Visibility,
+    ExpectedStatement, Modes, PROOF_FILE_MAX, PartModes, ProofFile, ProofFileError, Statement,
+    Visibility,
 };
 pub use model::{PublicModel, PublicModelError};
 pub use parts::{Part, Parts};
 pub use plan::PlanError;
 pub use security::SecurityReport;
 pub use sequence::{ExpectedSequence, SequenceError, SequenceFile, verify_answer, verify_sequence};
-pub use trace::{ExpectedTrace, TraceFile, TraceFileError, verify_trace};
+pub use trace::{
+    ExpectedTrace, TraceFile, TraceFileError, accusation_holds, verify_trace, vote_on,
+};
 pub use verify::VerifyError;

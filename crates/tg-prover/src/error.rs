@@ -33,6 +33,9 @@ pub enum ProveError {
         /// The range.
         range: [i32; 2],
     },
+    /// Elements of no input of the file that are not 0, where inputs have modes of their own.
+    #[error("an element of the input that belongs to no input of the model's file is not 0")]
+    Unnamed,
     /// A kept step is of another witness.
     #[error("the steps that were kept are of another proof or another version of this program")]
     Record,

@@ -49,4 +49,4 @@ pub use openings::{OpeningError, Openings, Secret, SecretFile};
 pub use prove::prove;
 pub use record::{Keep, Record};
 pub use request::ProveRequest;
-pub use tg_proof::{Modes, Visibility};
+pub use tg_proof::{Modes, PartModes, Visibility};

@@ -6,7 +6,7 @@ use crate::error::ProveError;
 use crate::hiding::{self, Committed, uniform};
 use crate::limits::{Limits, Stage};
 use crate::lookup::{self, Columns, Pushing, Read};
-use crate::masking::{Masking, Shows, files, salts};
+use crate::masking::{Masking, Shows, files, salts, unnamed_are_zero};
 use crate::model::ProvingModel;
 use crate::request::ProveRequest;
 use crate::walk::{Walk, WeightPoints};
@@ -23,9 +23,9 @@ use tg_proof::field::{E, F};
 use tg_proof::hiding::{HidingProof, extension_cells};
 use tg_proof::messages::{self, LookupProof};
 use tg_proof::tape::{self, ProductMessages, Tape};
-use tg_proof::verify::{Walked, walk_hidden};
+use tg_proof::verify::{ShownPart, Walked, walk_hidden};
 use tg_proof::zk::{self, ZkProof, ZkShape};
-use tg_proof::{ProofFile, Statement};
+use tg_proof::{ProofFile, Statement, Visibility};
 
 /// Executes a model on a batch of inputs and proves all results in one proof that hides what its modes say and everything
 /// between inputs and outputs. If the weights are private nothing of them is shown either: it takes one of the openings of
@@ -62,6 +62,10 @@ pub(crate) fn prove(
     observe(Stage::Execute);
     let traces = execute(model, inputs, limits)?;
     let executions: Vec<&[IntTensor]> = traces.iter().map(Trace::tensors).collect();
+    let listed = matches!(modes.input, Visibility::Each(_));
+    if listed && !executions.iter().all(|own| unnamed_are_zero(program, own)) {
+        return Err(ProveError::Unnamed);
+    }
     let tensors = match executions.as_slice() {
         [one] => Cow::Borrowed(*one),
         several => Cow::Owned(stack(model, several)),
@@ -86,6 +90,7 @@ pub(crate) fn prove(
         tensors: &tensors,
         witness: &witness,
         commitments: shows.iter().map(Shows::commitment).collect(),
+        parts: shows[0].parts(program.input.element_type()),
     };
     if let Some(openings) = openings {
         openings.begin(model.program_id, model.openings())?;
@@ -109,6 +114,8 @@ pub(crate) struct ZkExecution<'a> {
     pub(crate) witness: &'a Witness,
     /// Of the input, then of each output.
     pub(crate) commitments: Vec<Option<&'a TensorCommitment>>,
+    /// Of inputs within the program's.
+    pub(crate) parts: Vec<ShownPart>,
 }
 
 const FAILED: ProveError = ProveError::Commitment { which: "witness" };
@@ -263,6 +270,7 @@ impl ZkExecution<'_> {
             input: &input,
             outputs: &outputs,
             commitments: &self.commitments,
+            parts: &self.parts,
             nodes: &nodes,
             lookup: lookup.as_ref(),
         };

@@ -546,12 +546,13 @@ impl<W: Worker> Agent<W> {
                 tokio::spawn(work::pull(client, puller, order, outcomes));
             }
             (Stage::Prove, Some(task), Some(execution)) => {
-                let (task, execution) = (Arc::clone(task), execution.clone());
+                let work = (Arc::clone(task), execution.clone());
+                let seed = entry.task.seed();
                 tokio::spawn(work::prove(
                     self.client.clone(),
                     worker,
-                    task,
-                    execution,
+                    work,
+                    seed,
                     outcomes,
                 ));
             }
@@ -621,7 +622,7 @@ impl<W: Worker> Agent<W> {
                 }
             }
             work::Report::Proved(evidence, elapsed_ms) => {
-                entry.task.proved(evidence);
+                entry.task.proved(evidence, now_ms());
                 AgentEvent::Proved {
                     lease: id,
                     evidence,

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  ledger:  leased ----> running ----> committed ----> verifying ----> (ended)
-//!  agent :  pull,        execute,      prove, store    wait            forget
-//!           submit       store output, evidence,
-//!           start        submit        submit
-//!                        commitment    evidence
+//!  agent :  pull,        execute,      prove or open,  wait            forget
+//!           submit       store output, store evidence,
+//!           start        submit        submit it
+//!                        commitment
 //! ```
 //!
 //! What a lease needs is pulled and checked before it is started: from then on there is no end without a fault. What
@@ -24,6 +24,9 @@ use crate::worker::{Execution, Stage};
 
 /// After how many milliseconds a transaction without effect is sent again: several block times.
 pub const RESEND_MS: u64 = 4_000;
+
+/// After how many milliseconds an opening that validators do not hold yet is stored again: whoever took it may have lost it.
+pub const STORE_AGAIN_MS: u64 = 3_000;
 
 /// How often work is tried before the lease is left to end by itself.
 pub const TRIES_MAX: u32 = 4;
@@ -109,6 +112,8 @@ pub struct LeaseTask {
     missing: Option<DeclineReason>,
     retry_at: u64,
     began_at: Option<u64>,
+    /// When evidence was stored last.
+    stored_at: u64,
     work_ms_min: u64,
 }
 
@@ -126,6 +131,7 @@ impl LeaseTask {
             missing: None,
             retry_at: 0,
             began_at: None,
+            stored_at: 0,
             work_ms_min,
         }
     }
@@ -160,6 +166,12 @@ impl LeaseTask {
         }
     }
 
+    /// The seed that draws what is to be opened, once it is signed.
+    #[must_use]
+    pub fn seed(&self) -> Option<Digest> {
+        self.lease.check.as_ref()?.seed
+    }
+
     /// How often the work failed.
     #[must_use]
     pub const fn failures(&self) -> u32 {
@@ -172,7 +184,9 @@ impl LeaseTask {
         if self.lease.end.is_some() {
             return Step::Forget(StopReason::Ended);
         }
-        if now >= self.lease.finish_by_ms {
+        // What a committee looks at has windows of its own, and the seed is the validators' to sign.
+        let is_checked = self.mode == ModeDto::Sync && self.lease.check.is_some();
+        if now >= self.lease.finish_by_ms && !is_checked {
             return Step::Forget(StopReason::Late);
         }
         if self.lease.state == JobStateDto::Leased && !self.lease.started {
@@ -189,6 +203,7 @@ impl LeaseTask {
             _ if self.lease.lead.is_some() => Step::Wait(u64::MAX),
             JobStateDto::Running => self.next_running(now),
             JobStateDto::Committed => self.next_committed(now),
+            JobStateDto::Verifying if is_checked => self.next_opened(now),
             JobStateDto::Submitted
             | JobStateDto::Queued
             | JobStateDto::Verifying
@@ -244,7 +259,9 @@ impl LeaseTask {
         }
         let commit = match self.mode {
             ModeDto::None => self.submit_throttled(Message::Commit, now),
-            ModeDto::Proof | ModeDto::Recompute => self.submit(Message::Commit, now),
+            ModeDto::Proof | ModeDto::Recompute | ModeDto::Sync => {
+                self.submit(Message::Commit, now)
+            }
         };
         match (&self.done, self.mode, &commit) {
             (WorkDone::Executed(_), ModeDto::Proof | ModeDto::Recompute, Step::Wait(_)) => {
@@ -255,11 +272,29 @@ impl LeaseTask {
     }
 
     fn next_committed(&self, now: u64) -> Step {
+        let has_seed = self.seed().is_some();
         match (self.mode, &self.done) {
             (ModeDto::None, _) => Step::Wait(u64::MAX),
+            // Nobody knows yet what to open.
+            (ModeDto::Sync, WorkDone::Executed(_)) if !has_seed => Step::Wait(u64::MAX),
             (_, WorkDone::Nothing | WorkDone::Pulled) => self.begin(Stage::Execute, now),
             (_, WorkDone::Executed(_)) => self.begin(Stage::Prove, now),
             (_, WorkDone::Proved(..)) => self.submit_throttled(Message::Evidence, now),
+        }
+    }
+
+    /// Until a committee is drawn the opening must be held by the validators, or all of the collateral is lost: it is stored again,
+    /// and made again after a restart. The same seed opens the same bytes.
+    fn next_opened(&self, now: u64) -> Step {
+        let is_held = self.lease.check.as_ref().is_none_or(|it| it.members > 0);
+        match &self.done {
+            _ if is_held => Step::Wait(u64::MAX),
+            WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
+            WorkDone::Executed(_) => self.begin(Stage::Prove, now),
+            WorkDone::Proved(..) if now < self.stored_at + STORE_AGAIN_MS => {
+                Step::Wait(self.stored_at + STORE_AGAIN_MS)
+            }
+            WorkDone::Proved(..) => self.begin(Stage::Prove, now),
         }
     }
 
@@ -337,10 +372,12 @@ impl LeaseTask {
         self.done = WorkDone::Executed(execution);
     }
 
-    /// The proof ended and is stored.
-    pub fn proved(&mut self, evidence: Evidence) {
+    /// The proof ended and is stored at `now`.
+    pub fn proved(&mut self, evidence: Evidence, now: u64) {
         self.busy = None;
-        if let WorkDone::Executed(execution) = std::mem::replace(&mut self.done, WorkDone::Pulled) {
+        self.stored_at = now;
+        let done = std::mem::replace(&mut self.done, WorkDone::Pulled);
+        if let WorkDone::Executed(execution) | WorkDone::Proved(execution, _) = done {
             self.done = WorkDone::Proved(execution, evidence);
         }
     }

@@ -9,10 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tg_cuda::{Executed, ExecutionDevice, ExecutionError};
 use tg_exec::generate::{GenerateError, SequenceWriter, Written};
 use tg_exec::kernels::Cpu;
-use tg_exec::{ExecuteError, IntTensor};
+use tg_exec::{ExecuteError, IntTensor, execute_tensor};
 use tg_ir::request::written_bytes;
 use tg_ir::{CompiledModel, Generation, GenerationRequest};
-use tg_proof::{ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, SequenceFile};
+use tg_proof::trace::challenge;
+use tg_proof::{
+    ExpectedSequence, ExpectedStatement, ExpectedTrace, ProofFile, PublicModel, SequenceFile,
+    TraceFile, verify_trace,
+};
 use tg_prover::{Masking, Modes, ProveRequest, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier, VerificationMode};
 
@@ -204,6 +208,29 @@ impl Worker for ProvingWorker {
             output,
             on,
         })
+    }
+
+    fn open(
+        &self,
+        task: &Task,
+        execution: &Execution,
+        seed: &Digest,
+    ) -> Result<Vec<u8>, WorkError> {
+        let ready = self.ready(task)?;
+        let (input, written) = asked(&ready, task)?;
+        let model = ready.model.compiled();
+        // Executed again, on the CPU: keeping every trace until its seed comes would take memory for each lease.
+        let trace = execute_tensor(model, input).map_err(|e| WorkError::Execute(e.into()))?;
+        let challenge = challenge(seed, &task.lease);
+        let generation = written.map(|it| it.generation);
+        let file = TraceFile::of(model, trace.tensors(), generation, &challenge);
+        let expected = ExpectedTrace {
+            input: &task.input,
+            receipt: &execution.receipt,
+            challenge: &challenge,
+        };
+        verify_trace(model, &file, expected).map_err(|error| WorkError::Open(error.into()))?;
+        Ok(file.to_bytes())
     }
 
     fn prove(

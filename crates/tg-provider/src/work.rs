@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tg_sdk::{Client, ClientError};
-use tg_types::limits::EVIDENCE_BYTES_MAX;
+use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{Address, DeclineReason, Digest, JobId, LeaseId, ModelId, VerificationMode};
 use tokio::sync::mpsc::Sender;
 
@@ -80,16 +80,16 @@ pub(crate) async fn execute<W: Worker>(
     let _ = outcomes.send((lease, report)).await;
 }
 
-/// Proves, stores the proof and reports.
+/// Proves, or opens what a seed draws, stores the evidence and reports.
 pub(crate) async fn prove<W: Worker>(
     client: Client,
     worker: Arc<W>,
-    task: Arc<Task>,
-    execution: Execution,
+    (task, execution): (Arc<Task>, Execution),
+    seed: Option<Digest>,
     outcomes: Sender<Outcome>,
 ) {
     let lease = task.lease;
-    let report = match try_prove(&client, worker, task, execution, &outcomes).await {
+    let report = match try_prove(&client, worker, (task, execution), seed, &outcomes).await {
         Ok((evidence, elapsed_ms)) => Report::Proved(evidence, elapsed_ms),
         Err(error) => Report::Failed(chain(error.as_ref()), None),
     };
@@ -109,11 +109,12 @@ enum PullError {
     Length { expected: u32, got: usize },
 }
 
-/// A proof is larger than the grid takes.
+/// Evidence is larger than the grid takes.
 #[derive(Debug, thiserror::Error)]
-#[error("a proof of {size} bytes is larger than {EVIDENCE_BYTES_MAX}")]
+#[error("evidence of {size} bytes is larger than {limit}")]
 struct EvidenceTooLarge {
     size: usize,
+    limit: u32,
 }
 
 /// What a lease needs, with the lengths and digests that it should have; else what is missing.
@@ -182,13 +183,20 @@ async fn try_execute<W: Worker>(
 async fn try_prove<W: Worker>(
     client: &Client,
     worker: Arc<W>,
-    task: Arc<Task>,
-    execution: Execution,
+    (task, execution): (Arc<Task>, Execution),
+    seed: Option<Digest>,
     outcomes: &Sender<Outcome>,
 ) -> Result<(Evidence, u64), Failure> {
     let started = Instant::now();
     let sender = outcomes.clone();
+    let limit = match seed {
+        Some(_) => TRACE_EVIDENCE_BYTES_MAX,
+        None => EVIDENCE_BYTES_MAX,
+    };
     let proof = tokio::task::spawn_blocking(move || {
+        if let Some(seed) = seed {
+            return worker.open(&task, &execution, &seed);
+        }
         worker.prove(&task, &execution, &|progress| {
             report(&sender, task.lease, progress);
         })
@@ -197,8 +205,11 @@ async fn try_prove<W: Worker>(
     let elapsed_ms = elapsed_ms(started);
     let size = u32::try_from(proof.len())
         .ok()
-        .filter(|size| *size <= EVIDENCE_BYTES_MAX)
-        .ok_or(EvidenceTooLarge { size: proof.len() })?;
+        .filter(|size| *size <= limit)
+        .ok_or(EvidenceTooLarge {
+            size: proof.len(),
+            limit,
+        })?;
     let digest = client.put_blob(proof).await?.digest;
     Ok((Evidence { digest, size }, elapsed_ms))
 }

@@ -90,6 +90,9 @@ pub enum WorkError {
     /// The model could not be run.
     #[error("execute the model")]
     Execute(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// What was opened does not hold, so it is not sent.
+    #[error("check what was opened here")]
+    Open(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The proof does not hold, so it is not sent: a rejected one would cost the collateral.
     #[error("check the proof that was made here")]
     Check(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -107,6 +110,13 @@ pub trait Worker: Send + Sync + 'static {
     /// # Errors
     /// If the task cannot be done; doing it again may be tried.
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError>;
+
+    /// Opens the tiles of an execution that a seed draws, and returns the evidence file of mode `sync`.
+    ///
+    /// # Errors
+    /// If they cannot be opened; doing it again may be tried.
+    fn open(&self, task: &Task, execution: &Execution, seed: &Digest)
+    -> Result<Vec<u8>, WorkError>;
 
     /// Proves an execution and returns the evidence file.
     ///

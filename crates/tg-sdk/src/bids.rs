@@ -17,8 +17,11 @@ const POLL: Duration = Duration::from_millis(100);
 /// How long a sealed bid may take to be in a final block.
 const SEAL_MAX: Duration = Duration::from_secs(30);
 
-/// How long after its slot an opened bid may take to be seen.
+/// How long after its slot, by the grid's time, an opened bid may take to be seen.
 const OPEN_MS_MAX: u64 = 5_000;
+
+/// How long after a bid's slot, by this clock, the grid may be away before the bid is given up.
+const ABSENCE_MS_MAX: u64 = 30_000;
 
 /// Where a bid stands.
 #[derive(Debug, Clone, Copy)]
@@ -112,9 +115,11 @@ async fn open(
         if now_ms() >= bid.opens_ms {
             match submit(client, wallet, &reveal, "open the bid").await {
                 Ok(signed) => break signed,
-                // The grid's clock may be a little behind this one.
-                Err(_) if now_ms() < bid.closes_ms => {}
-                Err(error) => return Err(forfeited(bid, Some(Box::new(error)))),
+                // The grid's time may be behind this clock.
+                Err(error) if is_past(client, bid.closes_ms).await => {
+                    return Err(forfeited(bid, Some(Box::new(error))));
+                }
+                Err(_) => {}
             }
         }
         tokio::time::sleep(POLL).await;
@@ -127,12 +132,22 @@ async fn open(
             Err(error) if !error.is_not_found() && !error.is_transient() => {
                 return Err(error).doing("find the job of the bid");
             }
-            Err(_) if now_ms() > bid.closes_ms.saturating_add(OPEN_MS_MAX) => {
+            Err(_) if is_past(client, bid.closes_ms.saturating_add(OPEN_MS_MAX)).await => {
                 return Err(forfeited(bid, None));
             }
             Err(_) => {}
         }
         tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Whether a moment is past by the time of the grid's last block. The ledger goes by that time alone, and where validators are
+/// slow it is seconds behind every clock: a bid that this clock calls too late may still be opened. A grid that does not
+/// answer is waited for.
+async fn is_past(client: &Client, moment_ms: u64) -> bool {
+    match client.status().await {
+        Ok(status) => status.ledger_time_ms >= moment_ms,
+        Err(_) => now_ms() > moment_ms.saturating_add(ABSENCE_MS_MAX),
     }
 }
 

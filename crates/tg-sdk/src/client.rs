@@ -20,9 +20,9 @@ use tokio::sync::mpsc;
 use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
     FaucetRequestDto, InferenceDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto,
-    ModeDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto,
-    QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto,
-    TransactionStatusDto,
+    ModeDto, ModePriceDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto,
+    QuoteDto, QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StateRecordDto, StatusDto,
+    SubmittedDto, TransactionStatusDto,
 };
 use crate::error::ClientError;
 use crate::events::EventStream;
@@ -456,6 +456,20 @@ impl Client {
         self.get(&format!("/v1/models/{id}")).await
     }
 
+    /// What each way of checking a result would come to for one usual job on a model, of which a wrong answer would cost
+    /// `value_at_risk` beside the price.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is no such model.
+    pub async fn mode_prices(
+        &self,
+        model: ModelId,
+        value_at_risk: Amount,
+    ) -> Result<Vec<ModePriceDto>, ClientError> {
+        let path = format!("/v1/models/{model}/modes?value_at_risk={value_at_risk}");
+        self.get(&path).await
+    }
+
     /// What open offers would ask for one job on a model, in the order of the scheduler; the first 200.
     ///
     /// # Errors
@@ -465,7 +479,20 @@ impl Client {
         model: ModelId,
         mode: ModeDto,
     ) -> Result<Vec<QuoteDto>, ClientError> {
-        let path = format!("/v1/models/{model}/quotes?mode={mode}&");
+        self.quotes_at_risk(model, mode, Amount::ZERO).await
+    }
+
+    /// The same for a job of which a wrong answer would cost `value_at_risk` beside the price.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is no such model.
+    pub async fn quotes_at_risk(
+        &self,
+        model: ModelId,
+        mode: ModeDto,
+        value_at_risk: Amount,
+    ) -> Result<Vec<QuoteDto>, ClientError> {
+        let path = format!("/v1/models/{model}/quotes?mode={mode}&value_at_risk={value_at_risk}&");
         self.list::<QuotePageDto>(&path, QUOTES_READ).await
     }
 

@@ -11,8 +11,8 @@ use tg_types::{
 
 use crate::client::Client;
 use crate::dto::{
-    DryRunDto, JobDto, JobReceiptDto, JobStateDto, JobWhyDto, ModeDto, ModelDto, ModelStateDto,
-    QuoteDto,
+    DryRunDto, JobDto, JobReceiptDto, JobStateDto, JobWhyDto, ModeDto, ModePriceDto, ModelDto,
+    ModelStateDto, QuoteDto,
 };
 use crate::error::ClientError;
 use crate::verify::{CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX};
@@ -222,6 +222,18 @@ pub async fn public_model(client: &Client, model: &ModelDto) -> Result<CheckedMo
 pub fn usual_max_price(quotes: &[QuoteDto]) -> Option<Amount> {
     let serving = quotes.iter().find(|quote| quote.serves);
     serving.map(|quote| quote.max_price)
+}
+
+/// How a result is checked whose order does not say so: by a committee where an offer has the stake for it, which costs least;
+/// else by a proof; else by validators that run it again. `None` if nobody serves the model in any of these ways.
+#[must_use]
+pub fn usual_mode(prices: &[ModePriceDto]) -> Option<ModeDto> {
+    let preferred = [ModeDto::Sync, ModeDto::Proof, ModeDto::Recompute];
+    let is_served = |mode: &ModeDto| {
+        let mut of_mode = prices.iter().filter(|price| price.mode == *mode);
+        of_mode.any(|price| price.refused.is_none() && price.offers > 0)
+    };
+    preferred.into_iter().find(is_served)
 }
 
 /// Signs and submits a transaction; signs again when another one of the same account was faster. It is signed again only
@@ -435,8 +447,8 @@ pub async fn collect(
             (proved.values, Some(checked(file, started, proved.zk)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
-        // Validators ran it again, or nobody did: the output is shown as it is.
-        (ModeDto::None | ModeDto::Recompute, _) => {
+        // Validators looked at it, or nobody did: the output is shown as it is.
+        (ModeDto::None | ModeDto::Recompute | ModeDto::Sync, _) => {
             let output = client.blob(output, OUTPUT_BYTES_MAX).await;
             (model.output(&output.doing("fetch the output")?)?, None)
         }
@@ -479,7 +491,7 @@ pub async fn collect_written(
             (tokens, Some(checked(file, started, false)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
-        (ModeDto::None | ModeDto::Recompute, _) => {
+        (ModeDto::None | ModeDto::Recompute | ModeDto::Sync, _) => {
             let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
             (model.written(&output.doing("fetch the output")?)?, None)
         }

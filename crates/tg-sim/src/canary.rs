@@ -23,6 +23,21 @@ pub enum Canary {
     /// What is late ends before the transactions of the block.
     #[cfg(feature = "canary")]
     TimeoutFirst,
+    /// A committee votes on an opening that no quorum holds.
+    #[cfg(feature = "canary")]
+    VoteWithoutOpening,
+    /// Half of a committee is enough.
+    #[cfg(feature = "canary")]
+    HalfCommittee,
+    /// A false accusation costs nothing.
+    #[cfg(feature = "canary")]
+    FreeAccusation,
+    /// Tiles are drawn by the seed of the block before the receipt's.
+    #[cfg(feature = "canary")]
+    EarlySeed,
+    /// A vote for right counts whatever its member computed.
+    #[cfg(feature = "canary")]
+    AnyChecksum,
 }
 
 impl Canary {
@@ -39,6 +54,16 @@ impl Canary {
         Self::ReceiptQuorumOfFaults,
         #[cfg(feature = "canary")]
         Self::TimeoutFirst,
+        #[cfg(feature = "canary")]
+        Self::VoteWithoutOpening,
+        #[cfg(feature = "canary")]
+        Self::HalfCommittee,
+        #[cfg(feature = "canary")]
+        Self::FreeAccusation,
+        #[cfg(feature = "canary")]
+        Self::EarlySeed,
+        #[cfg(feature = "canary")]
+        Self::AnyChecksum,
     ];
 }
 
@@ -53,6 +78,11 @@ pub(crate) fn arm(canary: Option<Canary>) {
             Some(C::RefundAndPay) => Some(Ledger::RefundAndPay),
             Some(C::ReceiptQuorumOfFaults) => Some(Ledger::ReceiptQuorumOfFaults),
             Some(C::TimeoutFirst) => Some(Ledger::TimeoutFirst),
+            Some(C::VoteWithoutOpening) => Some(Ledger::VoteWithoutOpening),
+            Some(C::HalfCommittee) => Some(Ledger::HalfCommittee),
+            Some(C::FreeAccusation) => Some(Ledger::FreeAccusation),
+            Some(C::EarlySeed) => Some(Ledger::EarlySeed),
+            Some(C::AnyChecksum) => Some(Ledger::AnyChecksum),
             _ => None,
         });
         tg_node::canary::arm(match canary {

@@ -6,6 +6,7 @@
 //! | `money` | what the records hold, counted one by one, and what was burned is what was minted; what was burned only grows |
 //! | `payment` | a job is paid once, to the last unit of its escrow, for a right result, by a verdict in that block, with evidence that validators hold |
 //! | `honest-lost` | no honest provider loses collateral, but ten times its gas where an order leaves too little time |
+//! | `votes` | tiles are drawn by the seed of the receipt's block; a committee is drawn once a quorum holds the opening; a false accusation costs its bond |
 //! | `capacity` | no offer has more leases than slots, no GPU more than a whole of its shares and memory |
 //! | `job-end` | a job ends in time, with a reason, and goes only from state to state as the protocol says |
 //! | `held` | a job waits for a provider only if enough validators have its input |
@@ -15,11 +16,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tg_ledger::{AbandonedBecause, Event, Job, JobState, LeaseEnd, Outcome, State, Subject};
+use tg_ledger::{AbandonedBecause, Event, Job, JobState, Lease, LeaseEnd, Outcome, State, Subject};
 use tg_node::{BlobStore, Finalized};
-use tg_types::{Address, Amount, BlockId, Digest, JobId, LeaseId, OfferId, TransactionId};
+use tg_types::{
+    Address, Amount, BlockId, Digest, JobId, LeaseId, OfferId, TransactionId, VerificationMode,
+};
 
-use crate::evidence::{Proving, model};
+use crate::evidence::{Proving, Truth, model};
+use crate::votes::VoteChecks;
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,10 +79,27 @@ pub(crate) struct Checks {
     /// What leases prepaid for gas, and whether there was too little time for them to be sure to end well.
     prepaid: BTreeMap<LeaseId, Amount>,
     hasty: BTreeSet<LeaseId>,
+    votes: VoteChecks,
+    /// How long paid jobs took, all together.
+    pub(crate) paid_ms: u64,
+    /// The states after the first and the last block.
+    pub(crate) first: Option<Arc<State>>,
+    pub(crate) last: Option<Arc<State>>,
+    /// What was paid to whom.
+    pub(crate) results: BTreeMap<Address, PaidResults>,
+}
+
+/// How many results of a provider were paid.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PaidResults {
+    /// Right ones.
+    pub right: u64,
+    /// Others.
+    pub wrong: u64,
 }
 
 impl Checks {
-    pub(crate) const fn new(minted: Amount, facts: KnownFacts) -> Self {
+    pub(crate) fn new(minted: Amount, facts: KnownFacts) -> Self {
         Self {
             facts,
             violations: Vec::new(),
@@ -93,6 +114,11 @@ impl Checks {
             paid: BTreeSet::new(),
             prepaid: BTreeMap::new(),
             hasty: BTreeSet::new(),
+            votes: VoteChecks::default(),
+            paid_ms: 0,
+            first: None,
+            last: None,
+            results: BTreeMap::new(),
         }
     }
 
@@ -161,12 +187,15 @@ impl Checks {
 
     fn look(&mut self, block: &Finalized, at_ms: u64) {
         let height = self.checked;
+        self.first.get_or_insert_with(|| Arc::clone(&block.state));
+        self.last = Some(Arc::clone(&block.state));
         let found = [
             ("money", self.money(&block.state)),
             ("replay", self.replay(block)),
             ("order", order(block)),
             ("capacity", capacity(&block.state)),
             ("honest-lost", self.honest_lost(block)),
+            ("votes", self.committees(block)),
             ("payment", self.payments(block)),
             ("job-end", self.jobs(block)),
             ("held", self.held(block)),
@@ -273,6 +302,15 @@ impl Checks {
         amount.is_zero() || (self.hasty.contains(lease) && amount <= gas.saturating_mul(10))
     }
 
+    /// Whether results are put to the vote as they must be.
+    fn committees(&mut self, block: &Finalized) -> Result<(), String> {
+        for opened in self.votes.look(block)? {
+            self.is_held(&block.state, &opened)
+                .map_err(|what| format!("a committee votes on an opening: {what}"))?;
+        }
+        Ok(())
+    }
+
     fn payments(&mut self, block: &Finalized) -> Result<(), String> {
         for event in block.events.iter() {
             let Event::JobEnded {
@@ -288,13 +326,39 @@ impl Checks {
             }
             let record = block.state.job(job);
             let record = record.ok_or_else(|| format!("{job} is paid and not there"))?;
-            self.payment(block, record, provider)?;
+            let ordered = record.ordered_at();
+            self.paid_ms += block.state.head().time.get().saturating_sub(ordered.get());
+            let truth = self.truth(&block.state, record);
+            let results = self.results.entry(*provider).or_default();
+            match truth {
+                Truth::Right => results.right += 1,
+                Truth::OnePart | Truth::Wrong => results.wrong += 1,
+            }
+            self.payment(block, record, (provider, truth))?;
         }
         Ok(())
     }
 
+    /// How far the result of a paid job is from the right one.
+    fn truth(&self, state: &State, job: &Job) -> Truth {
+        let leases = job.leases();
+        let leases = leases.iter().filter_map(|it| state.lease(it));
+        let mut fulfilled = leases.filter(|it| it.end() == Some(&LeaseEnd::Fulfilled));
+        let Some(receipt) = fulfilled.next().and_then(Lease::receipt) else {
+            return Truth::Wrong;
+        };
+        let input = self.facts.inputs.get(&receipt.input).map(Vec::as_slice);
+        let proving = self.facts.proving.unwrap_or(Proving::Simulated);
+        model().truth(receipt, input, proving)
+    }
+
     /// Whether a paid job was paid for the right thing.
-    fn payment(&self, block: &Finalized, job: &Job, provider: &Address) -> Result<(), String> {
+    fn payment(
+        &self,
+        block: &Finalized,
+        job: &Job,
+        (provider, truth): (&Address, Truth),
+    ) -> Result<(), String> {
         let id = job.id;
         let leases = job.leases();
         let fulfilled = leases.iter().filter_map(|it| block.state.lease(it));
@@ -331,15 +395,23 @@ impl Checks {
         if !job.order.mode.is_checked() {
             return Ok(());
         }
-        let accepted = block.block.verdicts.iter().any(|verdict| {
-            verdict.subject == Subject::Lease(lease.id) && verdict.outcome == Outcome::LeaseAccepted
-        });
+        let accepted = match job.order.mode {
+            VerificationMode::Sync => self.votes.accepts(&lease.id),
+            _ => block.block.verdicts.iter().any(|verdict| {
+                verdict.subject == Subject::Lease(lease.id)
+                    && verdict.outcome == Outcome::LeaseAccepted
+            }),
+        };
         let Some(evidence) = lease.evidence().filter(|_| accepted) else {
             return Err(format!("{id} is paid without accepted evidence"));
         };
-        let input = self.facts.inputs.get(&receipt.input).map(Vec::as_slice);
-        let proving = self.facts.proving.unwrap_or(Proving::Simulated);
-        if receipt.input != job.order.input || !model().is_right(receipt, input, proving) {
+        let is_right = match truth {
+            Truth::Right => true,
+            // What no tile shows that was drawn is paid: that is what one in twenty means.
+            Truth::OnePart => self.votes.missed(lease),
+            Truth::Wrong => false,
+        };
+        if receipt.input != job.order.input || !is_right {
             return Err(format!("{id} is paid for a wrong result"));
         }
         self.is_held(&block.state, &evidence.digest)
@@ -492,9 +564,13 @@ fn unended(state: &State) -> Result<(), String> {
     for job in open {
         if now > job.order.deadline.get() + slack {
             let (id, late) = (job.id, now - job.order.deadline.get());
+            let leases = job.leases();
+            let mut leases = leases.iter().filter_map(|it| state.lease(it));
+            let check = leases.find_map(|it| Some(it.check.as_ref()?.stage.as_str()));
             return Err(format!(
-                "{id} is {} {late} ms after its deadline",
-                job.state()
+                "{id} is {} {late} ms after its deadline, {}",
+                job.state(),
+                check.unwrap_or("unsampled")
             ));
         }
     }

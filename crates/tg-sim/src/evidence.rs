@@ -5,22 +5,34 @@
 use std::sync::{Arc, OnceLock};
 
 use tg_exec::sample::random_model;
-use tg_ledger::{EvidenceTask, ModelFacts, Outcome};
+use tg_ledger::{EvidenceTask, ModelFacts, Outcome, SampleTask};
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_node::{BlobStore, CheckError, EvidenceChecker, ProofChecker};
 use tg_prover::ProvingModel;
 use tg_provider::ProvingWorker;
 use tg_provider::worker::{Execution, Task, Worker as _};
 use tg_types::{
-    Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, Tier, Transaction,
-    VerificationMode,
+    Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, Tier, TileName,
+    Transaction, VerificationMode, Vote,
 };
 
 /// Begins simulated evidence.
 const MAGIC: &[u8] = b"tg-sim: simulated evidence, proves nothing\0";
 
-/// Bytes of simulated evidence.
-const LENGTH: usize = MAGIC.len() + 32 + 20 + 32 + 32 + 32;
+/// What a member says of a result that is wrong, by simulation: nothing has tiles.
+pub(crate) const WRONG_TILE: Vote = Vote::WrongTile(TileName { node: 0, leaf: 0 });
+
+/// What a member says that did not look.
+pub(crate) const EMPTY_VOTE: Vote = Vote::Right { checksum: 0 };
+
+/// A result that is wrong in one part has this much of the right one's first byte changed.
+const ONE_PART: u8 = 0x80;
+
+/// A result that is wrong all over has this much of it changed.
+const ALL_PARTS: u8 = 1;
+
+/// One part in so many is drawn, by simulation.
+const PARTS_DRAWN: u8 = 20;
 
 /// Code of a verdict on simulated evidence.
 pub(crate) const CODE_SIMULATED: u16 = 9_000;
@@ -44,6 +56,25 @@ pub enum Proving {
     Simulated,
     /// The prover and the checker of production.
     Real,
+}
+
+/// How far a result is from the right one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Truth {
+    /// It is the right one.
+    Right,
+    /// It is wrong in one of [`PARTS_DRAWN`] parts, by simulation.
+    OnePart,
+    /// It is another one.
+    Wrong,
+}
+
+/// Who a task is of, and how its result is checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TaskOwner {
+    pub(crate) job: JobId,
+    pub(crate) provider: Address,
+    pub(crate) mode: VerificationMode,
 }
 
 /// The model, made once for all runs of a process: it takes a moment.
@@ -122,23 +153,28 @@ impl SampleModel {
     }
 
     /// What executing the model gives.
-    pub(crate) fn execute(&self, input: &[u8], proving: Proving) -> Vec<u8> {
+    pub(crate) fn execute(&self, owner: TaskOwner, input: &[u8], proving: Proving) -> Execution {
         match proving {
-            Proving::Simulated => self.simulated_output(&Digest::of_blob(input)),
-            Proving::Real => {
-                let task = self.task((JobId::default(), Address::default()), input);
-                self.executed(&task).output
+            Proving::Simulated => {
+                let digest = Digest::of_blob(input);
+                let output = self.simulated_output(&digest);
+                Execution {
+                    receipt: self.receipt(&digest, &output),
+                    output,
+                    on: Default::default(),
+                }
             }
+            Proving::Real => self.executed(&self.task(owner, input)),
         }
     }
 
     /// A task of the worker of production.
-    fn task(&self, (job, provider): (JobId, Address), input: &[u8]) -> Task {
+    fn task(&self, owner: TaskOwner, input: &[u8]) -> Task {
         Task {
             lease: LeaseId::default(),
-            job,
-            provider,
-            mode: VerificationMode::Proof,
+            job: owner.job,
+            provider: owner.provider,
+            mode: owner.mode,
             model: self.id,
             model_blob: Digest::of_blob(&self.weights),
             model_file: self.weights.as_slice().into(),
@@ -151,8 +187,8 @@ impl SampleModel {
         executed.expect("the model runs on any input of its length")
     }
 
-    /// The receipt of a result.
-    pub(crate) fn receipt(&self, input: &Digest, output: &[u8]) -> Receipt {
+    /// The receipt of a simulated result.
+    fn receipt(&self, input: &Digest, output: &[u8]) -> Receipt {
         Receipt {
             program: self.program,
             model: self.id,
@@ -163,41 +199,77 @@ impl SampleModel {
         }
     }
 
-    /// Evidence for a result that a provider says it has.
+    /// Evidence for a result that a provider says it has: a proof, the answer where validators compute it again, or an opening
+    /// of what `seed` draws.
     pub(crate) fn evidence(
         &self,
-        (job, provider): (JobId, Address),
-        (input, output): (&[u8], &[u8]),
+        owner: TaskOwner,
+        seed: Option<Digest>,
+        (input, claimed): (&[u8], &Execution),
         proving: Proving,
     ) -> Vec<u8> {
-        match proving {
-            Proving::Simulated => {
-                let receipt = self.receipt(&Digest::of_blob(input), output);
-                simulated(&job, &provider, &receipt)
-            }
-            Proving::Real => {
-                let task = self.task((job, provider), input);
-                let executed = self.executed(&task);
-                let proved = self.worker.prove(&task, &executed, &|_| {});
-                proved.expect("the model can be proved on any input of its length")
-            }
+        if owner.mode == VerificationMode::Recompute {
+            return claimed.output.clone();
         }
+        if proving == Proving::Simulated {
+            return match seed {
+                None => simulated(&owner.job, &owner.provider, &claimed.receipt),
+                Some(seed) => simulated_opening(&seed, &claimed.receipt),
+            };
+        }
+        let task = self.task(owner, input);
+        let executed = self.executed(&task);
+        let made = match seed {
+            None => self.worker.prove(&task, &executed, &|_| {}),
+            Some(seed) => self.worker.open(&task, &executed, &seed),
+        };
+        made.expect("evidence can be made for any input of the model's length")
     }
 
-    /// Whether a receipt says what is true of its input.
-    pub(crate) fn is_right(
-        &self,
-        receipt: &Receipt,
-        input: Option<&[u8]>,
-        proving: Proving,
-    ) -> bool {
+    /// How far what a receipt says is from what is true of its input.
+    pub(crate) fn truth(&self, receipt: &Receipt, input: Option<&[u8]>, proving: Proving) -> Truth {
         let output = match (proving, input) {
             (Proving::Simulated, _) => self.simulated_output(&receipt.input),
-            (Proving::Real, Some(input)) => self.execute(input, proving),
-            (Proving::Real, None) => return false,
+            (Proving::Real, Some(input)) => {
+                let nobody = TaskOwner {
+                    job: JobId::default(),
+                    provider: Address::default(),
+                    mode: VerificationMode::Proof,
+                };
+                self.execute(nobody, input, proving).output
+            }
+            (Proving::Real, None) => return Truth::Wrong,
         };
-        receipt.output == Digest::of_blob(&output)
+        if receipt.output == Digest::of_blob(&output) {
+            Truth::Right
+        } else if receipt.output == Digest::of_blob(&wrong_in_one_part(output)) {
+            Truth::OnePart
+        } else {
+            Truth::Wrong
+        }
     }
+}
+
+/// A result that is wrong in one part.
+pub(crate) fn wrong_in_one_part(mut output: Vec<u8>) -> Vec<u8> {
+    output[0] ^= ONE_PART;
+    output
+}
+
+/// A result that is wrong all over.
+pub(crate) fn wrong_all_over(mut output: Vec<u8>) -> Vec<u8> {
+    output[0] ^= ALL_PARTS;
+    output
+}
+
+/// Whether a seed draws the part of a lease's result in which it is wrong, by simulation.
+pub(crate) fn is_drawn(seed: &Digest, lease: &LeaseId) -> bool {
+    let mut hasher = blake3::Hasher::new_derive_key("TG/sim/drawn/v1");
+    hasher.update(seed.as_bytes());
+    hasher.update(lease.as_bytes());
+    let mut number = [0; 8];
+    hasher.finalize_xof().fill(&mut number);
+    u64::from_le_bytes(number) % u64::from(PARTS_DRAWN) == 0
 }
 
 fn simulated(job: &JobId, provider: &Address, receipt: &Receipt) -> Vec<u8> {
@@ -210,11 +282,47 @@ fn simulated(job: &JobId, provider: &Address, receipt: &Receipt) -> Vec<u8> {
     bytes
 }
 
+/// What stands for the opening of what a seed draws.
+fn simulated_opening(seed: &Digest, receipt: &Receipt) -> Vec<u8> {
+    let drawn = JobId::new(*seed.as_bytes());
+    simulated(&drawn, &Address::default(), receipt)
+}
+
+/// What stands for the checksum of looking at an opening: nobody else has it.
+fn simulated_checksum(opening: &[u8]) -> u64 {
+    let digest = Digest::of_blob(opening);
+    let (first, _) = digest.as_bytes().split_at(8);
+    first
+        .iter()
+        .fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+}
+
 /// Stands in for the checker of production: takes simulated evidence only.
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedChecker;
 
 impl EvidenceChecker for SimulatedChecker {
+    /// Whether the bytes are those that stand for the opening, and the receipt is right where the seed looks.
+    fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
+        let digest = task.evidence;
+        let bytes = blobs.get(&digest, EVIDENCE_BYTES_MAX)?;
+        let Some(bytes) = bytes else {
+            return Err(CheckError::Missing { digest });
+        };
+        if bytes != simulated_opening(&task.seed, &task.receipt) {
+            return Ok(Vote::WrongForm);
+        }
+        let truth = model().truth(&task.receipt, None, Proving::Simulated);
+        let right = || Vote::Right {
+            checksum: simulated_checksum(&bytes),
+        };
+        Ok(match truth {
+            Truth::Right => right(),
+            Truth::OnePart if !is_drawn(&task.seed, &task.lease) => right(),
+            Truth::OnePart | Truth::Wrong => WRONG_TILE,
+        })
+    }
+
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
         let model = model();
         match task {
@@ -233,12 +341,24 @@ impl EvidenceChecker for SimulatedChecker {
                     rejected("simulated: another model")
                 })
             }
+            // Dealings are real in every run.
+            EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
+                ProofChecker::default().check(task, blobs)
+            }
+            EvidenceTask::Accusation { vote, sample } => {
+                let found = self.vote(sample, blobs)?;
+                Ok(if found == *vote && !found.is_right() {
+                    rejected("simulated: a wrong tile")
+                } else {
+                    Outcome::Refuted
+                })
+            }
             EvidenceTask::Lease {
                 lease: _,
                 job,
                 provider,
                 model: _,
-                mode: _,
+                mode,
                 public_blob: _,
                 weights_blob: _,
                 program: _,
@@ -246,14 +366,23 @@ impl EvidenceChecker for SimulatedChecker {
                 evidence,
                 size,
             } => {
-                let bytes = blobs.get(evidence, EVIDENCE_BYTES_MAX)?;
-                let Some(bytes) = bytes else {
-                    return Err(CheckError::Missing { digest: *evidence });
+                let fits = match mode {
+                    // As in production: validators find the answer themselves, and keep it.
+                    VerificationMode::Recompute => {
+                        let answer = model.simulated_output(&receipt.input);
+                        *evidence == receipt.output
+                            && *evidence == blobs.put(&answer, EVIDENCE_BYTES_MAX)?
+                    }
+                    _ => {
+                        let bytes = blobs.get(evidence, EVIDENCE_BYTES_MAX)?;
+                        let Some(bytes) = bytes else {
+                            return Err(CheckError::Missing { digest: *evidence });
+                        };
+                        bytes.len() == *size as usize && bytes == simulated(job, provider, receipt)
+                    }
                 };
-                let fits = bytes.len() == *size as usize
-                    && bytes.len() == LENGTH
-                    && bytes == simulated(job, provider, receipt);
-                let holds = fits && model.is_right(receipt, None, Proving::Simulated);
+                let truth = model.truth(receipt, None, Proving::Simulated);
+                let holds = fits && truth == Truth::Right;
                 Ok(if holds {
                     Outcome::LeaseAccepted
                 } else {
@@ -271,11 +400,37 @@ fn rejected(check: &str) -> Outcome {
     }
 }
 
+/// A member of committees that says the same of every result, and is honest otherwise.
+#[derive(Debug)]
+pub(crate) struct FixedVote {
+    /// What it says.
+    pub(crate) vote: Vote,
+    /// How it looks at everything else.
+    pub(crate) inner: Arc<dyn EvidenceChecker>,
+}
+
+impl EvidenceChecker for FixedVote {
+    fn vote(&self, _: &SampleTask, _: &BlobStore) -> Result<Vote, CheckError> {
+        Ok(self.vote)
+    }
+
+    fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
+        self.inner.check(task, blobs)
+    }
+}
+
 /// Says the opposite of what another checker finds.
 #[derive(Debug)]
 pub(crate) struct LyingChecker(pub(crate) Arc<dyn EvidenceChecker>);
 
 impl EvidenceChecker for LyingChecker {
+    fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
+        Ok(match self.0.vote(task, blobs)? {
+            Vote::Right { .. } => WRONG_TILE,
+            Vote::WrongForm | Vote::WrongTile(_) => EMPTY_VOTE,
+        })
+    }
+
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
         let outcome = self.0.check(task, blobs)?;
         Ok(match (task, outcome) {
@@ -283,11 +438,15 @@ impl EvidenceChecker for LyingChecker {
                 Outcome::ModelAccepted(model().facts)
             }
             (EvidenceTask::Lease { .. }, Outcome::Rejected { .. }) => Outcome::LeaseAccepted,
+            (_, Outcome::Rejected { .. }) => Outcome::Refuted,
             (
                 _,
                 Outcome::ModelAccepted(_)
                 | Outcome::LeaseAccepted
-                | Outcome::ProgramAccepted { .. },
+                | Outcome::ProgramAccepted { .. }
+                | Outcome::SeedKey(_)
+                | Outcome::Seed(_)
+                | Outcome::Refuted,
             ) => rejected("simulated: a lie"),
         })
     }
@@ -305,9 +464,16 @@ mod tests {
         let (job, other) = (JobId::new([1; 32]), JobId::new([2; 32]));
         let (provider, thief) = (Address::new([3; 20]), Address::new([4; 20]));
         let input = vec![7; model.input_len];
-        let output = model.execute(&input, Proving::Simulated);
-        let receipt = model.receipt(&Digest::of_blob(&input), &output);
-        let bytes = model.evidence((job, provider), (&input, &output), Proving::Simulated);
+        let owner = TaskOwner {
+            job,
+            provider,
+            mode: VerificationMode::Proof,
+        };
+        let executed = model.execute(owner, &input, Proving::Simulated);
+        let bytes = model.evidence(owner, None, (&input, &executed), Proving::Simulated);
+        let Execution {
+            receipt, output, ..
+        } = executed.clone();
         let check = |job, provider, receipt: &Receipt, bytes: &[u8]| {
             let evidence = blobs.put(bytes, EVIDENCE_BYTES_MAX).expect("room");
             let task = EvidenceTask::Lease {
@@ -333,10 +499,11 @@ mod tests {
         assert!(!check(other, provider, &receipt, &bytes));
         assert!(!check(job, thief, &receipt, &bytes));
         assert!(!check(job, provider, &receipt, &bytes[1..]));
-        let mut wrong = output;
-        wrong[0] ^= 1;
-        let receipt = model.receipt(&Digest::of_blob(&input), &wrong);
-        let bytes = model.evidence((job, provider), (&input, &wrong), Proving::Simulated);
-        assert!(!check(job, provider, &receipt, &bytes));
+        for wrong in [wrong_all_over(output.clone()), wrong_in_one_part(output)] {
+            let mut lie = executed.clone();
+            lie.receipt = model.receipt(&Digest::of_blob(&input), &wrong);
+            let bytes = model.evidence(owner, None, (&input, &lie), Proving::Simulated);
+            assert!(!check(job, provider, &lie.receipt, &bytes));
+        }
     }
 }

@@ -215,6 +215,9 @@ impl SimGrid {
                 Outcome::ModelAccepted(_)
                 | Outcome::LeaseAccepted
                 | Outcome::ProgramAccepted { .. } => "accepted".to_owned(),
+                Outcome::SeedKey(_) => "made".to_owned(),
+                Outcome::Seed(_) => "signed".to_owned(),
+                Outcome::Refuted => "refuted".to_owned(),
                 Outcome::Rejected { code, .. } => format!("rejected ({code})"),
             };
             let what = format!("{} {outcome}, {kind}", verdict.subject);
@@ -243,6 +246,34 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
             "lease",
             format!("{lease} of {job} to {provider} for {price}"),
         ),
+        Event::CommitteeDrawn {
+            lease,
+            number,
+            members,
+        } => (
+            "committee",
+            format!("{number} of {lease} has {} members", members.len()),
+        ),
+        Event::ResultDisputed {
+            lease,
+            accuser,
+            vote,
+            ..
+        } => ("committee", format!("{accuser} says of {lease}: {vote}")),
+        Event::AccusationRefuted { validator, burned } => (
+            "slashed",
+            format!("{validator} {burned} for accusing falsely"),
+        ),
+        Event::VoteRefuted {
+            lease,
+            validator,
+            burned,
+        } => (
+            "slashed",
+            format!("{validator} {burned} for finding {lease} right"),
+        ),
+        Event::SeedKeyMade { round } => ("seed", format!("key of round {round} is made")),
+        Event::SeedRound { round } => ("seed", format!("round {round} begins")),
         Event::LeaseEnded { lease, end, .. } => ("lease", format!("{lease} {end}")),
         Event::Slashed {
             provider, amount, ..

@@ -19,6 +19,7 @@
 //! ```
 
 pub mod canary;
+pub mod cheats;
 pub mod checks;
 pub mod coverage;
 mod draw;
@@ -32,12 +33,14 @@ mod requestor;
 pub mod run;
 pub mod shrink;
 mod twins;
+mod votes;
 mod world;
 
 pub use canary::Canary;
+pub use cheats::{CheatKind, CheatReport};
 pub use checks::Violation;
 pub use coverage::FaultCoverage;
 pub use evidence::Proving;
 pub use plan::{PlanPart, SimPlan};
-pub use run::{SimOptions, SimReport, run};
+pub use run::{PartyReport, SimOptions, SimReport, run};
 pub use shrink::shrink;

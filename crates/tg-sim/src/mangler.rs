@@ -1,4 +1,4 @@
-//! A sender that changes a byte of some messages: what a hostile validator's blocks look like to a decoder.
+//! A sender that changes a byte of some messages, which is what a hostile validator's blocks look like to a decoder; or drops all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,18 +11,31 @@ use tg_node::Peer;
 /// Every so many messages one is changed.
 const EVERY: u64 = 5;
 
-/// A sender that changes a byte of some messages, or of none.
+/// A sender that changes a byte of some messages, or of none, or drops all.
 #[derive(Debug, Clone)]
 pub(crate) struct Mangled<S> {
     inner: S,
     /// Messages so far; `None` changes nothing.
     count: Option<Arc<AtomicU64>>,
+    drops: bool,
 }
 
 impl<S> Mangled<S> {
     /// Passes everything on as it is.
     pub(crate) const fn not(inner: S) -> Self {
-        Self { inner, count: None }
+        Self {
+            inner,
+            count: None,
+            drops: false,
+        }
+    }
+
+    /// The same, sending nothing to anybody.
+    pub(crate) fn dropping(self) -> Self {
+        Self {
+            drops: true,
+            ..self
+        }
     }
 
     /// The same, changing a byte of some messages.
@@ -37,6 +50,10 @@ impl<S: LimitedSender<PublicKey = Peer>> LimitedSender for Mangled<S> {
     type Checked<'a> = MangledChecked<S::Checked<'a>>;
 
     fn check(&mut self, recipients: Recipients<Peer>) -> Result<Self::Checked<'_>, SystemTime> {
+        let recipients = match self.drops {
+            true => Recipients::Some(Vec::new()),
+            false => recipients,
+        };
         let inner = self.inner.check(recipients)?;
         let number = self.count.as_ref();
         let number = number.map(|count| count.fetch_add(1, Ordering::Relaxed));

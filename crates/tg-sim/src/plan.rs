@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use tg_types::VerificationMode;
+
 use crate::draw::SeedStream;
 
 /// How a seat behaves.
@@ -28,8 +30,16 @@ pub enum SeatRole {
     Late(u64),
     /// Its clock is ahead by so many milliseconds, and so its blocks are.
     FastClock(u64),
-    /// Says of all evidence the opposite of what it shows, as proposer and as voter.
+    /// Says of all evidence the opposite of what it shows, as proposer, as voter and as member of a committee.
     VerdictLiar,
+    /// As a member of a committee finds everything right without looking: lazy, or bribed.
+    LazyMember,
+    /// As a member of a committee accuses every result.
+    FalseAccuser,
+    /// Seals the votes of others as its own, and so can open none.
+    VoteCopier,
+    /// Deals no key and signs no seed.
+    SeedWithholder,
     /// States that it holds everything.
     StorageLiar,
     /// Sends blocks with bytes changed.
@@ -48,6 +58,10 @@ impl SeatRole {
             Self::Late(_) => "late",
             Self::FastClock(_) => "fast-clock",
             Self::VerdictLiar => "verdict-liar",
+            Self::LazyMember => "lazy-member",
+            Self::FalseAccuser => "false-accuser",
+            Self::VoteCopier => "vote-copier",
+            Self::SeedWithholder => "seed-withholder",
             Self::StorageLiar => "storage-liar",
             Self::Mangler => "mangler",
         }
@@ -61,6 +75,10 @@ pub enum ProviderRole {
     Honest,
     /// Commits to a wrong result, and shows it.
     Wrong,
+    /// Commits to a result that is wrong in one of twenty parts.
+    OnePart,
+    /// The same, and shows nothing if the seed draws that part.
+    Picker,
     /// Shows the evidence of an earlier job.
     Stale,
     /// Shows the evidence of another provider.
@@ -82,6 +100,8 @@ impl ProviderRole {
         match self {
             Self::Honest => "honest",
             Self::Wrong => "wrong",
+            Self::OnePart => "one-part",
+            Self::Picker => "picker",
             Self::Stale => "stale",
             Self::Copied => "copied",
             Self::Partial => "partial",
@@ -313,6 +333,8 @@ pub struct SimPlan {
     pub requestors: Vec<Option<RequestorPlan>>,
     /// The faults; `None` was left out.
     pub faults: Vec<Option<PlannedFault>>,
+    /// How all results are checked; drawn for each order if absent.
+    pub mode: Option<VerificationMode>,
     /// When faults end, in milliseconds.
     pub heal_ms: u64,
     /// What was left out.
@@ -360,6 +382,7 @@ impl SimPlan {
             providers,
             requestors,
             faults,
+            mode: None,
             heal_ms: SAFETY_MS,
             without: Vec::new(),
         }
@@ -451,6 +474,10 @@ fn role(draw: &mut SeedStream) -> SeatRole {
         SeatRole::VerdictLiar,
         SeatRole::StorageLiar,
         SeatRole::Mangler,
+        SeatRole::LazyMember,
+        SeatRole::FalseAccuser,
+        SeatRole::VoteCopier,
+        SeatRole::SeedWithholder,
     ])
 }
 
@@ -458,6 +485,8 @@ fn providers(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<ProviderPlan
     let count = draw.between(3, 6);
     let hostile = [
         ProviderRole::Wrong,
+        ProviderRole::OnePart,
+        ProviderRole::Picker,
         ProviderRole::Stale,
         ProviderRole::Copied,
         ProviderRole::Partial,
@@ -597,6 +626,7 @@ impl fmt::Display for SimPlan {
             providers,
             requestors,
             faults,
+            mode,
             heal_ms,
             without: _,
         } = self;
@@ -614,6 +644,9 @@ impl fmt::Display for SimPlan {
             f,
             "  links: {latency_ms} ms, jitter {jitter_ms} ms, {loss_permille} of 1,000 lost"
         )?;
+        if let Some(mode) = mode {
+            writeln!(f, "  all results checked by {}", mode.as_str())?;
+        }
         for (index, role) in seats.iter().enumerate() {
             if *role != SeatRole::Honest {
                 writeln!(f, "  seat{index}: {role:?}")?;

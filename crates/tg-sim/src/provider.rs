@@ -6,16 +6,15 @@ use std::sync::Arc;
 
 use tg_ledger::{Job, Lease, State};
 use tg_node::limits::{BLOB_TOTAL_BYTES_DEFAULT, EVIDENCE_BYTES_MAX};
+use tg_provider::Stage;
 use tg_provider::lease::{Evidence, LeaseTask, Message, Step, StopReason};
-use tg_provider::{Execution, Stage};
-use tg_sdk::dto::ModeDto;
 use tg_types::{
     Amount, DeclineReason, Digest, DurationMs, JobId, Label, LeaseId, Machine, ModeSet, OfferId,
-    OfferTerms, Pricing, Transaction, VerificationMode,
+    OfferTerms, Pricing, Transaction,
 };
 
 use crate::draw::SeedStream;
-use crate::evidence::model;
+use crate::evidence::{TaskOwner, is_drawn, model, wrong_all_over, wrong_in_one_part};
 use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
 use crate::plan::{ProviderPlan, ProviderRole};
 
@@ -25,19 +24,21 @@ const POLL_MS: u64 = 250;
 /// How long an offer may take to appear.
 const OFFER_APPEARS_MS: u64 = 5_000;
 
+/// How many times its price an offer must put up for a job of mode sync (`docs/MARKET.md`).
+const SYNC_STAKE_FACTOR: u64 = 20;
+
 /// When a price goes up, and when back, in milliseconds of the run.
 const SHOCK_MS: [u64; 2] = [12_000, 20_000];
 
 /// A lease that the provider has.
 struct HeldLease {
     task: LeaseTask,
-    job: JobId,
+    owner: TaskOwner,
     input: Digest,
     /// The stage that is done, and when.
     work: Option<(Stage, u64)>,
     /// The content of the input, once it is pulled.
     input_bytes: Option<Vec<u8>>,
-    output: Vec<u8>,
 }
 
 /// A provider.
@@ -61,7 +62,10 @@ fn terms(plan: &ProviderPlan, price_milli: u64) -> OfferTerms {
         speed_mmac_per_s: 1_000,
         memory_bytes: 1 << 30,
         slots: plan.slots,
-        collateral_per_lease: Amount::from_tgrid(1),
+        // What a job of mode sync asks for while the price is the usual one.
+        collateral_per_lease: Amount::new(
+            u128::from(plan.price_milli * SYNC_STAKE_FACTOR) * 1_000_000_000_000_000,
+        ),
         modes: ModeSet::ALL,
         machine: Machine::CPU_ONLY,
         price_per_gpu_second: Amount::ZERO,
@@ -161,18 +165,17 @@ impl SimProvider {
                 entry.task.seen(shown);
                 continue;
             }
-            let mode = match job.order.mode {
-                VerificationMode::None => ModeDto::None,
-                VerificationMode::Proof => ModeDto::Proof,
-                VerificationMode::Recompute => ModeDto::Recompute,
-            };
+            let mode = job.order.mode;
             let entry = HeldLease {
-                task: LeaseTask::new(shown, mode, 0),
-                job: job.id,
+                task: LeaseTask::new(shown, mode.into(), 0),
+                owner: TaskOwner {
+                    job: job.id,
+                    provider: me,
+                    mode,
+                },
                 input: job.order.input,
                 work: None,
                 input_bytes: None,
-                output: Vec::new(),
             };
             self.leases.insert(lease.id, entry);
         }
@@ -272,26 +275,28 @@ impl SimProvider {
         match stage {
             Stage::Pull => entry.task.pulled(),
             Stage::Execute => {
-                let mut output = model().execute(&input, grid.proving);
-                if self.plan.role == ProviderRole::Wrong {
-                    output[0] ^= 1;
-                }
-                let receipt = model().receipt(&entry.input, &output);
+                let mut executed = model().execute(entry.owner, &input, grid.proving);
+                executed.output = match self.plan.role {
+                    ProviderRole::Wrong => wrong_all_over(executed.output),
+                    ProviderRole::OnePart | ProviderRole::Picker => {
+                        wrong_in_one_part(executed.output)
+                    }
+                    _ => executed.output,
+                };
+                executed.receipt.output = Digest::of_blob(&executed.output);
                 // A full store is tried again with the work.
-                if store.put(&output, BLOB_TOTAL_BYTES_DEFAULT).is_err() {
+                if store
+                    .put(&executed.output, BLOB_TOTAL_BYTES_DEFAULT)
+                    .is_err()
+                {
                     entry.task.failed(now, None);
                     return;
                 }
-                entry.output.clone_from(&output);
-                entry.task.executed(Execution {
-                    receipt,
-                    output,
-                    on: Default::default(),
-                });
+                entry.task.executed(executed);
             }
             Stage::Prove => {
                 let state = node.snapshot().state.clone();
-                self.prove(grid, &state, store, (id, &input));
+                self.prove(grid, &state, store, (id, &input, now));
             }
         }
     }
@@ -302,20 +307,34 @@ impl SimProvider {
         grid: &SimGrid,
         state: &State,
         store: &tg_node::BlobStore,
-        (id, input): (LeaseId, &[u8]),
+        (id, input, now): (LeaseId, &[u8], u64),
     ) {
         let me = self.account.wallet.address();
         let role = self.plan.role;
         let Some(entry) = self.leases.get_mut(&id) else {
             return;
         };
-        let work = (input, entry.output.as_slice());
-        let mut bytes = model().evidence((entry.job, me), work, grid.proving);
+        let Some(claimed) = entry.task.execution().cloned() else {
+            return;
+        };
+        let (owner, seed) = (entry.owner, entry.task.seed());
+        let mut bytes = model().evidence(owner, seed, (input, &claimed), grid.proving);
         let earlier = match role {
             ProviderRole::Stale => shown(state, |it| it.provider == me && it.id != id),
             ProviderRole::Copied => shown(state, |it| it.provider != me),
             _ => None,
         };
+        if matches!(role, ProviderRole::Stale | ProviderRole::Copied) && earlier.is_none() {
+            // Where there is none yet: that of a job that nobody ordered.
+            let other = TaskOwner {
+                job: JobId::default(),
+                ..owner
+            };
+            let input = vec![0; model().input_len];
+            let executed = model().execute(other, &input, grid.proving);
+            let seed = seed.map(|_| Digest::default());
+            bytes = model().evidence(other, seed, (&input, &executed), grid.proving);
+        }
         if role == ProviderRole::Partial {
             bytes.truncate(bytes.len() / 2);
         }
@@ -327,11 +346,12 @@ impl SimProvider {
                 size: size(&bytes),
             },
         };
-        if role != ProviderRole::Withheld {
+        let is_drawn = seed.is_some_and(|seed| is_drawn(&seed, &id));
+        if role != ProviderRole::Withheld && !(role == ProviderRole::Picker && is_drawn) {
             // What cannot be stored is missing, as a lost upload is.
             let _ = store.put(&bytes, EVIDENCE_BYTES_MAX);
         }
-        entry.task.proved(evidence);
+        entry.task.proved(evidence, now);
     }
 }
 

@@ -81,7 +81,14 @@ impl SimRequestor {
             .map(|_| u8::try_from(self.draw.between(0, 255)).unwrap_or(0))
             .collect();
         let digest = Digest::of_blob(&input);
-        let (deadline, unchecked) = (self.draw.between(15_000, 40_000), self.draw.chance(100));
+        let deadline = self.draw.between(15_000, 40_000);
+        let drawn = match self.draw.between(0, 9) {
+            0 => VerificationMode::None,
+            1 => VerificationMode::Recompute,
+            2..=5 => VerificationMode::Sync,
+            _ => VerificationMode::Proof,
+        };
+        let mode = grid.plan.mode.unwrap_or(drawn);
         for _ in 0..TRIES_MAX {
             let Some(node) = grid.gateway(self.account.gateway, now_ms(context)) else {
                 sleep_ms(context, 500).await;
@@ -95,7 +102,7 @@ impl SimRequestor {
             }
             let state = node.snapshot().state.clone();
             self.account.resync();
-            let order = order(&state, digest, (deadline, unchecked));
+            let order = order(&state, digest, (deadline, mode));
             let sent = Transaction::SubmitJob { order };
             if let Ok(id) = self.account.send(grid, context, sent).await {
                 let job = job_id(id);
@@ -161,16 +168,12 @@ impl SimRequestor {
 }
 
 /// An order of the model.
-fn order(state: &State, input: Digest, (deadline_ms, unchecked): (u64, bool)) -> JobOrder {
+fn order(state: &State, input: Digest, (deadline_ms, mode): (u64, VerificationMode)) -> JobOrder {
     JobOrder {
         model: model().id,
         input,
         input_len: u32::try_from(model().input_len).unwrap_or(u32::MAX),
-        mode: if unchecked {
-            VerificationMode::None
-        } else {
-            VerificationMode::Proof
-        },
+        mode,
         max_price: Amount::from_tgrid(10),
         deadline: TimestampMs::new(state.head().time.get() + deadline_ms),
         max_attempts: 4,

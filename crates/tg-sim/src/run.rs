@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use commonware_runtime::{Runner as _, Spawner as _, Supervisor as _, deterministic};
-use tg_ledger::{ConsensusKey, Genesis, Parameters, StorageRule, Validator};
+use tg_ledger::{ConsensusKey, Genesis, Parameters, State, StorageRule, Validator};
 use tg_node::ValidatorKey;
 use tg_types::{Address, Amount, DurationMs, TimestampMs, Wallet};
 
 use crate::canary::{self, Canary};
-use crate::checks::{Checks, KnownFacts, Violation};
+use crate::checks::{Checks, KnownFacts, PaidResults, Violation};
 use crate::coverage::FaultCoverage;
 use crate::evidence::{Proving, model};
 use crate::grid::{ClientAccount, Context, SimGrid, now_ms, sleep_ms};
@@ -73,8 +73,29 @@ pub struct SimReport {
     pub jobs: usize,
     /// Jobs paid.
     pub paid: usize,
+    /// How long they took from order to payment, all together, in milliseconds.
+    pub paid_ms: u64,
     /// Which faults were there while jobs were in which state.
     pub coverage: FaultCoverage,
+    /// What providers have at the end, in the order of the plan.
+    pub providers: Vec<PartyReport>,
+    /// What seats have at the end.
+    pub seats: Vec<PartyReport>,
+    /// Leases that were made.
+    pub leases: usize,
+}
+
+/// How a party came out of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PartyReport {
+    /// What it had at the beginning, stake included.
+    pub before: Amount,
+    /// What it has at the end, stake included.
+    pub after: Amount,
+    /// Leases that it took.
+    pub leases: usize,
+    /// What it was paid for.
+    pub results: PaidResults,
 }
 
 /// Runs a plan.
@@ -121,8 +142,44 @@ pub fn run(plan: &SimPlan, options: SimOptions) -> SimReport {
         simulated_ms,
         jobs: checks.all_jobs(),
         paid: checks.paid_jobs(),
+        paid_ms: checks.paid_ms,
         coverage: grid.coverage().clone(),
+        providers: parties(&checks, plan.providers.len(), "provider"),
+        seats: parties(&checks, plan.seats.len(), "validator"),
+        leases: checks
+            .last
+            .as_ref()
+            .map_or(0, |it| it.leases().iter().count()),
     }
+}
+
+/// How parties of a kind came out of a run, by the state of the last block.
+fn parties(checks: &Checks, count: usize, kind: &str) -> Vec<PartyReport> {
+    let (Some(first), Some(last)) = (&checks.first, &checks.last) else {
+        return Vec::new();
+    };
+    let worth = |state: &State, address: &Address| {
+        let stakes = state.validators().iter().chain(state.seats().bonds());
+        let stakes = stakes
+            .filter(|it| it.address == *address)
+            .map(|it| it.stake);
+        let leases = state.leases().iter().filter(|it| it.provider == *address);
+        let locked = leases.flat_map(|it| [it.locked(), it.gas_locked()]);
+        let offers = state.offers().iter().filter(|it| it.provider == *address);
+        let rent = offers.map(|it| it.rent.deposit);
+        (stakes.chain(locked).chain(rent)).fold(state.balance(address), Amount::saturating_add)
+    };
+    let party = |index| {
+        let address = wallet(kind, index).address();
+        let leases = last.leases().iter();
+        PartyReport {
+            before: worth(first, &address),
+            after: worth(last, &address),
+            leases: leases.filter(|it| it.provider == address).count(),
+            results: checks.results.get(&address).copied().unwrap_or_default(),
+        }
+    };
+    (0..count).map(party).collect()
 }
 
 /// A folder for the blobs of a run: in memory, if there is such a place.
@@ -163,7 +220,7 @@ fn genesis(plan: &SimPlan) -> Genesis {
     let validators = (0..plan.seats.len()).map(|index| Validator {
         address: wallet("validator", index).address(),
         key: ConsensusKey::new(key(index).public()),
-        stake: Amount::from_tgrid(1),
+        stake: Amount::from_tgrid(1_000),
     });
     let mut validators: Vec<Validator> = validators.collect();
     validators.sort_unstable_by_key(|it| it.address);

@@ -30,6 +30,7 @@ pub(crate) async fn start(world: &mut SimWorld, index: usize) {
         channel::BLOCKS,
         channel::TRANSACTIONS,
         channel::BLOBS,
+        channel::SEED,
     ] {
         let registered = control.register(number, QUOTA).await;
         let (sender, receiver) = registered.expect("the network runs");
@@ -54,10 +55,19 @@ pub(crate) async fn start(world: &mut SimWorld, index: usize) {
         secondary.push((second, heard_second));
     }
     for (side, ports) in [("first", primary), ("second", secondary)] {
-        let Ok([votes, certificates, resolver, blocks, transactions, blobs]) =
-            <[_; 6]>::try_from(ports)
+        let Ok(
+            [
+                votes,
+                certificates,
+                resolver,
+                blocks,
+                transactions,
+                blobs,
+                seeds,
+            ],
+        ) = <[_; 7]>::try_from(ports)
         else {
-            unreachable!("there are six channels");
+            unreachable!("there are seven channels");
         };
         let channels = Channels {
             votes,
@@ -66,6 +76,7 @@ pub(crate) async fn start(world: &mut SimWorld, index: usize) {
             blocks,
             transactions,
             blobs,
+            seeds,
         };
         run(world, (index, side), channels);
     }

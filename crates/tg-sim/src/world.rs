@@ -8,8 +8,8 @@ use std::time::Duration;
 use commonware_p2p::simulated::{self, Control, Link, Oracle};
 use commonware_runtime::{Clock as _, Handle, Quota, Spawner as _, Storage as _, Supervisor as _};
 use commonware_utils::{NZU32, NZUsize, Probability};
-use tg_ledger::Genesis;
-use tg_node::duties::{Duties, look_at_files};
+use tg_ledger::{Genesis, VoteDuty, VoteState};
+use tg_node::duties::{Duties, look_at_files, look_at_samples};
 use tg_node::engine::{self, Channels, Parts};
 use tg_node::limits::{DUTIES_INTERVAL, Timers};
 use tg_node::open::{self, Opening};
@@ -18,9 +18,10 @@ use tg_node::wire::channel;
 use tg_node::{
     BlobStore, EvidenceChecker, History, NodeHandle, Peer, ProofChecker, ValidatorKey, WallClock,
 };
-use tg_types::{Fees, TimestampMs, Transaction, Wallet};
+use tg_types::limits::VOTES_MAX;
+use tg_types::{Fees, SealedVote, TimestampMs, Transaction, Wallet};
 
-use crate::evidence::{LyingChecker, Proving, SimulatedChecker};
+use crate::evidence::{EMPTY_VOTE, FixedVote, LyingChecker, Proving, SimulatedChecker, WRONG_TILE};
 use crate::grid::{Context, SimGrid, chain, now_ms};
 use crate::mangler::Mangled;
 use crate::plan::{FailureKind, Loss, PlannedFault, SeatRole};
@@ -283,6 +284,10 @@ impl SimWorld {
             | SeatRole::FastClock(_)
             | SeatRole::VerdictLiar
             | SeatRole::StorageLiar
+            | SeatRole::LazyMember
+            | SeatRole::FalseAccuser
+            | SeatRole::VoteCopier
+            | SeatRole::SeedWithholder
             | SeatRole::Mangler => self.start(index).await,
         }
     }
@@ -374,19 +379,26 @@ impl SimWorld {
     fn perform_duties(&self, index: usize, node: &NodeHandle) -> Handle<()> {
         let seat = &self.seats[index];
         let (node, account) = (node.clone(), seat.account.clone());
-        let is_liar = seat.role == SeatRole::StorageLiar;
+        let checker = member(seat.role, Arc::clone(&self.checker));
+        let role = seat.role;
         let domain = self.grid.domain;
         self.child("duties", index)
             .spawn(move |context| async move {
                 let mut duties = Duties::default();
                 loop {
-                    if is_liar {
-                        lie(&node, &account, &domain).await;
-                    } else {
-                        let now = || TimestampMs::new(now_ms(&context));
-                        let look =
-                            |store: Arc<BlobStore>, due| async move { look_at_files(&store, due) };
-                        duties.turn(&node, &account, now, look).await;
+                    let now = || TimestampMs::new(now_ms(&context));
+                    let look =
+                        |store: Arc<BlobStore>, due| async move { look_at_files(&store, due) };
+                    let sample = |store: Arc<BlobStore>, due| {
+                        let checker = Arc::clone(&checker);
+                        async move { look_at_samples(&*checker, &store, due) }
+                    };
+                    match role {
+                        SeatRole::StorageLiar => lie(&node, &account, &domain).await,
+                        SeatRole::VoteCopier => copy_votes(&node, &account, &domain).await,
+                        // Who states and deals nothing.
+                        SeatRole::SeedWithholder => {}
+                        _ => duties.turn(&node, &account, now, look, sample).await,
                     }
                     context.sleep(DUTIES_INTERVAL).await;
                 }
@@ -411,6 +423,10 @@ impl SimWorld {
         if self.seats[index].role == SeatRole::Mangler {
             blocks.0 = blocks.0.mangling();
         }
+        let mut seeds = register(channel::SEED).await;
+        if self.seats[index].role == SeatRole::SeedWithholder {
+            seeds.0 = seeds.0.dropping();
+        }
         Channels {
             votes: register(channel::VOTES).await,
             certificates: register(channel::CERTIFICATES).await,
@@ -418,6 +434,7 @@ impl SimWorld {
             blocks,
             transactions: register(channel::TRANSACTIONS).await,
             blobs: register(channel::BLOBS).await,
+            seeds,
         }
     }
 
@@ -497,20 +514,53 @@ fn opening<'a>(
         SeatRole::FastClock(ms) => WallClock::new(move |steady| steady + Duration::from_millis(ms)),
         _ => WallClock::of_runtime(),
     };
-    let checker: Arc<dyn EvidenceChecker> = match seat.role {
-        SeatRole::VerdictLiar => Arc::new(LyingChecker(checker)),
-        _ => checker,
-    };
     Opening {
         genesis,
         key: seat.key.clone(),
         location,
         blobs: seat.blobs.clone(),
-        checker,
+        checker: member(seat.role, checker),
         timers,
         history: seat.history,
         wall,
     }
+}
+
+/// How a validator looks at evidence and drawn tiles.
+fn member(role: SeatRole, checker: Arc<dyn EvidenceChecker>) -> Arc<dyn EvidenceChecker> {
+    let fixed = |vote, inner| Arc::new(FixedVote { vote, inner });
+    match role {
+        SeatRole::VerdictLiar => Arc::new(LyingChecker(checker)),
+        SeatRole::LazyMember => fixed(EMPTY_VOTE, checker),
+        SeatRole::FalseAccuser => fixed(WRONG_TILE, checker),
+        _ => checker,
+    }
+}
+
+/// Seals as its own what other members of its committees sealed.
+async fn copy_votes(node: &NodeHandle, account: &Wallet, domain: &tg_types::ChainDomain) {
+    let state = node.snapshot().state.clone();
+    let me = account.address();
+    let copied = state.vote_tasks(&me).into_iter().filter_map(|task| {
+        let lease = task.sample.lease;
+        let check = state.lease(&lease)?.check.as_ref()?;
+        let mut votes = check.stage.round()?.votes.iter();
+        let commitment = votes.find_map(|it| match it.state {
+            VoteState::Sealed(commitment) => Some(commitment),
+            _ => None,
+        })?;
+        (task.step == VoteDuty::Seal).then_some(SealedVote { lease, commitment })
+    });
+    let mut votes: Vec<SealedVote> = copied.collect();
+    votes.sort_unstable_by_key(|it| it.lease);
+    votes.truncate(VOTES_MAX);
+    if votes.is_empty() {
+        return;
+    }
+    let sealed = Transaction::CommitVotes { votes };
+    let signed = account.sign_with_fees(sealed, state.nonce(&me), Fees::NONE, domain);
+    // Refused while the one before waits.
+    let _ = node.submit(signed).await;
 }
 
 /// States that all is held, whatever it is.

@@ -15,6 +15,14 @@ pub enum Domain {
     Tiles,
     /// What draws them: the seed and the lease.
     Challenge,
+    /// A sealed vote on drawn tiles.
+    TileVote,
+    /// What hides a vote, from the member's secret.
+    VoteSalt,
+    /// The turn of a seat when a committee is drawn.
+    Committee,
+    /// What a seed is, from the signature that is unique for its height.
+    Seed,
     /// Fiat-Shamir transcript of an inference proof.
     ProofTranscript,
     /// Fiat-Shamir transcript of a model registration proof.
@@ -77,6 +85,12 @@ pub enum Domain {
     WasmState,
     /// The states of a run of such a program.
     WasmTrace,
+    /// Generation of the validators' key for seeds; the genesis id follows.
+    SeedKey,
+    /// The seed of a height: a signature by that key; the genesis id follows.
+    SeedHeight,
+    /// What a validator's part of that key is drawn from.
+    SeedSecret,
 }
 
 impl Domain {
@@ -90,6 +104,10 @@ impl Domain {
             Self::Trace => "TG/model/trace/v1",
             Self::Tiles => "TG/ir/tiles/v1",
             Self::Challenge => "TG/proof/challenge/v1",
+            Self::TileVote => "TG/types/tile-vote/v1",
+            Self::VoteSalt => "TG/types/vote-salt/v1",
+            Self::Committee => "TG/ledger/committee/v1",
+            Self::Seed => "TG/ledger/seed/v1",
             Self::ProofTranscript => "TG/proof/inference-transcript/v1",
             Self::RegistrationTranscript => "TG/proof/registration-transcript/v1",
             Self::TensorMatrix => "TG/proof/tensor-commitment-matrix/v1",
@@ -121,6 +139,9 @@ impl Domain {
             Self::WasmProgram => "TG/wasm/program/v1",
             Self::WasmState => "TG/wasm/state/v1",
             Self::WasmTrace => "TG/wasm/trace/v1",
+            Self::SeedKey => "TG/node/seed/v1",
+            Self::SeedHeight => "TG/node/seed-height/v1",
+            Self::SeedSecret => "TG/node/seed-secret/v1",
         }
     }
 }

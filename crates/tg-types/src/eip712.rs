@@ -12,7 +12,7 @@ use crate::id::Address;
 use crate::keccak::keccak256;
 use crate::order::{JobOrder, OfferTerms, Receipt};
 use crate::resources::{JobNeeds, Machine};
-use crate::signed_struct::StructHash;
+use crate::signed_struct::{StructHash, number_word};
 use crate::transaction::{Transaction, TransactionKind};
 
 /// Encoded type of the domain.
@@ -61,6 +61,12 @@ impl TransactionKind {
             Self::JoinValidators => ("bytes32 key,string endpoint,bytes possession", &[]),
             Self::LeaveValidators => ("bytes32 key", &[]),
             Self::ReportEquivocation => ("bytes proof", &[]),
+            Self::PostDealing => ("uint64 round,bytes log", &[]),
+            Self::CommitVotes => ("bytes32[] leases,bytes32[] commitments", &[]),
+            Self::RevealVotes => (
+                "bytes32[] leases,uint64[] votes,uint64[] checksums,bytes32[] salts",
+                &[],
+            ),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
     }
@@ -177,7 +183,20 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
             .number(u128::from(*epoch))
             .addresses(lost)
             .addresses(back),
-        Transaction::ReportStorage { held, missing } => start.words(held).words(missing),
+        Transaction::ReportStorage { held, missing } => start
+            .words(held.iter().map(|it| *it.as_bytes()))
+            .words(missing.iter().map(|it| *it.as_bytes())),
+        Transaction::PostDealing { round, log } => {
+            start.number(u128::from(*round)).bytes(log.as_bytes())
+        }
+        Transaction::CommitVotes { votes } => start
+            .words(votes.iter().map(|it| *it.lease.as_bytes()))
+            .words(votes.iter().map(|it| *it.commitment.as_bytes())),
+        Transaction::RevealVotes { votes } => start
+            .words(votes.iter().map(|it| *it.lease.as_bytes()))
+            .words(votes.iter().map(|it| number_word(it.vote.number())))
+            .words(votes.iter().map(|it| number_word(it.vote.checksum())))
+            .words(votes.iter().map(|it| *it.salt.as_bytes())),
         Transaction::DeclineLease { lease, reason } => start
             .word(*lease.as_bytes())
             .number(u128::from(reason.tag())),

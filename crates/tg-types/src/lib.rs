@@ -17,9 +17,11 @@
 //! ```
 
 pub mod amount;
+mod ballot;
 pub mod chain;
 pub mod chunks;
 pub mod codec;
+mod dealing;
 pub mod digest;
 pub mod domain;
 pub mod eip712;
@@ -42,7 +44,9 @@ pub mod transaction;
 pub mod upload;
 
 pub use amount::{Amount, ParseAmountError};
+pub use ballot::{OpenedVote, SealedVote, TileName, Vote, vote_commitment};
 pub use codec::{Decode, DecodeError, Encode, Reader, Writer};
+pub use dealing::DealingLog;
 pub use digest::{BlobHasher, Digest};
 pub use domain::Domain;
 pub use eip712::ChainDomain;

@@ -6,6 +6,9 @@ pub const LABEL_BYTES_MAX: usize = 64;
 /// Bytes of one piece of evidence: an encoded proof with its public input and output.
 pub const EVIDENCE_BYTES_MAX: u32 = 1 << 20;
 
+/// Bytes of the evidence of mode `sync`: drawn tiles of a run and what they read.
+pub const TRACE_EVIDENCE_BYTES_MAX: u32 = 16 << 20;
+
 /// Bytes of a job's public input: the verifier evaluates it itself, so it travels with the proof.
 pub const INPUT_BYTES_MAX: u32 = 1 << 20;
 
@@ -24,5 +27,15 @@ pub const LIVENESS_CHANGES_MAX: usize = 32;
 /// Inputs and models that one storage report may name in each of its two lists.
 pub const STORAGE_STATEMENTS_MAX: usize = 24;
 
-/// Bytes of one encoded signed transaction; the longest kind, a full storage report, has 1,671.
-pub const TRANSACTION_BYTES_MAX: usize = 2_048;
+/// Votes on results in one transaction.
+pub const VOTES_MAX: usize = 24;
+
+/// Bytes of what a validator deals in the making of a seed's key: of 128 validators, 85 coefficients and an answer of each.
+pub const DEALING_BYTES_MAX: usize = 18 * 1024;
+
+/// Bytes of one encoded signed transaction; the longest kind, the dealing of one of 128 validators, has 18,600, all others have
+/// less than 2,048.
+pub const TRANSACTION_BYTES_MAX: usize = 19 * 1024;
+
+/// Bytes of one that a client sends: of every kind but a dealing, which validators hand to their own node.
+pub const CLIENT_TRANSACTION_BYTES_MAX: usize = 2_048;

@@ -13,11 +13,13 @@ pub enum VerificationMode {
     Proof = 1,
     /// Every validator runs the program again.
     Recompute = 2,
+    /// Proof of Sync: a committee that nobody knew before computes drawn parts again.
+    Sync = 3,
 }
 
 impl VerificationMode {
     /// All modes, in the order of their tags.
-    pub const ALL: [Self; 3] = [Self::None, Self::Proof, Self::Recompute];
+    pub const ALL: [Self; 4] = [Self::None, Self::Proof, Self::Recompute, Self::Sync];
 
     /// Whether anybody checks a result before it is paid.
     #[must_use]
@@ -38,6 +40,7 @@ impl VerificationMode {
             0 => Some(Self::None),
             1 => Some(Self::Proof),
             2 => Some(Self::Recompute),
+            3 => Some(Self::Sync),
             _ => None,
         }
     }
@@ -49,6 +52,7 @@ impl VerificationMode {
             Self::None => "none",
             Self::Proof => "proof",
             Self::Recompute => "recompute",
+            Self::Sync => "sync",
         }
     }
 
@@ -90,7 +94,7 @@ impl ModeSet {
     pub const EMPTY: Self = Self(0);
 
     /// Every mode.
-    pub const ALL: Self = Self(0b111);
+    pub const ALL: Self = Self(0b1111);
 
     /// The set of the given modes.
     #[must_use]

@@ -3,6 +3,7 @@
 //! A machine without GPUs and a job that any machine can run are the simplest cases and the defaults
 //! ([`Machine::CPU_ONLY`], [`JobNeeds::ANY_MACHINE`]).
 
+use crate::amount::Amount;
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::signed_struct::{members, signed_struct};
 use crate::time::DurationMs;
@@ -463,6 +464,9 @@ signed_struct! {
         preemptible: bool => "bool preemptible",
         /// Tier of capacity.
         tier: CapacityTier => "uint8 tier",
+        /// What a wrong answer would cost the requestor beside the price. A result that is checked in part comes only from who puts up
+        /// twenty times the sum of both.
+        value_at_risk: Amount => "uint128 valueAtRisk",
     }
 }
 
@@ -489,6 +493,7 @@ impl JobNeeds {
         priority: 1,
         preemptible: false,
         tier: CapacityTier::OnDemand,
+        value_at_risk: Amount::ZERO,
     };
 
     /// How the job is matched.

@@ -7,6 +7,7 @@ use crate::fields;
 use k256::ecdsa::{RecoveryId, SigningKey, VerifyingKey};
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
+use crate::digest::Digest;
 use crate::domain::Domain;
 use crate::eip712::{ChainDomain, NONCE_LANE_ACCOUNT};
 use crate::fees::Fees;
@@ -285,6 +286,13 @@ impl Wallet {
         let key = SigningKey::from_slice(secret).map_err(|_| WalletError)?;
         let address = address_of(key.verifying_key());
         Ok(Self { key, address })
+    }
+
+    /// A secret that follows from the wallet's and a subject, and says nothing of it.
+    #[must_use]
+    pub fn derived_secret(&self, purpose: Domain, subject: &[u8]) -> Digest {
+        let secret = self.key.to_bytes();
+        Digest::of(purpose, &[secret.as_slice(), subject].concat())
     }
 
     /// The wallet of a development account: whoever knows the seed owns the account.

@@ -4,7 +4,7 @@
 use crate::amount::Amount;
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::digest::Digest;
-use crate::id::{Address, ModelId, ProgramId, StorageSubject};
+use crate::id::{Address, ModelId, ProgramId};
 use crate::keccak::keccak256;
 use crate::label::Label;
 use crate::mode::{ModeSet, Tier, VerificationMode};
@@ -167,6 +167,13 @@ impl Member for [i32; 2] {
     }
 }
 
+/// A number as a word of typed data.
+pub(crate) fn number_word(value: u64) -> [u8; 32] {
+    let mut word = [0; 32];
+    word[24..].copy_from_slice(&value.to_be_bytes());
+    word
+}
+
 /// Collects the words of one struct.
 pub(crate) struct StructHash {
     words: Vec<u8>,
@@ -210,8 +217,8 @@ impl StructHash {
     }
 
     /// The word of an array of 32-byte words.
-    pub(crate) fn words(self, words: &[StorageSubject]) -> Self {
-        let bytes: Vec<u8> = words.iter().flat_map(|it| *it.as_bytes()).collect();
+    pub(crate) fn words(self, words: impl Iterator<Item = [u8; 32]>) -> Self {
+        let bytes: Vec<u8> = words.flatten().collect();
         self.word(keccak256(&bytes))
     }
 

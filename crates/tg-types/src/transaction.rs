@@ -1,13 +1,15 @@
 //! Everything an account can ask the ledger to do.
 
 use crate::amount::Amount;
+use crate::ballot::{OpenedVote, SealedVote};
 use crate::chain::Equivocation;
 use crate::codec::{Encode, Writer};
+use crate::dealing::DealingLog;
 use crate::digest::Digest;
 use crate::domain::Domain;
 use crate::id::{Address, BidId, JobId, LeaseId, ModelId, OfferId, StorageSubject};
 use crate::label::Label;
-use crate::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX};
+use crate::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX, VOTES_MAX};
 use crate::order::{JobOrder, OfferTerms, Receipt};
 use crate::variants;
 
@@ -180,6 +182,23 @@ pub enum Transaction {
         /// What shows it.
         proof: Equivocation,
     },
+    /// A validator deals its part of the key that seeds are signed with.
+    PostDealing {
+        /// The round of the key's making.
+        round: u64,
+        /// The dealer's log, signed: its commitment, and the answers of all players or what they did not answer.
+        log: DealingLog,
+    },
+    /// A validator votes on results, sealed.
+    CommitVotes {
+        /// By lease, ascending.
+        votes: Vec<SealedVote>,
+    },
+    /// A validator opens its votes.
+    RevealVotes {
+        /// By lease, ascending.
+        votes: Vec<OpenedVote>,
+    },
 }
 
 /// What a sealed bid commits to: nobody can read the order from it without the salt, and nobody else can reveal it.
@@ -240,11 +259,17 @@ pub enum TransactionKind {
     LeaveValidators = 22,
     /// [`Transaction::ReportEquivocation`].
     ReportEquivocation = 23,
+    /// [`Transaction::PostDealing`].
+    PostDealing = 24,
+    /// [`Transaction::CommitVotes`].
+    CommitVotes = 25,
+    /// [`Transaction::RevealVotes`].
+    RevealVotes = 26,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 25] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -267,6 +292,9 @@ impl TransactionKind {
         Self::JoinValidators,
         Self::LeaveValidators,
         Self::ReportEquivocation,
+        Self::PostDealing,
+        Self::CommitVotes,
+        Self::RevealVotes,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -295,6 +323,9 @@ impl TransactionKind {
             Self::JoinValidators => "JoinValidators",
             Self::LeaveValidators => "LeaveValidators",
             Self::ReportEquivocation => "ReportEquivocation",
+            Self::PostDealing => "PostDealing",
+            Self::CommitVotes => "CommitVotes",
+            Self::RevealVotes => "RevealVotes",
         }
     }
 
@@ -310,7 +341,10 @@ impl TransactionKind {
             | Self::ReportLiveness
             | Self::ReportStorage
             | Self::DeclineLease
-            | Self::CommitPart => true,
+            | Self::CommitPart
+            | Self::PostDealing
+            | Self::CommitVotes
+            | Self::RevealVotes => true,
             Self::Transfer
             | Self::RegisterModel
             | Self::PostOffer
@@ -368,6 +402,9 @@ impl Transaction {
             Self::JoinValidators { .. } => TransactionKind::JoinValidators,
             Self::LeaveValidators { .. } => TransactionKind::LeaveValidators,
             Self::ReportEquivocation { .. } => TransactionKind::ReportEquivocation,
+            Self::PostDealing { .. } => TransactionKind::PostDealing,
+            Self::CommitVotes { .. } => TransactionKind::CommitVotes,
+            Self::RevealVotes { .. } => TransactionKind::RevealVotes,
         }
     }
 }
@@ -403,5 +440,8 @@ variants! {
         21 = JoinValidators { key, endpoint, possession },
         22 = LeaveValidators { key },
         23 = ReportEquivocation { proof },
+        24 = PostDealing { round, log },
+        25 = CommitVotes { votes: seq("sealed votes", VOTES_MAX, 64) },
+        26 = RevealVotes { votes: seq("votes", VOTES_MAX, 72) },
     }
 }

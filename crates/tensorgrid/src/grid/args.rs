@@ -61,6 +61,9 @@ pub(crate) struct PassphraseArguments {
 pub(crate) enum Verify {
     /// By a proof that every validator checks, and this command again.
     Proof,
+    /// By a committee of validators drawn after the answer was committed to, which computes drawn parts again: much cheaper than a
+    /// proof; one wrong part of N is found with k/N only, so that the provider puts up twenty times the price.
+    Sync,
     /// By every validator, which runs the model again: cheaper than a proof, and nothing that this command could check.
     Recompute,
     /// By nobody; on development networks only.
@@ -73,6 +76,7 @@ impl Verify {
         match self {
             Self::Proof => ModeDto::Proof,
             Self::Recompute => ModeDto::Recompute,
+            Self::Sync => ModeDto::Sync,
             Self::None => ModeDto::None,
         }
     }
@@ -346,20 +350,23 @@ pub(crate) enum ProviderCommand {
 #[command(
     after_help = "Examples:\n  tensorgrid infer lenet-digits seven.png\n  tensorgrid infer mlp-digits digit.npy --verify none --max-price 0.05 --yes\n  \
                   tensorgrid infer lenet-digits seven.png --gpu-share 250 --gpu-seconds 2 --max-price 1 --dry-run\n\n\
-                  The proof is verified here again, against the public model: the grid is not trusted. Exit code 3 \
-                  says that a proof, the job or the order was rejected."
+                  A proof is verified here again, against the public model: the grid is not trusted. `tensorgrid model modes MODEL` \
+                  says what each way of checking would cost and assure. Exit code 3 says that a proof, the job or the order was \
+                  rejected."
 )]
 pub(crate) struct InferArguments {
     /// The model: its name, its id, or the beginning of its id.
     pub(crate) model: String,
-    /// The input: .npy (f32 or u8), .json ({"input_data": [[...]]}) or .png (8-bit, the model's size).
-    pub(crate) input: PathBuf,
+    /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
+    /// NAME=FILE.
+    pub(crate) inputs: Vec<PathBuf>,
     /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
     #[arg(long)]
     pub(crate) raw: bool,
-    /// How the result is checked.
-    #[arg(long, value_enum, default_value = "proof")]
-    pub(crate) verify: Verify,
+    /// How the result is checked. If absent: by sync where an offer has the stake for it, else by a proof; by a proof with
+    /// --proof-out and for orders with needs of their own.
+    #[arg(long, value_enum)]
+    pub(crate) verify: Option<Verify>,
     /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
     #[arg(long, value_parser = amount, value_name = "TGRID")]
     pub(crate) max_price: Option<Amount>,
@@ -375,6 +382,9 @@ pub(crate) struct InferArguments {
     /// Say what ordering would come to in the next block, and order nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Order, print the job's id, and do not wait: `job fetch` gives the result.
+    #[arg(long, conflicts_with_all = ["dry_run", "proof_out"])]
+    pub(crate) detach: bool,
     /// What a sealed bid locks until it is opened (--class batch), in TGRID; the network's least if absent.
     #[arg(long, value_parser = amount, value_name = "TGRID")]
     pub(crate) deposit: Option<Amount>,
@@ -556,6 +566,21 @@ pub(crate) struct ModelShowArguments {
     pub(crate) api: ApiArguments,
 }
 
+/// `model modes`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid model modes\n  tensorgrid model modes lenet-digits"
+)]
+pub(crate) struct ModelModesArguments {
+    /// Models: names, ids, or beginnings of ids; all of the grid if absent.
+    pub(crate) models: Vec<String>,
+    /// What a wrong answer would cost you beside the price.
+    #[arg(long, default_value_t = Amount::ZERO, value_name = "TGRID")]
+    pub(crate) value_at_risk: Amount,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
 /// Commands about jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobCommand {
@@ -571,6 +596,8 @@ pub(crate) enum JobCommand {
     Raise(JobRaiseArguments),
     /// Take back a job that waits.
     Cancel(JobCancelArguments),
+    /// Wait for a job's end, check its proof and print the result: the second half of `infer --detach`.
+    Fetch(JobFetchArguments),
 }
 
 /// `job list`.
@@ -608,6 +635,21 @@ pub(crate) struct JobArguments {
 pub(crate) struct JobReceiptArguments {
     /// The job's id, or the beginning of it.
     pub(crate) job: String,
+    /// Write the proof, with its input and output, for `tensorgrid verify`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) proof_out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `job fetch`.
+#[derive(Debug, Args)]
+pub(crate) struct JobFetchArguments {
+    /// The job's id, or the beginning of it.
+    pub(crate) job: String,
+    /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// Write the proof, with its input and output, for `tensorgrid verify`.
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,

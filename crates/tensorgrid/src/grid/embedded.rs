@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tg_api::{ApiConfig, ApiListener, ApiServer, GridPort};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, StorageRule, Validator, development_domain};
 use tg_node::{
-    EmbeddedConfig, NodeHandle, OpenError, ProofChecker, Status, ValidatorKey, Validators,
-    perform_duties, spawn_validators, steady_now,
+    EmbeddedConfig, EvidenceChecker, NodeHandle, OpenError, ProofChecker, Status, ValidatorKey,
+    Validators, perform_duties, spawn_validators, steady_now,
 };
 use tg_prover::ProvingModel;
 use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger, Worker};
@@ -75,11 +75,14 @@ pub(crate) struct EmbeddedGrid {
 pub(crate) struct Reporters(Vec<tokio::task::AbortHandle>);
 
 impl Reporters {
-    /// Starts those of each validator, which signs with its account.
-    pub(crate) fn start(validators: impl IntoIterator<Item = (NodeHandle, Wallet)>) -> Self {
+    /// Starts those of each validator, which signs with its account. `checker` looks at drawn parts of results.
+    pub(crate) fn start(
+        checker: &Arc<dyn EvidenceChecker>,
+        validators: impl IntoIterator<Item = (NodeHandle, Wallet)>,
+    ) -> Self {
         let tasks = validators.into_iter().flat_map(|(node, account)| {
             let sweep = blob::sweep(node.clone());
-            let report = perform_duties(node, account, steady_now);
+            let report = perform_duties(node, account, Arc::clone(checker), steady_now);
             [
                 tokio::spawn(report).abort_handle(),
                 tokio::spawn(sweep).abort_handle(),
@@ -110,12 +113,9 @@ impl EmbeddedGrid {
             .collect();
         let publics: Vec<[u8; 32]> = keys.iter().map(ValidatorKey::public).collect();
         let genesis = genesis(&options, &keys)?;
-        let mut config = EmbeddedConfig::new(
-            genesis,
-            keys,
-            options.directory.clone(),
-            Arc::new(ProofChecker::default()),
-        );
+        let checker: Arc<dyn EvidenceChecker> = Arc::new(ProofChecker::default());
+        let directory = options.directory.clone();
+        let mut config = EmbeddedConfig::new(genesis, keys, directory, Arc::clone(&checker));
         config.new_epoch = options.new_epoch;
         let started = tokio::task::spawn_blocking(move || spawn_validators(config)).await?;
         let hint = started.as_ref().err().map(hint_of);
@@ -131,7 +131,7 @@ impl EmbeddedGrid {
             let account = accounts::wallet(&accounts::validator(index));
             Some((node.clone(), account))
         });
-        let reporters = Reporters::start(accounts);
+        let reporters = Reporters::start(&checker, accounts);
         let names = options
             .accounts
             .iter()

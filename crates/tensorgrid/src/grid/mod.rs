@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`accounts`] (who has money on a development network), [`port`] (a node as the API sees it),
 //! [`embedded`] (a whole grid in this process), [`connect`] (a grid behind an API), [`keys`] (secret keys in files), [`infer`] (one job from order to
-//! checked result), [`bid`] (an order as a sealed bid), [`machine`] (what this machine offers), [`needs`] (needs and machines as flags), [`table`] (how lists look), [`trust`] (what nobody can forge), [`args`] and [`commands`]
+//! checked result), [`bid`] (an order as a sealed bid), [`machine`] (what this machine offers), [`needs`] (needs and machines as flags), [`table`] (how lists look), [`describe`] (jobs in lines), [`trust`] (what nobody can forge), [`args`] and [`commands`]
 //! (what people type).
 
 pub(crate) mod accounts;
@@ -10,6 +10,7 @@ pub(crate) mod args;
 pub(crate) mod blob;
 pub(crate) mod commands;
 pub(crate) mod connect;
+pub(crate) mod describe;
 pub(crate) mod draw;
 pub(crate) mod embedded;
 pub(crate) mod infer;

@@ -4,8 +4,8 @@ use clap::Args;
 use tg_market::mig::{MigModel, MigProfile};
 use tg_types::resources::{GANG_MEMBERS_MAX, GPUS_MAX, PRIORITY_MAX, REGIONS_MAX};
 use tg_types::{
-    CapacityTier, DurationMs, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, Machine, Pricing,
-    RegionSet, SharingMode, SharingSet, TierSet,
+    Amount, CapacityTier, DurationMs, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, Machine,
+    Pricing, RegionSet, SharingMode, SharingSet, TierSet,
 };
 
 /// What a machine has beside its GPUs: what a job needs of it, or what is offered.
@@ -77,6 +77,9 @@ pub(crate) struct NeedsArguments {
     /// on-demand; spot: cheaper, and others may push it out; reserved: its deadline is guaranteed or it is refused.
     #[arg(long, default_value = "on-demand", value_parser = tier, value_name = "TIER")]
     pub(crate) tier: CapacityTier,
+    /// What a wrong answer would cost you beside the price. With --verify sync it comes only from who puts up twenty times the sum of both.
+    #[arg(long, default_value_t = Amount::ZERO, value_name = "TGRID")]
+    pub(crate) value_at_risk: Amount,
 }
 
 /// A hardware partition that was asked for.
@@ -133,6 +136,7 @@ impl NeedsArguments {
             priority: self.priority,
             preemptible: self.tier == CapacityTier::Spot,
             tier: self.tier,
+            value_at_risk: self.value_at_risk,
         }
     }
 }
@@ -313,7 +317,7 @@ mod tests {
     fn every_need_has_its_flag() {
         let all = "--gpus 4 --gpu-model a100-80,h100 --capability 8.0 --tensor-cores --link nvswitch --gpu-seconds 60 \
                    --cpu-milli 4000 --memory 8192 --disk 10 --region 1,3 --class training --gang 2 \
-                   --neighbourhood 500 --priority 2 --tier spot --gpu-memory 40000 --isolation whole";
+                   --neighbourhood 500 --priority 2 --tier spot --gpu-memory 40000 --isolation whole --value-at-risk 2.5";
         let needs = needs(all).ok();
         let expected = JobNeeds {
             class: JobClass::Training,
@@ -336,6 +340,7 @@ mod tests {
             priority: 2,
             preemptible: true,
             tier: CapacityTier::Spot,
+            value_at_risk: Amount::new(2_500_000_000_000_000_000),
         };
         assert_eq!(needs, Some(expected));
     }

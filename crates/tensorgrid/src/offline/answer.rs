@@ -116,7 +116,7 @@ fn raw_line(name: &str, stored: &[i32]) -> String {
 }
 
 /// A real with six significant digits.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let magnitude = value.abs();
     if value == 0.0 {
         return "0".to_owned();

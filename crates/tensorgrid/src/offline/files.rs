@@ -3,7 +3,7 @@
 use crate::outcome::{Exit, Failure, OrFail};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use tg_compile::input::{self, Expected, Kind};
+use tg_compile::input::{self, Expected, Kind, NamedInput};
 use tg_compile::passes::Prepared;
 use tg_ir::{CompiledModel, ExecutableModel, Program};
 use tg_proof::sequence::SEQUENCE_FILE_MAX;
@@ -166,20 +166,52 @@ pub(crate) fn output_values(program: &Program, bytes: &[u8]) -> Vec<i32> {
     tg_ir::coding::output_of(program, bytes).unwrap_or_default()
 }
 
-/// The one input in a file, as reals in storage order.
+/// One inference's input as reals in storage order: from one file, or from one for each input of the model, by name or in order.
 ///
 /// # Errors
-/// If the file is not an input of this program.
-pub(crate) fn one_input(path: &Path, program: &Program) -> Result<Vec<f32>, Failure> {
-    let doing = format!("read the input {}", path.display());
-    let kind = Kind::of_path(path).ok_or_else(|| {
-        Failure::new(
-            Exit::Usage,
-            anyhow::anyhow!("{doing}: not a .npy, .json or .png file"),
-        )
-    })?;
-    let bytes = read(path, input::FILE_BYTES_MAX as u64)?;
-    input::read_one(&bytes, kind, Expected::of_spec(&program.input)).or_fail(Exit::Usage, doing)
+/// If the files are not an input of this program.
+pub(crate) fn inputs(paths: &[PathBuf], program: &Program) -> Result<Vec<f32>, Failure> {
+    let named = NamedInput::all_of(program);
+    let expected = Expected::of_spec(&program.input, &named);
+    let usage = |text: String| Failure::new(Exit::Usage, anyhow::anyhow!(text));
+    let mut files = Vec::with_capacity(paths.len());
+    for path in paths {
+        let (name, file) = split(path);
+        let doing = format!("read the input {}", file.display());
+        let kind = Kind::of_path(file)
+            .ok_or_else(|| usage(format!("{doing}: not a .npy, .npz, .json or .png file")))?;
+        files.push((name, kind, read(file, input::FILE_BYTES_MAX as u64)?));
+    }
+    match files.as_slice() {
+        // A model of constants.
+        [] if signed_without_inputs(program) => Ok(vec![0.0; program.input.shape.elements()]),
+        [] => Err(usage("the model takes an input file".to_owned())),
+        [(None, kind, bytes)] => {
+            let doing = format!("read the input {}", paths[0].display());
+            input::read_one(bytes, *kind, expected).or_fail(Exit::Usage, doing)
+        }
+        several => {
+            let each = several.iter();
+            let each: Vec<_> = each
+                .map(|(name, kind, bytes)| (*name, *kind, bytes.as_slice()))
+                .collect();
+            input::read_each(&each, expected).or_fail(Exit::Usage, "read the inputs")
+        }
+    }
+}
+
+/// Whether a program is that of a file without inputs.
+fn signed_without_inputs(program: &Program) -> bool {
+    let signature = program.signature.as_ref();
+    signature.is_some_and(|signature| signature.inputs.is_empty())
+}
+
+/// `name=file`, or a file.
+pub(crate) fn split(path: &Path) -> (Option<&str>, &Path) {
+    match path.to_str().and_then(|text| text.split_once('=')) {
+        Some((name, file)) if !path.exists() => (Some(name), Path::new(file)),
+        _ => (None, path),
+    }
 }
 
 /// Calibration inputs for an imported model.
@@ -192,7 +224,7 @@ pub(crate) fn calibration(
     mean: &[f32],
     std: &[f32],
 ) -> Result<Vec<Vec<f32>>, Failure> {
-    let (shape, _) = tg_compile::integer::input_order(prepared)
+    let (shape, order) = tg_compile::integer::input_order(prepared)
         .or_fail(Exit::Usage, "read the shape of the model's input")?;
     input::load(
         path,
@@ -201,6 +233,7 @@ pub(crate) fn calibration(
             mean,
             std,
             numbers: false,
+            inputs: &order.named(prepared),
         },
     )
     .or_fail(Exit::Usage, "read the calibration inputs")

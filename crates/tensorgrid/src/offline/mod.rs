@@ -1,5 +1,5 @@
 //! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], [`bench`] with its [`suite`], programs ([`program`]), what
-//! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), whole grids from seeds ([`sim`]), the steps of a long proof ([`partial`]), and the files they share ([`files`]).
+//! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), whole grids from seeds ([`sim`]), the steps of a long proof ([`partial`]), what proofs show ([`modes`]), and the files they share ([`files`]).
 
 pub(crate) mod answer;
 pub(crate) mod bench;
@@ -11,6 +11,7 @@ pub(crate) mod files;
 pub(crate) mod generate;
 pub(crate) mod market;
 pub(crate) mod measure;
+pub(crate) mod modes;
 mod partial;
 pub(crate) mod program;
 pub(crate) mod prove;

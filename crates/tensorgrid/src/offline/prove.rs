@@ -1,10 +1,11 @@
 //! `tensorgrid prove`.
 
-use crate::cli::{Mode, ProveArguments};
+use crate::cli::ProveArguments;
 use crate::offline::answer::ShownAnswer;
 use crate::offline::files;
+use crate::offline::modes::{self, ModesShown};
 use crate::offline::partial::Partial;
-use crate::offline::repeats::{REVEALED, reveals};
+use crate::offline::repeats::revealed;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::path::Path;
 use std::time::Instant;
@@ -12,16 +13,16 @@ use tg_exec::Trace;
 use tg_ir::Answer;
 use tg_ir::coding::encode;
 use tg_ir::{ExecutableModel, Program};
-use tg_proof::{Modes, ProofFile, Visibility};
+use tg_proof::ProofFile;
 use tg_prover::{Limits, Masking, ProveError, ProveRequest, ProvingModel, SecretFile, Stage, Work};
 use tg_types::codec::Encode;
 
 /// Runs and proves a model on one input.
 pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let model = files::compiled_model(&arguments.model)?;
-    let reals = files::one_input(&arguments.input, &model.program)?;
+    let reals = files::inputs(&arguments.inputs, &model.program)?;
     let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
-    let masking = masking(arguments)?;
+    let masking = masking(arguments, &model.program)?;
     files::check_writable(&arguments.output)?;
     say("committing the weights ...");
     let (model, secret) = committed(model, arguments.secret.as_deref())?;
@@ -64,8 +65,8 @@ pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
         left,
     };
     let program = &model.compiled().program;
-    if reveals(program, &file) {
-        say(REVEALED);
+    if let Some(text) = revealed(program, file.statement.modes()) {
+        say(text);
     }
     report(arguments, as_json, (program, &file, &trace), &made)
 }
@@ -110,26 +111,25 @@ fn report(
     } = made;
     let values = trace.output_values();
     let answers = Answer::all(program, &values);
-    let shown = modes_of(file);
+    let shown = ModesShown::of(program, file);
     if as_json {
         return Ok(json(&serde_json::json!({
             "model": file.statement.model.to_string(), "prove_ms": elapsed_ms, "proof_bytes": file.proof.len(),
             "values": values, "answer": answers.json(), "greatest": trace.top_class(), "trace": trace.digest().to_string(),
             "file": arguments.output, "zk": file.statement.zk.is_some(),
             "private_weights": arguments.secret.is_some(), "proofs_left": left,
-            "input_mode": shown[0], "output_mode": shown[1],
+            "input_mode": shown.words()[0], "output_mode": shown.words()[1],
+            "inputs": shown.inputs_json(), "outputs": shown.outputs_json(),
             "input": file.statement.input.to_string(), "output": file.statement.output.to_string(),
         }))?);
     }
     for text in answers.lines(arguments.raw) {
         line(text)?;
     }
+    let [input, output] = shown.sentences();
     line(format_args!(
-        "proved in {elapsed_ms:.0} ms; {} ({} bytes) holds the proof; input {}, output {}",
+        "proved in {elapsed_ms:.0} ms; {} ({bytes} bytes) holds the proof; input {input}, output {output}",
         arguments.output.display(),
-        bytes,
-        shown[0],
-        shown[1],
     ))?;
     if let Some(left) = left {
         line(format_args!(
@@ -188,18 +188,8 @@ impl Progress {
     }
 }
 
-/// What a statement shows of input and output, in words.
-pub(crate) fn modes_of(file: &ProofFile) -> [&'static str; 2] {
-    let modes = file.statement.modes();
-    [modes.input, modes.output].map(|mode| match mode {
-        Visibility::Public => "public",
-        Visibility::Committed => "committed",
-        Visibility::Hidden => "hidden",
-    })
-}
-
 /// How a proof is to hide, if it is.
-fn masking(arguments: &ProveArguments) -> Result<Option<Masking>, Failure> {
+fn masking(arguments: &ProveArguments, program: &Program) -> Result<Option<Masking>, Failure> {
     if !arguments.zk {
         return Ok(None);
     }
@@ -207,17 +197,15 @@ fn masking(arguments: &ProveArguments) -> Result<Option<Masking>, Failure> {
         let text = "--partial and --restart: a proof in zero knowledge leaves nothing behind to go on from";
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     }
-    let visibility = |mode| match mode {
-        Mode::Public => Visibility::Public,
-        Mode::Committed => Visibility::Committed,
-        Mode::Hidden => Visibility::Hidden,
-    };
-    let modes = Modes {
-        input: visibility(arguments.input_mode),
-        output: visibility(arguments.output_mode),
-    };
-    let mut masking = Masking::new(random_seed()?, modes);
+    let modes = modes::of_command(arguments, program)?;
     let salts = [&arguments.input_salt, &arguments.output_salt];
+    let committed = [modes.input, modes.output].map(modes::commits);
+    let mut sides = committed.iter().zip(&salts).zip(["input", "output"]);
+    if let Some((_, which)) = sides.find(|((commits, salt), _)| **commits && salt.is_none()) {
+        let text = format!("an {which} is committed: give the file of a salt by --{which}-salt");
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    }
+    let mut masking = Masking::new(random_seed()?, modes);
     for (salt, path) in masking.salts.iter_mut().zip(salts) {
         if let Some(path) = path {
             *salt = salt_of(path)?;

@@ -2,15 +2,23 @@
 
 use tg_ir::op;
 use tg_ir::{Op, Program};
-use tg_proof::{ProofFile, Visibility};
+use tg_proof::{Modes, Visibility};
 
 /// What is said of a proof whose public output shows elements of an input that is not public.
 pub(crate) const REVEALED: &str =
     "the output repeats elements of the input, at most times a number: it reveals them";
 
+/// The same where some inputs are shown and others are not: which of them an output repeats is not looked at.
+pub(crate) const MAYBE_REVEALED: &str = "an output that is shown repeats elements of the inputs, at most times a number: it may reveal those that are not shown";
+
 /// Whether some elements of the outputs are elements of the input, moved and at most scaled. Nothing is said of outputs that
 /// tell of the input in other ways: with a public model most do.
 pub(crate) fn output_repeats_input(program: &Program) -> bool {
+    repeating_outputs(program).contains(&true)
+}
+
+/// Per output, whether some of its elements are elements of the input.
+fn repeating_outputs(program: &Program) -> Vec<bool> {
     let mut repeats = vec![true];
     for node in &program.nodes {
         let inputs = node.op.inputs();
@@ -22,24 +30,31 @@ pub(crate) fn output_repeats_input(program: &Program) -> bool {
         });
     }
     let outputs = program.outputs().into_iter();
-    let mut repeated = outputs.map(|output| repeats.get(output.index()));
-    repeated.any(|repeats| repeats.copied().unwrap_or_default())
+    let repeated = outputs.map(|output| repeats.get(output.index()).copied());
+    repeated.map(Option::unwrap_or_default).collect()
 }
 
-/// Whether a proof says that its input is not shown, and its public output shows some of it.
-pub(crate) fn reveals(program: &Program, file: &ProofFile) -> bool {
-    let modes = file.statement.modes();
-    modes.input != Visibility::Public
-        && modes.output == Visibility::Public
-        && output_repeats_input(program)
+/// What is said of a proof that does not show its input, or not all of it, if a public output shows some of it.
+pub(crate) fn revealed(program: &Program, modes: Modes) -> Option<&'static str> {
+    let repeated = repeating_outputs(program);
+    let shown = modes.output.of_parts(repeated.len());
+    let mut outputs = repeated.iter().zip(shown);
+    let repeats = outputs.any(|(&repeats, mode)| repeats && mode == Visibility::Public);
+    match modes.input {
+        _ if !repeats => None,
+        Visibility::Public => None,
+        Visibility::Committed | Visibility::Hidden => Some(REVEALED),
+        Visibility::Each(_) => Some(MAYBE_REVEALED),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use tg_ir::{InputSpec, Node, Shape, TensorId, View, Weights};
+    use tg_proof::PartModes;
 
-    fn repeats(ops: Vec<Op>) -> bool {
+    fn program(ops: Vec<Op>, outputs: Vec<TensorId>) -> Program {
         let shape = Shape::vector(2);
         let node = |op: Op| Node {
             name: op.name().to_owned(),
@@ -47,15 +62,43 @@ mod tests {
             shape,
             scale: 1.0,
         };
-        output_repeats_input(&Program {
+        Program {
             name: "moved".to_owned(),
             input: InputSpec::scaled(shape, 1.0),
             nodes: ops.into_iter().map(node).collect(),
-            outputs: Vec::new(),
+            outputs,
             ties: Vec::new(),
             signature: None,
             weights_root: Weights { layers: Vec::new() }.root(),
-        })
+        }
+    }
+
+    fn repeats(ops: Vec<Op>) -> bool {
+        output_repeats_input(&program(ops, Vec::new()))
+    }
+
+    #[test]
+    fn an_output_reveals_only_if_it_is_shown() {
+        use Visibility::{Committed, Hidden, Public};
+        let each =
+            |modes: [Visibility; 2]| Visibility::Each(PartModes::new(&modes).expect("a list"));
+        let input = TensorId::INPUT;
+        let moved = Op::Add(op::Add {
+            inputs: vec![input],
+            multipliers: vec![2],
+            bias: 0,
+        });
+        let dense = Op::Dense(op::Dense { input });
+        let program = program(vec![moved, dense], vec![TensorId(1), TensorId(2)]);
+        let of = |input, output| revealed(&program, Modes { input, output });
+        assert_eq!(of(Public, Public), None);
+        assert_eq!(of(Hidden, Public), Some(REVEALED));
+        assert_eq!(of(Committed, each([Public, Hidden])), Some(REVEALED));
+        assert_eq!(of(Hidden, each([Hidden, Public])), None);
+        assert_eq!(of(Hidden, Hidden), None);
+        let some = each([Public, Hidden]);
+        assert_eq!(of(some, Public), Some(MAYBE_REVEALED));
+        assert_eq!(of(some, each([Committed, Public])), None);
     }
 
     #[test]

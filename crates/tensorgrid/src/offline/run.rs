@@ -35,13 +35,7 @@ pub(crate) fn run(arguments: &RunArguments, as_json: bool) -> Outcome {
 
 fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
     let model = files::compiled_model(&arguments.model)?;
-    let [input] = arguments.inputs.as_slice() else {
-        return Err(Failure::new(
-            Exit::Usage,
-            anyhow::anyhow!("a compiled model takes exactly one input file"),
-        ));
-    };
-    let reals = files::one_input(input, &model.program)?;
+    let reals = files::inputs(&arguments.inputs, &model.program)?;
     let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
     let device = execution::choose(arguments.device)?;
     let start = Instant::now();
@@ -131,9 +125,9 @@ fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
 }
 
 /// The graph's inputs from files, in the graph's order or by `name=file`.
-fn inputs(graph: &Graph, files: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure> {
+fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure> {
     let usage = |text: String| Failure::new(Exit::Usage, anyhow::anyhow!(text));
-    let named: Vec<(Option<&str>, &Path)> = files.iter().map(|file| split(file)).collect();
+    let named: Vec<(Option<&str>, &Path)> = paths.iter().map(|path| files::split(path)).collect();
     let mut unnamed = named.iter().filter(|(name, _)| name.is_none());
     let mut tensors = Vec::with_capacity(graph.inputs.len());
     for input in &graph.inputs {
@@ -149,18 +143,10 @@ fn inputs(graph: &Graph, files: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure>
         let doing = format!("read the input {}", path.display());
         tensors.push(npy::read_npy(&bytes).or_fail(Exit::Usage, doing)?);
     }
-    if files.len() > tensors.len() {
+    if paths.len() > tensors.len() {
         return Err(usage(format!("the model takes {} only", described(graph))));
     }
     Ok(tensors)
-}
-
-/// `name=file`, or a file.
-fn split(file: &Path) -> (Option<&str>, &Path) {
-    match file.to_str().and_then(|text| text.split_once('=')) {
-        Some((name, path)) if !file.exists() => (Some(name), Path::new(path)),
-        _ => (None, file),
-    }
 }
 
 /// The inputs of a graph in words.

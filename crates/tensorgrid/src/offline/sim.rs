@@ -4,9 +4,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tg_sim::{FaultCoverage, Proving, SimOptions, SimPlan, SimReport, run as simulate, shrink};
+use tg_sim::cheats::measure;
+use tg_sim::{
+    CheatKind, FaultCoverage, Proving, SimOptions, SimPlan, SimReport, run as simulate, shrink,
+};
+
+use tg_types::VerificationMode;
 
 use crate::cli::SimArguments;
 use crate::outcome::{Exit, Failure, OrFail as _, Outcome, json, line};
@@ -28,6 +33,9 @@ pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
         keeps_log: arguments.log,
         canary: None,
     };
+    if arguments.cheats {
+        return cheats(&seeds, arguments.jobs, options, as_json);
+    }
     let is_one = seeds.end - seeds.start == 1;
     let reports = all(seeds, arguments, options);
     let (mut coverage, mut failed, mut unequal) =
@@ -113,6 +121,71 @@ fn all(seeds: Range<u64>, arguments: &SimArguments, options: SimOptions) -> Repo
         }
     });
     reports.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Measures every cheat against every way of checking, and prints a table in Markdown.
+fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -> Outcome {
+    let modes = [
+        VerificationMode::None,
+        VerificationMode::Recompute,
+        VerificationMode::Proof,
+        VerificationMode::Sync,
+    ];
+    let each = CheatKind::ALL
+        .iter()
+        .flat_map(|cheat| modes.map(|mode| (cheat, mode)));
+    let each: Vec<(&CheatKind, VerificationMode)> = each.collect();
+    let (next, reports) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, JOBS_MAX) {
+            scope.spawn(|| {
+                while let Some((index, (cheat, mode))) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    each.get(index).map(|it| (index, *it))
+                } {
+                    let report = measure(cheat, mode, seeds.clone(), options);
+                    let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+                    reports.insert(index, (cheat.name, mode, report));
+                }
+            });
+        }
+    });
+    let reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let broken: u64 = reports.values().map(|(.., report)| report.broken).sum();
+    if as_json {
+        let rows = reports.values().map(|(cheat, mode, it)| {
+            serde_json::json!({
+                "cheat": cheat, "mode": mode.as_str(), "runs": it.runs, "broken": it.broken, "jobs": it.jobs,
+                "paid": it.paid, "paid_ms": it.paid_ms, "leases": it.leases, "taken": it.taken, "wrong": it.wrong,
+                "provider_milli_tgrid": it.provider.milli(), "seat_milli_tgrid": it.seat.milli(),
+            })
+        });
+        json(&serde_json::Value::Array(rows.collect()))?;
+    } else {
+        line(
+            "| cheat | verify | leases of the cheat | wrong results paid | jobs | paid | leases a job | ms a job | its provider, TGRID | its seat, TGRID |",
+        )?;
+        line("|---|---|---|---|---|---|---|---|---|---|")?;
+        for (cheat, mode, it) in reports.values() {
+            let attempts = it.leases as f64 / it.jobs.max(1) as f64;
+            line(format_args!(
+                "| {cheat} | {} | {} | {} | {} | {} | {attempts:.2} | {} | {} | {} |",
+                mode.as_str(),
+                it.taken,
+                it.wrong,
+                it.jobs,
+                it.paid,
+                it.paid_ms / it.paid.max(1),
+                it.provider,
+                it.seat
+            ))?;
+        }
+    }
+    if broken > 0 {
+        let error = anyhow::anyhow!("{broken} runs broke a rule");
+        return Err(Failure::new(Exit::Rejected, error));
+    }
+    Ok(())
 }
 
 /// Prints a run: its draw, its log, what was found, and the hash in the last line.

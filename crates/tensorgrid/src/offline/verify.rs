@@ -4,13 +4,12 @@ use crate::cli::{Same, VerifyArguments};
 use crate::offline::answer::ShownAnswer;
 use crate::offline::files::{self, AnyProof};
 use crate::offline::generate::hex;
-use crate::offline::prove::modes_of;
-use crate::offline::repeats::{REVEALED, output_repeats_input, reveals};
+use crate::offline::modes::{self, ModesShown};
+use crate::offline::repeats::{output_repeats_input, revealed};
 use crate::outcome::{Exit, Failure, Outcome, json, line};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
-use tg_ir::Answer;
 use tg_ir::sampling::NUCLEUS_ALL;
 use tg_ir::{Generation, Sampling};
 use tg_proof::linking::{self, Shared, Verified};
@@ -41,18 +40,17 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
         Some(modes) => security::report_zk(&model, batch, modes),
         None => security::report_batch(&model, batch),
     };
-    let values = match file.statement.modes().output {
-        Visibility::Public => files::output_values(model.program(), &file.output),
-        _ => Vec::new(),
-    };
+    let shown = ModesShown::of(model.program(), &file);
+    let values = shown.output_values(&file);
     if as_json {
-        let mut verdict = verdict_json(&model, &file, report.as_ref(), &values, elapsed_ms);
+        let with = (&shown, report.as_ref(), values.as_slice());
+        let mut verdict = verdict_json(&model, &file, with, elapsed_ms);
         verdict["sequence"] = sequence.as_ref().map(sequence_json).into();
         verdict["same"] = same.map(|(_, shared)| shared.to_string()).into();
         return Ok(json(&verdict)?);
     }
-    let values = (values.as_slice(), arguments.raw);
-    say_verified(&model, (&file, sequence.as_ref()), values, elapsed_ms)?;
+    let with = (&shown, values.as_slice(), arguments.raw);
+    say_verified(&model, (&file, sequence.as_ref()), with, elapsed_ms)?;
     if let Some((same, shared)) = same {
         let what = match same {
             Same::Model => "both proofs used the same model",
@@ -72,7 +70,7 @@ pub(crate) fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
 fn say_verified(
     model: &PublicModel,
     (file, sequence): (&ProofFile, Option<&SequenceFile>),
-    (values, raw): (&[i32], bool),
+    (shown, values, raw): (&ModesShown<'_>, &[i32], bool),
     elapsed_ms: f64,
 ) -> Outcome {
     let what = match sequence {
@@ -81,7 +79,8 @@ fn say_verified(
     };
     line(format_args!("VERIFIED in {elapsed_ms:.1} ms: {what}"))?;
     if sequence.is_none() {
-        for text in Answer::all(model.program(), values).lines(raw) {
+        let lines = shown.lines().into_iter();
+        for text in lines.chain(shown.answers(values).lines(raw)) {
             line(text)?;
         }
     }
@@ -207,16 +206,14 @@ fn sentence(model: &PublicModel, file: &ProofFile) -> String {
         Visibility::Public => format!("this {name} ({} bytes)", bytes.len()),
         Visibility::Committed => format!("the {name} of this commitment"),
         Visibility::Hidden => format!("an {name} that is hidden"),
+        Visibility::Each(_) => format!("{name}s of these modes"),
     };
     let weights = match model.private_weights() {
         Some(_) => ", its weights hidden,",
         None => "",
     };
-    let revealed = if reveals(model.program(), file) {
-        format!("\n{REVEALED}")
-    } else {
-        String::new()
-    };
+    let revealed = revealed(model.program(), modes);
+    let revealed = revealed.map_or_else(String::new, |text| format!("\n{text}"));
     format!(
         "model `{}` ({}){weights} gives {} on {}{revealed}",
         model.program().name,
@@ -229,11 +226,10 @@ fn sentence(model: &PublicModel, file: &ProofFile) -> String {
 fn verdict_json(
     model: &PublicModel,
     file: &ProofFile,
-    report: Option<&SecurityReport>,
-    values: &[i32],
+    (shown, report, values): (&ModesShown<'_>, Option<&SecurityReport>, &[i32]),
     elapsed_ms: f64,
 ) -> serde_json::Value {
-    let (statement, modes) = (&file.statement, modes_of(file));
+    let (statement, modes) = (&file.statement, shown.words());
     serde_json::json!({
         "verified": true,
         "verify_ms": elapsed_ms,
@@ -244,8 +240,9 @@ fn verdict_json(
         "provider": statement.provider.to_string(),
         "input": statement.input.to_string(),
         "output": statement.output.to_string(),
-        "values": values,
-        "answer": Answer::all(model.program(), values).json(),
+        "values": shown.shown_values(values),
+        "answer": shown.answers(values).json(),
+        "inputs": shown.inputs_json(), "outputs": shown.outputs_json(),
         "proof_bytes": file.proof.len(),
         "zk": statement.zk.is_some(),
         "private_weights": model.private_weights().is_some(),
@@ -265,9 +262,10 @@ fn verdict_json(
 
 /// What was proved, by what, how surely, and what was not.
 fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport>) -> String {
-    let (statement, modes) = (&file.statement, modes_of(file));
-    let shown = |mode: &str, digest: Digest| match mode {
-        "hidden" => mode.to_owned(),
+    let modes = ModesShown::of(model.program(), file).sentences();
+    let statement = &file.statement;
+    let shown = |mode: &String, digest: Digest| match mode.as_str() {
+        "hidden" => mode.clone(),
         _ => format!("{mode}, {digest}"),
     };
     let mut text = String::from("\nStatement\n");
@@ -278,8 +276,8 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
         ("job", statement.job.to_string()),
         ("provider", statement.provider.to_string()),
         ("inputs", statement.batch.to_string()),
-        ("input", shown(modes[0], statement.input)),
-        ("output", shown(modes[1], statement.output)),
+        ("input", shown(&modes[0], statement.input)),
+        ("output", shown(&modes[1], statement.output)),
     ];
     for (name, value) in rows {
         push(&mut text, format_args!("  {name:<13} {value}"));
@@ -314,7 +312,8 @@ fn explain(model: &PublicModel, file: &ProofFile, report: Option<&SecurityReport
         security::registration_report(model).as_ref(),
     );
     text.push_str(ASSUMPTIONS);
-    if modes.contains(&"committed") {
+    let modes = statement.modes();
+    if [modes.input, modes.output].into_iter().any(modes::commits) {
         text.push_str(ASSUMED_OF_COMMITMENTS);
     }
     text.push_str(match (statement.zk, model.private_weights()) {

@@ -4,10 +4,10 @@ use crate::run::{Grid, Ran, run};
 
 /// Bytes of a protobuf message.
 #[derive(Default, Clone)]
-struct Message(Vec<u8>);
+pub(crate) struct Message(Vec<u8>);
 
 impl Message {
-    fn varint(mut self, field: u64, value: u64) -> Self {
+    pub(crate) fn varint(mut self, field: u64, value: u64) -> Self {
         self.number(field << 3);
         self.number(value);
         self
@@ -20,11 +20,11 @@ impl Message {
         self
     }
 
-    fn text(self, field: u64, text: &str) -> Self {
+    pub(crate) fn text(self, field: u64, text: &str) -> Self {
         self.bytes(field, text.as_bytes())
     }
 
-    fn message(self, field: u64, inner: &Self) -> Self {
+    pub(crate) fn message(self, field: u64, inner: &Self) -> Self {
         self.bytes(field, &inner.0)
     }
 
@@ -37,11 +37,11 @@ impl Message {
     }
 }
 
-const FLOAT: u64 = 1;
+pub(crate) const FLOAT: u64 = 1;
 const INT64: u64 = 7;
 
 /// A named input or output (fields of `ValueInfoProto`).
-fn value(name: &str, kind: u64, shape: &[u64]) -> Message {
+pub(crate) fn value(name: &str, kind: u64, shape: &[u64]) -> Message {
     let dims = shape.iter().fold(Message::default(), |dims, &length| {
         dims.message(1, &Message::default().varint(1, length))
     });
@@ -51,12 +51,19 @@ fn value(name: &str, kind: u64, shape: &[u64]) -> Message {
 }
 
 /// A constant (fields of `TensorProto`).
-fn constant(name: &str, shape: &[u64], values: &[f32]) -> Message {
+pub(crate) fn constant(name: &str, shape: &[u64], values: &[f32]) -> Message {
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
     let tensor = shape
         .iter()
         .fold(Message::default(), |own, &length| own.varint(1, length));
     tensor.varint(2, FLOAT).text(8, name).bytes(9, &bytes)
+}
+
+/// The file of a graph (fields of `GraphProto`).
+pub(crate) fn file_of(graph: &Message) -> Vec<u8> {
+    let opset = Message::default().text(1, "").varint(2, 17);
+    let model = Message::default().varint(1, 8).message(7, graph);
+    model.message(8, &opset).0
 }
 
 fn node(op: &str, inputs: &[&str], attributes: &[(&str, u64)]) -> Message {
@@ -112,9 +119,7 @@ impl Model {
         let graph = graph.message(11, &self.input).message(12, &self.output);
         let outputs = self.more.iter().map(|(_, output)| output);
         let graph = outputs.fold(graph, |graph, output| graph.message(12, output));
-        let opset = Message::default().text(1, "").varint(2, 17);
-        let model = Message::default().varint(1, 8).message(7, &graph);
-        model.message(8, &opset).0
+        file_of(&graph)
     }
 }
 
@@ -419,7 +424,9 @@ fn small_models_run_on_a_grid() {
         let again = grid.run(&add).ends(0);
         assert_eq!(again.json()["id"], id);
         assert!(again.stderr.contains("is registered"), "{}", again.stderr);
-        let infer = ["--json", "infer", name, &input, "--yes"];
+        let infer = [
+            "--json", "infer", name, &input, "--yes", "--verify", "proof",
+        ];
         let ran = grid.run(&infer).ends(0).json();
         assert_eq!(ran["proof"]["verified"], true, "{name}");
         model.answered(&ran["answer"][0], name);

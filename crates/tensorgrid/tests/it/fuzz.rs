@@ -115,8 +115,8 @@ fn proof_cases() -> Vec<Case> {
             seed: json.to_string().into_bytes(),
             rounds: 20,
             target: Box::new(move |bytes| {
-                for kind in [Kind::Json, Kind::Npy, Kind::Png] {
-                    let _read = read_one(bytes, kind, Expected::of_spec(&spec));
+                for kind in [Kind::Json, Kind::Npy, Kind::Npz, Kind::Png] {
+                    let _read = read_one(bytes, kind, Expected::of_spec(&spec, &[]));
                 }
                 Some(bytes.to_vec())
             }),

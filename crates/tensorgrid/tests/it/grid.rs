@@ -106,6 +106,16 @@ fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     let unverified = infer(&grid, &["--verify", "none"]).ends(0).json();
     assert_eq!(unverified["proof"], serde_json::Value::Null);
     assert_eq!(unverified["values"], ran["values"]);
+    let sampled = infer(&grid, &[]).ends(0);
+    let by_sync = "--verify sync: drawn validators";
+    assert!(sampled.stderr.contains(by_sync), "{}", sampled.stderr);
+    assert_eq!(sampled.json()["receipt"]["job"]["mode"], "sync");
+    assert_eq!(sampled.json()["values"], ran["values"]);
+    let prices = grid.run(&["model", "modes", "mlp-digits", "--json"]);
+    let prices = prices.ends(0).json();
+    let modes = prices[0]["modes"].as_array().unwrap();
+    assert_eq!(modes.len(), 4, "{prices}");
+    assert!(modes.iter().all(|it| it["offers"] == 1), "{prices}");
     let repeated = infer(&grid, &["--verify", "recompute"]).ends(0).json();
     assert_eq!(repeated["proof"], serde_json::Value::Null);
     assert_eq!(repeated["values"], ran["values"]);

@@ -5,6 +5,7 @@ mod command_line;
 mod forms;
 mod fuzz;
 mod grid;
+mod modes;
 mod openai;
 mod processes;
 mod programs;

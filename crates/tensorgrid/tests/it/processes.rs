@@ -163,9 +163,13 @@ impl Net {
     }
 
     fn infer(&self, index: usize) -> Value {
+        self.infer_as(index, &["--verify", "proof"])
+    }
+
+    fn infer_as(&self, index: usize, verify: &[&str]) -> Value {
         let digit = root().join("examples/digit.json");
         let infer = ["infer", "mlp-digits", text(&digit), "--yes", "--json"];
-        self.ask(index, &infer).ends(0).json()
+        self.ask(index, &[&infer, verify].concat()).ends(0).json()
     }
 
     fn status(&self, index: usize) -> Option<Value> {
@@ -250,6 +254,17 @@ fn joins(net: &Net, folder: &Path) -> (Process, Value) {
     (Net::provider_as(&told), told["address"].clone())
 }
 
+/// Who says nothing of checking gets a committee of validators: each in a process of its own, which dealt the seed's key among
+/// themselves, found the drawn parts right.
+fn by_committee(net: &Net, values: &Value) {
+    let sampled = net.infer_as(1, &[]);
+    assert_eq!(sampled["values"], *values);
+    assert_eq!(sampled["receipt"]["job"]["mode"], "sync");
+    let check = &sampled["receipt"]["lease"]["check"];
+    assert_eq!(check["members"], 4, "{check}");
+    assert!(check["right"].as_u64().unwrap() >= 3, "{check}");
+}
+
 #[test]
 fn four_validators_and_two_providers_in_processes_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -268,6 +283,7 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
     assert_eq!(ran["greatest"], 7);
     assert_eq!(ran["proof"]["verified"], true);
     assert_eq!(ran["receipt"]["settlement"]["price"], "0.01");
+    by_committee(&net, &ran["values"]);
     let address = &net.told["providers"][0]["address"];
     let paid = net.balance(2, address);
     until("all validators know the payment", || {
@@ -293,7 +309,7 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
     let height = net.height(0);
     validators[3] = net.validator(3);
     until("the killed one is back", || net.height(3) >= height);
-    assert_eq!(net.paid(3), 5);
+    assert_eq!(net.paid(3), 6);
     until("it knows what it signed", || {
         validators[3].told_state("final")
     });
@@ -313,7 +329,7 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
         })
     });
     assert_eq!(net.infer(1)["greatest"], 7);
-    until("all know it", || (0..4).all(|index| net.paid(index) == 6));
+    until("all know it", || (0..4).all(|index| net.paid(index) == 7));
     (0..4).for_each(|index| net.check_money(index));
 
     for provider in &mut providers {
@@ -332,6 +348,7 @@ fn four_validators_and_two_providers_in_processes_of_their_own() {
 fn infer_at(net: &Net, gateway: usize) -> Value {
     let digit = root().join("examples/digit.json");
     let infer = ["infer", "mlp-digits", text(&digit), "--yes", "--json"];
+    let infer = [&infer[..], &["--verify", "proof"]].concat();
     net.ask_gateway(gateway, &infer).ends(0).json()
 }
 

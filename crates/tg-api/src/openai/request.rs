@@ -254,10 +254,11 @@ fn terms(ours: &mut BodyFields) -> Result<(ModeDto, Option<Amount>), OpenAiError
         None | Some("none") => ModeDto::None,
         Some("proof") => ModeDto::Proof,
         Some("recompute") => ModeDto::Recompute,
+        Some("sync") => ModeDto::Sync,
         Some(_) => {
             return Err(OpenAiError::invalid(
                 "tensorgrid.verify",
-                "`verify` is none, recompute or proof",
+                "`verify` is none, sync, recompute or proof",
             ));
         }
     };
@@ -340,7 +341,11 @@ mod tests {
             ("stream", json!(1), "stream"),
             ("model", json!(null), "model"),
             ("reasoning_effort", json!("high"), "reasoning_effort"),
-            ("tensorgrid", json!({"verify": "sync"}), "tensorgrid.verify"),
+            (
+                "tensorgrid",
+                json!({"verify": "maybe"}),
+                "tensorgrid.verify",
+            ),
             (
                 "tensorgrid",
                 json!({"max_price": "x"}),

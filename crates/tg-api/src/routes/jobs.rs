@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tg_ledger::Job;
 use tg_sdk::ErrorBody;
 use tg_sdk::dto::{DryRunDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto};
-use tg_types::limits::TRANSACTION_BYTES_MAX;
+use tg_types::limits::CLIENT_TRANSACTION_BYTES_MAX;
 use tg_types::{Address, Decode, Fault, JobId, JobOrder, TimestampMs};
 
 use super::extract::{Id, SharedState, parse_query};
@@ -134,7 +134,7 @@ pub(super) async fn dry_run(
     query: Result<Query<DryRunQuery>, QueryRejection>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<DryRunDto>, ApiError> {
-    let limit = TRANSACTION_BYTES_MAX;
+    let limit = CLIENT_TRANSACTION_BYTES_MAX;
     let Query(query) = query?;
     let invalid = |what, detail: String| ApiError::Invalid { what, detail };
     let requestor = parse_query::<Address>(Some(&query.requestor))?

@@ -75,6 +75,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(events::events))
         .routes(routes!(models::models))
         .routes(routes!(models::model))
+        .routes(routes!(models::modes))
         .routes(routes!(models::quotes))
         .routes(routes!(jobs::jobs))
         .routes(routes!(jobs::job))

@@ -6,7 +6,7 @@ use axum::extract::rejection::QueryRejection;
 use serde::Deserialize;
 use tg_ledger::Model;
 use tg_sdk::ErrorBody;
-use tg_sdk::dto::{ModeDto, ModelDto, ModelPageDto, QuotePageDto};
+use tg_sdk::dto::{ModeDto, ModePriceDto, ModelDto, ModelPageDto, QuotePageDto};
 use tg_types::{Amount, ModelId};
 
 use super::extract::{Id, SharedState, parse_query};
@@ -84,11 +84,46 @@ pub(super) async fn model(
     Ok(Json(view::model(&state, model)))
 }
 
+/// What to price.
+#[derive(Debug, Deserialize)]
+pub(super) struct ModesQuery {
+    value_at_risk: Option<String>,
+}
+
+/// What each way of checking a result would come to for one usual job on a model.
+#[utoipa::path(
+    get,
+    path = "/v1/models/{id}/modes",
+    tag = "models",
+    params(
+        ("id" = String, Path, description = "The model's id"),
+        ("value_at_risk" = Option<String>, Query, description = "What a wrong answer would cost beside the price; nothing if absent"),
+    ),
+    responses(
+        (status = 200, body = Vec<ModePriceDto>, description = "One entry for each mode"),
+        (status = 400, body = ErrorBody, description = "The query is not valid"),
+        (status = 404, body = ErrorBody, description = "There is no model of that id"),
+    ),
+)]
+pub(super) async fn modes(
+    shared: SharedState,
+    Id(id): Id<ModelId>,
+    query: Result<Query<ModesQuery>, QueryRejection>,
+) -> Result<Json<Vec<ModePriceDto>>, ApiError> {
+    let Query(query) = query?;
+    let at_risk = parse_query::<Amount>(query.value_at_risk.as_deref())?;
+    let state = shared.port.state();
+    let model = state.model(&id).ok_or_else(|| no_model(id))?;
+    let at_risk = at_risk.unwrap_or(Amount::ZERO);
+    Ok(Json(view::mode_prices(&state, model, at_risk)))
+}
+
 /// What to quote.
 #[derive(Debug, Deserialize)]
 pub(super) struct QuoteQuery {
     mode: Option<ModeDto>,
     max_price: Option<String>,
+    value_at_risk: Option<String>,
     after: Option<usize>,
     limit: Option<usize>,
 }
@@ -103,6 +138,7 @@ pub(super) struct QuoteQuery {
         ("id" = String, Path, description = "The model's id"),
         ("mode" = Option<ModeDto>, Query, description = "How the result is checked; proof if absent"),
         ("max_price" = Option<String>, Query, description = "Most that would be paid; twice the dearest ask if absent"),
+        ("value_at_risk" = Option<String>, Query, description = "What a wrong answer would cost beside the price; nothing if absent"),
         ("after" = Option<usize>, Query, description = "Where the page begins: `next` of the one before"),
         ("limit" = Option<usize>, Query, description = "At most so many; 100 if absent, 200 at most"),
     ),
@@ -119,10 +155,12 @@ pub(super) async fn quotes(
 ) -> Result<Json<QuotePageDto>, ApiError> {
     let Query(query) = query?;
     let max_price = parse_query::<Amount>(query.max_price.as_deref())?;
+    let at_risk = parse_query::<Amount>(query.value_at_risk.as_deref())?;
     let state = shared.port.state();
     let model = state.model(&id).ok_or_else(|| no_model(id))?;
     let mode = query.mode.unwrap_or(ModeDto::Proof).into();
-    let quotes = view::quotes(&state, model, mode, max_price);
+    let at_risk = at_risk.unwrap_or(Amount::ZERO);
+    let quotes = view::quotes(&state, model, (mode, at_risk), max_price);
     let total = quotes.len();
     let after = query.after.unwrap_or_default();
     let items = quotes.into_iter().skip(after);

@@ -6,7 +6,7 @@ use axum::extract::rejection::BytesRejection;
 use axum::http::StatusCode;
 use tg_sdk::ErrorBody;
 use tg_sdk::dto::{SubmittedDto, TransactionStateDto, TransactionStatusDto};
-use tg_types::limits::TRANSACTION_BYTES_MAX;
+use tg_types::limits::CLIENT_TRANSACTION_BYTES_MAX;
 use tg_types::{Decode, SignedTransaction, TransactionId};
 
 use super::extract::{Id, SharedState};
@@ -30,7 +30,7 @@ pub(super) async fn submit(
     shared: SharedState,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<SubmittedDto>), ApiError> {
-    let limit = TRANSACTION_BYTES_MAX;
+    let limit = CLIENT_TRANSACTION_BYTES_MAX;
     let bytes = body.map_err(|_| ApiError::TooLarge { limit })?;
     if bytes.len() > limit {
         return Err(ApiError::TooLarge { limit });

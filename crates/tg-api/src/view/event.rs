@@ -110,6 +110,13 @@ fn parts(event: &Event) -> Parts {
             ),
             ..Parts::default()
         },
+        Event::SeedRound { .. }
+        | Event::SeedKeyMade { .. }
+        | Event::SeedSigned { .. }
+        | Event::CommitteeDrawn { .. }
+        | Event::ResultDisputed { .. }
+        | Event::AccusationRefuted { .. }
+        | Event::VoteRefuted { .. } => sync_parts(event),
         Event::OfferUpdated { .. }
         | Event::BidCommitted { .. }
         | Event::BidRevealed { .. }
@@ -267,6 +274,76 @@ fn rent_parts(event: &Event) -> Parts {
 }
 
 /// What happened to seats of validators.
+/// Events of the seed, and of committees.
+fn sync_parts(event: &Event) -> Parts {
+    match event {
+        Event::SeedRound { round } => Parts {
+            kind: "seed_round",
+            text: format!("validators deal the key of seeds, round {round}"),
+            ..Parts::default()
+        },
+        Event::SeedKeyMade { round } => Parts {
+            kind: "seed_key_made",
+            text: format!("the key of seeds of round {round} is known"),
+            ..Parts::default()
+        },
+        Event::SeedSigned { height, seed } => Parts {
+            kind: "seed_signed",
+            text: format!("the seed of block {height} is {seed}"),
+            ..Parts::default()
+        },
+        Event::CommitteeDrawn {
+            lease,
+            number,
+            members,
+        } => Parts {
+            kind: "committee_drawn",
+            lease: Some(*lease),
+            text: format!(
+                "{} validators look at the result, drawing {}",
+                members.len(),
+                u16::from(*number) + 1
+            ),
+            ..Parts::default()
+        },
+        Event::ResultDisputed {
+            lease,
+            job,
+            accuser,
+            vote,
+        } => Parts {
+            kind: "result_disputed",
+            job: Some(*job),
+            lease: Some(*lease),
+            account: Some(*accuser),
+            text: format!("validator {accuser} says of the result: {vote}"),
+            ..Parts::default()
+        },
+        Event::AccusationRefuted { validator, burned } => Parts {
+            kind: "accusation_refuted",
+            account: Some(*validator),
+            amount: Some(*burned),
+            text: format!("what validator {validator} said is not so: {burned} TGRID burned"),
+            ..Parts::default()
+        },
+        Event::VoteRefuted {
+            lease,
+            validator,
+            burned,
+        } => Parts {
+            kind: "vote_refuted",
+            lease: Some(*lease),
+            account: Some(*validator),
+            amount: Some(*burned),
+            text: format!(
+                "validator {validator} found a wrong result right: {burned} TGRID burned"
+            ),
+            ..Parts::default()
+        },
+        _ => Parts::default(),
+    }
+}
+
 fn seat_parts(event: &Event) -> Parts {
     match event {
         Event::SeatBonded { validator, amount } => Parts {

@@ -1,10 +1,11 @@
 //! Jobs, their leases and receipts.
 
 use tg_ledger::{
-    Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, Settlement, State, Step,
+    Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, MemberVote, Settlement, State, Step,
+    SyncCheck, VoteState,
 };
 use tg_sdk::dto::{
-    JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto, LeaseEndDto, MemberPayDto,
+    CheckDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto, LeaseEndDto, MemberPayDto,
     RejectionDto, SettlementDto,
 };
 use tg_types::{Amount, TimestampMs};
@@ -150,9 +151,27 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
         finish_by_ms: by_clocks(state, job, lease.deadline),
         receipt: lease.receipt().map(Into::into),
         evidence: lease.evidence().map(|evidence| evidence.digest),
+        check: lease.check.as_ref().map(check),
         end,
         end_text: lease.end().map(ToString::to_string),
         rejection,
+    }
+}
+
+/// How a committee checks a result.
+fn check(check: &SyncCheck) -> CheckDto {
+    let count = |it: usize| u16::try_from(it).unwrap_or(u16::MAX);
+    let round = check.stage.round();
+    let states = || round.into_iter().flat_map(|it| &it.votes);
+    let is_sealed = |it: &&MemberVote| matches!(it.state, VoteState::Sealed(_));
+    CheckDto {
+        height: check.from.get(),
+        seed: check.stage.seed(),
+        stage: check.stage.as_str().to_owned(),
+        committees: round.map_or(0, |it| u16::from(it.number).saturating_add(1)),
+        members: count(states().count()),
+        sealed: count(states().filter(is_sealed).count()),
+        right: count(round.map_or(0, |it| it.right().len())),
     }
 }
 

@@ -31,6 +31,7 @@ pub fn seats(state: &State, endpoints: &BTreeMap<[u8; 32], String>) -> SeatsDto 
                 endpoint: endpoint(validator, seat.endpoint.as_str()),
                 last_block: seat.led.get(),
                 leaving: seat.is_leaving,
+                missed_votes: seat.missed,
             })
             .collect(),
         applicants: book

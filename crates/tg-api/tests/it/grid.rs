@@ -37,6 +37,7 @@ pub(crate) const FACTS: ModelFacts = ModelFacts {
     proof_bytes: 40_000,
     work: 2_500_000,
     memory: 6,
+    trace_bytes: 4_096,
 };
 
 type Blobs = Mutex<HashMap<Digest, Arc<Vec<u8>>>>;
@@ -174,6 +175,9 @@ impl Grid {
         let mut state = self.state.lock().unwrap();
         let verdicts = state.pending_evidence().filter_map(|task| {
             let outcome = match &task {
+                EvidenceTask::SeedKey { .. }
+                | EvidenceTask::Seed { .. }
+                | EvidenceTask::Accusation { .. } => return None,
                 EvidenceTask::Model { .. } => Outcome::ModelAccepted(self.facts),
                 EvidenceTask::Lease { evidence, .. } => {
                     let blobs = self.blobs.lock().unwrap();

@@ -2,7 +2,7 @@
 
 use tg_float::npy::header::NpyProblem;
 use tg_ir::coding::channels_first;
-use tg_ir::{Coding, InputSpec, Shape};
+use tg_ir::{Coding, InputSpec, Program, Shape, Signature};
 
 /// Largest input file that is read.
 pub const FILE_BYTES_MAX: usize = 256 << 20;
@@ -12,9 +12,11 @@ pub const ROWS_MAX: usize = 100_000;
 /// The kinds of input files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A numpy array of `f32` or `u8`, C order.
+    /// A numpy array of numbers or truth values, C order.
     Npy,
-    /// `{"input_data": [[...], ...]}`: one flat row of reals per input, channels first.
+    /// Several numpy arrays, by the names of the model's inputs.
+    Npz,
+    /// Lists of numbers: `{"input_data": [[...], ...]}`, nested or flat, or `{"NAME": [...], ...}`.
     Json,
     /// An 8-bit image of exactly the model's size.
     Png,
@@ -27,6 +29,7 @@ impl Kind {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         match extension.as_str() {
             "npy" => Some(Self::Npy),
+            "npz" => Some(Self::Npz),
             "json" => Some(Self::Json),
             "png" => Some(Self::Png),
             _ => None,
@@ -45,17 +48,77 @@ pub struct Expected<'a> {
     pub std: &'a [f32],
     /// Whether 8-bit values are numbers as they are, not an image's.
     pub numbers: bool,
+    /// The inputs of the model's file, if they are known.
+    pub inputs: &'a [NamedInput],
+}
+
+/// An input of a model's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedInput {
+    /// Its name.
+    pub name: String,
+    /// Lengths of its axes.
+    pub shape: Vec<usize>,
+    /// Per element in the order of the file, its place in a row in storage order.
+    pub places: Vec<usize>,
+}
+
+impl NamedInput {
+    /// The inputs of a program's file; none if the program does not say what they are.
+    #[must_use]
+    pub fn all_of(program: &Program) -> Vec<Self> {
+        let signature = program.signature.as_ref();
+        let of_signature = |signature: &Signature| {
+            let places = signature.input_places(program.input.shape)?;
+            let inputs = signature.inputs.iter().zip(places);
+            let one = |(port, places): (&tg_ir::InputPort, Vec<usize>)| Self {
+                name: port.name.clone(),
+                shape: port.shape.iter().map(|&axis| axis as usize).collect(),
+                places,
+            };
+            Some(inputs.map(one).collect())
+        };
+        signature.and_then(of_signature).unwrap_or_default()
+    }
+
+    /// How many rows an array of this shape holds, if it holds some: axes of one element may be left out, a row may be flat, and
+    /// before its axes there may be one that counts rows.
+    pub(super) fn rows_of(&self, got: &[usize]) -> Option<usize> {
+        let long = |axes: &[usize]| -> Vec<usize> {
+            axes.iter().copied().filter(|&axis| axis != 1).collect()
+        };
+        let own = long(&self.shape);
+        let one = |axes: &[usize]| long(axes) == own || axes == [self.places.len()];
+        if one(got) {
+            return Some(1);
+        }
+        let (&rows, rest) = got.split_first()?;
+        one(rest).then_some(rows)
+    }
 }
 
 impl<'a> Expected<'a> {
-    /// What a compiled program expects.
+    /// What a compiled program expects whose inputs are these ([`NamedInput::all_of`]), or are not known.
     #[must_use]
-    pub fn of_spec(spec: &'a InputSpec) -> Self {
+    pub fn of_spec(spec: &'a InputSpec, inputs: &'a [NamedInput]) -> Self {
         Self {
             shape: spec.shape,
             mean: &spec.mean,
             std: &spec.std,
             numbers: !matches!(spec.coding, Coding::Scaled(_)),
+            inputs,
+        }
+    }
+
+    /// What the model takes, in words.
+    pub(super) fn described(&self) -> String {
+        let one = |input: &NamedInput| format!("`{}` {:?}", input.name.escape_debug(), input.shape);
+        match self.inputs {
+            [] => format!("{}", self.shape),
+            inputs => {
+                let all: Vec<String> = inputs.iter().map(one).collect();
+                all.join(", ")
+            }
         }
     }
 
@@ -84,11 +147,62 @@ pub enum InputError {
     /// Not a numpy array that is read.
     #[error("the numpy file cannot be read: {0}")]
     Npy(NpyProblem),
+    /// Not an archive of numpy arrays that is read.
+    #[error("the numpy archive cannot be read: {0}")]
+    Npz(NpzProblem),
     /// Not JSON of the expected form.
     #[error(
-        "the JSON file cannot be read; expected is {{\"input_data\": [[...], ...]}} with one flat row of numbers per input"
+        "the JSON file cannot be read; expected are numbers in lists: {{\"input_data\": [[...], ...]}}, or \
+         {{\"NAME\": [...], ...}} by the names of the inputs"
     )]
     Json(#[source] serde_json::Error),
+    /// Lists of different lengths where an array is needed.
+    #[error("the list {} is of lists with different lengths", name.escape_debug())]
+    Ragged {
+        /// Its name, or nothing.
+        name: String,
+    },
+    /// An array of no input.
+    #[error("the file has an array `{}`; the model takes {inputs}", name.escape_debug())]
+    Name {
+        /// The array's name, or its number.
+        name: String,
+        /// The model's inputs.
+        inputs: String,
+    },
+    /// An input without an array.
+    #[error("there is no array for the input `{}`; the model takes {inputs}", name.escape_debug())]
+    Missing {
+        /// The input.
+        name: String,
+        /// All of them.
+        inputs: String,
+    },
+    /// An array of another shape than its input.
+    #[error(
+        "the array for `{}` has the shape {got:?}; the input has {expected:?} (a leading count is optional)", name.escape_debug()
+    )]
+    InputShape {
+        /// The input.
+        name: String,
+        /// The array's shape.
+        got: Vec<usize>,
+        /// The input's.
+        expected: Vec<usize>,
+    },
+    /// Arrays of different numbers of rows.
+    #[error("the array for `{}` holds {rows} rows, and that of the first input {expected}", name.escape_debug())]
+    Rows {
+        /// The input.
+        name: String,
+        /// Its rows.
+        rows: usize,
+        /// Those of the first input.
+        expected: usize,
+    },
+    /// A file that cannot be one input of several.
+    #[error("one input of several is a .npy or .json file; an .npz file holds them all")]
+    Alone,
     /// Not a PNG image that is read.
     #[error("the PNG image cannot be used: {0}")]
     Png(PngProblem),
@@ -99,8 +213,8 @@ pub enum InputError {
     Shape {
         /// The array's shape.
         got: Vec<usize>,
-        /// The model's input.
-        expected: Shape,
+        /// The model's inputs.
+        expected: String,
     },
     /// A row of another length.
     #[error("row {row} has {got} values; the model takes {expected}")]
@@ -135,6 +249,26 @@ pub enum InputError {
         /// How many.
         rows: usize,
     },
+}
+
+/// What is wrong with an archive of arrays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NpzProblem {
+    /// Not a ZIP archive, or a damaged one.
+    #[error("it is not a ZIP archive, or a damaged one")]
+    Damaged,
+    /// Compressed in another way, or encrypted.
+    #[error("its entries are neither stored nor deflated; write it with numpy.savez")]
+    Method,
+    /// Too many arrays.
+    #[error("it has {entries} arrays, at most 64 are read")]
+    Entries {
+        /// How many.
+        entries: usize,
+    },
+    /// Arrays that are larger than an input file.
+    #[error("its arrays have more than {FILE_BYTES_MAX} bytes")]
+    TooLarge,
 }
 
 /// What is wrong with an image.
@@ -194,12 +328,13 @@ impl Layout {
     }
 
     /// The index in the file of each element in storage order.
-    pub(super) fn order(self, shape: Shape) -> Vec<u32> {
+    pub(super) fn order(self, shape: Shape) -> Vec<usize> {
         match self {
-            Self::ChannelsFirst => channels_first(shape),
-            Self::ChannelsLast => {
-                (0..u32::try_from(shape.elements()).unwrap_or(u32::MAX)).collect()
+            Self::ChannelsFirst => {
+                let order = channels_first(shape).into_iter();
+                order.map(|index| index as usize).collect()
             }
+            Self::ChannelsLast => (0..shape.elements()).collect(),
         }
     }
 }
@@ -228,10 +363,17 @@ pub(super) fn fit(got: &[usize], shape: Shape) -> Option<(usize, Layout)> {
     Some((rows, *layout))
 }
 
-/// Checks a row of reals and puts it in storage order.
-pub(super) fn reordered(values: &[f32], row: usize, order: &[u32]) -> Result<Vec<f32>, InputError> {
+/// Checks a row of reals and puts it in storage order; what no element fills is 0.
+pub(super) fn reordered(
+    values: &[f32],
+    row: usize,
+    order: &[usize],
+) -> Result<Vec<f32>, InputError> {
     if let Some(index) = values.iter().position(|value| !value.is_finite()) {
         return Err(InputError::NotFinite { row, index });
     }
-    Ok(order.iter().map(|&index| values[index as usize]).collect())
+    let places = order.iter();
+    Ok(places
+        .map(|&index| values.get(index).copied().unwrap_or(0.0))
+        .collect())
 }

@@ -17,7 +17,7 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// A file of another kind.
-    #[error("`{}` is not a .npy, .json or .png file", path.display())]
+    #[error("`{}` is not a .npy, .npz, .json or .png file", path.display())]
     Kind {
         /// Where.
         path: PathBuf,
@@ -31,7 +31,7 @@ pub enum LoadError {
         source: InputError,
     },
     /// A folder without inputs.
-    #[error("the folder `{}` holds no .npy, .json or .png file", path.display())]
+    #[error("the folder `{}` holds no .npy, .npz, .json or .png file", path.display())]
     EmptyFolder {
         /// Where.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum LoadError {
     },
 }
 
-/// Reads every input of a file, or of all `.npy`, `.json` and `.png` files of a folder, by name.
+/// Reads every input of a file, or of all `.npy`, `.npz`, `.json` and `.png` files of a folder, by name.
 ///
 /// # Errors
 /// If a file cannot be read or is refused; the error names it.

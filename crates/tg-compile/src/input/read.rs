@@ -1,7 +1,8 @@
 //! Reading a file of any kind.
 
+use super::array::{Array, rows};
 use super::form::{Expected, FILE_BYTES_MAX, InputError, Kind};
-use super::{json, npy, png};
+use super::{json, npz, png};
 
 /// Reads every input of a file.
 ///
@@ -12,7 +13,8 @@ pub fn read(bytes: &[u8], kind: Kind, expected: Expected<'_>) -> Result<Vec<Vec<
         return Err(InputError::TooLarge { bytes: bytes.len() });
     }
     let rows = match kind {
-        Kind::Npy => npy::read(bytes, expected)?,
+        Kind::Npy => rows(Array::of_npy(bytes)?, expected)?,
+        Kind::Npz => super::array::named_rows(npz::read(bytes)?, expected)?,
         Kind::Json => json::read(bytes, expected)?,
         Kind::Png => vec![png::read(bytes, expected)?],
     };
@@ -27,7 +29,33 @@ pub fn read(bytes: &[u8], kind: Kind, expected: Expected<'_>) -> Result<Vec<Vec<
 /// # Errors
 /// As [`read`], or if there are several.
 pub fn read_one(bytes: &[u8], kind: Kind, expected: Expected<'_>) -> Result<Vec<f32>, InputError> {
-    let mut rows = read(bytes, kind, expected)?;
+    one_of(read(bytes, kind, expected)?)
+}
+
+/// Reads one inference's inputs from a file each, given by name or, without one, in the order of the model.
+///
+/// # Errors
+/// As [`read`], or if there are several rows.
+pub fn read_each(
+    files: &[(Option<&str>, Kind, &[u8])],
+    expected: Expected<'_>,
+) -> Result<Vec<f32>, InputError> {
+    let mut arrays = Vec::with_capacity(files.len());
+    for &(name, kind, bytes) in files {
+        if bytes.len() > FILE_BYTES_MAX {
+            return Err(InputError::TooLarge { bytes: bytes.len() });
+        }
+        let array = match kind {
+            Kind::Npy => Array::of_npy(bytes)?,
+            Kind::Json => json::array(bytes)?,
+            Kind::Npz | Kind::Png => return Err(InputError::Alone),
+        };
+        arrays.push((name.map(str::to_owned), array));
+    }
+    one_of(super::array::named_rows(arrays, expected)?)
+}
+
+fn one_of(mut rows: Vec<Vec<f32>>) -> Result<Vec<f32>, InputError> {
     match rows.pop() {
         Some(row) if rows.is_empty() => Ok(row),
         _ => Err(InputError::NotOne {

@@ -12,6 +12,7 @@ fn plain(shape: Shape) -> Expected<'static> {
         mean: &[],
         std: &[],
         numbers: false,
+        inputs: &[],
     }
 }
 
@@ -92,6 +93,7 @@ fn bytes_are_images() {
         mean: &[0.0, 0.2, 0.4],
         std: &[1.0, 0.5, 0.25],
         numbers: false,
+        inputs: &[],
     };
     let got = read_one(&image, Kind::Png, normalised).unwrap();
     for (got, expected) in got.iter().zip([0.0, 0.0, 0.0, 0.6, 1.2, 2.4]) {
@@ -124,7 +126,7 @@ fn bad_arrays_are_named() {
     check(b"PK\x03\x04", "numpy magic");
     check(b"\x93NUMPY\x09\x00", "numpy magic");
     check(b"\x93NUMPY\x01\x00\xff", "header");
-    check(&npy("<f2", "2, 3", &[0; 12]), "save it as float32");
+    check(&npy("<c8", "2, 3", &[0; 48]), "save it as float32");
     check(&npy(">f4", "2, 3", &data), "`>f4`");
     check(
         &npy("<f4", "2, 3", &data[1..]),
@@ -156,9 +158,17 @@ fn bad_arrays_are_named() {
 fn bad_json_is_named() {
     let check = |text: &str, expected: &str| refused(text.as_bytes(), Kind::Json, GREY, expected);
     check("", "EOF");
-    check("[1, 2]", "input_data");
-    check(r#"{"input": [[1]]}"#, "missing field `input_data`");
-    check(r#"{"input_data": [1]}"#, "line 1 column");
+    check("[1, 2]", "has the shape [2]; the model takes 2x3x1");
+    check(r#"{"input": [[[1]]]}"#, "has the shape [1, 1, 1]");
+    check(r#"{"a": [1], "b": [2]}"#, "has an array `a`");
+    check(
+        r#"{"input_data": [[1]], "b": [2]}"#,
+        "an array `input_data`",
+    );
+    check(r#"{"a": [[1], [2, 3]]}"#, "lists with different lengths");
+    check(r#"[[[1], [2, 3]]]"#, "different lengths");
+    check(r#""text""#, "numbers in lists");
+    check(r#"{"input_data": [1]} 5"#, "trailing");
     check(
         r#"{"input_data": [[1, 2, "x", 4, 5, 6]]}"#,
         "invalid type: string",
@@ -173,6 +183,208 @@ fn bad_json_is_named() {
         &format!(r#"{{"input_data": {}"#, "[".repeat(100_000)),
         "expected",
     );
+}
+
+/// Arrays of three inputs: tokens, a mask beside them, and four reals.
+fn inputs() -> Vec<NamedInput> {
+    let input = |name: &str, shape: &[usize], places: &[usize]| NamedInput {
+        name: name.to_owned(),
+        shape: shape.to_vec(),
+        places: places.to_vec(),
+    };
+    vec![
+        input("ids", &[1, 2], &[0, 1]),
+        input("mask", &[2], &[2, 3]),
+        input("x", &[1, 2, 1, 2, 1], &[4, 5, 6, 7]),
+    ]
+}
+
+fn several(inputs: &[NamedInput]) -> Expected<'_> {
+    Expected {
+        inputs,
+        ..plain(Shape::vector(8))
+    }
+}
+
+/// A stored or deflated archive.
+fn npz(entries: &[(&str, Vec<u8>)], deflated: bool) -> Vec<u8> {
+    use std::io::Write;
+    let word = |value: usize| u32::try_from(value).unwrap().to_le_bytes();
+    let half = |value: usize| u16::try_from(value).unwrap().to_le_bytes();
+    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    for (name, file) in entries {
+        let packed = if deflated {
+            let mut writer =
+                flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+            writer.write_all(file).unwrap();
+            writer.finish().unwrap()
+        } else {
+            file.clone()
+        };
+        let method = if deflated { 8 } else { 0 };
+        let mut sum = flate2::Crc::new();
+        sum.update(file);
+        let mut shared = [half(20), half(0), half(method), half(0), half(0)].concat();
+        shared.extend(
+            [
+                sum.sum().to_le_bytes(),
+                word(packed.len()),
+                word(file.len()),
+            ]
+            .concat(),
+        );
+        shared.extend([half(name.len()), half(0)].concat());
+        let at = bytes.len();
+        bytes.extend([b"PK\x03\x04", shared.as_slice(), name.as_bytes(), &packed].concat());
+        directory.extend(
+            [
+                b"PK\x01\x02".as_slice(),
+                &half(20),
+                &shared,
+                &half(0),
+                &half(0),
+                &half(0),
+            ]
+            .concat(),
+        );
+        directory.extend([word(0), word(at)].concat());
+        directory.extend(name.as_bytes());
+    }
+    let (at, count) = (bytes.len(), entries.len());
+    bytes.extend(&directory);
+    bytes.extend(
+        [
+            b"PK\x05\x06".as_slice(),
+            &half(0),
+            &half(0),
+            &half(count),
+            &half(count),
+        ]
+        .concat(),
+    );
+    bytes.extend([word(directory.len()), word(at)].concat());
+    bytes.extend(half(0));
+    bytes
+}
+
+/// What the three inputs are in a file of each kind, twice for calibration.
+#[test]
+fn inputs_are_read_by_name() {
+    let inputs = inputs();
+    let expected = several(&inputs);
+    let row = [7.0, 9.0, 1.0, 0.0, 0.5, 1.5, 2.5, 3.5];
+    let longs =
+        |values: &[i64]| -> Vec<u8> { values.iter().flat_map(|v| v.to_le_bytes()).collect() };
+    let reals = floats(&[0.5, 1.5, 2.5, 3.5]);
+    let ids = npy("<i8", "1, 2", &longs(&[7, 9]));
+    let mask = npy("|b1", "2,", &[1, 0]);
+    let x = npy("<f4", "2, 2", &reals);
+    let entries = [
+        ("x.npy", x.clone()),
+        ("ids.npy", ids.clone()),
+        ("mask.npy", mask.clone()),
+    ];
+    for deflated in [false, true] {
+        let rows = read(&npz(&entries, deflated), Kind::Npz, expected).unwrap();
+        assert_eq!(rows, [row]);
+    }
+    let numbered = [
+        ("arr_0.npy", ids.clone()),
+        ("arr_1.npy", mask.clone()),
+        ("arr_2.npy", x),
+    ];
+    assert_eq!(
+        read(&npz(&numbered, true), Kind::Npz, expected).unwrap(),
+        [row]
+    );
+    for json in [
+        r#"{"ids": [[7, 9]], "mask": [true, false], "x": [0.5, 1.5, 2.5, 3.5]}"#,
+        r#"{"x": [[[0.5], [1.5]], [[2.5], [3.5]]], "mask": [1, 0], "ids": [7, 9]}"#,
+        r#"{"input_data": [[7, 9], [1, 0], [0.5, 1.5, 2.5, 3.5]]}"#,
+        r#"{"input_data": [7, 9, 1, 0, 0.5, 1.5, 2.5, 3.5]}"#,
+        r#"[[7, 9, 1, 0, 0.5, 1.5, 2.5, 3.5]]"#,
+    ] {
+        let rows = read(json.as_bytes(), Kind::Json, expected).unwrap();
+        assert_eq!(rows, [row], "{json}");
+    }
+    let each = [
+        (Some("mask"), Kind::Npy, mask.as_slice()),
+        (None, Kind::Npy, &ids),
+        (Some("x"), Kind::Json, b"[[0.5, 1.5], [2.5, 3.5]]"),
+    ];
+    assert_eq!(read_each(&each, expected).unwrap(), row);
+    let twice = r#"{"ids": [[7, 9], [7, 9]], "mask": [[1, 0], [1, 0]], "x": [[[0.5, 1.5], [2.5, 3.5]], [[0.5, 1.5], [2.5, 3.5]]]}"#;
+    assert_eq!(
+        read(twice.as_bytes(), Kind::Json, expected).unwrap(),
+        [row, row]
+    );
+}
+
+#[test]
+fn bad_arrays_of_several_inputs_are_named() {
+    let inputs = inputs();
+    let check = |text: &str, expected: &str| {
+        let error = read(text.as_bytes(), Kind::Json, several(&inputs)).unwrap_err();
+        assert!(
+            error.to_string().contains(expected),
+            "{error} does not contain {expected:?}"
+        );
+    };
+    check(
+        r#"{"ids": [7, 9], "mask": [1, 0]}"#,
+        "no array for the input `x`; the model takes `ids` [1, 2], `mask` [2]",
+    );
+    check(
+        r#"{"ids": [7, 9], "mask": [1, 0], "y": [1]}"#,
+        "an array `y`",
+    );
+    check(
+        r#"{"ids": [7, 9], "ids": [7, 9], "x": [1]}"#,
+        "an array `ids`",
+    );
+    check(
+        r#"{"ids": [7, 9, 3], "mask": [1, 0], "x": [[1, 2], [3, 4]]}"#,
+        "the array for `ids` has the shape [3]",
+    );
+    check(
+        r#"{"ids": [[7, 9], [7, 9]], "mask": [1, 0], "x": [[1, 2], [3, 4]]}"#,
+        "`mask` holds 1 rows, and that of the first input 2",
+    );
+    check(
+        r#"{"ids": [7, 1e39], "mask": [1, 0], "x": [[1, 2], [3, 4]]}"#,
+        "row 0 has a value that is not finite at index 1",
+    );
+    let png = read_each(&[(Some("ids"), Kind::Png, b"")], several(&inputs));
+    assert!(matches!(png, Err(InputError::Alone)));
+    let file = npy("<f4", "2,", &floats(&[1.0, 2.0]));
+    let good = npz(&[("ids.npy", file)], true);
+    for end in 0..good.len() {
+        read(&good[..end], Kind::Npz, several(&inputs)).unwrap_err();
+    }
+    for byte in 0..good.len() {
+        let mut damaged = good.clone();
+        damaged[byte] ^= 0x55;
+        read(&damaged, Kind::Npz, several(&inputs)).unwrap_err();
+    }
+}
+
+/// Axes of one element do not turn a picture: rows of the file are rows, whatever the program's axes are.
+#[test]
+fn one_input_is_read_in_the_order_of_its_file() {
+    let inputs = [NamedInput {
+        name: "x".to_owned(),
+        shape: vec![1, 2, 3, 1],
+        places: vec![0, 2, 4, 1, 3, 5],
+    }];
+    let expected = Expected {
+        inputs: &inputs,
+        ..plain(Shape::new(3, 1, 2))
+    };
+    let values = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    for shape in ["1, 2, 3, 1", "2, 3", "2, 3, 1", "1, 1, 2, 3"] {
+        let rows = read(&npy("<f4", shape, &values), Kind::Npy, expected).unwrap();
+        assert_eq!(rows, [[1.0, 4.0, 2.0, 5.0, 3.0, 6.0]], "{shape}");
+    }
 }
 
 #[test]
@@ -237,7 +449,7 @@ fn whole_numbers_are_read_as_they_are() {
         coding: Coding::Tokens(300),
         ..InputSpec::scaled(Shape::new(2, 1, 1), 0.5)
     };
-    let expected = Expected::of_spec(&spec);
+    let expected = Expected::of_spec(&spec, &[]);
     let longs: Vec<u8> = [7i64, 299].iter().flat_map(|v| v.to_le_bytes()).collect();
     let ints: Vec<u8> = [7i32, 299].iter().flat_map(|v| v.to_le_bytes()).collect();
     for (descr, data) in [("<i8", longs), ("<i4", ints)] {

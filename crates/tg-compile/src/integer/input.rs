@@ -4,7 +4,9 @@
 //! Tokens of one shape lie beside each other, a channel each. Any other inputs lie one after the other, each in the order of
 //! the file, as reals of one unit; a condition or an integer is a whole number of units.
 
+use super::builder::short;
 use super::strided::Strided;
+use crate::input::NamedInput;
 use crate::passes::{Fact, Prepared};
 use tg_float::{FloatTensor, convert};
 use tg_ir::Shape;
@@ -50,6 +52,20 @@ impl InputOrder {
             }
         }
         row
+    }
+}
+
+impl InputOrder {
+    /// The inputs by their names, for readers of files.
+    #[must_use]
+    pub fn named(&self, prepared: &Prepared) -> Vec<NamedInput> {
+        let inputs = prepared.graph.inputs.iter().zip(&self.inputs);
+        let one = |(input, (fact, places)): (&tg_float::Input, &(Fact, Vec<usize>))| NamedInput {
+            name: short(&input.name),
+            shape: fact.shape.clone(),
+            places: places.clone(),
+        };
+        inputs.map(one).collect()
     }
 }
 

@@ -4,6 +4,7 @@
 mod causal;
 mod general;
 mod graphs;
+mod inputs;
 mod lowering;
 mod operators;
 mod oracle;

@@ -4,7 +4,7 @@
 //! seeds that it prints; `fuzz/` has the same entries for coverage-guided runs.
 
 use std::time::{Duration, Instant};
-use tg_compile::fuzz::{fuzz_graph, fuzz_json, fuzz_npy, fuzz_png};
+use tg_compile::fuzz::{fuzz_graph, fuzz_json, fuzz_npy, fuzz_npz, fuzz_png};
 use tg_exec::sample::Numbers;
 use tg_onnx::fuzz::fuzz_net;
 use tg_onnx::{ReadLimits, read};
@@ -103,6 +103,34 @@ fn npy() {
     good.extend(header.as_bytes());
     good.extend([0, 0, 128, 63].repeat(4));
     smoke(3, &good, 20_000, 1, fuzz_npy);
+}
+
+/// An archive of one stored array without a name.
+#[test]
+fn npz() {
+    let mut array = b"\x93NUMPY\x01\x00".to_vec();
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4), }\n";
+    array.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    array.extend(header.as_bytes());
+    array.extend([0, 0, 128, 63].repeat(4));
+    let size = u32::try_from(array.len()).unwrap().to_le_bytes();
+    let mut sum = flate2::Crc::new();
+    sum.update(&array);
+    let mut shared = vec![20, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    shared.extend([sum.sum().to_le_bytes(), size, size].concat());
+    shared.extend([5, 0, 0, 0]);
+    let mut good = [b"PK\x03\x04", shared.as_slice(), b"a.npy", &array].concat();
+    let at = u32::try_from(good.len()).unwrap().to_le_bytes();
+    good.extend([b"PK\x01\x02\x14\0", shared.as_slice(), &[0; 14], b"a.npy"].concat());
+    good.extend(
+        [
+            b"PK\x05\x06\0\0\0\0\x01\0\x01\0\x33\0\0\0".as_slice(),
+            &at,
+            &[0; 2],
+        ]
+        .concat(),
+    );
+    smoke(6, &good, 20_000, 1, fuzz_npz);
 }
 
 #[test]

@@ -76,6 +76,8 @@ pub enum TileFault {
     Element {
         /// Index of the node.
         node: usize,
+        /// Index of the tile among those of the node.
+        leaf: usize,
         /// Index of the element.
         element: usize,
         /// What its operator gives.
@@ -85,8 +87,8 @@ pub enum TileFault {
     },
 }
 
-/// Computes tiles of an execution again, from what is shown of it. Total: whatever is shown, the answer is this one or a fault.
-/// Takes a few nanoseconds for each of the tiles' multiply-adds, and hashes what is shown.
+/// Computes tiles of an execution again, from what is shown of it; gives the [`Checksum`] of what was computed. Total: whatever is
+/// shown, the answer is this one or a fault. Takes a few nanoseconds for each of the tiles' multiply-adds, and hashes what is shown.
 ///
 /// # Errors
 /// The first fault found.
@@ -98,7 +100,7 @@ pub fn check(
     claim: ExecutionClaim<'_>,
     tiles: &[TraceTile],
     opening: &TraceOpening,
-) -> Result<(), TileFault> {
+) -> Result<Checksum, TileFault> {
     let program = &model.program;
     if opening.nodes.len() != program.nodes.len() || root(&opening.nodes) != claim.trace {
         return Err(TileFault::Trace);
@@ -108,7 +110,30 @@ pub fn check(
     for tile in tiles {
         check_tile(model, *tile, &shown)?;
     }
-    shown.check_surplus()
+    shown.check_surplus()?;
+    Ok(shown.checksum.get())
+}
+
+/// Computes one tile of an execution again, from what is shown of all that were drawn: what decides whether it is wrong. Total, as
+/// [`check`] is; what is shown besides is not looked at.
+///
+/// # Errors
+/// The fault found. [`TileFault::Missing`] if the tile is none of the program's, or is not shown.
+///
+/// # Panics
+/// If the input is none that the model takes.
+pub fn check_one(
+    model: &ExecutableModel,
+    claim: ExecutionClaim<'_>,
+    tile: TraceTile,
+    opening: &TraceOpening,
+) -> Result<(), TileFault> {
+    let program = &model.program;
+    if opening.nodes.len() != program.nodes.len() || root(&opening.nodes) != claim.trace {
+        return Err(TileFault::Trace);
+    }
+    let shown = OpenedTrace::new(program, claim.input, opening)?;
+    check_tile(model, tile, &shown)
 }
 
 /// The answer is what the outputs' nodes gave.
@@ -141,13 +166,14 @@ fn check_tile(
     let elements = tile.elements(program);
     let values = scalar::elements(program, &model.weights, node, elements.clone(), shown);
     for (element, expected) in elements.zip(values) {
-        let got = shown.value(tile.tensor(), element);
+        let got = shown.committed(tile.tensor(), element);
         if let Some((tensor, leaf)) = shown.missing.get() {
             return Err(TileFault::Missing { tensor, leaf });
         }
         if expected != i64::from(got) {
             return Err(TileFault::Element {
                 node,
+                leaf: tile.leaf as usize,
                 element,
                 expected,
                 got,
@@ -155,6 +181,29 @@ fn check_tile(
         }
     }
     Ok(())
+}
+
+/// What a check of tiles computes beside its answer, so that whoever votes shows that it computed: 64 bits over all that the
+/// operators read, in the order in which they do, and over each run of products weighted by place. The elements that an opening shows
+/// are the plain sums, from which the weighted ones do not follow (`docs/PROTOCOL.md`, "Checksum of a check").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Checksum(u64);
+
+impl Checksum {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// With one more number. One to one in the number, and in what was before.
+    const fn with(self, number: u64) -> Self {
+        Self(
+            (self.0 ^ number)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29),
+        )
+    }
 }
 
 /// What is shown of one tensor.
@@ -187,6 +236,8 @@ struct OpenedTrace {
     tensors: Vec<Option<OpenedTensor>>,
     /// The first leaf that was asked for and is not there: tensor and leaf.
     missing: Cell<Option<(usize, usize)>>,
+    /// Of what was read and multiplied so far.
+    checksum: Cell<Checksum>,
 }
 
 impl OpenedTrace {
@@ -240,6 +291,7 @@ impl OpenedTrace {
         Ok(Self {
             tensors,
             missing: Cell::new(None),
+            checksum: Cell::default(),
         })
     }
 
@@ -252,6 +304,19 @@ impl OpenedTrace {
             Some((_, Err(leaf))) => self.lacks(tensor, leaf),
             None => self.lacks(tensor, 0),
         }
+    }
+
+    /// An element that is shown; 0 if it is not, which is noted.
+    fn committed(&self, tensor: TensorId, element: usize) -> i32 {
+        let found = self.from(tensor, element);
+        found
+            .and_then(|(_, values)| values.first().copied())
+            .unwrap_or(0)
+    }
+
+    /// Brings a number into the checksum.
+    fn note(&self, number: u64) {
+        self.checksum.set(self.checksum.get().with(number));
     }
 
     fn lacks<T>(&self, tensor: TensorId, leaf: usize) -> Option<T> {
@@ -275,10 +340,9 @@ impl OpenedTrace {
 
 impl ElementValues for OpenedTrace {
     fn value(&self, tensor: TensorId, element: usize) -> i32 {
-        let found = self.from(tensor, element);
-        found
-            .and_then(|(_, values)| values.first().copied())
-            .unwrap_or(0)
+        let value = self.committed(tensor, element);
+        self.note(i64::from(value).cast_unsigned());
+        value
     }
 
     fn dot(&self, tensor: TensorId, first: usize, weights: &[i8]) -> i64 {
@@ -289,17 +353,106 @@ impl ElementValues for OpenedTrace {
             };
             let count = values.len().min(weights.len());
             let (now, later) = weights.split_at(count);
-            let terms = values.iter().zip(now);
-            sum += if shown.is_narrow {
-                let terms = terms.map(|(&value, &weight)| value * i32::from(weight));
-                i64::from(terms.sum::<i32>())
-            } else {
-                let terms = terms.map(|(&value, &weight)| i64::from(value) * i64::from(weight));
-                terms.sum()
+            let products = match shown.is_narrow {
+                true => Products::narrow(&values[..count], now),
+                false => Products::wide(&values[..count], now),
             };
+            sum += products.sum;
+            self.note(u64::from(products.weighted));
             first += count;
             weights = later;
         }
         sum
+    }
+}
+
+/// Sums of one run of products of values and weights.
+struct Products {
+    sum: i64,
+    /// Each product times its place, counted from 1, modulo 2^32.
+    weighted: u32,
+}
+
+impl Products {
+    /// Of values of 8 bits, of which a leaf has 1,024: no sum leaves 32 bits.
+    fn narrow(values: &[i32], weights: &[i8]) -> Self {
+        let (mut sum, mut weighted) = (0_i32, 0_i32);
+        for ((&value, &weight), place) in values.iter().zip(weights).zip(1_i32..) {
+            let product = value * i32::from(weight);
+            sum += product;
+            weighted = weighted.wrapping_add(product.wrapping_mul(place));
+        }
+        Self {
+            sum: i64::from(sum),
+            weighted: weighted.cast_unsigned(),
+        }
+    }
+
+    fn wide(values: &[i32], weights: &[i8]) -> Self {
+        let (mut sum, mut weighted) = (0_i64, 0_i64);
+        for ((&value, &weight), place) in values.iter().zip(weights).zip(1_i64..) {
+            let product = i64::from(value) * i64::from(weight);
+            sum += product;
+            weighted = weighted.wrapping_add(product.wrapping_mul(place));
+        }
+        Self {
+            sum,
+            weighted: low_half(weighted),
+        }
+    }
+}
+
+/// A number modulo 2^32.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the rest is left out on purpose"
+)]
+const fn low_half(number: i64) -> u32 {
+    number.cast_unsigned() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of `docs/PROTOCOL.md`.
+    #[test]
+    fn products_are_weighted_by_their_place() {
+        let (values, weights) = ([3, -1, 2], [5, 4, -2]);
+        for products in [
+            Products::narrow(&values, &weights),
+            Products::wide(&values, &weights),
+        ] {
+            assert_eq!((products.sum, products.weighted), (7, 4_294_967_291));
+        }
+        // The same sum by other products is seen.
+        let other = Products::narrow(&[2, 3, -1], &[-2, 5, 4]);
+        assert_eq!(other.sum, 7);
+        assert_ne!(other.weighted, 4_294_967_291);
+    }
+
+    /// A leaf of the greatest products leaves no sum of 32 bits, and both ways weigh alike.
+    #[test]
+    fn narrow_and_wide_products_agree() {
+        let count = LEAF_BYTES;
+        for (value, weight) in [(-128, -128), (127, -128), (-128, 127), (1, -1)] {
+            let (values, weights) = (vec![value; count], vec![weight; count]);
+            let (narrow, wide) = (
+                Products::narrow(&values, &weights),
+                Products::wide(&values, &weights),
+            );
+            assert_eq!((narrow.sum, narrow.weighted), (wide.sum, wide.weighted));
+        }
+    }
+
+    #[test]
+    fn a_checksum_is_one_to_one_in_each_number() {
+        let of = |numbers: &[u64]| {
+            let numbers = numbers.iter();
+            numbers.fold(Checksum::default(), |sum, &number| sum.with(number))
+        };
+        assert_ne!(of(&[1, 2, 3]), of(&[1, 3, 2]));
+        assert_ne!(of(&[1, 2, 3]), of(&[0, 2, 3]));
+        assert_ne!(of(&[1, 2]), of(&[1, 2, 0]));
     }
 }

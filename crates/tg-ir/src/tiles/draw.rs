@@ -52,6 +52,13 @@ pub fn count(program: &Program) -> u64 {
     of_nodes(program).sum()
 }
 
+/// Bytes of what all nodes of a program give in one execution.
+#[must_use]
+pub fn trace_bytes(program: &Program) -> u64 {
+    let tensors = (0..program.nodes.len()).map(TensorId::of_node);
+    tensors.map(|tensor| bytes_of(program, tensor)).sum()
+}
+
 /// The multiply-adds that computing tiles again takes.
 #[must_use]
 pub fn macs(program: &Program, tiles: &[TraceTile]) -> u64 {

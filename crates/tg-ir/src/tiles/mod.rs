@@ -19,6 +19,6 @@ mod check;
 mod draw;
 mod opening;
 
-pub use check::{ExecutionClaim, TileFault, check};
-pub use draw::{TraceTile, count, draw, macs};
+pub use check::{Checksum, ExecutionClaim, TileFault, check, check_one};
+pub use draw::{TraceTile, count, draw, macs, trace_bytes};
 pub use opening::{TraceOpening, root};

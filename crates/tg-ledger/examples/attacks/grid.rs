@@ -217,6 +217,7 @@ fn facts() -> ModelFacts {
         proof_bytes: 40_000,
         work: 100_000_000,
         memory: 784 + 10,
+        trace_bytes: 4_096,
     }
 }
 
@@ -570,6 +571,8 @@ impl Grid {
                     _ => Some(task.verdict(Outcome::LeaseAccepted)),
                 }
             }
+            // No job of these games is of mode sync.
+            Subject::SeedKey(_) | Subject::Seed(_) | Subject::Accusation(..) => None,
         };
         self.state.pending_evidence().filter_map(decide).collect()
     }
@@ -656,7 +659,9 @@ impl Grid {
             }
             let lacks = task.files.iter().any(|file| match file {
                 StoredFile::Input { digest, .. } => *digest == SECRET && seat >= self.holders,
-                StoredFile::PublicModel { .. } | StoredFile::Weights { .. } => false,
+                StoredFile::Opening { .. }
+                | StoredFile::PublicModel { .. }
+                | StoredFile::Weights { .. } => false,
             });
             match (lacks, task.is_recheck) {
                 (false, _) => held.push(task.subject),

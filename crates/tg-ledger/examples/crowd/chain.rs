@@ -161,6 +161,7 @@ impl Chain {
             proof_bytes: 200_000,
             work: 420_000,
             memory: 1 << 20,
+            trace_bytes: 1,
         };
         let mut proposal = self.proposal(Vec::new());
         proposal.verdicts = vec![task.verdict(Outcome::ModelAccepted(facts))];

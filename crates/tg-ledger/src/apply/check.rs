@@ -1,9 +1,9 @@
 //! Whether a transaction holds. Everything is checked here, before anything is changed.
 
-use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX};
+use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferTerms, Receipt,
-    SignedTransaction, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
+    SignedTransaction, TimestampMs, Transaction, VerifiedTransaction,
 };
 
 mod equivocation;
@@ -11,6 +11,7 @@ mod market;
 mod outcome;
 mod seats;
 mod storage;
+mod sync;
 
 use outcome::{Check, Spent};
 
@@ -22,8 +23,7 @@ use crate::limits::{
     ACCOUNTS_MAX, MODELS_MAX, MODELS_PER_ACCOUNT_MAX, OFFERS_MAX, OFFERS_PER_ACCOUNT_MAX,
     OPEN_JOBS_MAX, OPEN_JOBS_PER_ACCOUNT_MAX, PROVIDERS_MAX,
 };
-use crate::parameters::UnverifiedJobs;
-use crate::record::{Account, Job, JobState, Lease, ModelFacts, ModelState};
+use crate::record::{Account, Job, JobState, Lease, ModelState, SyncStage};
 use crate::rent::{MODEL_BYTES, OFFER_BYTES, RentCategory};
 use crate::state::State;
 
@@ -101,6 +101,18 @@ pub(super) fn check(
             storage::check_storage_report(state, sender, held, missing)?;
             Amount::ZERO
         }
+        Transaction::PostDealing { round, .. } => {
+            sync::check_dealing(state, sender, *round)?;
+            Amount::ZERO
+        }
+        Transaction::CommitVotes { votes } => {
+            sync::check_sealed(state, sender, votes)?;
+            Amount::ZERO
+        }
+        Transaction::RevealVotes { votes } => {
+            sync::check_opened(state, sender, votes)?;
+            Amount::ZERO
+        }
         Transaction::DeclineLease { lease, .. } => {
             held_lease(state, sender, lease, JobState::Leased)?;
             Amount::ZERO
@@ -134,9 +146,11 @@ pub(super) fn check_ahead(state: &State, transaction: &VerifiedTransaction) -> C
             check_holder(state, sender, lease).map(|_| ())
         }
         Transaction::RevealBid { bid, .. } => market::check_bidder(state, sender, bid).map(|_| ()),
-        Transaction::ReportLiveness { .. } | Transaction::ReportStorage { .. } => {
-            market::check_validator(state, sender)
-        }
+        Transaction::ReportLiveness { .. }
+        | Transaction::ReportStorage { .. }
+        | Transaction::PostDealing { .. }
+        | Transaction::CommitVotes { .. }
+        | Transaction::RevealVotes { .. } => market::check_validator(state, sender),
         _ => Ok(()),
     }
 }
@@ -280,7 +294,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         max_attempts,
         needs,
     } = order;
-    let facts = check_model(state, model, *mode)?;
+    let facts = state.orderable(model, *mode)?;
     if !facts.takes(*input_len) {
         return Err(TransactionError::WrongInputLength {
             expected: facts.input_len,
@@ -327,38 +341,6 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
     }
     let escrow = max_price.saturating_add(parameters.verification_fee(*mode));
     Ok(escrow.saturating_add(charge.total()))
-}
-
-/// Whether a job of this mode may name the model.
-fn check_model<'a>(
-    state: &'a State,
-    model: &ModelId,
-    mode: VerificationMode,
-) -> Result<&'a ModelFacts, TransactionError> {
-    let found = state
-        .model(model)
-        .ok_or(TransactionError::UnknownModel { model: *model })?;
-    let facts = match &found.state {
-        ModelState::Active(facts) => facts,
-        ModelState::Pending | ModelState::Refused(_) => {
-            return Err(TransactionError::ModelNotActive {
-                model: *model,
-                state: found.state.as_str(),
-            });
-        }
-    };
-    match mode {
-        VerificationMode::Proof if !facts.provable => {
-            Err(TransactionError::ModelNotProvable { model: *model })
-        }
-        VerificationMode::Recompute if !facts.is_recomputable() => {
-            Err(TransactionError::ModelNotRecomputable { model: *model })
-        }
-        VerificationMode::None if state.parameters.unverified_jobs == UnverifiedJobs::Refused => {
-            Err(TransactionError::UnverifiedJobsRefused)
-        }
-        VerificationMode::Proof | VerificationMode::Recompute | VerificationMode::None => Ok(facts),
-    }
 }
 
 fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {
@@ -496,14 +478,19 @@ fn check_claims(state: &State, job: &Job, receipt: &Receipt) -> Spent {
 fn check_evidence(state: &State, sender: Address, lease: &LeaseId, size: u32) -> Spent {
     let (held, _) = held_lease(state, sender, lease, JobState::Committed)?;
     market::check_leads(held)?;
+    // Stops: an opening that was made before anybody knew what to open.
+    let limit = match held.check.as_ref().map(|it| &it.stage) {
+        None => EVIDENCE_BYTES_MAX,
+        Some(SyncStage::AwaitsSeed) => {
+            return Err(TransactionError::NotChallenged { lease: *lease });
+        }
+        Some(_) => TRACE_EVIDENCE_BYTES_MAX,
+    };
     if size == 0 {
         return Err(TransactionError::EvidenceEmpty);
     }
-    if size > EVIDENCE_BYTES_MAX {
-        return Err(TransactionError::EvidenceTooLarge {
-            size,
-            limit: EVIDENCE_BYTES_MAX,
-        });
+    if size > limit {
+        return Err(TransactionError::EvidenceTooLarge { size, limit });
     }
     Ok(Amount::ZERO)
 }

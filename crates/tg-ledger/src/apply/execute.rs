@@ -101,6 +101,12 @@ impl Execution {
             Transaction::ReportStorage { held, missing } => {
                 self.report_storage(sender, held, missing)
             }
+            Transaction::PostDealing { log, .. } => {
+                self.post_dealing(sender, log);
+                Ok(())
+            }
+            Transaction::CommitVotes { votes } => self.commit_votes(sender, votes),
+            Transaction::RevealVotes { votes } => self.reveal_votes(sender, votes),
             Transaction::DeclineLease { lease, reason } => self.decline(lease, *reason),
             Transaction::CommitPart { lease, receipt } => self.commit_part(lease, receipt),
         }
@@ -250,6 +256,12 @@ impl Execution {
                 self.state.put_lease(lease);
                 Ok(())
             }
+            VerificationMode::Sync => {
+                lease.check = Some(self.first_check());
+                self.save_job(job);
+                self.state.put_lease(lease);
+                Ok(())
+            }
         }
     }
 
@@ -271,6 +283,7 @@ impl Execution {
         // The work is done: what was granted is free for others while validators verify.
         self.state.release(&lease);
         self.save_job(job);
+        self.open_tiles(&mut lease);
         self.state.put_lease(lease);
         Ok(())
     }

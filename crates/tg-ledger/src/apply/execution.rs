@@ -81,6 +81,7 @@ impl Execution {
         self.seal_schedule();
         self.pay_validators(proposer)?;
         self.turn_seats(proposer)?;
+        self.turn_seeds();
         self.prune(crate::limits::ENDED_JOBS_MAX)?;
         let Self {
             mut state,

@@ -24,6 +24,7 @@ use tg_types::{Address, Amount, DurationMs, JobId, LeaseId};
 use super::Execution;
 use super::decline::Settled;
 use super::lanes::loss_of;
+use super::sync::right_votes;
 use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
 use crate::event::{BurnedBecause, Event};
@@ -139,12 +140,12 @@ impl Execution {
             self.credit(job.requestor, lease.price)?;
         }
         self.burn(burned);
-        self.fees = self.fees.saturating_add(settlement.verification_fee);
         self.note_accepted(&lease, &job, earned)?;
         self.spend_credit(&lease, burned, bonus)?;
         self.note_paid_owner(&job, &lease);
         self.learn_throughput(&job, &lease);
         let (id, provider) = (lease.id, lease.provider);
+        let members = right_votes(&lease);
         self.close_lease(lease, LeaseEnd::Fulfilled)?;
         self.note_step(&mut job, JobState::Paid)?;
         job.phase = JobPhase::Paid {
@@ -152,7 +153,10 @@ impl Execution {
             settlement,
             stars: None,
         };
-        self.close_job(job, Some(provider), EndReason::Fulfilled, settlement)
+        self.close_job(job, Some(provider), EndReason::Fulfilled, settlement)?;
+        let rest = self.pay_committee(members, settlement.verification_fee)?;
+        self.fees = self.fees.saturating_add(rest);
+        Ok(())
     }
 
     /// Pays those who made room for a job whose result was accepted; how much together.
@@ -458,7 +462,9 @@ impl Execution {
             return self.punish_unstarted(job, lease, end);
         }
         let is_lie = matches!(end, LeaseEnd::Rejected { .. });
-        let lost = match is_lie {
+        // Whoever committed to a result that is sampled had its trace. If less were at risk, a liar would show nothing whenever
+        // the seed draws what is wrong.
+        let lost = match is_lie || lease.check.is_some() {
             true => lease.locked(),
             false => lease.at_risk.min(lease.locked()),
         };

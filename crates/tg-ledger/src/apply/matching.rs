@@ -447,6 +447,7 @@ impl Execution {
             role: GangRole::Leads {
                 members: Vec::new(),
             },
+            check: None,
         }
     }
 }

@@ -7,26 +7,33 @@ use tg_types::{Address, Amount};
 use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::limits::PRUNED_PER_BLOCK_MAX;
-use crate::record::Validator;
+use crate::limits::{MISSED_VOTES_UNPAID, PRUNED_PER_BLOCK_MAX};
+use crate::record::{SeatRecord, Validator};
 use crate::rent::RentCategory;
 
 impl Execution {
-    /// Splits the block's fees evenly among the validators that have a stake, or all if none has; what cannot be split goes to the
-    /// proposer, and so do the tips.
+    /// Splits the block's fees evenly among the validators that have a stake, or all if none has, but for those that miss the votes of
+    /// committees, if not all do; what cannot be split goes to the proposer, and so do the tips.
     pub(super) fn pay_validators(&mut self, proposer: Address) -> Result<(), InvariantError> {
         let fees = std::mem::replace(&mut self.fees, Amount::ZERO);
         let validators = Arc::clone(&self.state.validators);
-        let nobody = validators.iter().all(|it| it.stake.is_zero());
-        let has_share = |it: &Validator| nobody || !it.stake.is_zero();
-        let count = validators.iter().filter(|it| has_share(it)).count();
+        let seats = Arc::clone(&self.state.seats);
+        let sitting = || validators.iter().zip(&seats.seats);
+        let has_stake = |it: &Validator| !it.stake.is_zero();
+        let nobody = !validators.iter().any(has_stake);
+        let is_present = |seat: &SeatRecord| seat.missed < MISSED_VOTES_UNPAID;
+        let all_absent = !sitting().any(|(it, seat)| (nobody || has_stake(it)) && is_present(seat));
+        let has_share = |it: &Validator, seat: &SeatRecord| {
+            (nobody || has_stake(it)) && (all_absent || is_present(seat))
+        };
+        let count = sitting().filter(|(it, seat)| has_share(it, seat)).count();
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let Some((share, rest)) = fees.split(count) else {
             return Ok(());
         };
         let tips = std::mem::replace(&mut self.tips, Amount::ZERO);
-        for validator in validators.iter() {
-            let share = match has_share(validator) {
+        for (validator, seat) in sitting() {
+            let share = match has_share(validator, seat) {
                 true => share,
                 false => Amount::ZERO,
             };

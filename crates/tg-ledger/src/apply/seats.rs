@@ -19,11 +19,12 @@ use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::{
-    EPOCH_BLOCKS, QUIET_TURNS, SEATS_MIN, SILENCE_BLOCKS, UNBONDING_MAX, VALIDATORS_MAX,
+    EPOCH_BLOCKS, MISSED_VOTES_MAX, QUIET_TURNS, SEATS_MIN, SILENCE_BLOCKS, UNBONDING_MAX,
+    VALIDATORS_MAX,
 };
 use crate::record::{
-    Applicant, ConsensusKey, JobState, OpenStage, SeatRecord, SeatSet, Storage, Unbonding,
-    Validator,
+    Applicant, ConsensusKey, JobState, OpenStage, SeatRecord, SeatSet, Storage, SyncStage,
+    Unbonding, Validator,
 };
 use crate::state::State;
 
@@ -144,6 +145,7 @@ impl Execution {
                         endpoint,
                         led: height,
                         is_leaving: false,
+                        missed: 0,
                     };
                     (validator, seat)
                 },
@@ -165,6 +167,7 @@ impl Execution {
         for address in &change.left {
             self.state.remove_report(address);
         }
+        self.begin_round();
         self.seats_moved(&before)
     }
 
@@ -183,6 +186,18 @@ impl Execution {
                 model.storage = storage;
                 self.state.put_model(model);
             }
+        }
+        let opened = self.state.live_leases().map(|(_, lease)| lease);
+        let opened = opened.filter(|it| self.state.opened_lease(&it.id).is_some());
+        let opened: Vec<_> = opened.cloned().collect();
+        for mut lease in opened {
+            if let Some(check) = &mut lease.check
+                && let SyncStage::Opened { storage, .. } = &mut check.stage
+            {
+                *storage = moved(storage);
+            }
+            self.begin_vote_if_held(&mut lease);
+            self.state.put_lease(lease);
         }
         let jobs: Vec<_> = self.state.open_jobs().cloned().collect();
         for mut job in jobs {
@@ -232,8 +247,11 @@ impl State {
         // After a pause of the whole network nobody is known to be silent.
         let outage = self.head.outage.map_or(0, |it| it.height.get());
         let paused = outage > 0 && height.get() - outage.min(height.get()) <= SILENCE_BLOCKS;
+        let is_silent = |seat: &SeatRecord| {
+            height.get() - seat.led.get() > SILENCE_BLOCKS || seat.missed >= MISSED_VOTES_MAX
+        };
         let mut silent: Vec<(Height, Address)> = sitting()
-            .filter(|(_, seat)| !paused && height.get() - seat.led.get() > SILENCE_BLOCKS)
+            .filter(|(_, seat)| !paused && is_silent(seat))
             .map(|(it, seat)| (seat.led, it.address))
             .collect();
         silent.sort_unstable();

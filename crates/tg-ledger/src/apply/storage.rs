@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tg_types::{Address, JobId, ModelId, StorageSubject};
+use tg_types::{Address, JobId, LeaseId, ModelId, StorageSubject};
 
 use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::record::{Job, JobState, Model, OpenStage, Storage};
+use crate::record::{Job, JobState, Lease, Model, OpenStage, Storage, SyncStage};
 
 type Done = Result<(), InvariantError>;
 
@@ -38,6 +38,8 @@ impl Execution {
                 self.note_input(job, seat, statement)?;
             } else if let Some(model) = self.state.model(&ModelId::new(bytes)).cloned() {
                 self.note_model(model, seat, statement)?;
+            } else if let Some(lease) = self.state.opened_lease(&LeaseId::new(bytes)).cloned() {
+                self.note_opening(lease, seat, statement);
             }
         }
         Ok(())
@@ -49,6 +51,16 @@ impl Execution {
             self.step(&mut job, OpenStage::Queued)?;
         }
         self.judge_input(job)
+    }
+
+    fn note_opening(&mut self, mut lease: Lease, seat: u8, statement: Statement) {
+        if let Some(check) = &mut lease.check
+            && let SyncStage::Opened { storage, .. } = &mut check.stage
+        {
+            note(storage, seat, statement);
+        }
+        self.begin_vote_if_held(&mut lease);
+        self.state.put_lease(lease);
     }
 
     fn note_model(&mut self, mut model: Model, seat: u8, statement: Statement) -> Done {

@@ -9,7 +9,7 @@ use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
     AbandonedBecause, Bid, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, Model, ModelState,
-    OpenStage, RefusedBecause, Unpaid,
+    OpenStage, RefusedBecause, SyncStage, Unpaid,
 };
 
 impl Execution {
@@ -21,6 +21,7 @@ impl Execution {
         self.refuse_undelivered_models()?;
         self.close_rechecks()?;
         self.forfeit_bids()?;
+        self.run_votes()?;
         // Nobody else comes to be due by what is done for these.
         let is_due = |(job, lease): &(&Job, &Lease)| {
             self.lapse(job, lease).is_some()
@@ -127,7 +128,25 @@ impl Execution {
                 LeaseEnd::Abandoned(AbandonedBecause::NotStarted),
             ),
             OpenStage::Running(_) => (lease.deadline, LeaseEnd::Late(LatePhase::Running)),
-            OpenStage::Committed(_) => (lease.deadline, LeaseEnd::Late(LatePhase::Committed)),
+            OpenStage::Committed(_) => {
+                let due = match lease.check.as_ref().map(|it| &it.stage) {
+                    None => lease.deadline,
+                    Some(SyncStage::Challenged { answer_by, .. }) => *answer_by,
+                    // The seed is the validators' to sign.
+                    Some(_) => return None,
+                };
+                (due, LeaseEnd::Late(LatePhase::Committed))
+            }
+            OpenStage::Disputed(_) => return None,
+            // A committee that is asked is asked until it answers.
+            OpenStage::Verifying(_)
+                if lease
+                    .check
+                    .as_ref()
+                    .is_some_and(|it| it.stage.round().is_some()) =>
+            {
+                return None;
+            }
             // Validators need nothing for it that they have not stated to hold: it is theirs to come to a verdict, however many
             // programs they have to run before, and no fault of the provider's.
             OpenStage::Verifying(_) if job.order.mode == VerificationMode::Recompute => {

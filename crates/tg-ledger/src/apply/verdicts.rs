@@ -1,15 +1,16 @@
 //! What a verdict does: it decides about a model or settles a lease.
 
 use tg_types::limits::{EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX};
-use tg_types::{Amount, Digest, LeaseId, ModelId, Tier, VerificationMode};
+use tg_types::{Amount, Digest, Height, LeaseId, ModelId, Tier, VerificationMode, Vote};
 
 use super::Execution;
 use crate::error::{InvariantError, VerdictError};
 use crate::event::Event;
 use crate::record::{
     LeaseEnd, LeasePhase, LeaseProgress, Model, ModelFacts, ModelState, Record, RefusedBecause,
+    SyncStage,
 };
-use crate::verdict::{Outcome, Subject, Verdict};
+use crate::verdict::{Outcome, Subject, Verdict, seed_subject};
 
 /// The least that a run of a program is paid, as a part of the price: one over this.
 const LEAST_PART: u64 = 4;
@@ -26,6 +27,9 @@ impl Execution {
         let expected = match &subject {
             Subject::Model(id) => self.pending_model(id, subject)?,
             Subject::Lease(id) => self.pending_lease(id, subject)?,
+            Subject::SeedKey(round) => self.pending_key(*round, subject)?,
+            Subject::Seed(height) => self.pending_seed(*height, subject)?,
+            Subject::Accusation(id, vote) => self.pending_accusation(id, *vote, subject)?,
         };
         if *evidence != expected {
             return Err(VerdictError::WrongEvidence {
@@ -36,14 +40,14 @@ impl Execution {
         }
         match (subject, outcome) {
             (Subject::Model(_), Outcome::ModelAccepted(facts)) => check_facts(subject, facts),
-            (_, Outcome::Rejected { .. }) => Ok(()),
+            (Subject::SeedKey(_), Outcome::SeedKey(_) | Outcome::Rejected { .. })
+            | (Subject::Seed(_), Outcome::Seed(_))
+            | (Subject::Accusation(..), Outcome::Refuted | Outcome::Rejected { .. })
+            | (Subject::Model(_) | Subject::Lease(_), Outcome::Rejected { .. }) => Ok(()),
             (Subject::Lease(id), Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. }) => {
                 self.check_accepted(&id, outcome)
             }
-            (Subject::Model(_), Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. })
-            | (Subject::Lease(_), Outcome::ModelAccepted(_)) => {
-                Err(VerdictError::WrongOutcome { subject })
-            }
+            _ => Err(VerdictError::WrongOutcome { subject }),
         }
     }
 
@@ -87,8 +91,43 @@ impl Execution {
         let lease = self.state.lease(id).ok_or(unknown)?;
         let job = self.state.job(&lease.job).ok_or(unknown)?;
         match (&lease.phase, job.live_lease() == Some(lease.id)) {
-            (LeasePhase::Live(LeaseProgress::Verifying { evidence, .. }), true) => {
+            (LeasePhase::Live(LeaseProgress::Verifying { evidence, .. }), true)
+                if lease.check.is_none() =>
+            {
                 Ok(evidence.digest)
+            }
+            _ => Err(VerdictError::NotPending { subject }),
+        }
+    }
+
+    fn pending_key(&self, round: u64, subject: Subject) -> Result<Digest, VerdictError> {
+        match self.state.closed_dealings() {
+            Some((seeds, digest)) if seeds.round == round => Ok(digest),
+            _ => Err(VerdictError::NotPending { subject }),
+        }
+    }
+
+    fn pending_seed(&self, height: Height, subject: Subject) -> Result<Digest, VerdictError> {
+        match self.state.seeds_wanted().contains(&height) {
+            true => Ok(seed_subject(self.state.seeds.round, height)),
+            false => Err(VerdictError::NotPending { subject }),
+        }
+    }
+
+    fn pending_accusation(
+        &self,
+        id: &LeaseId,
+        said: Vote,
+        subject: Subject,
+    ) -> Result<Digest, VerdictError> {
+        let lease = self.state.lease(id).filter(|it| it.end().is_none());
+        let lease = lease.ok_or(VerdictError::UnknownSubject { subject })?;
+        match lease.check.as_ref().map(|it| &it.stage) {
+            Some(SyncStage::Disputed { vote, .. }) if *vote == said => {
+                let evidence = lease.evidence();
+                evidence
+                    .map(|it| it.digest)
+                    .ok_or(VerdictError::NotPending { subject })
             }
             _ => Err(VerdictError::NotPending { subject }),
         }
@@ -118,8 +157,12 @@ impl Execution {
                 lease.price = billed(lease.price, *macs, job.macs);
                 self.accept(job, lease)
             }
-            (Subject::Lease(id), Outcome::Rejected { code, check }) => {
+            (
+                Subject::Lease(id) | Subject::Accusation(id, _),
+                Outcome::Rejected { code, check },
+            ) => {
                 let lease = self.lease(id)?;
+                self.convict(&lease);
                 let job = self.job(&lease.job)?;
                 let end = LeaseEnd::Rejected {
                     code: *code,
@@ -127,9 +170,18 @@ impl Execution {
                 };
                 self.fail(job, &lease, &end)
             }
-            // The check before this refused them.
-            (Subject::Model(_), Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. })
-            | (Subject::Lease(_), Outcome::ModelAccepted(_)) => Ok(()),
+            (Subject::SeedKey(_), Outcome::SeedKey(key)) => {
+                self.decide_key(Some(*key));
+                Ok(())
+            }
+            (Subject::SeedKey(_), Outcome::Rejected { .. }) => {
+                self.decide_key(None);
+                Ok(())
+            }
+            (Subject::Seed(height), Outcome::Seed(signature)) => self.take_seed(*height, signature),
+            (Subject::Accusation(id, _), Outcome::Refuted) => self.refute(id),
+            // The check before this refused all others.
+            _ => Ok(()),
         }
     }
 
@@ -167,6 +219,7 @@ fn check_facts(subject: Subject, facts: &ModelFacts) -> Result<(), VerdictError>
         proof_bytes,
         work: _,
         memory: _,
+        trace_bytes: _,
     } = facts;
     if *proof_bytes > EVIDENCE_BYTES_MAX {
         return Err(VerdictError::FactsOutOfBounds {

@@ -368,6 +368,40 @@ pub enum TransactionError {
     /// The votes convict nobody.
     #[error("the votes convict nobody")]
     NoEquivocation(#[source] EquivocationError),
+    /// The round of the seed's key is another, or nobody deals in it any more.
+    #[error("nobody deals in round {got} of the seed's key; the round is {round}")]
+    NoSuchRound { got: u64, round: u64 },
+    /// The validator dealt in this round.
+    #[error("the validator dealt in round {round} before")]
+    DealtBefore { round: u64 },
+    /// What was dealt is no dealing of the sender in this round: what validators look at beside the ledger.
+    #[error("what was dealt is no dealing of the sender in round {round}")]
+    BadDealing { round: u64 },
+    /// The tiles of the result are not drawn yet.
+    #[error(
+        "the tiles of lease {lease} are not drawn yet: its seed comes when its receipt is final"
+    )]
+    NotChallenged { lease: LeaseId },
+    /// The validator has no vote on the result of a lease, or not at this time.
+    #[error("the validator has no vote on lease {lease} now")]
+    NoVote { lease: LeaseId },
+    /// The vote is not the one that was sealed.
+    #[error("the vote on lease {lease} is not the one that was sealed")]
+    WrongVote { lease: LeaseId },
+    /// A member that accuses must have a bond at stake.
+    #[error(
+        "an accusation on lease {lease} needs {bond} TGRID at stake, and the validator has less"
+    )]
+    NoAccusationBond { lease: LeaseId, bond: Amount },
+    /// Votes are not in the order of their leases, each once.
+    #[error("votes must stand in the order of their leases, each lease once")]
+    VotesUnsorted,
+    /// A committee cannot compute parts of the model's runs again.
+    #[error(
+        "model {model} takes no jobs of mode sync: it is no model of integers, its runs have more than 2^34 multiply-adds, or \
+         what its nodes give has more than 14 MiB"
+    )]
+    ModelNotSampled { model: ModelId },
     /// The validator lost too many providers.
     #[error("a validator reports at most {limit} providers as lost")]
     ReportTooLong { limit: usize },
@@ -470,6 +504,15 @@ impl TransactionError {
             Self::BadEndpoint => "TG-LED-120",
             Self::NoPossession { .. } => "TG-LED-121",
             Self::LeavesAlready { .. } => "TG-LED-122",
+            Self::NoSuchRound { .. } => "TG-LED-125",
+            Self::DealtBefore { .. } => "TG-LED-126",
+            Self::NoVote { .. } => "TG-LED-127",
+            Self::WrongVote { .. } => "TG-LED-128",
+            Self::VotesUnsorted => "TG-LED-129",
+            Self::ModelNotSampled { .. } => "TG-LED-130",
+            Self::NotChallenged { .. } => "TG-LED-131",
+            Self::BadDealing { .. } => "TG-LED-132",
+            Self::NoAccusationBond { .. } => "TG-LED-133",
         }
     }
 

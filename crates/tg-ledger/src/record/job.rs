@@ -29,7 +29,7 @@ tg_types::wire_enum! {
         Paid = 6 => "Paid",
         /// The escrow went back after failed attempts. Final.
         Refunded = 7 => "Refunded",
-        /// The result is disputed. No verification mode of this version leads here.
+        /// A member of the committee disputes the result; every validator looks at what it names.
         Disputed = 8 => "Disputed",
         /// The deadline passed before any provider had it; the escrow went back. Final.
         Expired = 9 => "Expired",
@@ -75,7 +75,7 @@ impl JobState {
                 Self::Accepted | Self::Queued | Self::Refunded | Self::Disputed
             ) | (
                 Self::Disputed,
-                Self::Accepted | Self::Queued | Self::Refunded
+                Self::Verifying | Self::Accepted | Self::Queued | Self::Refunded
             ) | (Self::Accepted, Self::Paid)
         )
     }
@@ -165,6 +165,8 @@ pub enum OpenStage {
     Committed(LeaseId),
     /// Validators verify the evidence.
     Verifying(LeaseId),
+    /// A member of the committee disputes the result.
+    Disputed(LeaseId),
 }
 
 variants! {
@@ -175,6 +177,7 @@ variants! {
         3 = Running(lease),
         4 = Committed(lease),
         5 = Verifying(lease),
+        6 = Disputed(lease),
     }
 }
 
@@ -189,6 +192,7 @@ impl OpenStage {
             Self::Running(_) => JobState::Running,
             Self::Committed(_) => JobState::Committed,
             Self::Verifying(_) => JobState::Verifying,
+            Self::Disputed(_) => JobState::Disputed,
         }
     }
 
@@ -200,7 +204,8 @@ impl OpenStage {
             Self::Leased(lease)
             | Self::Running(lease)
             | Self::Committed(lease)
-            | Self::Verifying(lease) => Some(*lease),
+            | Self::Verifying(lease)
+            | Self::Disputed(lease) => Some(*lease),
         }
     }
 }

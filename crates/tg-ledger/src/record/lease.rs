@@ -5,7 +5,7 @@ use tg_types::{
     Receipt, TimestampMs, fields, keccak256_of, tags, variants,
 };
 
-use crate::record::{Grant, Job, Record};
+use crate::record::{Grant, Job, Record, SyncCheck};
 use crate::tree::{LeafHead, kind};
 
 /// Leases beside the one that leads a gang.
@@ -274,6 +274,8 @@ pub struct Lease {
     pub preemption: Option<Preemption>,
     /// Its place among the leases of its job.
     pub role: GangRole,
+    /// How validators check its result, if its job is of mode `sync` and it has one.
+    pub check: Option<SyncCheck>,
 }
 
 fields! {
@@ -294,6 +296,7 @@ fields! {
         grant,
         preemption,
         role,
+        check,
     }
 }
 

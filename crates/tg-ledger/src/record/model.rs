@@ -2,7 +2,7 @@
 
 use tg_types::{
     Address, Amount, Decode, DecodeError, Digest, Encode, Height, Label, ModelId, ProgramId,
-    Reader, Tier, TimestampMs, Writer, fields,
+    Reader, Tier, TimestampMs, Writer, fields, limits::TRACE_EVIDENCE_BYTES_MAX,
 };
 
 use crate::record::{Record, Storage};
@@ -30,6 +30,8 @@ pub struct ModelFacts {
     pub work: u64,
     /// Bytes of memory that running and proving take.
     pub memory: u64,
+    /// Bytes of what all its nodes give in one run: the most that an opening of it shows. 0 if there is no trace of tiles.
+    pub trace_bytes: u64,
 }
 
 /// Most multiply-accumulates of a model whose runs validators repeat: half a second of one core with AVX2.
@@ -37,6 +39,12 @@ pub(crate) const RECOMPUTED_MACS_MAX: u64 = 1 << 34;
 
 /// Most memory, in bytes, that running and proving such a model may take; running it takes a part of that.
 pub(crate) const RECOMPUTED_MEMORY_MAX: u64 = 4 << 30;
+
+/// Most bytes of the trace of a model that jobs of mode `sync` may name: with digests and places an opening of all of it is
+/// within [`TRACE_EVIDENCE_BYTES_MAX`].
+pub(crate) const TRACED_BYTES_MAX: u64 = 14 << 20;
+
+const _: () = assert!(TRACED_BYTES_MAX + (2 << 20) <= TRACE_EVIDENCE_BYTES_MAX as u64);
 
 impl ModelFacts {
     /// Whether validators run it again for a job of mode `recompute`: a program of WebAssembly, whose fuel is bounded, or a
@@ -47,6 +55,16 @@ impl ModelFacts {
             Tier::Tgx1 => self.macs <= RECOMPUTED_MACS_MAX && self.memory <= RECOMPUTED_MEMORY_MAX,
             Tier::Wasm1 => true,
         }
+    }
+
+    /// Whether a committee can compute drawn tiles of a run again, for a job of mode `sync`: a model whose openings are no larger
+    /// than evidence of that mode, and whose tiles take no longer than a run that validators repeat.
+    #[must_use]
+    pub const fn is_sampled(&self) -> bool {
+        matches!(self.tier, Tier::Tgx1)
+            && self.is_recomputable()
+            && self.trace_bytes > 0
+            && self.trace_bytes <= TRACED_BYTES_MAX
     }
 
     /// Whether an input of this many bytes is one.
@@ -70,6 +88,7 @@ fields! {
         proof_bytes,
         work,
         memory,
+        trace_bytes,
     }
 }
 

@@ -16,6 +16,8 @@ pub struct SeatRecord {
     pub led: Height,
     /// Whether it gives the seat back.
     pub is_leaving: bool,
+    /// Votes in committees that it missed in a row.
+    pub missed: u16,
 }
 
 /// Somebody who bonded for a seat.
@@ -60,10 +62,12 @@ impl Encode for SeatRecord {
             endpoint,
             led,
             is_leaving,
+            missed,
         } = self;
         endpoint.encode(writer);
         led.encode(writer);
         writer.u8(u8::from(*is_leaving));
+        writer.u16(*missed);
     }
 }
 
@@ -73,6 +77,7 @@ impl Decode for SeatRecord {
             endpoint: Label::decode(reader)?,
             led: Height::decode(reader)?,
             is_leaving: reader.flag("seat is leaving")?,
+            missed: reader.u16()?,
         })
     }
 }
@@ -120,7 +125,7 @@ impl Decode for SeatBook {
         Ok(Self {
             term: reader.u64()?,
             since: Height::decode(reader)?,
-            seats: reader.seq("seats", VALIDATORS_MAX, 13)?,
+            seats: reader.seq("seats", VALIDATORS_MAX, 15)?,
             applicants: reader.seq("applicants", APPLICANTS_MAX, 72)?,
             unbonding: reader.seq("unbonding", UNBONDING_MAX, 76)?,
         })

@@ -14,14 +14,14 @@ use crate::limits::{
     RESERVATIONS_MAX, VALIDATORS_MAX,
 };
 use crate::parameters::Parameters;
-use crate::record::{JobState, Lease, Record, SeatBook};
+use crate::record::{JobState, Lease, Record, SeatBook, SeedBook};
 use crate::rent::Meters;
 use crate::state::{Cursors, Head, Outage, Schedule, State, Totals};
 use crate::table::Table;
 use crate::tree::Leaves;
 
 /// Version of the encoding.
-const VERSION: u16 = 10;
+const VERSION: u16 = 12;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -106,6 +106,7 @@ impl Encode for State {
             meters,
             validators,
             seats,
+            seeds,
             accounts,
             offers,
             providers,
@@ -142,6 +143,7 @@ impl Encode for State {
         schedule.encode(writer);
         writer.seq(validators);
         seats.encode(writer);
+        seeds.encode(writer);
         encode_table(accounts, writer);
         encode_table(offers, writer);
         encode_table(providers, writer);
@@ -183,6 +185,7 @@ impl Decode for State {
                 value: state.seats.seats.len() as u64,
             });
         }
+        state.seeds = Arc::new(SeedBook::decode(reader)?);
         state.accounts = decode_table(reader, ACCOUNTS_MAX)?;
         state.offers = decode_table(reader, OFFERS_MAX)?;
         state.providers = decode_table(reader, ACCOUNTS_MAX)?;

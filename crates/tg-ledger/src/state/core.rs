@@ -16,7 +16,7 @@ use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
 use crate::record::{
     Account, Bid, Job, JobState, Lease, LeasePhase, LeaseProgress, LivenessReport, Model,
-    ModelState, Offer, Provider, Record, SeatBook, Validator,
+    ModelState, Offer, Provider, Record, SeatBook, SeedBook, SyncStage, Validator,
 };
 use crate::rent::Meters;
 use crate::table::{NO_CONTENT, Table};
@@ -87,6 +87,8 @@ pub struct State {
     pub(crate) validators: Arc<Vec<Validator>>,
     /// What is known of the seats of the validators, and who wants one or had one.
     pub(crate) seats: Arc<SeatBook>,
+    /// The key that seeds are signed with.
+    pub(crate) seeds: Arc<SeedBook>,
     pub(crate) accounts: Table<Account>,
     pub(crate) offers: Table<Offer>,
     pub(crate) providers: Table<Provider>,
@@ -145,6 +147,10 @@ impl State {
         state.totals.minted = minted;
         state.validators = Arc::new(genesis.validators.clone());
         state.seats = Arc::new(SeatBook::new(genesis.validators.len()));
+        state.seeds = Arc::new(SeedBook {
+            since: genesis.timestamp,
+            ..SeedBook::default()
+        });
         for (address, balance) in &genesis.accounts {
             state.put_account(Account::new(*address, *balance));
         }
@@ -179,6 +185,7 @@ impl State {
             meters: Meters::default(),
             validators: Arc::default(),
             seats: Arc::default(),
+            seeds: Arc::default(),
             accounts: Table::default(),
             offers: Table::default(),
             providers: Table::default(),
@@ -202,6 +209,12 @@ impl State {
             consents: Arc::default(),
             placing: None,
         }
+    }
+
+    /// The network: its genesis.
+    #[must_use]
+    pub const fn network(&self) -> BlockId {
+        self.genesis
     }
 
     /// Which network signatures are for.
@@ -296,6 +309,12 @@ impl State {
     #[must_use]
     pub fn seats(&self) -> &SeatBook {
         &self.seats
+    }
+
+    /// The key that seeds are signed with, and how it is made.
+    #[must_use]
+    pub fn seeds(&self) -> &SeedBook {
+        &self.seeds
     }
 
     /// An account; `None` if the address never had money.
@@ -436,7 +455,8 @@ impl State {
         self.ended.values().rev().filter_map(|id| self.job(id))
     }
 
-    /// Evidence that waits for a verdict: pending models in the order of ids, then leases, oldest job first.
+    /// Evidence that waits for a verdict: what gives the seed's key, seeds by height, pending models in the order of ids, then
+    /// leases, oldest job first.
     pub fn pending_evidence(&self) -> impl Iterator<Item = EvidenceTask> {
         let models = self.models.iter().filter_map(|model| match model.state {
             ModelState::Pending => Some(EvidenceTask::Model {
@@ -445,7 +465,21 @@ impl State {
             }),
             ModelState::Active(_) | ModelState::Refused(_) => None,
         });
-        models.chain(self.live_leases().filter_map(|(job, lease)| {
+        let accusations = self.live_leases().filter_map(|(job, lease)| {
+            let SyncStage::Disputed { vote, .. } = &lease.check.as_ref()?.stage else {
+                return None;
+            };
+            let sample = self.sample_task(job, lease)?;
+            Some(EvidenceTask::Accusation {
+                vote: *vote,
+                sample,
+            })
+        });
+        let first = self.seed_evidence().chain(accusations).chain(models);
+        first.chain(self.live_leases().filter_map(|(job, lease)| {
+            if lease.check.is_some() {
+                return None;
+            }
             let LeasePhase::Live(LeaseProgress::Verifying {
                 receipt, evidence, ..
             }) = &lease.phase

@@ -8,10 +8,14 @@ use tg_market::view::{gpu_class, work_kind};
 use tg_market::{
     Assessment, Constraint, JobDemand, OfferFacts, OfferView, PackingPrices, Stock, explain,
 };
-use tg_types::{Address, Amount, Height, JobClass, JobOrder, TimestampMs};
+use tg_types::{
+    Address, Amount, Height, JobClass, JobOrder, ModelId, TimestampMs, VerificationMode,
+};
 
+use crate::error::TransactionError;
 use crate::gas::LEASE_GAS;
 use crate::limits::EPOCH_BLOCKS;
+use crate::parameters::UnverifiedJobs;
 use crate::record::{Job, ModelFacts, ModelState, Offer};
 use crate::state::State;
 
@@ -27,6 +31,49 @@ impl State {
         let market = (&*self.stock, &prices);
         let demand = self.demand(order, facts, &[], market, self.head.time);
         Some(explain(&demand, self.offer_views(order.needs.class)))
+    }
+
+    /// The facts of a model that a job of this mode may name.
+    ///
+    /// # Errors
+    /// If there is no such model, it is not active, or its jobs cannot be checked so.
+    pub fn orderable(
+        &self,
+        model: &ModelId,
+        mode: VerificationMode,
+    ) -> Result<&ModelFacts, TransactionError> {
+        let found = self
+            .model(model)
+            .ok_or(TransactionError::UnknownModel { model: *model })?;
+        let facts = match &found.state {
+            ModelState::Active(facts) => facts,
+            ModelState::Pending | ModelState::Refused(_) => {
+                return Err(TransactionError::ModelNotActive {
+                    model: *model,
+                    state: found.state.as_str(),
+                });
+            }
+        };
+        match mode {
+            VerificationMode::Proof if !facts.provable => {
+                Err(TransactionError::ModelNotProvable { model: *model })
+            }
+            VerificationMode::Recompute if !facts.is_recomputable() => {
+                Err(TransactionError::ModelNotRecomputable { model: *model })
+            }
+            VerificationMode::Sync if !facts.is_sampled() => {
+                Err(TransactionError::ModelNotSampled { model: *model })
+            }
+            VerificationMode::None
+                if self.parameters.unverified_jobs == UnverifiedJobs::Refused =>
+            {
+                Err(TransactionError::UnverifiedJobsRefused)
+            }
+            VerificationMode::Proof
+            | VerificationMode::Recompute
+            | VerificationMode::Sync
+            | VerificationMode::None => Ok(facts),
+        }
     }
 
     /// The maximum price of an order that names none ([`pricing::usual_max_price`], and the least that the network takes);

@@ -12,7 +12,11 @@ impl State {
         let Prepaid { kind, subject } = *prepaid;
         match kind {
             TransactionKind::RevealBid => self.bid(&BidId::new(subject)).is_some(),
-            TransactionKind::ReportLiveness | TransactionKind::ReportStorage => true,
+            TransactionKind::ReportLiveness
+            | TransactionKind::ReportStorage
+            | TransactionKind::PostDealing
+            | TransactionKind::CommitVotes
+            | TransactionKind::RevealVotes => true,
             _ => {
                 let lease = self.lease(&LeaseId::new(subject));
                 lease.is_some_and(|it| it.end().is_none())

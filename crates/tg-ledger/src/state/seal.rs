@@ -75,6 +75,7 @@ impl Encode for Globals<'_> {
         state.schedule.encode(writer);
         writer.seq(&state.validators);
         state.seats.encode(writer);
+        state.seeds.digest().encode(writer);
     }
 }
 

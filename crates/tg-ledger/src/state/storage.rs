@@ -7,7 +7,9 @@ use tg_types::{Address, DeclineReason, Digest, LeaseId, StorageSubject};
 
 use crate::canary::{LedgerCanary, is_armed};
 use crate::parameters::StorageRule;
-use crate::record::{Job, JobPhase, Lease, LeaseEnd, Model, ModelState, OpenStage, Storage};
+use crate::record::{
+    Job, JobPhase, Lease, LeaseEnd, Model, ModelState, OpenStage, Storage, SyncStage,
+};
 use crate::state::State;
 
 /// A file that a validator must hold before it states so.
@@ -18,6 +20,13 @@ pub enum StoredFile {
         /// Its content hash.
         digest: Digest,
         /// How many bytes the order says it has.
+        length: u32,
+    },
+    /// The opening of the drawn tiles of a result.
+    Opening {
+        /// Its content hash.
+        digest: Digest,
+        /// How many bytes the provider says it has.
         length: u32,
     },
     /// The public part of a model.
@@ -53,7 +62,7 @@ impl State {
         found.ok().and_then(|seat| u8::try_from(seat).ok())
     }
 
-    /// What `validator` has not stated yet: first what it is asked again, then models by id, then inputs of jobs: the
+    /// What `validator` has not stated yet: first what it is asked again, then openings by the age of their jobs, then models by id, then inputs of jobs: the
     /// oldest one of each requestor, then the next ones, and so on, so that whoever orders much holds up itself.
     #[must_use]
     pub fn storage_tasks(&self, validator: &Address) -> Vec<StorageTask> {
@@ -70,7 +79,25 @@ impl State {
         });
         let models = models.filter(|it| it.storage.waits_for(seat));
         let models = models.map(|model| (0, model.storage_task()));
-        let mut tasks: Vec<(usize, StorageTask)> = models.chain(jobs).collect();
+        let openings = self.live_leases().filter_map(|(_, lease)| {
+            let SyncStage::Opened { storage, .. } = &lease.check.as_ref()?.stage else {
+                return None;
+            };
+            let evidence = lease.evidence().filter(|_| storage.waits_for(seat))?;
+            let file = StoredFile::Opening {
+                digest: evidence.digest,
+                length: evidence.size,
+            };
+            Some((
+                0,
+                StorageTask {
+                    subject: StorageSubject::new(*lease.id.as_bytes()),
+                    files: vec![file],
+                    is_recheck: false,
+                },
+            ))
+        });
+        let mut tasks: Vec<(usize, StorageTask)> = openings.chain(models).chain(jobs).collect();
         tasks.sort_by_key(|(turn, task)| (!task.is_recheck, *turn));
         tasks.into_iter().map(|(_, task)| task).collect()
     }
@@ -134,7 +161,18 @@ impl State {
             return Some(&job.storage);
         }
         let model = self.model(&tg_types::ModelId::new(bytes));
-        model.filter(|it| it.needs_storage()).map(|it| &it.storage)
+        if let Some(model) = model.filter(|it| it.needs_storage()) {
+            return Some(&model.storage);
+        }
+        match &self
+            .opened_lease(&LeaseId::new(bytes))?
+            .check
+            .as_ref()?
+            .stage
+        {
+            SyncStage::Opened { storage, .. } => Some(storage),
+            _ => None,
+        }
     }
 
     /// Jobs that did not end, in three queues: those whose input is not held, those that wait for a provider, those with
@@ -158,7 +196,12 @@ impl Job {
         match stage {
             Some(OpenStage::Submitted | OpenStage::Queued | OpenStage::Leased(_)) => true,
             // Whoever started has it.
-            Some(OpenStage::Running(_) | OpenStage::Committed(_) | OpenStage::Verifying(_))
+            Some(
+                OpenStage::Running(_)
+                | OpenStage::Committed(_)
+                | OpenStage::Verifying(_)
+                | OpenStage::Disputed(_),
+            )
             | None => self.storage.recheck.is_some(),
         }
     }

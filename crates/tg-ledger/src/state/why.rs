@@ -279,7 +279,8 @@ impl State {
             | Constraint::Suspended
             | Constraint::Busy
             | Constraint::Reputation
-            | Constraint::Offline => return None,
+            | Constraint::Offline
+            | Constraint::Stake => return None,
         })
     }
 

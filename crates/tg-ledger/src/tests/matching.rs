@@ -170,7 +170,9 @@ fn cheap_offers_that_never_serve_such_a_job_are_passed_over_together() {
         assert!(looks < 64, "{mode}, {needs:?}: {looks}");
         let expected = match mode {
             VerificationMode::None => JobState::Queued,
-            VerificationMode::Proof | VerificationMode::Recompute => JobState::Leased,
+            VerificationMode::Proof | VerificationMode::Recompute | VerificationMode::Sync => {
+                JobState::Leased
+            }
         };
         assert_eq!(alone.state.job(&id).unwrap().state(), expected);
     }

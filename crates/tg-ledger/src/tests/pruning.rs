@@ -56,6 +56,7 @@ pub(super) fn network() -> State {
             proof_bytes: 1,
             work: 1,
             memory: 1,
+            trace_bytes: 1,
         }),
         storage: crate::Storage::default(),
         owners_paid: Vec::new(),

@@ -316,6 +316,12 @@ impl Books {
             Event::ValidatorSlashed { validator, .. } => {
                 assert!(self.is_hostile(validator), "an honest seat was slashed");
             }
+            Event::AccusationRefuted { validator, .. } => {
+                assert!(self.is_hostile(validator), "an honest member was refuted");
+            }
+            Event::VoteRefuted { validator, .. } => {
+                assert!(self.is_hostile(validator), "an honest vote was refuted");
+            }
             Event::RentDeposited { payer, burned, .. } => self.expense(payer, burned.get()),
             Event::RentSettled {
                 record,

@@ -61,6 +61,9 @@ const NEEDED: &[&str] = &[
     "record expired: model",
     "record expired: job",
     "rent of an ended job was spent",
+    "seed signed",
+    "a member disputes a result",
+    "a member was refuted",
     "branches given up",
     "states written down and read back",
 ];
@@ -217,6 +220,10 @@ fn other_name(event: &Event) -> &'static str {
         Event::HolderPaid { .. } => "a holder was paid",
         Event::EscrowBurned { .. } => "escrow burned",
         Event::Slashed { .. } => "slashed",
+        Event::SeedSigned { .. } => "seed signed",
+        Event::ResultDisputed { .. } => "a member disputes a result",
+        Event::AccusationRefuted { .. } => "a member was refuted",
+        Event::VoteRefuted { .. } => "a vote for a wrong result was refuted",
         Event::Forfeited { .. } => "forfeited",
         Event::Scheduled { decisions, .. } => {
             let cleared =

@@ -2,8 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_ledger::{EvidenceTask, ModelFacts, Outcome, RefusedBecause, State, Verdict};
-use tg_types::{Address, Digest, Label, LeaseId, ModelId, ProgramId, StorageSubject};
+use tg_ledger::{
+    EvidenceTask, ModelFacts, Outcome, RefusedBecause, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, State,
+    Verdict,
+};
+use tg_types::{
+    Address, Digest, Label, LeaseId, ModelId, ProgramId, StorageSubject, TileName, Vote,
+};
 
 /// Validators, a bit for each, in the order of their names.
 pub(crate) type Holders = u8;
@@ -61,6 +66,7 @@ pub(crate) const fn facts(model: &ModelId, macs: u64) -> ModelFacts {
         proof_bytes: 40_000,
         work: macs,
         memory: 4_096,
+        trace_bytes: 4_096,
     }
 }
 
@@ -74,10 +80,15 @@ impl Files {
         let job = state.job(&tg_types::JobId::new(bytes));
         match job {
             Some(job) => self.inputs.get(&job.order.input).copied().unwrap_or(0),
-            None => {
-                let model = self.models.get(&ModelId::new(bytes));
-                model.map_or(0, |it| it.holders)
-            }
+            None => match self.evidence.get(&Digest::new(bytes)) {
+                // An opening, which is named as its lease is.
+                Some(Proof::Right | Proof::Wrong) => HONEST | HOSTILE,
+                Some(Proof::Absent) => 0,
+                None => {
+                    let model = self.models.get(&ModelId::new(bytes));
+                    model.map_or(0, |it| it.holders)
+                }
+            },
         }
     }
 
@@ -107,8 +118,27 @@ impl Files {
                 Proof::Wrong => rejected(),
                 Proof::Absent => return None,
             },
+            EvidenceTask::SeedKey { .. } => Outcome::SeedKey([1; SEED_KEY_BYTES]),
+            EvidenceTask::Seed { height, .. } => {
+                let mut signature = [0; SEED_SIGNATURE_BYTES];
+                signature[..8].copy_from_slice(&height.get().to_le_bytes());
+                Outcome::Seed(signature)
+            }
+            EvidenceTask::Accusation { vote, sample } => match self.vote_on(&sample.evidence)? {
+                found if found == *vote && !found.is_right() => rejected(),
+                _ => Outcome::Refuted,
+            },
         };
         Some(task.verdict(outcome))
+    }
+
+    /// What an honest member of a committee finds in an opening, if it is there.
+    pub(crate) fn vote_on(&self, evidence: &Digest) -> Option<Vote> {
+        match self.evidence.get(evidence)? {
+            Proof::Right => Some(Vote::Right { checksum: 5 }),
+            Proof::Wrong => Some(Vote::WrongTile(TileName { node: 0, leaf: 0 })),
+            Proof::Absent => None,
+        }
     }
 
     /// Forgets what no open job and no model needs any more.
@@ -117,10 +147,12 @@ impl Files {
         let live = state.live_leases().map(|(job, _)| job);
         let needed: BTreeSet<Digest> = waiting.chain(live).map(|it| it.order.input).collect();
         self.inputs.retain(|digest, _| needed.contains(digest));
-        let pending: BTreeSet<Digest> = state
+        let mut pending: BTreeSet<Digest> = state
             .pending_evidence()
             .map(|task| task.evidence())
             .collect();
+        let live = state.live_leases();
+        pending.extend(live.filter_map(|(_, lease)| Some(lease.evidence()?.digest)));
         self.evidence.retain(|digest, _| pending.contains(digest));
         self.models.retain(|id, _| state.model(id).is_some());
     }

@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use tg_lab::synthetic::Draws;
 use tg_ledger::limits::EPOCH_BLOCKS;
-use tg_ledger::{Applicant, Head, Proposal, Proposed, RentCategory, State, apply, propose};
+use tg_ledger::{
+    Applicant, Head, Proposal, Proposed, RentCategory, State, SyncStage, apply, propose,
+};
 use tg_types::{
     Address, Amount, BlockId, Decode, Digest, Encode, JobId, SignedTransaction, StateRoot,
     TimestampMs, Wallet,
@@ -498,6 +500,12 @@ impl Net {
         for (job, lease) in state.live_leases() {
             is_late |= match job.state() {
                 JobState::Leased => lease.start_by < time,
+                // The seed is the validators' to sign, and a committee is asked until it answers.
+                _ if lease.check.is_some() => match &lease.check.as_ref().unwrap().stage {
+                    SyncStage::Challenged { answer_by, .. } => *answer_by < time,
+                    SyncStage::Opened { .. } => lease.verify_by().is_some_and(|it| it < time),
+                    _ => false,
+                },
                 JobState::Verifying => lease.verify_by().is_some_and(|it| it < time),
                 _ => lease.deadline < time,
             };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tg_lab::synthetic::Draws;
-use tg_ledger::{Job, JobState, Lease, State};
+use tg_ledger::{Job, JobState, Lease, State, SyncStage};
 use tg_types::{
     Address, Amount, CapacityTier, DeclineReason, Digest, GpuLink, GpuModel, Label, Machine,
     ModeSet, OfferId, OfferTerms, Pricing, Receipt, SharingMode, SharingSet, Tier, TierSet,
@@ -170,6 +170,10 @@ impl Provider {
                 continue;
             }
             let mischief = Mischief::of(self, lease);
+            let waits = matches!(&lease.check, Some(it) if it.stage == SyncStage::AwaitsSeed);
+            if waits {
+                continue;
+            }
             if lease.lead().is_none() && job.state() == JobState::Committed {
                 self.name_evidence(lease, mischief, files, out);
             } else if job.state() == JobState::Running {

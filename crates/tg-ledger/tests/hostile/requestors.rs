@@ -165,12 +165,21 @@ impl Requestor {
 
     fn submit(
         &mut self,
-        order: JobOrder,
+        mut order: JobOrder,
         holders: u8,
         plan: Plan,
         files: &mut Files,
         out: &mut Outbox<'_>,
     ) {
+        let facts = files.models.get(&order.model).and_then(|it| it.facts);
+        // Of one machine, or its price would be above a twentieth of what providers put up.
+        let is_sampled = facts.is_some_and(|it| it.is_sampled());
+        if order.needs == JobNeeds::ANY_MACHINE
+            && order.mode == VerificationMode::Proof
+            && is_sampled
+        {
+            order.mode = VerificationMode::Sync;
+        }
         files.inputs.insert(order.input, holders);
         let sent = out.send_named(&self.wallet, Transaction::SubmitJob { order });
         let job = job_id(sent);

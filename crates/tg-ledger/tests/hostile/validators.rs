@@ -1,10 +1,13 @@
 //! Validators: three do their duty, the fourth does the opposite wherever it pays or hurts.
 
 use tg_lab::synthetic::Draws;
-use tg_ledger::{Schedule, State, StorageTask};
+use tg_ledger::{Schedule, SeedKeyPhase, State, StorageTask, VoteDuty};
 use tg_types::chain::{Equivocation, VoteKind};
-use tg_types::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX};
-use tg_types::{Address, BlockId, StorageSubject, Transaction, Wallet};
+use tg_types::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX, VOTES_MAX};
+use tg_types::{
+    Address, BlockId, DealingLog, Digest, OpenedVote, StorageSubject, TileName, Transaction, Vote,
+    Wallet,
+};
 
 use crate::files::{Files, HONEST, Holders, ONE};
 use crate::net::{Moment, Side};
@@ -48,6 +51,8 @@ impl Seat {
         if draws.below(5) == 0 && !(is_hostile && draws.below(4) > 0) {
             self.report_storage(files, is_hostile, draws, out);
         }
+        self.deal(out);
+        self.vote(files, is_hostile, draws, out);
         if draws.below(24) == 0 {
             self.report_liveness(files, is_hostile, draws, out);
         }
@@ -68,6 +73,61 @@ impl Seat {
         let own = self.wallet.address();
         let mut validators = state.validators().iter();
         validators.any(|it| it.address == own && !it.stake.is_zero())
+    }
+
+    /// Deals its part of the seed's key: bytes, which the ledger does not read.
+    fn deal(&self, out: &mut Outbox<'_>) {
+        let (state, me) = (out.state, self.wallet.address());
+        let seeds = state.seeds();
+        if seeds.phase == SeedKeyPhase::Dealing && !seeds.has_dealt(&me) {
+            let log = DealingLog::new(vec![self.bit; 100]).unwrap();
+            let round = seeds.round;
+            out.send(&self.wallet, Transaction::PostDealing { round, log });
+        }
+    }
+
+    /// Votes on results as a member of committees: the truth, or anything.
+    fn vote(&self, files: &Files, is_hostile: bool, draws: &mut Draws, out: &mut Outbox<'_>) {
+        let state = out.state;
+        let (mut sealed, mut opened) = (Vec::new(), Vec::new());
+        for task in state.vote_tasks(&self.wallet.address()) {
+            let Some(truth) = files.vote_on(&task.sample.evidence) else {
+                continue;
+            };
+            let lease = task.sample.lease;
+            // The same when it is opened: it follows from the lease.
+            let lie = match lease.as_bytes()[0] % 4 {
+                0 => Vote::Right { checksum: 0 },
+                1 => Vote::WrongForm,
+                2 => Vote::WrongTile(TileName { node: 7, leaf: 7 }),
+                _ => truth,
+            };
+            let vote = OpenedVote {
+                lease,
+                vote: if self.side == Side::Hostile {
+                    lie
+                } else {
+                    truth
+                },
+                salt: Digest::new([task.number; 32]),
+            };
+            match task.step {
+                // It may as well say nothing.
+                _ if is_hostile && draws.below(3) == 0 => {}
+                VoteDuty::Seal => sealed.push(vote.sealed(&self.wallet.address())),
+                VoteDuty::Open => opened.push(vote),
+            }
+        }
+        sealed.sort_by_key(|it| it.lease);
+        sealed.truncate(VOTES_MAX);
+        opened.sort_by_key(|it| it.lease);
+        opened.truncate(VOTES_MAX);
+        if !sealed.is_empty() {
+            out.send(&self.wallet, Transaction::CommitVotes { votes: sealed });
+        }
+        if !opened.is_empty() {
+            out.send(&self.wallet, Transaction::RevealVotes { votes: opened });
+        }
     }
 
     fn report_storage(

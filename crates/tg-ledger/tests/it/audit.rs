@@ -71,6 +71,10 @@ impl Auditor {
     }
 
     fn take(&mut self, who: Address, amount: Amount) {
+        // Who sends what is prepaid may own nothing yet.
+        if amount.is_zero() {
+            return;
+        }
         let balance = self.balances.get_mut(&who).unwrap();
         *balance = balance.checked_sub(amount.get()).unwrap();
     }
@@ -232,6 +236,9 @@ impl Auditor {
             Event::Rewarded { validator, amount } => {
                 self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
                 self.give(*validator, *amount);
+            }
+            Event::AccusationRefuted { burned, .. } | Event::VoteRefuted { burned, .. } => {
+                self.burned += burned.get()
             }
             Event::SeatBonded { validator, amount } => self.take(*validator, *amount),
             Event::StakeReturned { validator, amount } => self.give(*validator, *amount),

@@ -26,6 +26,7 @@ mod scenarios;
 mod seats;
 mod sharing;
 mod storage;
+mod sync;
 mod timeouts;
 mod verdicts;
 mod voter;

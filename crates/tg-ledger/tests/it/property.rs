@@ -234,6 +234,9 @@ fn verdicts(world: &World, turn: &Turn) -> Vec<Verdict> {
             (_, false) => rejected(),
             (Subject::Model(_), true) => Outcome::ModelAccepted(facts()),
             (Subject::Lease(_), true) => Outcome::LeaseAccepted,
+            (Subject::SeedKey(_), true) => Outcome::SeedKey([7; 96]),
+            (Subject::Seed(_), true) => Outcome::Seed([9; 48]),
+            (Subject::Accusation(..), true) => Outcome::Refuted,
         }))
     });
     verdicts.collect()

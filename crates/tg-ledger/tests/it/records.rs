@@ -4,16 +4,17 @@ use proptest::prelude::*;
 use tg_ledger::{
     AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
     Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd,
-    LeasePhase, LeaseProgress, LivenessReport, Model, ModelFacts, ModelState, Offer, OpenStage,
-    Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause, Rent, SeatSet,
-    Settlement, Stars, Step, Storage, Subject, Unpaid, UnverifiedJobs, Validator, Verdict,
+    LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState, Offer,
+    OpenStage, Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause, Rent,
+    SeatSet, Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, Unpaid,
+    UnverifiedJobs, Validator, Verdict, VoteRound, VoteState,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
 use tg_market::reputation::{LeaseOutcome, Reputation};
 use tg_types::{
     Address, Amount, BidId, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, Label,
-    LeaseId, ModelId, OfferId, ProgramId, SharingMode, StateRoot, TimestampMs,
+    LeaseId, ModelId, OfferId, ProgramId, SharingMode, StateRoot, TileName, TimestampMs, Vote,
 };
 
 use crate::world::{World, genesis, parameters, receipt, terms};
@@ -100,6 +101,7 @@ fn any_facts(seeds: &Seeds) -> ModelFacts {
         proof_bytes: seeds.u32(),
         work: seeds.number(),
         memory: seeds.number(),
+        trace_bytes: seeds.number(),
     }
 }
 
@@ -192,6 +194,61 @@ fn any_lease(seeds: &Seeds) -> Lease {
                 lead: LeaseId::new(seeds.word()),
             },
         },
+        check: seeds.option(any_check(seeds)),
+    }
+}
+
+fn any_check(seeds: &Seeds) -> SyncCheck {
+    let seed = Digest::new(seeds.word());
+    let votes = (0..seeds.small(5)).map(|_| MemberVote {
+        member: seeds.address(),
+        state: match seeds.small(4) {
+            0 => VoteState::Silent,
+            1 => VoteState::Sealed(Digest::new(seeds.word())),
+            2 => VoteState::Open(any_vote(seeds)),
+            _ => VoteState::Refuted,
+        },
+    });
+    let round = VoteRound {
+        number: u8::try_from(seeds.small(256)).unwrap(),
+        since: seeds.time(),
+        opening_since: seeds.option(seeds.time()),
+        votes: votes.collect(),
+    };
+    SyncCheck {
+        from: Height::new(seeds.number()),
+        since: seeds.time(),
+        stage: match seeds.small(5) {
+            0 => SyncStage::AwaitsSeed,
+            1 => SyncStage::Challenged {
+                seed,
+                answer_by: seeds.time(),
+            },
+            2 => SyncStage::Opened {
+                seed,
+                storage: Storage::default(),
+            },
+            3 => SyncStage::Voting { seed, round },
+            _ => SyncStage::Disputed {
+                seed,
+                round,
+                accuser: seeds.address(),
+                vote: any_vote(seeds),
+            },
+        },
+    }
+}
+
+fn any_vote(seeds: &Seeds) -> Vote {
+    match seeds.small(3) {
+        0 => Vote::Right {
+            checksum: seeds.number(),
+        },
+        1 => Vote::WrongForm,
+        _ => Vote::WrongTile(TileName {
+            node: u32::try_from(seeds.small(1 << 20)).unwrap(),
+            leaf: seeds.u32(),
+        }),
     }
 }
 
@@ -521,14 +578,14 @@ fn unknown_tags_are_named() {
     check::<LeaseEnd>(&[2, 2], "late phase");
     check::<LeaseEnd>(&[3, 3], "abandoned because");
     check::<ModelState>(&[4], "model state");
-    check::<Subject>(&[2], "subject");
-    check::<Outcome>(&[4], "outcome");
+    check::<Subject>(&[5], "subject");
+    check::<Outcome>(&[7], "outcome");
     check::<UnverifiedJobs>(&[2], "unverified jobs");
     check::<Decision>(&[6], "decision");
     check::<Decision>(&[9], "decision");
     let mut facts = crate::world::facts().to_bytes();
-    // Before the size of a proof, the work and the memory.
-    let provable = facts.len() - (4 + 8 + 8) - 1;
+    // Before the size of a proof, the work, the memory and the bytes of a trace.
+    let provable = facts.len() - (4 + 8 + 8 + 8) - 1;
     facts[provable] = 2;
     let (field, value) = ("provable", 2);
     assert_eq!(
@@ -622,7 +679,7 @@ fn the_state_machine_is_the_documented_one() {
         (Accepted, &[Paid]),
         (Paid, &[]),
         (Refunded, &[]),
-        (Disputed, &[Queued, Accepted, Refunded]),
+        (Disputed, &[Queued, Verifying, Accepted, Refunded]),
         (Expired, &[]),
         (Cancelled, &[]),
     ];

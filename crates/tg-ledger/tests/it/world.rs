@@ -112,6 +112,7 @@ pub(crate) fn facts() -> ModelFacts {
         proof_bytes: 40_000,
         work: 100_000_000,
         memory: 784 + 10,
+        trace_bytes: 4_096,
     }
 }
 

@@ -185,12 +185,12 @@ fn garbage(model: &PublicModel, batch: usize, zk: Option<Modes>, fill: u8) -> Op
                 .saturating_mul(batch)
                 .min(EVIDENCE_BYTES_MAX as usize)
         ],
-        Visibility::Committed | Visibility::Hidden => Vec::new(),
+        Visibility::Committed | Visibility::Hidden | Visibility::Each(_) => Vec::new(),
     };
     let input = bytes(program.input_bytes(), modes.input);
     let output = bytes(program.output_bytes(), modes.output);
     let digest = |bytes: &[u8], mode: Visibility| match mode {
-        Visibility::Public | Visibility::Committed => Digest::of_blob(bytes),
+        Visibility::Public | Visibility::Committed | Visibility::Each(_) => Digest::of_blob(bytes),
         Visibility::Hidden => Digest::default(),
     };
     let room = (EVIDENCE_BYTES_MAX as usize).checked_sub(input.len() + output.len() + 512)?;

@@ -67,7 +67,7 @@ impl ProofChecker {
 }
 
 /// The model in a blob, with its weights.
-fn weighted(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
+pub(super) fn weighted(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
     let bytes = read(blobs, blob, MODEL_BYTES_MAX, "model size")?;
     let model = CompiledModel::read(&bytes);
     let model = model.map_err(|error| rejected(CODE_MODEL_SIZE, &error.to_string()))?;

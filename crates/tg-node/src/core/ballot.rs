@@ -1,8 +1,9 @@
 //! Proposals and votes. A request stays pending until it can be answered for good.
 
-use tg_types::{BlockId, TimestampMs};
+use tg_types::{BlockId, SignedTransaction, TimestampMs, Transaction};
 
 use super::machine::{Core, Effect, Fatal, PendingProposal, PendingVote};
+use super::seeds::dealing_holds;
 use super::tree::Resolution;
 use crate::chain::{self, Executed};
 use crate::key::public_bytes;
@@ -14,7 +15,7 @@ use crate::wire::BlockMessage;
 use commonware_cryptography::sha256;
 use commonware_p2p::Recipients;
 use commonware_utils::channel::oneshot;
-use tg_ledger::Verdict;
+use tg_ledger::{Subject, TransactionError, Verdict};
 use tg_types::Encode as _;
 
 /// Room in a block for its header and verdicts.
@@ -143,11 +144,31 @@ impl Core {
             self.wake_at(now.saturating_add(ahead));
             return Ok(Ballot::Pending);
         }
+        if !self.dealings_hold(&executed)? {
+            return Ok(Ballot::No);
+        }
         let verdicts = self.judge(&executed)?;
         if verdicts == Ballot::Yes {
             self.persist(&pending.id)?;
         }
         Ok(verdicts)
+    }
+
+    /// Whether all that a block has of the making of the seed's key are dealings.
+    fn dealings_hold(&mut self, executed: &Executed) -> Result<bool, Fatal> {
+        let is_one =
+            |it: &&SignedTransaction| matches!(it.transaction, Transaction::PostDealing { .. });
+        let mut dealings = executed.block.transactions.iter().filter(is_one).peekable();
+        if dealings.peek().is_none() {
+            return Ok(true);
+        }
+        Ok(match self.resolve(executed.block.header.parent)? {
+            Resolution::Executed(parent) => {
+                dealings.all(|signed| dealing_holds(&parent.state, signed))
+            }
+            // It was executed on its parent.
+            Resolution::Missing(_) | Resolution::Ahead | Resolution::Impossible => true,
+        })
     }
 
     /// Compares the verdicts of a block with the outcomes of this validator's own checks.
@@ -178,6 +199,8 @@ impl Core {
                     tracing::warn!(?subject, ?own, proposed = ?outcome, "verdict is not ours");
                     return Ok(Ballot::No);
                 }
+                None if Self::is_seed(&parent.state, subject, outcome) => {}
+                None if matches!(subject, Subject::Seed(_)) => return Ok(Ballot::No),
                 None => ballot = Ballot::Pending,
             }
         }
@@ -255,12 +278,20 @@ impl Core {
     }
 
     fn build(&mut self, parent: &Executed, now: TimestampMs) -> Result<BlockId, Fatal> {
-        let candidates = self.mempool.candidates(
+        let mut candidates = self.mempool.candidates(
             |sender| parent.state.nonce(sender),
             parent.state.base_fee(),
             BLOCK_TRANSACTIONS_MAX,
             BLOCK_BYTES_MAX - BLOCK_OVERHEAD_BYTES,
         );
+        let bad: Vec<SignedTransaction> = candidates
+            .extract_if(.., |signed| !dealing_holds(&parent.state, signed))
+            .collect();
+        for signed in bad {
+            let round = parent.state.seeds().round;
+            let error = TransactionError::BadDealing { round };
+            self.mempool.refuse(&signed.sender, signed.nonce, error);
+        }
         let verdicts =
             self.evidence_queue
                 .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX, now);

@@ -336,7 +336,7 @@ impl Core {
         }
     }
 
-    fn ban(&mut self, peer: &Peer, reason: &'static str) {
+    pub(super) fn ban(&mut self, peer: &Peer, reason: &'static str) {
         self.outbox.push(Effect::Ban(peer.clone(), reason));
     }
 }

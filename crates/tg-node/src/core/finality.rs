@@ -38,7 +38,7 @@ impl Core {
                 Walk::Old => {}
                 Walk::Ready => {
                     self.advance(&mut target, &mut budget, now)?;
-                    if !target.path.is_empty() {
+                    if self.tip.id != target.id {
                         self.targets.push_front(target);
                         self.wake_at(now);
                         break;
@@ -86,7 +86,8 @@ impl Core {
         })
     }
 
-    /// Executes blocks of the way, oldest first, and writes them as final in one transaction.
+    /// Executes blocks of the way, oldest first, and writes them as final in one transaction. If a body of the way is gone, the
+    /// way is walked again.
     fn advance(
         &mut self,
         target: &mut Target,
@@ -101,7 +102,13 @@ impl Core {
             *budget -= 1;
             match self.resolve(id)? {
                 Resolution::Executed(block) => executed.push(block),
-                Resolution::Missing(_) | Resolution::Ahead | Resolution::Impossible => {
+                // A later block of the same sender took its place since the way was walked.
+                Resolution::Missing(_) => {
+                    target.path.clear();
+                    target.cursor = target.id;
+                    break;
+                }
+                Resolution::Ahead | Resolution::Impossible => {
                     return Err(Fatal::FaultBound {
                         id,
                         reason: "is not valid on its parent",
@@ -112,7 +119,9 @@ impl Core {
         let Some(last) = executed.last().cloned() else {
             return Ok(());
         };
-        target.cursor = last.id;
+        if !target.path.is_empty() {
+            target.cursor = last.id;
+        }
         self.write(&executed, target)?;
         self.tip = last;
         self.tree.prune(self.tip.height());
@@ -126,6 +135,7 @@ impl Core {
         self.note_dropped();
         self.expect_evidence(&tip);
         self.evidence_queue.prune(tip.height());
+        self.show_seeds(now);
         for block in &executed {
             self.node_status.publish(block);
         }

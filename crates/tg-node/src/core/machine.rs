@@ -15,6 +15,7 @@ use crate::handle::NodeStatus;
 use crate::limits::{HURRY_AT_START, REGOSSIP_INTERVAL, TIP_INTERVAL, TIP_INTERVAL_AT_START, span};
 use crate::mempool::Mempool;
 use crate::peers::{Addresses, Peer, Proposal};
+use crate::seed::SeedMachine;
 use crate::store::{Store, StoreError};
 use crate::term::{self, SeatTerm, SeatedPeer};
 use tg_ledger::EvidenceTask;
@@ -57,6 +58,8 @@ pub(crate) enum Effect {
     Block(Recipients<Peer>, Vec<u8>),
     /// Send a message on the channel of transactions.
     Transactions(Recipients<Peer>, Vec<u8>),
+    /// Send a message on the channel of seeds.
+    Seed(Recipients<Peer>, Vec<u8>),
     /// Check evidence off the loop and tell the result with [`Core::checked`].
     Check(EvidenceTask),
     /// Check the certificate and tell the block with [`Core::finalised`]; no answer if it shows nothing.
@@ -123,6 +126,7 @@ pub(crate) struct Core {
     pub(super) tree: Tree,
     pub(super) mempool: Mempool,
     pub(super) evidence_queue: EvidenceQueue,
+    pub(super) seeds: SeedMachine,
     pub(super) proposals: Vec<PendingProposal>,
     pub(super) votes: Vec<PendingVote>,
     pub(super) targets: VecDeque<Target>,
@@ -147,6 +151,7 @@ pub(crate) struct Start {
     pub(crate) tip: Executed,
     pub(crate) snapshot_height: u64,
     pub(crate) pace: Pace,
+    pub(crate) seeds: SeedMachine,
 }
 
 impl Core {
@@ -159,6 +164,7 @@ impl Core {
             tip,
             snapshot_height,
             pace,
+            seeds,
         } = start;
         let addresses = term.addresses();
         let participants = term.participants();
@@ -185,6 +191,7 @@ impl Core {
             pace,
             tree: Tree::default(),
             evidence_queue: EvidenceQueue::default(),
+            seeds,
             proposals: Vec::new(),
             votes: Vec::new(),
             targets: VecDeque::new(),
@@ -203,9 +210,11 @@ impl Core {
         self.wake = TimestampMs::new(u64::MAX);
         if self.hurry_until == TimestampMs::ZERO {
             self.hurry_until = now.saturating_add(span(HURRY_AT_START));
+            self.show_seeds(now);
         }
         self.fetches.begin();
         self.finalise(now)?;
+        self.run_seeds(now)?;
         self.vote(now)?;
         self.propose(now)?;
         for task in self.evidence_queue.start(now) {

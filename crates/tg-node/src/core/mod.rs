@@ -6,6 +6,7 @@
 //! - `ballot`: proposals and votes
 //! - `finality`: final blocks become the state
 //! - `exchange` and `fetches`: blocks and transactions to and from peers, and what `submit` answers
+//! - `seeds`: the key of seeds, and the seeds themselves
 //! - `tests`: the machine alone, step by step
 
 mod ballot;
@@ -14,6 +15,7 @@ mod execution;
 mod fetches;
 mod finality;
 mod machine;
+mod seeds;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -106,6 +106,12 @@ impl Bench {
                 busy: Duration::from_millis(100),
                 idle: Duration::from_millis(400),
             },
+            seeds: crate::seed::SeedMachine::new(
+                *self.genesis.id().as_bytes(),
+                &self.keys[0],
+                [7; 32],
+                None,
+            ),
         })
     }
 
@@ -544,6 +550,40 @@ fn unasked_blocks_of_one_peer_are_bounded() {
     bench.push(&mut core, 1, &good);
     assert_eq!(core.tree.len(), BODIES_PER_PROPOSER_MAX + 1);
     assert_eq!(bench.ask(&mut core, 1, &good, at(100)).try_recv(), Ok(true));
+}
+
+#[test]
+fn a_final_block_whose_body_was_pushed_out_is_fetched_and_stops_nobody() {
+    let bench = bench();
+    let mut core = bench.core();
+    let blocks = bench.blocks(&bench.root, 3);
+    for block in &blocks[1..] {
+        bench.push(&mut core, 1, block);
+    }
+    core.finalised(blocks[2].id, b"certificate".to_vec());
+    core.progress(at(300)).unwrap();
+    // The way down to the first block was walked. Its sender goes on to send, and its own blocks make room.
+    for number in 1..=BODIES_PER_PROPOSER_MAX as u64 {
+        let other = bench.block(&blocks[2], at(300 + number), 1, vec![], vec![]);
+        bench.push(&mut core, 1, &other);
+    }
+    assert!(core.tree.body(&blocks[1].id).is_none());
+    let mut now = 300;
+    while core.tip.height() < 3 {
+        now += 50;
+        core.progress(at(now)).unwrap();
+        for message in sent(&mut core) {
+            let BlockMessage::Fetch { id, .. } = message else {
+                panic!("{message:?}");
+            };
+            let asked = blocks.iter().find(|block| *block.id.as_bytes() == id);
+            let answer = BlockMessage::Blocks(vec![chain::encode(&asked.unwrap().block)]);
+            core.block_message(&bench.peer(2), &answer.to_bytes(), at(now))
+                .unwrap();
+        }
+        assert!(now < 10_000, "stuck at {}", core.tip.height());
+    }
+    assert_eq!(core.tip.id, blocks[2].id);
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use tg_ledger::{EvidenceTask, ModelState, State, StoredFile};
 use tg_types::{Address, Digest};
 
-use crate::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
+use crate::limits::{
+    EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX,
+};
 
 /// A blob that is needed here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +21,37 @@ pub(crate) struct Need {
 }
 
 impl Need {
+    /// An opening of drawn tiles.
+    fn opening(digest: Digest, size: u32) -> Self {
+        Self {
+            digest,
+            limit: TRACE_EVIDENCE_BYTES_MAX,
+            exact: Some(u64::from(size)),
+        }
+    }
+
+    /// A file of which a statement is asked.
+    fn stored(file: StoredFile) -> Self {
+        match file {
+            StoredFile::Input { digest, length } => Self {
+                digest,
+                limit: u64::from(length),
+                exact: Some(u64::from(length)),
+            },
+            StoredFile::Opening { digest, length } => Self::opening(digest, length),
+            StoredFile::PublicModel { digest } => Self {
+                digest,
+                limit: PUBLIC_MODEL_BYTES_MAX,
+                exact: None,
+            },
+            StoredFile::Weights { digest } => Self {
+                digest,
+                limit: MODEL_BYTES_MAX,
+                exact: None,
+            },
+        }
+    }
+
     /// Makes this the need of both. Stops: an order that names another's input with a wrong length, so that the right bytes
     /// would be taken for a lie.
     pub(super) fn widen(&mut self, other: &Self) {
@@ -38,8 +71,16 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
             limit: EVIDENCE_BYTES_MAX,
             exact: Some(u64::from(size)),
         }),
-        EvidenceTask::Model { .. } => None,
+        EvidenceTask::Accusation { sample, .. } => {
+            Some(Need::opening(sample.evidence, sample.size))
+        }
+        EvidenceTask::Model { .. } | EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
+            None
+        }
     });
+    // What a committee looks at, also here if this validator stated before that it holds it.
+    let voted = state.vote_tasks(me).into_iter().map(|it| it.sample);
+    let voted = voted.map(|sample| Need::opening(sample.evidence, sample.size));
     let models = || {
         let all = state.models().iter();
         all.filter(|model| !matches!(model.state, ModelState::Refused(_)))
@@ -50,23 +91,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         exact: None,
     });
     let asked = state.storage_tasks(me).into_iter();
-    let asked = asked.flat_map(|task| task.files).map(|file| match file {
-        StoredFile::Input { digest, length } => Need {
-            digest,
-            limit: u64::from(length),
-            exact: Some(u64::from(length)),
-        },
-        StoredFile::PublicModel { digest } => Need {
-            digest,
-            limit: PUBLIC_MODEL_BYTES_MAX,
-            exact: None,
-        },
-        StoredFile::Weights { digest } => Need {
-            digest,
-            limit: MODEL_BYTES_MAX,
-            exact: None,
-        },
-    });
+    let asked = asked.flat_map(|task| task.files).map(Need::stored);
     let leased = state.live_leases().map(|(job, _)| job);
     let inputs = state.queued_jobs().chain(leased).map(|job| Need {
         digest: job.order.input,
@@ -79,6 +104,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         exact: None,
     });
     let all = evidence
+        .chain(voted)
         .chain(public)
         .chain(asked)
         .chain(inputs)

@@ -1,10 +1,11 @@
 //! Each validator has a store of its own, and gets what it lacks from the others.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tg_ledger::{JobState, ModelState, StorageRule};
 use tg_node::limits::PUBLIC_MODEL_BYTES_MAX;
-use tg_node::{perform_duties, steady_now};
+use tg_node::{EvidenceChecker, ProofChecker, perform_duties, steady_now};
 use tg_types::{Digest, Wallet};
 
 use crate::support::{Network, wait_for};
@@ -88,7 +89,8 @@ async fn a_job_waits_until_a_quorum_states_that_it_holds_the_input() {
     let validators = network.start_checking(folder.path());
     for (handle, key) in validators.handles().zip(&network.keys) {
         let account = Wallet::from_seed(&key.public());
-        tokio::spawn(perform_duties(handle.clone(), account, steady_now));
+        let checker: Arc<dyn EvidenceChecker> = Arc::new(ProofChecker::default());
+        tokio::spawn(perform_duties(handle.clone(), account, checker, steady_now));
     }
     let handle = validators.handle(2);
     register(&network, validators.handle(1)).await;

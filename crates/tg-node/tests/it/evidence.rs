@@ -18,8 +18,8 @@ async fn a_forged_proof_is_slashed_and_an_honest_one_paid() {
         &network.wallets[2],
         &network.wallets[3],
     );
-    offer(&network, handle, cheat, 1).await;
-    offer(&network, handle, honest, 2).await;
+    offer(&network, handle, cheat, Amount::from_tgrid(1)).await;
+    offer(&network, handle, honest, Amount::from_tgrid(2)).await;
     let job = order(&network, handle, requestor).await;
     let lease = lease_of(handle, &job, cheat.address()).await;
     serve(&network, handle, cheat, (job, lease), Work::Forged).await;

@@ -4,6 +4,7 @@
 mod alone;
 mod blobs;
 mod clock;
+mod committee;
 mod evidence;
 mod follow;
 mod joining;

@@ -185,7 +185,7 @@ async fn a_program_is_paid_for_what_it_burned_and_a_wrong_answer_costs_the_colla
     );
 
     let [liar, honest] = [2, 3].map(|index: usize| &network.wallets[index]);
-    offer(&network, handle, liar, 1).await;
+    offer(&network, handle, liar, Amount::from_tgrid(1)).await;
     let job = order(&network, handle, &program).await;
     let first = lease_of(handle, &job, liar.address()).await;
     let lie = program.lie(|answer| answer.output[0] ^= 1);
@@ -212,7 +212,7 @@ async fn a_program_is_paid_for_what_it_burned_and_a_wrong_answer_costs_the_colla
         "its collateral is burned: {lost}"
     );
 
-    offer(&network, handle, honest, 2).await;
+    offer(&network, handle, honest, Amount::from_tgrid(2)).await;
     let second = lease_of(handle, &job, honest.address()).await;
     let right = program.honest();
     let output = right.0.output;

@@ -314,6 +314,11 @@ async fn a_full_disk_stops_one_validator_with_a_reason() {
     // Blobs are refused for less.
     let refused = filled.blobs().put(b"bytes", 10).unwrap_err();
     assert_eq!(refused.code(), "TG-NODE-022", "{refused}");
+    // Another validator may have seen less than the filled one.
+    wait_for(validators.handle(0), "transfers", |state| {
+        network.nonce(state, 0) >= 4
+    })
+    .await;
     transfer(&network, validators.handle(0), 12).await;
     let height = validators.handle(0).status().height;
     validators.shutdown();

@@ -164,6 +164,7 @@ impl World {
             blocks: register(channel::BLOCKS).await.unwrap(),
             transactions: register(channel::TRANSACTIONS).await.unwrap(),
             blobs: register(channel::BLOBS).await.unwrap(),
+            seeds: register(channel::SEED).await.unwrap(),
         };
         engine::start(self.context(index, "only"), parts, channels, control);
         handle
@@ -216,6 +217,7 @@ impl World {
             channel::BLOCKS,
             channel::TRANSACTIONS,
             channel::BLOBS,
+            channel::SEED,
         ] {
             let (sender, receiver) = control.register(number, QUOTA).await.unwrap();
             let sides = sides.clone();
@@ -238,8 +240,15 @@ impl World {
             secondary.push((second, heard_second));
         }
         for (side, ports) in [("first", primary), ("second", secondary)] {
-            let [votes, certificates, resolver, blocks, transactions, blobs] =
-                <[_; 6]>::try_from(ports).unwrap();
+            let [
+                votes,
+                certificates,
+                resolver,
+                blocks,
+                transactions,
+                blobs,
+                seeds,
+            ] = <[_; 7]>::try_from(ports).unwrap();
             let channels = Channels {
                 votes,
                 certificates,
@@ -247,6 +256,7 @@ impl World {
                 blocks,
                 transactions,
                 blobs,
+                seeds,
             };
             // Twins of one mind make the same block at the same time; these two differ in patience.
             let mut timers = TIMERS;

@@ -4,18 +4,24 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tg_ledger::{ConsensusKey, EvidenceTask, Genesis, Outcome, Parameters, State, Validator};
+use tg_ledger::{
+    ConsensusKey, EvidenceTask, Genesis, Outcome, Parameters, SampleTask, State, Validator,
+};
 use tg_node::{
     BlobStore, CheckError, EmbeddedConfig, EvidenceChecker, NodeHandle, ProofChecker, ValidatorKey,
     Validators, spawn_validators,
 };
-use tg_types::{Address, Amount, SignedTransaction, TimestampMs, Transaction, Wallet};
+use tg_types::{Address, Amount, SignedTransaction, TimestampMs, Transaction, Vote, Wallet};
 
 /// For networks in which no evidence is shown.
 #[derive(Debug)]
 pub(crate) struct NoEvidence;
 
 impl EvidenceChecker for NoEvidence {
+    fn vote(&self, _: &SampleTask, _: &BlobStore) -> Result<Vote, CheckError> {
+        Err(CheckError::NotHere)
+    }
+
     fn check(&self, task: &EvidenceTask, _: &BlobStore) -> Result<Outcome, CheckError> {
         panic!("no evidence was expected, got {task:?}");
     }
@@ -61,6 +67,11 @@ impl Network {
             wallets,
             genesis,
         }
+    }
+
+    /// The ledger accounts of the validators, in the order of their keys.
+    pub(crate) fn validator_wallets(&self) -> impl Iterator<Item = Wallet> {
+        self.keys.iter().map(|key| Wallet::from_seed(&key.public()))
     }
 
     pub(crate) fn config(&self, directory: &Path) -> EmbeddedConfig {

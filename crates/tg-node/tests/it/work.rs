@@ -52,6 +52,16 @@ pub(crate) fn input_bytes() -> Vec<u8> {
     SAMPLE.input.iter().map(|x| x.cast_unsigned()).collect()
 }
 
+/// The sample with its weights, as a file.
+pub(crate) fn model_bytes() -> Vec<u8> {
+    SAMPLE.weights.clone()
+}
+
+/// The sample's name.
+pub(crate) fn model_id() -> ModelId {
+    SAMPLE.public.id()
+}
+
 /// What a provider hands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -121,10 +131,15 @@ pub(crate) async fn register(network: &Network, handle: &NodeHandle) -> ModelId 
 }
 
 /// Posts an offer at a price.
-pub(crate) async fn offer(network: &Network, handle: &NodeHandle, wallet: &Wallet, price: u64) {
+pub(crate) async fn offer(
+    network: &Network,
+    handle: &NodeHandle,
+    wallet: &Wallet,
+    price_base: Amount,
+) {
     let terms = OfferTerms {
         hardware: Label::new("test machine").unwrap(),
-        price_base: Amount::from_tgrid(price),
+        price_base,
         price_per_mmac: Amount::ZERO,
         latency_base_ms: DurationMs::from_secs(5),
         speed_mmac_per_s: 1_000,
@@ -201,7 +216,7 @@ pub(crate) async fn serve(
 pub(crate) async fn one_paid_job(network: &Network, handle: &NodeHandle) -> JobId {
     register(network, handle).await;
     let provider = &network.wallets[2];
-    offer(network, handle, provider, 2).await;
+    offer(network, handle, provider, Amount::from_tgrid(2)).await;
     let job = order(network, handle, &network.wallets[1]).await;
     let lease = lease_of(handle, &job, provider.address()).await;
     serve(network, handle, provider, (job, lease), Work::Honest).await;

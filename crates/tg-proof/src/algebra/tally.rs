@@ -62,6 +62,8 @@ pub enum Theorem {
     Pushforwards,
     /// The opening of a tensor's commitment.
     TensorCommitments,
+    /// The public part of a tensor that is committed.
+    PublicParts,
 }
 
 impl Theorem {
@@ -80,6 +82,7 @@ impl Theorem {
             Self::Fractions => "fractional sum",
             Self::Pushforwards => "pushforwards",
             Self::TensorCommitments => "tensor commitments",
+            Self::PublicParts => "public inputs beside hidden ones",
         }
     }
 
@@ -87,7 +90,9 @@ impl Theorem {
     #[must_use]
     pub const fn source(self) -> &'static str {
         match self {
-            Self::OutputPoint | Self::Identities | Self::ReaderBatching => "Schwartz-Zippel",
+            Self::OutputPoint | Self::Identities | Self::ReaderBatching | Self::PublicParts => {
+                "Schwartz-Zippel"
+            }
             Self::Merge | Self::Sum => "sumcheck, LFKN 1992",
             Self::Products => "sumcheck; Thaler 2013, section 4.4",
             Self::Readers => "Schwartz-Zippel, pulled values and columns within their tables",

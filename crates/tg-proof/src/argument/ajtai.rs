@@ -32,6 +32,9 @@ const FIRST_B: u32 = 1 << 31;
 /// Most elements of a committed tensor.
 pub const ELEMENTS_MAX: u32 = 1 << 20;
 
+/// Bytes of the encoding of a commitment.
+pub const COMMITMENT_BYTES: usize = 4 + 1 + 4 + 4 * DEGREE;
+
 /// The commitment of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorCommitment {

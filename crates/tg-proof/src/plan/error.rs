@@ -58,6 +58,11 @@ pub enum PlanError {
         crate::argument::ajtai::ELEMENTS_MAX
     )]
     CommittedTensor,
+    /// Modes of other inputs or outputs than the program has.
+    #[error(
+        "the modes are not one for each input of the program's file, or for each of its outputs"
+    )]
+    Modes,
     /// The columns do not fit a commitment.
     #[error("the program's columns cannot be committed")]
     Commitment(#[from] CommitmentError),

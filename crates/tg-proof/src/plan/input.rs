@@ -5,7 +5,7 @@ use super::draft::{ColumnSet, Draft};
 use super::stage::StageDraft;
 use crate::algebra::layout::TensorLayout;
 use crate::argument::ajtai;
-use crate::plan::modes::{Modes, Visibility};
+use crate::plan::modes::{Modes, PartModes, Visibility};
 use crate::plan::staged::{Constraint, Linear, Mask, Public, Staged, coefficient};
 use tg_ir::segment::LIMB_CLASS_MAX;
 use tg_ir::{Coding, ElementType, Program, Shape, TensorId};
@@ -151,6 +151,27 @@ pub struct TensorPlan {
     pub coding: TensorCoding,
     /// Its column of [`SaltPlan`], if the statement names its commitment.
     pub salt: Option<usize>,
+    /// The inputs of the file within it that are public or named by commitments of their own, then the elements of no input.
+    pub parts: Vec<PartPlan>,
+}
+
+impl TensorPlan {
+    /// Its elements, of all inferences.
+    #[must_use]
+    pub const fn elements(&self) -> usize {
+        let layout = self.columns.layout;
+        layout.pixels * layout.batch * layout.channels
+    }
+}
+
+/// An input of the file within a committed tensor, of which a statement says more than that it is there; or, as the last, the
+/// elements of no input, which are 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartPlan {
+    /// Per element in the order of the file its place in the tensor of one inference.
+    pub places: Vec<usize>,
+    /// Its column of [`SaltPlan`], if the statement names its commitment; else it is public.
+    pub salt: Option<usize>,
 }
 
 /// The bytes that hide the tensors whose commitments a statement names: a column each.
@@ -166,7 +187,7 @@ pub struct SaltPlan {
 #[derive(Debug, Default)]
 pub(super) struct StatementPlan {
     pub(super) input: Option<TensorPlan>,
-    pub(super) outputs: Vec<TensorPlan>,
+    pub(super) outputs: Vec<Option<TensorPlan>>,
     pub(super) salts: Option<SaltPlan>,
 }
 
@@ -224,22 +245,72 @@ impl Draft {
         if modes.input != Visibility::Public {
             let node = nodes + StatementTable::Input.number();
             let place = (TensorId::INPUT, node, salt(modes.input));
-            statement.input =
-                Some(self.plan_tensor(program, place, TensorCoding::of_input(program))?);
+            let coding = TensorCoding::of_input(program);
+            let mut input = self.plan_tensor(program, place, coding)?;
+            if let Visibility::Each(each) = modes.input {
+                input.parts = self.parts(program, each, &mut salt)?;
+            }
+            statement.input = Some(input);
+        }
+        let ids = program.outputs();
+        // Stops: modes of other outputs than the program's.
+        if let Visibility::Each(each) = modes.output
+            && each.count() != ids.len()
+        {
+            return Err(PlanError::Modes);
         }
         if modes.output != Visibility::Public {
-            for (index, output) in program.outputs().into_iter().enumerate() {
+            let modes = modes.output.of_parts(ids.len());
+            for (index, (output, mode)) in ids.into_iter().zip(modes).enumerate() {
                 let node = nodes + StatementTable::Output(index).number();
-                let place = (output, node, salt(modes.output));
+                let place = (output, node, salt(mode));
                 let coding = TensorCoding::of_output(program, output);
-                let planned = self.plan_tensor(program, place, coding)?;
-                statement.outputs.push(planned);
+                let hidden = mode != Visibility::Public;
+                let planned = hidden.then(|| self.plan_tensor(program, place, coding));
+                statement.outputs.push(planned.transpose()?);
             }
         }
         if salts > 0 {
             statement.salts = Some(self.plan_salts(program, salts)?);
         }
         Ok(statement)
+    }
+
+    /// The inputs of the file that are not hidden, where they lie in the program's tensor.
+    fn parts(
+        &self,
+        program: &Program,
+        modes: PartModes,
+        salt: &mut impl FnMut(Visibility) -> Option<usize>,
+    ) -> Result<Vec<PartPlan>, PlanError> {
+        let signature = program.signature.as_ref();
+        let places = signature.and_then(|own| own.input_places(program.input.shape));
+        // Stops: modes of other inputs than the file's, or of a program that does not say what they are.
+        let places = places.filter(|places| places.len() == modes.count());
+        let places = places.ok_or(PlanError::Modes)?;
+        let batch = self.layouts[0].batch;
+        let mut parts = Vec::new();
+        let rest = tg_ir::unnamed_places(&places, program.input.shape);
+        for (mode, places) in modes.iter().zip(places) {
+            if mode == Visibility::Hidden {
+                continue;
+            }
+            let salt = salt(mode);
+            if salt.is_some() && places.len().saturating_mul(batch) > ajtai::ELEMENTS_MAX as usize {
+                return Err(PlanError::CommittedTensor);
+            }
+            parts.push(PartPlan { places, salt });
+        }
+        // Stops: elements that nobody is shown, by which a program gives any output on inputs that are.
+        if !rest.is_empty() {
+            // Of ranks 0 is not what nothing is coded as.
+            if matches!(program.input.coding, Coding::Ranks(_)) {
+                return Err(PlanError::Modes);
+            }
+            let (places, salt) = (rest, None);
+            parts.push(PartPlan { places, salt });
+        }
+        Ok(parts)
     }
 
     fn plan_tensor(
@@ -299,6 +370,7 @@ impl Draft {
             columns,
             coding,
             salt,
+            parts: Vec::new(),
         })
     }
 

@@ -38,7 +38,7 @@ pub use crate::algebra::linear::MapPlan;
 pub use compare::CompareShape;
 pub use draft::{ColumnSet, ReaderGroup, WitnessTable};
 pub use error::PlanError;
-pub use input::{Digit, SaltPlan, StatementTable, TensorCoding, TensorPlan};
+pub use input::{Digit, PartPlan, SaltPlan, StatementTable, TensorCoding, TensorPlan};
 pub use leaves::{LeafBlock, PlacedBlock};
 pub use maximum::{MAXIMUM_POSITIONS_MAX, MaximumShape};
 pub use norm::{NORM_CARRY_BITS, NormShape, SQUARE_CARRY_BITS};
@@ -198,8 +198,8 @@ pub struct Plan {
     pub private_weights: bool,
     /// The committed input, if it is not public.
     pub input: Option<TensorPlan>,
-    /// The committed outputs, in the program's order; none if they are public.
-    pub outputs: Vec<TensorPlan>,
+    /// Per output in the program's order what is committed of it, if it is not public; an empty list if all are.
+    pub outputs: Vec<Option<TensorPlan>>,
     /// What hides those of them whose commitments the statement names.
     pub salts: Option<SaltPlan>,
     /// What checking a proof costs.
@@ -320,9 +320,15 @@ impl Plan {
         section.tables(&self.witness, self.is_anchored())
     }
 
-    /// What is committed of the input, if it is not public, then of each output that is not.
+    /// What is committed of the input, if it is not public, then of each output, likewise; of none if all outputs are public.
     pub fn statement_tensors(&self) -> impl Iterator<Item = Option<&TensorPlan>> {
-        std::iter::once(self.input.as_ref()).chain(self.outputs.iter().map(Some))
+        std::iter::once(self.input.as_ref()).chain(self.outputs.iter().map(Option::as_ref))
+    }
+
+    /// How many outputs are committed.
+    #[must_use]
+    pub fn committed_outputs(&self) -> usize {
+        self.outputs.iter().flatten().count()
     }
 
     /// Whether anything is committed of an execution, and looked up: programs of linear maps and products have neither

@@ -3,7 +3,7 @@
 use crate::algebra::transcript::{PARTIAL, PROTOCOL_VERSION, ZK};
 use crate::argument::commitment;
 pub use crate::plan::cost::PROOF_FILE_MAX;
-pub use crate::plan::modes::{Modes, Visibility};
+pub use crate::plan::modes::{Modes, PartModes, Visibility};
 use crate::plan::parts::Parts;
 use crate::verify::messages;
 use crate::verify::zk::ZkProof;
@@ -28,6 +28,8 @@ pub enum ProofFileError {
 
 /// Version of the file format.
 pub const PROOF_FILE_VERSION: u16 = 4;
+/// The bits of a version that are modes.
+const MODES: u16 = 0xf << 10;
 
 /// What a proof is about. All of it is absorbed before the first challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,7 @@ pub struct Statement {
     /// BLAKE3 of the bytes of all outputs, in the order of the inputs; of their commitment; or zero if they are hidden.
     pub output: Digest,
     /// The modes of a proof in zero knowledge, which hides everything between input and output; nothing for one in the
-    /// clear. No field of the encoding but bits of the version before it ([`Statement::flags`]).
+    /// clear. Bits of the version before the encoding ([`Statement::flags`]), and lists at its end where these say so.
     pub zk: Option<Modes>,
 }
 
@@ -182,7 +184,7 @@ impl Encode for Statement {
             batch,
             input,
             output,
-            zk: _,
+            zk,
         } = self;
         model.encode(writer);
         job.encode(writer);
@@ -190,6 +192,9 @@ impl Encode for Statement {
         writer.u32(*batch);
         input.encode(writer);
         output.encode(writer);
+        if let Some(modes) = zk {
+            modes.encode_lists(writer);
+        }
     }
 }
 
@@ -234,20 +239,18 @@ impl Decode for ProofFile {
             });
         }
         let version = reader.u16()?;
-        let zk = (version & ZK != 0)
-            .then(|| Modes::of_bits(version))
-            .flatten();
-        if version != PROOF_FILE_VERSION | zk.map_or(0, |modes| ZK | modes.bits()) {
+        let is_zk = version & ZK != 0;
+        let flags = if is_zk { ZK | MODES } else { 0 };
+        if version & !flags != PROOF_FILE_VERSION {
             return Err(DecodeError::Invalid {
                 field: "proof file version",
                 value: u64::from(version),
             });
         }
+        let statement = Statement::decode(reader)?;
+        let zk = is_zk.then(|| Modes::decode(version, reader)).transpose()?;
         Ok(Self {
-            statement: Statement {
-                zk,
-                ..Statement::decode(reader)?
-            },
+            statement: Statement { zk, ..statement },
             input: reader.bytes("input", PROOF_FILE_MAX)?.to_vec(),
             output: reader.bytes("output", PROOF_FILE_MAX)?.to_vec(),
             proof: reader.bytes("proof", PROOF_FILE_MAX)?.to_vec(),

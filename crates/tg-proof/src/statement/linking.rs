@@ -26,6 +26,9 @@ pub enum Unlinked {
     /// One of the tensors is hidden.
     #[error("a tensor that is hidden can be compared with none")]
     Hidden,
+    /// One has a mode for each of its parts.
+    #[error("a tensor whose parts have modes of their own is not compared")]
+    Parts,
     /// One is public and the other committed.
     #[error("one tensor is public and the other committed: without the salt nothing follows")]
     Modes,
@@ -109,6 +112,8 @@ pub fn shared(
     }
     match (left.0, right.0) {
         (Visibility::Hidden, _) | (_, Visibility::Hidden) => return Err(Unlinked::Hidden),
+        // Stops: equal digests of what is shown beside parts that are hidden, or of which two programs make two things.
+        (Visibility::Each(_), _) | (_, Visibility::Each(_)) => return Err(Unlinked::Parts),
         (left, right) if left != right => return Err(Unlinked::Modes),
         _ => {}
     }

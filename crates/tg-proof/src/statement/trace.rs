@@ -7,14 +7,14 @@
 use crate::statement::sequence::SEQUENCE_STEPS_MAX;
 use crate::verify::integers;
 use tg_ir::request::written_bytes;
-use tg_ir::tiles::{self, ExecutionClaim, TileFault, TraceOpening, TraceTile};
+use tg_ir::tiles::{self, Checksum, ExecutionClaim, TileFault, TraceOpening, TraceTile};
 use tg_ir::{
     ElementType, ExecutableModel, Generation, GenerationRequest, Generator, IntTensor, Program,
     TensorId, causality,
 };
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::limits::{EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX};
-use tg_types::{Digest, LeaseId, Receipt, domain::Domain};
+use tg_types::{Digest, LeaseId, Receipt, TileName, Vote, domain::Domain};
 
 const MAGIC: [u8; 4] = *b"TGX\0";
 /// Version of the file format.
@@ -153,7 +153,7 @@ impl TraceFile {
     }
 }
 
-/// Checks that a trace file shows the tiles that were drawn, and that each is right. Total, for any bytes that decode to one.
+/// Checks that a trace file shows the tiles that were drawn, and that each is right; gives the answer, and the checksum of what was computed. Total, for any bytes that decode to one.
 /// Takes a few nanoseconds for each multiply-add of the tiles.
 ///
 /// # Errors
@@ -162,27 +162,93 @@ pub fn verify_trace(
     model: &ExecutableModel,
     file: &TraceFile,
     expected: ExpectedTrace<'_>,
-) -> Result<(), TraceFileError> {
+) -> Result<(Vec<u8>, Checksum), TraceFileError> {
     let program = &model.program;
-    let (input, answer) = match &file.sequence {
-        None => (expected.input, Digest::of_blob(&file.output)),
-        Some(sequence) => {
-            let written = check_sequence(program, sequence, &file.output, expected.input)?;
-            (sequence.tokens.as_slice(), Digest::of_blob(&written))
-        }
-    };
+    let (input, answer) = stated(program, file, expected)?;
     // Stops: another answer than the one that is delivered and paid.
-    if answer != expected.receipt.output {
+    if Digest::of_blob(&answer) != expected.receipt.output {
         return Err(TraceFileError::Answer);
     }
-    let input = taken(program, input)?;
     let claim = ExecutionClaim {
         input: &input,
         output: &file.output,
         trace: expected.receipt.trace,
     };
     let drawn = tiles_of(program, expected.challenge);
-    Ok(tiles::check(model, claim, &drawn, &file.opening)?)
+    let checksum = tiles::check(model, claim, &drawn, &file.opening)?;
+    Ok((answer, checksum))
+}
+
+/// Why what a member of a committee says of a trace file is so, if it is: every validator looks, and finds the same. Total.
+///
+/// A tile is wrong only if it was drawn, and the file shows it: what was not drawn nobody had to open. Whether the file has another form is
+/// found by [`verify_trace`], which looks at the tiles last.
+#[must_use]
+pub fn accusation_holds(
+    model: &ExecutableModel,
+    file: &TraceFile,
+    expected: ExpectedTrace<'_>,
+    vote: Vote,
+) -> Option<TraceFileError> {
+    match vote {
+        Vote::Right { .. } => None,
+        Vote::WrongForm => {
+            let fault = verify_trace(model, file, expected).err();
+            let is_element = |it: &TraceFileError| {
+                matches!(it, TraceFileError::TraceTile(TileFault::Element { .. }))
+            };
+            fault.filter(|it| !is_element(it))
+        }
+        Vote::WrongTile(TileName { node, leaf }) => {
+            let tile = TraceTile { node, leaf };
+            let drawn = tiles_of(&model.program, expected.challenge);
+            drawn.binary_search(&tile).ok()?;
+            let (input, _) = stated(&model.program, file, expected).ok()?;
+            let claim = ExecutionClaim {
+                input: &input,
+                output: &file.output,
+                trace: expected.receipt.trace,
+            };
+            let fault = tiles::check_one(model, claim, tile, &file.opening).err();
+            let is_element = |it: &TileFault| matches!(it, TileFault::Element { .. });
+            fault.filter(is_element).map(TraceFileError::TraceTile)
+        }
+    }
+}
+
+/// What a member of a committee says of a trace file.
+#[must_use]
+pub fn vote_on(result: Result<Checksum, &TraceFileError>) -> Vote {
+    match result {
+        Ok(checksum) => Vote::Right {
+            checksum: checksum.get(),
+        },
+        Err(TraceFileError::TraceTile(TileFault::Element { node, leaf, .. })) => {
+            let index =
+                |it: usize| u32::try_from(it).expect("nodes and leaves are counted in 32 bits");
+            Vote::WrongTile(TileName {
+                node: index(*node),
+                leaf: index(*leaf),
+            })
+        }
+        Err(_) => Vote::WrongForm,
+    }
+}
+
+/// What was executed, as the file says, and the answer: the order's input, or the tokens of a sequence that answers it.
+fn stated(
+    program: &Program,
+    file: &TraceFile,
+    expected: ExpectedTrace<'_>,
+) -> Result<(IntTensor, Vec<u8>), TraceFileError> {
+    let (input, answer) = match &file.sequence {
+        None => (expected.input, file.output.clone()),
+        Some(sequence) => {
+            let written = check_sequence(program, sequence, &file.output, expected.input)?;
+            (sequence.tokens.as_slice(), written)
+        }
+    };
+    Ok((taken(program, input)?, answer))
 }
 
 /// The input's integers, if the program takes them.

@@ -12,7 +12,7 @@ use crate::argument::commitment::Pcs;
 use crate::argument::sumcheck::{self, SumShape};
 use crate::plan::cost::Added;
 use crate::plan::modes::Modes;
-use crate::plan::{Plan, PlanError, PushforwardLayout, SectionSize};
+use crate::plan::{Plan, PlanError, PushforwardLayout, SectionSize, TensorPlan};
 use crate::verify::lookup::{self, ClaimsIn, LookupMessages};
 use crate::verify::messages::{CommittedPushforwards, NodeProof, Pushforwards};
 use crate::verify::places::WalkPlaces;
@@ -40,6 +40,8 @@ pub(super) struct Argued<A: Arithmetic> {
     pub(super) shown: Option<ShownPushforwards<A>>,
     /// The points at which the input, then each output, opens its commitment, if the statement names them.
     pub(super) opened_at: Vec<Option<E>>,
+    /// The points at which inputs within the program's are compared or open their commitments.
+    pub(super) parts_at: Vec<E>,
 }
 
 const MESSAGES: VerifyError = VerifyError::Lookup(LookupCheck::Messages);
@@ -66,6 +68,7 @@ impl<A: Arithmetic> Walk<'_, A> {
             beta: E::default(),
             shown: None,
             opened_at: Vec::new(),
+            parts_at: Vec::new(),
         };
         self.channel
             .tally
@@ -89,18 +92,34 @@ impl<A: Arithmetic> Walk<'_, A> {
         for tensor in plan.statement_tensors() {
             // Two polynomials below the ring's degree are compared.
             let named = tensor.filter(|tensor| tensor.salt.is_some());
-            let at = named.map(|tensor| {
-                let layout = tensor.columns.layout;
-                let elements = layout.pixels * layout.batch * layout.channels;
-                let weights = elements * tensor.coding.kind().bytes() + (1 << ajtai::BLINDING_VARS);
-                self.channel
-                    .tally
-                    .compute(PublicWork::tables(weights as u64));
-                self.channel.draw(Theorem::TensorCommitments, ajtai::DEGREE)
-            });
+            let at = named.map(|tensor| self.opened(tensor.elements(), tensor));
             argued.opened_at.push(at);
+            let Some(tensor) = tensor else { continue };
+            for part in &tensor.parts {
+                let elements = part.places.len() * tensor.columns.layout.batch;
+                let at = match part.salt {
+                    Some(_) => self.opened(elements, tensor),
+                    None => self.compared(elements * tensor.coding.kind().bytes()),
+                };
+                argued.parts_at.push(at);
+            }
         }
         Ok(argued)
+    }
+
+    /// The point at which a commitment of so many elements of a tensor is opened.
+    fn opened(&mut self, elements: usize, tensor: &TensorPlan) -> E {
+        let weights = elements * tensor.coding.kind().bytes() + (1 << ajtai::BLINDING_VARS);
+        let work = PublicWork::tables(weights as u64);
+        self.channel.tally.compute(work);
+        self.channel.draw(Theorem::TensorCommitments, ajtai::DEGREE)
+    }
+
+    /// The point at which so many public bytes are compared with committed ones, as polynomials.
+    fn compared(&mut self, bytes: usize) -> E {
+        let work = PublicWork::tables(bytes as u64);
+        self.channel.tally.compute(work);
+        self.channel.draw(Theorem::PublicParts, bytes)
     }
 
     /// One sum of the pushforwards times the weights of all claims on them, which ends in their columns at one point.

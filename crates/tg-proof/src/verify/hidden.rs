@@ -5,13 +5,13 @@
 use super::argue::SentMessages;
 use super::walk::ShownElements;
 use super::{BiasClaims, ColumnClaim, Walk, WeightClaims};
-use super::{LookupCheck, VerifyError};
+use super::{LookupCheck, ShownPart, VerifyError};
 use crate::algebra::field::{E, F, padded_point};
 use crate::algebra::receiver::Receiver;
 use crate::algebra::tape::{self, Form, ProductMessages, Secrets, Tape};
 use crate::algebra::transcript::Challenger;
 use crate::argument::ajtai::{self, TensorCommitment};
-use crate::plan::{Plan, TensorPlan};
+use crate::plan::{PartPlan, Plan, TensorPlan};
 use crate::verify::lookup::{LookupClaims, LookupMessages};
 use crate::verify::messages::{LookupProof, NodeProof};
 use crate::verify::pushforward::PushforwardWeights;
@@ -31,6 +31,8 @@ pub struct Walked<'a> {
     pub outputs: &'a [Vec<i32>],
     /// The commitments that the statement names of the input, then of each output.
     pub commitments: &'a [Option<&'a TensorCommitment>],
+    /// What it shows of inputs within the program's.
+    pub parts: &'a [ShownPart],
     /// The padded messages of the nodes.
     pub nodes: &'a [NodeProof],
     /// The padded messages of the lookup argument, if there is one.
@@ -137,35 +139,91 @@ struct ColumnObligation {
     value: Form,
 }
 
+/// Cells of a column, each with what it is multiplied by.
+pub(super) type Cells = Vec<(u32, E)>;
+
 /// That committed columns open a tensor commitment: weights of their cells, and what they must add up to.
 #[derive(Debug)]
 struct TensorOpening {
-    /// Witness table, column, and per cell its weight.
-    cells: Vec<(usize, usize, Vec<E>)>,
+    /// Witness table, column, and weights of cells.
+    cells: Vec<(usize, usize, Cells)>,
     /// The commitment at the drawn point, less what is public of the digits.
     sum: E,
 }
 
 impl TensorOpening {
-    /// For a point that is drawn after the columns are committed.
+    /// Of a tensor whose commitment the statement names, for a point that is drawn after the columns are committed.
     fn new(plan: &Plan, tensor: &TensorPlan, commitment: &TensorCommitment, at: E) -> Self {
         let layout = tensor.columns.layout;
+        let all: Vec<usize> = (0..layout.pixels * layout.channels).collect();
+        Self::of_commitment(plan, (tensor, &all, tensor.salt), commitment, at)
+    }
+
+    /// Of an input within a tensor, likewise; nothing if another thing is shown of it than is planned.
+    fn of_part(
+        plan: &Plan,
+        tensor: &TensorPlan,
+        (part, shown): (&PartPlan, &ShownPart),
+        at: E,
+    ) -> Option<Self> {
+        let elements = part.places.len() * tensor.columns.layout.batch;
+        match (shown, part.salt) {
+            (ShownPart::Committed(commitment), Some(_)) => {
+                let of = (tensor, part.places.as_slice(), part.salt);
+                Some(Self::of_commitment(plan, of, commitment, at))
+            }
+            (ShownPart::Public(values), None) if values.len() == elements => {
+                let digits = ajtai::digits(tensor.coding.kind(), values);
+                let weights: Vec<E> = at.powers().take(digits.len()).collect();
+                let terms = weights.iter().zip(&digits);
+                let sum = terms.map(|(&weight, &digit)| weight * F::from_u8(digit));
+                let sum = sum.sum();
+                Some(Self::of_string(plan, (tensor, &part.places), &weights, sum))
+            }
+            _ => None,
+        }
+    }
+
+    fn of_commitment(
+        plan: &Plan,
+        (tensor, places, salt): (&TensorPlan, &[usize], Option<usize>),
+        commitment: &TensorCommitment,
+        at: E,
+    ) -> Self {
+        let bytes = places.len() * tensor.columns.layout.batch * tensor.coding.digits().len();
+        let (of_string, of_salt) = ajtai::weights(bytes, at);
+        let mut opening = Self::of_string(plan, (tensor, places), &of_string, commitment.at(at));
+        if let (Some(salts), Some(column)) = (&plan.salts, salt) {
+            for table in salts.columns.witness.clone() {
+                let chunk = plan.witness[table].chunk;
+                let own = &of_salt[chunk.start..chunk.start + chunk.rows()];
+                opening
+                    .cells
+                    .push((table, column, (0..).zip(own.iter().copied()).collect()));
+            }
+        }
+        opening
+    }
+
+    /// That the bytes of the elements at some places, of one inference after the other, add up to a sum with these weights.
+    fn of_string(
+        plan: &Plan,
+        (tensor, places): (&TensorPlan, &[usize]),
+        of_string: &[E],
+        mut sum: E,
+    ) -> Self {
+        let layout = tensor.columns.layout;
         let digits = tensor.coding.digits();
-        let elements = layout.pixels * layout.batch * layout.channels;
-        let (of_string, of_salt) = ajtai::weights(elements * digits.len(), at);
         let columns = digits.iter().filter_map(|digit| digit.column).count();
-        let rows = tensor.columns.covered;
-        let mut weights = vec![vec![E::default(); rows]; columns];
-        let mut sum = commitment.at(at);
-        let one = layout.pixels * layout.channels;
+        let mut weights = vec![Vec::with_capacity(of_string.len() / digits.len()); columns];
         for (element, own) in of_string.chunks_exact(digits.len()).enumerate() {
             // The string has the inputs of a batch one after the other.
-            let (input, place) = (element / one, element % one);
+            let (input, place) = (element / places.len(), places[element % places.len()]);
             let index = layout.index(place / layout.channels, input, place % layout.channels);
             for (digit, &weight) in digits.iter().zip(own) {
                 sum -= weight * F::from_u32(digit.constant);
                 if let Some(column) = digit.column {
-                    weights[column][index] = weight;
+                    weights[column].push((index, weight));
                 }
             }
         }
@@ -173,15 +231,11 @@ impl TensorOpening {
         for table in tensor.columns.witness.clone() {
             let chunk = plan.witness[table].chunk;
             for (column, weights) in weights.iter().enumerate() {
-                let own = weights[chunk.start..chunk.start + chunk.rows()].to_vec();
-                cells.push((table, column, own));
-            }
-        }
-        if let (Some(salts), Some(column)) = (&plan.salts, tensor.salt) {
-            for table in salts.columns.witness.clone() {
-                let chunk = plan.witness[table].chunk;
-                let own = of_salt[chunk.start..chunk.start + chunk.rows()].to_vec();
-                cells.push((table, column, own));
+                let own = weights.iter().filter_map(|&(index, weight)| {
+                    let cell = index.checked_sub(chunk.start)?;
+                    (cell < chunk.rows()).then_some((cell as u32, weight))
+                });
+                cells.push((table, column, own.collect()));
             }
         }
         Self { cells, sum }
@@ -218,6 +272,48 @@ fn column_obligations(
         }
     }
     columns
+}
+
+/// That committed columns open what the statement names of them, and hold what it shows of them.
+fn openings(
+    walked: &Walked<'_>,
+    opened_at: &[Option<E>],
+    parts_at: &[E],
+) -> Result<Vec<TensorOpening>, VerifyError> {
+    let plan = walked.plan;
+    let refused = |index: usize| VerifyError::Commitment {
+        which: if index == 0 { "input" } else { "output" },
+    };
+    let mut openings = Vec::new();
+    for (index, (tensor, &at)) in plan.statement_tensors().zip(opened_at).enumerate() {
+        let commitment = walked.commitments.get(index).copied().flatten();
+        match (tensor, commitment, at) {
+            (Some(tensor), Some(commitment), Some(at)) => {
+                openings.push(TensorOpening::new(plan, tensor, commitment, at));
+            }
+            (_, None, None) => {}
+            // Stops: a commitment that is named and not opened.
+            _ => return Err(refused(index)),
+        }
+    }
+    // Stops: the same, of a tensor that is public.
+    let planned = plan.statement_tensors().count();
+    let mut beyond = planned..walked.commitments.len();
+    if let Some(index) = beyond.find(|&index| walked.commitments[index].is_some()) {
+        return Err(refused(index));
+    }
+    let parts = plan.input.iter();
+    let parts = parts.flat_map(|tensor| tensor.parts.iter().map(move |part| (tensor, part)));
+    // Stops: an input that is shown or named and not compared.
+    let planned = parts.clone().count();
+    if [walked.parts.len(), parts_at.len()] != [planned; 2] {
+        return Err(refused(0));
+    }
+    for (((tensor, part), shown), &at) in parts.zip(walked.parts).zip(parts_at) {
+        let opening = TensorOpening::of_part(plan, tensor, (part, shown), at);
+        openings.push(opening.ok_or_else(|| refused(0))?);
+    }
+    Ok(openings)
 }
 
 /// Plays the walk and the lookup argument over padded messages; gives what is left to show, and what the prover sends about
@@ -257,32 +353,7 @@ pub fn walk(
         let weights = PushforwardWeights::new(plan, layout, &lookup.point, argued.beta);
         pushforwards = Some((weights.table(), owed.combined(argued.beta)));
     }
-    let mut openings = Vec::new();
-    let which = |index| if index == 0 { "input" } else { "output" };
-    for (index, (tensor, at)) in plan.statement_tensors().zip(argued.opened_at).enumerate() {
-        let commitment = walked.commitments.get(index).copied().flatten();
-        match (tensor, commitment, at) {
-            (Some(tensor), Some(commitment), Some(at)) => {
-                openings.push(TensorOpening::new(plan, tensor, commitment, at));
-            }
-            (_, None, None) => {}
-            // Stops: a commitment that is named and not opened.
-            _ => {
-                return Err(VerifyError::Commitment {
-                    which: which(index),
-                });
-            }
-        }
-    }
-    // Stops: the same, of a tensor that is public.
-    let planned = 1 + plan.outputs.len();
-    if let Some(index) =
-        (planned..walked.commitments.len()).find(|&i| walked.commitments[i].is_some())
-    {
-        return Err(VerifyError::Commitment {
-            which: which(index),
-        });
-    }
+    let openings = openings(walked, &argued.opened_at, &argued.parts_at)?;
     let tape = walk.channel.arithmetic;
     let (vanishing, products) = tape.finish().ok_or(VerifyError::Secrets)?;
     let (private, weights) = if plan.private_weights {
@@ -308,8 +379,8 @@ pub struct Batch {
     pub secrets: Vec<E>,
     /// Witness table, column, point and coefficient of an evaluation.
     pub evaluations: Vec<(usize, usize, Vec<E>, E)>,
-    /// Witness table, column, and per cell its coefficient.
-    pub cells: Vec<(usize, usize, Vec<E>)>,
+    /// Witness table, column, and coefficients of cells.
+    pub cells: Vec<(usize, usize, Cells)>,
     /// Per entry of the pushforwards' layout its coefficient.
     pub pushforwards: Vec<E>,
     /// Column of private weights, point and coefficient of an evaluation.
@@ -373,7 +444,7 @@ impl Obligations {
         for (opening, power) in self.openings.iter().zip(&mut powers) {
             batch.sum += power * opening.sum;
             for (table, column, weights) in &opening.cells {
-                let weights = weights.iter().map(|&weight| power * weight);
+                let weights = weights.iter().map(|&(cell, weight)| (cell, power * weight));
                 batch.cells.push((*table, *column, weights.collect()));
             }
         }

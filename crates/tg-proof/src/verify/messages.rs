@@ -11,6 +11,7 @@ use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tg_ir::program::NODES_MAX;
+use tg_ir::signature::PORTS_MAX;
 use tg_ir::weights::BIAS_DIGITS;
 
 /// The proof of one inference. Which parts it has follows from the public model ([`Parts`]); its bytes are those of its
@@ -342,8 +343,8 @@ pub(crate) fn node_proofs<'de, D: Deserializer<'de>>(
         fn visit_seq<A: SeqAccess<'de>>(self, mut nodes: A) -> Result<Self::Value, A::Error> {
             let mut all = Vec::new();
             while let Some(node) = nodes.next_element()? {
-                // Those of input, output and salts stand beside the nodes'.
-                if all.len() == NODES_MAX + 3 {
+                // Those of input, outputs and salts stand beside the nodes'.
+                if all.len() == NODES_MAX + PORTS_MAX + 2 {
                     return Err(A::Error::custom("more messages than nodes"));
                 }
                 all.push(node);

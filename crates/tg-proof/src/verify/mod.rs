@@ -48,7 +48,7 @@ pub(crate) use openings::{Registered, check_weights};
 pub use replay::{Replayed, replay};
 pub use requantise::{padded_pair, padding_pair};
 pub(crate) use tensors::integers;
-pub use tensors::{ShownTensor, evaluate_tensor, interleaved};
+pub use tensors::{ShownPart, ShownTensor, evaluate_tensor, interleaved};
 pub(crate) use walk::ClaimIn;
 pub use walk::{BiasClaims, Claim, ColumnClaim, ShownElements, Walk, WeightClaims};
 pub use weights::{token_row, token_weights};

@@ -12,6 +12,17 @@ pub struct ShownTensor {
     pub elements: Vec<i32>,
     /// Its commitment, if it is named by one.
     pub commitment: Option<TensorCommitment>,
+    /// What is shown of inputs within it, in the order of [`crate::plan::TensorPlan::parts`].
+    pub parts: Vec<ShownPart>,
+}
+
+/// What a statement shows of an input within a tensor that it does not show.
+#[derive(Debug, Clone)]
+pub enum ShownPart {
+    /// Its elements in the order of the file, of one inference after the other; zeros for elements of no input.
+    Public(Vec<i32>),
+    /// Its commitment.
+    Committed(TensorCommitment),
 }
 
 /// Little-endian elements of a type.

@@ -149,7 +149,7 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         // What is committed of the statement has messages too: outputs the first, an input and salts the last.
         let more = [plan.input.is_some(), plan.salts.is_some()];
         let more = more.into_iter().filter(|&there| there).count();
-        let expected = nodes + plan.outputs.len() + more;
+        let expected = nodes + plan.committed_outputs() + more;
         let got = sent.map_or(expected, <[_]>::len);
         if got != expected {
             return Err(VerifyError::Nodes { expected, got });
@@ -170,7 +170,7 @@ impl<'a, A: Arithmetic> Walk<'a, A> {
         for (index, output) in self.program.outputs().into_iter().enumerate() {
             let layout = plan.layouts[output.index()];
             let point = self.channel.draw_point(Theorem::OutputPoint, layout.vars());
-            let claim = match plan.outputs.get(index) {
+            let claim = match plan.outputs.get(index).and_then(Option::as_ref) {
                 Some(hidden) => self
                     .hidden_output(hidden, point, next())
                     .map_err(of_statement("output"))?,

@@ -118,9 +118,10 @@ impl ZkShape {
     /// Most checks that are batched: three per message (a sumcheck has one at each end, an opened value one more), five per
     /// product, and those on the inverse, the pushforwards and the tensors of the statement.
     #[must_use]
-    pub const fn checks(&self) -> usize {
-        let further = self.plan.outputs.len().saturating_sub(1);
-        3 * self.secrets.messages + 5 * self.secrets.products + 4 + further
+    pub fn checks(&self) -> usize {
+        let further = self.plan.committed_outputs().saturating_sub(1);
+        let parts = self.plan.input.as_ref().map_or(0, |own| own.parts.len());
+        3 * self.secrets.messages + 5 * self.secrets.products + 4 + further + parts
     }
 
     /// A batch of checks as functionals of all commitments.
@@ -142,8 +143,8 @@ impl ZkShape {
             witness.add_evaluation(first[*table] + column, point, *coefficient);
         }
         for (table, column, coefficients) in &batch.cells {
-            for (cell, &coefficient) in coefficients.iter().enumerate() {
-                witness.add_cell(first[*table] + column, cell, coefficient);
+            for &(cell, coefficient) in coefficients {
+                witness.add_cell(first[*table] + column, cell as usize, coefficient);
             }
         }
         // From the last, so that each list is made once.
@@ -327,6 +328,7 @@ fn verify_shown(
         input: &input.elements,
         outputs: &outputs,
         commitments: &commitments,
+        parts: &input.parts,
         nodes,
         lookup: lookup.as_ref(),
     };

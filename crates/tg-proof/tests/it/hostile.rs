@@ -3,11 +3,11 @@
 use tg_ir::forest::{Branch, Child};
 use tg_ir::op::{self, Extreme, Norm, Ranked, Reduction, Relation, Softmax};
 use tg_ir::{
-    Axis, Coding, ElementType, Forest, InputSpec, Node, Op, Program, ProgramError, Requantise,
-    Rescale, Shape, TensorId, Tie, View, Weights, Window,
+    Axis, Coding, ElementType, Forest, InputPort, InputSpec, Node, Op, OutputPort, Program,
+    ProgramError, Requantise, Rescale, Shape, Signature, TensorId, Tie, View, Weights, Window,
 };
 use tg_proof::plan::Plan;
-use tg_proof::{Modes, Visibility};
+use tg_proof::{Modes, PartModes, Visibility};
 use tg_types::codec::{Decode, Encode};
 
 /// SplitMix64.
@@ -461,6 +461,7 @@ impl Author {
 #[test]
 fn hostile_programs_get_a_verdict() {
     let (mut valid, mut planned, mut hidden, mut tied, mut several) = (0, 0, 0, 0, 0);
+    let mut listed = 0;
     for seed in 0..40_000 {
         let program = Author::new(seed).write();
         let read = Program::from_bytes(&program.to_bytes());
@@ -487,11 +488,65 @@ fn hostile_programs_get_a_verdict() {
                 .check()
                 .is_ok_and(|program| Plan::hidden(program, batch.min(3), modes).is_ok()),
         );
+        listed += usize::from(own && has_lists(&program, seed));
     }
     assert!(
         valid >= 8_000 && planned >= 1_000 && hidden >= 500 && tied > 0 && several >= 100,
         "{valid} {planned} {hidden} {tied} {several}"
     );
+    assert!(listed >= 100, "{listed}");
+}
+
+/// Whether a program has a plan in which each of its inputs and outputs has a mode, under a signature that claims inputs of
+/// hostile shapes.
+fn has_lists(program: &Program, seed: u64) -> bool {
+    let mut numbers = Numbers(seed);
+    let mut program = program.clone();
+    let total = program.input.shape.elements() as u32;
+    let mut left = total;
+    let mut inputs: Vec<Vec<u32>> = Vec::new();
+    for _ in 0..numbers.pick(&[1, 2, 2, 3, 16]) {
+        let length = numbers.pick(&[0, 1, left / 2, left, total, u32::MAX]);
+        left = left.saturating_sub(length);
+        let shapes: [&[u32]; 3] = [&[length], &[1, length], &[length, 0, u32::MAX]];
+        inputs.push(numbers.pick(&shapes).to_vec());
+    }
+    let port = |shape: Vec<u32>| InputPort {
+        name: "x".to_owned(),
+        shape,
+    };
+    let count = inputs.len();
+    let outputs = program.outputs();
+    let given = |output: &TensorId| OutputPort {
+        name: "y".to_owned(),
+        scale: 1.0,
+        zero: 0,
+        shape: vec![program.shape(*output).elements() as u32],
+        order: vec![0],
+        labels: Vec::new(),
+    };
+    let given = outputs.iter().map(given).collect();
+    program.signature = Some(Signature {
+        inputs: inputs.into_iter().map(port).collect(),
+        outputs: given,
+    });
+    let all = [
+        Visibility::Public,
+        Visibility::Committed,
+        Visibility::Hidden,
+    ];
+    let mut list = |count: usize| {
+        let modes: Vec<Visibility> = (0..count).map(|_| numbers.pick(&all)).collect();
+        PartModes::new(&modes).map_or(Visibility::Public, Visibility::Each)
+    };
+    let modes = Modes {
+        input: list(count),
+        output: list(outputs.len()),
+    };
+    let parts = matches!(modes.input, Visibility::Each(_));
+    let planned = program.check().ok();
+    let planned = planned.map(|program| Plan::hidden(program, 1, modes));
+    parts && planned.is_some_and(|planned| planned.is_ok())
 }
 
 /// Sums of sums, whose reach is more than 64 bits before any bound is compared.

@@ -9,7 +9,9 @@ mod hostile;
 
 use tg_proof::ajtai::{self, TensorCommitment};
 use tg_proof::messages::{self, Pushforwards};
-use tg_proof::{ExpectedStatement, Modes, Parts, ProofFile, PublicModel, Visibility, verify};
+use tg_proof::{
+    ExpectedStatement, Modes, PartModes, Parts, ProofFile, PublicModel, Visibility, verify,
+};
 use tg_types::Digest;
 use tg_types::codec::{Decode, Encode};
 
@@ -76,6 +78,52 @@ fn the_kept_proof_with_private_weights_verifies() {
     let mut public = MODEL.to_vec();
     public[4] = 3;
     assert!(PublicModel::decode(&public).is_err());
+}
+
+/// A proof that says one thing of one input and another of the next, and likewise of outputs. Written by
+/// `cargo run -p tg-prover --example lists -- crates/tg-proof/tests/data`.
+#[test]
+fn the_kept_proof_with_lists_of_modes_verifies() {
+    const MODEL: &[u8] = include_bytes!("../data/lists.tgv");
+    const PROOF: &[u8] = include_bytes!("../data/lists.proof");
+    use Visibility::{Committed, Hidden, Public};
+    let model = PublicModel::decode(MODEL).unwrap();
+    let file = ProofFile::read(PROOF).unwrap();
+    assert_eq!(file.to_bytes(), PROOF);
+    let each = |modes| Visibility::Each(PartModes::new(modes).unwrap());
+    let modes = Modes {
+        input: each(&[Public, Committed]),
+        output: each(&[Hidden, Public]),
+    };
+    assert_eq!(file.statement.zk, Some(modes));
+    assert_eq!(verify(&model, &file, &ExpectedStatement::default()), Ok(()));
+    let [inputs, outputs] = file
+        .listed(model.program())
+        .map(|parts| parts.into_iter().map(<[u8]>::len).collect::<Vec<_>>());
+    let half = model.program().input_bytes() / 2;
+    let last = model.program().last();
+    let shown = model.program().shape(last).elements() * model.program().element_type(last).bytes();
+    assert_eq!(inputs, [half, ajtai::COMMITMENT_BYTES]);
+    assert_eq!(outputs, [0, shown]);
+    // The list of another kind of proof, and none.
+    let at = 6 + 152;
+    assert_eq!(PROOF[at..at + 6], [2, 0, 1, 2, 2, 0]);
+    for (place, mode) in [
+        (1, 1),
+        (1, 2),
+        (2, 0),
+        (2, 2),
+        (4, 0),
+        (4, 1),
+        (5, 1),
+        (5, 2),
+    ] {
+        let mut bytes = PROOF.to_vec();
+        bytes[at + place] = mode;
+        let changed = ProofFile::read(&bytes);
+        let verdict = changed.map(|file| verify(&model, &file, &ExpectedStatement::default()));
+        assert!(!matches!(verdict, Ok(Ok(()))), "{place} {mode}");
+    }
 }
 
 /// A proof whose tables are so large that their pushforwards are committed.

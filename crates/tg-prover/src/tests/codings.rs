@@ -149,6 +149,7 @@ impl Lie {
             tensors,
             witness,
             commitments: Vec::new(),
+            parts: Vec::new(),
         };
         let mut rng = StdRng::seed_from_u64(1);
         let limits = Limits::default();
@@ -277,7 +278,7 @@ fn a_second_representative_of_an_output_breaks_its_coding_alone() {
         modes,
     };
     let shape = lie.shape();
-    let own = &shape.plan.outputs[0];
+    let own = shape.plan.outputs[0].as_ref().unwrap();
     let tensors = lie.case.trace.tensors();
     let values = tensors.last().unwrap().widened();
     assert_eq!(i64::from(values[0]), -tg_ir::FIELD_BOUND);

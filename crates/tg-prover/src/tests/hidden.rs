@@ -172,6 +172,7 @@ impl<'a> Hidden<'a> {
             input: &input,
             outputs: &outputs,
             commitments: &commitments,
+            parts: &[],
             nodes: &self.nodes,
             lookup: self.lookup.as_ref(),
         };
@@ -196,7 +197,10 @@ impl<'a> Hidden<'a> {
             *factor * inner_product(column, &eq_table(point))
         });
         let cells = functional.cells.iter().map(|(table, column, factors)| {
-            inner_product(&self.columns[*table][*column][..factors.len()], factors)
+            let column = &self.columns[*table][*column];
+            let terms = factors.iter();
+            let terms = terms.map(|&(cell, factor)| factor * column[cell as usize]);
+            terms.sum::<E>()
         });
         let secrets = secrets + cells.sum::<E>();
         let pushforwards = functional.pushforwards.iter().zip(&self.pushforwards);

@@ -18,6 +18,7 @@ mod maximum;
 mod models;
 pub(crate) mod mutate;
 mod outputs;
+mod parts;
 mod private;
 mod programs;
 pub(crate) mod pushforwards;

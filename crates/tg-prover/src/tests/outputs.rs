@@ -121,6 +121,7 @@ fn claimed_hidden(case: &Case, parts: &[Vec<u8>]) -> Result<(), VerifyError> {
         tensors,
         witness: &witness,
         commitments: Vec::new(),
+        parts: Vec::new(),
     };
     let mut rng = StdRng::seed_from_u64(5);
     let proof = execution.prove(&statement, &mut rng, &Limits::default(), &mut |_| {});
@@ -217,14 +218,22 @@ fn every_column_of_a_hidden_output_is_bound() {
     let honest = Witness::of(program, &shape.plan, tensors).unwrap();
     assert_eq!(lie.verdict(tensors, &honest), Ok(()));
     assert_eq!(shape.plan.outputs.len(), 7);
-    for own in &shape.plan.outputs {
+    for own in shape.plan.outputs.iter().flatten() {
         let table = own.columns.witness.start;
         let mut witness = honest.clone();
         witness.columns[table][0][0] ^= 1;
         assert!(lie.verdict(tensors, &witness).is_err());
     }
     // The columns of two outputs of one shape, swapped.
-    let [one, two] = [SCORES, OTHER].map(|index| shape.plan.outputs[index].columns.witness.start);
+    let start = |index: usize| {
+        shape.plan.outputs[index]
+            .as_ref()
+            .unwrap()
+            .columns
+            .witness
+            .start
+    };
+    let [one, two] = [SCORES, OTHER].map(start);
     let mut witness = honest;
     witness.columns.swap(one, two);
     assert!(lie.verdict(tensors, &witness).is_err());
@@ -252,6 +261,7 @@ fn committed(case: &Case, named: &[Shows], opened: &[Shows]) -> Result<(), Verif
         tensors,
         witness: &witness,
         commitments: named.iter().map(Shows::commitment).collect(),
+        parts: Vec::new(),
     };
     let mut rng = StdRng::seed_from_u64(5);
     let proof = execution.prove(&statement, &mut rng, &Limits::default(), &mut |_| {});

@@ -603,6 +603,7 @@ mod statistics {
             tensors: trace.tensors(),
             witness: &witness,
             commitments: Vec::new(),
+            parts: Vec::new(),
         };
         let (mut rng, limits) = (StdRng::seed_from_u64(seed), Limits::default());
         let proof = execution.prove(&statement, &mut rng, &limits, &mut |_| {});

@@ -273,6 +273,7 @@ fn a_commitment_of_another_tensor_is_not_shown() {
             tensors,
             witness: &witness,
             commitments: vec![named.commitment(), honest[1].commitment()],
+            parts: Vec::new(),
         };
         let mut rng = StdRng::seed_from_u64(1);
         let limits = Limits::default();
@@ -515,6 +516,7 @@ fn elements_that_no_coding_gives_are_refused() {
                 tensors: &tensors,
                 witness: &witness,
                 commitments: Vec::new(),
+                parts: Vec::new(),
             };
             let statement = Statement {
                 input: Digest::default(),
@@ -626,6 +628,7 @@ mod statistics {
                 tensors: trace.tensors(),
                 witness: &witness,
                 commitments: shows.iter().map(Shows::commitment).collect(),
+                parts: Vec::new(),
             };
             let [(_, input), (_, output)] = shows.each_ref().map(Shows::bytes);
             let statement = Statement {
@@ -774,7 +777,7 @@ mod statistics {
             };
             let output = ShownTensor {
                 elements: output.iter().map(|_| 0).collect(),
-                commitment: None,
+                ..ShownTensor::default()
             };
             let verdict = tg_proof::check::verify_zk_messages(
                 &setting.case.public,

@@ -108,7 +108,7 @@ impl Walk<'_> {
         for (index, output) in outputs.into_iter().enumerate() {
             let point = channel.draw_point(self.plan.layouts[output.index()].vars());
             let value = self.evaluate(output, &point);
-            if let Some(hidden) = self.plan.outputs.get(index) {
+            if let Some(Some(hidden)) = self.plan.outputs.get(index) {
                 let point = point.clone();
                 let [sent] = channel.send([value]);
                 let mut stages = self.staged(&hidden.staged, &Claim { point, value }, channel);

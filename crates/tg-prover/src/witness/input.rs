@@ -16,7 +16,10 @@ pub(super) fn columns(
     let table_of = StatementTable::of_number(table.node - program.nodes.len());
     let (own, id) = match table_of {
         StatementTable::Input => (plan.input.as_ref(), TensorId::INPUT),
-        StatementTable::Output(index) => (plan.outputs.get(index), program.outputs()[index]),
+        StatementTable::Output(index) => {
+            let own = plan.outputs.get(index).and_then(Option::as_ref);
+            (own, program.outputs()[index])
+        }
         StatementTable::Salts => return columns,
     };
     let own = own.expect("a tensor with columns is planned");

@@ -1,7 +1,7 @@
 //! The lease logic, step by step.
 
 use tg_cuda::ExecutedOn;
-use tg_sdk::dto::LeaseEndDto;
+use tg_sdk::dto::{CheckDto, LeaseEndDto};
 use tg_types::{
     Address, Amount, DeclineReason, JobId, LeaseId, ModelId, OfferId, ProgramId, Receipt, Tier,
 };
@@ -33,6 +33,7 @@ fn lease(state: JobStateDto) -> LeaseDto {
         end: None,
         end_text: None,
         rejection: None,
+        check: None,
     }
 }
 
@@ -88,7 +89,7 @@ fn a_proved_job_goes_through_every_step() {
     task.begun(Stage::Prove, 4);
     task.seen(lease(JobStateDto::Committed));
     assert_eq!(step(&task, 5), Step::Wait(u64::MAX));
-    task.proved(EVIDENCE);
+    task.proved(EVIDENCE, 5);
     assert_eq!(task.evidence(), Some(EVIDENCE));
     assert_eq!(step(&task, 6), Step::Submit(Message::Evidence));
     task.submitted(Message::Evidence, 6);
@@ -137,7 +138,7 @@ fn a_commitment_on_its_way_does_not_hold_the_next_message() {
     execute(&mut task, 0);
     task.submitted(Message::Commit, 1);
     task.begun(Stage::Prove, 1);
-    task.proved(EVIDENCE);
+    task.proved(EVIDENCE, 5);
     assert_eq!(step(&task, 2), Step::Wait(1 + RESEND_MS));
     task.seen(lease(JobStateDto::Committed));
     assert_eq!(step(&task, 3), Step::Submit(Message::Evidence));
@@ -199,7 +200,7 @@ fn a_throttle_holds_the_last_message_back() {
     assert_eq!(step(&task, 101), Step::Submit(Message::Commit));
     task.submitted(Message::Commit, 101);
     task.begun(Stage::Prove, 102);
-    task.proved(EVIDENCE);
+    task.proved(EVIDENCE, 103);
     task.seen(lease(JobStateDto::Committed));
     assert_eq!(step(&task, 200), Step::Wait(1_000));
     assert_eq!(step(&task, 1_000), Step::Submit(Message::Evidence));
@@ -287,4 +288,44 @@ fn what_is_missing_for_a_while_is_waited_for_as_long_as_there_is_time_to_start()
     let last = 20_000 - DECLINE_BEFORE_MS;
     let decline = Message::Decline(DeclineReason::InputMissing);
     assert_eq!(step(&task, last), Step::Submit(decline));
+}
+
+/// A lease of mode sync whose tiles are drawn, before a committee is or after.
+fn sampled(state: JobStateDto, members: u16) -> LeaseDto {
+    LeaseDto {
+        check: Some(CheckDto {
+            height: 7,
+            seed: Some(Digest::new([11; 32])),
+            stage: "the provider opens the drawn tiles".to_owned(),
+            committees: u16::from(members > 0),
+            members,
+            sealed: 0,
+            right: 0,
+        }),
+        ..lease(state)
+    }
+}
+
+#[test]
+fn an_opening_is_stored_again_until_a_committee_is_drawn() {
+    let mut task = LeaseTask::new(sampled(JobStateDto::Committed, 0), ModeDto::Sync, 0);
+    execute(&mut task, 0);
+    assert_eq!(step(&task, 1), Step::Begin(Stage::Prove));
+    task.begun(Stage::Prove, 1);
+    task.proved(EVIDENCE, 2);
+    assert_eq!(step(&task, 2), Step::Submit(Message::Evidence));
+    task.submitted(Message::Evidence, 2);
+    task.seen(sampled(JobStateDto::Verifying, 0));
+    // Whoever took it may have lost it, and the deadline of the job does not count any more.
+    assert_eq!(step(&task, 3), Step::Wait(2 + STORE_AGAIN_MS));
+    assert_eq!(step(&task, LATE), Step::Begin(Stage::Prove));
+    task.begun(Stage::Prove, LATE);
+    task.proved(EVIDENCE, LATE);
+    assert_eq!(step(&task, LATE), Step::Wait(LATE + STORE_AGAIN_MS));
+    task.seen(sampled(JobStateDto::Verifying, 4));
+    assert_eq!(step(&task, 2 * LATE), Step::Wait(u64::MAX));
+
+    // An agent that lost its memory opens the same.
+    let task = LeaseTask::new(sampled(JobStateDto::Verifying, 0), ModeDto::Sync, 0);
+    assert_eq!(step(&task, 1), Step::Begin(Stage::Execute));
 }

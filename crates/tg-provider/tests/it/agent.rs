@@ -70,6 +70,7 @@ async fn fixture() -> Fixture {
         proof_bytes: 1 << 20,
         work: public.facts().work(),
         memory: public.facts().memory(),
+        trace_bytes: 4_096,
     };
     let verifier = PublicModel::decode(&bytes).unwrap();
     let judge = move |evidence: &[u8]| {
@@ -315,6 +316,15 @@ impl Worker for Flaky {
             return Err(WorkError::Execute("the device fell off the bus".into()));
         }
         self.inner.execute(task, progress)
+    }
+
+    fn open(
+        &self,
+        task: &Task,
+        execution: &Execution,
+        seed: &Digest,
+    ) -> Result<Vec<u8>, WorkError> {
+        self.inner.open(task, execution, seed)
     }
 
     fn prove(

@@ -197,12 +197,37 @@ pub struct LeaseDto {
     #[serde(with = "text::option", default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub evidence: Option<Digest>,
+    /// How its result is checked by a committee; absent for other modes and before there is a result.
+    #[serde(default)]
+    pub check: Option<CheckDto>,
     /// How it ended.
     pub end: Option<LeaseEndDto>,
     /// How it ended, as a sentence.
     pub end_text: Option<String>,
     /// The check that failed, if its result was rejected.
     pub rejection: Option<RejectionDto>,
+}
+
+/// How a committee checks a result of mode sync.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CheckDto {
+    /// The block whose seed draws the parts.
+    pub height: u64,
+    /// The seed, once it is signed.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub seed: Option<Digest>,
+    /// Where the check stands, in words.
+    pub stage: String,
+    /// Committees that were drawn, the present one included.
+    pub committees: u16,
+    /// Members of the present one.
+    pub members: u16,
+    /// Members that sealed a vote that is not open.
+    pub sealed: u16,
+    /// Members that found the result right.
+    pub right: u16,
 }
 
 /// Which check rejected a result.

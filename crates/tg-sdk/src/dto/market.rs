@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tg_types::{
-    CapacityTier, DurationMs, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, Machine, Pricing,
-    RegionSet, SharingMode, SharingSet, TierSet,
+    Amount, CapacityTier, DurationMs, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, Machine,
+    Pricing, RegionSet, SharingMode, SharingSet, TierSet,
 };
 
 use crate::text;
@@ -185,6 +185,10 @@ pub struct JobNeedsDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub tier: CapacityTier,
+    /// What a wrong answer would cost the requestor beside the price.
+    #[serde(with = "text", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub value_at_risk: Amount,
 }
 
 impl From<&JobNeeds> for JobNeedsDto {
@@ -210,6 +214,7 @@ impl From<&JobNeeds> for JobNeedsDto {
             priority,
             preemptible,
             tier,
+            value_at_risk,
         } = *needs;
         let named = GpuModel::ALL.iter().filter(|it| models.contains(**it));
         let numbered = (0..tg_types::resources::REGIONS_MAX).filter(|it| regions.contains(*it));
@@ -236,6 +241,7 @@ impl From<&JobNeeds> for JobNeedsDto {
             priority,
             preemptible,
             tier,
+            value_at_risk,
         }
     }
 }

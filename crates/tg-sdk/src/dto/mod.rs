@@ -23,12 +23,12 @@ pub use blobs::BlobDto;
 pub use event::EventDto;
 pub use inference::{AnswerDto, DevelopmentInferDto, InferenceDto};
 pub use jobs::{
-    BidDto, JobDto, JobReceiptDto, JobStepDto, LeaseDto, MemberPayDto, ReceiptDto, RejectionDto,
-    SettlementDto,
+    BidDto, CheckDto, JobDto, JobReceiptDto, JobStepDto, LeaseDto, MemberPayDto, ReceiptDto,
+    RejectionDto, SettlementDto,
 };
 pub use market::{JobNeedsDto, MachineDto};
 pub use models::{ModeDto, ModelDto, ModelFactsDto, ModelStateDto};
-pub use offers::{OfferDto, OfferTermsDto, ProviderDto, QuoteDto, ReputationDto};
+pub use offers::{ModePriceDto, OfferDto, OfferTermsDto, ProviderDto, QuoteDto, ReputationDto};
 #[cfg(feature = "client")]
 pub(crate) use page::Paged;
 pub use page::{JobPageDto, ModelPageDto, OfferPageDto, QuotePageDto};

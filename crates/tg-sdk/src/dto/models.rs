@@ -16,6 +16,8 @@ pub enum ModeDto {
     Proof,
     /// By every validator, which runs the program again.
     Recompute,
+    /// By a committee drawn after the fact, which computes drawn parts again.
+    Sync,
 }
 
 impl From<VerificationMode> for ModeDto {
@@ -24,6 +26,7 @@ impl From<VerificationMode> for ModeDto {
             VerificationMode::None => Self::None,
             VerificationMode::Proof => Self::Proof,
             VerificationMode::Recompute => Self::Recompute,
+            VerificationMode::Sync => Self::Sync,
         }
     }
 }
@@ -34,6 +37,7 @@ impl From<ModeDto> for VerificationMode {
             ModeDto::None => Self::None,
             ModeDto::Proof => Self::Proof,
             ModeDto::Recompute => Self::Recompute,
+            ModeDto::Sync => Self::Sync,
         }
     }
 }

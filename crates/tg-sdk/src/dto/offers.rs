@@ -142,3 +142,27 @@ pub struct QuoteDto {
     /// back.
     pub serves: bool,
 }
+
+/// What a way of checking would come to for one usual job on a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ModePriceDto {
+    /// How the result is checked.
+    pub mode: ModeDto,
+    /// Why no job on the model may be checked so; absent if one may.
+    #[serde(default)]
+    pub refused: Option<String>,
+    /// Offers that serve such a job, now or when a slot is free.
+    pub offers: u64,
+    /// What the cheapest of them would ask.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub price: Option<Amount>,
+    /// What is paid to the validators on top.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub verification_fee: Amount,
+    /// How long the cheapest declares to need; absent if there is none.
+    #[serde(default)]
+    pub eta_ms: Option<u64>,
+}

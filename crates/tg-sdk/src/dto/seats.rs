@@ -36,6 +36,8 @@ pub struct SeatDto {
     pub last_block: u64,
     /// Whether it gives the seat back.
     pub leaving: bool,
+    /// Votes in committees that it missed in a row: from 4 on it has no share of fees, from 256 on it counts as silent.
+    pub missed_votes: u16,
 }
 
 /// A bond that is returned later.

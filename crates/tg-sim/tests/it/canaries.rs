@@ -19,10 +19,11 @@ fn found(canary: Canary, from: u64, seeds: u64) -> Option<(u64, &'static str)> {
     })
 }
 
-/// In seed 26 a validator is off for some milliseconds, in a view that is still open when it comes back.
+/// In the first seed a validator is off for some milliseconds, in a view that is still open when it comes back. A change of what
+/// seeds draw moves that to another one: so it is looked for in some more.
 #[test]
 fn a_vote_that_was_sent_before_it_was_durable_is_found() {
-    let rule = found(Canary::VoteBeforeDurable, 26, 1).map(|(_, rule)| rule);
+    let rule = found(Canary::VoteBeforeDurable, 4, 30).map(|(_, rule)| rule);
     assert_eq!(rule, Some("accused"));
 }
 

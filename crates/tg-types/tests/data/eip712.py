@@ -93,12 +93,15 @@ TYPES = {
     "JoinValidators": HEAD + ",bytes32 key,string endpoint,bytes possession",
     "LeaveValidators": HEAD + ",bytes32 key",
     "ReportEquivocation": HEAD + ",bytes proof",
+    "PostDealing": HEAD + ",uint64 round,bytes log",
+    "CommitVotes": HEAD + ",bytes32[] leases,bytes32[] commitments",
+    "RevealVotes": HEAD + ",bytes32[] leases,uint64[] votes,uint64[] checksums,bytes32[] salts",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
     "bool tensorCores,uint8 linkMin,uint8 isolation,uint32 cpuMilli,uint32 memoryMib,uint32 diskGib,uint64 regions,"
     "uint64 referenceMs,uint16 gang,uint32 neighbourhoodUs,bool guaranteed,uint8 priority,bool preemptible,"
-    "uint8 tier",
+    "uint8 tier,uint128 valueAtRisk",
     "OfferTerms": "string hardware,uint128 priceBase,uint128 pricePerMmac,uint64 latencyBaseMs,"
     "uint64 speedMmacPerS,uint64 memoryBytes,uint16 slots,uint128 collateralPerLease,uint8 modes,"
     "Machine machine,uint128 pricePerGpuSecond,uint8 pricing",
@@ -142,6 +145,8 @@ def hash_struct(name, value):
             words.append(keccak(b"".join(bytes(12) + it for it in item)))
         elif kind == "bytes32[]":
             words.append(keccak(b"".join(item)))
+        elif kind == "uint64[]":
+            words.append(keccak(b"".join(it.to_bytes(32, "big") for it in item)))
         elif kind == "bool":
             words.append(int(item).to_bytes(32, "big"))
         elif kind == "int32":
@@ -282,6 +287,7 @@ ORDER = {
         "priority": 2,
         "preemptible": True,
         "tier": 1,
+        "valueAtRisk": 3 * 10**18,
     },
 }
 
@@ -345,6 +351,14 @@ SAMPLES = {
     "JoinValidators": {"key": word(0x66), "endpoint": "seat-5.example.org:7100", "possession": bytes([0x67]) * 64},
     "LeaveValidators": {"key": word(0x66)},
     "ReportEquivocation": {"proof": EQUIVOCATION},
+    "PostDealing": {"round": 3, "log": bytes([0x71]) * 40},
+    "CommitVotes": {"leases": [word(0x33), word(0x34)], "commitments": [word(0x72), word(0x73)]},
+    "RevealVotes": {
+        "leases": [word(0x33), word(0x34), word(0x35)],
+        "votes": [0, 1, (5 << 32) + 9],
+        "checksums": [77, 0, 0],
+        "salts": [word(0x74), word(0x75), word(0x76)],
+    },
 }
 
 

@@ -1,9 +1,9 @@
 //! Every field of a signed transaction changed, one at a time: the signature must stop to hold.
 
 use tg_types::{
-    Address, Amount, Decode, Digest, DurationMs, Encode, JobId, JobOrder, Label, LeaseId, ModeSet,
-    ModelId, OfferId, OfferTerms, ProgramId, Receipt, SignatureError, SignedTransaction,
-    TimestampMs, Transaction, VerificationMode,
+    Address, Amount, DealingLog, Decode, Digest, DurationMs, Encode, JobId, JobOrder, Label,
+    LeaseId, ModeSet, ModelId, OfferId, OfferTerms, ProgramId, Receipt, SignatureError,
+    SignedTransaction, TimestampMs, Transaction, VerificationMode, Vote,
 };
 
 use crate::samples::{FEES, NONCE, domain, order, receipt, signed, terms, transactions, wallet};
@@ -19,6 +19,9 @@ fn order_changes() -> Vec<Change<JobOrder>> {
         ("max_price", |it| it.max_price = Amount::new(9)),
         ("deadline", |it| it.deadline = TimestampMs::new(9)),
         ("max_attempts", |it| it.max_attempts += 1),
+        ("value_at_risk", |it| {
+            it.needs.value_at_risk = Amount::new(9)
+        }),
     ]
 }
 
@@ -66,7 +69,7 @@ type Case = (String, Transaction, Transaction);
 fn changed_contents() -> Vec<Case> {
     let samples = transactions();
     let mut cases = Vec::new();
-    for (name, change) in simple_changes() {
+    for (name, change) in simple_changes().into_iter().chain(vote_changes()) {
         for good in &samples {
             let bad = changed(good, change);
             if bad != *good {
@@ -97,6 +100,47 @@ fn nested_contents() -> Vec<Case> {
         (format!("receipt.{name}"), commit(receipt()), commit(bad))
     });
     orders.chain(offers).chain(receipts).collect()
+}
+
+/// Those of what validators deal and vote.
+fn vote_changes() -> Vec<Change<Transaction>> {
+    vec![
+        ("round", |it| {
+            if let Transaction::PostDealing { round, .. } = it {
+                *round += 1;
+            }
+        }),
+        ("log", |it| {
+            if let Transaction::PostDealing { log, .. } = it {
+                *log = DealingLog::new(vec![9]).unwrap();
+            }
+        }),
+        ("votes.lease", |it| match it {
+            Transaction::CommitVotes { votes } => votes[1].lease = LeaseId::new([9; 32]),
+            Transaction::RevealVotes { votes } => votes[1].lease = LeaseId::new([9; 32]),
+            _ => {}
+        }),
+        ("votes.commitment", |it| {
+            if let Transaction::CommitVotes { votes } = it {
+                votes[1].commitment = Digest::new([9; 32]);
+            }
+        }),
+        ("votes.vote", |it| {
+            if let Transaction::RevealVotes { votes } = it {
+                votes[1].vote = Vote::Right { checksum: 0 };
+            }
+        }),
+        ("votes.checksum", |it| {
+            if let Transaction::RevealVotes { votes } = it {
+                votes[0].vote = Vote::Right { checksum: 78 };
+            }
+        }),
+        ("votes.salt", |it| {
+            if let Transaction::RevealVotes { votes } = it {
+                votes[1].salt = Digest::new([9; 32]);
+            }
+        }),
+    ]
 }
 
 /// Changes of fields that belong to one kind; on every other kind they do nothing.
@@ -166,8 +210,9 @@ fn simple_changes() -> Vec<Change<Transaction>> {
 #[test]
 fn every_field_of_every_kind_is_signed() {
     let cases = changed_contents();
-    // Two of a transfer, four of a registration, one each of five names, two of evidence; then what is nested.
-    assert_eq!(cases.len(), (2 + 4 + 5 + 2) + (7 + 9 + 5));
+    // Two of a transfer, four of a registration, one each of five names, two of evidence, two of a dealing, two of sealed votes and
+    // four of open ones; then what is nested.
+    assert_eq!(cases.len(), (2 + 4 + 5 + 2 + 2 + 2 + 4) + (8 + 9 + 5));
     for (name, good, bad) in cases {
         assert_ne!(good, bad, "{name}");
         let mut signed = signed(good);

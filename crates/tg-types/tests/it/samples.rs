@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use tg_types::chain::{Equivocation, SignedVote, VoteKind};
 use tg_types::{
-    Address, Amount, BidId, BlockId, CapacityTier, ChainDomain, DeclineReason, Digest, DurationMs,
-    Fees, GpuLink, GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label, LeaseId,
-    Machine, ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, RegionSet,
-    SharingMode, SharingSet, SignedTransaction, StorageSubject, Tier, TierSet, TimestampMs,
-    Transaction, VerificationMode, Wallet,
+    Address, Amount, BidId, BlockId, CapacityTier, ChainDomain, DealingLog, DeclineReason, Digest,
+    DurationMs, Fees, GpuLink, GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label,
+    LeaseId, Machine, ModeSet, ModelId, OfferId, OfferTerms, OpenedVote, Pricing, ProgramId,
+    Receipt, RegionSet, SealedVote, SharingMode, SharingSet, SignedTransaction, StorageSubject,
+    Tier, TierSet, TileName, TimestampMs, Transaction, VerificationMode, Vote, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
@@ -79,6 +79,7 @@ pub(crate) fn needs() -> JobNeeds {
         priority: 2,
         preemptible: true,
         tier: CapacityTier::Spot,
+        value_at_risk: Amount::from_tgrid(3),
     }
 }
 
@@ -210,7 +211,38 @@ pub(crate) fn transactions() -> Vec<Transaction> {
         Transaction::ReportEquivocation {
             proof: equivocation(),
         },
+        Transaction::PostDealing {
+            round: 3,
+            log: DealingLog::new(vec![0x71; 40]).unwrap(),
+        },
+        Transaction::CommitVotes {
+            votes: [(0x33, 0x72), (0x34, 0x73)]
+                .map(|(lease, commitment)| SealedVote {
+                    lease: LeaseId::new([lease; 32]),
+                    commitment: Digest::new([commitment; 32]),
+                })
+                .to_vec(),
+        },
+        Transaction::RevealVotes {
+            votes: opened_votes(),
+        },
     ]
+}
+
+/// A vote of each kind.
+pub(crate) fn opened_votes() -> Vec<OpenedVote> {
+    let tile = TileName { node: 4, leaf: 9 };
+    let votes = [
+        Vote::Right { checksum: 77 },
+        Vote::WrongForm,
+        Vote::WrongTile(tile),
+    ];
+    let opened = (0..).zip(votes).map(|(at, vote)| OpenedVote {
+        lease: LeaseId::new([0x33 + at; 32]),
+        vote,
+        salt: Digest::new([0x74 + at; 32]),
+    });
+    opened.collect()
 }
 
 /// Votes that nobody signed.
@@ -275,7 +307,7 @@ fn any_needs() -> impl Strategy<Value = JobNeeds> {
         (any::<u16>(), any::<bool>(), 0..3u8, 0..4u8, any::<u32>()),
         (any::<u32>(), any::<u32>(), any::<u64>(), any::<u64>()),
         (any::<u16>(), any::<u32>(), any::<bool>(), any::<u8>()),
-        (any::<bool>(), 0..3u8),
+        (any::<bool>(), 0..3u8, any::<u128>()),
     )
         .prop_map(|(gpu, kind, host, how, tier)| JobNeeds {
             class: JobClass::from_tag(gpu.0).unwrap(),
@@ -298,6 +330,7 @@ fn any_needs() -> impl Strategy<Value = JobNeeds> {
             priority: how.3,
             preemptible: tier.0,
             tier: CapacityTier::from_tag(tier.1).unwrap(),
+            value_at_risk: Amount::new(tier.2),
         })
 }
 
@@ -444,6 +477,34 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
                 job: JobId::new(job),
                 max_price: Amount::new(price),
                 max_attempts,
+            }
+        }),
+        (any::<u64>(), proptest::collection::vec(any::<u8>(), 0..64)).prop_map(|(round, log)| {
+            Transaction::PostDealing {
+                round,
+                log: DealingLog::new(log).unwrap(),
+            }
+        }),
+        proptest::collection::vec((id(), id()), 0..4).prop_map(|votes| Transaction::CommitVotes {
+            votes: votes
+                .into_iter()
+                .map(|(lease, commitment)| SealedVote {
+                    lease: LeaseId::new(lease),
+                    commitment: Digest::new(commitment),
+                })
+                .collect(),
+        }),
+        proptest::collection::vec((id(), 0..u64::MAX, id()), 0..4).prop_map(|votes| {
+            Transaction::RevealVotes {
+                votes: votes
+                    .into_iter()
+                    .map(|(lease, number, salt)| OpenedVote {
+                        lease: LeaseId::new(lease),
+                        vote: Vote::from_number(number, 0)
+                            .unwrap_or(Vote::Right { checksum: number }),
+                        salt: Digest::new(salt),
+                    })
+                    .collect(),
             }
         }),
         any_order().prop_map(|order| Transaction::SubmitJob { order }),

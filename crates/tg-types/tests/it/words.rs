@@ -61,20 +61,20 @@ fn modes() {
         assert!(!ModeSet::EMPTY.contains(mode));
         assert_eq!(ModeSet::of(&[mode]).iter().collect::<Vec<_>>(), [mode]);
     }
-    assert_eq!(VerificationMode::from_tag(3), None);
+    assert_eq!(VerificationMode::from_tag(4), None);
     assert_eq!(VerificationMode::from_name("PROOF"), None);
     assert_eq!(
-        VerificationMode::from_bytes(&[3]),
+        VerificationMode::from_bytes(&[4]),
         Err(DecodeError::Invalid {
             field: "verification mode",
-            value: 3
+            value: 4
         })
     );
     assert_eq!(
-        ModeSet::from_bytes(&[8]),
+        ModeSet::from_bytes(&[16]),
         Err(DecodeError::Invalid {
             field: "verification modes",
-            value: 8
+            value: 16
         })
     );
     assert_eq!(

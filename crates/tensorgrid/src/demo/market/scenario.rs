@@ -150,6 +150,7 @@ impl MarketScenario {
             proof_bytes: 0,
             work: 1_000_000,
             memory: u64::from(INPUT_LEN) + 16,
+            trace_bytes: 0,
         });
         let tasks = self.grid.state().pending_evidence();
         let verdicts = tasks.map(|task| task.verdict(accepted.clone())).collect();

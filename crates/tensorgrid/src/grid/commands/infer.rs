@@ -1,18 +1,19 @@
 //! `tensorgrid infer`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
 use tg_sdk::dto::{DryRunDto, JobDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference};
-use tg_sdk::{Client, Digest, OrderTerms, Wallet};
-use tg_types::{Amount, JobNeeds, Lane};
+use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
+use tg_types::{Amount, JobId, JobNeeds, Lane};
 
-use super::job::{describe_lease, describe_receipt, describe_why};
-use super::{ask_to_proceed, json_of};
-use crate::grid::args::InferArguments;
+use super::{ask_to_proceed, json_of, modes};
+use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::describe::{describe_lease, describe_receipt, describe_why};
 use crate::grid::infer;
 use crate::grid::table::{Table, brief, brief_prefix, short};
 use crate::offline::answer::ShownAnswer as _;
@@ -25,13 +26,18 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
     let checked = jobs::public_model(&client, &model).await.of_job()?;
-    let reals = files::one_input(&arguments.input, checked.program())?;
+    let reals = files::inputs(&arguments.inputs, checked.program())?;
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
-    let mode = arguments.verify.mode();
-    let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
-    let quotes = quotes.calling("ask for prices")?;
+    let mode = modes::mode_of(&client, &model, arguments).await?;
     let needs = arguments.needs.needs();
+    let at_risk = needs.value_at_risk;
+    let quotes = jobs::patiently(|| client.quotes_at_risk(model.id, mode, at_risk)).await;
+    let quotes = quotes.calling("ask for prices")?;
+    if arguments.detach && needs.lane() == Lane::Auction {
+        let text = "--detach: a sealed bid is opened by the command that made it, which has to run until then";
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    }
     let max_price = max_price_of(&client, &wallet, arguments, &quotes).await?;
     let terms = OrderTerms {
         mode: mode.into(),
@@ -66,23 +72,66 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         jobs::order(&client, &wallet, &checked, input, terms).await
     };
     let id = id.of_job()?;
+    if arguments.detach {
+        return match as_json {
+            true => Ok(json(&serde_json::json!({ "job": id.to_string() }))?),
+            false => Ok(line(id)?),
+        };
+    }
     say(format_args!("job {id}"));
-    let mut shown = Shown::default();
+    let shown = Printed {
+        raw: arguments.raw,
+        proof_out: arguments.proof_out.as_deref(),
+        as_json,
+    };
+    finish(&client, &checked, id, &shown).await
+}
+
+/// Waits for a job that was ordered before, checks its proof and prints the result.
+pub(crate) async fn fetch(arguments: &JobFetchArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let id = connect::job(&client, &arguments.job).await?;
+    let job = client.job(id).await.calling("ask for the job")?;
+    let model = jobs::find_model(&client, &job.model.to_string()).await;
+    let checked = jobs::public_model(&client, &model.of_job()?).await;
+    let shown = Printed {
+        raw: arguments.raw,
+        proof_out: arguments.proof_out.as_deref(),
+        as_json,
+    };
+    finish(&client, &checked.of_job()?, id, &shown).await
+}
+
+/// How a result is printed, and where its proof goes.
+struct Printed<'a> {
+    raw: bool,
+    proof_out: Option<&'a Path>,
+    as_json: bool,
+}
+
+/// Follows a job to its end and prints its result.
+async fn finish(
+    client: &Client,
+    checked: &CheckedModel,
+    id: JobId,
+    shown: &Printed<'_>,
+) -> Outcome {
+    let mut told = Shown::default();
     let mut tell = |news: Followed<'_>| match news {
-        Followed::Changed(job) => shown.tell(job),
+        Followed::Changed(job) => told.tell(job),
         Followed::Waits(why) => say(format_args!("             {}", describe_wait(why))),
     };
-    let job = jobs::follow(&client, id, &mut tell).await.of_job()?;
-    let inference = jobs::collect(&client, &checked, &job).await.of_job()?;
-    if let (Some(path), Some(proof)) = (&arguments.proof_out, &inference.proof) {
+    let job = jobs::follow(client, id, &mut tell).await.of_job()?;
+    let inference = jobs::collect(client, checked, &job).await.of_job()?;
+    if let (Some(path), Some(proof)) = (shown.proof_out, &inference.proof) {
         files::write(path, &proof.file)?;
         say(format_args!("wrote {}", path.display()));
     }
     let answers = checked.answers(&inference.values);
-    if as_json {
+    if shown.as_json {
         print_json(&inference, &answers)
     } else {
-        print(&inference, &answers, arguments.raw)
+        print(&inference, &answers, shown.raw)
     }
 }
 
@@ -297,7 +346,10 @@ fn print(inference: &Inference, answers: &[Answer<'_>], raw: bool) -> Outcome {
             proof.file.len(),
             proof.verify_ms
         ))?,
-        None => line("no proof was ordered: nobody checked this output")?,
+        None => line(format_args!(
+            "no proof was ordered; {}",
+            modes::assurance(inference.receipt.job.mode)
+        ))?,
     }
     let zk = inference.proof.as_ref().map(|proof| proof.zk);
     line(describe_receipt(&inference.receipt, zk))?;

@@ -6,6 +6,7 @@ pub(crate) mod gateway;
 pub(crate) mod infer;
 pub(crate) mod job;
 pub(crate) mod model;
+pub(crate) mod modes;
 pub(crate) mod network;
 pub(crate) mod program;
 pub(crate) mod provider;

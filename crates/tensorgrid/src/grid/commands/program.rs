@@ -106,7 +106,7 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
             true => "the program was run here again and gave the same answer, bill and trace",
             false => "not run here: this answer is the word of the validators that ran it again",
         })?;
-        line(super::job::describe_receipt(&receipt, None))?;
+        line(crate::grid::describe::describe_receipt(&receipt, None))?;
     }
     program::ended(&answer)
 }

@@ -46,6 +46,7 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
     };
     let mut signals = Signals::new()?;
     let config = process.config;
+    let checker = Arc::clone(&config.checker);
     let directory = config.directory.clone();
     let started = tokio::select! {
         started = start(config, process.account.address(), process.sources) => started?,
@@ -61,7 +62,7 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
         _ => failure,
     })?;
     let node = validator.handle().clone();
-    let _reporters = Reporters::start([(node.clone(), process.account)]);
+    let _reporters = Reporters::start(&checker, [(node.clone(), process.account)]);
     let server = match api {
         Some((listener, config)) => Some(serve(listener, config, &node, &brief(genesis))?),
         None => None,

@@ -7,11 +7,11 @@ use tg_ir::sampling::NUCLEUS_ALL;
 use tg_sdk::OrderTerms;
 use tg_sdk::jobs::{self, Followed, WrittenAnswer};
 
-use super::ask_to_proceed;
 use super::infer::offers;
-use super::job::describe_receipt;
+use super::{ask_to_proceed, modes};
 use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::describe::describe_receipt;
 use crate::grid::infer;
 use crate::grid::table::short;
 use crate::offline::files;
@@ -115,7 +115,10 @@ fn print(written: &WrittenAnswer, shown: Option<String>) -> Outcome {
             proof.file.len(),
             proof.verify_ms
         ))?,
-        None => line("no proof was ordered: nobody checked this text")?,
+        None => line(format_args!(
+            "no proof was ordered; {}",
+            modes::assurance(written.receipt.job.mode)
+        ))?,
     }
     let zk = written.proof.as_ref().map(|proof| proof.zk);
     Ok(line(describe_receipt(&written.receipt, zk))?)

@@ -114,7 +114,7 @@ impl Execution {
                 break;
             }
             // What an offer asks beside GPU time is paid on top, so it is no part of the bid.
-            let value = per_second(job.order.max_price.saturating_sub(base), needs);
+            let value = per_second(job.purse().saturating_sub(base), needs);
             if accepts != ClassSet::NONE && !value.is_zero() {
                 entries.push(Entry {
                     job: job.id,
@@ -205,7 +205,7 @@ impl Execution {
             let price = prices.get(&class).filter(|_| got.contains_key(&class))?;
             let time = price.checked_mul_div_ceil(job.order.needs.reference.get(), 1_000)?;
             let paid = view.terms.price(job.macs)?.checked_add(time)?;
-            let paid = paid.min(job.order.max_price);
+            let paid = paid.min(job.purse());
             let assessment = assess(&demand, view);
             let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
             let quote = quote.filter(|it| it.price <= paid)?;

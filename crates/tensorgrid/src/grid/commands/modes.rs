@@ -1,0 +1,136 @@
+//! `tensorgrid model modes`: what each way of checking a result costs, and what it assures.
+
+use tg_sdk::Client;
+use tg_sdk::dto::{ModeDto, ModePriceDto, ModelDto};
+use tg_sdk::jobs;
+
+use super::json_of;
+use crate::grid::args::{InferArguments, ModelModesArguments};
+use crate::grid::connect::{self, Calling as _, OfJob as _};
+use crate::grid::table::{Table, short};
+use crate::outcome::{Failure, Outcome, line, say};
+use tg_types::{Amount, JobNeeds};
+
+/// Shows the ways of checking for models of the grid.
+pub(crate) async fn run(arguments: &ModelModesArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let mut models = Vec::new();
+    for name in &arguments.models {
+        models.push(jobs::find_model(&client, name).await.of_job()?);
+    }
+    if arguments.models.is_empty() {
+        models = client.models().await.calling("list the models")?;
+    }
+    let mut listed = Vec::new();
+    for model in models {
+        let prices = prices(&client, &model, arguments.value_at_risk).await?;
+        if as_json {
+            listed.push(serde_json::json!({ "id": model.id.to_string(), "name": model.name, "modes": prices }));
+        } else {
+            line(format_args!("{}:", model.name))?;
+            line(table(&prices, jobs::usual_mode(&prices)))?;
+        }
+    }
+    if as_json {
+        return json_of(&listed);
+    }
+    Ok(())
+}
+
+/// The mode that was asked for; else the usual one of the grid, of which it is said why.
+pub(crate) async fn mode_of(
+    client: &Client,
+    model: &ModelDto,
+    arguments: &InferArguments,
+) -> Result<ModeDto, Failure> {
+    if let Some(asked) = arguments.verify {
+        return Ok(asked.mode());
+    }
+    // What offers would ask is known for usual needs only.
+    let at_risk = arguments.needs.value_at_risk;
+    let usual = JobNeeds {
+        value_at_risk: at_risk,
+        ..JobNeeds::ANY_MACHINE
+    };
+    if arguments.proof_out.is_some() || arguments.needs.needs() != usual {
+        return Ok(ModeDto::Proof);
+    }
+    let prices = prices(client, model, at_risk).await?;
+    let mode = jobs::usual_mode(&prices).unwrap_or(ModeDto::Proof);
+    if !arguments.yes && !arguments.dry_run {
+        say(table(&prices, Some(mode)));
+    }
+    let sync = prices.iter().find(|price| price.mode == ModeDto::Sync);
+    match sync.and_then(|price| price.refused.as_ref()) {
+        _ if mode == ModeDto::Sync => {}
+        Some(refusal) => say(format_args!(
+            "--verify {mode}, for sync is refused: {refusal}"
+        )),
+        None => say(format_args!(
+            "--verify {mode}, for no offer puts up the twenty times its price{} that sync asks",
+            match at_risk.is_zero() {
+                true => "",
+                false => " and the value at risk",
+            }
+        )),
+    }
+    say(format_args!("--verify {mode}: {}", assurance(mode)));
+    Ok(mode)
+}
+
+async fn prices(
+    client: &Client,
+    model: &ModelDto,
+    value_at_risk: Amount,
+) -> Result<Vec<ModePriceDto>, Failure> {
+    let prices = jobs::patiently(|| client.mode_prices(model.id, value_at_risk)).await;
+    prices.calling("ask what each way of checking costs")
+}
+
+/// What each way comes to, with a mark on `chosen`.
+fn table(prices: &[ModePriceDto], chosen: Option<ModeDto>) -> Table {
+    let mut table = Table::new(&[
+        "verify",
+        "price",
+        "verification",
+        "ETA",
+        "offers",
+        "",
+        "what it assures",
+    ]);
+    for price in prices {
+        let eta = |eta: u64| format!("{}.{} s", eta / 1000, eta % 1000 / 100);
+        let is_chosen = chosen == Some(price.mode);
+        let text = match &price.refused {
+            Some(refusal) => format!("refused: {refusal}"),
+            None => assurance(price.mode).to_owned(),
+        };
+        table.row(vec![
+            price.mode.to_string(),
+            price.price.map_or_else(|| "-".to_owned(), short),
+            short(price.verification_fee),
+            price.eta_ms.map_or_else(|| "-".to_owned(), eta),
+            price.offers.to_string(),
+            if is_chosen { "<- usual" } else { "" }.to_owned(),
+            text,
+        ]);
+    }
+    table
+}
+
+/// What a mode assures, in a line.
+pub(crate) const fn assurance(mode: ModeDto) -> &'static str {
+    match mode {
+        ModeDto::None => "nothing: nobody checks the result",
+        ModeDto::Proof => {
+            "a proof, which every validator and you check: a wrong result is not accepted"
+        }
+        ModeDto::Recompute => {
+            "every validator runs it again: right unless a third of them or more lie; nothing for you to check"
+        }
+        ModeDto::Sync => {
+            "drawn validators compute drawn parts again: one wrong part is found with 5 % or more, all of them in small \
+             models, and the provider puts up twenty times what a lie could win; nothing for you to check"
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Leases, reasons and receipts of jobs in lines.
+
+use tg_sdk::dto::{JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, SettlementDto};
+
+use super::infer;
+use super::table::{Table, brief, short};
+
+/// A lease in one line.
+pub(crate) fn describe_lease(lease: &LeaseDto) -> String {
+    let price = short(lease.price);
+    let end = lease
+        .end_text
+        .clone()
+        .unwrap_or_else(|| lease.state.to_string());
+    let follows = match lease.lead {
+        Some(lead) => format!(" (follows {})", brief(lead)),
+        None => String::new(),
+    };
+    format!(
+        "{} for {price} TGRID by {}: {end}{follows}",
+        brief(lease.id),
+        lease.provider
+    )
+}
+
+/// The reasons in lines.
+pub(crate) fn describe_why(why: &JobWhyDto) -> String {
+    let mut lines = vec![format!("{} {}", why.state, why.summary)];
+    if let Some(position) = why.queue_position {
+        lines.push(format!("{position} jobs are before it"));
+    }
+    let constraints = why.constraints.iter().map(|it| {
+        let offers = if it.rejected == 1 { "offer" } else { "offers" };
+        format!("{} {offers}: {}", it.rejected, it.constraint)
+    });
+    lines.extend(constraints);
+    lines.extend(why.relaxations.iter().map(|it| format!("change: {it}")));
+    if let (Some(priority), Some(price)) = (why.priority_to_be_next, why.price_to_be_next) {
+        lines.push(format!(
+            "next with priority {priority}, for {} TGRID",
+            short(price)
+        ));
+    }
+    if let (Some(earliest), Some(latest)) = (why.eta_earliest_ms, why.eta_latest_ms) {
+        lines.extend(describe_eta(infer::now().get(), earliest, latest));
+    }
+    if !why.offers.is_empty() {
+        let mut table = Table::new(&["offer", "provider", "price", "lacks"]);
+        for offer in &why.offers {
+            let lacks = if offer.lacks.is_empty() {
+                "nothing: it fits".to_owned()
+            } else {
+                offer.lacks.join("; ")
+            };
+            let price = offer.price.map_or_else(|| "-".to_owned(), short);
+            table.row(vec![
+                brief(offer.offer),
+                brief(offer.provider),
+                price,
+                lacks,
+            ]);
+        }
+        lines.push(table.to_string());
+    }
+    lines.join("\n")
+}
+
+/// When a machine may be free; nothing if one is free now.
+fn describe_eta(now: u64, earliest: u64, latest: u64) -> Option<String> {
+    let seconds = |at: u64| at.saturating_sub(now).div_ceil(1_000);
+    let (earliest, latest) = (seconds(earliest), seconds(latest));
+    (latest > 0)
+        .then(|| format!("a place is free in {earliest} to {latest} s, if nobody goes before it"))
+}
+
+/// A receipt in lines. `zk`: whether its proof, which validators accepted, is in zero knowledge.
+pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> String {
+    let settlement = &receipt.settlement;
+    let mut lines = vec![
+        format!("job        {}", receipt.job.id),
+        format!("provider   {}", receipt.lease.provider),
+        format!("program    {}", receipt.receipt.program),
+        format!("model      {}", receipt.receipt.model),
+        format!("input      {}", receipt.receipt.input),
+        format!("output     {}", receipt.receipt.output),
+        format!("semantics  {}", receipt.receipt.tier),
+    ];
+    lines.push(match receipt.evidence {
+        Some(_) if receipt.job.mode == ModeDto::Recompute => {
+            "evidence   the answer: validators ran it again".to_owned()
+        }
+        Some(evidence) if receipt.job.mode == ModeDto::Sync => {
+            let check = receipt.lease.check.as_ref();
+            let (right, members) = check.map_or((0, 0), |it| (it.right, it.members));
+            format!(
+                "evidence   {evidence}: drawn parts, found right by {right} of {members} members of a committee; \
+                 not a proof"
+            )
+        }
+        Some(evidence) => match zk {
+            Some(zk) => format!("proof      {evidence}, zk: {zk}"),
+            None => format!("proof      {evidence}, not held here any more"),
+        },
+        None => "proof      none: nobody checked this result".to_owned(),
+    });
+    let members = receipt.members.iter();
+    lines.extend(members.map(|member| {
+        format!(
+            "member     {} TGRID to {}",
+            short(member.price),
+            member.provider
+        )
+    }));
+    lines.push(describe_money(settlement));
+    lines.join("\n")
+}
+
+/// Where the money of a job went: everything that was locked for it.
+fn describe_money(settlement: &SettlementDto) -> String {
+    let SettlementDto {
+        price,
+        members,
+        verification_fee,
+        refund,
+        burned,
+        bonus,
+        compensation,
+    } = settlement;
+    let parts = [
+        (*members, "to the other members"),
+        (*bonus, "to it for its reputation"),
+        (*verification_fee, "to the validators"),
+        (*compensation, "to those who made room"),
+        (*burned, "burned"),
+    ];
+    let parts = parts.iter().filter(|(amount, _)| !amount.is_zero());
+    let parts = parts.map(|(amount, whom)| format!("{} {whom}", short(*amount)));
+    let first = format!("{} TGRID to the provider", short(*price));
+    let last = format!("{} back", short(*refund));
+    let all: Vec<String> = std::iter::once(first).chain(parts).chain([last]).collect();
+    format!("money      {}", all.join(", "))
+}

@@ -1,0 +1,176 @@
+//! The key that seeds are signed with, and what a seed does.
+//!
+//! Validators deal a key among themselves: each posts its signed log ([`tg_types::DealingLog`]), and the ledger keeps the logs in
+//! the order of coming. The list is closed once all have dealt, or n - f have and the window is over. What the logs give is a pure
+//! function of them, which every validator computes; the block that names the key is voted for by those who found the same.
+//! Whoever joins or leaves ends the round: the new set deals anew, and results wait for a seed of its key. So does a round that
+//! gives no key, or whose key signs nothing for [`SEED_PATIENCE`].
+//!
+//! *Who gains if it fails on purpose.* The key is known to nobody as long as fewer than n - f join their shares, so no seed is
+//! known before n - f validators, of which n - 2f are honest, have released theirs for a final block. Whoever deals nonsense, or
+//! nothing, is left out; whoever withholds its shares delays nothing while n - f do not. Which logs come in time a proposer may
+//! choose: it chooses among keys that it does not know.
+
+use std::sync::Arc;
+
+use tg_types::{Address, DealingLog, Digest, DurationMs, Height, LeaseId, TimestampMs};
+
+use super::Execution;
+use crate::error::InvariantError;
+use crate::event::Event;
+use crate::record::{
+    Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase, SyncStage,
+};
+use crate::verdict::{EvidenceTask, seed_of};
+
+type Done = Result<(), InvariantError>;
+
+/// How long a round waits for those who have not dealt, once n - f have.
+const DEALING_WINDOW: DurationMs = DurationMs::from_secs(10);
+
+/// How long a result waits for its seed before the validators deal a new key. Blocks are made by n - f validators, whose parts would
+/// be enough: if none comes of them for so long, more than f have lost their shares.
+const SEED_PATIENCE: DurationMs = DurationMs::from_secs(15);
+
+impl Execution {
+    /// Takes what a validator dealt.
+    pub(super) fn post_dealing(&mut self, dealer: Address, log: &DealingLog) {
+        let seeds = Arc::make_mut(&mut self.state.seeds);
+        seeds.dealings.push(Dealing {
+            dealer,
+            log: log.clone(),
+        });
+    }
+
+    /// The end of a block: closes the list of dealings, or begins a new round, if it is time.
+    pub(super) fn turn_seeds(&mut self) {
+        let (now, quorum, all) = (self.now, self.state.quorum(), self.state.validators.len());
+        let seeds = &self.state.seeds;
+        match seeds.phase {
+            SeedKeyPhase::Dealing => {
+                let dealt = seeds.dealings.len();
+                let waited = now > seeds.since.saturating_add(DEALING_WINDOW);
+                if dealt > 0 && (dealt == all || dealt >= quorum && waited) {
+                    Arc::make_mut(&mut self.state.seeds).phase = SeedKeyPhase::Closed;
+                }
+            }
+            SeedKeyPhase::Closed => {}
+            SeedKeyPhase::Ready { since, .. } => {
+                if self.seed_is_missed(since) {
+                    self.begin_round();
+                }
+            }
+        }
+    }
+
+    /// Whether a result has waited too long for a seed by a key that is known since then.
+    fn seed_is_missed(&self, since: TimestampMs) -> bool {
+        let waits = self.state.live_leases().filter_map(|(_, lease)| {
+            let check = lease.check.as_ref()?;
+            (check.stage == SyncStage::AwaitsSeed).then_some(check.since.max(since))
+        });
+        let oldest = waits.min();
+        oldest.is_some_and(|oldest| self.now > oldest.saturating_add(SEED_PATIENCE))
+    }
+
+    /// The validators deal a new key.
+    pub(super) fn begin_round(&mut self) {
+        let next = self.state.seeds.next(self.now);
+        self.events.push(Event::SeedRound { round: next.round });
+        self.state.seeds = Arc::new(next);
+    }
+
+    /// The dealings of the round gave a key, or none.
+    pub(super) fn decide_key(&mut self, key: Option<[u8; SEED_KEY_BYTES]>) {
+        let Some(key) = key else {
+            self.begin_round();
+            return;
+        };
+        let since = self.now;
+        let seeds = Arc::make_mut(&mut self.state.seeds);
+        seeds.phase = SeedKeyPhase::Ready { key, since };
+        let round = seeds.round;
+        self.events.push(Event::SeedKeyMade { round });
+    }
+
+    /// The seed of a block is known: it draws the tiles of the results that were committed to in it.
+    pub(super) fn take_seed(
+        &mut self,
+        height: Height,
+        signature: &[u8; SEED_SIGNATURE_BYTES],
+    ) -> Done {
+        let seed = seed_of(signature);
+        self.events.push(Event::SeedSigned { height, seed });
+        let answer_by = self
+            .now
+            .saturating_add(self.state.parameters.verification_timeout);
+        for id in self.state.waits_for_seed(height) {
+            let mut lease = self.lease(&id)?;
+            if let Some(check) = &mut lease.check {
+                check.stage = SyncStage::Challenged { seed, answer_by };
+            }
+            self.state.put_lease(lease);
+        }
+        Ok(())
+    }
+}
+
+impl crate::state::State {
+    /// The heights whose seeds are wanted, ascending: of blocks in which results were committed to that wait for one.
+    #[must_use]
+    pub fn seeds_wanted(&self) -> Vec<Height> {
+        if self.seeds.key().is_none() {
+            return Vec::new();
+        }
+        let mut wanted: Vec<Height> = self.checks_without_seed().map(|(from, _)| from).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        wanted
+    }
+
+    /// The leases whose results wait for the seed of a height.
+    fn waits_for_seed(&self, height: Height) -> Vec<LeaseId> {
+        let all = self.checks_without_seed();
+        all.filter(|(from, _)| *from == height)
+            .map(|(_, lease)| lease)
+            .collect()
+    }
+
+    fn checks_without_seed(&self) -> impl Iterator<Item = (Height, LeaseId)> {
+        self.live_leases().filter_map(|(_, lease)| {
+            let check = lease.check.as_ref()?;
+            (check.stage == SyncStage::AwaitsSeed).then_some((check.from, lease.id))
+        })
+    }
+
+    /// What validators have to find out about seeds: the key of the dealings that are closed, and the seeds that are wanted.
+    pub(crate) fn seed_evidence(&self) -> impl Iterator<Item = EvidenceTask> {
+        let closed = self.closed_dealings().map(|(seeds, digest)| {
+            let seats = self.validators.iter().map(|it| *it.key.as_bytes());
+            EvidenceTask::SeedKey {
+                network: self.genesis,
+                round: seeds.round,
+                seats: seats.collect(),
+                dealings: seeds.dealings.clone().into(),
+                digest,
+            }
+        });
+        let (network, round, key) = (self.genesis, self.seeds.round, self.seeds.key().copied());
+        let wanted = key.map(|key| (key, self.seeds_wanted()));
+        let seeds = wanted.into_iter().flat_map(move |(key, wanted)| {
+            wanted.into_iter().map(move |height| EvidenceTask::Seed {
+                network,
+                round,
+                height,
+                key,
+            })
+        });
+        closed.into_iter().chain(seeds)
+    }
+
+    /// What names the list of dealings that waits for its key.
+    pub(crate) fn closed_dealings(&self) -> Option<(&SeedBook, Digest)> {
+        let seeds = self.seeds.as_ref();
+        (seeds.phase == SeedKeyPhase::Closed).then(|| (seeds, seeds.digest()))
+    }
+}

@@ -1,0 +1,92 @@
+//! What validators have to do about results of mode `sync`.
+
+use tg_types::{Address, Amount, LeaseId};
+
+use super::State;
+use crate::record::{Job, Lease, ModelState, SyncStage, VoteState};
+use crate::verdict::SampleTask;
+
+/// How many times the verification fee a false accusation costs: the look that it causes takes every validator less than the check
+/// that the fee pays for.
+const ACCUSATION_BOND_FACTOR: u64 = 100;
+
+/// What a member of a committee has to do next about a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VoteTask {
+    /// The result.
+    pub sample: SampleTask,
+    /// How many committees were drawn before.
+    pub number: u8,
+    /// What to do.
+    pub step: VoteDuty,
+}
+
+/// A step of a vote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VoteDuty {
+    /// Compute the drawn tiles again, and seal what was found.
+    Seal,
+    /// Open the vote that was sealed.
+    Open,
+}
+
+impl State {
+    /// What an accusation costs its member if every validator finds that it is not so, and a vote for right if one is so; who has less at stake cannot accuse. At most
+    /// the bond of a seat: with a fee so high that more were asked for, nobody could accuse, and every lie would be paid.
+    #[must_use]
+    pub fn accusation_bond(&self) -> Amount {
+        let fee = self.parameters.verification_fee_zk;
+        fee.saturating_mul(ACCUSATION_BOND_FACTOR)
+            .min(self.parameters.seat_bond)
+    }
+
+    /// What a validator has to do about the results that it votes on, the oldest job first.
+    pub fn vote_tasks(&self, member: &Address) -> Vec<VoteTask> {
+        let tasks = self.live_leases().filter_map(|(job, lease)| {
+            let (SyncStage::Voting { round, .. } | SyncStage::Disputed { round, .. }) =
+                &lease.check.as_ref()?.stage
+            else {
+                return None;
+            };
+            let sample = self.sample_task(job, lease)?;
+            let step = match (round.vote(member)?, round.opening_since) {
+                (VoteState::Silent, None) => VoteDuty::Seal,
+                (VoteState::Sealed(_), Some(_)) => VoteDuty::Open,
+                _ => return None,
+            };
+            Some(VoteTask {
+                sample,
+                number: round.number,
+                step,
+            })
+        });
+        tasks.collect()
+    }
+
+    /// The tiles of a lease's result that were drawn, once the provider has named their opening.
+    pub(crate) fn sample_task(&self, job: &Job, lease: &Lease) -> Option<SampleTask> {
+        let seed = lease.check.as_ref()?.stage.seed()?;
+        let (receipt, evidence) = (lease.receipt()?, lease.evidence()?);
+        let model = self.model(&job.order.model)?;
+        let ModelState::Active(facts) = &model.state else {
+            return None;
+        };
+        Some(SampleTask {
+            lease: lease.id,
+            model: model.id,
+            weights_blob: model.weights_blob,
+            program: facts.program,
+            receipt: Box::new(receipt.clone()),
+            seed,
+            evidence: evidence.digest,
+            size: evidence.size,
+        })
+    }
+
+    /// A lease whose opening a validator has to hold before its committee votes.
+    pub(crate) fn opened_lease(&self, id: &LeaseId) -> Option<&Lease> {
+        let lease = self.lease(id).filter(|it| it.end().is_none())?;
+        let is_opened = matches!(lease.check.as_ref()?.stage, SyncStage::Opened { .. });
+        is_opened.then_some(lease)
+    }
+}

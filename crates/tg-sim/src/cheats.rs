@@ -1,0 +1,229 @@
+//! Each cheat against each way of checking, measured: one hostile party, or several that work together, among honest ones, with
+//! nothing else that fails.
+
+use tg_types::{Amount, VerificationMode};
+
+use crate::plan::{
+    Links, ProviderPlan, ProviderRole, RequestorPlan, RequestorRole, SeatRole, SimPlan,
+};
+use crate::run::{PartyReport, SimOptions, SimReport, run};
+
+/// Validators of a run: one of them may be faulty.
+const SEATS: usize = 4;
+
+/// Orders of a run.
+const ORDERS: u64 = 20;
+
+/// A way to cheat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheatKind {
+    /// What it is called.
+    pub name: &'static str,
+    /// What the provider does that is cheapest.
+    pub provider: ProviderRole,
+    /// What one validator of four does.
+    pub seat: SeatRole,
+    /// What the requestor does.
+    pub requestor: RequestorRole,
+}
+
+impl CheatKind {
+    /// All that are measured.
+    pub const ALL: [Self; 16] = [
+        Self::provider("a result that is wrong all over", ProviderRole::Wrong),
+        Self::provider(
+            "a result that is wrong in one part of twenty",
+            ProviderRole::OnePart,
+        ),
+        Self::provider(
+            "the same, and no evidence if that part is drawn",
+            ProviderRole::Picker,
+        ),
+        Self::provider("the evidence of an earlier job", ProviderRole::Stale),
+        Self::provider("the evidence of another provider", ProviderRole::Copied),
+        Self::provider("half of the evidence", ProviderRole::Partial),
+        Self::provider("evidence that nobody gets", ProviderRole::Withheld),
+        Self::provider("a start and no result", ProviderRole::Idle),
+        Self::provider("no start", ProviderRole::Absent),
+        Self::seat(
+            "a member that looks at nothing",
+            ProviderRole::Honest,
+            SeatRole::LazyMember,
+        ),
+        Self::seat(
+            "a bribed member and a wrong result",
+            ProviderRole::Wrong,
+            SeatRole::LazyMember,
+        ),
+        Self::seat(
+            "a member that accuses everybody",
+            ProviderRole::Honest,
+            SeatRole::FalseAccuser,
+        ),
+        Self::seat(
+            "a member that copies votes",
+            ProviderRole::Honest,
+            SeatRole::VoteCopier,
+        ),
+        Self::seat(
+            "a validator that withholds seeds",
+            ProviderRole::Honest,
+            SeatRole::SeedWithholder,
+        ),
+        Self::seat(
+            "a validator that lies about evidence",
+            ProviderRole::Wrong,
+            SeatRole::VerdictLiar,
+        ),
+        Self::requestor("orders that are taken back", RequestorRole::Fickle),
+    ];
+
+    const fn provider(name: &'static str, provider: ProviderRole) -> Self {
+        Self::seat(name, provider, SeatRole::Honest)
+    }
+
+    const fn seat(name: &'static str, provider: ProviderRole, seat: SeatRole) -> Self {
+        Self {
+            name,
+            provider,
+            seat,
+            requestor: RequestorRole::Honest,
+        }
+    }
+
+    const fn requestor(name: &'static str, requestor: RequestorRole) -> Self {
+        Self {
+            requestor,
+            ..Self::seat(name, ProviderRole::Honest, SeatRole::Honest)
+        }
+    }
+
+    /// A run of it.
+    #[must_use]
+    pub fn plan(&self, mode: VerificationMode, seed: u64) -> SimPlan {
+        let provider = |role, price_milli| {
+            Some(ProviderPlan {
+                role,
+                gateway: 0,
+                slots: 4,
+                price_milli,
+                work_ms: 200,
+                price_shock: false,
+            })
+        };
+        let mut seats = vec![SeatRole::Honest; SEATS];
+        seats[SEATS - 1] = self.seat;
+        SimPlan {
+            seed,
+            seats,
+            links: Links {
+                latency_ms: 20,
+                jitter_ms: 5,
+                loss_permille: 0,
+            },
+            providers: vec![
+                provider(self.provider, 1_000),
+                provider(ProviderRole::Honest, 1_500),
+                provider(ProviderRole::Honest, 1_600),
+            ],
+            requestors: vec![Some(RequestorPlan {
+                role: self.requestor,
+                gateway: 1,
+                orders: ORDERS,
+            })],
+            faults: Vec::new(),
+            mode: Some(mode),
+            heal_ms: 30_000,
+            without: Vec::new(),
+        }
+    }
+}
+
+/// What a cheat came to under one way of checking, all runs together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CheatReport {
+    /// Runs.
+    pub runs: u64,
+    /// Runs that broke a rule of the simulator.
+    pub broken: u64,
+    /// Jobs that were ordered.
+    pub jobs: u64,
+    /// Jobs that were paid.
+    pub paid: u64,
+    /// Leases that were made, those of the cheat among them.
+    pub leases: u64,
+    /// Leases that the hostile provider took.
+    pub taken: u64,
+    /// Wrong results that were paid.
+    pub wrong: u64,
+    /// From order to payment, all paid jobs together, in milliseconds.
+    pub paid_ms: u64,
+    /// What the hostile provider gained, or lost.
+    pub provider: Change,
+    /// What the hostile seat gained, or lost.
+    pub seat: Change,
+}
+
+/// What a party gained or lost, in thousandths of a TGRID.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Change(i128);
+
+impl Change {
+    fn add(&mut self, party: PartyReport) {
+        let milli =
+            |amount: Amount| i128::try_from(amount.get() / 1_000_000_000_000_000).unwrap_or(0);
+        self.0 += milli(party.after) - milli(party.before);
+    }
+
+    /// In thousandths of a TGRID.
+    #[must_use]
+    pub const fn milli(self) -> i128 {
+        self.0
+    }
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (sign, milli) = (if self.0 < 0 { "-" } else { "+" }, self.0.unsigned_abs());
+        write!(f, "{sign}{}.{:03}", milli / 1_000, milli % 1_000)
+    }
+}
+
+/// Measures a cheat in runs of these seeds.
+#[must_use]
+pub fn measure(
+    cheat: &CheatKind,
+    mode: VerificationMode,
+    seeds: std::ops::Range<u64>,
+    options: SimOptions,
+) -> CheatReport {
+    let mut sum = CheatReport::default();
+    for seed in seeds {
+        sum.add(&run(&cheat.plan(mode, seed), options));
+    }
+    sum
+}
+
+impl CheatReport {
+    fn add(&mut self, report: &SimReport) {
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        self.runs += 1;
+        self.broken += u64::from(!report.violations.is_empty());
+        self.jobs += count(report.jobs);
+        self.paid += count(report.paid);
+        self.paid_ms += report.paid_ms;
+        self.leases += count(report.leases);
+        self.wrong += report
+            .providers
+            .iter()
+            .map(|it| it.results.wrong)
+            .sum::<u64>();
+        if let Some(provider) = report.providers.first() {
+            self.taken += count(provider.leases);
+            self.provider.add(*provider);
+        }
+        if let Some(seat) = report.seats.last() {
+            self.seat.add(*seat);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Committees looked at from outside: votes are counted again from the transactions of final blocks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tg_ledger::{Event, Lease, LeaseEnd, Outcome, State, Subject, seed_of};
+use tg_node::Finalized;
+use tg_types::{
+    Address, Digest, LeaseId, OpenedVote, SealedVote, Transaction, TransactionId, Vote,
+    vote_commitment,
+};
+
+use crate::evidence::is_drawn;
+
+/// Members of a committee at most (`docs/LEDGER.md`), but for those that all are asked in.
+const COMMITTEE: usize = 16;
+
+/// A false accusation costs so many times the fee for checking a result.
+const BOND: u64 = 100;
+
+/// The committee of a lease, and its votes.
+#[derive(Debug, Default)]
+struct Committee {
+    members: BTreeSet<Address>,
+    sealed: BTreeMap<Address, Digest>,
+    /// The checksums of those who found it right.
+    right: BTreeMap<Address, u64>,
+}
+
+impl Committee {
+    /// How many found it right with one checksum, and it.
+    fn largest(&self) -> Option<(usize, u64)> {
+        let count = |checksum: &u64| self.right.values().filter(|it| *it == checksum).count();
+        self.right.values().map(|it| (count(it), *it)).max()
+    }
+}
+
+/// What blocks said of seeds and votes.
+#[derive(Debug, Default)]
+pub(crate) struct VoteChecks {
+    /// The heights of receipts.
+    receipts: BTreeMap<LeaseId, u64>,
+    /// Seeds by the height of their block.
+    seeds: BTreeMap<u64, Digest>,
+    committees: BTreeMap<LeaseId, Committee>,
+}
+
+impl VoteChecks {
+    /// Whether more than two thirds of a lease's committee found its result right and computed the same.
+    pub(crate) fn accepts(&self, lease: &LeaseId) -> bool {
+        self.committees.get(lease).is_some_and(|it| {
+            it.largest()
+                .is_some_and(|(count, _)| 3 * count > 2 * it.members.len())
+        })
+    }
+
+    /// That whoever found a result right and computed nothing missed its vote.
+    fn paid(&self, state: &State, lease: &LeaseId) -> Result<(), String> {
+        let Some(committee) = self.committees.get(lease) else {
+            return Ok(());
+        };
+        let accepted = committee.largest().map(|(_, checksum)| checksum);
+        for (member, checksum) in &committee.right {
+            let seat = state.seat_of(member).map(usize::from);
+            let seat = seat.and_then(|seat| state.seats().seats.get(seat));
+            if Some(*checksum) != accepted && seat.is_some_and(|it| it.missed == 0) {
+                return Err(format!("{member} is paid for an empty vote on {lease}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the seed of a lease leaves out the part in which its result is wrong, by simulation.
+    pub(crate) fn missed(&self, lease: &Lease) -> bool {
+        let height = self.receipts.get(&lease.id);
+        let seed = height.and_then(|height| self.seeds.get(height));
+        seed.is_some_and(|seed| !is_drawn(seed, &lease.id))
+    }
+
+    /// Looks at a block; returns the openings that committees vote on from now on.
+    pub(crate) fn look(&mut self, block: &Finalized) -> Result<Vec<Digest>, String> {
+        let height = block.block.header.height.get();
+        for verdict in &block.block.verdicts {
+            if let (Subject::Seed(height), Outcome::Seed(signature)) =
+                (&verdict.subject, &verdict.outcome)
+            {
+                self.seeds.insert(height.get(), seed_of(signature));
+            }
+        }
+        let domain = block.state.domain();
+        let transactions = block.block.transactions.iter();
+        let transactions: BTreeMap<TransactionId, _> =
+            transactions.map(|it| (it.id(domain), it)).collect();
+        let mut openings = Vec::new();
+        // In the order of what happened.
+        for event in block.events.iter() {
+            match event {
+                Event::TransactionExecuted { id, .. } => {
+                    if let Some(signed) = transactions.get(id) {
+                        self.transaction(height, signed.sender, &signed.transaction)?;
+                    }
+                }
+                Event::CommitteeDrawn {
+                    lease,
+                    number,
+                    members,
+                } => openings.push(self.drawn(&block.state, lease, (*number, members))?),
+                Event::LeaseEnded {
+                    lease,
+                    end: LeaseEnd::Fulfilled,
+                    ..
+                } => self.paid(&block.state, lease)?,
+                Event::AccusationRefuted { validator, burned } => {
+                    let fee = block.state.parameters().verification_fee_zk;
+                    if *burned < fee.saturating_mul(BOND) {
+                        return Err(format!("{validator} accused falsely for {burned}"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(openings)
+    }
+
+    fn transaction(
+        &mut self,
+        height: u64,
+        sender: Address,
+        transaction: &Transaction,
+    ) -> Result<(), String> {
+        match transaction {
+            Transaction::CommitReceipt { lease, .. } => {
+                self.receipts.insert(*lease, height);
+            }
+            Transaction::CommitVotes { votes } => {
+                for SealedVote { lease, commitment } in votes {
+                    let committee = self.committees.entry(*lease).or_default();
+                    committee.sealed.insert(sender, *commitment);
+                }
+            }
+            Transaction::RevealVotes { votes } => {
+                votes.iter().try_for_each(|it| self.opened(sender, it))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn opened(&mut self, member: Address, opened: &OpenedVote) -> Result<(), String> {
+        let OpenedVote { lease, vote, .. } = opened;
+        let committee = self.committees.entry(*lease).or_default();
+        if committee.sealed.get(&member) != Some(&vote_commitment(opened, &member)) {
+            return Err(format!("{member} opens what it did not seal on {lease}"));
+        }
+        if !committee.members.contains(&member) {
+            return Err(format!("{member} votes on {lease} and is no member"));
+        }
+        if let Vote::Right { checksum } = vote {
+            committee.right.insert(member, *checksum);
+        }
+        Ok(())
+    }
+
+    /// A committee was drawn; returns the opening that it votes on.
+    fn drawn(
+        &mut self,
+        state: &State,
+        id: &LeaseId,
+        (number, members): (u8, &[Address]),
+    ) -> Result<Digest, String> {
+        let found = state.lease(id).and_then(|it| {
+            let seed = it.check.as_ref()?.stage.seed()?;
+            Some((seed, it.evidence()?.digest))
+        });
+        let (seed, opening) = found.ok_or_else(|| format!("{id} is voted on without a seed"))?;
+        let height = self.receipts.get(id);
+        let known = height.and_then(|height| self.seeds.get(height));
+        if known != Some(&seed) {
+            return Err(format!(
+                "{id} was committed at {height:?}, whose seed is {known:?}, not {seed}"
+            ));
+        }
+        let members: BTreeSet<Address> = members.iter().copied().collect();
+        let all: BTreeSet<Address> = state.validators().iter().map(|it| it.address).collect();
+        let least = if number < 2 {
+            COMMITTEE.min(all.len())
+        } else {
+            all.len()
+        };
+        if members.len() != least || !members.is_subset(&all) {
+            return Err(format!(
+                "{id} has a committee of {} of {}",
+                members.len(),
+                all.len()
+            ));
+        }
+        let committee = Committee {
+            members,
+            ..Committee::default()
+        };
+        self.committees.insert(*id, committee);
+        Ok(opening)
+    }
+}

@@ -1,0 +1,64 @@
+"""A grid in a process of its own, asked as a program would ask it."""
+
+import asyncio
+
+import numpy
+import pytest
+
+import tensorgrid
+
+
+def test_a_job_from_order_to_verified_result(grid):
+    client = tensorgrid.Client(grid)
+    assert client.status()["development"]
+    assert "mlp-digits" in [model["name"] for model in client.models()]
+    image = numpy.random.default_rng(0).random((1, 1, 8, 8), dtype=numpy.float32)
+    job = client.submit("mlp-digits", image)
+    states = []
+    job.wait(progress=lambda step: states.append(step.state), timeout_s=120)
+    assert states[-1] == "paid" and "running" in states
+    result = client.job(job.id).fetch()
+    assert result.verified and result.proof and result.receipt["job"]["id"] == job.id
+    assert result.answer.array.size == 10
+    verified = job.verify()
+    assert verified.job == job.id
+    assert numpy.array_equal(verified.answer.array, result.answer.array)
+
+
+def test_an_own_model_is_added_and_asked(grid, classifier, classifier_file, rows):
+    client = tensorgrid.Client(grid)
+    added = client.add_model(classifier, name="classifier")
+    assert added["state"] == "active"
+    result = client.infer("classifier", rows[:1], verify="recompute")
+    assert result.proof is None and not result.verified
+    assert numpy.abs(result.answer["scores"] - classifier_file[1](rows[:1])).max() < 0.05
+    assert result.answer.label in ("cat", "dog", "eel")
+
+
+def test_asyncio_jobs_run_beside_each_other(grid):
+    async def both():
+        client = tensorgrid.AsyncClient(grid)
+        images = numpy.random.default_rng(1).random((2, 1, 8, 8), dtype=numpy.float32)
+        results = await asyncio.gather(*(client.infer("mlp-digits", image) for image in images))
+        job = await client.submit("mlp-digits", images[0])
+        states = [step.state async for step in job.steps(timeout_s=120)]
+        return results, states
+
+    results, states = asyncio.run(both())
+    assert all(result.verified for result in results) and states[-1] == "paid"
+
+
+def test_refusals_are_typed(grid):
+    client = tensorgrid.Client(grid)
+    with pytest.raises(tensorgrid.NotFoundError):
+        client.get("/v1/jobs/" + "00" * 32)
+    with pytest.raises(tensorgrid.TensorGridError):
+        client.submit("no-such-model", numpy.zeros(3, numpy.float32))
+    with pytest.raises(tensorgrid.RejectedError, match="too low"):
+        client.submit("mlp-digits", numpy.zeros((1, 1, 8, 8), numpy.float32), max_price="0.000000001")
+    nobody = tensorgrid.Client("http://127.0.0.1:9")
+    with pytest.raises(tensorgrid.GridUnavailableError) as caught:
+        nobody.status()
+    assert isinstance(caught.value, ConnectionError) and caught.value.hint
+    with pytest.raises(tensorgrid.UsageError):
+        tensorgrid.Client("ftp://127.0.0.1")

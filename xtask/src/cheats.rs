@@ -1,0 +1,68 @@
+//! `cargo xtask cheat-table`: each cheat against each way of checking, in the simulator, and how often a lie in one tile is found
+//! with real commitments; writes `docs/CHEATS.md`.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::process;
+
+/// Where it is written.
+const FILE: &str = "docs/CHEATS.md";
+
+/// What stands before the tables.
+const HEAD: &str = "\
+# Cheats against ways of checking
+
+What each cheat came to under each mode (`verify` of an order). Written by `cargo xtask cheat-table`; figures change with
+the simulator's draws.
+
+## In the simulator
+
+Four validators, one of them hostile where the cheat says so; three honest-looking providers of which the cheapest, at 1 TGRID a job, is
+the cheat (the others ask 1.5 and 1.6); 20 orders a run, nothing else fails. Evidence is *simulated*: bytes that say what they are
+about, taken by a checker that knows the right answer; a lie in one part of twenty is seen if the seed draws that part. Ledger, consensus,
+seeds, votes and money are real.
+*Leases of the cheat* are those that the hostile provider took before it was suspended; *wrong results paid* are of all jobs. *Leases a job*
+and *ms a job* are what honest requestors bear; the last two columns are what the hostile provider and the fourth validator have more or less
+at the end, earnings for honest work among them.
+
+";
+
+/// What stands before the second table.
+const DETECTION: &str = "
+How to read it: under `none` every lie is paid. Under `recompute` and `proof` none is. Under `sync` a lie that is spread over the result
+is not paid; one in a single part of twenty is paid 19 times and costs 20 prices once, so it gains nothing on average (ADR 22), and a
+provider that hides what was drawn loses as much. One bribed, lazy, copying or accusing member of four changes no result; a lazy one has no share of the fee, and loses a
+TGRID where it found a wrong result right, as who accuses falsely does each time.
+
+## A lie in one tile, with real commitments
+
+Models of the suite, executed; the liar changes one element of the answer and commits to that. *Found* is how often the drawn tiles
+hold the wrong one; in the first 1,000 runs the opening is made and checked by the code of production, which must judge alike.
+
+";
+
+/// Measures and writes.
+///
+/// # Errors
+/// If a run breaks a rule of the simulator, or something cannot be built or written.
+pub fn run(root: &Path, seeds: u32) -> Result<()> {
+    let mut command = process::cargo(root);
+    command.args([
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "tensorgrid",
+        "--",
+    ]);
+    let range = format!("0..{seeds}");
+    command.args(["sim", "--cheats", "--jobs", "2", "--seeds", &range]);
+    let table = process::answer_or(&mut command, "the simulator found a broken rule")?;
+    let mut example = process::optimised_example(root, "tg-compile", "detection");
+    let detection = process::answer_or(&mut example, "the example `detection` failed")?;
+    let runs = format!("`tensorgrid sim --cheats --seeds {range}`: {seeds} runs of each.\n\n");
+    let text = format!("{HEAD}{runs}{table}{DETECTION}{detection}");
+    process::write(root, FILE, &text)
+}
