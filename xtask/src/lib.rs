@@ -4,7 +4,8 @@
 //! ([`onnx_conformance`], as proofs [`coverage`]), graphs of exporters drawn from a seed ([`exporters`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
 //! EZKL costs ([`compare_ezkl`]); placements under the outside judge ([`market`]) and beside those of other rules
 //! ([`market_report`]); that the SDK builds for a browser ([`sdk`]); the example programs of WebAssembly ([`programs`]), and that OpenAI's
-//! client is served ([`openai_client`]); the page that nodes serve ([`dashboard`]); what each cheat comes to ([`cheats`]).
+//! client is served ([`openai_client`]); the page that nodes serve ([`dashboard`]); what each cheat comes to ([`cheats`]); what tests are
+//! worth, by mutants ([`mutants`]).
 
 pub mod accuracy;
 pub mod attacks;
@@ -22,6 +23,7 @@ pub mod gate;
 pub mod manifest;
 pub mod market;
 pub mod market_report;
+pub mod mutants;
 pub mod names;
 pub mod onnx_conformance;
 pub mod openai_client;

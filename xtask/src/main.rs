@@ -59,6 +59,9 @@ usage: cargo xtask COMMAND
               aarch64; --require makes a missing tool an error
   dashboard   builds dashboard/ (TypeScript; needs npm) into the files that the API serves; --check compares instead,
               --require as above
+  mutants     changes of the code of tg-ledger, tg-market and tg-proof, drawn from a seed: which of them do tests catch?
+              --seed S, --count N of each (40), --crate NAME, --again asks about those that were missed, --report only
+              prints the sums of xtask/mutants.txt, --dir DIR has the copy that is built
   programs    builds examples/programs for wasm32 and writes the modules; --check compares instead, --require as above
   bless       rewrite the generated files that tests compare (OpenAPI document, command line help, fixtures)
 ";
@@ -130,6 +133,9 @@ fn run(words: &[&str]) -> Result<()> {
         },
         ["sdk"] => xtask::sdk::run(&root, false),
         ["sdk", "--require"] => xtask::sdk::run(&root, true),
+        ["mutants", rest @ ..] => {
+            xtask::mutants::run(&root, &xtask::mutants::MutantOptions::parse(rest)?)
+        }
         ["dashboard", rest @ ..] => xtask::dashboard::command(&root, rest),
         ["programs", rest @ ..] => xtask::programs::command(&root, rest),
         ["processors"] => xtask::processors::run(&root, false),

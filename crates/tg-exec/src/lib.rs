@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`execute`](mod@execute) (a program and an input
 //! give a trace), [`engine`] (a program prepared once and run many times), [`kernels`] (fast exact loops), [`generate`]
-//! (a language model writes), [`range`] (what an accumulator can reach), [`sample`] (random programs for tests).
+//! (a language model writes), [`range`] (what an accumulator can reach), [`sample`] (random programs: for the check of a device, and for tests).
 
 pub mod engine;
 pub mod execute;

@@ -1,6 +1,5 @@
 //! Random valid models: for property tests here and in the prover, and for benchmarks.
 
-pub mod causal;
 pub mod wide;
 
 use crate::kernels::{Conv2d, Sliding};

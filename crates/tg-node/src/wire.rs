@@ -3,7 +3,10 @@
 //! Three p2p channels, each with its closed set of messages in the canonical codec of `tg-types`. Decoding is bounded
 //! by the message size that the network enforces; the bytes of blocks and transactions are decoded by their owner.
 
-use tg_types::{Decode, DecodeError, Encode, Heartbeat, Reader, Writer};
+use tg_types::limits::TRANSACTION_BYTES_MAX;
+use tg_types::{
+    Decode, DecodeError, Encode, Heartbeat, Reader, Writer, decode_field, encode_field, variants,
+};
 
 use crate::limits::{
     BLOCK_BYTES_MAX, CERTIFICATE_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX,
@@ -71,113 +74,33 @@ pub enum BlockMessage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionMessage(pub Vec<Vec<u8>>);
 
-impl Encode for BlockMessage {
-    fn encode(&self, writer: &mut Writer) {
-        match self {
-            Self::Push(bytes) => {
-                writer.u8(0);
-                writer.bytes(bytes);
-            }
-            Self::Fetch { id, above } => {
-                writer.u8(1);
-                writer.raw(id);
-                writer.u64(*above);
-            }
-            Self::Blocks(blocks) => {
-                writer.u8(2);
-                write_all(writer, blocks);
-            }
-            Self::Tip { height } => {
-                writer.u8(3);
-                writer.u64(*height);
-            }
-            Self::Heartbeats(all) => {
-                writer.u8(4);
-                writer.seq(all);
-            }
-            Self::AskFinal { epoch } => {
-                writer.u8(5);
-                writer.u64(*epoch);
-            }
-            Self::Final(certificate) => {
-                writer.u8(6);
-                writer.bytes(certificate);
-            }
-        }
-    }
-}
-
-impl Decode for BlockMessage {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        match reader.u8()? {
-            0 => Ok(Self::Push(reader.bytes("block", BLOCK_BYTES_MAX)?.to_vec())),
-            1 => Ok(Self::Fetch {
-                id: reader.array()?,
-                above: reader.u64()?,
-            }),
-            2 => Ok(Self::Blocks(read_all(
-                reader,
-                "blocks",
-                FETCH_BLOCKS_MAX,
-                BLOCK_BYTES_MAX.min(FETCH_BYTES_MAX),
-            )?)),
-            3 => Ok(Self::Tip {
-                height: reader.u64()?,
-            }),
-            4 => Ok(Self::Heartbeats(reader.seq(
-                "heartbeats",
-                HEARTBEATS_MAX,
-                HEARTBEAT_BYTES,
-            )?)),
-            5 => Ok(Self::AskFinal {
-                epoch: reader.u64()?,
-            }),
-            6 => {
-                let certificate = reader.bytes("certificate", CERTIFICATE_BYTES_MAX)?;
-                Ok(Self::Final(certificate.to_vec()))
-            }
-            tag => Err(DecodeError::Invalid {
-                field: "block message",
-                value: u64::from(tag),
-            }),
-        }
+variants! {
+    BlockMessage: "block message" {
+        0 = Push(block: bytes("block", BLOCK_BYTES_MAX)),
+        1 = Fetch { id, above },
+        2 = Blocks(blocks: lists("blocks", FETCH_BLOCKS_MAX, BLOCK_BYTES_MAX.min(FETCH_BYTES_MAX))),
+        3 = Tip { height },
+        4 = Heartbeats(all: seq("heartbeats", HEARTBEATS_MAX, HEARTBEAT_BYTES)),
+        5 = AskFinal { epoch },
+        6 = Final(certificate: bytes("certificate", CERTIFICATE_BYTES_MAX)),
     }
 }
 
 impl Encode for TransactionMessage {
     fn encode(&self, writer: &mut Writer) {
-        write_all(writer, &self.0);
+        let Self(transactions) = self;
+        encode_field!(writer, transactions, lists);
     }
 }
 
 impl Decode for TransactionMessage {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self(read_all(
+        let (most, bytes) = (GOSSIP_TRANSACTIONS_MAX, TRANSACTION_BYTES_MAX);
+        Ok(Self(decode_field!(
             reader,
-            "transactions",
-            GOSSIP_TRANSACTIONS_MAX,
-            tg_types::limits::TRANSACTION_BYTES_MAX,
-        )?))
+            lists("transactions", most, bytes)
+        )))
     }
-}
-
-fn write_all(writer: &mut Writer, items: &[Vec<u8>]) {
-    writer.count(items.len());
-    for item in items {
-        writer.bytes(item);
-    }
-}
-
-fn read_all(
-    reader: &mut Reader<'_>,
-    field: &'static str,
-    limit: usize,
-    item_limit: usize,
-) -> Result<Vec<Vec<u8>>, DecodeError> {
-    let count = reader.count(field, limit, 4)?;
-    (0..count)
-        .map(|_| Ok(reader.bytes(field, item_limit)?.to_vec()))
-        .collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 ///
 /// A field is written as its type is. After a colon stands what a field needs beside its type: `seq("leases", 8, 32)`, a
 /// counted sequence with the name that errors use, the most entries, and the least bytes of one; `flag("offline")`, a `bool`
-/// and its name.
+/// and its name; `bytes("proof", 1 << 20)`, counted bytes with their name and how many at most; `lists("blocks", 8, 1 << 20)`, a
+/// counted sequence of such bytes.
 ///
 /// ```
 /// use tg_types::{Amount, Decode, Encode, fields};
@@ -72,7 +73,7 @@ macro_rules! tags {
 }
 
 /// Encoder and decoder of enums: a tag, then the variant's fields, as in [`fields!`](crate::fields) or, where they have no
-/// names, in parentheses.
+/// names, in parentheses under names of the list.
 ///
 /// ```
 /// use tg_types::{Amount, Decode, Encode, variants};
@@ -82,12 +83,15 @@ macro_rules! tags {
 ///     None,
 ///     Cash { amount: Amount },
 ///     Later(u64),
+///     Signed(Vec<u8>),
 /// }
 ///
-/// variants! { Payment: "payment" { 0 = None {}, 1 = Cash { amount }, 2 = Later(days) } }
+/// variants! {
+///     Payment: "payment" { 0 = None {}, 1 = Cash { amount }, 2 = Later(days), 3 = Signed(text: bytes("text", 64)) }
+/// }
 ///
 /// assert_eq!(Payment::Cash { amount: Amount::ZERO }.to_bytes()[0], 1);
-/// assert!(Payment::from_bytes(&[3]).is_err());
+/// assert!(Payment::from_bytes(&[4]).is_err());
 /// ```
 #[macro_export]
 macro_rules! variants {
@@ -118,16 +122,20 @@ macro_rules! variants {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! variant {
-    (pattern $variant:ident ($($field:ident),+)) => { Self::$variant($($field),+) };
+    (pattern $variant:ident ($($field:ident $(: $how:ident($($with:expr),+ $(,)?))?),+ $(,)?)) => {
+        Self::$variant($($field),+)
+    };
     (pattern $variant:ident { $($field:ident $(: $how:ident($($with:expr),+ $(,)?))?),* $(,)? }) => {
         Self::$variant { $($field),* }
     };
-    (encode $writer:ident ($($field:ident),+)) => { $($crate::Encode::encode($field, $writer);)+ };
+    (encode $writer:ident ($($field:ident $(: $how:ident($($with:expr),+ $(,)?))?),+ $(,)?)) => {
+        $($crate::encode_field!($writer, $field $(, $how)?);)+
+    };
     (encode $writer:ident { $($field:ident $(: $how:ident($($with:expr),+ $(,)?))?),* $(,)? }) => {
         $($crate::encode_field!($writer, $field $(, $how)?);)*
     };
-    (decode $reader:ident $variant:ident ($($field:ident),+)) => {
-        Self::$variant($({ let $field = $crate::Decode::decode($reader)?; $field }),+)
+    (decode $reader:ident $variant:ident ($($field:ident $(: $how:ident($($with:expr),+ $(,)?))?),+ $(,)?)) => {
+        Self::$variant($({ let $field = $crate::decode_field!($reader $(, $how($($with),+))?); $field }),+)
     };
     (decode $reader:ident $variant:ident { $($field:ident $(: $how:ident($($with:expr),+ $(,)?))?),* $(,)? }) => {
         Self::$variant { $($field: $crate::decode_field!($reader $(, $how($($with),+))?)),* }
@@ -147,6 +155,13 @@ macro_rules! encode_field {
     ($writer:ident, $field:ident, flag) => {
         $writer.u8(u8::from(*$field))
     };
+    ($writer:ident, $field:ident, bytes) => {
+        $writer.bytes($field)
+    };
+    ($writer:ident, $field:ident, lists) => {{
+        $writer.count($field.len());
+        $field.iter().for_each(|bytes| $writer.bytes(bytes));
+    }};
 }
 
 /// Reads one field.
@@ -162,4 +177,13 @@ macro_rules! decode_field {
     ($reader:ident, flag($name:expr)) => {
         $reader.flag($name)?
     };
+    ($reader:ident, bytes($name:expr, $limit:expr)) => {
+        $reader.bytes($name, $limit)?.to_vec()
+    };
+    // A list is counted in four bytes at least.
+    ($reader:ident, lists($name:expr, $limit:expr, $bytes:expr)) => {{
+        let count = $reader.count($name, $limit, 4)?;
+        let lists = (0..count).map(|_| Ok($reader.bytes($name, $bytes)?.to_vec()));
+        lists.collect::<Result<Vec<Vec<u8>>, $crate::DecodeError>>()?
+    }};
 }

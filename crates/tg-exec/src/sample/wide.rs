@@ -55,7 +55,7 @@ fn random_input(numbers: &mut Numbers) -> InputSpec {
 }
 
 /// A program that grows node by node.
-pub(super) struct Draft {
+pub(crate) struct Draft {
     pub numbers: Numbers,
     pub program: Program,
     pub layers: Vec<LinearWeights>,
@@ -64,7 +64,7 @@ pub(super) struct Draft {
 
 impl Draft {
     /// A program without nodes.
-    pub(super) fn new(numbers: Numbers, input: InputSpec) -> Self {
+    pub(crate) fn new(numbers: Numbers, input: InputSpec) -> Self {
         Self {
             intervals: vec![range::of_input(&input)],
             program: Program {
@@ -82,7 +82,7 @@ impl Draft {
     }
 
     /// The model, and an input for it.
-    pub(super) fn finish(mut self) -> (CompiledModel, IntTensor) {
+    pub(crate) fn finish(mut self) -> (CompiledModel, IntTensor) {
         let elements = self.input();
         let Self {
             mut program,
@@ -95,7 +95,8 @@ impl Draft {
     }
 
     /// Takes the last nodes back.
-    pub(super) fn truncate(&mut self, nodes: usize) {
+    #[cfg(test)]
+    pub(crate) fn truncate(&mut self, nodes: usize) {
         let program = &mut self.program;
         program.nodes.truncate(nodes);
         program.ties.retain(|tie| (tie.node as usize) < nodes);
@@ -138,7 +139,7 @@ impl Draft {
         assert!(self.try_push(op, shape), "a tensor equals itself");
     }
 
-    pub(super) fn shape(&self, id: TensorId) -> Shape {
+    pub(crate) fn shape(&self, id: TensorId) -> Shape {
         self.program.shape(id)
     }
 
@@ -156,7 +157,7 @@ impl Draft {
         if same { other } else { id }
     }
 
-    pub(super) fn try_push(&mut self, op: Op, shape: Shape) -> bool {
+    pub(crate) fn try_push(&mut self, op: Op, shape: Shape) -> bool {
         let layer = op.has_weights().then(|| LinearWeights {
             weights: Vec::new(),
             bias: Vec::new(),
@@ -226,7 +227,7 @@ impl Draft {
         LinearWeights { weights, bias }
     }
 
-    pub(super) fn propose(&mut self) -> (Op, Shape) {
+    pub(crate) fn propose(&mut self) -> (Op, Shape) {
         match self.numbers.between(0, 23) {
             0..=2 => self.linear(),
             3..=6 => self.requantise(),
@@ -308,7 +309,7 @@ impl Draft {
         self.requantise_of(input)
     }
 
-    pub(super) fn requantise_of(&mut self, input: TensorId) -> (Op, Shape) {
+    pub(crate) fn requantise_of(&mut self, input: TensorId) -> (Op, Shape) {
         let shape = self.shape(input);
         // What intervals know may be less than what keeps a program valid.
         let range = range::hull(&self.intervals[input.index()])
@@ -438,7 +439,7 @@ impl Draft {
         }
     }
 
-    pub(super) fn softmax(&mut self, input: TensorId) -> Op {
+    pub(crate) fn softmax(&mut self, input: TensorId) -> Op {
         let [low, high] = range::hull(&self.intervals[input.index()]);
         let bits = self.numbers.side(2, 7);
         let length = self.numbers.side(1, 100);

@@ -1,6 +1,6 @@
 //! What validators say to each other about blobs.
 
-use tg_types::{Decode, DecodeError, Digest, Encode, Reader, Writer};
+use tg_types::{Digest, variants};
 
 use crate::limits::BLOB_CHUNK_BYTES;
 
@@ -32,63 +32,19 @@ pub enum BlobMessage {
     },
 }
 
-impl Encode for BlobMessage {
-    fn encode(&self, writer: &mut Writer) {
-        match self {
-            Self::Ask { digest, offset } => {
-                writer.u8(0);
-                writer.raw(digest.as_bytes());
-                writer.u64(*offset);
-            }
-            Self::Chunk {
-                digest,
-                offset,
-                total,
-                bytes,
-            } => {
-                writer.u8(1);
-                writer.raw(digest.as_bytes());
-                writer.u64(*offset);
-                writer.u64(*total);
-                writer.bytes(bytes);
-            }
-            Self::Absent { digest } => {
-                writer.u8(2);
-                writer.raw(digest.as_bytes());
-            }
-        }
-    }
-}
-
-impl Decode for BlobMessage {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let tag = reader.u8()?;
-        if tag > 2 {
-            return Err(DecodeError::Invalid {
-                field: "blob message",
-                value: u64::from(tag),
-            });
-        }
-        let digest = Digest::new(reader.array()?);
-        Ok(match tag {
-            0 => Self::Ask {
-                digest,
-                offset: reader.u64()?,
-            },
-            1 => Self::Chunk {
-                digest,
-                offset: reader.u64()?,
-                total: reader.u64()?,
-                bytes: reader.bytes("blob chunk", BLOB_CHUNK_BYTES)?.to_vec(),
-            },
-            _ => Self::Absent { digest },
-        })
+variants! {
+    BlobMessage: "blob message" {
+        0 = Ask { digest, offset },
+        1 = Chunk { digest, offset, total, bytes: bytes("blob chunk", BLOB_CHUNK_BYTES) },
+        2 = Absent { digest },
     }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use tg_types::{Decode, DecodeError, Encode, Writer};
 
     use super::*;
 

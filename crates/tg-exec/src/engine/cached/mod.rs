@@ -224,4 +224,6 @@ fn empty() -> IntTensor {
 }
 
 #[cfg(test)]
+mod causal_tests;
+#[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use super::causal_tests::random_causal_program;
 use super::*;
 use crate::kernels::SimdLevel;
 use crate::sample::Numbers;
-use crate::sample::causal::random_causal_program;
 use crate::sample::wide::random_program;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

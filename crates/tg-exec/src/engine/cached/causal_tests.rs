@@ -1,8 +1,8 @@
 //! Random causal programs: attention, convolutions that reach back, running sums, shifts and whatever else leaves the future
 //! out. What the execution step by step is compared on.
 
-use super::Numbers;
-use super::wide::Draft;
+use crate::sample::Numbers;
+use crate::sample::wide::Draft;
 use tg_ir::op::{self, Extreme, Ranked};
 use tg_ir::{
     Axis, Coding, CompiledModel, ElementType, InputSpec, IntTensor, Op, Shape, TensorId, View,
@@ -17,7 +17,7 @@ const TRIES: usize = 60;
 /// # Panics
 /// Never.
 #[must_use]
-pub fn random_causal_program(seed: u64) -> (CompiledModel, IntTensor) {
+pub(super) fn random_causal_program(seed: u64) -> (CompiledModel, IntTensor) {
     let mut numbers = Numbers::new(seed ^ 0x6361_7573_616c);
     let steps = numbers.side(2, 9);
     let tokens = numbers.between(0, 2) > 0;
