@@ -44,7 +44,7 @@ variants! {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use tg_types::{Decode, DecodeError, Encode, Writer};
+    use tg_types::{Decode, DecodeError, Encode};
 
     use super::*;
 
