@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::process;
 
@@ -42,6 +42,24 @@ Models of the suite, executed; the liar changes one element of the answer and co
 hold the wrong one; in the first 1,000 runs the opening is made and checked by the code of production, which must judge alike.
 
 ";
+
+/// Runs of each cheat if no number is given.
+const SEEDS_USUAL: u32 = 4;
+
+/// Takes a number of runs of each cheat, or none.
+///
+/// # Errors
+/// If it is no number, and those of [`run`].
+pub fn command(root: &Path, words: &[&str]) -> Result<()> {
+    match words {
+        [] => run(root, SEEDS_USUAL),
+        [seeds] => match seeds.parse() {
+            Ok(seeds) if seeds > 0 => run(root, seeds),
+            _ => bail!("`{seeds}` is no number of seeds"),
+        },
+        _ => bail!("cheat-table takes one number of seeds"),
+    }
+}
 
 /// Measures and writes.
 ///

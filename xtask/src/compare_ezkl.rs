@@ -39,7 +39,7 @@ struct Cost {
 ///
 /// # Errors
 /// If our benchmark fails, Python or EZKL are missing and that is a failure, or a proof of ours is not
-/// [`PROVE_WANTED`] times cheaper.
+/// `PROVE_WANTED` times cheaper.
 pub fn run(root: &Path, missing: Missing) -> Result<()> {
     let prepared = Python::prepare(root, "compare-ezkl");
     let Some(python) = python::or_skip(prepared, "the comparison with EZKL", missing)? else {

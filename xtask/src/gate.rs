@@ -74,6 +74,18 @@ const FULL_SIZE: &[(&str, &str)] = &[("TENSORGRID_NIGHTLY", "1")];
 /// What is too long for the gate: the same tests at full size, in release builds, and searches; an hour's search for the
 /// model that costs a validator most fails if one costs more than it may.
 pub const NIGHTLY: &[Step] = &[
+    // Every link of the documentation leads somewhere, that of private items included.
+    Step {
+        name: "documentation",
+        arguments: &[
+            "doc",
+            "--locked",
+            "--workspace",
+            "--no-deps",
+            "--document-private-items",
+        ],
+        environment: &[("RUSTDOCFLAGS", "-D warnings")],
+    },
     Step {
         name: "statistics",
         arguments: &[

@@ -126,11 +126,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["attack-table", rest @ ..] => {
             xtask::attacks::run(&root, xtask::attacks::Options::parse(rest)?)
         }
-        ["cheat-table"] => xtask::cheats::run(&root, 4),
-        ["cheat-table", seeds] => match seeds.parse() {
-            Ok(seeds) if seeds > 0 => xtask::cheats::run(&root, seeds),
-            _ => bail!("`{seeds}` is no number of seeds"),
-        },
+        ["cheat-table", rest @ ..] => xtask::cheats::command(&root, rest),
         ["sdk"] => xtask::sdk::run(&root, false),
         ["sdk", "--require"] => xtask::sdk::run(&root, true),
         ["mutants", rest @ ..] => {

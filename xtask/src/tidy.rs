@@ -12,7 +12,7 @@ use crate::circles::Files;
 use crate::manifest::Manifest;
 use crate::names::Names;
 
-/// Longest source file, in lines. Longer ones are split, or named in [`LONG_FILES`] with a reason.
+/// Longest source file, in lines. Longer ones are split, or named in `LONG_FILES` with a reason.
 pub const FILE_LINES_MAX: usize = 1000;
 
 /// Files that may be longer than [`FILE_LINES_MAX`].

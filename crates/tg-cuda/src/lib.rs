@@ -1,6 +1,6 @@
 //! TGX-1 on NVIDIA GPUs, found at run time.
 //!
-//! Nothing of CUDA is needed to build, and nothing happens on a machine without it: [`probe`] says what there is, or
+//! Nothing of CUDA is needed to build, and nothing happens on a machine without it: `probe` says what there is, or
 //! why there is nothing. The driver (`libcuda`) and the run-time compiler (NVRTC) are loaded when asked for; the
 //! kernels in `kernels/` are CUDA C that NVRTC compiles for the device at hand: for tensor cores from compute
 //! capability 8.0 on, for dot products of four bytes from 6.1 on.

@@ -3,7 +3,7 @@
 //! A program that can generate takes the tokens of a whole window, is [causal](crate::causality), and gives for each
 //! position its greatest scores for the next token and whose they are ([`rank`] makes one of a program that gives all
 //! scores). By causality one execution over the finished sequence gives at every position what the execution gave after
-//! which the next token was drawn. So *that execution*, which one proof proves, and [`check`], which needs no secret, are
+//! which the next token was drawn. So *that execution*, which one proof proves, and `check`, which needs no secret, are
 //! all there is to say: each written token is the one that [`Sampling::draw`] draws from the row before it.
 
 use crate::causality::{self, CausalityError};

@@ -50,7 +50,7 @@
 //!
 //! ## Timers
 //!
-//! [`engine::Timers`]: a view without a proposal for `leader`, or without a certificate for `certification`, is
+//! `engine::Timers`: a view without a proposal for `leader`, or without a certificate for `certification`, is
 //! nullified; a leader that was silent for `skip` is skipped at once. A validator tells its final height every
 //! [`limits::TIP_INTERVAL`], from which the others know that it is there. At start, consensus waits up to three seconds
 //! for a quorum to be connected, since the votes of a first view without listeners would be lost.

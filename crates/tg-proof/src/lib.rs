@@ -9,10 +9,10 @@
 //!    functional of hidden columns), [`ajtai`] (commitments that statements name).
 //! 3. [`plan`]: what a program commits and looks up, [`staged`] (gadgets as data), [`cost`] (what a program may ask of its
 //!    verifiers), [`parts`] and [`shape`] (what follows of parts and schemes).
-//! 4. [`verify`]: [`messages`] (what a prover sends), the walk over the nodes, [`lookup`] (the one lookup argument) and
+//! 4. `verify`: [`messages`] (what a prover sends), the walk over the nodes, [`lookup`] (the one lookup argument) and
 //!    [`pushforward`] (its second commitment), [`registration`] (weights are in range), [`private`] (weights that nobody
 //!    sees), [`zk`] (proofs in zero knowledge), [`size`] and [`facts`] (what proofs and runs take).
-//! 5. `statement`: [`model`] and [`file`] (the two files a user holds), [`check`] (whether they are right), [`security`] (the
+//! 5. `statement`: [`model`] and `file` (the two files a user holds), [`check`] (whether they are right), [`security`] (the
 //!    sum of all errors), [`linking`] (what two proofs share), [`sequence`] (what a language model wrote), [`trace`] (drawn parts of an execution).
 //!
 //! Everything here is total: any bytes give a verdict, none a panic.

@@ -31,7 +31,7 @@ use tg_types::{Address, JobId};
 /// Executes a model on a batch of inputs and proves all results in one proof in the clear.
 ///
 /// # Errors
-/// Those of [`crate::prove`].
+/// Those of `crate::prove`.
 pub(crate) fn prove(
     model: &ProvingModel,
     request: ProveRequest<'_>,

@@ -32,7 +32,7 @@ use tg_proof::{ProofFile, Statement, Visibility};
 /// their commitment before anything is drawn that hides.
 ///
 /// # Errors
-/// Those of [`crate::prove`].
+/// Those of `crate::prove`.
 pub(crate) fn prove(
     model: &ProvingModel,
     request: ProveRequest<'_>,

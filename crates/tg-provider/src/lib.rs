@@ -1,7 +1,7 @@
 //! The agent of a machine that works for the grid: offers, leases, execution, proofs, delivery.
 //!
 //! Read in this order: [`lease`] (what to do next about one lease: a pure function of what the ledger says and what
-//! is at hand), [`worker`] (the work itself, behind a trait), [`proving`] (the honest one), [`submit`] (transactions in order, again if lost),
+//! is at hand), [`worker`] (the work itself, behind a trait), `proving` (the honest one), `submit` (transactions in order, again if lost),
 //! [`agent`] (the loop that waits, pulls, works and delivers).
 //!
 //! The ledger is the only memory that counts. An agent that is killed finds its leases again and goes on where they

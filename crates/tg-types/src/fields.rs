@@ -72,7 +72,7 @@ macro_rules! tags {
     )*};
 }
 
-/// Encoder and decoder of enums: a tag, then the variant's fields, as in [`fields!`](crate::fields) or, where they have no
+/// Encoder and decoder of enums: a tag, then the variant's fields, as in [`fields!`](crate::fields!) or, where they have no
 /// names, in parentheses under names of the list.
 ///
 /// ```

@@ -1,8 +1,8 @@
 //! `cargo xtask mutants`: what the tests of the ledger, the market and the proofs are worth, by mutants of their code.
 //!
 //! A mutant changes one function in one place: another operator, no negation, a guard that always holds, a value
-//! returned at once. [`find`] lists them by the syntax tree; a seed draws some that are not known yet; [`write`] writes all that are
-//! drawn into a copy of the sources, each behind a switch, so that [`build`] builds a crate once for all of them; [`run`] runs
+//! returned at once. [`find`] lists them by the syntax tree; a seed draws some that are not known yet; [`mod@write`] writes all that are
+//! drawn into a copy of the sources, each behind a switch, so that [`build`] builds a crate once for all of them; [`mod@run`] runs
 //! its tests ([`suite`]) with one switch on at a time, up to the first test that fails. What came of it is kept in
 //! `xtask/mutants.txt` ([`record`]) by the hash of the function: it is asked again when that changes.
 //!

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`accounts`] (who has money on a development network), [`port`] (a node as the API sees it),
 //! [`embedded`] (a whole grid in this process), [`connect`] (a grid behind an API), [`keys`] (secret keys in files), [`infer`] (one job from order to
-//! checked result), [`bid`] (an order as a sealed bid), [`machine`] (what this machine offers), [`needs`] (needs and machines as flags), [`table`] (how lists look), [`describe`] (jobs in lines), [`trust`] (what nobody can forge), [`args`] and [`commands`]
+//! checked result), [`machine`] (what this machine offers), [`needs`] (needs and machines as flags), [`table`] (how lists look), [`describe`] (jobs in lines), [`trust`] (what nobody can forge), [`args`] and [`commands`]
 //! (what people type).
 
 pub(crate) mod accounts;

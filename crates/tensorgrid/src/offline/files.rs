@@ -50,7 +50,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     written.or_fail(Exit::Failed, format!("write {}", path.display()))
 }
 
-/// Finds out before long work whether [`write`] will find its folder, and may write there.
+/// Finds out before long work whether `write` will find its folder, and may write there.
 ///
 /// # Errors
 /// If not.

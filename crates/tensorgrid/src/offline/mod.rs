@@ -1,4 +1,4 @@
-//! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], [`bench`] with its [`suite`], programs ([`program`]), what
+//! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], `bench` with its [`suite`], programs ([`program`]), what
 //! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), whole grids from seeds ([`sim`]), the steps of a long proof ([`partial`]), what proofs show ([`modes`]), and the files they share ([`files`]).
 
 pub(crate) mod answer;

@@ -5,8 +5,8 @@
 //! for: `verify` (none or proof), `max_price`, `top_k`. A job's tokens are there when its receipt is, so that a stream
 //! begins when the job has ended; until then it is kept alive.
 //!
-//! - [`error`]: OpenAI's error object; [`port`]: what is needed of whoever orders; [`request`], [`answer`]: the bodies;
-//!   [`replay`]: a request that comes again is charged once.
+//! - [`error`]: OpenAI's error object; [`port`]: what is needed of whoever orders; `request`, `answer`: the bodies;
+//!   `replay`: a request that comes again is charged once.
 
 mod answer;
 pub mod error;

@@ -46,9 +46,9 @@ pub struct LowerOptions {
     pub scales: ChannelScales,
     /// How far 8-bit activations reach.
     pub reach: ReachRule,
-    /// See [`InputSpec::mean`].
+    /// See [`CompileOptions::mean`](crate::CompileOptions::mean).
     pub mean: Vec<f32>,
-    /// See [`InputSpec::std`].
+    /// See [`CompileOptions::std`](crate::CompileOptions::std).
     pub std: Vec<f32>,
 }
 

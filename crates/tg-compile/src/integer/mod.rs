@@ -1,7 +1,7 @@
 //! A prepared graph as a program of integers (tier TGX-1).
 //!
 //! A value of the graph is a **form** (what its elements are) seen through a **layout** (where they lie, see
-//! [`strided`]). A form is a tensor, or a function of one, element by element, that nobody asked for yet: a reader
+//! `strided`). A form is a tensor, or a function of one, element by element, that nobody asked for yet: a reader
 //! asks for 8 or 16 bits within a bound, and only then one requantisation is written that rounds, clamps and looks up
 //! all at once. So an activation after a product is part of the product's only rounding, whatever operators it was
 //! written with, and reshapes, slices and transposes cost nothing until a reader needs another order.

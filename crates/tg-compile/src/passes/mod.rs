@@ -5,7 +5,7 @@
 //! float operators between `QuantizeLinear` and `DequantizeLinear`, linear operators of `ai.onnx.ml` and attention with
 //! grouped queries as primitives, run once to learn every shape, fold what does not depend on the input, unroll
 //! recurrences, write picking at constant places as a gather, fold normalisations and constants into weights, and
-//! recognise normalisations from their primitives. Every pass keeps a graph that tier TGF-1 can run. [`smooth`] needs
+//! recognise normalisations from their primitives. Every pass keeps a graph that tier TGF-1 can run. `smooth` needs
 //! what values take and comes after calibration.
 //!
 //! Operators that are short for others are written out, a file for each family: reductions and choices (`primitives`,

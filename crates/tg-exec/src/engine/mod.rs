@@ -6,11 +6,11 @@
 //! [`tg_ir::scalar`] defines, at every [`Cpu`] level and for every number of threads.
 //!
 //! - [`values`]: tensors as the steps see them.
-//! - [`prepare`]: a program as steps, and which of them are fused.
-//! - [`cached`]: a causal program step by step.
-//! - [`step`]: what one step computes, with a file for each family of operators as in `tg_ir::op`: [`conv`], [`dense`] and
-//!   [`matmul`] (on [`linear`]), [`pool`], [`arithmetic`], [`requantise`] and [`comparison`] (on [`element`]), [`reduction`],
-//!   [`ranking`], [`softmax`], [`norm`], [`movement`], [`table`], [`trees`].
+//! - `prepare`: a program as steps, and which of them are fused.
+//! - `cached`: a causal program step by step.
+//! - `step`: what one step computes, with a file for each family of operators as in `tg_ir::op`: `conv`, `dense` and
+//!   `matmul` (on `linear`), `pool`, `arithmetic`, `requantise` and `comparison` (on `element`), `reduction`,
+//!   `ranking`, `softmax`, `norm`, `movement`, `table`, `trees`.
 
 mod arithmetic;
 mod cached;

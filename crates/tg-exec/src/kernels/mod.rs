@@ -5,8 +5,8 @@
 //! - [`memory`]: aligned buffers that are grown once and used again.
 //! - [`pool`]: threads that share the tiles of one output.
 //! - [`requantise`]: 32-bit sums to activations.
-//! - [`tile_int`]: the innermost loops over integers, per processor.
-//! - [`gemm_int`]: integer matrix products, weights packed once per model.
+//! - `tile_int`: the innermost loops over integers, per processor.
+//! - `gemm_int`: integer matrix products, weights packed once per model.
 //! - [`geometry`], [`conv_int`], [`window`]: convolutions and pools.
 //!
 //! Integer sums are exact in any order as long as the final value fits its type: sums wrap modulo 2^32, so a partial

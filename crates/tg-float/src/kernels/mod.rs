@@ -1,9 +1,9 @@
 //! Kernels of tier TGF-1, exact by construction: whatever the processor offers and however many threads run, each sum
 //! is taken in the order of its reduction, bit for bit.
 //!
-//! - [`tile_f32`]: the innermost loops, per processor.
-//! - [`gemm_f32`]: matrix products.
-//! - [`conv_f32`]: convolutions of images.
+//! - `tile_f32`: the innermost loops, per processor.
+//! - `gemm_f32`: matrix products.
+//! - `conv_f32`: convolutions of images.
 //!
 //! Float sums are never reordered: only rows and columns are tiled.
 

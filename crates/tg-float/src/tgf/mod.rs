@@ -7,9 +7,9 @@
 //! operators that only move data keep every bit. Subnormals are kept. `f16` and `bf16` are widened to `f32` (exact),
 //! computed there, and rounded once per operator.
 //!
-//! **Files.** [`call`] is an operator's view of its node; [`math`] the functions; [`machine`] the processor in use (the
+//! **Files.** `call` is an operator's view of its node; [`math`] the functions; `machine` the processor in use (the
 //! same bits on each); one file per family of operators, each with a `lookup` from a
-//! name to its function. [`plan`] makes steps of a graph, [`fuse`] joins operators that go element by element, [`run`]
+//! name to its function. `plan` makes steps of a graph, `fuse` joins operators that go element by element, `run`
 //! executes the steps within a budget of memory and frees values after their last use; [`Engine`] does so many times.
 
 mod activation;

@@ -5,9 +5,9 @@ use crate::shape::{Axis, Shape, TensorId, Tensors};
 /// What a node reads: its weights, its own or those it is tied to, and its bias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeWeights<'a> {
-    /// See [`LinearWeights::weights`]; never empty for a tied node.
+    /// See `LinearWeights::weights`; never empty for a tied node.
     pub weights: &'a [i8],
-    /// See [`LinearWeights::bias`].
+    /// See `LinearWeights::bias`.
     pub bias: &'a [i32],
 }
 

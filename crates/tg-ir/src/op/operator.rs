@@ -18,7 +18,7 @@ pub enum TypeRule {
 /// An operator of one tensor that is told how by a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unary<Rule> {
-    /// Any tensor; activations for [`Norm`].
+    /// Any tensor; activations for `Norm`.
     pub input: TensorId,
     /// The rule.
     pub how: Rule,

@@ -1,8 +1,8 @@
 //! Parts of an execution that are computed again: what Proof of Sync checks of a job.
 //!
 //! A **tile** is a leaf of 1 KiB of a node's output, one of the [`count`] tiles of a program. The provider commits to all of
-//! them ([`root`]); a seed that nobody knew then draws some ([`draw`]); the provider opens them and all that they are computed
-//! from ([`TraceOpening::of`]); whoever has the model computes every element of them again ([`check`]).
+//! them ([`root`]); a seed that nobody knew then draws some (`draw`); the provider opens them and all that they are computed
+//! from ([`TraceOpening::of`]); whoever has the model computes every element of them again (`check`).
 //!
 //! What it shows. Let `c` be the commitment. `c` fixes the bytes of every tensor that can be opened, up to a collision of BLAKE3.
 //! Call a tile *wrong* if one of its elements is not what its operator gives on the committed bytes of the tensors that it

@@ -48,7 +48,7 @@ const _: () = assert!(TRACED_BYTES_MAX + (2 << 20) <= TRACE_EVIDENCE_BYTES_MAX a
 
 impl ModelFacts {
     /// Whether validators run it again for a job of mode `recompute`: a program of WebAssembly, whose fuel is bounded, or a
-    /// model that takes no more than [`RECOMPUTED_MACS_MAX`] and [`RECOMPUTED_MEMORY_MAX`].
+    /// model that takes no more than `RECOMPUTED_MACS_MAX` and `RECOMPUTED_MEMORY_MAX`.
     #[must_use]
     pub const fn is_recomputable(&self) -> bool {
         match self.tier {

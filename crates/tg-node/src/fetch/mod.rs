@@ -1,15 +1,15 @@
 //! Blobs that this validator lacks, from the others.
 //!
 //! Each validator has a store of its own. What the ledger names (inputs of open jobs, files of models, evidence) is
-//! looked for at one other validator after the other, in parts of [`BLOB_CHUNK_BYTES`], and counts as held when the
+//! looked for at one other validator after the other, in parts of `BLOB_CHUNK_BYTES`, and counts as held when the
 //! digest of the whole is right. What a faulty peer costs is bounded:
 //!
 //! - It sends wrong bytes, or a size that cannot be right: it is not asked for that blob again. That costs one transfer
-//!   for each of its blobs, at most [`BLOB_TRANSFERS_PER_PEER_MAX`] at once.
-//! - It sends nothing, or little: after [`BLOB_CHUNK_PATIENCE`], or below [`BLOB_RATE_MIN_PER_SECOND`], another is asked.
-//! - It asks for much: it gets at most [`BLOB_SERVED_BYTES_PER_SECOND`], and what it asks beyond a short queue is dropped.
+//!   for each of its blobs, at most `BLOB_TRANSFERS_PER_PEER_MAX` at once.
+//! - It sends nothing, or little: after `BLOB_CHUNK_PATIENCE`, or below `BLOB_RATE_MIN_PER_SECOND`, another is asked.
+//! - It asks for much: it gets at most `BLOB_SERVED_BYTES_PER_SECOND`, and what it asks beyond a short queue is dropped.
 //! - The ledger names blobs that nobody has: the asks of a second are bounded, those never looked for come first, and
-//!   the waits between rounds double up to [`ROUND_WAIT_MAX`].
+//!   the waits between rounds double up to `ROUND_WAIT_MAX`.
 //!
 //! `Fetcher` is a machine: messages and the time go in, messages come out; only the store is used directly.
 

@@ -1,6 +1,6 @@
 //! ONNX bytes to a [`Graph`].
 //!
-//! [`scan`] bounds what decoding takes, [`tensor`] reads constants, [`external`] those outside the file, [`body`] nodes, functions (written out where they
+//! `scan` bounds what decoding takes, `tensor` reads constants, `external` those outside the file, `body` nodes, functions (written out where they
 //! are called) and subgraphs. `Constant` nodes become constants. The reader is bounded and total: any bytes give a
 //! graph or a [`ReadError`] that names the node and its operator.
 

@@ -215,7 +215,7 @@ const LATER_FOLD: usize = 5;
 /// A wide first fold makes the later codewords small, and they are most of an opening; it also makes the rows that
 /// are opened at each query long. Weights are encoded at a low rate, since nobody waits for that: fewer queries (at
 /// 2^23 cells, where models of half as many weights end up, and from 2^26, at twice that rate: half the memory). The second codeword is shorter than the first by more the larger that is: short proofs where time does not matter.
-/// From 2^24 cells on, later codewords are no longer than [`most_rates`] says.
+/// From 2^24 cells on, later codewords are no longer than `most_rates` says.
 #[must_use]
 pub fn schedule(role: Role, vars: usize) -> Schedule {
     let first = match vars {

@@ -5,7 +5,7 @@
 //! of what they give. `linear` holds the linear and product gadgets, `value` those that commit a node's output, `refuse`
 //! what is not proved.
 //!
-//! The third layer, on [`crate::algebra`] and [`crate::argument`]: beside the plan itself what it may cost, the gadgets
+//! The third layer, on `crate::algebra` and `crate::argument`: beside the plan itself what it may cost, the gadgets
 //! as data, and the commitment schemes that follow from it.
 
 pub mod cost;

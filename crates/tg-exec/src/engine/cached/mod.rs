@@ -29,7 +29,7 @@ const ROWS: usize = 64;
 
 /// A causal model made ready to run step by step.
 ///
-/// Memory: weights are packed once for single rows, and once more for [`ROWS`] at a time when so many are first given.
+/// Memory: weights are packed once for single rows, and once more for `ROWS` at a time when so many are first given.
 #[derive(Debug)]
 pub struct CachedEngine {
     model: ExecutableModel,

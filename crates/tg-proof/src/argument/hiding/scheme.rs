@@ -25,7 +25,7 @@ pub type HidingMmcs = MerkleTreeHidingMmcs<
 >;
 /// The commitment scheme.
 pub type HidingPcs = HidingWhirPcs<E, F, Radix2DFTSmallBatch<F>, HidingMmcs, Challenger, StdRng>;
-/// An opening; in a [`HidingProof`] without its values.
+/// An opening; in a `HidingProof` without its values.
 pub type HidingOpening = ZkWhirProof<F, E, HidingMmcs>;
 /// Parameters of an opening.
 pub(crate) type Config = ZkWhirConfig<E, F, Challenger>;
