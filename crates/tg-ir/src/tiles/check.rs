@@ -366,34 +366,63 @@ impl ElementValues for OpenedTrace {
     }
 }
 
+/// Products in a block: the lanes of a vector.
+const BLOCK: usize = 8;
+
 /// Sums of one run of products of values and weights.
 struct Products {
     sum: i64,
-    /// Each product times its place, counted from 1, modulo 2^32.
+    /// Each product times its place in its block, counted from 1, and times the number of blocks from its own to the last; modulo
+    /// 2^32. So a block takes one addition more than its sum.
     weighted: u32,
 }
 
 impl Products {
     /// Of values of 8 bits, of which a leaf has 1,024: no sum leaves 32 bits.
     fn narrow(values: &[i32], weights: &[i8]) -> Self {
-        let (mut sum, mut weighted) = (0_i32, 0_i32);
-        for ((&value, &weight), place) in values.iter().zip(weights).zip(1_i32..) {
-            let product = value * i32::from(weight);
-            sum += product;
-            weighted = weighted.wrapping_add(product.wrapping_mul(place));
+        // What a vector would only slow down.
+        if values.len() < BLOCK {
+            return Self::wide(values, weights);
         }
+        let (mut sums, mut stairs) = ([0_i32; BLOCK], [0_i32; BLOCK]);
+        let (blocks, rest) = values.as_chunks::<BLOCK>();
+        let (weights, last) = weights.as_chunks::<BLOCK>();
+        let climb = |stairs: &mut [i32; BLOCK], sums: &[i32; BLOCK]| {
+            for (stair, sum) in stairs.iter_mut().zip(sums) {
+                *stair = stair.wrapping_add(*sum);
+            }
+        };
+        for (block, weights) in blocks.iter().zip(weights) {
+            for ((sum, &value), &weight) in sums.iter_mut().zip(block).zip(weights) {
+                *sum += value * i32::from(weight);
+            }
+            climb(&mut stairs, &sums);
+        }
+        if !rest.is_empty() {
+            for ((sum, &value), &weight) in sums.iter_mut().zip(rest).zip(last) {
+                *sum += value * i32::from(weight);
+            }
+            climb(&mut stairs, &sums);
+        }
+        let by_place =
+            |sum: i32, (&stair, place): (&i32, i32)| sum.wrapping_add(stair.wrapping_mul(place));
         Self {
-            sum: i64::from(sum),
-            weighted: weighted.cast_unsigned(),
+            sum: i64::from(sums.iter().sum::<i32>()),
+            weighted: stairs.iter().zip(1..).fold(0, by_place).cast_unsigned(),
         }
     }
 
     fn wide(values: &[i32], weights: &[i8]) -> Self {
         let (mut sum, mut weighted) = (0_i64, 0_i64);
-        for ((&value, &weight), place) in values.iter().zip(weights).zip(1_i64..) {
-            let product = i64::from(value) * i64::from(weight);
-            sum += product;
-            weighted = weighted.wrapping_add(product.wrapping_mul(place));
+        let blocks = values.chunks(BLOCK).zip(weights.chunks(BLOCK));
+        for ((values, weights), to_last) in blocks.rev().zip(1_i64..) {
+            let mut in_block = 0_i64;
+            for ((&value, &weight), place) in values.iter().zip(weights).zip(1..) {
+                let product = i64::from(value) * i64::from(weight);
+                sum += product;
+                in_block = in_block.wrapping_add(product.wrapping_mul(place));
+            }
+            weighted = weighted.wrapping_add(in_block.wrapping_mul(to_last));
         }
         Self {
             sum,
@@ -425,6 +454,10 @@ mod tests {
         ] {
             assert_eq!((products.sum, products.weighted), (7, 4_294_967_291));
         }
+        // Two blocks: those of the first count twice.
+        let (values, weights) = ([1; 9], [1; 9]);
+        let products = Products::narrow(&values, &weights);
+        assert_eq!((products.sum, products.weighted), (9, 2 * 36 + 1));
         // The same sum by other products is seen.
         let other = Products::narrow(&[2, 3, -1], &[-2, 5, 4]);
         assert_eq!(other.sum, 7);
@@ -434,9 +467,10 @@ mod tests {
     /// A leaf of the greatest products leaves no sum of 32 bits, and both ways weigh alike.
     #[test]
     fn narrow_and_wide_products_agree() {
-        let count = LEAF_BYTES;
-        for (value, weight) in [(-128, -128), (127, -128), (-128, 127), (1, -1)] {
-            let (values, weights) = (vec![value; count], vec![weight; count]);
+        for count in (0..40).chain([511, LEAF_BYTES]) {
+            let one = |place: usize| i32::try_from(place % 256).expect("small") - 128;
+            let values: Vec<i32> = (0..count).map(one).collect();
+            let weights = vec![-128; count];
             let (narrow, wide) = (
                 Products::narrow(&values, &weights),
                 Products::wide(&values, &weights),
