@@ -2,9 +2,11 @@
 //!
 //! Read in this order: [`tensor`] (values), [`graph`] (nodes, constants and how passes edit them), [`tgf`] (what every
 //! operator computes, bit for bit), [`kernels`] (its loops over `f32`), [`convert`] (element types to one another),
-//! [`npy`] (tensors as numpy files).
+//! [`npy`] (tensors as numpy files), [`codec`] (a graph as bytes).
 
+pub mod codec;
 pub mod convert;
+pub mod fuzz;
 pub mod graph;
 pub mod kernels;
 pub mod npy;
