@@ -1,7 +1,12 @@
 //! What a unit of work costs: nanoseconds a unit for operators of every kind, on this machine.
 //!
 //! `cargo run --release -p tg-float --example work` (`-- scalar` without vector instructions)
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "an example")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::too_many_lines,
+    reason = "an example; its cases are a table"
+)]
 
 use std::time::Instant;
 use tg_exec::kernels::{Cpu, SimdLevel};

@@ -12,7 +12,7 @@
 //! [`Graph::check`]: crate::Graph::check
 
 mod read;
-mod tensors;
+pub(crate) mod tensors;
 mod write;
 
 #[cfg(test)]
@@ -113,21 +113,24 @@ pub fn encode(graph: &Graph) -> EncodedGraph {
 /// # Errors
 /// If they are not the encoding of a well formed graph within [`limits`].
 pub fn decode(structure: &[u8], constants: &[u8]) -> Result<Graph, GraphDecodeError> {
-    for (bytes, field, limit) in [
-        (structure, "the structure", limits::STRUCTURE_BYTES_MAX),
-        (constants, "the constants", limits::CONSTANTS_BYTES_MAX),
-    ] {
-        if bytes.len() > limit {
-            return Err(GraphDecodeError::Structure(DecodeError::TooLong {
-                field,
-                count: bytes.len(),
-                limit,
-            }));
-        }
-    }
+    let bound = bounded("constants", constants, limits::CONSTANTS_BYTES_MAX);
+    bound.map_err(GraphDecodeError::Constants)?;
+    read_all(structure, Some(Reader::new(constants)))
+}
+
+/// The graph of a structure, with tensors of the right types and no elements.
+///
+/// # Errors
+/// As [`decode`], but for the elements.
+pub fn decode_structure(structure: &[u8]) -> Result<Graph, GraphDecodeError> {
+    read_all(structure, None)
+}
+
+fn read_all(structure: &[u8], constants: Option<Reader<'_>>) -> Result<Graph, GraphDecodeError> {
+    bounded("structure", structure, limits::STRUCTURE_BYTES_MAX)?;
     let mut readers = read::Readers {
         structure: Reader::new(structure),
-        constants: Some(Reader::new(constants)),
+        constants,
     };
     let graph = read::graph(&mut readers, 0)?;
     let rest = readers.structure.finish();
@@ -136,4 +139,15 @@ pub fn decode(structure: &[u8], constants: &[u8]) -> Result<Graph, GraphDecodeEr
         constants.finish().map_err(GraphDecodeError::Constants)?;
     }
     Ok(graph)
+}
+
+const fn bounded(field: &'static str, bytes: &[u8], limit: usize) -> Result<(), DecodeError> {
+    if bytes.len() > limit {
+        return Err(DecodeError::TooLong {
+            field,
+            count: bytes.len(),
+            limit,
+        });
+    }
+    Ok(())
 }

@@ -3,7 +3,8 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests"
+    clippy::too_many_lines,
+    reason = "tests; some are tables of cases"
 )]
 
 use super::tests::node;

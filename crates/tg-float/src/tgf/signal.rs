@@ -97,11 +97,8 @@ fn dft<R: Real>(call: &Call<'_>) -> Results {
     let mut out = call.filled(&out_shape, R::ZERO)?;
     let outer: usize = shape[..axis].iter().product();
     let inner: usize = shape[axis + 1..rank - 1].iter().product();
-    // The signal and the roots.
-    call.reserve(length.saturating_mul(4), DType::F64)?;
-    call.charge_steps(&[length, ANGLE_STEPS])?;
     call.charge_steps(&[outer, inner, length, 4 + 4 * count])?;
-    let turns = Turns::new(length, inverse);
+    let turns = Turns::new(call, length, inverse)?;
     for row in 0..outer {
         for column in 0..inner {
             let at = |n: usize| {
@@ -163,16 +160,19 @@ struct Turns {
 }
 
 impl Turns {
-    fn new(length: usize, inverse: bool) -> Self {
+    fn new(call: &Call<'_>, length: usize, inverse: bool) -> Result<Self, OpError> {
+        // The signal beside them.
+        call.reserve(length.saturating_mul(4), DType::F64)?;
+        call.charge_steps(&[length, ANGLE_STEPS])?;
         let sign = if inverse { 1.0 } else { -1.0 };
         let root = |n: usize| {
             let angle = std::f64::consts::TAU * n as f64 / length as f64;
             [wide::cos(angle), sign * wide::sin(angle)]
         };
-        Self {
+        Ok(Self {
             roots: (0..length).map(root).collect(),
             factor: if inverse { 1.0 / length as f64 } else { 1.0 },
-        }
+        })
     }
 
     fn sum(&self, signal: &[[f64; 2]], k: usize) -> [f64; 2] {
