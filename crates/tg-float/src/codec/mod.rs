@@ -11,6 +11,8 @@
 //!
 //! [`Graph::check`]: crate::Graph::check
 
+mod error;
+pub mod limits;
 mod read;
 pub(crate) mod tensors;
 mod write;
@@ -18,36 +20,10 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use crate::graph::{Graph, GraphError};
-use tg_types::{DecodeError, Reader, Writer};
+pub use error::GraphDecodeError;
 
-/// What a graph may hold. They bound what reading one takes; a file's own size bounds their sum.
-pub mod limits {
-    /// Bytes of a structure.
-    pub const STRUCTURE_BYTES_MAX: usize = (8 << 20) - (1 << 10);
-    /// Bytes of the constants.
-    pub const CONSTANTS_BYTES_MAX: usize = 256 << 20;
-    /// Bodies inside each other: executing them recurses.
-    pub const DEPTH_MAX: usize = 8;
-    /// Nodes of one graph or body.
-    pub const NODES_MAX: usize = 1 << 16;
-    /// Values of one graph or body.
-    pub const VALUES_MAX: usize = 1 << 20;
-    /// Inputs or outputs of one graph or body.
-    pub const PORTS_MAX: usize = 1 << 12;
-    /// Inputs or outputs of one node.
-    pub const OPERANDS_MAX: usize = 1 << 16;
-    /// Attributes of one node.
-    pub const ATTRIBUTES_MAX: usize = 256;
-    /// Operator sets.
-    pub const OPSETS_MAX: usize = 256;
-    /// Elements of a list attribute.
-    pub const LIST_MAX: usize = 1 << 21;
-    /// Bytes of a name.
-    pub const NAME_BYTES_MAX: usize = 1 << 12;
-    /// Bytes of a text: an attribute, or an element of a tensor.
-    pub const TEXT_BYTES_MAX: usize = 1 << 16;
-}
+use crate::graph::Graph;
+use tg_types::{DecodeError, Reader, Writer};
 
 /// A graph as bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,39 +32,6 @@ pub struct EncodedGraph {
     pub structure: Vec<u8>,
     /// The elements of its tensors.
     pub constants: Vec<u8>,
-}
-
-/// Why bytes are not the encoding of a graph.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GraphDecodeError {
-    /// The structure cannot be read.
-    #[error("read the structure of the graph")]
-    Structure(#[source] DecodeError),
-    /// The constants cannot be read.
-    #[error("read the constants of the graph")]
-    Constants(#[source] DecodeError),
-    /// Bodies inside each other.
-    #[error("bodies are nested more than {} deep", limits::DEPTH_MAX)]
-    Depth,
-    /// A tensor that cannot be.
-    #[error("a tensor has the shape {shape:?}, which no tensor can have")]
-    Shape {
-        /// Its shape.
-        shape: Vec<usize>,
-    },
-    /// The graph, or a body, is not well formed.
-    #[error("the graph is not well formed")]
-    Graph(#[source] GraphError),
-    /// A body reads a value of the node that is not there.
-    #[error(
-        "node `{node}` has a body that reads input {index} of the node, which it does not have"
-    )]
-    Capture {
-        /// The node.
-        node: String,
-        /// The input.
-        index: usize,
-    },
 }
 
 /// The bytes of a graph.

@@ -1,6 +1,6 @@
 //! Reads a graph.
 
-use super::GraphDecodeError;
+use super::error::GraphDecodeError;
 use super::limits::{
     ATTRIBUTES_MAX, DEPTH_MAX, LIST_MAX, NAME_BYTES_MAX, NODES_MAX, OPERANDS_MAX, OPSETS_MAX,
     PORTS_MAX, TEXT_BYTES_MAX, VALUES_MAX,

@@ -2,7 +2,7 @@
 
 use super::call::{Call, Results, one};
 use super::error::OpError;
-use super::work::product;
+use super::meter::product;
 use crate::tensor::DType;
 
 /// A box by its corners.
@@ -75,7 +75,7 @@ pub(super) fn non_max_suppression(call: &Call<'_>) -> Results {
             |index: usize| Rectangle::new(&boxes[(batch * count + index) * 4..][..4], centred);
         for class in 0..classes {
             let scores = &scores[(batch * classes + class) * count..][..count];
-            call.charge_steps(&[count, super::select::depth_of(count)])?;
+            call.charge_steps(&[count, super::meter::sort_depth(count)])?;
             let mut order: Vec<usize> = (0..count)
                 .filter(|&i| score_min.is_none_or(|least| scores[i] > least))
                 .collect();

@@ -1,9 +1,9 @@
 //! One operator's call: its inputs, attributes and memory.
 
 use super::error::{Budget, OpError, RunError};
+use super::meter::{Meter, STEP, product};
 use super::product::Prepared;
 use super::real::Real;
-use super::work::{Meter, STEP, product};
 use crate::convert;
 use crate::graph::{Attribute, Graph, Node};
 use crate::tensor::{DType, Data, Element, FloatTensor, RANK_MAX, TensorError, elements};

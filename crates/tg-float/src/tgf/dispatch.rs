@@ -3,7 +3,7 @@
 use super::call::{self, Call, Entry, Half, Means};
 use super::error::{Budget, OpError};
 use super::product::Prepared;
-use super::work::{self, Operand};
+use super::work::{self, CostedTensor};
 use super::{
     activation, arithmetic, attention, cast, control, conv, elementwise, grid, linear, loss,
     movement, norm, pad, pool, quant, reduce, resize, rnn, scatter, select, signal, trees,
@@ -51,12 +51,14 @@ pub(super) fn call_entry(
     inputs: &[Option<&FloatTensor>],
     means: Means<'_>,
 ) -> Result<Vec<FloatTensor>, OpError> {
-    let operands: Vec<Option<Operand<'_>>> =
-        inputs.iter().map(|input| input.map(Operand::of)).collect();
+    let operands: Vec<Option<CostedTensor<'_>>> = inputs
+        .iter()
+        .map(|input| input.map(CostedTensor::of))
+        .collect();
     means.meter.charge(work::of_node(node, &operands))?;
     let results = call_kernel(entry, node, prepared, inputs, means)?;
     for result in &results {
-        means.meter.charge(Operand::of(result).units())?;
+        means.meter.charge(CostedTensor::of(result).units())?;
     }
     Ok(results)
 }

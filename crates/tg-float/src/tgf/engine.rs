@@ -1,11 +1,11 @@
-//! Execution of one graph many times: prepared once.
+//! CountedRun of one graph many times: prepared once.
 
 use super::error::Budget;
 use super::error::RunError;
 use super::machine::Machine;
+use super::meter::Meter;
 use super::plan::{Plan, Purpose, Step};
-use super::run::{Execution, means, outputs};
-use super::work::Meter;
+use super::run::{CountedRun, means, outputs};
 use crate::graph::Graph;
 use crate::tensor::FloatTensor;
 use tg_exec::kernels::Cpu;
@@ -80,7 +80,7 @@ impl Engine {
 
     /// The same with the work it took, which is that of [`super::run_in_order`]. Where a run fails, which node fails first, and
     /// so the work, may be another: joined nodes run together.
-    pub fn execute(&mut self, inputs: &[&FloatTensor], budget: &Budget) -> Execution {
+    pub fn execute(&mut self, inputs: &[&FloatTensor], budget: &Budget) -> CountedRun {
         let Self {
             graph,
             plan,
@@ -89,7 +89,7 @@ impl Engine {
         machine.limit_spare(budget.bytes);
         let meter = Meter::new(budget.work);
         let result = machine.install(|| outputs(graph, plan, inputs, means(budget, &meter)));
-        Execution {
+        CountedRun {
             result,
             work: meter.used(),
         }

@@ -525,7 +525,7 @@ fn work_that_does_not_suffice_ends_a_run_at_the_node_that_takes_too_much() {
     let inputs = [&input];
     let whole = run_in_order(&b.graph, &inputs, &Budget::default()).work;
     // Three nodes and eight operands; inputs and results; the product; the softmax's functions.
-    let (element, step) = (super::super::work::ELEMENT, super::super::work::STEP);
+    let (element, step) = (super::super::work::ELEMENT, super::super::STEP);
     let nodes = 3 * super::super::work::NODE + 7 * super::super::work::OPERAND;
     let elements = (6 * 640 + 64 * 64) * element;
     let product = 10 * 64 * 64 + 16 * step;

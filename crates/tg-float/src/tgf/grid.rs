@@ -5,9 +5,9 @@ use super::call::Half::Widen;
 use super::call::{Call, Results};
 use super::each::by_real;
 use super::error::OpError;
+use super::meter::product;
 use super::real::Real;
 use super::resize::{cubic, image_strides, rounded};
-use super::work::product;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {

@@ -1,4 +1,4 @@
-//! Execution of a whole graph.
+//! CountedRun of a whole graph.
 
 use super::broadcast::broadcast_shape;
 use super::call::tensor;
@@ -7,9 +7,10 @@ use super::dispatch::{call_entry, lookup};
 use super::error::{Budget, OpError, RunError};
 use super::fuse::{Group, Layout};
 use super::machine::{give, take};
+use super::meter::Meter;
 use super::plan::{Plan, Purpose, Step};
 use super::product::Prepared;
-use super::work::{self, Meter, Operand};
+use super::work::{self, CostedTensor};
 use crate::graph::{Dim, Graph, Input, Node, ValueId};
 use crate::tensor::{Data, FloatTensor, elements};
 use std::collections::BTreeMap;
@@ -69,7 +70,7 @@ fn run_body(
 
 /// What an execution gave and took.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Execution {
+pub struct CountedRun {
     /// The values of the graph's outputs, or why there are none.
     pub result: Result<Vec<FloatTensor>, RunError>,
     /// Units of work; all of the budget's where they did not suffice.
@@ -79,10 +80,10 @@ pub struct Execution {
 /// Executes a graph one node after the other, as the graph orders them, and counts the work: result, failure and work
 /// follow from the graph, the inputs and the budget alone, whatever the machine. The outputs are those of [`run()`].
 #[must_use]
-pub fn run_in_order(graph: &Graph, inputs: &[&FloatTensor], budget: &Budget) -> Execution {
+pub fn run_in_order(graph: &Graph, inputs: &[&FloatTensor], budget: &Budget) -> CountedRun {
     let meter = Meter::new(budget.work);
     let result = body_in_order(graph, inputs, budget, &meter);
-    Execution {
+    CountedRun {
         result,
         work: meter.used(),
     }
@@ -225,10 +226,17 @@ impl Values<'_> {
 
     /// Charges a bias that its product has added.
     fn charge_bias(&self, node: &Node, product: &FloatTensor) -> Result<(), OpError> {
-        let own = Operand::f32(product.shape());
-        let operands: Vec<Option<Operand<'_>>> = node
+        let own = CostedTensor::f32(product.shape());
+        let operands: Vec<Option<CostedTensor<'_>>> = node
             .reads()
-            .map(|value| Some(self.graph.constants.get(&value).map_or(own, Operand::of)))
+            .map(|value| {
+                Some(
+                    self.graph
+                        .constants
+                        .get(&value)
+                        .map_or(own, CostedTensor::of),
+                )
+            })
             .collect();
         let meter = self.means.meter;
         meter.charge(work::of_node(node, &operands))?;
@@ -248,16 +256,16 @@ impl Values<'_> {
             let mut operands = Vec::with_capacity(node.inputs.len());
             for value in node.reads() {
                 operands.push(match shapes.get(&value) {
-                    Some(shape) => Some(Operand::f32(shape)),
+                    Some(shape) => Some(CostedTensor::f32(shape)),
                     // The exponent of a square, which a group does not read.
-                    None => Some(Operand::of(self.get(value)?)),
+                    None => Some(CostedTensor::of(self.get(value)?)),
                 });
             }
             let own: Vec<&[usize]> = operands.iter().flatten().map(|own| own.shape).collect();
             let charged = broadcast_shape(&own).and_then(|shape| {
                 meter.charge(work::of_node(node, &operands))?;
                 meter.admit(elements(&shape).unwrap_or(usize::MAX))?;
-                meter.charge(Operand::f32(&shape).units())?;
+                meter.charge(CostedTensor::f32(&shape).units())?;
                 Ok(shape)
             });
             let shape = charged.map_err(|source| failed(node, &[], source))?;

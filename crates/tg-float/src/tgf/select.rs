@@ -4,6 +4,7 @@ use super::call::Entry;
 use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
 use super::error::OpError;
+use super::meter::sort_depth;
 use crate::convert;
 use crate::tensor::{DType, Data, FloatTensor, strides, with_data};
 use std::cmp::Ordering;
@@ -244,11 +245,6 @@ fn order<T: PartialOrd>(a: &T, b: &T) -> Ordering {
 /// Steps of comparing two elements that are sorted.
 const SORT_STEPS: usize = 6;
 
-/// Comparisons for each of `count` elements that are sorted, about.
-pub(super) fn depth_of(count: usize) -> usize {
-    1 + count.checked_ilog2().unwrap_or(0) as usize
-}
-
 fn unique(call: &Call<'_>) -> Results {
     let input = call.input(0)?;
     let sorted = call.flag("sorted", true)?;
@@ -262,7 +258,7 @@ fn unique(call: &Call<'_>) -> Results {
     call.reserve(input.len().saturating_mul(2), input.dtype())?;
     // Places, and for each group a list of its own.
     call.reserve(count.saturating_mul(12), DType::I64)?;
-    call.charge_steps(&[input.len().max(count), SORT_STEPS, depth_of(count)])?;
+    call.charge_steps(&[input.len().max(count), SORT_STEPS, sort_depth(count)])?;
     // Order of two slices along the axis, element by element.
     let compare = |a: usize, b: usize| -> Ordering {
         with_data!(input.data(), values => {
@@ -339,7 +335,7 @@ fn top_k(call: &Call<'_>) -> Results {
     let count = call.reserve_shape(&out, DType::I64)?;
     call.reserve(count + input.len(), DType::F64)?;
     call.reserve(size, DType::U64)?;
-    call.charge_steps(&[input.len(), SORT_STEPS, depth_of(size)])?;
+    call.charge_steps(&[input.len(), SORT_STEPS, sort_depth(size)])?;
     let keys = match convert::to_i64(input.data()) {
         Some(values) => Keys::Integers(values),
         None => Keys::Floats(convert::to_f64(input.data()).ok_or_else(|| call.wrong_type(0))?),

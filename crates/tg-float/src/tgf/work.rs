@@ -3,16 +3,15 @@
 //! A unit is about one multiply-add of a product of `f32` matrices. Before a node is executed, it is charged
 //! [`NODE`], [`OPERAND`] for each input and output, [`ELEMENT`] for each element of its inputs and attributes, and what its
 //! operator does beyond that; after it, [`ELEMENT`] for each element of its results. What an operator adds stands where it
-//! computes, as multiply-adds ([`Meter::charge`]) or steps of [`STEP`] units, from sizes alone, with two exceptions that are charged as
+//! computes, as multiply-adds (`Meter::charge`) or steps of [`STEP`](super::STEP) units, from sizes alone, with two exceptions that are charged as
 //! they go: paths through trees and the boxes that `NonMaxSuppression` compares. `docs/PROTOCOL.md` has the table.
 //!
 //! Joining nodes, packing constants, threads and instructions change none of it: a joined group is charged node by node.
 
 use super::broadcast::broadcast_shape;
-use super::error::OpError;
+use super::meter::STEP;
 use crate::graph::{Attribute, Node};
 use crate::tensor::{DType, Data, FloatTensor, elements};
-use std::cell::Cell;
 
 /// Units of a node, whatever it computes: finding its operator and its values.
 pub const NODE: u64 = 1 << 14;
@@ -23,69 +22,16 @@ pub const OPERAND: u64 = 1 << 10;
 /// Units of an element that is read or given.
 pub const ELEMENT: u64 = 16;
 
-/// Units of a step: what a plain loop does for an element, about a nanosecond.
-pub const STEP: u64 = 32;
-
-/// Units of work that are left.
-#[derive(Debug)]
-pub(crate) struct Meter {
-    limit: u64,
-    left: Cell<u64>,
-}
-
-impl Meter {
-    pub(crate) const fn new(limit: u64) -> Self {
-        Self {
-            limit,
-            left: Cell::new(limit),
-        }
-    }
-
-    /// Units that were taken; all of them once they did not suffice.
-    pub(crate) const fn used(&self) -> u64 {
-        self.limit - self.left.get()
-    }
-
-    /// Takes units, before what they pay for is done.
-    pub(crate) fn charge(&self, units: u64) -> Result<(), OpError> {
-        let left = self.left.get();
-        match left.checked_sub(units) {
-            Some(rest) => {
-                self.left.set(rest);
-                Ok(())
-            }
-            None => {
-                self.left.set(0);
-                Err(OpError::Work { units, left })
-            }
-        }
-    }
-
-    /// Refuses memory for more elements than there are units left: taking it is work too.
-    pub(crate) fn admit(&self, count: usize) -> Result<(), OpError> {
-        if count as u64 > self.left.get() {
-            return self.charge(count as u64);
-        }
-        Ok(())
-    }
-}
-
-/// A product of counts; the greatest number if it overflows.
-pub(crate) fn product(counts: &[usize]) -> u64 {
-    let times = |product: u64, &count: &usize| product.saturating_mul(count as u64);
-    counts.iter().fold(1, times)
-}
-
 /// An input as far as its cost goes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Operand<'a> {
+pub(crate) struct CostedTensor<'a> {
     pub(crate) dtype: DType,
     pub(crate) shape: &'a [usize],
     /// Bytes of its texts.
     pub(crate) text: u64,
 }
 
-impl<'a> Operand<'a> {
+impl<'a> CostedTensor<'a> {
     pub(crate) fn of(tensor: &'a FloatTensor) -> Self {
         let text = match tensor.data() {
             Data::String(texts) => texts.iter().map(|text| text.len() as u64).sum(),
@@ -117,9 +63,9 @@ impl<'a> Operand<'a> {
 }
 
 /// What a node costs before it is executed, but for what its operator charges itself.
-pub(crate) fn of_node(node: &Node, inputs: &[Option<Operand<'_>>]) -> u64 {
+pub(crate) fn of_node(node: &Node, inputs: &[Option<CostedTensor<'_>>]) -> u64 {
     let named = (node.inputs.len() + node.outputs.len()) as u64;
-    let given = inputs.iter().flatten().map(Operand::units);
+    let given = inputs.iter().flatten().map(CostedTensor::units);
     let attributes = node.attributes.values().map(of_attribute);
     let parts = given.chain(attributes).fold(0u64, u64::saturating_add);
     NODE.saturating_add(named.saturating_mul(OPERAND))
@@ -135,9 +81,9 @@ fn of_attribute(attribute: &Attribute) -> u64 {
         Attribute::Floats(list) => list.len() as u64,
         Attribute::Ints(list) => list.len() as u64,
         Attribute::Texts(list) => list.iter().map(|text| 1 + text.len() as u64).sum(),
-        Attribute::Tensor(tensor) => return Operand::of(tensor).units(),
+        Attribute::Tensor(tensor) => return CostedTensor::of(tensor).units(),
         Attribute::Tensors(list) => {
-            let units = list.iter().map(|tensor| Operand::of(tensor).units());
+            let units = list.iter().map(|tensor| CostedTensor::of(tensor).units());
             return units.fold(0, u64::saturating_add);
         }
     };
@@ -158,7 +104,7 @@ fn steps_of(op: &str) -> u64 {
 }
 
 /// The functions of a node that goes element by element, for each element of what its inputs broadcast to.
-fn of_functions(node: &Node, inputs: &[Option<Operand<'_>>]) -> u64 {
+fn of_functions(node: &Node, inputs: &[Option<CostedTensor<'_>>]) -> u64 {
     let first = inputs.first().copied().flatten();
     let is_float = first.is_none_or(|first| first.dtype.is_float());
     let wide = first.is_some_and(|first| first.dtype == DType::F64);
