@@ -180,7 +180,7 @@ impl ProofChecker {
         let public = match self.executable(public_blob, blobs)? {
             Executable::Model(public) => public,
             Executable::Program(program) => return program_facts(&program, model),
-            Executable::PublicFloat(public) => return float::facts(&public, model),
+            Executable::PublicFloat(public) => return Self::float_facts(&public, model),
             Executable::Weighted(_) | Executable::Float(_) => {
                 return Err(rejected(CODE_PUBLIC_MODEL, "public model"));
             }
@@ -326,7 +326,7 @@ fn decode(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
         return Ok(Executable::Program(Arc::new(program)));
     }
     if tg_float::job::is_public_float(&bytes) {
-        return float::public(&bytes);
+        return ProofChecker::public_float(&bytes);
     }
     let model = PublicModel::decode(&bytes).map_err(|error| match error {
         PublicModelError::Decode(_) => rejected(CODE_PUBLIC_MODEL, "public model encoding"),

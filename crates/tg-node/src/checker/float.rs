@@ -19,38 +19,41 @@ use crate::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX};
 /// Bytes around the outputs in an answer, at most: the name of the node where a run ended is one of them.
 const ANSWER_HEAD: u32 = 4_160;
 
-/// The public part of a float model, if it is one that is admitted.
-pub(super) fn public(bytes: &[u8]) -> Result<Executable, Refusal> {
-    let public = PublicFloatModel::read(bytes);
-    let public = public.map_err(|error| rejected(CODE_FLOAT_MODEL, &error.to_string()))?;
-    Ok(Executable::PublicFloat(Arc::new(public)))
-}
-
-/// What is found out about a float model: its limits are what a job on it may take.
-pub(super) fn facts(public: &PublicFloatModel, model: ModelId) -> Result<Outcome, Refusal> {
-    // Stops: registering a model under the id of another one.
-    if public.model_id() != model {
-        return Err(rejected(CODE_MODEL_ID, "model id"));
-    }
-    let limits = public.limits();
-    Ok(Outcome::ModelAccepted(ModelFacts {
-        program: public.id(),
-        tier: Tier::Tgf1,
-        macs: limits.work,
-        input_len: limits.input,
-        output_len: limits
-            .output
-            .saturating_add(ANSWER_HEAD)
-            .min(INPUT_BYTES_MAX),
-        provable: false,
-        proof_bytes: 0,
-        work: limits.work,
-        memory: limits.memory.saturating_add(public.memory()),
-        trace_bytes: 0,
-    }))
-}
-
 impl ProofChecker {
+    /// The public part of a float model, if it is one that is admitted.
+    pub(super) fn public_float(bytes: &[u8]) -> Result<Executable, Refusal> {
+        let public = PublicFloatModel::read(bytes);
+        let public = public.map_err(|error| rejected(CODE_FLOAT_MODEL, &error.to_string()))?;
+        Ok(Executable::PublicFloat(Arc::new(public)))
+    }
+
+    /// What is found out about a float model: its limits are what a job on it may take.
+    pub(super) fn float_facts(
+        public: &PublicFloatModel,
+        model: ModelId,
+    ) -> Result<Outcome, Refusal> {
+        // Stops: registering a model under the id of another one.
+        if public.model_id() != model {
+            return Err(rejected(CODE_MODEL_ID, "model id"));
+        }
+        let limits = public.limits();
+        Ok(Outcome::ModelAccepted(ModelFacts {
+            program: public.id(),
+            tier: Tier::Tgf1,
+            macs: limits.work,
+            input_len: limits.input,
+            output_len: limits
+                .output
+                .saturating_add(ANSWER_HEAD)
+                .min(INPUT_BYTES_MAX),
+            provable: false,
+            proof_bytes: 0,
+            work: limits.work,
+            memory: limits.memory.saturating_add(public.memory()),
+            trace_bytes: 0,
+        }))
+    }
+
     /// Runs a float model again. Its answer is kept under the name that the receipt gives it, so that it is delivered whatever
     /// the provider does.
     pub(super) fn check_float_run(
