@@ -340,11 +340,15 @@ impl Data {
     /// Runs of `length` elements that start at these places, one after another.
     ///
     /// # Panics
-    /// If a run ends beyond the end.
+    /// If a run of some length ends beyond the end.
     #[must_use]
     pub fn gather_runs(&self, starts: &[usize], length: usize) -> Self {
         if length == 1 {
             return self.gather(starts);
+        }
+        if length == 0 {
+            // Where runs of an empty tensor begin is no place of it.
+            return Self::zeros(self.dtype(), 0);
         }
         map_data!(self, values => {
             let mut out = Vec::with_capacity(starts.len() * length);
@@ -364,9 +368,12 @@ impl Data {
     /// Appends `length` elements of `other` from `start`; `None` (and no change) if it has another type.
     ///
     /// # Panics
-    /// If the run ends beyond the end of `other`.
+    /// If the run has a length and ends beyond the end of `other`.
     #[must_use]
     pub fn append_run(&mut self, other: &Self, start: usize, length: usize) -> Option<()> {
+        if length == 0 {
+            return (self.dtype() == other.dtype()).then_some(());
+        }
         macro_rules! append {
             ($($variant:ident),*) => {
                 match (self, other) {
@@ -393,6 +400,9 @@ impl Data {
     /// If a place is beyond the end.
     #[must_use]
     pub fn copy_run(&mut self, to: usize, other: &Self, from: usize, length: usize) -> Option<()> {
+        if length == 0 {
+            return (self.dtype() == other.dtype()).then_some(());
+        }
         macro_rules! copy {
             ($($variant:ident),*) => {
                 match (self, other) {

@@ -1,9 +1,10 @@
 //! The checks of evidence: registration proofs of models and inference proofs of leases with `tg-proof`, programs and their
-//! answers with `tg-wasm`, by running them again.
+//! answers with `tg-wasm`, and float models with `tg-float`, by running them again.
 //!
 //! Codes below 80 are those of `tg-proof`; those from 80 on name what is wrong before a proof is looked at.
 
 mod execution;
+mod float;
 mod kept;
 mod sample;
 
@@ -58,6 +59,9 @@ pub const CODE_DEALINGS: u16 = 92;
 /// The evidence of mode `sync` is no trace file of its stated size.
 pub const CODE_TRACE_FILE: u16 = 93;
 
+/// The file is no float model that the tier allows.
+pub const CODE_FLOAT_MODEL: u16 = 94;
+
 /// Checks evidence by verifying its proof, or by running the program again.
 #[derive(Debug, Default)]
 pub struct ProofChecker {
@@ -109,6 +113,9 @@ impl EvidenceChecker for ProofChecker {
                 match (mode, receipt.tier) {
                     (VerificationMode::Recompute, Tier::Tgx1) => {
                         self.check_execution(&work, weights_blob, evidence, blobs)
+                    }
+                    (VerificationMode::Recompute, Tier::Tgf1) => {
+                        self.check_float_run(&work, weights_blob, evidence, blobs)
                     }
                     _ => self.check_lease(&work, public_blob, (evidence, *size), blobs),
                 }
@@ -173,7 +180,10 @@ impl ProofChecker {
         let public = match self.executable(public_blob, blobs)? {
             Executable::Model(public) => public,
             Executable::Program(program) => return program_facts(&program, model),
-            Executable::Weighted(_) => return Err(rejected(CODE_PUBLIC_MODEL, "public model")),
+            Executable::PublicFloat(public) => return Self::float_facts(&public, model),
+            Executable::Weighted(_) | Executable::Float(_) => {
+                return Err(rejected(CODE_PUBLIC_MODEL, "public model"));
+            }
         };
         // Stops: registering a model under the id of another one.
         if public.id() != model {
@@ -222,7 +232,9 @@ impl ProofChecker {
         let public = match self.executable(public_blob, blobs)? {
             Executable::Model(public) => public,
             Executable::Program(program) => return check_run(&program, work, evidence, blobs),
-            Executable::Weighted(_) => return Err(rejected(CODE_PUBLIC_MODEL, "public model")),
+            Executable::Weighted(_) | Executable::PublicFloat(_) | Executable::Float(_) => {
+                return Err(rejected(CODE_PUBLIC_MODEL, "public model"));
+            }
         };
         let bytes = read(blobs, evidence, EVIDENCE_BYTES_MAX, "evidence size")?;
         if u32::try_from(bytes.len()) != Ok(size) {
@@ -312,6 +324,9 @@ fn decode(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
         let program = WasmProgram::read(&bytes);
         let program = program.map_err(|error| rejected(CODE_MODULE, &error.to_string()))?;
         return Ok(Executable::Program(Arc::new(program)));
+    }
+    if tg_float::job::is_public_float(&bytes) {
+        return ProofChecker::public_float(&bytes);
     }
     let model = PublicModel::decode(&bytes).map_err(|error| match error {
         PublicModelError::Decode(_) => rejected(CODE_PUBLIC_MODEL, "public model encoding"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
+use tg_float::job::{FloatModel, FloatModelFile, PublicFloatModel};
 use tg_ir::model::MODEL_VERSION;
 use tg_ir::range::{RangeError, Ranges, Rows};
 use tg_ir::weights::BIAS_MAX;
@@ -61,6 +62,9 @@ pub fn model(store: &BlobStore, public: &Digest, weights: &Digest) -> Holding {
     if tg_wasm::is_program(&bytes) {
         return program(&bytes, (public, weights));
     }
+    if tg_float::job::is_public_float(&bytes) {
+        return float_model(store, &bytes, (public, weights));
+    }
     let program = PublicModel::decode_program(&bytes).map(|program| (program.validate(), program));
     let Ok((Ok(()), program)) = program else {
         return Holding::Wrong(*public);
@@ -96,6 +100,25 @@ fn program(bytes: &[u8], (public, weights): (&Digest, &Digest)) -> Holding {
     match WasmProgram::read(bytes) {
         Ok(_) => Holding::Held,
         Err(_) => Holding::Wrong(*public),
+    }
+}
+
+/// Looks at the files of a float model: the whole file is read at once, since it is executed from memory anyway, and what it
+/// begins with is the public part.
+fn float_model(store: &BlobStore, bytes: &[u8], (public, weights): (&Digest, &Digest)) -> Holding {
+    if PublicFloatModel::read(bytes).is_err() {
+        return Holding::Wrong(*public);
+    }
+    match store.get(weights, MODEL_BYTES_MAX) {
+        Ok(Some(file)) => {
+            let begins = FloatModelFile::parts(&file).is_ok_and(|(own, _)| own == bytes);
+            match begins && FloatModel::read(&file).is_ok() {
+                true => Holding::Held,
+                false => Holding::Wrong(*weights),
+            }
+        }
+        Err(BlobError::TooLarge { .. }) => Holding::Wrong(*weights),
+        Ok(None) | Err(_) => Holding::Missing(*weights),
     }
 }
 

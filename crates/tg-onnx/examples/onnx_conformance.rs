@@ -7,8 +7,8 @@
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::Path;
-use tg_float::tgf::{Budget, OpError, RunError, run};
-use tg_float::{DType, Data, FloatTensor, Graph, convert};
+use tg_float::tgf::{Budget, OpError, RunError, run_in_order};
+use tg_float::{DType, Data, FloatTensor, Graph, codec, convert};
 use tg_onnx::{ReadLimits, read};
 
 /// The backend's own tolerances, where a case has none.
@@ -68,6 +68,16 @@ fn check(case: &Path) -> Result<(String, Outcome)> {
         Ok(graph) => graph,
         Err(error) => return Ok(("-".to_owned(), Outcome::Refused(chain(&error)))),
     };
+    // What is executed is what a job would be: read back from its own encoding, and one node after the other.
+    let encoded = codec::encode(&graph);
+    let graph = match codec::decode(&encoded.structure, &encoded.constants) {
+        Ok(again) => again,
+        Err(error) => return Ok((operators(&graph), Outcome::Wrong(chain(&error)))),
+    };
+    if codec::encode(&graph) != encoded {
+        let problem = "its encoding is not that of what was read back".to_owned();
+        return Ok((operators(&graph), Outcome::Wrong(problem)));
+    }
     let operators = operators(&graph);
     let tolerances = tolerances(case)?;
     for set in 0.. {
@@ -84,7 +94,7 @@ fn check(case: &Path) -> Result<(String, Outcome)> {
             Err(reason) => return Ok((operators, Outcome::Refused(reason))),
         };
         let borrowed: Vec<&FloatTensor> = inputs.iter().collect();
-        let outcome = match run(&graph, &borrowed, &Budget::default()) {
+        let outcome = match run_in_order(&graph, &borrowed, &Budget::default()).result {
             Ok(got) => compare(&got, &outputs, tolerances),
             Err(error) => failure(&error),
         };

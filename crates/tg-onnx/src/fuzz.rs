@@ -43,6 +43,7 @@ pub fn fuzz_net(bytes: &[u8]) {
     let budget = tgf::Budget {
         bytes: 4 << 20,
         iterations: 64,
+        work: 1 << 32,
     };
     let inputs: Vec<&FloatTensor> = inputs.iter().collect();
     if let Ok(outputs) = tgf::run(&graph, &inputs, &budget) {

@@ -8,6 +8,7 @@
 //! stand; execution is deterministic, so work done twice gives the same receipt.
 
 pub mod agent;
+mod float;
 pub mod lease;
 pub mod program;
 mod proving;

@@ -20,8 +20,8 @@ use tg_proof::{
 use tg_prover::{Masking, Modes, ProveRequest, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier, VerificationMode};
 
-use crate::program;
 use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
+use crate::{float, program};
 
 /// Models kept ready, with their weights committed: the ones used last.
 const MODELS_READY: usize = 4;
@@ -172,6 +172,9 @@ impl Worker for ProvingWorker {
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
         if tg_wasm::is_program(&task.model_file) {
             return program::execute(task);
+        }
+        if tg_float::job::is_float_file(&task.model_file) {
+            return float::execute(task);
         }
         let at = |permille| Progress {
             stage: Stage::Execute,

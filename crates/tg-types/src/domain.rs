@@ -85,6 +85,10 @@ pub enum Domain {
     WasmState,
     /// The states of a run of such a program.
     WasmTrace,
+    /// Id of a float model: its public part.
+    FloatProgram,
+    /// A run of a float model: its input and its answer.
+    FloatTrace,
     /// Generation of the validators' key for seeds; the genesis id follows.
     SeedKey,
     /// The seed of a height: a signature by that key; the genesis id follows.
@@ -139,6 +143,8 @@ impl Domain {
             Self::WasmProgram => "TG/wasm/program/v1",
             Self::WasmState => "TG/wasm/state/v1",
             Self::WasmTrace => "TG/wasm/trace/v1",
+            Self::FloatProgram => "TG/float/program/v1",
+            Self::FloatTrace => "TG/float/trace/v1",
             Self::SeedKey => "TG/node/seed/v1",
             Self::SeedHeight => "TG/node/seed-height/v1",
             Self::SeedSecret => "TG/node/seed-secret/v1",

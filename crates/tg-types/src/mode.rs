@@ -159,6 +159,8 @@ impl Decode for ModeSet {
 pub enum Tier {
     /// Exact integers; the same bits on every machine.
     Tgx1 = 1,
+    /// Floats in a fixed order: the same bits and the same bill on every machine.
+    Tgf1 = 2,
     /// A program of WebAssembly under the first profile; the same bits and the same bill on every machine.
     Wasm1 = 3,
 }
@@ -175,6 +177,7 @@ impl Tier {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tgx1 => "TGX-1",
+            Self::Tgf1 => "TGF-1",
             Self::Wasm1 => "WASM-1",
         }
     }
@@ -186,4 +189,4 @@ impl std::fmt::Display for Tier {
     }
 }
 
-tags! { Tier: "tier" { Tgx1 = 1, Wasm1 = 3 } }
+tags! { Tier: "tier" { Tgx1 = 1, Tgf1 = 2, Wasm1 = 3 } }

@@ -363,6 +363,9 @@ pub(crate) struct InferArguments {
     /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
     #[arg(long)]
     pub(crate) raw: bool,
+    /// Of a float model (TGF-1): believe the validators that ran it again, and do not run it here.
+    #[arg(long)]
+    pub(crate) trust: bool,
     /// How the result is checked. If absent: by sync where an offer has the stake for it, else by a proof; by a proof with
     /// --proof-out and for orders with needs of their own.
     #[arg(long, value_enum)]
@@ -537,14 +540,32 @@ pub(crate) struct ProgramSubmitArguments {
     pub(crate) key: KeyArguments,
 }
 
+/// A tier that takes ONNX files as they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FloatTier {
+    /// TGF-1: floats in a fixed order.
+    Tgf1,
+}
+
 /// `model add`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  tensorgrid model add lenet.tgm lenet.tgv --name my-lenet")]
+#[command(
+    after_help = "Examples:\n  tensorgrid model add lenet.tgm lenet.tgv --name my-lenet\n  tensorgrid model add any.onnx --tier tgf1\n\n\
+                  A model of tier tgf1 is the ONNX file as it is, in floats, with the same bits on every machine: every validator runs \
+                  its jobs again. Its work is part of the model: an order is priced by it and pays for what was taken, at least a quarter."
+)]
 pub(crate) struct ModelAddArguments {
-    /// The program with its weights (.tgm); the grid's providers will see it.
+    /// The program with its weights (.tgm), or an ONNX file for tier tgf1; the grid's providers will see it.
     pub(crate) model: PathBuf,
-    /// Its public part (.tgv).
-    pub(crate) public: PathBuf,
+    /// Its public part (.tgv); of tier tgf1 there is none.
+    #[arg(required_unless_present = "tier", conflicts_with = "tier")]
+    pub(crate) public: Option<PathBuf>,
+    /// Execute an ONNX file in reproducible floats, without compiling it.
+    #[arg(long, value_enum)]
+    pub(crate) tier: Option<FloatTier>,
+    /// Units of work that a run may take (tier tgf1); twice those of a run on zeros if absent.
+    #[arg(long, requires = "tier", value_name = "UNITS", value_parser = clap::value_parser!(u64).range(1..=tg_float::job::limits::WORK_MAX))]
+    pub(crate) work: Option<u64>,
     /// Name on the grid; the compiled one if absent.
     #[arg(long)]
     pub(crate) name: Option<String>,

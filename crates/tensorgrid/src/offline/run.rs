@@ -9,7 +9,7 @@ use std::time::Instant;
 use tg_cuda::{DeviceChoice, Executed};
 use tg_exec::kernels::Cpu;
 use tg_float::tgf::{Budget, Engine};
-use tg_float::{Dim, FloatTensor, Graph, npy};
+use tg_float::{Data, Dim, FloatTensor, Graph, npy};
 use tg_ir::Answer;
 use tg_ir::Program;
 use tg_ir::coding::encode;
@@ -99,24 +99,13 @@ fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
         write(path, first)?;
     }
     if as_json {
-        let outputs: Vec<_> = outputs
-            .iter()
-            .map(|tensor| {
-                serde_json::json!({
-                    "shape": tensor.shape(), "type": format!("{:?}", tensor.dtype()), "values": reals(tensor),
-                })
-            })
-            .collect();
+        let outputs: Vec<_> = outputs.iter().map(tensor_json).collect();
         return Ok(json(&serde_json::json!({
             "tier": "TGF-1", "ms": elapsed_ms, "outputs": outputs,
         }))?);
     }
     for tensor in &outputs {
-        let values = reals(tensor).map_or_else(
-            || format!("{} texts", tensor.data().len()),
-            |values| shown(&values),
-        );
-        line(format_args!("output {:?} {values}", tensor.shape()))?;
+        line(format_args!("output {}", described_value(tensor)))?;
     }
     line(format_args!(
         "executed in reproducible floats (TGF-1) in {elapsed_ms:.2} ms"
@@ -125,7 +114,7 @@ fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
 }
 
 /// The graph's inputs from files, in the graph's order or by `name=file`.
-fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure> {
+pub(crate) fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure> {
     let usage = |text: String| Failure::new(Exit::Usage, anyhow::anyhow!(text));
     let named: Vec<(Option<&str>, &Path)> = paths.iter().map(|path| files::split(path)).collect();
     let mut unnamed = named.iter().filter(|(name, _)| name.is_none());
@@ -150,7 +139,7 @@ fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure>
 }
 
 /// The inputs of a graph in words.
-fn described(graph: &Graph) -> String {
+pub(crate) fn described(graph: &Graph) -> String {
     let axis = |dim: &Dim| match dim {
         Dim::Known(size) => size.to_string(),
         Dim::Named(name) => name.clone(),
@@ -171,6 +160,26 @@ fn described(graph: &Graph) -> String {
     };
     let all: Vec<String> = graph.inputs.iter().map(one).collect();
     all.join(", ")
+}
+
+/// A tensor as JSON: shape, element type and values.
+pub(crate) fn tensor_json(tensor: &FloatTensor) -> serde_json::Value {
+    let values = match tensor.data() {
+        Data::String(texts) => serde_json::json!(texts),
+        _ => serde_json::json!(reals(tensor)),
+    };
+    serde_json::json!({
+        "shape": tensor.shape(), "type": format!("{:?}", tensor.dtype()), "values": values,
+    })
+}
+
+/// The shape and the first values of a tensor.
+pub(crate) fn described_value(tensor: &FloatTensor) -> String {
+    let values = match tensor.data() {
+        Data::String(texts) => shown(texts),
+        _ => reals(tensor).map_or_else(String::new, |values| shown(&values)),
+    };
+    format!("{:?} {values}", tensor.shape())
 }
 
 fn reals(tensor: &FloatTensor) -> Option<Vec<f64>> {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod command_line;
+mod floats;
 mod forms;
 mod fuzz;
 mod grid;

@@ -32,6 +32,7 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
 fn relu(call: &Call<'_>) -> Results {
     let input = call.input(0)?;
     if input.dtype().is_integer() {
+        call.reserve(input.len().saturating_mul(2), crate::tensor::DType::I64)?;
         let values = call.integers(0)?;
         let values: Vec<i64> = values.into_iter().map(|x| x.max(0)).collect();
         let data =

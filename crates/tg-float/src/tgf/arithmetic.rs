@@ -303,6 +303,10 @@ fn fold(call: &Call<'_>, operation: Operation) -> Results {
     let mut result = call.input(0)?.clone();
     call.reserve(result.len(), result.dtype())?;
     for index in 1..call.inputs.len() {
+        if index > 1 {
+            // The result so far is gone over again.
+            call.charge_steps(&[result.len()])?;
+        }
         result = combine(call, &result, call.input(index)?, operation)?;
     }
     Ok(vec![result])

@@ -6,11 +6,12 @@ use super::call::Half::Widen;
 use super::call::{Call, Results, tensor};
 use super::each::by_real;
 use super::error::OpError;
+use super::linear::WIDE_UNITS;
 use super::norm::softmax_row;
 use super::real::Real;
 use super::real::Sizes;
 use crate::convert;
-use crate::tensor::{Data, FloatTensor};
+use crate::tensor::{DType, Data, FloatTensor};
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -50,7 +51,9 @@ impl<R: Real> Heads<R> {
                 size,
                 values: values.to_vec(),
             }),
-            (&[batch, length, hidden], Some(heads)) if heads > 0 && hidden % heads == 0 => {
+            (&[batch, length, hidden], Some(heads))
+                if (1..=hidden.max(1)).contains(&heads) && hidden % heads == 0 =>
+            {
                 let size = hidden / heads;
                 let mut out = Vec::with_capacity(values.len());
                 for item in 0..batch {
@@ -139,6 +142,12 @@ fn count(call: &Call<'_>, name: &'static str) -> Result<Option<usize>, OpError> 
     }
 }
 
+/// Farther than any position: places beyond it are all alike.
+const FAR: i64 = 1 << 40;
+
+/// Steps of a score: mask, exponential and division.
+const SCORE_STEPS: usize = 12;
+
 /// What is added to the scores: minus infinity where a query may not look.
 struct Bias<'a, R> {
     mask: Option<(&'a FloatTensor, Vec<R>)>,
@@ -179,7 +188,10 @@ impl<'a, R: Real> Bias<'a, R> {
             return Err(OpError::invalid("there is not one length per item"));
         }
         let offsets = match &present {
-            Some(present) if past == 0 => present.iter().map(|n| n - queries as i64).collect(),
+            Some(present) if past == 0 => {
+                let before = |n: &i64| n.saturating_sub(queries as i64).max(-FAR);
+                present.iter().map(|n| before(n).min(FAR)).collect()
+            }
             _ => vec![past as i64; batch],
         };
         let covered = mask
@@ -343,6 +355,16 @@ fn attention<R: Real>(call: &Call<'_>) -> Results {
     let (batch, heads, queries) = (parts.query.batch, parts.query.heads, parts.query.length);
     let (keys, size) = (parts.key.length, parts.value.size);
     let wants = call.wants(3);
+    let all = batch * heads;
+    call.charge(&[all, queries, keys, parts.query.size + size])?;
+    if R::DTYPE != DType::F32 {
+        call.charge(&[all, queries, keys, parts.query.size + size, WIDE_UNITS])?;
+    }
+    call.charge_steps(&[all, queries, keys, SCORE_STEPS])?;
+    // Queries and keys are scaled, and keys turned, for every head.
+    call.charge_steps(&[all, 2 * keys + queries, parts.query.size])?;
+    let turned = keys.saturating_mul(parts.query.size).saturating_mul(2);
+    call.reserve(turned, R::DTYPE)?;
     let shown_shape = [batch, heads, queries, keys];
     let mut shown = call.filled(if wants { &shown_shape } else { &[0] }, R::ZERO)?;
     let mut out = call.filled(&[batch, heads, queries, size], R::ZERO)?;
@@ -383,6 +405,7 @@ fn rotary<R: Real>(call: &Call<'_>) -> Results {
     let positions = call.optional_integers(3)?;
     let turned = count(call, "rotary_embedding_dim")?.unwrap_or(heads.size);
     let half = turned / 2;
+    call.charge_steps(&[heads.values.len(), 2])?;
     let interleaved = call.flag("interleaved", false)?;
     let rows = cosines.len().checked_div(half).unwrap_or(0);
     let fits = turned <= heads.size
@@ -535,6 +558,7 @@ fn linear<R: Real>(call: &Call<'_>) -> Results {
     };
     let mut out = call.filled(&[query.batch, query.heads, length, values], R::ZERO)?;
     let group = query.heads / key.heads;
+    call.charge_steps(&[query.batch, key.heads, length, keys, values, 4 + 2 * group])?;
     for (index, state) in states.chunks_exact_mut((keys * values).max(1)).enumerate() {
         let (item, head) = (index / key.heads, index % key.heads);
         for step in 0..length {

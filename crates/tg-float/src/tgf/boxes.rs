@@ -2,6 +2,7 @@
 
 use super::call::{Call, Results, one};
 use super::error::OpError;
+use super::meter::product;
 use crate::tensor::DType;
 
 /// A box by its corners.
@@ -42,6 +43,9 @@ impl Rectangle {
     }
 }
 
+/// Steps of comparing two boxes.
+const OVERLAP_STEPS: usize = 8;
+
 /// Per batch and class, the boxes of highest score that do not overlap better ones; ties take the lowest index.
 pub(super) fn non_max_suppression(call: &Call<'_>) -> Results {
     let (boxes, scores) = (call.values::<f32>(0)?, call.values::<f32>(1)?);
@@ -63,12 +67,15 @@ pub(super) fn non_max_suppression(call: &Call<'_>) -> Results {
     let overlap_max = first(3)?.unwrap_or(0.0);
     let score_min = first(4)?;
     let centred = call.flag("center_point_box", false)?;
+    let most = product(&[batches, classes, count.min(limit)]);
+    call.reserve(usize::try_from(most).unwrap_or(usize::MAX), DType::F64)?;
     let mut chosen = Vec::new();
     for batch in 0..batches {
         let rectangle =
             |index: usize| Rectangle::new(&boxes[(batch * count + index) * 4..][..4], centred);
         for class in 0..classes {
             let scores = &scores[(batch * classes + class) * count..][..count];
+            call.charge_steps(&[count, super::meter::sort_depth(count)])?;
             let mut order: Vec<usize> = (0..count)
                 .filter(|&i| score_min.is_none_or(|least| scores[i] > least))
                 .collect();
@@ -78,6 +85,7 @@ pub(super) fn non_max_suppression(call: &Call<'_>) -> Results {
                 if kept.len() >= limit {
                     break;
                 }
+                call.charge_steps(&[kept.len(), OVERLAP_STEPS])?;
                 let clear =
                     |&other: &usize| rectangle(index).overlap(rectangle(other)) <= overlap_max;
                 if kept.iter().all(clear) {

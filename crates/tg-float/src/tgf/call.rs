@@ -1,11 +1,12 @@
 //! One operator's call: its inputs, attributes and memory.
 
 use super::error::{Budget, OpError, RunError};
+use super::meter::{Meter, STEP, product};
 use super::product::Prepared;
 use super::real::Real;
 use crate::convert;
 use crate::graph::{Attribute, Graph, Node};
-use crate::tensor::{DType, Data, Element, FloatTensor, elements};
+use crate::tensor::{DType, Data, Element, FloatTensor, RANK_MAX, TensorError, elements};
 use std::cell::Cell;
 
 /// A function that computes an operator.
@@ -25,7 +26,15 @@ pub(crate) type Entry = (Kernel, Half);
 
 /// A function that executes the body of a control operator: the values of the body's outputs within the budget.
 pub(crate) type RunGraph =
-    fn(&Graph, &[&FloatTensor], &Budget) -> Result<Vec<FloatTensor>, RunError>;
+    fn(&Graph, &[&FloatTensor], &Budget, &Meter) -> Result<Vec<FloatTensor>, RunError>;
+
+/// What a call may take, and what executes its bodies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Means<'a> {
+    pub(crate) budget: Budget,
+    pub(crate) meter: &'a Meter,
+    pub(crate) run: RunGraph,
+}
 
 /// A node with the values it reads.
 #[derive(Debug)]
@@ -34,9 +43,9 @@ pub(crate) struct Call<'a> {
     pub(crate) inputs: &'a [Option<&'a FloatTensor>],
     /// Bytes that may still be allocated.
     left: Cell<usize>,
-    pub(crate) budget: Budget,
-    /// What executes its bodies, if it has some.
-    pub(super) run: RunGraph,
+    pub(crate) means: Means<'a>,
+    /// Bytes that a text of a result may have.
+    text: usize,
     /// What was made of its constants before.
     pub(super) prepared: Option<&'a Prepared>,
 }
@@ -45,18 +54,17 @@ pub(crate) struct Call<'a> {
 pub(crate) type Results = Result<Vec<FloatTensor>, OpError>;
 
 impl<'a> Call<'a> {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         node: &'a Node,
         inputs: &'a [Option<&'a FloatTensor>],
-        budget: Budget,
-        run: RunGraph,
+        means: Means<'a>,
     ) -> Self {
         Self {
             node,
             inputs,
-            left: Cell::new(budget.bytes),
-            budget,
-            run,
+            left: Cell::new(means.budget.bytes),
+            means,
+            text: longest_text(node, inputs),
             prepared: None,
         }
     }
@@ -258,6 +266,10 @@ impl<'a> Call<'a> {
 
     /// Distinct axes, in ascending order.
     pub(crate) fn axes(axes: &[i64], rank: usize) -> Result<Vec<usize>, OpError> {
+        if axes.len() > RANK_MAX {
+            // Before a rank that is counted from them: no tensor has so many.
+            return Err(OpError::Tensor(TensorError::Rank(axes.len())));
+        }
         let axes: Result<Vec<usize>, _> = axes.iter().map(|&a| Self::axis(a, rank)).collect();
         let mut axes = axes?;
         axes.sort_unstable();
@@ -269,19 +281,44 @@ impl<'a> Call<'a> {
 
     /// Takes memory for `count` elements from the budget, before it is allocated.
     pub(crate) fn reserve(&self, count: usize, dtype: DType) -> Result<(), OpError> {
-        let bytes = count.saturating_mul(dtype.bytes());
+        let bytes = count.saturating_mul(self.bytes(dtype));
         let left = self.left.get();
         if bytes > left {
             return Err(OpError::Memory { bytes, left });
         }
+        self.means.meter.admit(count)?;
         self.left.set(left - bytes);
         Ok(())
     }
 
     /// Gives memory back to the budget, for scratch that was freed.
     pub(crate) fn release(&self, count: usize, dtype: DType) {
-        let bytes = count.saturating_mul(dtype.bytes());
+        let bytes = count.saturating_mul(self.bytes(dtype));
         self.left.set(self.left.get().saturating_add(bytes));
+    }
+
+    /// Bytes that an element of a result may take: a text is one of those that the node is given.
+    const fn bytes(&self, dtype: DType) -> usize {
+        match dtype {
+            DType::String => dtype.bytes().saturating_add(self.text),
+            other => other.bytes(),
+        }
+    }
+
+    /// Takes memory for texts of this many bytes each.
+    pub(crate) fn reserve_texts(&self, count: usize, bytes: usize) -> Result<(), OpError> {
+        self.reserve(count.saturating_mul(bytes), DType::U8)
+    }
+
+    /// Takes units of work for as many multiply-adds as the product of these counts.
+    pub(crate) fn charge(&self, counts: &[usize]) -> Result<(), OpError> {
+        self.means.meter.charge(product(counts))
+    }
+
+    /// Takes units of work for as many steps as the product of these counts.
+    pub(crate) fn charge_steps(&self, counts: &[usize]) -> Result<(), OpError> {
+        let steps = product(counts);
+        self.means.meter.charge(steps.saturating_mul(STEP))
     }
 
     /// Number of elements of a result of this shape and type, taken from the budget.
@@ -325,6 +362,23 @@ impl<'a> Call<'a> {
             None => OpError::Missing { index },
         }
     }
+}
+
+/// Bytes of the longest text that a node is given.
+fn longest_text(node: &Node, inputs: &[Option<&FloatTensor>]) -> usize {
+    let of_tensor = |tensor: &FloatTensor| match tensor.data() {
+        Data::String(texts) => texts.iter().map(String::len).max().unwrap_or(0),
+        _ => 0,
+    };
+    let of_attribute = |attribute: &Attribute| match attribute {
+        Attribute::Text(text) => text.len(),
+        Attribute::Texts(list) => list.iter().map(Vec::len).max().unwrap_or(0),
+        Attribute::Tensor(tensor) => of_tensor(tensor),
+        _ => 0,
+    };
+    let inputs = inputs.iter().flatten().map(|tensor| of_tensor(tensor));
+    let attributes = node.attributes.values().map(of_attribute);
+    inputs.chain(attributes).max().unwrap_or(0)
 }
 
 /// One result of Rust values.

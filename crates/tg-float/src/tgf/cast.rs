@@ -7,6 +7,12 @@ use super::error::OpError;
 use crate::convert::{CastMode, PowerRounding, cast};
 use crate::tensor::{DType, Data, FloatTensor};
 
+/// Bytes of the longest text of a number: a binary64 of the smallest exponent, with all its digits.
+const NUMBER_TEXT_BYTES: usize = 1 << 9;
+
+/// Steps of writing a number as a text, or reading one.
+const TEXT_STEPS: usize = 512;
+
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
     Some(match op {
@@ -54,6 +60,14 @@ fn convert(call: &Call<'_>, to: DType) -> Results {
     // Conversions go through 64 bits per element.
     call.reserve(input.len(), DType::I64)?;
     call.reserve(input.len(), to)?;
+    if input.dtype() != to {
+        if to == DType::String {
+            call.reserve_texts(input.len(), NUMBER_TEXT_BYTES)?;
+        }
+        if to == DType::String || input.dtype() == DType::String {
+            call.charge_steps(&[input.len(), TEXT_STEPS])?;
+        }
+    }
     let result = cast(input, to, mode);
     Ok(vec![result.ok_or(OpError::Refused {
         reason: "a conversion between these element types, or a text that is not a number",

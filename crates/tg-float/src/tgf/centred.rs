@@ -17,7 +17,7 @@ pub(super) fn centred(
     };
     if let [zero] = zeros.as_slice() {
         for value in &mut values {
-            *value -= zero;
+            *value = value.wrapping_sub(*zero);
         }
         return Ok(values);
     }
@@ -31,11 +31,11 @@ pub(super) fn centred(
     }
     for (place, value) in values.iter_mut().enumerate() {
         let row = place / inner.max(1);
-        *value -= if per_matrix {
+        *value = value.wrapping_sub(if per_matrix {
             zeros[row]
         } else {
             zeros[row % size]
-        };
+        });
     }
     Ok(values)
 }

@@ -4,8 +4,9 @@
 
 use super::call::Entry;
 use super::call::Half::Native;
-use super::call::{Call, Results, tensor};
+use super::call::{Call, Means, Results, tensor};
 use super::error::{Budget, OpError};
+use super::work::{NODE, OPERAND};
 use crate::graph::{Attribute, Subgraph};
 use crate::tensor::{Data, FloatTensor};
 
@@ -45,11 +46,14 @@ fn execute(call: &Call<'_>, body: &Subgraph, inputs: &[&FloatTensor]) -> Results
     for &index in &body.captures {
         all.push(call.input(index)?);
     }
+    let Means { budget, meter, run } = call.means;
+    let named = body.graph.inputs.len() + body.graph.outputs.len();
+    meter.charge(NODE.saturating_add(OPERAND.saturating_mul(named as u64)))?;
     let budget = Budget {
         bytes: call.left(),
-        ..call.budget
+        ..budget
     };
-    (call.run)(&body.graph, &all, &budget).map_err(|error| OpError::Body(Box::new(error)))
+    run(&body.graph, &all, &budget, meter).map_err(|error| OpError::Body(Box::new(error)))
 }
 
 fn truth(tensor: &FloatTensor) -> Result<bool, OpError> {
@@ -125,7 +129,7 @@ fn repeat(call: &Call<'_>) -> Results {
         .collect();
     let mut iteration = 0i64;
     while going && limit.is_none_or(|limit| iteration < limit) {
-        if iteration as usize >= call.budget.iterations {
+        if iteration as usize >= call.means.budget.iterations {
             return call.refuse("more iterations than the budget");
         }
         let (number, condition) = (FloatTensor::scalar(iteration), FloatTensor::scalar(true));
@@ -215,7 +219,7 @@ fn scan(call: &Call<'_>) -> Results {
     {
         return Err(OpError::invalid("the scanned axes have different sizes"));
     }
-    if length > call.budget.iterations {
+    if length > call.means.budget.iterations {
         return call.refuse("more iterations than the budget");
     }
     let mut collected: Vec<Collected> = (0..outputs)

@@ -7,6 +7,7 @@ use super::call::{Call, Results, one, tensor};
 use super::centred::centred;
 use super::each::by_real;
 use super::error::OpError;
+use super::linear::WIDE_UNITS;
 use super::real::Real;
 use super::real::Sizes;
 use super::window::Window;
@@ -28,6 +29,15 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
     };
     Some((kernel, Widen))
 }
+
+/// Steps of an element of the gathered matrix.
+const GATHER_STEPS: usize = 2;
+
+/// Steps of an element that is added to the image under its window.
+const SPREAD_STEPS: usize = 64;
+
+/// Steps of a value between four pixels.
+const BILINEAR_STEPS: usize = 24;
 
 /// Elements of the gathered matrix that are made at a time.
 const BLOCK: usize = 1 << 18;
@@ -57,12 +67,22 @@ impl Shape {
         if !fits {
             return Err(bad());
         }
+        if call.flag("ceil_mode", false)? {
+            return Err(OpError::Attribute { name: "ceil_mode" });
+        }
+        let window = Window::new(call, image, Some(kernel))?;
+        let positions = window.positions()?;
+        call.charge(&[*batch, *outputs, positions, *per_group, window.taps()])?;
+        // Padding is written too.
+        let padded = (0..image.len()).map(|axis| window.padded(axis));
+        let planes = [*batch, *channels].into_iter().chain(padded);
+        call.charge_steps(&planes.collect::<Vec<_>>())?;
         Ok(Self {
             batch: *batch,
             channels: *channels,
             outputs: *outputs,
             groups,
-            window: Window::new(call, image, Some(kernel))?,
+            window,
         })
     }
 
@@ -148,6 +168,8 @@ impl Shape {
         }
         let width = self.window.output[self.window.output.len() - 1];
         let rows = positions / width;
+        call.charge_steps(&[self.batch, self.groups, depth, positions, GATHER_STEPS])?;
+        call.charge(&[self.batch, self.outputs, depth, positions, WIDE_UNITS])?;
         let rows_at_once = (BLOCK / (depth * width).max(1)).clamp(1, rows);
         let columns = rows_at_once * width;
         call.reserve(columns.saturating_mul(depth + outputs), T::DTYPE)?;
@@ -305,6 +327,7 @@ impl Transposed {
         let fits = groups > 0
             && channels == channels_too
             && channels.is_multiple_of(groups)
+            && groups <= (*channels).max(1)
             && kernel.len() == count
             && !image.is_empty()
             && !kernel.contains(&0);
@@ -373,6 +396,13 @@ fn transpose<R: Real>(call: &Call<'_>) -> Results {
     let image: usize = shape.window.input.iter().product();
     let depth = outputs * taps;
     call.reserve(depth.saturating_mul(positions + channels), R::DTYPE)?;
+    let items = batch * shape.groups;
+    call.charge(&[items, depth, positions, channels])?;
+    call.charge_steps(&[items, depth, positions, SPREAD_STEPS])?;
+    call.charge_steps(&[items, depth, channels])?;
+    if R::DTYPE != DType::F32 {
+        call.charge(&[items, depth, positions, channels, WIDE_UNITS])?;
+    }
     let mut columns = vec![R::ZERO; depth * positions];
     for item in 0..batch * shape.groups {
         let group = item % shape.groups;
@@ -442,6 +472,7 @@ fn col2im<R: Real>(call: &Call<'_>) -> Results {
     shape.extend_from_slice(&image);
     let mut out = call.filled(&shape, R::ZERO)?;
     let size = channels * image.iter().product::<usize>();
+    call.charge_steps(&[batch, rows, positions, SPREAD_STEPS])?;
     if size > 0 && positions > 0 {
         for (x, out) in x
             .chunks_exact(rows * positions)
@@ -480,6 +511,8 @@ fn causal<R: Real>(call: &Call<'_>) -> Results {
     };
     let mut out = call.filled(&[batch, channels, length], R::ZERO)?;
     let mut present = call.filled(&[batch, channels, state], R::ZERO)?;
+    call.charge_steps(&[batch, channels, length, taps])?;
+    call.charge_steps(&[batch, channels, state])?;
     let mut row = call.filled(&[state + length], R::ZERO)?;
     for item in 0..batch * channels {
         let channel = item % channels;
@@ -522,6 +555,7 @@ fn deform<R: Real>(call: &Call<'_>) -> Results {
     let taps = window.taps();
     let positions = out_height * out_width;
     let fits = parts > 0
+        && parts <= shape.channels
         && shape.channels.is_multiple_of(parts)
         && offsets.len() == shape.batch * parts * taps * 2 * positions
         && mask.is_none_or(|mask| mask.len() == shape.batch * parts * taps * positions);
@@ -530,6 +564,8 @@ fn deform<R: Real>(call: &Call<'_>) -> Results {
     }
     let (channels, outputs) = (shape.channels / shape.groups, shape.outputs / shape.groups);
     let per_part = shape.channels / parts;
+    let sums = [shape.batch, shape.outputs, positions, channels, taps];
+    call.charge_steps(&[sums.as_slice(), &[BILINEAR_STEPS]].concat())?;
     let mut out = call.filled(&shape.output(), R::ZERO)?;
     let sample = |plane: &[R], y: R, x: R| bilinear(plane, [height, width], y, x);
     for item in 0..shape.batch {

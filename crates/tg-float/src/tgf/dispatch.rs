@@ -1,8 +1,9 @@
 //! From a node to the function of its operator, and its call.
 
-use super::call::{self, Call, Entry, Half, RunGraph};
+use super::call::{self, Call, Entry, Half, Means};
 use super::error::{Budget, OpError};
 use super::product::Prepared;
+use super::work::{self, CostedTensor};
 use super::{
     activation, arithmetic, attention, cast, control, conv, elementwise, grid, linear, loss,
     movement, norm, pad, pool, quant, reduce, resize, rnn, scatter, select, signal, trees,
@@ -42,21 +43,39 @@ pub(super) fn lookup(node: &Node) -> Option<Entry> {
     }
 }
 
-/// Evaluates a node with the function of its operator, and what was prepared of its constants.
+/// Evaluates a node with the function of its operator, and what was prepared of its constants; its work is charged.
 pub(super) fn call_entry(
+    entry: Entry,
+    node: &Node,
+    prepared: Option<&Prepared>,
+    inputs: &[Option<&FloatTensor>],
+    means: Means<'_>,
+) -> Result<Vec<FloatTensor>, OpError> {
+    let operands: Vec<Option<CostedTensor<'_>>> = inputs
+        .iter()
+        .map(|input| input.map(CostedTensor::of))
+        .collect();
+    means.meter.charge(work::of_node(node, &operands))?;
+    let results = call_kernel(entry, node, prepared, inputs, means)?;
+    for result in &results {
+        means.meter.charge(CostedTensor::of(result).units())?;
+    }
+    Ok(results)
+}
+
+fn call_kernel(
     (kernel, half): Entry,
     node: &Node,
     prepared: Option<&Prepared>,
     inputs: &[Option<&FloatTensor>],
-    budget: &Budget,
-    run: RunGraph,
+    means: Means<'_>,
 ) -> Result<Vec<FloatTensor>, OpError> {
     let halves = inputs
         .iter()
         .flatten()
         .find(|tensor| tensor.dtype().is_half());
     let Some(target) = halves.filter(|_| half == Half::Widen).map(|t| t.dtype()) else {
-        let mut call = Call::new(node, inputs, *budget, run);
+        let mut call = Call::new(node, inputs, means);
         call.prepared = prepared;
         return kernel(&call);
     };
@@ -69,13 +88,12 @@ pub(super) fn call_entry(
     }
     let wide: Vec<Option<FloatTensor>> = inputs.iter().map(|input| widen(*input)).collect();
     let wide_bytes: usize = wide.iter().flatten().map(FloatTensor::bytes).sum();
-    let left = budget
-        .bytes
-        .checked_sub(wide_bytes)
-        .ok_or(OpError::Memory {
-            bytes: wide_bytes,
-            left: budget.bytes,
-        })?;
+    let budget = means.budget;
+    let left = budget.bytes.checked_sub(wide_bytes);
+    let left = left.ok_or(OpError::Memory {
+        bytes: wide_bytes,
+        left: budget.bytes,
+    })?;
     let widened: Vec<Option<&FloatTensor>> = wide
         .iter()
         .zip(inputs)
@@ -83,9 +101,9 @@ pub(super) fn call_entry(
         .collect();
     let budget = Budget {
         bytes: left,
-        ..*budget
+        ..budget
     };
-    let results = kernel(&Call::new(node, &widened, budget, run))?;
+    let results = kernel(&Call::new(node, &widened, Means { budget, ..means }))?;
     results
         .into_iter()
         .map(|result| narrow(result, target))

@@ -1,10 +1,11 @@
-//! Execution of one graph many times: prepared once.
+//! CountedRun of one graph many times: prepared once.
 
 use super::error::Budget;
 use super::error::RunError;
 use super::machine::Machine;
+use super::meter::Meter;
 use super::plan::{Plan, Purpose, Step};
-use super::run::outputs;
+use super::run::{CountedRun, means, outputs};
 use crate::graph::Graph;
 use crate::tensor::FloatTensor;
 use tg_exec::kernels::Cpu;
@@ -74,13 +75,24 @@ impl Engine {
         inputs: &[&FloatTensor],
         budget: &Budget,
     ) -> Result<Vec<FloatTensor>, RunError> {
+        self.execute(inputs, budget).result
+    }
+
+    /// The same with the work it took, which is that of [`super::run_in_order`]. Where a run fails, which node fails first, and
+    /// so the work, may be another: joined nodes run together.
+    pub fn execute(&mut self, inputs: &[&FloatTensor], budget: &Budget) -> CountedRun {
         let Self {
             graph,
             plan,
             machine,
         } = self;
         machine.limit_spare(budget.bytes);
-        machine.install(|| outputs(graph, plan, inputs, budget))
+        let meter = Meter::new(budget.work);
+        let result = machine.install(|| outputs(graph, plan, inputs, means(budget, &meter)));
+        CountedRun {
+            result,
+            work: meter.used(),
+        }
     }
 }
 

@@ -4,7 +4,8 @@
     reason = "tests; some are tables of cases"
 )]
 
-use super::super::{run, run_all};
+use super::super::run::work_of;
+use super::super::{OpError, Shortage, run, run_all, run_in_order};
 use super::*;
 use crate::graph::{Attribute, Input, Node, ValueId};
 use crate::tensor::{DType, Data};
@@ -107,11 +108,19 @@ fn check(graph: &Graph, inputs: &[FloatTensor]) -> Vec<FloatTensor> {
         }
     };
     compare(&run(graph, &inputs, &budget).unwrap(), "once");
+    let in_order = run_in_order(graph, &inputs, &budget);
+    compare(&in_order.result.unwrap(), "in order");
+    let work = in_order.work;
+    for purpose in [Purpose::Once, Purpose::EveryValue, Purpose::Often] {
+        assert_eq!(work_of(graph, &inputs, purpose), work, "{purpose:?}");
+    }
     for cpu in cpus() {
         let how = format!("{cpu:?}");
         let mut engine = Engine::new(graph.clone(), cpu);
         for _ in 0..3 {
-            compare(&engine.run(&inputs, &budget).unwrap(), &how);
+            let found = engine.execute(&inputs, &budget);
+            compare(&found.result.unwrap(), &how);
+            assert_eq!(found.work, work, "{how}");
         }
     }
     expected
@@ -484,4 +493,115 @@ fn a_prepared_product_refuses_another_type() {
     let narrow = b.tensor(&[1, 7]);
     let error = engine.run(&[&narrow], &Budget::default()).unwrap_err();
     assert!(error.to_string().contains("MatMul"), "{error}");
+}
+
+/// The node that a run with this much work fails at.
+fn fails_at(graph: &Graph, inputs: &[&FloatTensor], work: u64) -> Option<(String, u64)> {
+    let budget = Budget {
+        work,
+        ..Budget::default()
+    };
+    let execution = run_in_order(graph, inputs, &budget);
+    match execution.result {
+        Ok(_) => None,
+        Err(RunError::Node { node, source, .. }) => {
+            assert_eq!(source.shortage(), Some(Shortage::Work), "{source}");
+            Some((node, execution.work))
+        }
+        Err(other) => unreachable!("{other}"),
+    }
+}
+
+#[test]
+fn work_that_does_not_suffice_ends_a_run_at_the_node_that_takes_too_much() {
+    let mut b = Build::new(11);
+    let x = b.input();
+    let w = b.constant(&[64, 64]);
+    let y = b.node("Relu", &[x]);
+    let y = b.node("MatMul", &[y, w]);
+    let out = b.node("Softmax", &[y]);
+    b.graph.outputs.push(out);
+    let input = b.tensor(&[10, 64]);
+    let inputs = [&input];
+    let whole = run_in_order(&b.graph, &inputs, &Budget::default()).work;
+    // Three nodes and eight operands; inputs and results; the product; the softmax's functions.
+    let (element, step) = (super::super::work::ELEMENT, super::super::STEP);
+    let nodes = 3 * super::super::work::NODE + 7 * super::super::work::OPERAND;
+    let elements = (6 * 640 + 64 * 64) * element;
+    let product = 10 * 64 * 64 + 16 * step;
+    assert_eq!(whole, nodes + elements + product + 640 * 2 * step);
+    assert_eq!(fails_at(&b.graph, &inputs, whole), None);
+    for (work, node) in [(whole - 1, "n2"), (whole / 2, "n1"), (0, "n0")] {
+        let found = fails_at(&b.graph, &inputs, work).unwrap();
+        assert_eq!(found, (node.to_owned(), work));
+    }
+}
+
+/// A loop whose body adds its state to itself, with as many rounds as the first input says.
+fn doubling() -> Graph {
+    let mut body = Build::new(12);
+    let (_number, going, state) = (body.input(), body.input(), body.input());
+    let twice = body.node("Add", &[state, state]);
+    body.graph.outputs.extend([going, twice, twice]);
+    let body = crate::Subgraph {
+        graph: body.graph,
+        captures: Vec::new(),
+    };
+    let mut b = Build::new(13);
+    let (rounds, x) = (b.input(), b.input());
+    let last = b.graph.fresh("last");
+    let all = b.graph.fresh("all");
+    let mut node = Node::new("loop", "Loop", 16, vec![rounds], vec![last, all]);
+    node.inputs.extend([None, Some(x)]);
+    b.graph
+        .append(node.with("body", Attribute::Graph(Box::new(body))));
+    b.graph.outputs.extend([last, all]);
+    b.graph
+}
+
+#[test]
+fn loops_are_charged_for_every_round_and_their_results_are_kept_within_the_budget() {
+    let graph = doubling();
+    let x = FloatTensor::vector(vec![1f32; 100]);
+    let rounds = |count: i64| FloatTensor::scalar(count);
+    let work = |count: i64| {
+        let execution = run_in_order(&graph, &[&rounds(count), &x], &Budget::default());
+        execution.result.unwrap();
+        execution.work
+    };
+    check(&graph, &[rounds(3), x.clone()]);
+    let (one, two, nine) = (work(1), work(2), work(9));
+    assert_eq!(nine - one, 8 * (two - one));
+    assert!(two - one > super::super::work::NODE);
+    // A loop without end is ended by its work, one that collects too much by memory.
+    let endless = fails_at(&graph, &[&rounds(i64::MAX), &x], 1 << 24).unwrap();
+    assert_eq!(endless, ("loop".to_owned(), 1 << 24));
+    let budget = Budget {
+        bytes: 4_000,
+        ..Budget::default()
+    };
+    let error = run_in_order(&graph, &[&rounds(50), &x], &budget)
+        .result
+        .unwrap_err();
+    let RunError::Node { source, .. } = error else {
+        unreachable!("{error}")
+    };
+    assert_eq!(source.shortage(), Some(Shortage::Memory));
+    assert!(!matches!(source, OpError::Work { .. }));
+}
+
+#[test]
+fn a_body_is_not_planned_in_proportion_to_its_names() {
+    let mut graph = doubling();
+    let Some(Attribute::Graph(body)) = graph.nodes[0].attributes.get_mut("body") else {
+        unreachable!("the loop has a body")
+    };
+    // A million values that nothing gives: a round must not look at each.
+    body.graph.names.resize(1 << 20, String::new());
+    let x = FloatTensor::scalar(1f32);
+    let rounds = FloatTensor::scalar(5_000i64);
+    let start = std::time::Instant::now();
+    let execution = run_in_order(&graph, &[&rounds, &x], &Budget::default());
+    assert!(execution.result.is_ok());
+    assert!(start.elapsed().as_secs() < 5, "{:?}", start.elapsed());
 }

@@ -10,14 +10,17 @@ pub struct Budget {
     pub bytes: usize,
     /// Most iterations of a `Loop` or `Scan`.
     pub iterations: usize,
+    /// Units of work, as `docs/PROTOCOL.md` counts them: the same on every machine.
+    pub work: u64,
 }
 
 impl Default for Budget {
-    /// 4 GiB, 65,536 iterations.
+    /// 4 GiB, 65,536 iterations, work without a limit.
     fn default() -> Self {
         Self {
             bytes: 4 << 30,
             iterations: 1 << 16,
+            work: u64::MAX,
         }
     }
 }
@@ -76,6 +79,14 @@ pub enum OpError {
         /// Left.
         left: usize,
     },
+    /// More work than is left of the budget.
+    #[error("takes {units} units of work, {left} are left")]
+    Work {
+        /// Taken.
+        units: u64,
+        /// Left.
+        left: u64,
+    },
     /// A node of its body gives no result.
     #[error("has a body that gives no result")]
     Body(#[source] Box<RunError>),
@@ -104,6 +115,29 @@ impl OpError {
             _ => false,
         }
     }
+
+    /// What of a budget did not suffice, if that is the reason, in a body too.
+    #[must_use]
+    pub fn shortage(&self) -> Option<Shortage> {
+        match self {
+            Self::Work { .. } => Some(Shortage::Work),
+            Self::Memory { .. } => Some(Shortage::Memory),
+            Self::Body(error) => match error.as_ref() {
+                RunError::Node { source, .. } => source.shortage(),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// What of a budget did not suffice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shortage {
+    /// Units of work.
+    Work,
+    /// Bytes.
+    Memory,
 }
 
 /// Why a graph gives no result.

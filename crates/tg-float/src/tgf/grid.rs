@@ -5,6 +5,7 @@ use super::call::Half::Widen;
 use super::call::{Call, Results};
 use super::each::by_real;
 use super::error::OpError;
+use super::meter::product;
 use super::real::Real;
 use super::resize::{cubic, image_strides, rounded};
 
@@ -17,6 +18,9 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
     };
     Some((kernel, Widen))
 }
+
+/// Steps of a place that is read.
+const PLACE_STEPS: usize = 64;
 
 /// What lies outside the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +182,15 @@ pub(super) fn sample<R: Real>(call: &Call<'_>) -> Results {
     let size: usize = image.iter().product();
     let mut out = call.filled(&shape, 0f64)?;
     call.reserve(x.len(), crate::tensor::DType::F64)?;
+    let neighbours = match sampler.mode {
+        Mode::Nearest => 1,
+        Mode::Linear => 2,
+        Mode::Cubic => 4,
+    };
+    let corners = product(&vec![neighbours; image.len()]);
+    let corners = usize::try_from(corners).unwrap_or(usize::MAX);
+    call.charge_steps(&[*batch, count, *channels, corners, PLACE_STEPS])?;
+    call.charge_steps(&[*batch, count, *axes, PLACE_STEPS])?;
     let wide: Vec<f64> = x.iter().map(|v| v.to_f64()).collect();
     for item in 0..*batch {
         for place in 0..count {
@@ -215,6 +228,7 @@ pub(super) fn affine<R: Real>(call: &Call<'_>) -> Results {
     shape.push(axes);
     let mut out = call.filled(&shape, 0f64)?;
     let count: usize = image.iter().product();
+    call.charge_steps(&[out.len(), PLACE_STEPS])?;
     for (index, out) in out.chunks_exact_mut(axes).enumerate() {
         let (item, place) = (index / count.max(1), index % count.max(1));
         let at = super::window::Window::coordinates(place, image);

@@ -7,13 +7,15 @@ use super::call::{Call, Results, one, tensor};
 use super::each::by_real;
 use super::error::OpError;
 use super::gemm::multiply_f32;
-use super::machine::{cpu, with_scratch};
+use super::machine::with_scratch;
+use super::meter::STEP;
 use super::product::packed_elements;
 use super::real::Real;
 use super::real::Sizes;
 use crate::convert::{self, CastMode};
 use crate::kernels::{BatchF32, Bias, Right, gemm_f32_batch};
 use crate::tensor::{DType, Data, Element, FloatTensor, RANK_MAX, strides};
+use std::collections::BTreeSet;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -27,8 +29,23 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
     Some((kernel, Widen))
 }
 
+/// Units of a multiply-add of a type beyond that of an `f32`.
+const fn units_beyond(dtype: DType) -> usize {
+    match dtype {
+        DType::F32 => 0,
+        DType::F64 => WIDE_UNITS,
+        _ => STEP as usize,
+    }
+}
+
+/// Units of a multiply-add in binary64, or of integers side by side, beyond that of an `f32`.
+pub(super) const WIDE_UNITS: usize = 4;
+
 /// Most matrices of a batch.
 const BATCH_MAX: usize = 1 << 24;
+
+/// Steps of a product of a batch, beside its multiply-adds.
+const BATCH_STEPS: usize = 16;
 
 /// Products of batches of matrices: the sizes of one, and where each begins.
 pub(super) struct Batches {
@@ -39,8 +56,8 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    /// The products that numpy's `matmul` makes of these shapes.
-    pub(super) fn new(a: &[usize], b: &[usize]) -> Result<Self, OpError> {
+    /// The products that numpy's `matmul` makes of these shapes; their multiply-adds are charged.
+    pub(super) fn new(call: &Call<'_>, a: &[usize], b: &[usize]) -> Result<Self, OpError> {
         let bad = || OpError::invalid(format!("{a:?} and {b:?} cannot be multiplied"));
         if a.is_empty() || b.is_empty() {
             return Err(bad());
@@ -62,6 +79,10 @@ impl Batches {
                 reason: "more than 2^24 products in one node",
             });
         }
+        let count = crate::tensor::elements(&batch).unwrap_or(0);
+        call.reserve(count.saturating_mul(2), DType::U64)?;
+        call.charge_steps(&[count, BATCH_STEPS])?;
+        call.charge(&[count, m, n, k])?;
         let scaled = |own: &[usize], size: usize| -> Vec<usize> {
             let steps = broadcast_strides(own, &batch);
             steps.into_iter().map(|step| step * size).collect()
@@ -110,7 +131,8 @@ impl Batches {
             transposed: false,
             offsets: &self.offsets,
         };
-        let packed = packed_elements(self.sizes).saturating_mul(cpu().threads());
+        // Of one thread: what a run may take does not depend on how many there are.
+        let packed = packed_elements(self.sizes);
         call.reserve(packed, DType::F32)?;
         with_scratch(|cpu, scratch| gemm_f32_batch(cpu, scratch, &batch, &mut out));
         call.release(packed, DType::F32);
@@ -174,8 +196,10 @@ pub(super) fn multiply(
         let product = multiply(call, &flat, b)?;
         return product.reshaped(shape).map_err(OpError::Tensor);
     }
-    let batches = Batches::new(a.shape(), b.shape())?;
+    let batches = Batches::new(call, a.shape(), b.shape())?;
     let sizes = batches.sizes;
+    let Sizes { m, n, k } = sizes;
+    call.charge(&[batches.offsets.len(), m, n, k, units_beyond(a.dtype())])?;
     let data = match (a.data(), b.data()) {
         (Data::F32(x), Data::F32(y)) => Data::F32(batches.floats(call, x, y)?),
         (Data::F64(x), Data::F64(y)) => {
@@ -240,6 +264,8 @@ fn gemm_sizes(call: &Call<'_>) -> Result<(Sizes, [bool; 2]), OpError> {
     if k != k_too {
         return Err(OpError::invalid("the matrices do not fit together"));
     }
+    call.charge(&[m, n, k])?;
+    call.charge(&[m, n, k, units_beyond(call.input(0)?.dtype())])?;
     Ok((Sizes { m, n, k }, turned))
 }
 
@@ -352,6 +378,9 @@ fn integer_gemm(call: &Call<'_>) -> Results {
         return call.refuse("an integer Gemm with factors");
     }
     if let Some(c) = call.optional(2) {
+        if broadcast_shape(&[c.shape(), &shape])? != shape {
+            return Err(OpError::invalid("the third input does not fit the product"));
+        }
         let c = expand(call, c, &shape)?;
         let c = convert::to_i64(&c).ok_or_else(|| call.wrong_type(2))?;
         for (value, c) in out.iter_mut().zip(c) {
@@ -430,6 +459,12 @@ impl Equation {
         };
         if output.iter().any(|&letter| letter >= sizes.len()) {
             return Err(OpError::invalid("the equation's result names a new letter"));
+        }
+        let distinct: BTreeSet<usize> = output.iter().copied().collect();
+        if distinct.len() != output.len() {
+            return Err(OpError::invalid(
+                "the equation's result names a letter twice",
+            ));
         }
         Ok(Self {
             inputs,
@@ -513,6 +548,14 @@ fn einsum<R: Real>(call: &Call<'_>) -> Results {
         .map(|(axes, shape)| letter_strides(axes, shape, letters))
         .collect();
     let depth: Vec<usize> = summed.iter().map(|&l| equation.sizes[l]).collect();
+    if equation.sizes.contains(&0) {
+        return one(shape, out);
+    }
+    let per_term = match steps.len() {
+        2 => 1,
+        factors => factors.saturating_mul(letters).max(1),
+    };
+    call.charge_steps(&[&equation.sizes, [per_term].as_slice()].concat())?;
     match steps.as_slice() {
         [a, b] => {
             let (x, y) = (call.values::<R>(0)?, call.values::<R>(1)?);
@@ -561,9 +604,6 @@ fn general<R: Real>(
     for index in 0..steps.len() {
         inputs.push(call.values::<R>(index)?);
     }
-    if equation.sizes.contains(&0) {
-        return Ok(());
-    }
     let summed: Vec<usize> = (0..letters)
         .filter(|l| !equation.output.contains(l))
         .collect();
@@ -607,6 +647,7 @@ fn determinant<R: Real>(call: &Call<'_>) -> Results {
     let mut values = call.values::<R>(0)?.to_vec();
     call.reserve(values.len(), R::DTYPE)?;
     let count: usize = batch.iter().product();
+    call.charge_steps(&[count, n, n, n])?;
     let mut out = Vec::with_capacity(count);
     for index in 0..count {
         let matrix = &mut values[index * n * n..(index + 1) * n * n];

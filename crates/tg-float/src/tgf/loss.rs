@@ -33,6 +33,7 @@ fn cross_entropy<R: Real>(call: &Call<'_>) -> Results {
     let [batch, classes, rest] = sizes(call)?;
     let mut logs = call.values::<R>(0)?.to_vec();
     call.reserve(logs.len(), R::DTYPE)?;
+    call.charge_steps(&[logs.len(), 8])?;
     for item in 0..batch {
         for place in 0..rest {
             let at = |class: usize| (item * classes + class) * rest + place;

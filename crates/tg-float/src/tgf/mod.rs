@@ -10,7 +10,7 @@
 //! **Files.** `call` is an operator's view of its node; [`math`] the functions; `machine` the processor in use (the
 //! same bits on each); one file per family of operators, each with a `lookup` from a
 //! name to its function. `plan` makes steps of a graph, `fuse` joins operators that go element by element, `run`
-//! executes the steps within a budget of memory and frees values after their last use; [`Engine`] does so many times.
+//! executes the steps within a budget of memory and of work (`work`) and frees values after their last use; [`Engine`] does so many times.
 
 mod activation;
 mod arithmetic;
@@ -31,10 +31,13 @@ mod floats;
 mod fuse;
 mod gemm;
 mod grid;
+#[cfg(test)]
+mod hostile_tests;
 mod linear;
 mod loss;
 mod machine;
 pub mod math;
+mod meter;
 mod movement;
 mod norm;
 mod pad;
@@ -57,8 +60,10 @@ mod trees;
 #[cfg(test)]
 mod values_tests;
 mod window;
+pub mod work;
 
 pub use engine::Engine;
-pub use error::{Budget, OpError, RunError};
+pub use error::{Budget, OpError, RunError, Shortage};
 pub use machine::with_cpu;
-pub use run::{evaluate, is_known, run, run_all};
+pub use meter::STEP;
+pub use run::{CountedRun, evaluate, is_known, run, run_all, run_in_order};

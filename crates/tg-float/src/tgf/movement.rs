@@ -337,6 +337,9 @@ fn split(call: &Call<'_>) -> Results {
             (0..count).map(part).collect()
         }
     };
+    if parts.len() > call.node.outputs.len() {
+        return Err(OpError::invalid("there are more parts than outputs"));
+    }
     if parts
         .iter()
         .try_fold(0usize, |sum, &part| sum.checked_add(part))
@@ -377,6 +380,8 @@ fn slice(call: &Call<'_>) -> Results {
         ));
     }
     let own = strides(input.shape());
+    // Distinct: each moves the first element.
+    Call::axes(&axes, rank)?;
     let mut shape = input.shape().to_vec();
     let mut walked = signed(own.clone());
     let mut base = 0usize;

@@ -561,6 +561,7 @@ fn local_response<R: Real>(call: &Call<'_>) -> Results {
     let beta = R::of(call.float("beta", 0.75)?.into());
     let bias = R::of(call.float("bias", 1.0)?.into());
     let mut out = call.filled(call.input(0)?.shape(), R::ZERO)?;
+    call.charge_steps(&[values.len(), size.min(channels)])?;
     for n in 0..batch {
         for c in 0..channels {
             let from = c.saturating_sub((size - 1) / 2);

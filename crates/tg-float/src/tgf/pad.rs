@@ -104,7 +104,8 @@ fn fill_shape(
     let own = strides(input.shape());
     let mut sources: Vec<Vec<Option<usize>>> = Vec::with_capacity(shape.len());
     for (axis, &size) in shape.iter().enumerate() {
-        call.reserve(size, crate::tensor::DType::U64)?;
+        // A place, and whether there is one.
+        call.reserve(size.saturating_mul(2), crate::tensor::DType::U64)?;
         let place = |index: usize| {
             let index = (index as i64).saturating_sub(before[axis]);
             source(fill, index, input.shape()[axis] as i64).map(|place| place * own[axis])

@@ -18,6 +18,9 @@ pub(super) enum Purpose {
     EveryValue,
     /// Many times, for the outputs: constants are made ready.
     Often,
+    /// Once, for the outputs, one node after the other in the order of the graph: what it takes, and where it fails, follows
+    /// from the graph and its inputs alone.
+    InOrder,
 }
 
 /// What one step does.
@@ -28,6 +31,8 @@ pub(super) enum Step {
         node: usize,
         /// The function of its operator, if it is known.
         entry: Option<Entry>,
+        /// The node after it, where that is a bias it adds itself.
+        added: Option<usize>,
         /// What it gives; the result of the node after it where that is a bias it adds itself.
         gives: Vec<Option<ValueId>>,
         prepared: Option<Box<Prepared>>,
@@ -48,11 +53,11 @@ impl Plan {
     pub(super) fn new(graph: &Graph, purpose: Purpose) -> Self {
         let mut biases = match purpose {
             Purpose::Often => biases(graph),
-            Purpose::Once | Purpose::EveryValue => BTreeMap::new(),
+            Purpose::Once | Purpose::EveryValue | Purpose::InOrder => BTreeMap::new(),
         };
         let added: Vec<usize> = biases.values().map(|bias| bias.add).collect();
         let mut groups = match purpose {
-            Purpose::EveryValue => Vec::new(),
+            Purpose::EveryValue | Purpose::InOrder => Vec::new(),
             Purpose::Once | Purpose::Often => groups(graph, &added),
         };
         let inside: Vec<usize> = groups
@@ -66,16 +71,17 @@ impl Plan {
                 steps.push(Step::Group(group));
             } else if !inside.contains(&index) && !added.contains(&index) {
                 let bias = biases.remove(&index);
-                let gives = bias.as_ref().map_or(index, |bias| bias.add);
-                let gives = graph.nodes[gives].outputs.clone();
+                let added = bias.as_ref().map(|bias| bias.add);
+                let gives = graph.nodes[added.unwrap_or(index)].outputs.clone();
                 let bias = bias.map(|bias| bias.tensor);
                 let right = match purpose {
                     Purpose::Often => packed(graph, node),
-                    Purpose::Once | Purpose::EveryValue => None,
+                    Purpose::Once | Purpose::EveryValue | Purpose::InOrder => None,
                 };
                 steps.push(Step::Node {
                     node: index,
                     entry: lookup(node),
+                    added,
                     gives,
                     prepared: right.map(|right| Box::new(Prepared { right, bias })),
                 });
@@ -83,7 +89,7 @@ impl Plan {
         }
         let ends = match purpose {
             Purpose::EveryValue => vec![Vec::new(); steps.len()],
-            Purpose::Once | Purpose::Often => ends(graph, &steps),
+            Purpose::Once | Purpose::Often | Purpose::InOrder => ends(graph, &steps),
         };
         Self { steps, ends }
     }

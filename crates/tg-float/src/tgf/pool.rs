@@ -34,8 +34,33 @@ fn pool_window(call: &Call<'_>) -> Result<(usize, Window), OpError> {
     if image.is_empty() {
         return Err(OpError::invalid("the input has no image"));
     }
-    Ok((batch * channels, Window::new(call, image, None)?))
+    let window = Window::new(call, image, None)?;
+    let planes = batch * channels;
+    // Of each axis the taps of every position, then of every window the taps that lie in the image.
+    for axis in 0..image.len() {
+        let sides = [window.output[axis], window.kernel[axis]];
+        call.charge_steps(&sides)?;
+        call.reserve(sides[0].saturating_add(3 * sides[1]), DType::U64)?;
+        call.release(sides[0].saturating_add(3 * sides[1]), DType::U64);
+    }
+    let inside = window.taps().min(image.iter().product());
+    let positions = window.positions()?;
+    call.charge_steps(&[planes, positions, inside])?;
+    if image.len() > 2 || call.wants(1) || call.node.op == "LpPool" {
+        // Windows are walked one by one.
+        let sides: usize = window.kernel.iter().sum();
+        call.charge_steps(&[positions, 4 * (sides + inside)])?;
+        call.reserve(inside.saturating_mul(2), DType::U64)?;
+        call.release(inside.saturating_mul(2), DType::U64);
+    }
+    if call.node.op == "LpPool" {
+        call.charge_steps(&[planes, positions, inside, POWER_STEPS])?;
+    }
+    Ok((planes, window))
 }
+
+/// Steps of a power.
+const POWER_STEPS: usize = 48;
 
 fn output_shape(call: &Call<'_>, window: &Window) -> Result<Vec<usize>, OpError> {
     let mut shape = call.input(0)?.shape()[..2].to_vec();
@@ -429,6 +454,9 @@ fn global<R: Real>(call: &Call<'_>, kind: Global) -> Results {
         return Err(OpError::invalid("the image is empty"));
     }
     let p = call.int("p", 2)?;
+    if kind == Global::Norm {
+        call.charge_steps(&[values.len(), POWER_STEPS])?;
+    }
     let out = match kind {
         Global::Mean => super::rows::row_sums(values, size, |sum, v| sum + v)
             .into_iter()
@@ -480,6 +508,7 @@ fn max_unpool(call: &Call<'_>) -> Results {
     let total = call.reserve_shape(&shape, input.dtype())?;
     let own = strides(&shape);
     let inner = strides(&inferred);
+    call.charge_steps(&[indices.len(), shape.len()])?;
     let mut data = Data::zeros(input.dtype(), total);
     for (from, &index) in indices.iter().enumerate() {
         // Indices are into the shape the pool saw; the output may be larger.
@@ -488,8 +517,8 @@ fn max_unpool(call: &Call<'_>) -> Results {
             .iter()
             .zip(&inner)
             .zip(&own)
-            .map(|((&size, inner), own)| index / inner % size.max(1) * own)
-            .sum();
+            .map(|((&size, inner), own)| (index / inner % size.max(1)).saturating_mul(*own))
+            .fold(0, usize::saturating_add);
         if to >= total {
             return Err(OpError::invalid("an index is beyond the output"));
         }

@@ -6,7 +6,8 @@ use super::call::{Call, Results, tensor};
 use super::centred::centred;
 use super::conv::quantised_sums;
 use super::error::OpError;
-use super::linear::Batches;
+use super::linear::{Batches, WIDE_UNITS};
+use super::real::Sizes;
 use crate::convert::{self, CastMode, canonical};
 use crate::tensor::{DType, Data, FloatTensor};
 
@@ -226,8 +227,8 @@ fn dynamic(call: &Call<'_>) -> Results {
 }
 
 fn products(batches: &Batches, call: &Call<'_>, a: &[i64], b: &[i64]) -> Result<Vec<i64>, OpError> {
-    let n = batches.sizes.n;
-    let k = batches.sizes.k;
+    let Sizes { m, n, k } = batches.sizes;
+    call.charge(&[batches.offsets.len(), m, n, k, WIDE_UNITS])?;
     batches.each(call, 0i64, a, b, |a, b, out| {
         for (row, out) in out.chunks_exact_mut(n).enumerate() {
             for p in 0..k {
@@ -241,7 +242,7 @@ fn products(batches: &Batches, call: &Call<'_>, a: &[i64], b: &[i64]) -> Result<
 }
 
 fn matmul_integer(call: &Call<'_>) -> Results {
-    let batches = Batches::new(call.input(0)?.shape(), call.input(1)?.shape())?;
+    let batches = Batches::new(call, call.input(0)?.shape(), call.input(1)?.shape())?;
     call.reserve(call.input(0)?.len() + call.input(1)?.len(), DType::I64)?;
     let rank = call.input(0)?.rank();
     let a = centred(call, 0, 2, (rank > 1).then_some(-2))?;
@@ -293,7 +294,7 @@ fn requantised(
 
 fn linear_matmul(call: &Call<'_>) -> Results {
     let (a, b) = (call.input(0)?, call.input(3)?);
-    let batches = Batches::new(a.shape(), b.shape())?;
+    let batches = Batches::new(call, a.shape(), b.shape())?;
     call.reserve((a.len() + b.len()).saturating_mul(2), DType::I64)?;
     let a = centred(call, 0, 2, (a.rank() > 1).then_some(-2))?;
     let b = centred(call, 3, 5, Some(-1))?;

@@ -284,6 +284,7 @@ fn arg(call: &Call<'_>, side: Side) -> Results {
         return Err(OpError::invalid("the axis is empty"));
     }
     call.reserve(input.len(), DType::F64)?;
+    call.charge_steps(&[input.len(), 4])?;
     let outer: usize = input.shape()[..axis].iter().product();
     let inner: usize = input.shape()[axis + 1..].iter().product();
     let mut shape = input.shape().to_vec();
@@ -344,6 +345,7 @@ fn cumulate(call: &Call<'_>, fold: Fold) -> Results {
         shape[axis + 1..].iter().product(),
     ];
     call.reserve(input.len(), DType::I64)?;
+    call.charge_steps(&[input.len(), 2])?;
     let data = match input.data() {
         Data::F32(values) => Data::F32(real_scan(values, sizes, fold, exclusive, reverse)),
         Data::F64(values) => Data::F64(real_scan(values, sizes, fold, exclusive, reverse)),
@@ -407,6 +409,7 @@ fn hardmax(call: &Call<'_>) -> Results {
     let sizes = softmax_sizes(call)?;
     let [outer, size, inner] = sizes;
     call.reserve(input.len(), DType::F64)?;
+    call.charge_steps(&[input.len(), 4])?;
     let values = convert::to_f64(input.data()).ok_or_else(|| call.wrong_type(0))?;
     let mut out = vec![0f64; input.len()];
     if size > 0 {

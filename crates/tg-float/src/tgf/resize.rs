@@ -102,6 +102,18 @@ impl Options {
         })
     }
 
+    /// Weights of a place of an axis of this scale.
+    fn taps(&self, scale: f64) -> usize {
+        let widened = |radius: f64| 2 + 2 * (radius / scale.min(1.0)).ceil() as usize;
+        match self.kernel {
+            Kernel::Nearest(_) => 1,
+            Kernel::Linear if self.antialias => widened(1.0),
+            Kernel::Linear => 2,
+            Kernel::Cubic(_) if self.antialias => widened(2.0),
+            Kernel::Cubic(_) => 4,
+        }
+    }
+
     /// The weights of the places around a fraction in (0, 1], the first place relative to the floor.
     fn weights(&self, ratio: f64, scale: f64) -> (i64, Vec<f64>) {
         match self.kernel {
@@ -331,6 +343,10 @@ fn resample(
     let inner: usize = shape[axis.axis + 1..].iter().product();
     shape[axis.axis] = axis.size;
     call.reserve_shape(shape, DType::F64)?;
+    let taps = options.taps(axis.scale);
+    call.reserve(axis.size.saturating_mul(4 + 3 * taps), DType::F64)?;
+    call.charge_steps(&[axis.size, 16 + 16 * taps])?;
+    call.charge_steps(&[outer, axis.size, inner, taps, 2])?;
     // Per place of the output: the places and weights it is made of; none outside the region.
     let mut taps: Vec<Option<Vec<(usize, f64)>>> = Vec::with_capacity(axis.size);
     for index in 0..axis.size {
@@ -347,7 +363,7 @@ fn resample(
             (whole, place - whole)
         };
         let (first, mut weights) = options.weights(ratio, axis.scale);
-        let first = base as i64 + first;
+        let first = (base as i64).saturating_add(first);
         let places: Vec<i64> = (first..first + weights.len() as i64).collect();
         if options.exclude_outside {
             let inside = |place: &i64| (0..width as i64).contains(place);

@@ -8,8 +8,10 @@ use super::call::Half::Widen;
 use super::call::{Call, Results, tensor};
 use super::each::by_real;
 use super::error::OpError;
+use super::linear::WIDE_UNITS;
 use super::real::Real;
 use super::real::Sizes;
+use crate::tensor::DType;
 
 /// The function of an operator of this family.
 pub(super) fn lookup(op: &str) -> Option<Entry> {
@@ -21,6 +23,9 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
     };
     Some((kernel, Widen))
 }
+
+/// Steps of a gate's sum and function.
+const FUNCTION_STEPS: usize = 16;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cell {
@@ -184,6 +189,26 @@ impl Layer {
         })
     }
 
+    /// Takes the work of every step: the gates' products, and their functions.
+    fn charge(&self, call: &Call<'_>, dtype: DType) -> Result<(), OpError> {
+        let steps = [self.directions, self.steps, self.batch];
+        let rows = self.cell.gates() * self.hidden;
+        let depth = self.inputs + self.hidden;
+        let products = [steps.as_slice(), &[rows, depth]].concat();
+        call.charge(&products)?;
+        if dtype != DType::F32 {
+            call.charge(&[products.as_slice(), &[WIDE_UNITS]].concat())?;
+        }
+        if self.cell == Cell::Gru && !self.linear_before_reset {
+            let inner = [self.hidden, self.hidden];
+            call.charge_steps(&[steps.as_slice(), &inner].concat())?;
+        }
+        call.charge_steps(&[steps.as_slice(), &[1 + rows, FUNCTION_STEPS]].concat())?;
+        // Weights are turned.
+        call.charge_steps(&[self.directions, rows, depth])?;
+        call.reserve(rows.saturating_mul(depth), dtype)
+    }
+
     /// An initial state: zeros, or an input of `[directions, batch, hidden]` (or batch first).
     fn initial<R: Real>(
         &self,
@@ -281,6 +306,7 @@ fn layer<R: Real>(call: &Call<'_>, cell: Cell) -> Results {
     let lengths = lengths(call, &layer)?;
     let reverse_only = call.text("direction", "forward")? == "reverse";
     let last = [layer.directions, layer.batch, layer.hidden];
+    layer.charge(call, R::DTYPE)?;
     let mut sequence = call.filled(&[layer.steps, last[0], last[1], last[2]], R::ZERO)?;
     let mut finals = [call.filled(&last, R::ZERO)?, call.filled(&last, R::ZERO)?];
     for direction in 0..layer.directions {

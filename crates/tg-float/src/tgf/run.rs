@@ -1,15 +1,18 @@
 //! Execution of a whole graph.
 
-use super::call::Entry;
+use super::broadcast::broadcast_shape;
 use super::call::tensor;
+use super::call::{Entry, Means};
 use super::dispatch::{call_entry, lookup};
 use super::error::{Budget, OpError, RunError};
 use super::fuse::{Group, Layout};
 use super::machine::{give, take};
+use super::meter::Meter;
 use super::plan::{Plan, Purpose, Step};
 use super::product::Prepared;
+use super::work::{self, CostedTensor};
 use crate::graph::{Dim, Graph, Input, Node, ValueId};
-use crate::tensor::{Data, FloatTensor};
+use crate::tensor::{Data, FloatTensor, elements};
 use std::collections::BTreeMap;
 
 /// Whether an operator is known at all (with some inputs and attributes).
@@ -30,7 +33,8 @@ pub fn evaluate(
     budget: &Budget,
 ) -> Result<Vec<FloatTensor>, OpError> {
     let entry = lookup(node).ok_or(OpError::Unknown)?;
-    call_entry(entry, node, None, inputs, budget, run)
+    let meter = Meter::new(budget.work);
+    call_entry(entry, node, None, inputs, means(budget, &meter))
 }
 
 /// Executes a graph: the values of its outputs, in order. Values are freed after their last use.
@@ -42,7 +46,62 @@ pub fn run(
     inputs: &[&FloatTensor],
     budget: &Budget,
 ) -> Result<Vec<FloatTensor>, RunError> {
-    outputs(graph, &Plan::new(graph, Purpose::Once), inputs, budget)
+    run_body(graph, inputs, budget, &Meter::new(budget.work))
+}
+
+/// This budget and meter, and bodies executed as [`run()`] executes a graph.
+pub(super) const fn means<'a>(budget: &Budget, meter: &'a Meter) -> Means<'a> {
+    Means {
+        budget: *budget,
+        meter,
+        run: run_body,
+    }
+}
+
+fn run_body(
+    graph: &Graph,
+    inputs: &[&FloatTensor],
+    budget: &Budget,
+    meter: &Meter,
+) -> Result<Vec<FloatTensor>, RunError> {
+    let plan = Plan::new(graph, Purpose::Once);
+    outputs(graph, &plan, inputs, means(budget, meter))
+}
+
+/// What an execution gave and took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CountedRun {
+    /// The values of the graph's outputs, or why there are none.
+    pub result: Result<Vec<FloatTensor>, RunError>,
+    /// Units of work; all of the budget's where they did not suffice.
+    pub work: u64,
+}
+
+/// Executes a graph one node after the other, as the graph orders them, and counts the work: result, failure and work
+/// follow from the graph, the inputs and the budget alone, whatever the machine. The outputs are those of [`run()`].
+#[must_use]
+pub fn run_in_order(graph: &Graph, inputs: &[&FloatTensor], budget: &Budget) -> CountedRun {
+    let meter = Meter::new(budget.work);
+    let result = body_in_order(graph, inputs, budget, &meter);
+    CountedRun {
+        result,
+        work: meter.used(),
+    }
+}
+
+fn body_in_order(
+    graph: &Graph,
+    inputs: &[&FloatTensor],
+    budget: &Budget,
+    meter: &Meter,
+) -> Result<Vec<FloatTensor>, RunError> {
+    let plan = Plan::new(graph, Purpose::InOrder);
+    let means = Means {
+        budget: *budget,
+        meter,
+        run: body_in_order,
+    };
+    outputs(graph, &plan, inputs, means)
 }
 
 /// Executes a graph: every value that a node gives, by its id. Nothing is freed; the budget counts all of them.
@@ -55,7 +114,18 @@ pub fn run_all(
     budget: &Budget,
 ) -> Result<BTreeMap<ValueId, FloatTensor>, RunError> {
     let plan = Plan::new(graph, Purpose::EveryValue);
-    Ok(execute(graph, &plan, inputs, budget)?.computed)
+    let meter = Meter::new(budget.work);
+    Ok(execute(graph, &plan, inputs, means(budget, &meter))?.computed)
+}
+
+/// Units of work of an execution for a purpose.
+#[cfg(test)]
+pub(super) fn work_of(graph: &Graph, inputs: &[&FloatTensor], purpose: Purpose) -> u64 {
+    let meter = Meter::new(u64::MAX);
+    let plan = Plan::new(graph, purpose);
+    let result = execute(graph, &plan, inputs, means(&Budget::default(), &meter));
+    assert!(result.is_ok(), "the graph runs");
+    meter.used()
 }
 
 /// Executes a plan of the graph: the values of its outputs, in order.
@@ -63,9 +133,9 @@ pub(super) fn outputs(
     graph: &Graph,
     plan: &Plan,
     inputs: &[&FloatTensor],
-    budget: &Budget,
+    means: Means<'_>,
 ) -> Result<Vec<FloatTensor>, RunError> {
-    let values = execute(graph, plan, inputs, budget)?;
+    let values = execute(graph, plan, inputs, means)?;
     let outputs = graph.outputs.iter();
     outputs.map(|&output| values.get(output).cloned()).collect()
 }
@@ -77,7 +147,7 @@ struct Values<'a> {
     computed: BTreeMap<ValueId, FloatTensor>,
     /// Bytes of what is computed.
     live: usize,
-    budget: Budget,
+    means: Means<'a>,
 }
 
 impl Values<'_> {
@@ -91,8 +161,8 @@ impl Values<'_> {
     /// What is left of the budget.
     fn left(&self) -> Budget {
         Budget {
-            bytes: self.budget.bytes.saturating_sub(self.live),
-            ..self.budget
+            bytes: self.means.budget.bytes.saturating_sub(self.live),
+            ..self.means.budget
         }
     }
 
@@ -117,6 +187,7 @@ impl Values<'_> {
         entry: Option<Entry>,
         prepared: Option<&Prepared>,
         gives: &[Option<ValueId>],
+        added: Option<&Node>,
     ) -> Result<(), RunError> {
         let mut inputs = Vec::with_capacity(node.inputs.len());
         for input in &node.inputs {
@@ -125,12 +196,19 @@ impl Values<'_> {
                 Some(value) => Some(self.get(*value)?),
             });
         }
-        let left = self.left();
+        let means = Means {
+            budget: self.left(),
+            ..self.means
+        };
         let results = match entry {
-            Some(entry) => call_entry(entry, node, prepared, &inputs, &left, run),
+            Some(entry) => call_entry(entry, node, prepared, &inputs, means),
             None => Err(OpError::Unknown),
         };
         let results = results.map_err(|source| failed(node, &inputs, source))?;
+        if let (Some(added), Some(product)) = (added, results.first()) {
+            let charged = self.charge_bias(added, product);
+            charged.map_err(|source| failed(added, &[], source))?;
+        }
         for (output, result) in gives.iter().zip(results) {
             if let Some(output) = output {
                 self.keep(*output, result);
@@ -146,17 +224,69 @@ impl Values<'_> {
         }
     }
 
+    /// Charges a bias that its product has added.
+    fn charge_bias(&self, node: &Node, product: &FloatTensor) -> Result<(), OpError> {
+        let own = CostedTensor::f32(product.shape());
+        let operands: Vec<Option<CostedTensor<'_>>> = node
+            .reads()
+            .map(|value| {
+                Some(
+                    self.graph
+                        .constants
+                        .get(&value)
+                        .map_or(own, CostedTensor::of),
+                )
+            })
+            .collect();
+        let meter = self.means.meter;
+        meter.charge(work::of_node(node, &operands))?;
+        meter.admit(product.len())?;
+        meter.charge(own.units())
+    }
+
+    /// Charges the nodes of a group one after the other, as if each were evaluated.
+    fn charge_group(&self, group: &Group, reads: &[&FloatTensor]) -> Result<(), RunError> {
+        let known = group.reads.iter().zip(reads);
+        let mut shapes: BTreeMap<ValueId, Vec<usize>> = known
+            .map(|(&value, tensor)| (value, tensor.shape().to_vec()))
+            .collect();
+        let meter = self.means.meter;
+        for &index in &group.nodes {
+            let node = &self.graph.nodes[index];
+            let mut operands = Vec::with_capacity(node.inputs.len());
+            for value in node.reads() {
+                operands.push(match shapes.get(&value) {
+                    Some(shape) => Some(CostedTensor::f32(shape)),
+                    // The exponent of a square, which a group does not read.
+                    None => Some(CostedTensor::of(self.get(value)?)),
+                });
+            }
+            let own: Vec<&[usize]> = operands.iter().flatten().map(|own| own.shape).collect();
+            let charged = broadcast_shape(&own).and_then(|shape| {
+                meter.charge(work::of_node(node, &operands))?;
+                meter.admit(elements(&shape).unwrap_or(usize::MAX))?;
+                meter.charge(CostedTensor::f32(&shape).units())?;
+                Ok(shape)
+            });
+            let shape = charged.map_err(|source| failed(node, &[], source))?;
+            shapes.extend(node.gives().map(|value| (value, shape.clone())));
+        }
+        Ok(())
+    }
+
     /// Runs a group: joined if types and shapes allow it, else node by node. `ends`: what nobody needs afterwards.
     fn group(&mut self, group: &Group, ends: &[ValueId]) -> Result<(), RunError> {
         let reads: Result<Vec<&FloatTensor>, RunError> =
             group.reads.iter().map(|&value| self.get(value)).collect();
-        let Some(layout) = group.layout(&reads?) else {
+        let reads = reads?;
+        let Some(layout) = group.layout(&reads) else {
             for &index in &group.nodes {
                 let node = &self.graph.nodes[index];
-                self.node(node, lookup(node), None, &node.outputs)?;
+                self.node(node, lookup(node), None, &node.outputs, None)?;
             }
             return Ok(());
         };
+        self.charge_group(group, &reads)?;
         let last = group.nodes.last().map(|&index| &self.graph.nodes[index]);
         let last = last.expect("a group has a node");
         let (in_place, mut out) = match self.place(group, &layout, ends) {
@@ -220,7 +350,7 @@ fn execute<'a>(
     graph: &'a Graph,
     plan: &Plan,
     inputs: &[&'a FloatTensor],
-    budget: &Budget,
+    means: Means<'a>,
 ) -> Result<Values<'a>, RunError> {
     if inputs.len() != graph.inputs.len() {
         return Err(RunError::Inputs {
@@ -233,7 +363,7 @@ fn execute<'a>(
         inputs: BTreeMap::new(),
         computed: BTreeMap::new(),
         live: 0,
-        budget: *budget,
+        means,
     };
     for (declared, &tensor) in graph.inputs.iter().zip(inputs) {
         if !fits(declared, tensor) {
@@ -250,9 +380,14 @@ fn execute<'a>(
             Step::Node {
                 node,
                 entry,
+                added,
                 gives,
                 prepared,
-            } => values.node(&graph.nodes[*node], *entry, prepared.as_deref(), gives)?,
+            } => {
+                let added = added.map(|index| &graph.nodes[index]);
+                let prepared = prepared.as_deref();
+                values.node(&graph.nodes[*node], *entry, prepared, gives, added)?;
+            }
             Step::Group(group) => values.group(group, ends)?,
         }
         for &value in ends {

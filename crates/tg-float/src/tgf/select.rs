@@ -4,6 +4,7 @@ use super::call::Entry;
 use super::call::Half::{Native, Widen};
 use super::call::{Call, Results, one, tensor};
 use super::error::OpError;
+use super::meter::sort_depth;
 use crate::convert;
 use crate::tensor::{DType, Data, FloatTensor, strides, with_data};
 use std::cmp::Ordering;
@@ -74,6 +75,7 @@ pub(super) fn element_places(
         return Err(OpError::invalid("the indices reach beyond the input"));
     }
     call.reserve(indices.len(), DType::U64)?;
+    call.charge_steps(&[indices.len(), shape.len()])?;
     let steps = strides(target);
     let mut index = vec![0usize; shape.len()];
     let mut places = Vec::with_capacity(indices.len());
@@ -218,6 +220,7 @@ fn compress(call: &Call<'_>) -> Results {
 fn non_zero(call: &Call<'_>) -> Results {
     let input = call.input(0)?;
     call.reserve(input.len(), DType::F64)?;
+    call.charge_steps(&[input.len(), 4 + input.rank()])?;
     let values = convert::to_f64(input.data()).ok_or_else(|| call.wrong_type(0))?;
     let found: Vec<usize> = (0..values.len()).filter(|&k| values[k] != 0.0).collect();
     let shape = input.shape();
@@ -239,6 +242,9 @@ fn order<T: PartialOrd>(a: &T, b: &T) -> Ordering {
     })
 }
 
+/// Steps of comparing two elements that are sorted.
+const SORT_STEPS: usize = 6;
+
 fn unique(call: &Call<'_>) -> Results {
     let input = call.input(0)?;
     let sorted = call.flag("sorted", true)?;
@@ -250,7 +256,9 @@ fn unique(call: &Call<'_>) -> Results {
     let outer: usize = shape[..axis].iter().product();
     let inner: usize = shape[axis + 1..].iter().product();
     call.reserve(input.len().saturating_mul(2), input.dtype())?;
-    call.reserve(count.saturating_mul(5), DType::I64)?;
+    // Places, and for each group a list of its own.
+    call.reserve(count.saturating_mul(12), DType::I64)?;
+    call.charge_steps(&[input.len().max(count), SORT_STEPS, sort_depth(count)])?;
     // Order of two slices along the axis, element by element.
     let compare = |a: usize, b: usize| -> Ordering {
         with_data!(input.data(), values => {
@@ -326,6 +334,8 @@ fn top_k(call: &Call<'_>) -> Results {
     out[axis] = k;
     let count = call.reserve_shape(&out, DType::I64)?;
     call.reserve(count + input.len(), DType::F64)?;
+    call.reserve(size, DType::U64)?;
+    call.charge_steps(&[input.len(), SORT_STEPS, sort_depth(size)])?;
     let keys = match convert::to_i64(input.data()) {
         Some(values) => Keys::Integers(values),
         None => Keys::Floats(convert::to_f64(input.data()).ok_or_else(|| call.wrong_type(0))?),

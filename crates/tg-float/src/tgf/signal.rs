@@ -22,6 +22,9 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
     Some((kernel, Widen))
 }
 
+/// Steps of the functions of an angle.
+const ANGLE_STEPS: usize = 64;
+
 /// `a - b cos(2 pi n / N) + c cos(4 pi n / N)`.
 fn window(call: &Call<'_>, [a, b, c]: [f64; 3]) -> Results {
     let size = call
@@ -36,6 +39,7 @@ fn window(call: &Call<'_>, [a, b, c]: [f64; 3]) -> Results {
     };
     call.reserve(size, DType::F64)?;
     call.reserve(size, dtype)?;
+    call.charge_steps(&[size, ANGLE_STEPS])?;
     let value = |n: usize| {
         let angle = std::f64::consts::TAU * n as f64 / divisor.max(1) as f64;
         a - b * wide::cos(angle) + c * wide::cos(2.0 * angle)
@@ -93,7 +97,8 @@ fn dft<R: Real>(call: &Call<'_>) -> Results {
     let mut out = call.filled(&out_shape, R::ZERO)?;
     let outer: usize = shape[..axis].iter().product();
     let inner: usize = shape[axis + 1..rank - 1].iter().product();
-    let turns = Turns::new(length, inverse);
+    call.charge_steps(&[outer, inner, length, 4 + 4 * count])?;
+    let turns = Turns::new(call, length, inverse)?;
     for row in 0..outer {
         for column in 0..inner {
             let at = |n: usize| {
@@ -155,16 +160,19 @@ struct Turns {
 }
 
 impl Turns {
-    fn new(length: usize, inverse: bool) -> Self {
+    fn new(call: &Call<'_>, length: usize, inverse: bool) -> Result<Self, OpError> {
+        // The signal beside them.
+        call.reserve(length.saturating_mul(4), DType::F64)?;
+        call.charge_steps(&[length, ANGLE_STEPS])?;
         let sign = if inverse { 1.0 } else { -1.0 };
         let root = |n: usize| {
             let angle = std::f64::consts::TAU * n as f64 / length as f64;
             [wide::cos(angle), sign * wide::sin(angle)]
         };
-        Self {
+        Ok(Self {
             roots: (0..length).map(root).collect(),
             factor: if inverse { 1.0 / length as f64 } else { 1.0 },
-        }
+        })
     }
 
     fn sum(&self, signal: &[[f64; 2]], k: usize) -> [f64; 2] {

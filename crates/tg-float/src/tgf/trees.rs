@@ -108,6 +108,18 @@ struct Branch {
     weights: Vec<(usize, f32)>,
 }
 
+/// Steps of reading a node of a tree.
+const PARSE_STEPS: usize = 512;
+
+/// Steps of a class or target of a row: its sum and its transform.
+const CLASS_STEPS: usize = 16;
+
+/// Steps of a branch.
+const BRANCH_STEPS: usize = 4;
+
+/// Branches that are charged at a time.
+const PATH: usize = 8;
+
 /// All trees of a node.
 struct Forest {
     nodes: Vec<Branch>,
@@ -161,6 +173,7 @@ impl Forest {
         if lengths.iter().any(|&length| length != count) {
             return Err(OpError::invalid("the lists of nodes differ in length"));
         }
+        call.charge_steps(&[count, PARSE_STEPS])?;
         let keys = trees.iter().copied().zip(ids.iter().copied());
         let index: BTreeMap<(i64, i64), usize> = keys.zip(0..).collect();
         let unknown = || OpError::invalid("a node names another that is not there");
@@ -213,6 +226,7 @@ impl Forest {
         if [ids.len(), targets.len(), weights.len()] != [trees.len(); 3] {
             return Err(OpError::invalid("the lists of leaves differ in length"));
         }
+        call.charge_steps(&[trees.len(), PARSE_STEPS])?;
         for k in 0..trees.len() {
             let place = index.get(&(trees[k], ids[k]));
             let place = place.ok_or_else(|| OpError::invalid("a leaf is not among the nodes"))?;
@@ -223,13 +237,17 @@ impl Forest {
         Ok(())
     }
 
-    /// The leaf of a tree that a row falls into.
-    fn leaf(&self, root: usize, row: &[f32]) -> Result<&Branch, OpError> {
+    /// The leaf of a tree that a row falls into. The path is charged as it is gone.
+    fn leaf(&self, call: &Call<'_>, root: usize, row: &[f32]) -> Result<&Branch, OpError> {
         let mut at = root;
         // A path longer than there are nodes runs in a circle.
-        for _ in 0..=self.nodes.len() {
+        for step in 0..=self.nodes.len() {
+            if step.is_multiple_of(PATH) {
+                call.charge_steps(&[PATH, BRANCH_STEPS])?;
+            }
             let node = &self.nodes[at];
             if node.mode == Mode::Leaf {
+                call.charge_steps(&[node.weights.len(), BRANCH_STEPS])?;
                 return Ok(node);
             }
             let value = row.get(node.feature).copied();
@@ -298,11 +316,12 @@ fn regress_by_trees(call: &Call<'_>) -> Results {
     }
     let base = floats(call, "base_values", "base_values_as_tensor")?;
     let aggregate = call.text("aggregate_function", "SUM")?;
+    call.charge_steps(&[rows.count, targets, CLASS_STEPS])?;
     let mut out = call.filled(&[rows.count, targets], 0f32)?;
     for (row, out) in rows.iter().zip(out.chunks_exact_mut(targets)) {
         let mut seen = vec![false; targets];
         for &root in &forest.roots {
-            for &(target, weight) in &forest.leaf(root, row)?.weights {
+            for &(target, weight) in &forest.leaf(call, root, row)?.weights {
                 let old = out[target];
                 out[target] = match aggregate {
                     "MIN" if seen[target] => old.min(weight),
@@ -349,6 +368,10 @@ impl<'a> Labels<'a> {
         }
     }
 
+    const fn has_texts(&self) -> bool {
+        matches!(self, Self::Texts(_))
+    }
+
     fn pick(&self, places: &[usize]) -> FloatTensor {
         match self {
             Self::Integers(values) => FloatTensor::vector(
@@ -375,6 +398,9 @@ fn classify_by_trees(call: &Call<'_>) -> Results {
     let forest = Forest::new(call, CLASS)?;
     let labels = Labels::new(call, "classlabels_int64s", "classlabels_strings")?;
     let classes = labels.len();
+    if labels.has_texts() {
+        call.reserve(rows.count, DType::String)?;
+    }
     if forest.targets() > classes {
         return Err(OpError::invalid("a leaf names a class beyond the last"));
     }
@@ -390,12 +416,13 @@ fn classify_by_trees(call: &Call<'_>) -> Results {
             .first()
             .is_some_and(|first| weights.iter().all(|other| other.0 == first.0));
     let positive = weights.iter().all(|(_, weight)| *weight >= 0.0);
+    call.charge_steps(&[rows.count, classes, CLASS_STEPS])?;
     let mut out = call.filled(&[rows.count, classes], 0f32)?;
     let mut places = Vec::with_capacity(rows.count);
     for (row, out) in rows.iter().zip(out.chunks_exact_mut(classes)) {
         let mut scores = vec![0f32; classes];
         for &root in &forest.roots {
-            for &(class, weight) in &forest.leaf(root, row)?.weights {
+            for &(class, weight) in &forest.leaf(call, root, row)?.weights {
                 scores[class] += weight;
             }
         }
@@ -443,12 +470,13 @@ fn two_classes(
 fn linear(call: &Call<'_>, rows: &Rows, targets: usize) -> Result<Vec<f32>, OpError> {
     let coefficients = call.floats("coefficients")?.unwrap_or_default();
     let intercepts = call.floats("intercepts")?.unwrap_or_default();
-    if coefficients.len() != targets * rows.features
+    if targets.checked_mul(rows.features) != Some(coefficients.len())
         || !(intercepts.is_empty() || intercepts.len() == targets)
     {
         return Err(OpError::invalid("the coefficients do not fit the features"));
     }
     let mut out = call.filled(&[rows.count, targets], 0f32)?;
+    call.charge_steps(&[rows.count, targets, 8 + rows.features])?;
     for (row, out) in rows.iter().zip(out.chunks_exact_mut(targets.max(1))) {
         for (target, out) in out.iter_mut().enumerate() {
             let own = &coefficients[target * rows.features..(target + 1) * rows.features];
@@ -476,9 +504,13 @@ fn classify_linearly(call: &Call<'_>) -> Results {
     let rows = Rows::new(call)?;
     let labels = Labels::new(call, "classlabels_ints", "classlabels_strings")?;
     let classes = labels.len();
+    if labels.has_texts() {
+        call.reserve(rows.count, DType::String)?;
+    }
     let coefficients = call.floats("coefficients")?.unwrap_or_default().len();
     let scored = coefficients / rows.features.max(1);
     let scores = linear(call, &rows, scored)?;
+    call.charge_steps(&[rows.count, classes, CLASS_STEPS])?;
     let mut out = call.filled(&[rows.count, classes], 0f32)?;
     let mut places = Vec::with_capacity(rows.count);
     for (own, out) in scores
@@ -559,6 +591,7 @@ fn extract(call: &Call<'_>) -> Results {
     };
     let rows: usize = outer.iter().product();
     call.reserve(rows.saturating_mul(columns.len()), DType::U64)?;
+    call.reserve(rows.saturating_mul(columns.len()), input.dtype())?;
     let mut places = Vec::with_capacity(rows * columns.len());
     for row in 0..rows {
         for &column in &columns {

@@ -139,6 +139,11 @@ impl Window {
         Ok(())
     }
 
+    /// Size of an axis with its padding.
+    pub(super) fn padded(&self, axis: usize) -> usize {
+        self.input[axis] + self.before[axis] + self.after[axis]
+    }
+
     /// Number of positions of the window.
     pub(super) fn positions(&self) -> Result<usize, OpError> {
         crate::tensor::elements(&self.output).ok_or(OpError::Memory {
@@ -176,6 +181,10 @@ impl Window {
         let (width, out_width) = (self.input[last], self.output[last]);
         let outer_strides = strides(&self.input);
         let image_size: usize = self.input.iter().product();
+        if image_size == 0 {
+            out.fill(zero);
+            return;
+        }
         let taps = self.taps();
         let outer: Vec<Vec<usize>> = rows
             .map(|row| Self::coordinates(row, &self.output[..last]))

@@ -62,9 +62,11 @@ impl Execution {
             _ => return Err(VerdictError::UnknownSubject { subject }),
         };
         let fits = match (job.order.mode, tier, outcome) {
-            (VerificationMode::Recompute, Tier::Wasm1, Outcome::ProgramAccepted { macs }) => {
-                *macs <= job.macs
-            }
+            (
+                VerificationMode::Recompute,
+                Tier::Tgf1 | Tier::Wasm1,
+                Outcome::ProgramAccepted { macs },
+            ) => *macs <= job.macs,
             (VerificationMode::Recompute, Tier::Tgx1, Outcome::LeaseAccepted)
             | (VerificationMode::None | VerificationMode::Proof, _, Outcome::LeaseAccepted) => true,
             _ => false,

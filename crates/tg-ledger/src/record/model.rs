@@ -14,13 +14,14 @@ use crate::tree::{LeafHead, kind};
 pub struct ModelFacts {
     /// The program.
     pub program: ProgramId,
-    /// What it is executed under: a model of integers, or a program of WebAssembly.
+    /// What it is executed under: a model of integers or of floats, or a program of WebAssembly.
     pub tier: Tier,
-    /// Multiply-accumulates of one run; what offers are priced by. Of a program of WebAssembly the most fuel of one run.
+    /// Multiply-accumulates of one run; what offers are priced by. Of a float model the most units of work of one run, of a program
+    /// of WebAssembly the most fuel.
     pub macs: u64,
-    /// Bytes of the input; of a program of WebAssembly the most.
+    /// Bytes of the input; of a float model and of a program of WebAssembly the most.
     pub input_len: u32,
-    /// Bytes of the output; of a program of WebAssembly the most.
+    /// Bytes of the output; of a float model and of a program of WebAssembly the most.
     pub output_len: u32,
     /// Whether a run can be proved, so that jobs may ask for mode `proof`.
     pub provable: bool,
@@ -47,13 +48,13 @@ pub(crate) const TRACED_BYTES_MAX: u64 = 14 << 20;
 const _: () = assert!(TRACED_BYTES_MAX + (2 << 20) <= TRACE_EVIDENCE_BYTES_MAX as u64);
 
 impl ModelFacts {
-    /// Whether validators run it again for a job of mode `recompute`: a program of WebAssembly, whose fuel is bounded, or a
-    /// model that takes no more than `RECOMPUTED_MACS_MAX` and `RECOMPUTED_MEMORY_MAX`.
+    /// Whether validators run it again for a job of mode `recompute`: a program of WebAssembly, whose fuel is bounded, a
+    /// float model, whose work is, or a model of integers that takes no more than `RECOMPUTED_MACS_MAX` and `RECOMPUTED_MEMORY_MAX`.
     #[must_use]
     pub const fn is_recomputable(&self) -> bool {
         match self.tier {
             Tier::Tgx1 => self.macs <= RECOMPUTED_MACS_MAX && self.memory <= RECOMPUTED_MEMORY_MAX,
-            Tier::Wasm1 => true,
+            Tier::Tgf1 | Tier::Wasm1 => true,
         }
     }
 
@@ -72,7 +73,7 @@ impl ModelFacts {
     pub const fn takes(&self, input_len: u32) -> bool {
         match self.tier {
             Tier::Tgx1 => input_len == self.input_len,
-            Tier::Wasm1 => input_len > 0 && input_len <= self.input_len,
+            Tier::Tgf1 | Tier::Wasm1 => input_len > 0 && input_len <= self.input_len,
         }
     }
 }

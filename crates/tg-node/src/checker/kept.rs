@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tg_float::job::{FloatModel, PublicFloatModel};
 use tg_ir::ExecutableModel;
 use tg_ledger::Outcome;
 use tg_proof::PublicModel;
@@ -26,6 +27,10 @@ pub(super) enum Executable {
     Program(Arc<WasmProgram>),
     /// A model with its weights, which is run again.
     Weighted(Arc<ExecutableModel>),
+    /// The public part of a float model.
+    PublicFloat(Arc<PublicFloatModel>),
+    /// A float model with its constants, which is run again.
+    Float(Arc<FloatModel>),
 }
 
 impl Executable {
@@ -35,6 +40,8 @@ impl Executable {
             Self::Model(model) => model.memory(),
             Self::Program(program) => program.memory(),
             Self::Weighted(model) => model.weights.bytes(),
+            Self::PublicFloat(model) => model.memory() - 2 * model.constants_len(),
+            Self::Float(model) => model.memory(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod blobs;
 mod clock;
 mod committee;
 mod evidence;
+mod floats;
 mod follow;
 mod joining;
 mod light;

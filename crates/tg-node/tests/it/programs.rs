@@ -131,7 +131,7 @@ async fn order(network: &Network, handle: &NodeHandle, program: &Program) -> Job
 }
 
 /// Serves a lease with this answer, whose bytes it gives to nobody.
-async fn answer(
+pub(crate) async fn answer(
     network: &Network,
     handle: &NodeHandle,
     provider: &Wallet,
@@ -150,7 +150,7 @@ async fn answer(
     send(network, handle, provider, show).await;
 }
 
-async fn paid(handle: &NodeHandle, job: &JobId) {
+pub(crate) async fn paid(handle: &NodeHandle, job: &JobId) {
     wait_for(handle, "the payment", |state| {
         state.job(job).unwrap().state() == JobState::Paid
     })
@@ -158,7 +158,7 @@ async fn paid(handle: &NodeHandle, job: &JobId) {
 }
 
 /// What the provider of a paid job got for it.
-fn price(handle: &NodeHandle, job: &JobId) -> Amount {
+pub(crate) fn price(handle: &NodeHandle, job: &JobId) -> Amount {
     let state = &handle.snapshot().state;
     state.job(job).unwrap().settlement().unwrap().price
 }
@@ -297,7 +297,7 @@ async fn an_order_asks_of_a_program_what_a_program_can() {
 }
 
 /// The code of a rejection.
-fn code(outcome: Outcome) -> u16 {
+pub(crate) fn code(outcome: Outcome) -> u16 {
     match outcome {
         Outcome::Rejected { code, .. } => code,
         other => panic!("{other:?}"),

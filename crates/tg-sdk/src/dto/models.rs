@@ -111,9 +111,9 @@ pub struct ModelFactsDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub program: ProgramId,
-    /// What it is executed under: `TGX-1` for a model, `WASM-1` for a program.
+    /// What it is executed under: `TGX-1` for a model of integers, `TGF-1` for one of floats, `WASM-1` for a program.
     pub tier: String,
-    /// Multiply-accumulates of one inference; of a program the most fuel of a run.
+    /// Multiply-accumulates of one inference; of a float model the most units of work of a run, of a program the most fuel.
     pub macs: u64,
     /// Bytes of one input.
     pub input_len: u32,

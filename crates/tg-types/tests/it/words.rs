@@ -78,13 +78,15 @@ fn modes() {
         })
     );
     assert_eq!(
-        Tier::from_bytes(&[2]),
+        Tier::from_bytes(&[4]),
         Err(DecodeError::Invalid {
             field: "tier",
-            value: 2
+            value: 4
         })
     );
     assert_eq!(Tier::Tgx1.to_string(), "TGX-1");
+    assert_eq!(Tier::Tgf1.to_string(), "TGF-1");
+    assert_eq!(Tier::from_bytes(&[2]), Ok(Tier::Tgf1));
     assert_eq!(Tier::Wasm1.to_string(), "WASM-1");
     assert!(ModeSet::of(&[]).is_empty());
     assert_eq!(ModeSet::of(&VerificationMode::ALL), ModeSet::ALL);

@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
-use tg_sdk::dto::{DryRunDto, JobDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
+use tg_sdk::dto::{JobDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
 use tg_types::{Amount, JobId, JobNeeds, Lane};
 
-use super::{ask_to_proceed, json_of, modes};
+use super::order::{confirm, describe_dry_run, describe_wait};
+use super::{float, json_of, modes};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::describe::{describe_lease, describe_receipt, describe_why};
+use crate::grid::describe::describe_receipt;
 use crate::grid::infer;
-use crate::grid::table::{Table, brief, brief_prefix, short};
+use crate::grid::table::{brief, brief_prefix, short};
 use crate::offline::answer::ShownAnswer as _;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
@@ -25,6 +26,9 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+    if float::is_float(&model) {
+        return float::infer(&client, &model, arguments, as_json).await;
+    }
     let checked = jobs::public_model(&client, &model).await.of_job()?;
     let reals = files::inputs(&arguments.inputs, checked.program())?;
     let input = checked.stored_input(&reals);
@@ -93,7 +97,11 @@ pub(crate) async fn fetch(arguments: &JobFetchArguments, as_json: bool) -> Outco
     let id = connect::job(&client, &arguments.job).await?;
     let job = client.job(id).await.calling("ask for the job")?;
     let model = jobs::find_model(&client, &job.model.to_string()).await;
-    let checked = jobs::public_model(&client, &model.of_job()?).await;
+    let model = model.of_job()?;
+    if float::is_float(&model) {
+        return float::finish(&client, &model, id, None, as_json).await;
+    }
+    let checked = jobs::public_model(&client, &model).await;
     let shown = Printed {
         raw: arguments.raw,
         proof_out: arguments.proof_out.as_deref(),
@@ -190,31 +198,6 @@ fn no_max_price() -> Failure {
         .hint("--max-price N bounds what is spent; with --dry-run it says what would be charged")
 }
 
-/// What an order would come to, in lines.
-fn describe_dry_run(answer: &DryRunDto) -> String {
-    let DryRunDto {
-        job,
-        why,
-        charge,
-        charge_max,
-    } = answer;
-    let mut lines = vec!["nothing was ordered; in the next block:".to_owned()];
-    let leases = job.leases.iter();
-    lines.extend(leases.map(|lease| format!("  {}", describe_lease(lease))));
-    lines.push(match charge {
-        Some(charge) => format!(
-            "{} TGRID would be charged for an accepted result, with verification; {} at most, whatever happens",
-            short(*charge),
-            short(*charge_max)
-        ),
-        None => format!("{} TGRID at most would be charged", short(*charge_max)),
-    });
-    if job.leases.is_empty() {
-        lines.push(describe_why(why));
-    }
-    lines.join("\n")
-}
-
 /// Refuses a price that no fitting offer takes: the job would only wait for its deadline.
 fn refuse_low_price(quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
     let serving = quotes.iter().filter(|quote| quote.serves);
@@ -235,75 +218,6 @@ fn refuse_low_price(quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
         )),
     )
 }
-
-/// Shows the offers and asks before spending.
-fn confirm(model: &ModelDto, quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
-    say(offers(quotes));
-    say(format_args!(
-        "run {} with verify {} for at most {} TGRID plus the verification fee",
-        model.name,
-        ModeDto::from(terms.mode),
-        short(terms.max_price)
-    ));
-    if terms.needs.lane() == Lane::Auction {
-        say(
-            "as a sealed bid: a deposit is locked, and lost unless this command runs until the bid is opened",
-        );
-    }
-    ask_to_proceed(
-        "nothing was ordered",
-        "--yes orders without asking; --max-price bounds what is spent",
-    )
-}
-
-/// What every offer would ask.
-pub(crate) fn offers(quotes: &[QuoteDto]) -> Table {
-    let mut table = Table::new(&[
-        "provider",
-        "hardware",
-        "price",
-        "verification",
-        "ETA",
-        "accepted",
-        "failed",
-        "",
-    ]);
-    for quote in quotes {
-        let reputation = &quote.offer.reputation;
-        let failed = reputation.rejected + reputation.late + reputation.abandoned;
-        let note = if quote.chosen {
-            "<- cheapest that fits".to_owned()
-        } else {
-            quote.lacks.join("; ")
-        };
-        table.row(vec![
-            brief(quote.offer.provider),
-            quote.offer.terms.hardware.clone(),
-            quote.price.map_or_else(|| "-".to_owned(), short),
-            short(quote.verification_fee),
-            format!("{}.{} s", quote.eta_ms / 1000, quote.eta_ms % 1000 / 100),
-            reputation.accepted.to_string(),
-            failed.to_string(),
-            note,
-        ]);
-    }
-    table
-}
-
-/// Why a job waits, in one line.
-fn describe_wait(why: &JobWhyDto) -> String {
-    let mut parts = vec![why.summary.clone()];
-    let constraints = why.constraints.iter().take(REASONS_SHOWN);
-    parts.extend(constraints.map(|it| format!("{} {}", it.rejected, it.constraint)));
-    parts.extend(why.relaxations.first().cloned());
-    if let Some(position) = why.queue_position.filter(|it| *it > 0) {
-        parts.push(format!("{position} jobs are before it"));
-    }
-    parts.join("; ")
-}
-
-/// Constraints that are named while a job waits.
-const REASONS_SHOWN: usize = 3;
 
 /// What of a job was told already.
 #[derive(Debug, Default)]

@@ -2,12 +2,14 @@
 
 pub(crate) mod balance;
 pub(crate) mod bench_grid;
+pub(crate) mod float;
 pub(crate) mod gateway;
 pub(crate) mod infer;
 pub(crate) mod job;
 pub(crate) mod model;
 pub(crate) mod modes;
 pub(crate) mod network;
+mod order;
 pub(crate) mod program;
 pub(crate) mod provider;
 pub(crate) mod rent;

@@ -4,7 +4,7 @@ use tg_proof::PublicModel;
 use tg_sdk::dto::ModelDto;
 use tg_sdk::jobs;
 
-use super::json_of;
+use super::{float, json_of};
 use crate::bundled::BuiltIn;
 use crate::grid::args::{
     ApiArguments, ModelAddArguments, ModelAddBuiltinArguments, ModelShowArguments,
@@ -18,15 +18,19 @@ use tg_types::Encode;
 
 /// Registers a compiled model and waits for the validators' verdict.
 pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome {
+    let Some(public) = &arguments.public else {
+        return float::add(arguments, as_json).await;
+    };
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let model = files::compiled_model(&arguments.model)?;
-    let public: PublicModel = files::public_model(&arguments.public)?;
+    let public_path = public;
+    let public: PublicModel = files::public_model(public_path)?;
     if model.program.id() != public.program_id() {
         let text = format!(
             "{} and {} are not of one model",
             arguments.model.display(),
-            arguments.public.display()
+            public_path.display()
         );
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
             .hint("compile both with one `tensorgrid model compile`"));
@@ -90,13 +94,16 @@ pub(crate) async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
     if as_json {
         return json_of(&models);
     }
-    let mut table = Table::new(&["name", "id", "state", "Mmac", "input", "output", "zk"]);
+    let mut table = Table::new(&[
+        "name", "id", "tier", "state", "Mmac", "input", "output", "zk",
+    ]);
     for model in models {
         let facts = model.facts.as_ref();
         let of = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         table.row(vec![
             model.name.clone(),
             brief(model.id),
+            of(facts.map(|facts| facts.tier.clone())),
             model.state.to_string(),
             of(facts.map(|facts| mmac(facts.macs))),
             of(facts.map(|facts| format!("{} B", facts.input_len))),
@@ -121,7 +128,9 @@ pub(crate) async fn show(arguments: &ModelShowArguments, as_json: bool) -> Outco
             .blob(model.public_blob, 16 << 20)
             .await
             .calling("fetch the public part")?;
-        PublicModel::decode(&bytes).or_fail(Exit::Rejected, "read the public part")?;
+        if !float::is_float(&model) {
+            PublicModel::decode(&bytes).or_fail(Exit::Rejected, "read the public part")?;
+        }
         files::write(path, &bytes)?;
         say(format_args!("wrote {}", path.display()));
     }
@@ -141,6 +150,7 @@ fn describe(model: &ModelDto) -> String {
         format!("weights  {}", model.weights_blob),
     ];
     if let Some(facts) = &model.facts {
+        lines.push(format!("tier     {}", facts.tier));
         lines.push(format!("program  {}", facts.program));
         lines.push(format!("work     {} multiply-accumulates", facts.macs));
         lines.push(format!("input    {} bytes", facts.input_len));

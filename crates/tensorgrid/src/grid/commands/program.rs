@@ -9,7 +9,7 @@ use tg_types::{Digest, VerificationMode};
 use tg_wasm::limits::FILE_BYTES_MAX;
 use tg_wasm::{ProgramAnswer, WasmProgram};
 
-use super::infer::offers;
+use super::order::offers;
 use super::{ask_to_proceed, json_of};
 use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments};
 use crate::grid::connect::{self, Calling, OfJob};

@@ -7,7 +7,7 @@ use tg_ir::sampling::NUCLEUS_ALL;
 use tg_sdk::OrderTerms;
 use tg_sdk::jobs::{self, Followed, WrittenAnswer};
 
-use super::infer::offers;
+use super::order::offers;
 use super::{ask_to_proceed, modes};
 use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, Calling, OfJob};

@@ -1,0 +1,327 @@
+//! Float models (tier TGF-1): `model add --tier tgf1`, and `infer` and `job fetch` of such a model.
+
+use std::time::{Duration, Instant};
+
+use tg_float::codec;
+use tg_float::job::{
+    FloatAnswer, FloatEnd, FloatLimits, FloatModel, FloatModelFile, NamedTensors, PublicFloatModel,
+    limits,
+};
+use tg_float::tgf::{Budget, run_in_order};
+use tg_float::{Data, Dim, FloatTensor, Graph, tensor};
+use tg_onnx::ReadLimits;
+use tg_sdk::dto::{JobDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto};
+use tg_sdk::jobs::{self, Followed};
+use tg_sdk::{Client, OrderTerms};
+use tg_types::limits::INPUT_BYTES_MAX;
+use tg_types::{Decode as _, Digest, Encode as _, JobId, Lane, Tier};
+
+use super::json_of;
+use super::order::{confirm, describe_dry_run, describe_wait};
+use crate::grid::args::{InferArguments, ModelAddArguments, Verify};
+use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::describe::describe_receipt;
+use crate::grid::embedded::{ModelFiles, register, wait_until_active};
+use crate::grid::infer;
+use crate::offline::{files, run};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+
+/// Whether a model is executed in floats.
+pub(super) fn is_float(model: &ModelDto) -> bool {
+    let facts = model.facts.as_ref();
+    facts.is_some_and(|facts| facts.tier == Tier::Tgf1.as_str())
+}
+
+/// Registers an ONNX file as it is, and waits for the validators' verdict.
+pub(super) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome {
+    let path = &arguments.model;
+    let read = ReadLimits::default();
+    let bytes = files::read(path, read.file_bytes as u64)?;
+    let doing = format!("read {}", path.display());
+    let graph = tg_onnx::read(&bytes, path.parent(), &read).or_fail(Exit::Usage, doing)?;
+    let work = match arguments.work {
+        Some(work) => work,
+        None => measured(&graph)?,
+    };
+    let limits = FloatLimits {
+        work,
+        ..FloatLimits::default()
+    };
+    let made = FloatModelFile::new(&graph, limits).or_fail(Exit::Rejected, "take the model")?;
+    let public = PublicFloatModel::read(&made.public).or_fail(Exit::Failed, "read the model")?;
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = arguments.name.clone().unwrap_or_else(|| stem.into_owned());
+    let made = ModelFiles {
+        id: public.model_id(),
+        public: made.public,
+        weights: made.file,
+    };
+    say(format_args!(
+        "storing and registering the model; a run may take {work} units of work ..."
+    ));
+    let id = register(&client, &wallet, made, &name).await?;
+    say("the validators check it ...");
+    let model = wait_until_active(&client, id).await?;
+    if as_json {
+        return json_of(&model);
+    }
+    line(format_args!(
+        "model {} (TGF-1) is active as {}",
+        model.name, model.id
+    ))?;
+    say(format_args!(
+        "next: tensorgrid infer {} INPUT.npy, or NAME=INPUT.npy for each of {}",
+        model.name,
+        run::described(public.outline())
+    ));
+    Ok(())
+}
+
+/// Twice the work of a run on zeros, where an axis of no stated size has one element.
+fn measured(graph: &Graph) -> Result<u64, Failure> {
+    let size = |axis: &Dim| match axis {
+        Dim::Known(size) => *size,
+        Dim::Named(_) | Dim::Unknown => 1,
+    };
+    let mut zeros = Vec::with_capacity(graph.inputs.len());
+    for input in &graph.inputs {
+        let sizes: Option<Vec<usize>> =
+            input.shape.as_ref().map(|it| it.iter().map(size).collect());
+        let made = input.dtype.zip(sizes).and_then(|(dtype, sizes)| {
+            let count = tensor::elements(&sizes).filter(|count| *count <= 1 << 28)?;
+            FloatTensor::new(sizes, Data::zeros(dtype, count)).ok()
+        });
+        zeros.push(made.ok_or_else(|| unmeasured("an input has no stated type and shape"))?);
+    }
+    let given: Vec<&FloatTensor> = zeros.iter().collect();
+    let budget = Budget {
+        bytes: usize::try_from(limits::MEMORY_MAX).unwrap_or(usize::MAX),
+        work: limits::WORK_MAX,
+        ..Budget::default()
+    };
+    let execution = run_in_order(graph, &given, &budget);
+    match execution.result {
+        Ok(_) => Ok(execution.work.saturating_mul(2).min(limits::WORK_MAX)),
+        Err(error) => {
+            let error = anyhow::Error::new(error).context("run the model on zeros");
+            Err(Failure::new(Exit::Usage, error)
+                .hint("--work N says how much work a run may take, without measuring"))
+        }
+    }
+}
+
+fn unmeasured(reason: &'static str) -> Failure {
+    Failure::new(
+        Exit::Usage,
+        anyhow::anyhow!("{reason}, so its work cannot be measured"),
+    )
+    .hint("--work N says how much work a run may take")
+}
+
+/// Orders a run, follows it, and prints the outputs.
+pub(super) async fn infer(
+    client: &Client,
+    model: &ModelDto,
+    arguments: &InferArguments,
+    as_json: bool,
+) -> Outcome {
+    let wallet = connect::wallet(client, &arguments.key).await?;
+    let mode = match arguments.verify {
+        None | Some(Verify::Recompute) => ModeDto::Recompute,
+        Some(Verify::None) => ModeDto::None,
+        Some(Verify::Proof | Verify::Sync) => return Err(not_yet()),
+    };
+    if arguments.proof_out.is_some() {
+        return Err(not_yet());
+    }
+    let public = fetch_public(client, model).await?;
+    let outline = public.outline();
+    let tensors = run::inputs(outline, &arguments.inputs)?;
+    let names = outline.inputs.iter().map(|input| input.name.clone());
+    let input = NamedTensors(names.zip(tensors).collect()).to_bytes();
+    let most = public.limits().input.min(INPUT_BYTES_MAX);
+    if input.len() > most as usize {
+        let text = format!(
+            "the input has {} bytes, a job takes at most {most}",
+            input.len()
+        );
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    }
+    let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
+    let quotes = quotes.calling("ask for prices")?;
+    let usual = jobs::usual_max_price(&quotes);
+    let max_price = arguments.max_price.or(usual).ok_or_else(infer::no_offer)?;
+    let terms = OrderTerms {
+        mode: mode.into(),
+        deadline: Duration::from_secs(arguments.deadline_s),
+        max_attempts: arguments.attempts,
+        needs: arguments.needs.needs(),
+        ..OrderTerms::new(max_price)
+    };
+    if terms.needs.lane() == Lane::Auction {
+        let text = "a float model (TGF-1) is not ordered by a sealed bid yet";
+        return Err(
+            Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("leave out --class batch")
+        );
+    }
+    if arguments.dry_run {
+        let status = client.status().await.calling("ask for the grid's time")?;
+        let order = terms.order(model.id, &input, status.ledger_time_ms);
+        let answer = client.dry_run(wallet.address(), &order).await;
+        let answer = answer.calling("ask what the order would come to")?;
+        return match as_json {
+            true => json_of(&answer),
+            false => Ok(line(describe_dry_run(&answer))?),
+        };
+    }
+    if !arguments.yes {
+        confirm(model, &quotes, terms)?;
+    }
+    let id = jobs::order_of(client, &wallet, model.id, input.clone(), terms).await;
+    let id = id.of_job()?;
+    if arguments.detach {
+        return match as_json {
+            true => Ok(json(&serde_json::json!({ "job": id.to_string() }))?),
+            false => Ok(line(id)?),
+        };
+    }
+    say(format_args!("job {id}"));
+    let again = (!arguments.trust).then_some(input.as_slice());
+    finish(client, model, id, again, as_json).await
+}
+
+/// Proofs and samples of floats are not made.
+fn not_yet() -> Failure {
+    let text = "a float model (TGF-1) is checked by running it again: proof and sync are not made for floats";
+    Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("--verify recompute")
+}
+
+/// Follows a job to its end and prints its outputs. `again`: the input, where the answer is compared with a run here.
+pub(super) async fn finish(
+    client: &Client,
+    model: &ModelDto,
+    id: JobId,
+    again: Option<&[u8]>,
+    as_json: bool,
+) -> Outcome {
+    let mut state = String::new();
+    let mut tell = |news: Followed<'_>| match news {
+        Followed::Changed(job) if job.state.to_string() != state => {
+            state = job.state.to_string();
+            say(format_args!("  {state}"));
+        }
+        Followed::Changed(_) => {}
+        Followed::Waits(why) => say(format_args!("             {}", describe_wait(why))),
+    };
+    let job: JobDto = jobs::follow(client, id, &mut tell).await.of_job()?;
+    let (receipt, bytes) = jobs::collect_output(client, &job).await.of_job()?;
+    let answer = FloatAnswer::from_bytes(&bytes).or_fail(Exit::Rejected, "read the answer")?;
+    let took = match again {
+        Some(input) => Some(run_again(client, model, input, &receipt, &bytes).await?),
+        None => None,
+    };
+    if as_json {
+        let data = serde_json::json!({
+            "job": id.to_string(), "tier": Tier::Tgf1.as_str(), "end": answer.end.to_string(), "work": answer.work,
+            "outputs": outputs_json(&answer)?, "run_again_ms": took.map(|it| it.as_secs_f64() * 1e3), "receipt": receipt,
+        });
+        json(&data)?;
+    } else {
+        print(&answer)?;
+        line(match took {
+            Some(took) => format!(
+                "run here again in {:.1} ms: the same bits and the same bill ({} units)",
+                took.as_secs_f64() * 1e3,
+                answer.work
+            ),
+            None => "not run here: this answer is the word of the validators that ran it again"
+                .to_owned(),
+        })?;
+        line(describe_receipt(&receipt, None))?;
+    }
+    match answer.end {
+        FloatEnd::Finished => Ok(()),
+        end => Err(Failure::new(
+            Exit::Rejected,
+            anyhow::anyhow!("the run ended: {end}"),
+        )),
+    }
+}
+
+fn outputs_of(answer: &FloatAnswer) -> Result<NamedTensors, Failure> {
+    match answer.end {
+        FloatEnd::Finished => {
+            NamedTensors::read(&answer.output).or_fail(Exit::Rejected, "read the outputs")
+        }
+        _ => Ok(NamedTensors::default()),
+    }
+}
+
+fn print(answer: &FloatAnswer) -> Outcome {
+    for (name, tensor) in outputs_of(answer)?.0 {
+        line(format_args!(
+            "output `{name}` {}",
+            run::described_value(&tensor)
+        ))?;
+    }
+    Ok(())
+}
+
+fn outputs_json(answer: &FloatAnswer) -> Result<Vec<serde_json::Value>, Failure> {
+    let outputs = outputs_of(answer)?;
+    let each = outputs.0.iter().map(|(name, tensor)| {
+        let mut value = run::tensor_json(tensor);
+        value["name"] = serde_json::json!(name);
+        value
+    });
+    Ok(each.collect())
+}
+
+/// The public part of a float model, which must be the one of its id.
+async fn fetch_public(client: &Client, model: &ModelDto) -> Result<PublicFloatModel, Failure> {
+    if model.state != ModelStateDto::Active {
+        let text = format!("the model {} is {}", model.name, model.state);
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
+    }
+    let limit = usize::try_from(limits::PUBLIC_BYTES_MAX).unwrap_or(usize::MAX);
+    let bytes = client.blob(model.public_blob, limit).await;
+    let bytes = bytes.calling("fetch the public part")?;
+    let public = PublicFloatModel::read(&bytes);
+    let public = public.or_fail(Exit::Rejected, "read the public part")?;
+    if public.model_id() != model.id {
+        let text = format!(
+            "the grid gave the model {} for {}",
+            public.model_id(),
+            model.id
+        );
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
+    }
+    Ok(public)
+}
+
+/// Runs the model on what was ordered and compares it with what the grid accepted.
+async fn run_again(
+    client: &Client,
+    model: &ModelDto,
+    input: &[u8],
+    receipt: &JobReceiptDto,
+    answer: &[u8],
+) -> Result<Duration, Failure> {
+    let limit = codec::limits::CONSTANTS_BYTES_MAX + codec::limits::STRUCTURE_BYTES_MAX;
+    let file = client.blob(model.weights_blob, limit + (1 << 10)).await;
+    let file = file.calling("fetch the model")?;
+    let float = FloatModel::read(&file).or_fail(Exit::Rejected, "read the model")?;
+    let start = Instant::now();
+    let run = float.run(input);
+    let agrees = float.model_id() == model.id
+        && run.answer.to_bytes() == answer
+        && run.trace == receipt.receipt.trace
+        && Digest::of_blob(answer) == receipt.receipt.output;
+    if agrees {
+        return Ok(start.elapsed());
+    }
+    let text = "the grid accepted another answer than the model gives here";
+    Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)))
+}

@@ -1,0 +1,75 @@
+//! An ONNX file as it is, as a model of the grid: the same bits as without a grid, run again by validators and by this program.
+
+use std::path::Path;
+
+use tg_float::{FloatTensor, npy};
+
+use crate::run::{Grid, root, run};
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn an_onnx_file_runs_on_a_grid_with_the_bits_it_has_without_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 1);
+    let model = root().join("models/lenet-digits.onnx");
+    let input = folder.path().join("x.npy");
+    let pixels = (0..784u16).map(|k| f32::from(k % 13) / 13.0).collect();
+    let x = FloatTensor::of(vec![1, 1, 28, 28], pixels).unwrap();
+    std::fs::write(&input, npy::write_npy(&x).unwrap()).unwrap();
+    let alone = run(&["run", text(&model), text(&input), "--json"]).ends(0);
+    let expected = alone.json()["outputs"][0]["values"].clone();
+
+    let add = [
+        "model",
+        "add",
+        text(&model),
+        "--tier",
+        "tgf1",
+        "--name",
+        "float-lenet",
+        "--json",
+    ];
+    let added = grid.run(&add).ends(0).json();
+    assert_eq!(added["facts"]["tier"], "TGF-1");
+    assert_eq!(added["facts"]["provable"], false);
+    let listed = grid.run(&["model", "list"]).ends(0).stdout;
+    assert!(
+        listed.contains("TGF-1") && listed.contains("TGX-1"),
+        "{listed}"
+    );
+
+    let infer = ["infer", "float-lenet", text(&input), "--yes"];
+    let ran = grid.run(&[&infer[..], &["--json"]].concat()).ends(0).json();
+    assert_eq!(ran["outputs"][0]["values"], expected);
+    assert!(ran["run_again_ms"].as_f64().is_some(), "{ran}");
+    assert!(ran["work"].as_u64().unwrap() <= added["facts"]["macs"].as_u64().unwrap());
+    let job = ran["job"].as_str().unwrap();
+    let fetched = grid.run(&["job", "fetch", job, "--json"]).ends(0).json();
+    assert_eq!(fetched["outputs"], ran["outputs"]);
+    // Nobody checks on a development network, if asked.
+    let unchecked = [&infer[..], &["--verify", "none", "--trust"]].concat();
+    let unchecked = grid.run(&unchecked).ends(0);
+    assert!(
+        unchecked.stdout.contains("output `"),
+        "{}",
+        unchecked.stdout
+    );
+    for mode in ["proof", "sync"] {
+        let refused = grid
+            .run(&[&infer[..], &["--verify", mode]].concat())
+            .ends(2);
+        assert!(refused.stderr.contains("TGF-1"), "{}", refused.stderr);
+    }
+    // Another shape is an answer too, and costs nothing but the least.
+    let flat = folder.path().join("flat.npy");
+    let x = FloatTensor::of(vec![784], vec![0f32; 784]).unwrap();
+    std::fs::write(&flat, npy::write_npy(&x).unwrap()).unwrap();
+    let bad = grid
+        .run(&["infer", "float-lenet", text(&flat), "--yes"])
+        .ends(3);
+    assert!(bad.stderr.contains("the input is none"), "{}", bad.stderr);
+    assert!(grid.interrupt().success());
+}

@@ -1,0 +1,109 @@
+//! Float models: registering one, and running it again.
+
+use std::sync::Arc;
+
+use tg_float::job::{FloatModel, PublicFloatModel};
+use tg_ledger::{ModelFacts, Outcome};
+use tg_types::limits::INPUT_BYTES_MAX;
+use tg_types::{Digest, Encode as _, ModelId, Tier};
+
+use super::kept::Executable;
+use super::{
+    CODE_ANSWER, CODE_FLOAT_MODEL, CODE_MODEL_ID, CODE_PUBLIC_MODEL, CODE_RECEIPT, CODE_RUN,
+    ProofChecker, Refusal, Work, read, rejected,
+};
+use crate::blob::BlobStore;
+use crate::evidence::CheckError;
+use crate::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX};
+
+/// Bytes around the outputs in an answer, at most: the name of the node where a run ended is one of them.
+const ANSWER_HEAD: u32 = 4_160;
+
+impl ProofChecker {
+    /// The public part of a float model, if it is one that is admitted.
+    pub(super) fn public_float(bytes: &[u8]) -> Result<Executable, Refusal> {
+        let public = PublicFloatModel::read(bytes);
+        let public = public.map_err(|error| rejected(CODE_FLOAT_MODEL, &error.to_string()))?;
+        Ok(Executable::PublicFloat(Arc::new(public)))
+    }
+
+    /// What is found out about a float model: its limits are what a job on it may take.
+    pub(super) fn float_facts(
+        public: &PublicFloatModel,
+        model: ModelId,
+    ) -> Result<Outcome, Refusal> {
+        // Stops: registering a model under the id of another one.
+        if public.model_id() != model {
+            return Err(rejected(CODE_MODEL_ID, "model id"));
+        }
+        let limits = public.limits();
+        Ok(Outcome::ModelAccepted(ModelFacts {
+            program: public.id(),
+            tier: Tier::Tgf1,
+            macs: limits.work,
+            input_len: limits.input,
+            output_len: limits
+                .output
+                .saturating_add(ANSWER_HEAD)
+                .min(INPUT_BYTES_MAX),
+            provable: false,
+            proof_bytes: 0,
+            work: limits.work,
+            memory: limits.memory.saturating_add(public.memory()),
+            trace_bytes: 0,
+        }))
+    }
+
+    /// Runs a float model again. Its answer is kept under the name that the receipt gives it, so that it is delivered whatever
+    /// the provider does.
+    pub(super) fn check_float_run(
+        &self,
+        work: &Work<'_>,
+        weights_blob: &Digest,
+        evidence: &Digest,
+        blobs: &BlobStore,
+    ) -> Result<Outcome, Refusal> {
+        let receipt = work.receipt;
+        let Executable::Float(model) = self.known(weights_blob, || whole(weights_blob, blobs))?
+        else {
+            return Err(rejected(CODE_PUBLIC_MODEL, "float model"));
+        };
+        // Stops: a receipt for other work than the lease's, and a file that is not the registered model's. The model's id covers the
+        // digest of its constants, which was compared when they were read.
+        if receipt.program != work.program
+            || receipt.model != work.model
+            || model.id() != work.program
+            || model.model_id() != work.model
+        {
+            return Err(rejected(CODE_RECEIPT, "receipt"));
+        }
+        // Stops: evidence beside the answer, which validators would have to hold for nothing.
+        if *evidence != receipt.output {
+            return Err(rejected(CODE_ANSWER, "the evidence is not the answer"));
+        }
+        let limit = u64::from(model.limits().input);
+        let input = read(blobs, &receipt.input, limit, "input size")?;
+        let run = model.run(&input);
+        let answer = run.answer.to_bytes();
+        // Stops: an answer or a bill that the model does not give.
+        if Digest::of_blob(&answer) != receipt.output {
+            return Err(rejected(CODE_RUN, "another answer"));
+        }
+        if run.trace != receipt.trace {
+            return Err(rejected(CODE_RUN, "another trace"));
+        }
+        let kept = blobs.put(&answer, EVIDENCE_BYTES_MAX);
+        kept.map_err(CheckError::Blob)?;
+        Ok(Outcome::ProgramAccepted {
+            macs: run.answer.work,
+        })
+    }
+}
+
+/// The float model in a blob, with its constants.
+fn whole(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
+    let bytes = read(blobs, blob, MODEL_BYTES_MAX, "model size")?;
+    let model = FloatModel::read(&bytes);
+    let model = model.map_err(|error| rejected(CODE_FLOAT_MODEL, &error.to_string()))?;
+    Ok(Executable::Float(Arc::new(model)))
+}
