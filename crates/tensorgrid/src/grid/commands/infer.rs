@@ -8,7 +8,7 @@ use tg_sdk::bids::{self, Bid, Stage};
 use tg_sdk::dto::{DryRunDto, JobDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
-use tg_types::{Amount, JobId, JobNeeds, Lane};
+use tg_types::{Amount, JobId, Lane};
 
 use super::{ask_to_proceed, json_of, modes};
 use crate::grid::args::{InferArguments, JobFetchArguments};
@@ -144,7 +144,7 @@ async fn max_price_of(
 ) -> Result<Amount, Failure> {
     let usual = jobs::usual_max_price(quotes);
     // The quotes know nothing of GPU time, priorities and gangs.
-    let is_usual = arguments.needs.needs() == JobNeeds::ANY_MACHINE;
+    let is_usual = arguments.needs.are_usual();
     match arguments.max_price.or(usual.filter(|_| is_usual)) {
         Some(max_price) => Ok(max_price),
         // What it would cost is what a dry run is asked: any price that the account can pay will do.
