@@ -278,7 +278,7 @@ fn what_is_missing_for_a_while_is_waited_for_as_long_as_there_is_time_to_start()
             other => panic!("{other:?} at {now} ms, after {tries} tries"),
         }
     }
-    assert!((TRIES_MAX + 2..=10).contains(&tries), "{tries} tries");
+    assert!((TRIES_MAX + 2..=40).contains(&tries), "{tries} tries");
     // Now it is there.
     let mut served = task.clone();
     served.begun(Stage::Pull, now);
