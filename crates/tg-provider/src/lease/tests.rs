@@ -94,7 +94,7 @@ fn a_proved_job_goes_through_every_step() {
     assert_eq!(step(&task, 6), Step::Submit(Message::Evidence));
     task.submitted(Message::Evidence, 6);
     task.seen(lease(JobStateDto::Verifying));
-    assert_eq!(step(&task, 7), Step::Wait(u64::MAX));
+    assert_eq!(step(&task, 7), Step::Wait(5 + STORE_AGAIN_MS));
     let ended = LeaseDto {
         end: Some(LeaseEndDto::Fulfilled),
         ..lease(JobStateDto::Paid)
