@@ -72,13 +72,15 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         jobs::order(&client, &wallet, &checked, input, terms).await
     };
     let id = id.of_job()?;
+    say(format_args!("job {id}"));
     if arguments.detach {
+        // Whoever is given the id may ask for the job at once.
+        jobs::wait_for_order(&client, id).await.of_job()?;
         return match as_json {
             true => Ok(json(&serde_json::json!({ "job": id.to_string() }))?),
             false => Ok(line(id)?),
         };
     }
-    say(format_args!("job {id}"));
     let shown = Printed {
         raw: arguments.raw,
         proof_out: arguments.proof_out.as_deref(),
