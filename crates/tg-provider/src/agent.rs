@@ -644,8 +644,13 @@ impl<W: Worker> Agent<W> {
             }
             work::Report::Failed(message, missing) => {
                 entry.task.failed(now_ms(), missing);
-                if entry.task.failures() >= crate::lease::TRIES_MAX {
-                    self.tell(AgentEvent::Left(id, StopReason::Failed));
+                match (entry.task.failures(), missing) {
+                    // It is looked for as long as there is time to start: that was told.
+                    (crate::lease::TRIES_MAX.., Some(_)) => return,
+                    (crate::lease::TRIES_MAX.., None) => {
+                        self.tell(AgentEvent::Left(id, StopReason::Failed));
+                    }
+                    _ => {}
                 }
                 AgentEvent::Problem(message)
             }

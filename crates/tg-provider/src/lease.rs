@@ -25,6 +25,9 @@ use crate::worker::{Execution, Stage};
 /// After how many milliseconds a transaction without effect is sent again: several block times.
 pub const RESEND_MS: u64 = 4_000;
 
+/// After how many milliseconds what could not be pulled is looked for again.
+const LOOK_AGAIN_MS: u64 = 250;
+
 /// After how many milliseconds evidence that validators do not hold yet is stored again: whoever took it may have lost it.
 pub const STORE_AGAIN_MS: u64 = 3_000;
 
@@ -409,7 +412,11 @@ impl LeaseTask {
         } else {
             TRIES_MAX - 1
         };
-        self.retry_at = now.saturating_add(RETRY_MS << doubled);
+        // A look for what is missing costs next to nothing, and one too few costs a decline.
+        self.retry_at = now.saturating_add(match missing {
+            Some(_) => LOOK_AGAIN_MS,
+            None => RETRY_MS << doubled,
+        });
         self.failures = self.failures.saturating_add(1);
     }
 }

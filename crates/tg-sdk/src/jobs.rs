@@ -400,6 +400,23 @@ pub async fn follow(
     }
 }
 
+/// Waits until an order that was sent is in a final block: from then on anybody who asks for the job finds it.
+///
+/// # Errors
+/// If there is no such job after 30 s, or the grid is away that long; those of any call.
+pub async fn wait_for_order(client: &Client, id: JobId) -> Result<JobDto, JobError> {
+    let started = Instant::now();
+    loop {
+        match client.job(id).await {
+            Err(error)
+                if (error.is_not_found() || error.is_transient())
+                    && started.elapsed() < ABSENCE_MAX => {}
+            found => return found.doing("wait for the order to be final"),
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
 /// Fetches the output of a paid job, whose bytes are those that its receipt names. Nothing else of it is checked here: of a
 /// program's job whoever doubts it runs the program again.
 ///

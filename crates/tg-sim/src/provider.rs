@@ -35,8 +35,8 @@ struct HeldLease {
     task: LeaseTask,
     owner: TaskOwner,
     input: Digest,
-    /// The stage that is done, and when.
-    work: Option<(Stage, u64)>,
+    /// The stage that is done, when, and the seed that was known when it began.
+    work: Option<(Stage, u64, Option<Digest>)>,
     /// The content of the input, once it is pulled.
     input_bytes: Option<Vec<u8>>,
 }
@@ -100,7 +100,7 @@ impl SimProvider {
             }
             let now = now_ms(&context);
             let done = self.leases.values().filter_map(|it| it.work);
-            let next = done.map(|(_, at)| at).min().unwrap_or(u64::MAX);
+            let next = done.map(|(_, at, _)| at).min().unwrap_or(u64::MAX);
             let wait = next.saturating_sub(now).clamp(1, POLL_MS);
             sleep_ms(&context, wait).await;
         }
@@ -204,7 +204,8 @@ impl SimProvider {
                     Stage::Pull => self.draw.between(10, 80),
                     Stage::Execute | Stage::Prove => self.plan.work_ms / 2 + 1,
                 };
-                entry.work = Some((stage, now + takes));
+                // What is opened is settled when the work begins, as in production: another gateway may be behind.
+                entry.work = Some((stage, now + takes, entry.task.seed()));
                 false
             }
             Step::Submit(Message::Start) if self.plan.role == ProviderRole::Absent => false,
@@ -248,7 +249,7 @@ impl SimProvider {
         let Some(entry) = self.leases.get_mut(&id) else {
             return;
         };
-        let Some((stage, _)) = entry.work.take_if(|(_, at)| *at <= now) else {
+        let Some((stage, _, seed)) = entry.work.take_if(|(_, at, _)| *at <= now) else {
             return;
         };
         let Some(node) = grid.gateway(self.account.gateway, now) else {
@@ -296,7 +297,7 @@ impl SimProvider {
             }
             Stage::Prove => {
                 let state = node.snapshot().state.clone();
-                self.prove(grid, &state, store, (id, &input, now));
+                self.prove(grid, &state, store, (id, &input, seed, now));
             }
         }
     }
@@ -307,7 +308,7 @@ impl SimProvider {
         grid: &SimGrid,
         state: &State,
         store: &tg_node::BlobStore,
-        (id, input, now): (LeaseId, &[u8], u64),
+        (id, input, seed, now): (LeaseId, &[u8], Option<Digest>, u64),
     ) {
         let me = self.account.wallet.address();
         let role = self.plan.role;
@@ -317,7 +318,7 @@ impl SimProvider {
         let Some(claimed) = entry.task.execution().cloned() else {
             return;
         };
-        let (owner, seed) = (entry.owner, entry.task.seed());
+        let owner = entry.owner;
         let mut bytes = model().evidence(owner, seed, (input, &claimed), grid.proving);
         let earlier = match role {
             ProviderRole::Stale => shown(state, |it| it.provider == me && it.id != id),

@@ -42,6 +42,8 @@ pub(crate) struct VoteChecks {
     /// Seeds by the height of their block.
     seeds: BTreeMap<u64, Digest>,
     committees: BTreeMap<LeaseId, Committee>,
+    /// The validators after the block before: those of a block in which the set changes.
+    sitting: BTreeSet<Address>,
 }
 
 impl VoteChecks {
@@ -118,6 +120,8 @@ impl VoteChecks {
                 _ => {}
             }
         }
+        let sitting = block.state.validators().iter();
+        self.sitting = sitting.map(|it| it.address).collect();
         Ok(openings)
     }
 
@@ -181,12 +185,14 @@ impl VoteChecks {
         }
         let members: BTreeSet<Address> = members.iter().copied().collect();
         let all: BTreeSet<Address> = state.validators().iter().map(|it| it.address).collect();
-        let least = if number < 2 {
-            COMMITTEE.min(all.len())
-        } else {
-            all.len()
+        let is_of = |set: &BTreeSet<Address>| {
+            let least = match number {
+                0 | 1 => COMMITTEE.min(set.len()),
+                _ => set.len(),
+            };
+            members.len() == least && members.is_subset(set)
         };
-        if members.len() != least || !members.is_subset(&all) {
+        if !is_of(&all) && !is_of(&self.sitting) {
             return Err(format!(
                 "{id} has a committee of {} of {}",
                 members.len(),

@@ -90,6 +90,15 @@ pub(crate) struct Partition {
 }
 
 impl NeedsArguments {
+    /// Whether any machine will do, so that the grid's quotes say what the job would come to.
+    pub(crate) fn are_usual(&self) -> bool {
+        let usual = JobNeeds {
+            value_at_risk: self.value_at_risk,
+            ..JobNeeds::ANY_MACHINE
+        };
+        self.needs() == usual
+    }
+
     /// The needs that the flags say.
     pub(crate) fn needs(&self) -> JobNeeds {
         let wants_part = self.gpu_share.is_some() || self.mig.is_some();

@@ -94,7 +94,7 @@ fn a_proved_job_goes_through_every_step() {
     assert_eq!(step(&task, 6), Step::Submit(Message::Evidence));
     task.submitted(Message::Evidence, 6);
     task.seen(lease(JobStateDto::Verifying));
-    assert_eq!(step(&task, 7), Step::Wait(u64::MAX));
+    assert_eq!(step(&task, 7), Step::Wait(5 + STORE_AGAIN_MS));
     let ended = LeaseDto {
         end: Some(LeaseEndDto::Fulfilled),
         ..lease(JobStateDto::Paid)
@@ -278,7 +278,7 @@ fn what_is_missing_for_a_while_is_waited_for_as_long_as_there_is_time_to_start()
             other => panic!("{other:?} at {now} ms, after {tries} tries"),
         }
     }
-    assert!((TRIES_MAX + 2..=10).contains(&tries), "{tries} tries");
+    assert!((TRIES_MAX + 2..=40).contains(&tries), "{tries} tries");
     // Now it is there.
     let mut served = task.clone();
     served.begun(Stage::Pull, now);

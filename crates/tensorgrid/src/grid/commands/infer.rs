@@ -8,7 +8,7 @@ use tg_sdk::bids::{self, Bid, Stage};
 use tg_sdk::dto::{JobDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
-use tg_types::{Amount, JobId, JobNeeds, Lane};
+use tg_types::{Amount, JobId, Lane};
 
 use super::order::{confirm, describe_dry_run, describe_wait};
 use super::{float, json_of, modes};
@@ -76,13 +76,15 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         jobs::order(&client, &wallet, &checked, input, terms).await
     };
     let id = id.of_job()?;
+    say(format_args!("job {id}"));
     if arguments.detach {
+        // Whoever is given the id may ask for the job at once.
+        jobs::wait_for_order(&client, id).await.of_job()?;
         return match as_json {
             true => Ok(json(&serde_json::json!({ "job": id.to_string() }))?),
             false => Ok(line(id)?),
         };
     }
-    say(format_args!("job {id}"));
     let shown = Printed {
         raw: arguments.raw,
         proof_out: arguments.proof_out.as_deref(),
@@ -152,7 +154,7 @@ async fn max_price_of(
 ) -> Result<Amount, Failure> {
     let usual = jobs::usual_max_price(quotes);
     // The quotes know nothing of GPU time, priorities and gangs.
-    let is_usual = arguments.needs.needs() == JobNeeds::ANY_MACHINE;
+    let is_usual = arguments.needs.are_usual();
     match arguments.max_price.or(usual.filter(|_| is_usual)) {
         Some(max_price) => Ok(max_price),
         // What it would cost is what a dry run is asked: any price that the account can pay will do.

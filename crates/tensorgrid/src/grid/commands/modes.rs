@@ -9,7 +9,7 @@ use crate::grid::args::{InferArguments, ModelModesArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::table::{Table, short};
 use crate::outcome::{Failure, Outcome, line, say};
-use tg_types::{Amount, JobNeeds};
+use tg_types::Amount;
 
 /// Shows the ways of checking for models of the grid.
 pub(crate) async fn run(arguments: &ModelModesArguments, as_json: bool) -> Outcome {
@@ -47,14 +47,10 @@ pub(crate) async fn mode_of(
         return Ok(asked.mode());
     }
     // What offers would ask is known for usual needs only.
-    let at_risk = arguments.needs.value_at_risk;
-    let usual = JobNeeds {
-        value_at_risk: at_risk,
-        ..JobNeeds::ANY_MACHINE
-    };
-    if arguments.proof_out.is_some() || arguments.needs.needs() != usual {
+    if arguments.proof_out.is_some() || !arguments.needs.are_usual() {
         return Ok(ModeDto::Proof);
     }
+    let at_risk = arguments.needs.value_at_risk;
     let prices = prices(client, model, at_risk).await?;
     let Some(mode) = jobs::usual_mode(&prices) else {
         // Nobody serves it: that is said with what each offer lacks.
