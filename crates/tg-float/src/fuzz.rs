@@ -4,12 +4,21 @@
 
 use crate::codec::{EncodedGraph, decode, encode};
 use crate::graph::{Attribute, Dim, Graph, Input, Node, Subgraph, ValueId};
-use crate::tensor::{DType, Data, FloatTensor};
+use crate::job::NamedTensors;
+use crate::tensor::{DType, Data, FloatTensor, elements};
+use crate::tgf::{Budget, run_in_order};
 use tg_exec::sample::Numbers;
+use tg_types::Encode as _;
 
-/// Reads the bytes as a graph: four bytes for the length of the structure, the structure, the constants. What is read is
-/// written back byte for byte.
+/// Most elements of an input of a graph that is executed.
+const ELEMENTS_MAX: usize = 1 << 10;
+
+/// Reads the bytes as a file of tensors, and as a graph: four bytes for the length of the structure, the structure, the
+/// constants. What is read is written back byte for byte; a graph of small inputs is executed within a small budget, twice.
 pub fn fuzz_graph(bytes: &[u8]) {
+    if let Ok(tensors) = NamedTensors::read(bytes) {
+        assert_eq!(tensors.to_bytes(), bytes, "tensors have one encoding");
+    }
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
         return;
     };
@@ -19,6 +28,39 @@ pub fn fuzz_graph(bytes: &[u8]) {
         let again = encode(&graph);
         assert_eq!(again.structure, structure, "one graph has one structure");
         assert_eq!(again.constants, constants, "one graph has one encoding");
+        execute(&graph);
+    }
+}
+
+/// Executes a graph on zeros, if its inputs are small.
+fn execute(graph: &Graph) {
+    let mut inputs = Vec::with_capacity(graph.inputs.len());
+    for input in &graph.inputs {
+        let axes = input.shape.iter().flatten();
+        let sizes = axes.map(|axis| match axis {
+            Dim::Known(size) => *size,
+            Dim::Named(_) | Dim::Unknown => 1,
+        });
+        let sizes: Vec<usize> = sizes.collect();
+        let dtype = input.dtype.unwrap_or(DType::F32);
+        let count = elements(&sizes).filter(|&count| count <= ELEMENTS_MAX);
+        let made = count.map(|count| FloatTensor::new(sizes, Data::zeros(dtype, count)));
+        let Some(Ok(tensor)) = made else { return };
+        inputs.push(tensor);
+    }
+    let given: Vec<&FloatTensor> = inputs.iter().collect();
+    let budget = Budget {
+        bytes: 1 << 20,
+        iterations: 64,
+        work: 1 << 24,
+    };
+    let first = run_in_order(graph, &given, &budget);
+    let second = run_in_order(graph, &given, &budget);
+    assert_eq!(first.work, second.work, "a run repeats itself");
+    assert!(first.work <= budget.work, "no more work than there was");
+    if let (Ok(first), Ok(second)) = (&first.result, &second.result) {
+        assert_eq!(first.len(), graph.outputs.len(), "every output is given");
+        assert_eq!(first.len(), second.len(), "a run repeats itself");
     }
 }
 
@@ -146,12 +188,15 @@ fn graph_at(draws: &mut Numbers, depth: usize) -> Graph {
         let output = graph.fresh(format!("y{index}"));
         let mut node = Node::new(
             "node",
-            pick(draws, &["Add", "If", "?"]),
+            pick(draws, &["Add", "If", "Loop", "Identity", "Concat", "?"]),
             13,
             vec![],
             vec![output],
         );
-        for key in ["a", "b", "c"].iter().take(below(draws, 4)) {
+        for key in ["body", "else_branch", "then_branch"]
+            .iter()
+            .take(below(draws, 4))
+        {
             let attribute = attribute(draws, depth, &inputs);
             node.attributes.insert((*key).to_owned(), attribute);
         }

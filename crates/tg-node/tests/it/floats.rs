@@ -321,7 +321,7 @@ fn only_the_answer_of_a_float_run_is_evidence() {
     assert_eq!(code(check(&honest, strange)), 90);
     let trace = Receipt {
         trace: strange,
-        ..honest.clone()
+        ..honest
     };
     assert_eq!(code(check(&trace, trace.output)), 91);
     let other = Receipt {
