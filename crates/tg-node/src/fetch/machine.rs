@@ -33,6 +33,9 @@ const ROUND_WAIT_MAX: DurationMs = DurationMs::new(10_000);
 /// How long a blob is looked for that only a check asked for.
 const URGENT_FOR: DurationMs = DurationMs::new(10_000);
 
+/// How long a peer that was asked for what somebody waits for has to begin, in the first round over all peers; it doubles with each.
+const BEGIN_PATIENCE: DurationMs = DurationMs::new(1_000);
+
 /// What a transfer may take beside its bytes.
 const TRANSFER_GRACE: DurationMs = DurationMs::new(10_000);
 
@@ -198,7 +201,7 @@ impl Fetcher {
         let late: Vec<Digest> = self
             .wants
             .iter()
-            .filter(|(_, want)| want.transfer.as_ref().is_some_and(|it| it.is_late(now)))
+            .filter(|(_, want)| want.is_late(self.peers.len(), now))
             .map(|(digest, _)| *digest)
             .collect();
         for digest in late {
@@ -383,6 +386,20 @@ impl Transfer {
 }
 
 impl Want {
+    /// Whether its transfer takes too long. A message that was lost must not cost what somebody waits for more than the time in which
+    /// another peer could have sent it.
+    fn is_late(&self, peers: usize, now: TimestampMs) -> bool {
+        let Some(transfer) = &self.transfer else {
+            return false;
+        };
+        let round = self.attempts / peers.max(1);
+        let begins_by = transfer
+            .since
+            .saturating_add(DurationMs::new(BEGIN_PATIENCE.get() << round.min(16)));
+        let is_waited_for = self.urgent_until > now && transfer.incoming.is_none();
+        transfer.is_late(now) || is_waited_for && now > begins_by
+    }
+
     /// The next peer to ask of those that may be: each starts at another one, and none that lied is asked again.
     fn peer(&self, peers: &[Peer], may_be: impl Fn(&Peer) -> bool) -> Option<Peer> {
         let first = usize::from(self.need.digest.as_bytes()[0]) + self.attempts;

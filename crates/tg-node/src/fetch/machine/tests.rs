@@ -286,3 +286,32 @@ fn a_silent_peer_and_checks_that_wait_do_not_hold_up_what_others_have() {
         assert!(now < 10_000, "{} of 60 do not come", missing.count());
     }
 }
+
+/// Found by `tensorgrid sim --seed 11`: three of four peers were cut off, and a provider's agent waited for an input that the fourth had.
+/// Each silent one cost two seconds, together more than there is before a start is due.
+#[test]
+fn what_somebody_waits_for_is_asked_of_another_after_a_second() {
+    for waits in [false, true] {
+        let mut world = World::new(5);
+        let digest = world.stores[4].put(b"wanted", 100).unwrap();
+        // The one that has it comes last.
+        let first = usize::from(digest.as_bytes()[0]) % 4;
+        let holder = world.peers[4].clone();
+        let peers = &mut world.fetchers[0].peers;
+        peers.retain(|peer| *peer != holder);
+        peers.insert((first + 3) % 4, holder);
+        world.fetchers[0].named([need(digest, 100)]);
+        let mut now = 0;
+        while !world.stores[0].contains(&digest) {
+            now += 50;
+            if waits {
+                world.fetchers[0].urgent(need(digest, 100), at(now));
+            }
+            world.round(at(now), |from, _, message| {
+                matches!(from, 0 | 4).then_some(message)
+            });
+            assert!(now < 10_000, "it does not come");
+        }
+        assert_eq!(now < 4_000, waits, "{now} ms");
+    }
+}
