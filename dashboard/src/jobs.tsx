@@ -12,6 +12,7 @@ const verifier: Record<Job["mode"], string> = {
   proof: "a proof that every validator checks",
   recompute: "every validator, which runs it again",
   sync: "a drawn committee, which computes drawn parts again",
+  optimistic: "a drawn validator, which runs it again; then anybody may have all do so",
 };
 
 export function Jobs() {

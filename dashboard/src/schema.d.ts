@@ -1069,6 +1069,8 @@ export interface components {
             tensor_cores: boolean;
             /** @description Tier of capacity. */
             tier: string;
+            /** @description What a wrong answer would cost the requestor beside the price. */
+            value_at_risk?: string;
         };
         /** @description A page of jobs, newest first. */
         JobPageDto: {
@@ -1285,7 +1287,7 @@ export interface components {
          * @description How a job's result is checked.
          * @enum {string}
          */
-        ModeDto: "none" | "proof" | "recompute" | "sync";
+        ModeDto: "none" | "proof" | "recompute" | "sync" | "optimistic";
         /** @description What a way of checking would come to for one usual job on a model. */
         ModePriceDto: {
             /**
@@ -1339,7 +1341,7 @@ export interface components {
             input_len: number;
             /**
              * Format: int64
-             * @description Multiply-accumulates of one inference; of a program the most fuel of a run.
+             * @description Multiply-accumulates of one inference; of a float model the most units of work of a run, of a program the most fuel.
              */
             macs: number;
             /**
@@ -1351,7 +1353,7 @@ export interface components {
             program: string;
             /** @description Whether mode proof is possible. */
             provable: boolean;
-            /** @description What it is executed under: `TGX-1` for a model, `WASM-1` for a program. */
+            /** @description What it is executed under: `TGX-1` for a model of integers, `TGF-1` for one of floats, `WASM-1` for a program. */
             tier: string;
         };
         /** @description A page of models, in the order of their ids. */
@@ -1617,6 +1619,11 @@ export interface components {
             last_block: number;
             /** @description Whether it gives the seat back. */
             leaving: boolean;
+            /**
+             * Format: int32
+             * @description Votes in committees that it missed in a row: from 4 on it has no share of fees, from 256 on it counts as silent.
+             */
+            missed_votes: number;
         };
         /** @description The seats of a network. */
         SeatsDto: {
@@ -2843,7 +2850,10 @@ export interface operations {
     };
     modes: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description What a wrong answer would cost beside the price; nothing if absent */
+                value_at_risk?: string;
+            };
             header?: never;
             path: {
                 /** @description The model's id */
@@ -2860,6 +2870,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModePriceDto"][];
+                };
+            };
+            /** @description The query is not valid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is no model of that id */
@@ -2880,6 +2899,8 @@ export interface operations {
                 mode?: components["schemas"]["ModeDto"];
                 /** @description Most that would be paid; twice the dearest ask if absent */
                 max_price?: string;
+                /** @description What a wrong answer would cost beside the price; nothing if absent */
+                value_at_risk?: string;
                 /** @description Where the page begins: `next` of the one before */
                 after?: number;
                 /** @description At most so many; 100 if absent, 200 at most */

@@ -37,9 +37,10 @@ pub fn allowance(state: &State, owner: &Address) -> UploadAllowance {
         let output = state.model(&job.order.model).map_or(0, output_bytes);
         let evidence = match job.order.mode {
             VerificationMode::Sync => TRACE_EVIDENCE_BYTES_MAX,
-            VerificationMode::None | VerificationMode::Proof | VerificationMode::Recompute => {
-                EVIDENCE_BYTES_MAX
-            }
+            VerificationMode::None
+            | VerificationMode::Proof
+            | VerificationMode::Recompute
+            | VerificationMode::Optimistic => EVIDENCE_BYTES_MAX,
         };
         u64::from(evidence).saturating_add(output)
     });

@@ -215,6 +215,17 @@ pub enum Event {
         /// What was burned.
         burned: Amount,
     },
+    /// A challenged result was wrong: the challenger has its fee back out of the provider's collateral.
+    ChallengeReturned {
+        /// The lease.
+        lease: LeaseId,
+        /// Whose collateral.
+        provider: Address,
+        /// Who challenged.
+        challenger: Address,
+        /// How much.
+        amount: Amount,
+    },
     /// Collateral was taken from a provider and burned.
     Slashed {
         /// The lease.

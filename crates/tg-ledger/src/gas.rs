@@ -95,6 +95,8 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         // Account, and each lease that is voted on; at an acceptance or a dispute its job, provider and offer too.
         TransactionKind::CommitVotes => (1_540, 25, 0),
         TransactionKind::RevealVotes => (1_732, 97, 0),
+        // Account, lease and job, and both again with the answer; the run again is paid for apart.
+        TransactionKind::ChallengeResult => (32, 5, 0),
     }
 }
 

@@ -89,6 +89,9 @@ pub const DECLINE_DOUBLINGS_MAX: u8 = 12;
 /// is faulty, at least one is honest but with probability 2.4e-8, and one honest member is enough to accuse.
 pub const COMMITTEE_SEATS: usize = 16;
 
+/// Validators that run the program of a result of mode `optimistic` again.
+pub const WATCHERS: usize = 1;
+
 /// The least validators that bear a faulty one; fewer are left by nobody.
 pub const SEATS_MIN: usize = 4;
 

@@ -29,7 +29,7 @@ pub struct Parameters {
     pub account_min: Amount,
     /// Paid to the validators for verifying the registration proof of a model.
     pub registration_fee: Amount,
-    /// Paid to the validators for each job of mode `proof`, and to the committee for each of mode `sync`.
+    /// Paid to the validators for each job of mode `proof`, and to the committee for each of mode `sync`; other modes pay multiples.
     pub verification_fee_zk: Amount,
     /// The least maximum price of a job.
     pub job_price_min: Amount,
@@ -79,11 +79,17 @@ pub struct Parameters {
     pub seat_bond: Amount,
     /// How long a bond answers for old votes after its seat ended.
     pub unbonding: DurationMs,
+    /// How long a result of mode `optimistic` may be challenged after its watcher found it right.
+    pub challenge_window: DurationMs,
 }
 
 /// How many times the fee of a proof it costs to have a program run again: a run takes up to 3 s of every validator, a usual one
 /// 0.2 s, where the check of a proof takes some 20 ms.
 pub const RECOMPUTE_FEE_FACTOR: u64 = 10;
+
+/// How many times the fee of a proof its watcher is paid in mode `optimistic`: it alone runs the program, where the fee of mode
+/// `recompute` pays for a run of each.
+pub const OPTIMISTIC_FEE_FACTOR: u64 = 3;
 
 impl Parameters {
     /// Parameters of a network labelled development: small fees, short waits, mode `none` allowed.
@@ -118,17 +124,19 @@ impl Parameters {
             rent_full_hour: Amount::from_tgrid(1_400),
             seat_bond: Amount::from_tgrid(1_000),
             unbonding: DurationMs::from_secs(3_600),
+            challenge_window: DurationMs::from_secs(10),
         }
     }
 
     /// The windows in which somebody must act or lose something, by name.
-    const fn windows(&self) -> [(&'static str, DurationMs); 5] {
+    const fn windows(&self) -> [(&'static str, DurationMs); 6] {
         [
             ("start_timeout", self.start_timeout),
             ("lease_grace", self.lease_grace),
             ("verification_timeout", self.verification_timeout),
             ("auction_slot", self.auction_slot),
             ("preempt_grace", self.preempt_grace),
+            ("challenge_window", self.challenge_window),
         ]
     }
 
@@ -176,6 +184,12 @@ impl Parameters {
         TimestampMs::new(slot.saturating_sub(1).saturating_mul(length))
     }
 
+    /// What a challenge costs: that every validator runs a program again. It comes back if the result is wrong.
+    #[must_use]
+    pub const fn challenge_fee(&self) -> Amount {
+        self.verification_fee(VerificationMode::Recompute)
+    }
+
     /// The verification fee of a mode.
     #[must_use]
     pub const fn verification_fee(&self, mode: VerificationMode) -> Amount {
@@ -185,6 +199,9 @@ impl Parameters {
             VerificationMode::Recompute => self
                 .verification_fee_zk
                 .saturating_mul(RECOMPUTE_FEE_FACTOR),
+            VerificationMode::Optimistic => self
+                .verification_fee_zk
+                .saturating_mul(OPTIMISTIC_FEE_FACTOR),
         }
     }
 }
@@ -223,6 +240,7 @@ fields! {
         rent_full_hour,
         seat_bond,
         unbonding,
+        challenge_window,
     }
 }
 

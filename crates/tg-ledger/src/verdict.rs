@@ -172,13 +172,17 @@ pub enum EvidenceTask {
     },
 }
 
-/// Drawn tiles that are computed again.
+/// Drawn tiles that are computed again, or a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleTask {
     /// The lease.
     pub lease: LeaseId,
     /// The model.
     pub model: ModelId,
+    /// How the result is checked: by drawn tiles (`sync`), or by a run of all of it (`optimistic`).
+    pub mode: VerificationMode,
+    /// Content hash of the model's public part.
+    pub public_blob: Digest,
     /// Content hash of the model with its weights.
     pub weights_blob: Digest,
     /// The model's program.

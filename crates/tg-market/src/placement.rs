@@ -255,12 +255,26 @@ pub fn charged(ask: Amount, needs: &JobNeeds) -> Option<Amount> {
 /// probability of at least a twentieth, so it wins less than it loses on average.
 pub const SYNC_STAKE_FACTOR: u64 = 20;
 
-/// Whether what a provider puts up is enough for a result that is checked in part: a lie could win the price, and what the requestor
-/// says that a wrong answer costs it.
+/// The same for a result that one drawn validator looks at whole: less than a third of them lie with the provider, so that a lie is found
+/// with a probability of two thirds at least, even if nobody challenges it.
+pub const OPTIMISTIC_STAKE_FACTOR: u64 = 3;
+
+/// Whether what a provider puts up is enough for a result that is not checked whole by all: a lie could win the price, and what the
+/// requestor says that a wrong answer costs it.
 #[must_use]
-pub fn is_stake_enough(price: Amount, needs: &JobNeeds, collateral: Amount) -> bool {
+pub fn is_stake_enough(
+    mode: VerificationMode,
+    price: Amount,
+    needs: &JobNeeds,
+    collateral: Amount,
+) -> bool {
+    let factor = match mode {
+        VerificationMode::None | VerificationMode::Proof | VerificationMode::Recompute => 0,
+        VerificationMode::Sync => SYNC_STAKE_FACTOR,
+        VerificationMode::Optimistic => OPTIMISTIC_STAKE_FACTOR,
+    };
     let won = price.saturating_add(needs.value_at_risk);
-    won.saturating_mul(SYNC_STAKE_FACTOR) <= collateral
+    won.saturating_mul(factor) <= collateral
 }
 
 /// What one offer would cost, and everything it lacks.
@@ -345,8 +359,7 @@ fn terms_for(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Terms {
     broken.require(Constraint::Offline, !view.facts.offline);
     broken.require(
         Constraint::Stake,
-        mode != VerificationMode::Sync
-            || price.is_some_and(|price| is_stake_enough(price, needs, terms.collateral_per_lease)),
+        price.is_none_or(|price| is_stake_enough(mode, price, needs, terms.collateral_per_lease)),
     );
     Terms {
         quote: price.map(|price| Quote {

@@ -6,6 +6,8 @@
 mod execution;
 mod float;
 mod kept;
+mod rerun;
+mod run;
 mod sample;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,10 +19,7 @@ use tg_proof::{
     SequenceFile, VerifyError, verify_answer,
 };
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{
-    Address, BlockId, Digest, JobId, Label, ModelId, ProgramId, Receipt, Tier, VerificationMode,
-    Vote,
-};
+use tg_types::{Address, BlockId, Digest, JobId, Label, ModelId, Tier, VerificationMode, Vote};
 use tg_wasm::WasmProgram;
 
 use crate::blob::{BlobError, BlobStore};
@@ -28,6 +27,7 @@ use crate::evidence::{CheckError, EvidenceChecker};
 use crate::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use crate::seed::key_of_dealings;
 use kept::{Executable, Kept, Verdict};
+use run::RepeatedRun;
 
 /// The blob is larger than its kind may be, or than its sender said.
 pub const CODE_SIZE: u16 = 80;
@@ -70,7 +70,10 @@ pub struct ProofChecker {
 
 impl EvidenceChecker for ProofChecker {
     fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
-        self.vote_on_sample(task, blobs)
+        match task.mode {
+            VerificationMode::Optimistic => self.vote_on_run(task, blobs),
+            _ => self.vote_on_sample(task, blobs),
+        }
     }
 
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
@@ -87,9 +90,12 @@ impl EvidenceChecker for ProofChecker {
             } => Ok(key_of_round(network, *round, seats, dealings)),
             // Whoever has n - f parts of it, or its block, knows it: `core` does.
             EvidenceTask::Seed { .. } => Err(CheckError::NotHere.into()),
-            EvidenceTask::Accusation { vote, sample } => {
-                self.check_accusation(*vote, sample, blobs)
-            }
+            EvidenceTask::Accusation { vote, sample } => match vote {
+                Vote::WrongRun => self.check_disputed_run(sample, blobs),
+                Vote::Right { .. } | Vote::WrongForm | Vote::WrongTile(_) => {
+                    self.check_accusation(*vote, sample, blobs)
+                }
+            },
             EvidenceTask::Lease {
                 lease: _,
                 job,
@@ -103,21 +109,23 @@ impl EvidenceChecker for ProofChecker {
                 evidence,
                 size,
             } => {
-                let work = Work {
-                    job: *job,
-                    provider: *provider,
+                let run = RepeatedRun {
                     model: *model,
                     program: *program,
+                    public_blob,
+                    weights_blob,
                     receipt,
                 };
-                match (mode, receipt.tier) {
-                    (VerificationMode::Recompute, Tier::Tgx1) => {
-                        self.check_execution(&work, weights_blob, evidence, blobs)
+                match mode {
+                    VerificationMode::Recompute => self.check_run(&run, evidence, blobs),
+                    _ => {
+                        let work = Work {
+                            job: *job,
+                            provider: *provider,
+                            run,
+                        };
+                        self.check_lease(&work, (evidence, *size), blobs)
                     }
-                    (VerificationMode::Recompute, Tier::Tgf1) => {
-                        self.check_float_run(&work, weights_blob, evidence, blobs)
-                    }
-                    _ => self.check_lease(&work, public_blob, (evidence, *size), blobs),
                 }
             }
         };
@@ -153,9 +161,7 @@ fn key_of_round(
 struct Work<'a> {
     job: JobId,
     provider: Address,
-    model: ModelId,
-    program: ProgramId,
-    receipt: &'a Receipt,
+    run: RepeatedRun<'a>,
 }
 
 /// Why there is no acceptance: for good, or for now.
@@ -225,27 +231,19 @@ impl ProofChecker {
     fn check_lease(
         &self,
         work: &Work<'_>,
-        public_blob: &Digest,
         (evidence, size): (&Digest, u32),
         blobs: &BlobStore,
     ) -> Result<Outcome, Refusal> {
-        let public = match self.executable(public_blob, blobs)? {
-            Executable::Model(public) => public,
-            Executable::Program(program) => return check_run(&program, work, evidence, blobs),
-            Executable::Weighted(_) | Executable::PublicFloat(_) | Executable::Float(_) => {
-                return Err(rejected(CODE_PUBLIC_MODEL, "public model"));
-            }
+        let run = &work.run;
+        let Executable::Model(public) = self.executable(run.public_blob, blobs)? else {
+            return Err(rejected(CODE_PUBLIC_MODEL, "public model"));
         };
         let bytes = read(blobs, evidence, EVIDENCE_BYTES_MAX, "evidence size")?;
         if u32::try_from(bytes.len()) != Ok(size) {
             return Err(rejected(CODE_SIZE, "evidence size"));
         }
         // Stops: a receipt for other work than the lease's.
-        if work.receipt.program != work.program
-            || work.receipt.model != work.model
-            || public.program_id() != work.program
-            || public.id() != work.model
-        {
+        if !run.is_of(public.program_id(), public.id()) {
             return Err(rejected(CODE_RECEIPT, "receipt"));
         }
         if SequenceFile::is_one(&bytes) {
@@ -257,8 +255,8 @@ impl ProofChecker {
         let expected = ExpectedStatement {
             job: Some(work.job),
             provider: Some(work.provider),
-            input: Some(work.receipt.input),
-            output: Some(work.receipt.output),
+            input: Some(run.receipt.input),
+            output: Some(run.receipt.output),
         };
         tg_proof::verify(&public, &file, &expected)
             .map_err(|error| rejected(error.code(), &describe(&error)))?;
@@ -307,8 +305,8 @@ fn check_sequence(public: &PublicModel, work: &Work<'_>, bytes: &[u8]) -> Result
     let expected = ExpectedSequence {
         job: work.job,
         provider: work.provider,
-        request: work.receipt.input,
-        written: work.receipt.output,
+        request: work.run.receipt.input,
+        written: work.run.receipt.output,
     };
     match verify_answer(public, &file, &expected) {
         Ok(()) => Ok(Outcome::LeaseAccepted),
@@ -362,45 +360,6 @@ fn program_facts(program: &WasmProgram, model: ModelId) -> Result<Outcome, Refus
 
 /// Bytes around an output in an answer, at most.
 const ANSWER_HEAD: u32 = 32;
-
-/// Runs a program again. Its answer is kept under the name that the receipt gives it, so that it is delivered whatever the
-/// provider does.
-fn check_run(
-    program: &WasmProgram,
-    work: &Work<'_>,
-    evidence: &Digest,
-    blobs: &BlobStore,
-) -> Result<Outcome, Refusal> {
-    let receipt = work.receipt;
-    // Stops: a receipt for other work than the lease's.
-    if receipt.program != work.program
-        || receipt.model != work.model
-        || program.id() != work.program
-        || program.model_id() != work.model
-    {
-        return Err(rejected(CODE_RECEIPT, "receipt"));
-    }
-    // Stops: evidence beside the answer, which validators would have to hold for nothing.
-    if *evidence != receipt.output {
-        return Err(rejected(CODE_ANSWER, "the evidence is not the answer"));
-    }
-    let limit = u64::from(program.limits().input);
-    let input = read(blobs, &receipt.input, limit, "input size")?;
-    let run = program.try_run(&input).map_err(|_| CheckError::NoMemory)?;
-    let answer = run.answer.encode();
-    // Stops: an answer or a bill that the program does not give, and states that it does not go through.
-    if Digest::of_blob(&answer) != receipt.output {
-        return Err(rejected(CODE_RUN, "another answer"));
-    }
-    if run.trace != receipt.trace {
-        return Err(rejected(CODE_RUN, "another trace"));
-    }
-    let kept = blobs.put(&answer, EVIDENCE_BYTES_MAX);
-    kept.map_err(CheckError::Blob)?;
-    Ok(Outcome::ProgramAccepted {
-        macs: run.answer.fuel,
-    })
-}
 
 /// Most bytes of a model's proofs, if evidence holds them.
 fn proof_bytes(public: &PublicModel) -> Result<u32, Refusal> {

@@ -246,7 +246,13 @@ impl EvidenceQueue {
 
 /// Whether a check runs a program or a model again.
 fn runs_program(task: &EvidenceTask) -> bool {
-    matches!(task, EvidenceTask::Lease { mode, .. } if *mode == VerificationMode::Recompute)
+    match task {
+        EvidenceTask::Lease { mode, .. } => *mode == VerificationMode::Recompute,
+        EvidenceTask::Accusation { vote, .. } => *vote == Vote::WrongRun,
+        EvidenceTask::Model { .. } | EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
+            false
+        }
+    }
 }
 
 fn key_of(task: &EvidenceTask) -> Key {

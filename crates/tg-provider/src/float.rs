@@ -32,7 +32,7 @@ pub(crate) fn execute(task: &Task) -> Result<Execution, WorkError> {
             model: task.model,
             input: Digest::of_blob(&task.input),
             output: Digest::of_blob(&output),
-            trace: run.trace,
+            trace: task.stated_trace(run.trace, run.answer.work),
             tier: Tier::Tgf1,
         },
         output,

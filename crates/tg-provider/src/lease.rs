@@ -188,7 +188,8 @@ impl LeaseTask {
             return Step::Forget(StopReason::Ended);
         }
         // What validators look at has windows of its own, and the seed is theirs to sign.
-        let is_checked = self.mode == ModeDto::Sync && self.lease.check.is_some();
+        let is_drawn = matches!(self.mode, ModeDto::Sync | ModeDto::Optimistic);
+        let is_checked = is_drawn && self.lease.check.is_some();
         let is_handed_in = is_checked || self.lease.state == JobStateDto::Verifying;
         if now >= self.lease.finish_by_ms && !is_handed_in {
             return Step::Forget(StopReason::Late);
@@ -263,7 +264,7 @@ impl LeaseTask {
         }
         let commit = match self.mode {
             ModeDto::None => self.submit_throttled(Message::Commit, now),
-            ModeDto::Proof | ModeDto::Recompute | ModeDto::Sync => {
+            ModeDto::Proof | ModeDto::Recompute | ModeDto::Sync | ModeDto::Optimistic => {
                 self.submit(Message::Commit, now)
             }
         };
@@ -280,7 +281,9 @@ impl LeaseTask {
         match (self.mode, &self.done) {
             (ModeDto::None, _) => Step::Wait(u64::MAX),
             // Nobody knows yet what to open.
-            (ModeDto::Sync, WorkDone::Executed(_)) if !has_seed => Step::Wait(u64::MAX),
+            (ModeDto::Sync | ModeDto::Optimistic, WorkDone::Executed(_)) if !has_seed => {
+                Step::Wait(u64::MAX)
+            }
             (_, WorkDone::Nothing | WorkDone::Pulled) => self.begin(Stage::Execute, now),
             (_, WorkDone::Executed(_)) => self.begin(Stage::Prove, now),
             (_, WorkDone::Proved(..)) => self.submit_throttled(Message::Evidence, now),

@@ -205,7 +205,7 @@ impl Worker for ProvingWorker {
                 model: task.model,
                 input: Digest::of_blob(&task.input),
                 output: Digest::of_blob(&output),
-                trace: trace.digest(),
+                trace: task.stated_trace(trace.digest(), 0),
                 tier: Tier::Tgx1,
             },
             output,
@@ -219,6 +219,10 @@ impl Worker for ProvingWorker {
         execution: &Execution,
         seed: &Digest,
     ) -> Result<Vec<u8>, WorkError> {
+        if task.mode == VerificationMode::Optimistic {
+            // Its watcher runs it again: the answer is all there is to show.
+            return Ok(execution.output.clone());
+        }
         let ready = self.ready(task)?;
         let (input, written) = asked(&ready, task)?;
         let model = ready.model.compiled();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tg_cuda::ExecutedOn;
-use tg_types::{Address, Digest, JobId, LeaseId, ModelId, Receipt, VerificationMode};
+use tg_types::{Address, Digest, JobId, LeaseId, ModelId, Receipt, VerificationMode, stated_trace};
 
 /// What is to be done, with everything it needs at hand and checked against its digest.
 #[derive(Debug, Clone)]
@@ -24,6 +24,14 @@ pub struct Task {
     pub model_file: Arc<[u8]>,
     /// The quantised input.
     pub input: Arc<[u8]>,
+}
+
+impl Task {
+    /// What its receipt says of the trace of a run ([`stated_trace`]).
+    #[must_use]
+    pub fn stated_trace(&self, trace: Digest, work: u64) -> Digest {
+        stated_trace(self.mode, &self.lease, trace, work)
+    }
 }
 
 /// What an execution gave.
@@ -111,7 +119,8 @@ pub trait Worker: Send + Sync + 'static {
     /// If the task cannot be done; doing it again may be tried.
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError>;
 
-    /// Opens the tiles of an execution that a seed draws, and returns the evidence file of mode `sync`.
+    /// Opens the tiles of an execution that a seed draws, and returns the evidence file of mode `sync`; of mode `optimistic` that is the
+    /// output.
     ///
     /// # Errors
     /// If they cannot be opened; doing it again may be tried.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use tg_ir::tensor::top_class;
 use tg_types::{
-    Address, Amount, Digest, JobId, ModelId, SignedTransaction, Transaction, Wallet, signed,
+    Address, Amount, Digest, JobId, LeaseId, ModelId, SignedTransaction, Transaction, Wallet,
+    signed,
 };
 
 use crate::client::Client;
@@ -400,6 +401,48 @@ pub async fn follow(
     }
 }
 
+/// Watches over a job of mode `optimistic` until it ends: a result that is not `output`, which the program gave here, is challenged, so that
+/// every validator runs it again before it is paid. How many were; each costs the fee of mode `recompute`, which comes back with the
+/// validators' finding that the result is wrong.
+///
+/// # Errors
+/// If the grid is away for 30 s; those of any call.
+pub async fn challenge_others(
+    client: &Client,
+    wallet: &Wallet,
+    id: JobId,
+    output: Digest,
+) -> Result<usize, JobError> {
+    let mut challenged: Vec<LeaseId> = Vec::new();
+    let mut answered = Instant::now();
+    loop {
+        match client.job(id).await {
+            Ok(job) => {
+                answered = Instant::now();
+                if job.state.is_final() {
+                    return Ok(challenged.len());
+                }
+                let other = job.leases.iter().find(|lease| {
+                    let is_open = lease.end.is_none() && job.state == JobStateDto::Verifying;
+                    let is_watched = lease.check.as_ref().is_some_and(|it| it.members > 0);
+                    let is_other = lease.receipt.as_ref().is_some_and(|it| it.output != output);
+                    is_open && is_watched && is_other && !challenged.contains(&lease.id)
+                });
+                if let Some(lease) = other {
+                    challenged.push(lease.id);
+                    let challenge = Transaction::ChallengeResult { lease: lease.id };
+                    submit(client, wallet, &challenge, "challenge the result").await?;
+                }
+            }
+            Err(error)
+                if (error.is_not_found() || error.is_transient())
+                    && answered.elapsed() < ABSENCE_MAX => {}
+            Err(error) => return Err(error).doing("watch over the job"),
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
 /// Waits until an order that was sent is in a final block: from then on anybody who asks for the job finds it.
 ///
 /// # Errors
@@ -465,7 +508,7 @@ pub async fn collect(
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
         // Validators looked at it, or nobody did: the output is shown as it is.
-        (ModeDto::None | ModeDto::Recompute | ModeDto::Sync, _) => {
+        (ModeDto::None | ModeDto::Recompute | ModeDto::Sync | ModeDto::Optimistic, _) => {
             let output = client.blob(output, OUTPUT_BYTES_MAX).await;
             (model.output(&output.doing("fetch the output")?)?, None)
         }
@@ -508,7 +551,7 @@ pub async fn collect_written(
             (tokens, Some(checked(file, started, false)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
-        (ModeDto::None | ModeDto::Recompute | ModeDto::Sync, _) => {
+        (ModeDto::None | ModeDto::Recompute | ModeDto::Sync | ModeDto::Optimistic, _) => {
             let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
             (model.written(&output.doing("fetch the output")?)?, None)
         }

@@ -53,7 +53,7 @@ impl CheatKind {
         Self::seat(
             "a bribed member and a wrong result",
             ProviderRole::Wrong,
-            SeatRole::LazyMember,
+            SeatRole::BribedWatcher,
         ),
         Self::seat(
             "a member that accuses everybody",

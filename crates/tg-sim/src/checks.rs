@@ -20,6 +20,7 @@ use tg_ledger::{AbandonedBecause, Event, Job, JobState, Lease, LeaseEnd, Outcome
 use tg_node::{BlobStore, Finalized};
 use tg_types::{
     Address, Amount, BlockId, Digest, JobId, LeaseId, OfferId, TransactionId, VerificationMode,
+    Vote,
 };
 
 use crate::evidence::{Proving, Truth, model};
@@ -55,6 +56,8 @@ pub(crate) struct KnownFacts {
     /// Validators whose statements mean nothing: hostile ones, and those that lost their blobs after they stated that they
     /// have them.
     pub(crate) unsure: usize,
+    /// Whether a watcher may find right what is wrong, as the provider told it what its run gives.
+    pub(crate) bribed: bool,
     /// Inputs by their digest.
     pub(crate) inputs: BTreeMap<Digest, Vec<u8>>,
     /// How evidence is made.
@@ -397,6 +400,14 @@ impl Checks {
         }
         let accepted = match job.order.mode {
             VerificationMode::Sync => self.votes.accepts(&lease.id),
+            VerificationMode::Optimistic => {
+                let disputed = Subject::Accusation(lease.id, Vote::WrongRun);
+                let verdicts = &block.block.verdicts;
+                let is_upheld = verdicts
+                    .iter()
+                    .any(|it| it.subject == disputed && it.outcome == Outcome::LeaseAccepted);
+                is_upheld || self.votes.stands(block, &lease.id)
+            }
             _ => block.block.verdicts.iter().any(|verdict| {
                 verdict.subject == Subject::Lease(lease.id)
                     && verdict.outcome == Outcome::LeaseAccepted
@@ -408,8 +419,9 @@ impl Checks {
         let is_right = match truth {
             Truth::Right => true,
             // What no tile shows that was drawn is paid: that is what one in twenty means.
-            Truth::OnePart => self.votes.missed(lease),
-            Truth::Wrong => false,
+            Truth::OnePart => job.order.mode == VerificationMode::Sync && self.votes.missed(lease),
+            // As long as nobody challenges.
+            Truth::Wrong => job.order.mode == VerificationMode::Optimistic && self.facts.bribed,
         };
         if receipt.input != job.order.input || !is_right {
             return Err(format!("{id} is paid for a wrong result"));

@@ -264,6 +264,15 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
             "slashed",
             format!("{validator} {burned} for accusing falsely"),
         ),
+        Event::ChallengeReturned {
+            lease,
+            challenger,
+            amount,
+            ..
+        } => (
+            "challenge",
+            format!("{challenger} has {amount} back: {lease} is wrong"),
+        ),
         Event::VoteRefuted {
             lease,
             validator,

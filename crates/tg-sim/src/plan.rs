@@ -34,6 +34,8 @@ pub enum SeatRole {
     VerdictLiar,
     /// As a member of a committee finds everything right without looking: lazy, or bribed.
     LazyMember,
+    /// As a member of a committee finds everything right, and was told by the provider what its run gives: it opens what a watcher has to.
+    BribedWatcher,
     /// As a member of a committee accuses every result.
     FalseAccuser,
     /// Seals the votes of others as its own, and so can open none.
@@ -59,6 +61,7 @@ impl SeatRole {
             Self::FastClock(_) => "fast-clock",
             Self::VerdictLiar => "verdict-liar",
             Self::LazyMember => "lazy-member",
+            Self::BribedWatcher => "bribed-watcher",
             Self::FalseAccuser => "false-accuser",
             Self::VoteCopier => "vote-copier",
             Self::SeedWithholder => "seed-withholder",

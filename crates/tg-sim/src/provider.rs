@@ -169,6 +169,7 @@ impl SimProvider {
             let entry = HeldLease {
                 task: LeaseTask::new(shown, mode.into(), 0),
                 owner: TaskOwner {
+                    lease: lease.id,
                     job: job.id,
                     provider: me,
                     mode,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tg_ledger::State;
+use tg_ledger::{Lease, State, SyncStage};
 use tg_types::{
-    Amount, Digest, JobId, JobNeeds, JobOrder, TimestampMs, Transaction, VerificationMode, Wallet,
-    job_id,
+    Amount, Digest, JobId, JobNeeds, JobOrder, LeaseId, TimestampMs, Transaction, VerificationMode,
+    Wallet, job_id,
 };
 
 use crate::draw::SeedStream;
@@ -18,6 +18,9 @@ const TRIES_MAX: u32 = 20;
 
 /// The last order comes this long before faults end, in milliseconds.
 const LAST_ORDER_MS: u64 = 3_000;
+
+/// How often, in thousandths, a requestor that runs its jobs itself challenges a result.
+const CHALLENGED_PERMILLE: u64 = 300;
 
 /// A requestor.
 pub(crate) struct SimRequestor {
@@ -59,6 +62,9 @@ impl SimRequestor {
             let pause = 2 * span / self.plan.orders.max(1);
             sleep_ms(&context, self.draw.between(0, pause)).await;
             self.order(&grid, &context).await;
+            if self.index % 2 == 1 && self.draw.chance(CHALLENGED_PERMILLE) {
+                self.challenge(&grid, &context).await;
+            }
             if self.plan.role == RequestorRole::Fickle && self.draw.chance(400) {
                 self.cancel(&grid, &context).await;
             }
@@ -85,7 +91,8 @@ impl SimRequestor {
         let drawn = match self.draw.between(0, 9) {
             0 => VerificationMode::None,
             1 => VerificationMode::Recompute,
-            2..=5 => VerificationMode::Sync,
+            2..=4 => VerificationMode::Sync,
+            5 | 6 => VerificationMode::Optimistic,
             _ => VerificationMode::Proof,
         };
         let mode = grid.plan.mode.unwrap_or(drawn);
@@ -114,6 +121,34 @@ impl SimRequestor {
             sleep_ms(context, 500).await;
         }
         self.tell(grid, context, "gives up an order");
+    }
+
+    /// Challenges a result of an own job that can be, right or wrong.
+    async fn challenge(&mut self, grid: &SimGrid, context: &Context) {
+        let Some(state) = self.account.state(grid, context) else {
+            return;
+        };
+        let is_open = |lease: &Lease| {
+            let stage = lease.check.as_ref().map(|it| &it.stage);
+            matches!(
+                stage,
+                Some(SyncStage::Voting { .. } | SyncStage::Contestable { .. })
+            )
+        };
+        let mine = state.live_leases().filter(|(job, lease)| {
+            let is_watched = job.order.mode == VerificationMode::Optimistic;
+            self.jobs.contains(&job.id) && is_watched && is_open(lease)
+        });
+        let leases: Vec<LeaseId> = mine.map(|(_, lease)| lease.id).collect();
+        if leases.is_empty() {
+            return;
+        }
+        let lease = self.draw.pick(&leases);
+        self.account.resync();
+        let challenge = Transaction::ChallengeResult { lease };
+        let sent = self.account.send(grid, context, challenge).await;
+        let what = format!("challenges {lease}, {}", fate(&sent));
+        self.tell(grid, context, &what);
     }
 
     async fn cancel(&mut self, grid: &SimGrid, context: &Context) {

@@ -240,6 +240,7 @@ fn checks(plan: &SimPlan, options: SimOptions) -> Checks {
     });
     let facts = KnownFacts {
         honest: honest.collect::<BTreeSet<_>>(),
+        bribed: plan.seats.contains(&SeatRole::BribedWatcher),
         unsure: plan
             .seats
             .iter()

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tg_ledger::{Event, Lease, LeaseEnd, Outcome, State, Subject, seed_of};
 use tg_node::Finalized;
 use tg_types::{
-    Address, Digest, LeaseId, OpenedVote, SealedVote, Transaction, TransactionId, Vote,
-    vote_commitment,
+    Address, Digest, LeaseId, OpenedVote, RunCommitment, SealedVote, TimestampMs, Transaction,
+    TransactionId, VerificationMode, Vote, vote_commitment,
 };
 
 use crate::evidence::is_drawn;
@@ -24,6 +24,10 @@ struct Committee {
     sealed: BTreeMap<Address, Digest>,
     /// The checksums of those who found it right.
     right: BTreeMap<Address, u64>,
+    /// What a watcher has to open, of mode `optimistic`.
+    commitment: Option<RunCommitment>,
+    /// When the last vote was opened.
+    opened_at: TimestampMs,
 }
 
 impl Committee {
@@ -53,6 +57,14 @@ impl VoteChecks {
             it.largest()
                 .is_some_and(|(count, _)| 3 * count > 2 * it.members.len())
         })
+    }
+
+    /// Whether the watchers of a lease found its result right, and the time to challenge it is over.
+    pub(crate) fn stands(&self, block: &Finalized, lease: &LeaseId) -> bool {
+        let window = block.state.parameters().challenge_window;
+        let opened_at = self.committees.get(lease).map(|it| it.opened_at);
+        let now = block.state.head().time;
+        self.accepts(lease) && opened_at.is_some_and(|at| now > at.saturating_add(window))
     }
 
     /// That whoever found a result right and computed nothing missed its vote.
@@ -98,7 +110,8 @@ impl VoteChecks {
             match event {
                 Event::TransactionExecuted { id, .. } => {
                     if let Some(signed) = transactions.get(id) {
-                        self.transaction(height, signed.sender, &signed.transaction)?;
+                        let at = (height, block.state.head().time);
+                        self.transaction(at, signed.sender, &signed.transaction)?;
                     }
                 }
                 Event::CommitteeDrawn {
@@ -127,7 +140,7 @@ impl VoteChecks {
 
     fn transaction(
         &mut self,
-        height: u64,
+        (height, time): (u64, TimestampMs),
         sender: Address,
         transaction: &Transaction,
     ) -> Result<(), String> {
@@ -142,14 +155,21 @@ impl VoteChecks {
                 }
             }
             Transaction::RevealVotes { votes } => {
-                votes.iter().try_for_each(|it| self.opened(sender, it))?;
+                votes
+                    .iter()
+                    .try_for_each(|it| self.opened(sender, it, time))?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    fn opened(&mut self, member: Address, opened: &OpenedVote) -> Result<(), String> {
+    fn opened(
+        &mut self,
+        member: Address,
+        opened: &OpenedVote,
+        time: TimestampMs,
+    ) -> Result<(), String> {
         let OpenedVote { lease, vote, .. } = opened;
         let committee = self.committees.entry(*lease).or_default();
         if committee.sealed.get(&member) != Some(&vote_commitment(opened, &member)) {
@@ -158,7 +178,14 @@ impl VoteChecks {
         if !committee.members.contains(&member) {
             return Err(format!("{member} votes on {lease} and is no member"));
         }
+        committee.opened_at = time;
         if let Vote::Right { checksum } = vote {
+            let is_open = |it: &RunCommitment| it.is_opened_by(lease, *checksum);
+            if !committee.commitment.as_ref().is_none_or(is_open) {
+                return Err(format!(
+                    "{member} did not run what it finds right on {lease}"
+                ));
+            }
             committee.right.insert(member, *checksum);
         }
         Ok(())
@@ -173,9 +200,14 @@ impl VoteChecks {
     ) -> Result<Digest, String> {
         let found = state.lease(id).and_then(|it| {
             let seed = it.check.as_ref()?.stage.seed()?;
-            Some((seed, it.evidence()?.digest))
+            let mode = state.job(&it.job)?.order.mode;
+            let commitment = RunCommitment::read(&it.receipt()?.trace);
+            let is_watched = mode == VerificationMode::Optimistic;
+            let commitment = is_watched.then_some(commitment);
+            Some((seed, it.evidence()?.digest, commitment))
         });
-        let (seed, opening) = found.ok_or_else(|| format!("{id} is voted on without a seed"))?;
+        let (seed, opening, commitment) =
+            found.ok_or_else(|| format!("{id} is voted on without a seed"))?;
         let height = self.receipts.get(id);
         let known = height.and_then(|height| self.seeds.get(height));
         if known != Some(&seed) {
@@ -187,6 +219,7 @@ impl VoteChecks {
         let all: BTreeSet<Address> = state.validators().iter().map(|it| it.address).collect();
         let is_of = |set: &BTreeSet<Address>| {
             let least = match number {
+                0 | 1 if commitment.is_some() => 1.min(set.len()),
                 0 | 1 => COMMITTEE.min(set.len()),
                 _ => set.len(),
             };
@@ -201,6 +234,7 @@ impl VoteChecks {
         }
         let committee = Committee {
             members,
+            commitment,
             ..Committee::default()
         };
         self.committees.insert(*id, committee);

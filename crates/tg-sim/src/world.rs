@@ -21,7 +21,9 @@ use tg_node::{
 use tg_types::limits::VOTES_MAX;
 use tg_types::{Fees, SealedVote, TimestampMs, Transaction, Wallet};
 
-use crate::evidence::{EMPTY_VOTE, FixedVote, LyingChecker, Proving, SimulatedChecker, WRONG_TILE};
+use crate::evidence::{
+    BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SimulatedChecker, WRONG_TILE,
+};
 use crate::grid::{Context, SimGrid, chain, now_ms};
 use crate::mangler::Mangled;
 use crate::plan::{FailureKind, Loss, PlannedFault, SeatRole};
@@ -285,6 +287,7 @@ impl SimWorld {
             | SeatRole::VerdictLiar
             | SeatRole::StorageLiar
             | SeatRole::LazyMember
+            | SeatRole::BribedWatcher
             | SeatRole::FalseAccuser
             | SeatRole::VoteCopier
             | SeatRole::SeedWithholder
@@ -532,6 +535,7 @@ fn member(role: SeatRole, checker: Arc<dyn EvidenceChecker>) -> Arc<dyn Evidence
     match role {
         SeatRole::VerdictLiar => Arc::new(LyingChecker(checker)),
         SeatRole::LazyMember => fixed(EMPTY_VOTE, checker),
+        SeatRole::BribedWatcher => Arc::new(BribedWatcher(checker)),
         SeatRole::FalseAccuser => fixed(WRONG_TILE, checker),
         _ => checker,
     }

@@ -5,6 +5,7 @@ use crate::digest::Digest;
 use crate::domain::Domain;
 use crate::fields;
 use crate::id::{Address, LeaseId};
+use crate::mode::VerificationMode;
 
 /// What a member of a committee found when it computed the drawn tiles of an execution again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +19,8 @@ pub enum Vote {
     WrongForm,
     /// An element of a tile is wrong.
     WrongTile(TileName),
+    /// A run again gives another answer, another trace or another bill.
+    WrongRun,
 }
 
 /// The name of a tile: a leaf of 1 KiB of what a node of the program gives.
@@ -30,12 +33,13 @@ pub struct TileName {
 }
 
 impl Vote {
-    /// The kind of the vote as one number: 0 is right, 1 another form, and a tile is `(node + 1) * 2^32 + leaf`.
+    /// The kind of the vote as one number: 0 is right, 1 another form, 2 another run, and a tile is `(node + 1) * 2^32 + leaf`.
     #[must_use]
     pub const fn number(self) -> u64 {
         match self {
             Self::Right { .. } => 0,
             Self::WrongForm => 1,
+            Self::WrongRun => 2,
             Self::WrongTile(TileName { node, leaf }) => (node as u64 + 1) << 32 | leaf as u64,
         }
     }
@@ -51,7 +55,7 @@ impl Vote {
     pub const fn checksum(self) -> u64 {
         match self {
             Self::Right { checksum } => checksum,
-            Self::WrongForm | Self::WrongTile(_) => 0,
+            Self::WrongForm | Self::WrongTile(_) | Self::WrongRun => 0,
         }
     }
 
@@ -61,6 +65,7 @@ impl Vote {
         match number {
             0 => Some(Self::Right { checksum }),
             1 => Some(Self::WrongForm),
+            2 => Some(Self::WrongRun),
             _ => Some(Self::WrongTile(TileName {
                 node: u32::try_from((number >> 32).checked_sub(1)?).ok()?,
                 leaf: u32::try_from(number & u64::from(u32::MAX)).ok()?,
@@ -75,6 +80,7 @@ impl std::fmt::Display for Vote {
             Self::Right { .. } => f.write_str("right"),
             Self::WrongForm => f.write_str("not an opening of the drawn tiles"),
             Self::WrongTile(tile) => write!(f, "{tile} is wrong"),
+            Self::WrongRun => f.write_str("a run again gives something else"),
         }
     }
 }
@@ -151,4 +157,76 @@ pub fn vote_commitment(opened: &OpenedVote, member: &Address) -> Digest {
     member.encode(&mut writer);
     opened.encode(&mut writer);
     Digest::of(Domain::TileVote, &writer.into_bytes())
+}
+
+/// What a provider of mode `optimistic` commits to instead of its trace, so that only who ran the program too can open it:
+/// 24 bytes of a hash, and the bill in the clear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunCommitment {
+    hash: [u8; 24],
+    /// What the run took, in units of the program's limit.
+    pub work: u64,
+}
+
+impl RunCommitment {
+    /// The commitment of a run for a lease: to the first 8 bytes of its trace, and to what it took.
+    #[must_use]
+    pub fn of(lease: &LeaseId, checksum: u64, work: u64) -> Self {
+        let mut writer = Writer::new();
+        lease.encode(&mut writer);
+        writer.u64(checksum);
+        writer.u64(work);
+        let digest = Digest::of(Domain::RunCommitment, &writer.into_bytes());
+        let mut hash = [0; 24];
+        hash.copy_from_slice(&digest.as_bytes()[..24]);
+        Self { hash, work }
+    }
+
+    /// The commitment in the place of a receipt's trace; any bytes are one.
+    #[must_use]
+    pub fn read(trace: &Digest) -> Self {
+        let (mut hash, mut work) = ([0; 24], [0; 8]);
+        hash.copy_from_slice(&trace.as_bytes()[..24]);
+        work.copy_from_slice(&trace.as_bytes()[24..]);
+        let work = u64::from_le_bytes(work);
+        Self { hash, work }
+    }
+
+    /// What stands in the place of a receipt's trace.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut bytes = [0; 32];
+        bytes[..24].copy_from_slice(&self.hash);
+        bytes[24..].copy_from_slice(&self.work.to_le_bytes());
+        Digest::new(bytes)
+    }
+
+    /// Whether a checksum opens it.
+    #[must_use]
+    pub fn is_opened_by(&self, lease: &LeaseId, checksum: u64) -> bool {
+        *self == Self::of(lease, checksum, self.work)
+    }
+}
+
+/// What a receipt says of the trace of a run that took `work` of its limit, 0 in a tier that does not count that: in mode `optimistic`
+/// a [`RunCommitment`], so that whoever watches has to run the program; else the trace.
+#[must_use]
+pub fn stated_trace(mode: VerificationMode, lease: &LeaseId, trace: Digest, work: u64) -> Digest {
+    match mode {
+        VerificationMode::Optimistic => {
+            RunCommitment::of(lease, trace_checksum(&trace), work).digest()
+        }
+        VerificationMode::None
+        | VerificationMode::Proof
+        | VerificationMode::Recompute
+        | VerificationMode::Sync => trace,
+    }
+}
+
+/// What of a trace whoever ran the program shows.
+#[must_use]
+pub fn trace_checksum(trace: &Digest) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&trace.as_bytes()[..8]);
+    u64::from_le_bytes(first)
 }

@@ -15,6 +15,8 @@ pub enum Domain {
     Tiles,
     /// What draws them: the seed and the lease.
     Challenge,
+    /// What a provider of mode `optimistic` commits to instead of its trace.
+    RunCommitment,
     /// A sealed vote on drawn tiles.
     TileVote,
     /// What hides a vote, from the member's secret.
@@ -108,6 +110,7 @@ impl Domain {
             Self::Trace => "TG/model/trace/v1",
             Self::Tiles => "TG/ir/tiles/v1",
             Self::Challenge => "TG/proof/challenge/v1",
+            Self::RunCommitment => "TG/types/run-commitment/v1",
             Self::TileVote => "TG/types/tile-vote/v1",
             Self::VoteSalt => "TG/types/vote-salt/v1",
             Self::Committee => "TG/ledger/committee/v1",

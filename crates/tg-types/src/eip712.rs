@@ -67,6 +67,7 @@ impl TransactionKind {
                 "bytes32[] leases,uint64[] votes,uint64[] checksums,bytes32[] salts",
                 &[],
             ),
+            Self::ChallengeResult => ("bytes32 lease", &[]),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
     }
@@ -145,7 +146,9 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
         Transaction::WithdrawOffer { offer } => start.word(*offer.as_bytes()),
         Transaction::SubmitJob { order } => start.word(order.struct_hash()),
         Transaction::CancelJob { job } => start.word(*job.as_bytes()),
-        Transaction::StartLease { lease } => start.word(*lease.as_bytes()),
+        Transaction::StartLease { lease } | Transaction::ChallengeResult { lease } => {
+            start.word(*lease.as_bytes())
+        }
         Transaction::CommitReceipt { lease, receipt } => {
             start.word(*lease.as_bytes()).word(receipt.struct_hash())
         }

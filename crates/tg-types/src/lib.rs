@@ -44,7 +44,10 @@ pub mod transaction;
 pub mod upload;
 
 pub use amount::{Amount, ParseAmountError};
-pub use ballot::{OpenedVote, SealedVote, TileName, Vote, vote_commitment};
+pub use ballot::{
+    OpenedVote, RunCommitment, SealedVote, TileName, Vote, stated_trace, trace_checksum,
+    vote_commitment,
+};
 pub use codec::{Decode, DecodeError, Encode, Reader, Writer};
 pub use dealing::DealingLog;
 pub use digest::{BlobHasher, Digest};

@@ -15,11 +15,19 @@ pub enum VerificationMode {
     Recompute = 2,
     /// Proof of Sync: a committee that nobody knew before computes drawn parts again.
     Sync = 3,
+    /// One validator that nobody knew before runs the program again, and whoever pays for it has all of them do so, for some time.
+    Optimistic = 4,
 }
 
 impl VerificationMode {
     /// All modes, in the order of their tags.
-    pub const ALL: [Self; 4] = [Self::None, Self::Proof, Self::Recompute, Self::Sync];
+    pub const ALL: [Self; 5] = [
+        Self::None,
+        Self::Proof,
+        Self::Recompute,
+        Self::Sync,
+        Self::Optimistic,
+    ];
 
     /// Whether anybody checks a result before it is paid.
     #[must_use]
@@ -41,6 +49,7 @@ impl VerificationMode {
             1 => Some(Self::Proof),
             2 => Some(Self::Recompute),
             3 => Some(Self::Sync),
+            4 => Some(Self::Optimistic),
             _ => None,
         }
     }
@@ -53,6 +62,7 @@ impl VerificationMode {
             Self::Proof => "proof",
             Self::Recompute => "recompute",
             Self::Sync => "sync",
+            Self::Optimistic => "optimistic",
         }
     }
 
@@ -94,7 +104,7 @@ impl ModeSet {
     pub const EMPTY: Self = Self(0);
 
     /// Every mode.
-    pub const ALL: Self = Self(0b1111);
+    pub const ALL: Self = Self(0b1_1111);
 
     /// The set of the given modes.
     #[must_use]

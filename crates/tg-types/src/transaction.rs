@@ -117,6 +117,12 @@ pub enum Transaction {
         /// 1 to 5.
         stars: u8,
     },
+    /// Have every validator run the program of a lease of mode `optimistic` again, before its result is accepted; for the fee of
+    /// mode `recompute`, which comes back out of the provider's collateral if the result is wrong.
+    ChallengeResult {
+        /// The lease.
+        lease: LeaseId,
+    },
     /// Add to the deposit that secures the rent of a record, anybody's.
     PayRent {
         /// The id of an offer, a model or a job, or the address of a provider after twelve zero bytes.
@@ -265,11 +271,13 @@ pub enum TransactionKind {
     CommitVotes = 25,
     /// [`Transaction::RevealVotes`].
     RevealVotes = 26,
+    /// [`Transaction::ChallengeResult`].
+    ChallengeResult = 27,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -295,6 +303,7 @@ impl TransactionKind {
         Self::PostDealing,
         Self::CommitVotes,
         Self::RevealVotes,
+        Self::ChallengeResult,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -326,6 +335,7 @@ impl TransactionKind {
             Self::PostDealing => "PostDealing",
             Self::CommitVotes => "CommitVotes",
             Self::RevealVotes => "RevealVotes",
+            Self::ChallengeResult => "ChallengeResult",
         }
     }
 
@@ -358,7 +368,8 @@ impl TransactionKind {
             | Self::PayRent
             | Self::JoinValidators
             | Self::LeaveValidators
-            | Self::ReportEquivocation => false,
+            | Self::ReportEquivocation
+            | Self::ChallengeResult => false,
         }
     }
 
@@ -405,6 +416,7 @@ impl Transaction {
             Self::PostDealing { .. } => TransactionKind::PostDealing,
             Self::CommitVotes { .. } => TransactionKind::CommitVotes,
             Self::RevealVotes { .. } => TransactionKind::RevealVotes,
+            Self::ChallengeResult { .. } => TransactionKind::ChallengeResult,
         }
     }
 }
@@ -443,5 +455,6 @@ variants! {
         24 = PostDealing { round, log },
         25 = CommitVotes { votes: seq("sealed votes", VOTES_MAX, 64) },
         26 = RevealVotes { votes: seq("votes", VOTES_MAX, 72) },
+        27 = ChallengeResult { lease },
     }
 }

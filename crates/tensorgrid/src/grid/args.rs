@@ -66,6 +66,9 @@ pub(crate) enum Verify {
     Sync,
     /// By every validator, which runs the model again: cheaper than a proof, and nothing that this command could check.
     Recompute,
+    /// By one validator drawn after the answer was committed to, which runs it again; then anybody may challenge it for some seconds, and all
+    /// run it again: cheaper than recompute, for runs of any kind.
+    Optimistic,
     /// By nobody; on development networks only.
     None,
 }
@@ -77,6 +80,7 @@ impl Verify {
             Self::Proof => ModeDto::Proof,
             Self::Recompute => ModeDto::Recompute,
             Self::Sync => ModeDto::Sync,
+            Self::Optimistic => ModeDto::Optimistic,
             Self::None => ModeDto::None,
         }
     }
@@ -525,6 +529,9 @@ pub(crate) struct ProgramSubmitArguments {
     /// Believe the validators that ran it again: two thirds of them must say so before it is paid.
     #[arg(long)]
     pub(crate) trust: bool,
+    /// How the result is checked: recompute or optimistic, on development networks none.
+    #[arg(long, value_enum, default_value = "recompute")]
+    pub(crate) verify: Verify,
     /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
     #[arg(long, value_parser = amount, value_name = "TGRID")]
     pub(crate) max_price: Option<Amount>,
@@ -617,8 +624,25 @@ pub(crate) enum JobCommand {
     Raise(JobRaiseArguments),
     /// Take back a job that waits.
     Cancel(JobCancelArguments),
+    /// Have every validator run a job of mode optimistic again before it is paid.
+    Challenge(JobChallengeArguments),
     /// Wait for a job's end, check its proof and print the result: the second half of `infer --detach`.
     Fetch(JobFetchArguments),
+}
+
+/// `job challenge`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Costs the fee of mode recompute, which comes back out of the provider's collateral if the result is wrong.\n\
+                  Possible from the time that a watcher is drawn until the result is accepted: some ten seconds."
+)]
+pub(crate) struct JobChallengeArguments {
+    /// The job's id, or the beginning of it; anybody's.
+    pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
 }
 
 /// `job list`.

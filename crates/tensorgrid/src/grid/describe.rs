@@ -97,6 +97,15 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
                  not a proof"
             )
         }
+        Some(_) if receipt.job.mode == ModeDto::Optimistic => {
+            let check = receipt.lease.check.as_ref();
+            match check.map_or(0, |it| it.right) {
+                0 => "evidence   the answer: validators ran it again".to_owned(),
+                right => format!(
+                    "evidence   the answer: {right} drawn validator(s) ran it again, and nobody showed that it is wrong; not a proof"
+                ),
+            }
+        }
         Some(evidence) => match zk {
             Some(zk) => format!("proof      {evidence}, zk: {zk}"),
             None => format!("proof      {evidence}, not held here any more"),

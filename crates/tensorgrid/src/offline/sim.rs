@@ -130,6 +130,7 @@ fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -
         VerificationMode::Recompute,
         VerificationMode::Proof,
         VerificationMode::Sync,
+        VerificationMode::Optimistic,
     ];
     let each = CheatKind::ALL
         .iter()

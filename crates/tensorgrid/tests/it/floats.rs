@@ -63,6 +63,12 @@ fn an_onnx_file_runs_on_a_grid_with_the_bits_it_has_without_one() {
             .ends(2);
         assert!(refused.stderr.contains("TGF-1"), "{}", refused.stderr);
     }
+    // One validator runs it again; then it may be challenged for some seconds.
+    let watched = [&infer[..], &["--verify", "optimistic", "--json"]].concat();
+    let watched = grid.run(&watched).ends(0).json();
+    assert_eq!(watched["outputs"][0]["values"], expected);
+    assert!(watched["run_again_ms"].as_f64().is_some(), "{watched}");
+    assert!(watched["receipt"]["lease"]["check"]["right"].as_u64() >= Some(1));
     // Another shape is an answer too, and costs nothing but the least.
     let flat = folder.path().join("flat.npy");
     let x = FloatTensor::of(vec![784], vec![0f32; 784]).unwrap();

@@ -120,3 +120,40 @@ fn a_program_runs_on_a_grid_in_parts_that_are_merged() {
     .ends(2);
     assert!(grid.interrupt().success());
 }
+
+#[test]
+fn a_watched_program_is_billed_and_cannot_be_challenged_once_it_is_paid() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 1);
+    let pi = example("pi");
+    let add = ["program", "add", text(&pi), "--fuel", "20000000", "--json"];
+    grid.run(&add).ends(0);
+    // One validator runs it again, and nobody doubts what it found.
+    let chunk = points(folder.path(), "watched", 4, 50_000);
+    let submit = ["program", "submit", "pi", "--yes", "--input", text(&chunk)];
+    let watched = [&submit[..], &["--verify", "optimistic", "--json"]].concat();
+    let ran = grid.run(&watched).ends(0).json();
+    assert_eq!(ran["run_again"], true);
+    let receipt = &ran["receipt"];
+    assert_eq!(receipt["job"]["mode"], "optimistic");
+    // More than one only where the first were too slow.
+    assert!(receipt["lease"]["check"]["right"].as_u64() >= Some(1));
+    let price = |ran: &serde_json::Value| {
+        let text = ran["receipt"]["settlement"]["price"].as_str();
+        text.unwrap().parse::<tg_types::Amount>().unwrap()
+    };
+    let whole = grid.run(&[&submit[..], &["--verify", "none", "--json"]].concat());
+    assert!(
+        price(&ran) < price(&whole.ends(0).json()),
+        "billed by what it took"
+    );
+    let done = ran["job"].as_str().unwrap();
+    let late = grid.run(&["job", "challenge", done]).ends(2);
+    assert!(late.stderr.contains("not accepted yet"), "{}", late.stderr);
+    for mode in ["proof", "sync"] {
+        let refused = grid.run(&[&submit[..], &["--verify", mode]].concat());
+        let refused = refused.ends(2);
+        assert!(refused.stderr.contains("optimistic"), "{}", refused.stderr);
+    }
+    assert!(grid.interrupt().success());
+}

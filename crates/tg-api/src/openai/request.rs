@@ -255,10 +255,11 @@ fn terms(ours: &mut BodyFields) -> Result<(ModeDto, Option<Amount>), OpenAiError
         Some("proof") => ModeDto::Proof,
         Some("recompute") => ModeDto::Recompute,
         Some("sync") => ModeDto::Sync,
+        Some("optimistic") => ModeDto::Optimistic,
         Some(_) => {
             return Err(OpenAiError::invalid(
                 "tensorgrid.verify",
-                "`verify` is none, sync, recompute or proof",
+                "`verify` is none, sync, optimistic, recompute or proof",
             ));
         }
     };

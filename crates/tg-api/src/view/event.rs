@@ -116,7 +116,8 @@ fn parts(event: &Event) -> Parts {
         | Event::CommitteeDrawn { .. }
         | Event::ResultDisputed { .. }
         | Event::AccusationRefuted { .. }
-        | Event::VoteRefuted { .. } => sync_parts(event),
+        | Event::VoteRefuted { .. }
+        | Event::ChallengeReturned { .. } => sync_parts(event),
         Event::OfferUpdated { .. }
         | Event::BidCommitted { .. }
         | Event::BidRevealed { .. }
@@ -275,6 +276,7 @@ fn rent_parts(event: &Event) -> Parts {
 
 /// What happened to seats of validators.
 /// Events of the seed, and of committees.
+#[expect(clippy::too_many_lines, reason = "one arm for each event")]
 fn sync_parts(event: &Event) -> Parts {
     match event {
         Event::SeedRound { round } => Parts {
@@ -316,7 +318,7 @@ fn sync_parts(event: &Event) -> Parts {
             job: Some(*job),
             lease: Some(*lease),
             account: Some(*accuser),
-            text: format!("validator {accuser} says of the result: {vote}"),
+            text: format!("{accuser} says of the result: {vote}"),
             ..Parts::default()
         },
         Event::AccusationRefuted { validator, burned } => Parts {
@@ -324,6 +326,21 @@ fn sync_parts(event: &Event) -> Parts {
             account: Some(*validator),
             amount: Some(*burned),
             text: format!("what validator {validator} said is not so: {burned} TGRID burned"),
+            ..Parts::default()
+        },
+        Event::ChallengeReturned {
+            lease,
+            provider,
+            challenger,
+            amount,
+        } => Parts {
+            kind: "challenge_returned",
+            lease: Some(*lease),
+            account: Some(*challenger),
+            amount: Some(*amount),
+            text: format!(
+                "{challenger} has {amount} TGRID back for its challenge, out of the collateral of {provider}"
+            ),
             ..Parts::default()
         },
         Event::VoteRefuted {

@@ -113,6 +113,7 @@ pub(super) fn check(
             sync::check_opened(state, sender, votes)?;
             Amount::ZERO
         }
+        Transaction::ChallengeResult { lease } => sync::check_challenge(state, lease)?,
         Transaction::DeclineLease { lease, .. } => {
             held_lease(state, sender, lease, JobState::Leased)?;
             Amount::ZERO

@@ -107,6 +107,7 @@ impl Execution {
             }
             Transaction::CommitVotes { votes } => self.commit_votes(sender, votes),
             Transaction::RevealVotes { votes } => self.reveal_votes(sender, votes),
+            Transaction::ChallengeResult { lease } => self.challenge(sender, lease),
             Transaction::DeclineLease { lease, reason } => self.decline(lease, *reason),
             Transaction::CommitPart { lease, receipt } => self.commit_part(lease, receipt),
         }
@@ -256,7 +257,7 @@ impl Execution {
                 self.state.put_lease(lease);
                 Ok(())
             }
-            VerificationMode::Sync => {
+            VerificationMode::Sync | VerificationMode::Optimistic => {
                 lease.check = Some(self.first_check());
                 self.save_job(job);
                 self.state.put_lease(lease);

@@ -1,4 +1,4 @@
-//! The votes of a committee on the result of a lease of mode `sync`.
+//! The votes of a committee on the result of a lease of mode `sync`, and of a watcher on one of mode `optimistic`.
 //!
 //! A committee is drawn by the seed among the validators. Its members compute the drawn tiles again and *seal* what they found;
 //! once all have, or more than two thirds and some time has passed, they *open* it. More than two thirds for *right* with one checksum
@@ -17,23 +17,32 @@
 //! vote: an accusation needs no majority. A member that accuses a right result burns more than the look costs everybody. Copying a
 //! vote is impossible before all are sealed; one that votes *right* without computing has no checksum, and no share ([ADR 24]).
 //!
+//! In mode `optimistic` the committee is one *watcher*, which runs the whole program again; its vote for right opens what the provider
+//! committed to instead of a trace. Then anybody may *challenge* the result for some time, for what a run of all validators costs. An
+//! accusation of the watcher and a challenge are both decided by a run of all: if it gives something else the provider loses its
+//! collateral, out of which the challenger has its fee back; if it gives the same the result is accepted at once, as nothing of it is
+//! left to check. The validators have the fee either way. A liar that shares a watcher's key still faces whoever ordered, who can run
+//! the program again too ([ADR 27]).
+//!
 //! [ADR 24]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0024-votes-show-work.md
+//! [ADR 27]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0027-optimistic.md
 
 use std::sync::Arc;
 
 use tg_types::{
-    Address, Amount, Digest, Domain, DurationMs, Height, LeaseId, OpenedVote, SealedVote,
-    TimestampMs, Vote,
+    Address, Amount, Digest, Domain, DurationMs, Height, LeaseId, OpenedVote, RunCommitment,
+    SealedVote, Tier, TimestampMs, VerificationMode, Vote,
 };
 
 use super::Execution;
+use super::verdicts::billed;
 use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::limits::COMMITTEE_SEATS;
+use crate::limits::{COMMITTEE_SEATS, WATCHERS};
 use crate::record::{
-    Lease, MemberVote, OpenStage, Storage, SyncCheck, SyncStage, VoteRound, VoteState, VoteStep,
-    VoteWindows,
+    Job, Lease, MemberVote, OpenStage, Storage, SyncCheck, SyncStage, VoteRound, VoteState,
+    VoteStep, VoteWindows,
 };
 use crate::state::State;
 
@@ -77,18 +86,22 @@ impl Execution {
             return;
         };
         if self.state.is_held(storage) || is_armed(LedgerCanary::VoteWithoutOpening) {
-            let (seed, id) = (*seed, lease.id);
-            let round = self.draw(&seed, &id, 0);
+            let seed = *seed;
+            let round = self.draw(&seed, lease, 0);
             if let Some(check) = &mut lease.check {
                 check.stage = SyncStage::Voting { seed, round };
             }
         }
     }
 
-    fn draw(&mut self, seed: &Digest, lease: &LeaseId, number: u8) -> VoteRound {
-        let members = self.state.committee(seed, lease, number);
+    fn draw(&mut self, seed: &Digest, lease: &Lease, number: u8) -> VoteRound {
+        let seats = match self.is_watched(lease) {
+            true => WATCHERS,
+            false => COMMITTEE_SEATS,
+        };
+        let members = self.state.committee(seed, &lease.id, number, seats);
         self.events.push(Event::CommitteeDrawn {
-            lease: *lease,
+            lease: lease.id,
             number,
             members: members.clone(),
         });
@@ -149,19 +162,11 @@ impl Execution {
                 self.note_presence(&round.absent(&[]), &[]);
                 SyncStage::Voting {
                     seed,
-                    round: self.draw(&seed, &lease.id, round.number.saturating_add(1)),
+                    round: self.draw(&seed, &lease, round.number.saturating_add(1)),
                 }
             }
             VoteStep::Dispute(accuser, vote) => {
-                let mut job = self.job(&lease.job)?;
-                self.step(&mut job, OpenStage::Disputed(lease.id))?;
-                self.save_job(job);
-                self.events.push(Event::ResultDisputed {
-                    lease: lease.id,
-                    job: lease.job,
-                    accuser,
-                    vote,
-                });
+                self.dispute(&lease, accuser, vote)?;
                 SyncStage::Disputed {
                     seed,
                     round,
@@ -172,8 +177,16 @@ impl Execution {
             VoteStep::Accept => {
                 let right = round.right();
                 self.note_presence(&round.absent(&right), &right);
-                let job = self.job(&lease.job)?;
-                return self.accept(job, lease);
+                if !self.is_watched(&lease) {
+                    let job = self.job(&lease.job)?;
+                    return self.accept(job, lease);
+                }
+                let window = self.state.parameters.challenge_window;
+                SyncStage::Contestable {
+                    seed,
+                    round,
+                    until: self.now.saturating_add(window),
+                }
             }
         };
         if let Some(check) = &mut lease.check {
@@ -183,8 +196,110 @@ impl Execution {
         Ok(())
     }
 
+    /// Whether the result of a lease has a watcher, and may be challenged.
+    fn is_watched(&self, lease: &Lease) -> bool {
+        let job = self.state.job(&lease.job);
+        job.is_some_and(|it| it.order.mode == VerificationMode::Optimistic)
+    }
+
+    /// Somebody says that a result is wrong: every validator looks.
+    fn dispute(&mut self, lease: &Lease, accuser: Address, vote: Vote) -> Done {
+        let mut job = self.job(&lease.job)?;
+        self.step(&mut job, OpenStage::Disputed(lease.id))?;
+        self.save_job(job);
+        self.events.push(Event::ResultDisputed {
+            lease: lease.id,
+            job: lease.job,
+            accuser,
+            vote,
+        });
+        Ok(())
+    }
+
+    /// Takes a challenge: its fee is the validators', who run the program again.
+    pub(super) fn challenge(&mut self, challenger: Address, id: &LeaseId) -> Done {
+        let mut lease = self.lease(id)?;
+        let Some(SyncStage::Voting { seed, round } | SyncStage::Contestable { seed, round, .. }) =
+            lease.check.as_ref().map(|it| it.stage.clone())
+        else {
+            return Ok(());
+        };
+        let fee = self.state.parameters.challenge_fee();
+        self.debit(challenger, fee)?;
+        self.fees = self.fees.saturating_add(fee);
+        self.dispute(&lease, challenger, Vote::WrongRun)?;
+        if let Some(check) = &mut lease.check {
+            check.stage = SyncStage::Disputed {
+                seed,
+                round,
+                accuser: challenger,
+                vote: Vote::WrongRun,
+            };
+        }
+        self.state.put_lease(lease);
+        Ok(())
+    }
+
+    /// Accepts the results that nobody challenged in time, for what their runs took.
+    fn accept_unchallenged(&mut self) -> Done {
+        let is_over = |lease: &Lease| {
+            let stage = lease.check.as_ref().map(|it| &it.stage);
+            matches!(stage, Some(SyncStage::Contestable { until, .. }) if *until < self.now)
+        };
+        let over = self.state.live_leases();
+        let over = over.filter(|(_, lease)| is_over(lease));
+        let over: Vec<Lease> = over.map(|(_, lease)| lease.clone()).collect();
+        over.into_iter().try_for_each(|mut lease| {
+            let job = self.job(&lease.job)?;
+            let took = lease
+                .receipt()
+                .map(|it| RunCommitment::read(&it.trace).work);
+            self.bill(&mut lease, &job, took);
+            self.accept(job, lease)
+        })
+    }
+
+    /// Lowers the price of a run to what it took of its limit, if its tier counts that.
+    fn bill(&self, lease: &mut Lease, job: &Job, took: Option<u64>) {
+        let facts = self.state.active_model(&job.order);
+        let is_counted = facts.is_some_and(|it| it.tier != Tier::Tgx1);
+        if let Some(took) = took.filter(|_| is_counted) {
+            lease.price = billed(lease.price, took, job.macs);
+        }
+    }
+
+    /// Every validator ran a program again and found what its provider committed to: whoever said otherwise as its watcher loses a part of
+    /// its stake, and the result is accepted.
+    pub(super) fn uphold(&mut self, id: &LeaseId, took: Option<u64>) -> Done {
+        let mut lease = self.lease(id)?;
+        let Some(SyncStage::Disputed { round, accuser, .. }) =
+            lease.check.as_ref().map(|it| it.stage.clone())
+        else {
+            return Ok(());
+        };
+        if is_accusation(&round, &accuser) {
+            self.burn_accusation_bond(accuser);
+        }
+        let mut job = self.job(&lease.job)?;
+        self.step(&mut job, OpenStage::Verifying(lease.id))?;
+        self.bill(&mut lease, &job, took);
+        self.accept(job, lease)
+    }
+
+    /// A member accused falsely.
+    fn burn_accusation_bond(&mut self, validator: Address) {
+        let bond = match is_armed(LedgerCanary::FreeAccusation) {
+            true => Amount::ZERO,
+            false => self.state.accusation_bond(),
+        };
+        let burned = self.take_from_stake(&validator, bond);
+        self.events
+            .push(Event::AccusationRefuted { validator, burned });
+    }
+
     /// What the passing of time does to votes.
     pub(super) fn run_votes(&mut self) -> Done {
+        self.accept_unchallenged()?;
         let is_voting = |lease: &Lease| {
             let stage = lease.check.as_ref().map(|it| &it.stage);
             matches!(stage, Some(SyncStage::Voting { .. }))
@@ -212,15 +327,7 @@ impl Execution {
         let (seed, mut round, accuser) = (*seed, round.clone(), *accuser);
         round.note(&accuser, VoteState::Refuted);
         let mut job = self.job(&lease.job)?;
-        let bond = match is_armed(LedgerCanary::FreeAccusation) {
-            true => Amount::ZERO,
-            false => self.state.accusation_bond(),
-        };
-        let burned = self.take_from_stake(&accuser, bond);
-        self.events.push(Event::AccusationRefuted {
-            validator: accuser,
-            burned,
-        });
+        self.burn_accusation_bond(accuser);
         self.step(&mut job, OpenStage::Verifying(lease.id))?;
         self.save_job(job);
         // The others have the time again that the dispute took.
@@ -232,16 +339,29 @@ impl Execution {
     }
 
     /// Every validator found that what a member said is so: whoever found the result right did not look, and loses a part of its stake.
-    pub(super) fn convict(&mut self, lease: &Lease) {
+    /// Whoever challenged has its fee back out of the collateral.
+    pub(super) fn convict(&mut self, mut lease: Lease) -> Result<Lease, InvariantError> {
         let Some(SyncStage::Disputed { round, accuser, .. }) =
-            lease.check.as_ref().map(|it| &it.stage)
+            lease.check.as_ref().map(|it| it.stage.clone())
         else {
-            return;
+            return Ok(lease);
         };
+        if !is_accusation(&round, &accuser) {
+            let fee = self.state.parameters.challenge_fee().min(lease.locked());
+            lease.collateral = lease.collateral.saturating_sub(fee);
+            self.credit(accuser, fee)?;
+            self.events.push(Event::ChallengeReturned {
+                lease: lease.id,
+                provider: lease.provider,
+                challenger: accuser,
+                amount: fee,
+            });
+            self.state.put_lease(lease.clone());
+        }
         let said_right = |it: &&MemberVote| matches!(it.state, VoteState::Open(Vote::Right { .. }));
         let members = round.votes.iter().filter(said_right);
         let wrong: Vec<Address> = members.map(|it| it.member).collect();
-        self.note_presence(&wrong, &[*accuser]);
+        self.note_presence(&wrong, &[accuser]);
         for validator in wrong {
             let burned = self.take_from_stake(&validator, self.state.accusation_bond());
             self.events.push(Event::VoteRefuted {
@@ -250,6 +370,7 @@ impl Execution {
                 burned,
             });
         }
+        Ok(lease)
     }
 
     /// Burns a part of a validator's stake; how much.
@@ -311,11 +432,22 @@ pub(super) fn right_votes(lease: &Lease) -> Vec<Address> {
     round.map_or_else(Vec::new, VoteRound::right)
 }
 
+/// Whether who disputes a result did so as a member, by its vote.
+fn is_accusation(round: &VoteRound, accuser: &Address) -> bool {
+    matches!(round.vote(accuser), Some(VoteState::Open(vote)) if !vote.is_right())
+}
+
 impl State {
     /// The members of a committee, in the order of addresses. The turn of a validator is the hash of seed, lease, number of the
-    /// drawing and its address; the first [`COMMITTEE_SEATS`] are members, or all.
+    /// drawing and its address; the first `seats` are members, or all.
     #[must_use]
-    pub(crate) fn committee(&self, seed: &Digest, lease: &LeaseId, number: u8) -> Vec<Address> {
+    pub(crate) fn committee(
+        &self,
+        seed: &Digest,
+        lease: &LeaseId,
+        number: u8,
+        seats: usize,
+    ) -> Vec<Address> {
         let all = self.validators.iter().map(|it| it.address);
         if number >= WHOLE_SET_FROM {
             return all.collect();
@@ -331,7 +463,7 @@ impl State {
         };
         let mut turns: Vec<(Digest, Address)> = all.map(|it| (turn(&it), it)).collect();
         turns.sort_unstable();
-        turns.truncate(COMMITTEE_SEATS);
+        turns.truncate(seats);
         let mut members: Vec<Address> = turns.into_iter().map(|(_, member)| member).collect();
         members.sort_unstable();
         members

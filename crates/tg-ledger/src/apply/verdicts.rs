@@ -40,6 +40,14 @@ impl Execution {
         }
         match (subject, outcome) {
             (Subject::Model(_), Outcome::ModelAccepted(facts)) => check_facts(subject, facts),
+            // Of a run every validator repeats all of it, and says what it came to.
+            (
+                Subject::Accusation(id, Vote::WrongRun),
+                Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. },
+            ) => self.check_accepted(&id, outcome),
+            (Subject::Accusation(_, Vote::WrongRun), Outcome::Refuted) => {
+                Err(VerdictError::WrongOutcome { subject })
+            }
             (Subject::SeedKey(_), Outcome::SeedKey(_) | Outcome::Rejected { .. })
             | (Subject::Seed(_), Outcome::Seed(_))
             | (Subject::Accusation(..), Outcome::Refuted | Outcome::Rejected { .. })
@@ -63,11 +71,15 @@ impl Execution {
         };
         let fits = match (job.order.mode, tier, outcome) {
             (
-                VerificationMode::Recompute,
+                VerificationMode::Recompute | VerificationMode::Optimistic,
                 Tier::Tgf1 | Tier::Wasm1,
                 Outcome::ProgramAccepted { macs },
             ) => *macs <= job.macs,
-            (VerificationMode::Recompute, Tier::Tgx1, Outcome::LeaseAccepted)
+            (
+                VerificationMode::Recompute | VerificationMode::Optimistic,
+                Tier::Tgx1,
+                Outcome::LeaseAccepted,
+            )
             | (VerificationMode::None | VerificationMode::Proof, _, Outcome::LeaseAccepted) => true,
             _ => false,
         };
@@ -164,7 +176,7 @@ impl Execution {
                 Outcome::Rejected { code, check },
             ) => {
                 let lease = self.lease(id)?;
-                self.convict(&lease);
+                let lease = self.convict(lease)?;
                 let job = self.job(&lease.job)?;
                 let end = LeaseEnd::Rejected {
                     code: *code,
@@ -182,6 +194,10 @@ impl Execution {
             }
             (Subject::Seed(height), Outcome::Seed(signature)) => self.take_seed(*height, signature),
             (Subject::Accusation(id, _), Outcome::Refuted) => self.refute(id),
+            (Subject::Accusation(id, _), Outcome::LeaseAccepted) => self.uphold(id, None),
+            (Subject::Accusation(id, _), Outcome::ProgramAccepted { macs }) => {
+                self.uphold(id, Some(*macs))
+            }
             // The check before this refused all others.
             _ => Ok(()),
         }
@@ -202,7 +218,7 @@ impl Execution {
 
 /// What a run of a program is paid: the part of the price that it took of what it might, at least a quarter, since pulling,
 /// making ready and keeping the machine free for the whole of it cost as much for a short run.
-fn billed(price: Amount, used: u64, most: u64) -> Amount {
+pub(super) fn billed(price: Amount, used: u64, most: u64) -> Amount {
     let parts = used.max(most.div_ceil(LEAST_PART));
     price
         .checked_mul_div_ceil(parts, most)

@@ -402,6 +402,12 @@ pub enum TransactionError {
          what its nodes give has more than 14 MiB"
     )]
     ModelNotSampled { model: ModelId },
+    /// There is no result to challenge.
+    #[error(
+        "the result of lease {lease} cannot be challenged now: only one of mode optimistic can be, from the time that its watcher is \
+         drawn until it is accepted, and by one at a time"
+    )]
+    NotContestable { lease: LeaseId },
     /// The validator lost too many providers.
     #[error("a validator reports at most {limit} providers as lost")]
     ReportTooLong { limit: usize },
@@ -513,6 +519,7 @@ impl TransactionError {
             Self::NotChallenged { .. } => "TG-LED-131",
             Self::BadDealing { .. } => "TG-LED-132",
             Self::NoAccusationBond { .. } => "TG-LED-133",
+            Self::NotContestable { .. } => "TG-LED-134",
         }
     }
 

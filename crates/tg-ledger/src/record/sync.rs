@@ -1,10 +1,12 @@
-//! Proof of Sync of one result: from the seed that draws its tiles to the votes of the committee that computed them again.
+//! The check of one result of mode `sync` or `optimistic`: from the seed that draws its tiles to the votes of the committee that computed
+//! them again; in mode `optimistic` from the seed that draws a watcher to the end of the time in which anybody may challenge.
 //!
 //! ```text
 //!  receipt ──► AwaitsSeed ──► Challenged ──► Opened ──► Voting ──► accepted
 //!              (seed of the    (provider      (n - f     │  ▲  └──► again with other members
 //!               receipt's       opens the      hold the  ▼  │
 //!               block)          tiles)         opening)  Disputed ──► rejected
+//!                                          (optimistic: Voting ──► Contestable ──► accepted)
 //! ```
 
 use std::cmp::Reverse;
@@ -53,7 +55,7 @@ pub enum SyncStage {
         /// Its members and their votes.
         round: VoteRound,
     },
-    /// A member says what is wrong; every validator looks at that.
+    /// A member, or whoever challenges, says what is wrong; every validator looks at that.
     Disputed {
         /// The seed.
         seed: Digest,
@@ -63,6 +65,15 @@ pub enum SyncStage {
         accuser: Address,
         /// What.
         vote: Vote,
+    },
+    /// The watcher of a result of mode `optimistic` found it right; it is accepted unless somebody challenges it.
+    Contestable {
+        /// The seed.
+        seed: Digest,
+        /// The watchers and their votes.
+        round: VoteRound,
+        /// Until when it may be challenged.
+        until: TimestampMs,
     },
 }
 
@@ -134,6 +145,7 @@ variants! {
         2 = Opened { seed, storage },
         3 = Voting { seed, round },
         4 = Disputed { seed, round, accuser, vote },
+        5 = Contestable { seed, round, until },
     }
 }
 
@@ -166,7 +178,8 @@ impl SyncStage {
             Self::Challenged { seed, .. }
             | Self::Opened { seed, .. }
             | Self::Voting { seed, .. }
-            | Self::Disputed { seed, .. } => Some(*seed),
+            | Self::Disputed { seed, .. }
+            | Self::Contestable { seed, .. } => Some(*seed),
         }
     }
 
@@ -175,7 +188,9 @@ impl SyncStage {
     pub const fn round(&self) -> Option<&VoteRound> {
         match self {
             Self::AwaitsSeed | Self::Challenged { .. } | Self::Opened { .. } => None,
-            Self::Voting { round, .. } | Self::Disputed { round, .. } => Some(round),
+            Self::Voting { round, .. }
+            | Self::Disputed { round, .. }
+            | Self::Contestable { round, .. } => Some(round),
         }
     }
 
@@ -187,7 +202,8 @@ impl SyncStage {
             Self::Challenged { .. } => "the provider opens the drawn tiles",
             Self::Opened { .. } => "validators fetch the opening",
             Self::Voting { .. } => "a committee votes",
-            Self::Disputed { .. } => "every validator looks at what a member disputes",
+            Self::Disputed { .. } => "every validator looks at what is disputed",
+            Self::Contestable { .. } => "found right, and may be challenged",
         }
     }
 }

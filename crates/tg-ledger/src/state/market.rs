@@ -58,7 +58,9 @@ impl State {
             VerificationMode::Proof if !facts.provable => {
                 Err(TransactionError::ModelNotProvable { model: *model })
             }
-            VerificationMode::Recompute if !facts.is_recomputable() => {
+            VerificationMode::Recompute | VerificationMode::Optimistic
+                if !facts.is_recomputable() =>
+            {
                 Err(TransactionError::ModelNotRecomputable { model: *model })
             }
             VerificationMode::Sync if !facts.is_sampled() => {
@@ -72,6 +74,7 @@ impl State {
             VerificationMode::Proof
             | VerificationMode::Recompute
             | VerificationMode::Sync
+            | VerificationMode::Optimistic
             | VerificationMode::None => Ok(facts),
         }
     }

@@ -1,4 +1,4 @@
-//! What validators have to do about results of mode `sync`.
+//! What validators have to do about results of modes `sync` and `optimistic`.
 
 use tg_types::{Address, Amount, LeaseId};
 
@@ -43,14 +43,16 @@ impl State {
     /// What a validator has to do about the results that it votes on, the oldest job first.
     pub fn vote_tasks(&self, member: &Address) -> Vec<VoteTask> {
         let tasks = self.live_leases().filter_map(|(job, lease)| {
-            let (SyncStage::Voting { round, .. } | SyncStage::Disputed { round, .. }) =
-                &lease.check.as_ref()?.stage
+            let stage = &lease.check.as_ref()?.stage;
+            let (SyncStage::Voting { round, .. } | SyncStage::Disputed { round, .. }) = stage
             else {
                 return None;
             };
             let sample = self.sample_task(job, lease)?;
+            // Nothing is sealed while all look at what is disputed: a vote that is not taken would keep out those beside it.
+            let may_seal = matches!(stage, SyncStage::Voting { .. });
             let step = match (round.vote(member)?, round.opening_since) {
-                (VoteState::Silent, None) => VoteDuty::Seal,
+                (VoteState::Silent, None) if may_seal => VoteDuty::Seal,
                 (VoteState::Sealed(_), Some(_)) => VoteDuty::Open,
                 _ => return None,
             };
@@ -74,6 +76,8 @@ impl State {
         Some(SampleTask {
             lease: lease.id,
             model: model.id,
+            mode: job.order.mode,
+            public_blob: model.public_blob,
             weights_blob: model.weights_blob,
             program: facts.program,
             receipt: Box::new(receipt.clone()),

@@ -170,9 +170,10 @@ fn cheap_offers_that_never_serve_such_a_job_are_passed_over_together() {
         assert!(looks < 64, "{mode}, {needs:?}: {looks}");
         let expected = match mode {
             VerificationMode::None => JobState::Queued,
-            VerificationMode::Proof | VerificationMode::Recompute | VerificationMode::Sync => {
-                JobState::Leased
-            }
+            VerificationMode::Proof
+            | VerificationMode::Recompute
+            | VerificationMode::Sync
+            | VerificationMode::Optimistic => JobState::Leased,
         };
         assert_eq!(alone.state.job(&id).unwrap().state(), expected);
     }

@@ -223,6 +223,7 @@ fn other_name(event: &Event) -> &'static str {
         Event::SeedSigned { .. } => "seed signed",
         Event::ResultDisputed { .. } => "a member disputes a result",
         Event::AccusationRefuted { .. } => "a member was refuted",
+        Event::ChallengeReturned { .. } => "a challenge was right",
         Event::VoteRefuted { .. } => "a vote for a wrong result was refuted",
         Event::Forfeited { .. } => "forfeited",
         Event::Scheduled { decisions, .. } => {

@@ -6,11 +6,11 @@ use tg_lab::synthetic::Draws;
 use tg_ledger::{Job, JobState, Lease, State, SyncStage};
 use tg_types::{
     Address, Amount, CapacityTier, DeclineReason, Digest, GpuLink, GpuModel, Label, Machine,
-    ModeSet, OfferId, OfferTerms, Pricing, Receipt, SharingMode, SharingSet, Tier, TierSet,
-    Transaction, Wallet,
+    ModeSet, OfferId, OfferTerms, Pricing, Receipt, RunCommitment, SharingMode, SharingSet, Tier,
+    TierSet, Transaction, VerificationMode, Wallet,
 };
 
-use crate::files::{Files, ONE, Proof, evidence_of};
+use crate::files::{CHECKSUM, Files, ONE, Proof, evidence_of};
 use crate::net::{Moment, Side, milli};
 use crate::outbox::Outbox;
 use crate::season::Season;
@@ -293,7 +293,10 @@ impl Provider {
             model: job.order.model,
             input: job.order.input,
             output: evidence_of(&lease.id),
-            trace: Digest::default(),
+            trace: match job.order.mode {
+                VerificationMode::Optimistic => RunCommitment::of(&lease.id, CHECKSUM, 0).digest(),
+                _ => Digest::default(),
+            },
             tier: Tier::Tgx1,
         };
         let lease_id = lease.id;

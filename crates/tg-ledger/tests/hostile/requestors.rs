@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tg_lab::synthetic::Draws;
-use tg_ledger::{Job, JobState, State};
+use tg_ledger::{Job, JobState, State, SyncStage};
 use tg_types::transaction::bid_commitment;
 use tg_types::{
     BidId, CapacityTier, Digest, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, ModelId,
@@ -178,7 +178,10 @@ impl Requestor {
             && order.mode == VerificationMode::Proof
             && is_sampled
         {
-            order.mode = VerificationMode::Sync;
+            order.mode = match order.input.as_bytes()[0] % 3 {
+                0 => VerificationMode::Optimistic,
+                _ => VerificationMode::Sync,
+            };
         }
         files.inputs.insert(order.input, holders);
         let sent = out.send_named(&self.wallet, Transaction::SubmitJob { order });
@@ -307,6 +310,17 @@ impl Requestor {
                 max_attempts: job.order.max_attempts.max(2),
             };
             out.send(&self.wallet, raise);
+        } else if self.side == Side::Hostile && draws.below(3) == 0 {
+            self.challenge(job, out);
+        }
+    }
+
+    /// Doubts a result of its own job, right or wrong.
+    fn challenge(&self, job: &Job, out: &mut Outbox<'_>) {
+        let lease = job.live_lease().and_then(|it| out.state.lease(&it));
+        let stage = lease.and_then(|it| Some((it.id, &it.check.as_ref()?.stage)));
+        if let Some((lease, SyncStage::Contestable { .. })) = stage {
+            out.send(&self.wallet, Transaction::ChallengeResult { lease });
         }
     }
 

@@ -69,6 +69,7 @@ impl Season {
             auction_slot: scaled(usual.auction_slot),
             offer_update_interval: scaled(usual.offer_update_interval),
             preempt_grace: scaled(usual.preempt_grace),
+            challenge_window: scaled(usual.challenge_window),
             time_step_max: scaled(usual.time_step_max),
             unbonding: scaled(usual.unbonding),
             outage_min: scaled(usual.outage_min),

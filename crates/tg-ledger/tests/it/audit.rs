@@ -143,6 +143,10 @@ impl Auditor {
                 self.take(signed.sender, self.parameters.registration_fee);
                 self.unpaid_fees += self.parameters.registration_fee.get();
             }
+            Transaction::ChallengeResult { .. } => {
+                self.take(signed.sender, self.parameters.challenge_fee());
+                self.unpaid_fees += self.parameters.challenge_fee().get();
+            }
             Transaction::SubmitJob { order } => self.lock_escrow(signed.sender, job, order),
             Transaction::RevealBid { order, .. } => self.lock_escrow(signed.sender, job, order),
             Transaction::RaiseJob { job, max_price, .. } => {
@@ -236,6 +240,15 @@ impl Auditor {
             Event::Rewarded { validator, amount } => {
                 self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
                 self.give(*validator, *amount);
+            }
+            Event::ChallengeReturned {
+                lease,
+                provider,
+                challenger,
+                amount,
+            } => {
+                self.lose(lease, *provider, *amount);
+                self.give(*challenger, *amount);
             }
             Event::AccusationRefuted { burned, .. } | Event::VoteRefuted { burned, .. } => {
                 self.burned += burned.get()

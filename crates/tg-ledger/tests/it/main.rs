@@ -18,6 +18,7 @@ mod markets;
 #[path = "../../../tg-types/tests/it/mutations.rs"]
 mod mutations;
 mod negative;
+mod optimistic;
 mod property;
 mod records;
 mod refusals;

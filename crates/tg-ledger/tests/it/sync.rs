@@ -14,9 +14,10 @@ use crate::world::{
     TICK, World, address, commit, evidence, facts, genesis, rejected, terms, tgrid, wallet,
 };
 
-const VALIDATORS: [&str; 4] = ["validator 0", "validator 1", "validator 2", "validator 3"];
+pub(crate) const VALIDATORS: [&str; 4] =
+    ["validator 0", "validator 1", "validator 2", "validator 3"];
 const KEY: [u8; SEED_KEY_BYTES] = [7; SEED_KEY_BYTES];
-const SIGNATURE: [u8; SEED_SIGNATURE_BYTES] = [9; SEED_SIGNATURE_BYTES];
+pub(crate) const SIGNATURE: [u8; SEED_SIGNATURE_BYTES] = [9; SEED_SIGNATURE_BYTES];
 const RIGHT: Vote = Vote::Right { checksum: 41 };
 const WRONG: Vote = Vote::WrongTile(TileName { node: 2, leaf: 5 });
 
@@ -28,7 +29,7 @@ fn dealing(round: u64, byte: u8) -> Transaction {
 }
 
 /// Several transactions in one block; all must hold.
-fn together(world: &mut World, sent: Vec<(&str, Transaction)>) -> Vec<Event> {
+pub(crate) fn together(world: &mut World, sent: Vec<(&str, Transaction)>) -> Vec<Event> {
     let signed = sent
         .into_iter()
         .map(|(name, transaction)| world.sign(name, transaction))
@@ -57,7 +58,7 @@ fn with_key_of(mut genesis: Genesis) -> World {
     world
 }
 
-fn deal(world: &mut World, round: u64) {
+pub(crate) fn deal(world: &mut World, round: u64) {
     let dealt = VALIDATORS.into_iter().zip(1..);
     let sent = dealt.map(|(name, byte)| (name, dealing(round, byte)));
     together(world, sent.collect());
@@ -84,7 +85,7 @@ fn committed(world: &mut World) -> (JobId, LeaseId) {
     (job, lease)
 }
 
-fn seed_task(world: &World, height: Height) -> EvidenceTask {
+pub(crate) fn seed_task(world: &World, height: Height) -> EvidenceTask {
     let mut tasks = world.state.pending_evidence();
     tasks
         .find(|it| it.subject() == Subject::Seed(height))
@@ -128,7 +129,7 @@ fn reveal(name: &'static str, opened: OpenedVote) -> (&'static str, Transaction)
     )
 }
 
-fn stage(world: &World, lease: LeaseId) -> SyncStage {
+pub(crate) fn stage(world: &World, lease: LeaseId) -> SyncStage {
     let lease = world.state.lease(&lease).unwrap();
     lease.check.as_ref().unwrap().stage.clone()
 }

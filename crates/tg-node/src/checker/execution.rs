@@ -1,4 +1,4 @@
-//! Running a model again, for a job of mode `recompute`.
+//! Running a model of integers again.
 
 use std::sync::Arc;
 
@@ -11,58 +11,35 @@ use tg_types::Digest;
 use tg_types::limits::INPUT_BYTES_MAX;
 
 use super::kept::Executable;
-use super::{
-    CODE_ANSWER, CODE_MODEL_SIZE, CODE_RECEIPT, CODE_RUN, ProofChecker, Refusal, Work, read,
-    rejected,
-};
+use super::run::{RepeatedRun, Rerun};
+use super::{CODE_MODEL_SIZE, CODE_RECEIPT, CODE_RUN, ProofChecker, Refusal, read, rejected};
 use crate::blob::BlobStore;
-use crate::evidence::CheckError;
-use crate::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX};
-use tg_ledger::Outcome;
+use crate::limits::MODEL_BYTES_MAX;
 
 impl ProofChecker {
-    /// Runs a model again. Its answer is kept under the name that the receipt gives it, so that it is delivered whatever the
-    /// provider does.
-    pub(super) fn check_execution(
+    /// What a model gives again.
+    pub(super) fn run_model(
         &self,
-        work: &Work<'_>,
-        weights_blob: &Digest,
-        evidence: &Digest,
+        job: &RepeatedRun<'_>,
         blobs: &BlobStore,
-    ) -> Result<Outcome, Refusal> {
-        let receipt = work.receipt;
-        let executable = self.known(weights_blob, || weighted(weights_blob, blobs))?;
-        let Executable::Weighted(model) = executable else {
+    ) -> Result<Rerun, Refusal> {
+        let weights = job.weights_blob;
+        let Executable::Weighted(model) = self.known(weights, || weighted(weights, blobs))? else {
             return Err(rejected(CODE_RECEIPT, "the model's file"));
         };
         // Stops: a receipt for other work than the lease's, and weights that are not the registered model's. The program's id
         // covers the root of its weights, which was compared when they were read.
-        if receipt.program != work.program
-            || receipt.model != work.model
-            || model.program.id() != work.program
-        {
+        if !job.is_of(model.program.id(), job.model) {
             return Err(rejected(CODE_RECEIPT, "receipt"));
         }
-        // Stops: evidence beside the answer, which validators would have to hold for nothing.
-        if *evidence != receipt.output {
-            return Err(rejected(CODE_ANSWER, "the evidence is not the answer"));
-        }
-        let input = read(
-            blobs,
-            &receipt.input,
-            u64::from(INPUT_BYTES_MAX),
-            "input size",
-        )?;
+        let limit = u64::from(INPUT_BYTES_MAX);
+        let input = read(blobs, &job.receipt.input, limit, "input size")?;
         let (answer, trace) = run(&model, &input)?;
-        if Digest::of_blob(&answer) != receipt.output {
-            return Err(rejected(CODE_RUN, "another answer"));
-        }
-        if trace != receipt.trace {
-            return Err(rejected(CODE_RUN, "another trace"));
-        }
-        let kept = blobs.put(&answer, EVIDENCE_BYTES_MAX);
-        kept.map_err(CheckError::Blob)?;
-        Ok(Outcome::LeaseAccepted)
+        Ok(Rerun {
+            answer,
+            trace,
+            work: None,
+        })
     }
 }
 

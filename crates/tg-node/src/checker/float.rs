@@ -8,13 +8,13 @@ use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Digest, Encode as _, ModelId, Tier};
 
 use super::kept::Executable;
+use super::run::{RepeatedRun, Rerun};
 use super::{
-    CODE_ANSWER, CODE_FLOAT_MODEL, CODE_MODEL_ID, CODE_PUBLIC_MODEL, CODE_RECEIPT, CODE_RUN,
-    ProofChecker, Refusal, Work, read, rejected,
+    CODE_FLOAT_MODEL, CODE_MODEL_ID, CODE_PUBLIC_MODEL, CODE_RECEIPT, ProofChecker, Refusal, read,
+    rejected,
 };
 use crate::blob::BlobStore;
-use crate::evidence::CheckError;
-use crate::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX};
+use crate::limits::MODEL_BYTES_MAX;
 
 /// Bytes around the outputs in an answer, at most: the name of the node where a run ended is one of them.
 const ANSWER_HEAD: u32 = 4_160;
@@ -54,48 +54,28 @@ impl ProofChecker {
         }))
     }
 
-    /// Runs a float model again. Its answer is kept under the name that the receipt gives it, so that it is delivered whatever
-    /// the provider does.
-    pub(super) fn check_float_run(
+    /// What a float model gives again.
+    pub(super) fn run_float(
         &self,
-        work: &Work<'_>,
-        weights_blob: &Digest,
-        evidence: &Digest,
+        job: &RepeatedRun<'_>,
         blobs: &BlobStore,
-    ) -> Result<Outcome, Refusal> {
-        let receipt = work.receipt;
-        let Executable::Float(model) = self.known(weights_blob, || whole(weights_blob, blobs))?
-        else {
+    ) -> Result<Rerun, Refusal> {
+        let file = job.weights_blob;
+        let Executable::Float(model) = self.known(file, || whole(file, blobs))? else {
             return Err(rejected(CODE_PUBLIC_MODEL, "float model"));
         };
         // Stops: a receipt for other work than the lease's, and a file that is not the registered model's. The model's id covers the
         // digest of its constants, which was compared when they were read.
-        if receipt.program != work.program
-            || receipt.model != work.model
-            || model.id() != work.program
-            || model.model_id() != work.model
-        {
+        if !job.is_of(model.id(), model.model_id()) {
             return Err(rejected(CODE_RECEIPT, "receipt"));
         }
-        // Stops: evidence beside the answer, which validators would have to hold for nothing.
-        if *evidence != receipt.output {
-            return Err(rejected(CODE_ANSWER, "the evidence is not the answer"));
-        }
         let limit = u64::from(model.limits().input);
-        let input = read(blobs, &receipt.input, limit, "input size")?;
-        let run = model.run(&input);
-        let answer = run.answer.to_bytes();
-        // Stops: an answer or a bill that the model does not give.
-        if Digest::of_blob(&answer) != receipt.output {
-            return Err(rejected(CODE_RUN, "another answer"));
-        }
-        if run.trace != receipt.trace {
-            return Err(rejected(CODE_RUN, "another trace"));
-        }
-        let kept = blobs.put(&answer, EVIDENCE_BYTES_MAX);
-        kept.map_err(CheckError::Blob)?;
-        Ok(Outcome::ProgramAccepted {
-            macs: run.answer.work,
+        let input = read(blobs, &job.receipt.input, limit, "input size")?;
+        let ran = model.run(&input);
+        Ok(Rerun {
+            answer: ran.answer.to_bytes(),
+            trace: ran.trace,
+            work: Some(ran.answer.work),
         })
     }
 }

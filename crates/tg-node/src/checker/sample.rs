@@ -55,7 +55,7 @@ impl ProofChecker {
         let Some(file) = &sample.file else {
             return match vote {
                 Vote::WrongForm => Err(rejected(CODE_TRACE_FILE, "not a trace file")),
-                Vote::Right { .. } | Vote::WrongTile(_) => Ok(Outcome::Refuted),
+                Vote::Right { .. } | Vote::WrongTile(_) | Vote::WrongRun => Ok(Outcome::Refuted),
             };
         };
         match accusation_holds(&sample.model, file, sample.expected(task), vote) {

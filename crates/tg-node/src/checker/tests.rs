@@ -4,7 +4,7 @@
 use tg_exec::IntTensor;
 use tg_exec::sample::random_model;
 use tg_prover::{Masking, ModelError, Modes, ProveRequest, ProvingModel, prove};
-use tg_types::{Encode as _, LeaseId, Tier};
+use tg_types::{Encode as _, LeaseId, ProgramId, Receipt, Tier};
 
 use super::*;
 

@@ -181,7 +181,7 @@ async fn a_committee_pays_what_is_right_and_burns_the_collateral_of_a_lie() {
 }
 
 /// What validators send by themselves, until it is dropped.
-fn perform_all(network: &Network, validators: &Validators) -> JoinSet<()> {
+pub(crate) fn perform_all(network: &Network, validators: &Validators) -> JoinSet<()> {
     let checker: Arc<dyn EvidenceChecker> = Arc::new(ProofChecker::default());
     let mut duties = JoinSet::new();
     for (handle, account) in validators.handles().zip(network.validator_wallets()) {
@@ -192,7 +192,12 @@ fn perform_all(network: &Network, validators: &Validators) -> JoinSet<()> {
 }
 
 /// Posts an offer of so many thousandths of a TGRID, with a collateral of one.
-async fn offer_milli(network: &Network, handle: &NodeHandle, wallet: &Wallet, milli: u64) {
+pub(crate) async fn offer_milli(
+    network: &Network,
+    handle: &NodeHandle,
+    wallet: &Wallet,
+    milli: u64,
+) {
     offer(
         network,
         handle,

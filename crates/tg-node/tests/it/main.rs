@@ -11,6 +11,7 @@ mod follow;
 mod joining;
 mod light;
 mod network;
+mod optimistic;
 mod programs;
 mod recovery;
 mod restart;

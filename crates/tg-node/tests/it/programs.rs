@@ -17,13 +17,13 @@ use tg_wasm::{ProgramAnswer, ProgramEnd, ProgramFile, ProgramInput, RunLimits, W
 use crate::support::{Network, assert_agree, wait_for};
 use crate::work::{lease_of, offer, send};
 
-const FUEL: u64 = 4_000_000;
+pub(crate) const FUEL: u64 = 4_000_000;
 
 /// A program with an input.
-struct Program {
-    file: Vec<u8>,
-    program: WasmProgram,
-    input: Vec<u8>,
+pub(crate) struct Program {
+    pub(crate) file: Vec<u8>,
+    pub(crate) program: WasmProgram,
+    pub(crate) input: Vec<u8>,
 }
 
 impl Program {
@@ -41,7 +41,7 @@ impl Program {
     }
 
     /// 20,000 points of pi, in two chunks: less than half of its fuel.
-    fn pi() -> Self {
+    pub(crate) fn pi() -> Self {
         let path = "../../examples/programs/pi.wasm";
         let module = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
         let chunk = |seed: u64| [seed, 10_000].map(u64::to_le_bytes).concat();
@@ -58,7 +58,7 @@ impl Program {
         }
     }
 
-    fn honest(&self) -> (Receipt, Vec<u8>) {
+    pub(crate) fn honest(&self) -> (Receipt, Vec<u8>) {
         let run = self.program.run(&self.input);
         let answer = run.answer.encode();
         let receipt = Receipt {
@@ -73,7 +73,7 @@ impl Program {
     }
 
     /// What one gives who changes an answer and goes on as if it had not.
-    fn lie(&self, change: impl FnOnce(&mut ProgramAnswer)) -> (Receipt, Vec<u8>) {
+    pub(crate) fn lie(&self, change: impl FnOnce(&mut ProgramAnswer)) -> (Receipt, Vec<u8>) {
         let (receipt, answer) = self.honest();
         let mut answer = ProgramAnswer::decode(&answer).unwrap();
         change(&mut answer);
@@ -83,7 +83,11 @@ impl Program {
     }
 }
 
-async fn register(network: &Network, handle: &NodeHandle, program: &Program) -> ModelFacts {
+pub(crate) async fn register(
+    network: &Network,
+    handle: &NodeHandle,
+    program: &Program,
+) -> ModelFacts {
     let blob = handle.blobs().put(&program.file, 1 << 20).unwrap();
     let model = program.program.model_id();
     let registration = Transaction::RegisterModel {
@@ -104,7 +108,7 @@ async fn register(network: &Network, handle: &NodeHandle, program: &Program) -> 
     facts(&handle.snapshot().state).unwrap()
 }
 
-fn order_of(program: &Program, state: &State) -> JobOrder {
+pub(crate) fn order_of(program: &Program, state: &State) -> JobOrder {
     JobOrder {
         model: program.program.model_id(),
         input: Digest::of_blob(&program.input),

@@ -191,7 +191,8 @@ pub fn accusation_holds(
     vote: Vote,
 ) -> Option<TraceFileError> {
     match vote {
-        Vote::Right { .. } => None,
+        // Of a run nothing was drawn, and no file of traces is shown.
+        Vote::Right { .. } | Vote::WrongRun => None,
         Vote::WrongForm => {
             let fault = verify_trace(model, file, expected).err();
             let is_element = |it: &TraceFileError| {

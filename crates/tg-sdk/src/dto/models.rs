@@ -18,6 +18,8 @@ pub enum ModeDto {
     Recompute,
     /// By a committee drawn after the fact, which computes drawn parts again.
     Sync,
+    /// By one validator drawn after the fact, which runs the program again; then anybody may have all do so, for some time.
+    Optimistic,
 }
 
 impl From<VerificationMode> for ModeDto {
@@ -27,6 +29,7 @@ impl From<VerificationMode> for ModeDto {
             VerificationMode::Proof => Self::Proof,
             VerificationMode::Recompute => Self::Recompute,
             VerificationMode::Sync => Self::Sync,
+            VerificationMode::Optimistic => Self::Optimistic,
         }
     }
 }
@@ -38,6 +41,7 @@ impl From<ModeDto> for VerificationMode {
             ModeDto::Proof => Self::Proof,
             ModeDto::Recompute => Self::Recompute,
             ModeDto::Sync => Self::Sync,
+            ModeDto::Optimistic => Self::Optimistic,
         }
     }
 }

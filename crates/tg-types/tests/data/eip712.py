@@ -96,6 +96,7 @@ TYPES = {
     "PostDealing": HEAD + ",uint64 round,bytes log",
     "CommitVotes": HEAD + ",bytes32[] leases,bytes32[] commitments",
     "RevealVotes": HEAD + ",bytes32[] leases,uint64[] votes,uint64[] checksums,bytes32[] salts",
+    "ChallengeResult": HEAD + ",bytes32 lease",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
@@ -354,11 +355,12 @@ SAMPLES = {
     "PostDealing": {"round": 3, "log": bytes([0x71]) * 40},
     "CommitVotes": {"leases": [word(0x33), word(0x34)], "commitments": [word(0x72), word(0x73)]},
     "RevealVotes": {
-        "leases": [word(0x33), word(0x34), word(0x35)],
-        "votes": [0, 1, (5 << 32) + 9],
-        "checksums": [77, 0, 0],
-        "salts": [word(0x74), word(0x75), word(0x76)],
+        "leases": [word(0x33), word(0x34), word(0x35), word(0x36)],
+        "votes": [0, 1, (5 << 32) + 9, 2],
+        "checksums": [77, 0, 0, 0],
+        "salts": [word(0x74), word(0x75), word(0x76), word(0x77)],
     },
+    "ChallengeResult": {"lease": word(0x33)},
 }
 
 

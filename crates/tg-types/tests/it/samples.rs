@@ -226,6 +226,7 @@ pub(crate) fn transactions() -> Vec<Transaction> {
         Transaction::RevealVotes {
             votes: opened_votes(),
         },
+        Transaction::ChallengeResult { lease },
     ]
 }
 
@@ -236,6 +237,7 @@ pub(crate) fn opened_votes() -> Vec<OpenedVote> {
         Vote::Right { checksum: 77 },
         Vote::WrongForm,
         Vote::WrongTile(tile),
+        Vote::WrongRun,
     ];
     let opened = (0..).zip(votes).map(|(at, vote)| OpenedVote {
         lease: LeaseId::new([0x33 + at; 32]),
@@ -515,6 +517,9 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
             job: JobId::new(id)
         }),
         id().prop_map(|id| Transaction::StartLease {
+            lease: LeaseId::new(id)
+        }),
+        id().prop_map(|id| Transaction::ChallengeResult {
             lease: LeaseId::new(id)
         }),
         (id(), id(), id(), id()).prop_map(|(lease, input, output, trace)| {

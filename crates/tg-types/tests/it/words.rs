@@ -61,20 +61,20 @@ fn modes() {
         assert!(!ModeSet::EMPTY.contains(mode));
         assert_eq!(ModeSet::of(&[mode]).iter().collect::<Vec<_>>(), [mode]);
     }
-    assert_eq!(VerificationMode::from_tag(4), None);
+    assert_eq!(VerificationMode::from_tag(5), None);
     assert_eq!(VerificationMode::from_name("PROOF"), None);
     assert_eq!(
-        VerificationMode::from_bytes(&[4]),
+        VerificationMode::from_bytes(&[5]),
         Err(DecodeError::Invalid {
             field: "verification mode",
-            value: 4
+            value: 5
         })
     );
     assert_eq!(
-        ModeSet::from_bytes(&[16]),
+        ModeSet::from_bytes(&[32]),
         Err(DecodeError::Invalid {
             field: "verification modes",
-            value: 16
+            value: 32
         })
     );
     assert_eq!(

@@ -14,7 +14,7 @@ use tg_sdk::dto::{JobDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{Decode as _, Digest, Encode as _, JobId, Lane, Tier};
+use tg_types::{Decode as _, Digest, Encode as _, JobId, Lane, Tier, Wallet, stated_trace};
 
 use super::json_of;
 use super::order::{confirm, describe_dry_run, describe_wait};
@@ -128,11 +128,7 @@ pub(super) async fn infer(
     as_json: bool,
 ) -> Outcome {
     let wallet = connect::wallet(client, &arguments.key).await?;
-    let mode = match arguments.verify {
-        None | Some(Verify::Recompute) => ModeDto::Recompute,
-        Some(Verify::None) => ModeDto::None,
-        Some(Verify::Proof | Verify::Sync) => return Err(not_yet()),
-    };
+    let mode = mode_of(arguments.verify)?;
     if arguments.proof_out.is_some() {
         return Err(not_yet());
     }
@@ -181,21 +177,62 @@ pub(super) async fn infer(
     }
     let id = jobs::order_of(client, &wallet, model.id, input.clone(), terms).await;
     let id = id.of_job()?;
+    say(format_args!("job {id}"));
     if arguments.detach {
+        // Whoever is given the id may ask for the job at once.
+        jobs::wait_for_order(client, id).await.of_job()?;
         return match as_json {
             true => Ok(json(&serde_json::json!({ "job": id.to_string() }))?),
             false => Ok(line(id)?),
         };
     }
-    say(format_args!("job {id}"));
     let again = (!arguments.trust).then_some(input.as_slice());
-    finish(client, model, id, again, as_json).await
+    let watched = again.filter(|_| mode == ModeDto::Optimistic);
+    let guard = guarded(client, &wallet, (model, id), watched);
+    let finish = finish(client, model, id, again, as_json);
+    let (finished, challenged) = tokio::join!(finish, guard);
+    if challenged? > 0 {
+        say("a result was challenged: the model gave another one here");
+    }
+    finished
+}
+
+/// How the result of a float model is checked.
+fn mode_of(verify: Option<Verify>) -> Result<ModeDto, Failure> {
+    match verify.unwrap_or(Verify::Recompute) {
+        Verify::Proof | Verify::Sync => Err(not_yet()),
+        verify @ (Verify::Recompute | Verify::Optimistic | Verify::None) => Ok(verify.mode()),
+    }
+}
+
+/// Watches over a job while it can be challenged, if `input` says what to run here; how many results were.
+async fn guarded(
+    client: &Client,
+    wallet: &Wallet,
+    (model, id): (&ModelDto, JobId),
+    input: Option<&[u8]>,
+) -> Result<usize, Failure> {
+    let Some(input) = input else {
+        return Ok(0);
+    };
+    let output = Digest::of_blob(&whole(client, model).await?.run(input).answer.to_bytes());
+    let challenged = jobs::challenge_others(client, wallet, id, output).await;
+    challenged.of_job()
+}
+
+/// Fetches a model with its constants.
+async fn whole(client: &Client, model: &ModelDto) -> Result<FloatModel, Failure> {
+    let limit = codec::limits::CONSTANTS_BYTES_MAX + codec::limits::STRUCTURE_BYTES_MAX;
+    let file = client.blob(model.weights_blob, limit + (1 << 10)).await;
+    let file = file.calling("fetch the model")?;
+    FloatModel::read(&file).or_fail(Exit::Rejected, "read the model")
 }
 
 /// Proofs and samples of floats are not made.
 fn not_yet() -> Failure {
     let text = "a float model (TGF-1) is checked by running it again: proof and sync are not made for floats";
-    Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("--verify recompute")
+    let failure = Failure::new(Exit::Usage, anyhow::anyhow!(text));
+    failure.hint("--verify recompute or --verify optimistic")
 }
 
 /// Follows a job to its end and prints its outputs. `again`: the input, where the answer is compared with a run here.
@@ -309,15 +346,13 @@ async fn run_again(
     receipt: &JobReceiptDto,
     answer: &[u8],
 ) -> Result<Duration, Failure> {
-    let limit = codec::limits::CONSTANTS_BYTES_MAX + codec::limits::STRUCTURE_BYTES_MAX;
-    let file = client.blob(model.weights_blob, limit + (1 << 10)).await;
-    let file = file.calling("fetch the model")?;
-    let float = FloatModel::read(&file).or_fail(Exit::Rejected, "read the model")?;
+    let float = whole(client, model).await?;
     let start = Instant::now();
     let run = float.run(input);
+    let (mode, lease) = (receipt.job.mode.into(), &receipt.lease.id);
     let agrees = float.model_id() == model.id
         && run.answer.to_bytes() == answer
-        && run.trace == receipt.receipt.trace
+        && stated_trace(mode, lease, run.trace, run.answer.work) == receipt.receipt.trace
         && Digest::of_blob(answer) == receipt.receipt.output;
     if agrees {
         return Ok(start.elapsed());

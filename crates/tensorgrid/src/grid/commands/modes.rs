@@ -127,6 +127,10 @@ pub(crate) const fn assurance(mode: ModeDto) -> &'static str {
         ModeDto::Recompute => {
             "every validator runs it again: right unless a third of them or more lie; nothing for you to check"
         }
+        ModeDto::Optimistic => {
+            "one drawn validator runs it again, then anybody may have all do so for some seconds; the provider puts up three times \
+             what a lie could win; nothing for you to check but by a run of your own"
+        }
         ModeDto::Sync => {
             "drawn validators compute drawn parts again: one wrong part is found with 5 % or more, all of them in small \
              models, and the provider puts up twenty times what a lie could win; nothing for you to check"

@@ -5,13 +5,14 @@ use std::time::Duration;
 use tg_sdk::dto::{JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{Client, OrderTerms};
-use tg_types::{Digest, VerificationMode};
+use tg_types::{Digest, JobId, Wallet, stated_trace};
 use tg_wasm::limits::FILE_BYTES_MAX;
 use tg_wasm::{ProgramAnswer, WasmProgram};
 
+use super::modes::assurance;
 use super::order::offers;
 use super::{ask_to_proceed, json_of};
-use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments};
+use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments, Verify};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
 use crate::grid::infer;
@@ -59,12 +60,13 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
         .of_job()?;
     let checked = fetch(&client, &listed).await?;
     let input = program::input(&arguments.given)?;
-    let quotes = jobs::patiently(|| client.quotes(listed.id, ModeDto::Recompute)).await;
+    let mode = mode_of(arguments.verify)?;
+    let quotes = jobs::patiently(|| client.quotes(listed.id, mode)).await;
     let quotes = quotes.calling("ask for prices")?;
     let usual = jobs::usual_max_price(&quotes);
     let max_price = arguments.max_price.or(usual).ok_or_else(infer::no_offer)?;
     let terms = OrderTerms {
-        mode: VerificationMode::Recompute,
+        mode: mode.into(),
         deadline: Duration::from_secs(arguments.deadline_s),
         ..OrderTerms::new(max_price)
     };
@@ -83,10 +85,15 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
         Followed::Changed(_) => {}
         Followed::Waits(why) => say(format_args!("  {}", why.summary)),
     };
-    let job = jobs::follow(&client, id, &mut tell).await.of_job()?;
+    let is_checked = !arguments.trust;
+    let guard = guarded(&client, &wallet, (id, mode), (&checked, &input), is_checked);
+    let (job, challenged) = tokio::join!(jobs::follow(&client, id, &mut tell), guard);
+    if challenged? > 0 {
+        say("a result was challenged: the program gave another one here");
+    }
+    let job = job.of_job()?;
     let (receipt, bytes) = jobs::collect_output(&client, &job).await.of_job()?;
     let answer = ProgramAnswer::decode(&bytes).or_fail(Exit::Rejected, "read the answer")?;
-    let is_checked = !arguments.trust;
     if is_checked {
         run_again(&checked, &input, &receipt, &bytes)?;
     }
@@ -104,7 +111,7 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
         program::show(&answer, arguments.given.output.as_deref())?;
         line(match is_checked {
             true => "the program was run here again and gave the same answer, bill and trace",
-            false => "not run here: this answer is the word of the validators that ran it again",
+            false => "not run here: this answer is the word of those that ran it again",
         })?;
         line(crate::grid::describe::describe_receipt(&receipt, None))?;
     }
@@ -138,6 +145,37 @@ async fn fetch(client: &Client, listed: &ModelDto) -> Result<WasmProgram, Failur
     Ok(program)
 }
 
+/// How the result of a program is checked.
+fn mode_of(verify: Verify) -> Result<ModeDto, Failure> {
+    match verify {
+        Verify::Recompute | Verify::Optimistic | Verify::None => Ok(verify.mode()),
+        Verify::Proof | Verify::Sync => {
+            let text = "a program is checked by running it again: proof and sync are not made for programs";
+            let failure = Failure::new(Exit::Usage, anyhow::anyhow!(text));
+            Err(failure.hint("--verify recompute or --verify optimistic"))
+        }
+    }
+}
+
+/// Watches over a job of mode optimistic while it can be challenged; how many results were.
+async fn guarded(
+    client: &Client,
+    wallet: &Wallet,
+    (id, mode): (JobId, ModeDto),
+    (program, input): (&WasmProgram, &[u8]),
+    is_checked: bool,
+) -> Result<usize, Failure> {
+    if mode != ModeDto::Optimistic || !is_checked {
+        return Ok(0);
+    }
+    let run = program.try_run(input);
+    let run = run.or_fail(Exit::Failed, "run the program")?;
+    let output = Digest::of_blob(&run.answer.encode());
+    jobs::challenge_others(client, wallet, id, output)
+        .await
+        .of_job()
+}
+
 /// Runs a program on what was ordered and compares it with what the grid accepted.
 fn run_again(
     program: &WasmProgram,
@@ -147,7 +185,9 @@ fn run_again(
 ) -> Outcome {
     let run = program.try_run(input);
     let run = run.or_fail(Exit::Failed, "run the program again")?;
-    let agrees = run.answer.encode() == answer && run.trace == receipt.receipt.trace;
+    let (mode, lease) = (receipt.job.mode.into(), &receipt.lease.id);
+    let trace = stated_trace(mode, lease, run.trace, run.answer.fuel);
+    let agrees = run.answer.encode() == answer && trace == receipt.receipt.trace;
     if agrees && Digest::of_blob(answer) == receipt.receipt.output {
         return Ok(());
     }
@@ -159,10 +199,12 @@ fn run_again(
 fn confirm(program: &ModelDto, quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
     say(offers(quotes));
     say(format_args!(
-        "run {} for at most {} TGRID plus the verification fee; every validator runs it again, and what it did not burn of its \
-         fuel is not paid, but for a quarter",
+        "run {} for at most {} TGRID plus the verification fee; --verify {}: {}; what it did not burn of its fuel is not paid, but for \
+         a quarter",
         program.name,
-        short(terms.max_price)
+        short(terms.max_price),
+        terms.mode,
+        assurance(terms.mode.into()),
     ));
     ask_to_proceed(
         "nothing was ordered",

@@ -1,9 +1,13 @@
 //! Whether a validator may deal, and whether its votes hold.
 
-use tg_types::{Address, Amount, LeaseId, OpenedVote, SealedVote, vote_commitment};
+use tg_types::{
+    Address, Amount, LeaseId, OpenedVote, RunCommitment, SealedVote, VerificationMode, Vote,
+    vote_commitment,
+};
 
 use super::market::check_validator;
-use super::outcome::Check;
+use super::outcome::{Check, Spent};
+use crate::canary::{LedgerCanary, is_armed};
 use crate::error::TransactionError;
 use crate::record::{SeedKeyPhase, SyncStage, VoteRound, VoteState};
 use crate::state::State;
@@ -54,7 +58,7 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
             return Err(no_vote);
         }
         // Stops: a vote that is made up after those of others are open.
-        if *commitment != vote_commitment(opened, &sender) {
+        if *commitment != vote_commitment(opened, &sender) || !fits_mode(state, opened) {
             return Err(TransactionError::WrongVote {
                 lease: opened.lease,
             });
@@ -68,6 +72,39 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
         }
     }
     Ok(())
+}
+
+/// Whether a vote is one that the mode of its job takes. In mode `optimistic` there may be nobody to compare a checksum with: it opens what
+/// the provider committed to, which only whoever ran the program knows, or got it from somebody who did.
+fn fits_mode(state: &State, opened: &OpenedVote) -> bool {
+    let lease = state.lease(&opened.lease);
+    let Some((lease, job)) = lease.and_then(|it| Some((it, state.job(&it.job)?))) else {
+        return false;
+    };
+    let is_watched = job.order.mode == VerificationMode::Optimistic;
+    match opened.vote {
+        Vote::Right { checksum } if is_watched && !is_armed(LedgerCanary::AnyChecksum) => {
+            let commitment = lease.receipt().map(|it| RunCommitment::read(&it.trace));
+            commitment.is_some_and(|it| it.is_opened_by(&lease.id, checksum))
+        }
+        Vote::Right { .. } => true,
+        Vote::WrongForm | Vote::WrongTile(_) => !is_watched,
+        Vote::WrongRun => is_watched,
+    }
+}
+
+/// Whether the result of a lease may be challenged; what that costs.
+pub(super) fn check_challenge(state: &State, id: &LeaseId) -> Spent {
+    let lease = state.lease(id).filter(|it| it.end().is_none());
+    let lease = lease.ok_or(TransactionError::UnknownLease { lease: *id })?;
+    let job = state.job(&lease.job);
+    let is_watched = job.is_some_and(|it| it.order.mode == VerificationMode::Optimistic);
+    match lease.check.as_ref().map(|it| &it.stage) {
+        Some(SyncStage::Voting { .. } | SyncStage::Contestable { .. }) if is_watched => {
+            Ok(state.parameters.challenge_fee())
+        }
+        _ => Err(TransactionError::NotContestable { lease: *id }),
+    }
 }
 
 /// What a validator has at stake.

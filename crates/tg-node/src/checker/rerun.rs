@@ -1,0 +1,124 @@
+//! Running a program again, whole: by every validator for a job of mode `recompute` and where a result of mode `optimistic` is disputed, and
+//! by the watcher of one.
+
+use tg_ledger::{Outcome, SampleTask};
+use tg_types::{Digest, Tier, Vote, trace_checksum};
+use tg_wasm::WasmProgram;
+
+use super::kept::Executable;
+use super::run::{RepeatedRun, Rerun};
+use super::{
+    CODE_ANSWER, CODE_PUBLIC_MODEL, CODE_RECEIPT, CODE_RUN, ProofChecker, Refusal, read, rejected,
+};
+use crate::blob::BlobStore;
+use crate::evidence::CheckError;
+use crate::limits::EVIDENCE_BYTES_MAX;
+
+impl ProofChecker {
+    /// Runs a program again, for a job of mode `recompute`.
+    pub(super) fn check_run(
+        &self,
+        run: &RepeatedRun<'_>,
+        evidence: &Digest,
+        blobs: &BlobStore,
+    ) -> Result<Outcome, Refusal> {
+        let ran = self.rerun(run, evidence, blobs)?;
+        if ran.trace != run.receipt.trace {
+            return Err(rejected(CODE_RUN, "another trace"));
+        }
+        Ok(outcome(&ran))
+    }
+
+    /// Runs a program again whose result of mode `optimistic` somebody disputes.
+    pub(super) fn check_disputed_run(
+        &self,
+        task: &SampleTask,
+        blobs: &BlobStore,
+    ) -> Result<Outcome, Refusal> {
+        let ran = self.watched(task, blobs)?;
+        Ok(outcome(&ran))
+    }
+
+    /// What the watcher of a result finds.
+    pub(super) fn vote_on_run(
+        &self,
+        task: &SampleTask,
+        blobs: &BlobStore,
+    ) -> Result<Vote, CheckError> {
+        match self.watched(task, blobs) {
+            Ok(ran) => Ok(Vote::Right {
+                checksum: trace_checksum(&ran.trace),
+            }),
+            Err(Refusal::Rejected(_)) => Ok(Vote::WrongRun),
+            Err(Refusal::NotNow(error)) => Err(error),
+        }
+    }
+
+    /// A run that gives what the provider committed to.
+    fn watched(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Rerun, Refusal> {
+        let run = RepeatedRun::of(task);
+        let ran = self.rerun(&run, &task.evidence, blobs)?;
+        // Stops: a bill that the run does not give, and a commitment that no watcher could open.
+        if ran.commitment(&task.lease).digest() != run.receipt.trace {
+            return Err(rejected(CODE_RUN, "another trace or bill"));
+        }
+        Ok(ran)
+    }
+
+    /// A run that gives the answer of its receipt. The answer is kept under the name that the receipt gives it, so that it is delivered
+    /// whatever the provider does.
+    fn rerun(
+        &self,
+        run: &RepeatedRun<'_>,
+        evidence: &Digest,
+        blobs: &BlobStore,
+    ) -> Result<Rerun, Refusal> {
+        // Stops: evidence beside the answer, which validators would have to hold for nothing.
+        if *evidence != run.receipt.output {
+            return Err(rejected(CODE_ANSWER, "the evidence is not the answer"));
+        }
+        let ran = match run.receipt.tier {
+            Tier::Tgx1 => self.run_model(run, blobs)?,
+            Tier::Tgf1 => self.run_float(run, blobs)?,
+            Tier::Wasm1 => match self.executable(run.public_blob, blobs)? {
+                Executable::Program(program) => run_program(&program, run, blobs)?,
+                _ => return Err(rejected(CODE_PUBLIC_MODEL, "program")),
+            },
+        };
+        // Stops: an answer that the program does not give.
+        if Digest::of_blob(&ran.answer) != run.receipt.output {
+            return Err(rejected(CODE_RUN, "another answer"));
+        }
+        let kept = blobs.put(&ran.answer, EVIDENCE_BYTES_MAX);
+        kept.map_err(CheckError::Blob)?;
+        Ok(ran)
+    }
+}
+
+/// What validators say of a run that is right.
+fn outcome(ran: &Rerun) -> Outcome {
+    match ran.work {
+        Some(macs) => Outcome::ProgramAccepted { macs },
+        None => Outcome::LeaseAccepted,
+    }
+}
+
+/// What a program gives again.
+fn run_program(
+    program: &WasmProgram,
+    run: &RepeatedRun<'_>,
+    blobs: &BlobStore,
+) -> Result<Rerun, Refusal> {
+    // Stops: a receipt for other work than the lease's.
+    if !run.is_of(program.id(), program.model_id()) {
+        return Err(rejected(CODE_RECEIPT, "receipt"));
+    }
+    let limit = u64::from(program.limits().input);
+    let input = read(blobs, &run.receipt.input, limit, "input size")?;
+    let ran = program.try_run(&input).map_err(|_| CheckError::NoMemory)?;
+    Ok(Rerun {
+        answer: ran.answer.encode(),
+        trace: ran.trace,
+        work: Some(ran.answer.fuel),
+    })
+}

@@ -1,0 +1,51 @@
+//! What is run again, and what a run gives.
+
+use tg_ledger::SampleTask;
+use tg_types::{Digest, LeaseId, ModelId, ProgramId, Receipt, RunCommitment, trace_checksum};
+
+/// What is run again: the model of a lease, on what was ordered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RepeatedRun<'a> {
+    pub(super) model: ModelId,
+    pub(super) program: ProgramId,
+    pub(super) public_blob: &'a Digest,
+    pub(super) weights_blob: &'a Digest,
+    pub(super) receipt: &'a Receipt,
+}
+
+/// What a run gives.
+#[derive(Debug)]
+pub(super) struct Rerun {
+    pub(super) answer: Vec<u8>,
+    pub(super) trace: Digest,
+    /// What it took of its limit, in a tier that counts it.
+    pub(super) work: Option<u64>,
+}
+
+impl<'a> RepeatedRun<'a> {
+    pub(super) fn of(task: &'a SampleTask) -> Self {
+        Self {
+            model: task.model,
+            program: task.program,
+            public_blob: &task.public_blob,
+            weights_blob: &task.weights_blob,
+            receipt: &task.receipt,
+        }
+    }
+
+    /// Whether receipt and lease are about this program and this model.
+    pub(super) fn is_of(&self, program: ProgramId, model: ModelId) -> bool {
+        self.receipt.program == self.program
+            && self.receipt.model == self.model
+            && program == self.program
+            && model == self.model
+    }
+}
+
+impl Rerun {
+    /// What a provider of mode `optimistic` states in the place of the trace.
+    pub(super) fn commitment(&self, lease: &LeaseId) -> RunCommitment {
+        let work = self.work.unwrap_or_default();
+        RunCommitment::of(lease, trace_checksum(&self.trace), work)
+    }
+}
