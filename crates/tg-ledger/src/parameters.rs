@@ -163,6 +163,21 @@ impl Parameters {
         })
     }
 
+    /// The same with every window as long as [`Self::least_window`], so that a network of so many validators may begin with them.
+    #[must_use]
+    pub fn wide_enough_for(self, validators: usize) -> Self {
+        let least = self.least_window(validators);
+        Self {
+            start_timeout: self.start_timeout.max(least),
+            lease_grace: self.lease_grace.max(least),
+            verification_timeout: self.verification_timeout.max(least),
+            auction_slot: self.auction_slot.max(least),
+            preempt_grace: self.preempt_grace.max(least),
+            challenge_window: self.challenge_window.max(least),
+            ..self
+        }
+    }
+
     /// The slot of the batch auction that a time lies in, from 1 on.
     #[must_use]
     pub const fn slot(&self, time: TimestampMs) -> u64 {
@@ -251,5 +266,22 @@ pub const fn development_domain() -> ChainDomain {
         chain_id: 31_337,
         verifying_contract: tg_types::Address::new([0; 20]),
         salt: *b"TensorGrid development network\0\0",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Parameters;
+    use crate::limits::VALIDATORS_MAX;
+
+    #[test]
+    fn windows_are_widened_for_as_many_validators_as_there_may_be() {
+        let usual = Parameters::development();
+        for validators in 1..=VALIDATORS_MAX {
+            let wide = usual.wide_enough_for(validators);
+            assert_eq!(wide.short_window(validators), None, "{validators}");
+            assert_eq!(wide == usual, usual.short_window(validators).is_none());
+        }
+        assert_eq!(usual.short_window(6), None);
     }
 }

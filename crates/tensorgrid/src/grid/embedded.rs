@@ -315,7 +315,7 @@ fn genesis(options: &EmbeddedOptions, keys: &[ValidatorKey]) -> Result<Genesis, 
         domain: development_domain(),
         parameters: Parameters {
             storage: StorageRule::Stated,
-            ..Parameters::development()
+            ..Parameters::development().wide_enough_for(validators.len())
         },
         timestamp: TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(0)),
         accounts: balances,

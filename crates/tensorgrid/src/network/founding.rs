@@ -245,7 +245,7 @@ fn genesis(
         parameters: Parameters {
             storage: StorageRule::Stated,
             unverified_jobs: plan.unverified_jobs,
-            ..Parameters::development()
+            ..Parameters::development().wide_enough_for(validators.len())
         },
         timestamp: TimestampMs::new(u64::try_from(millis).unwrap_or(0)),
         accounts,

@@ -533,3 +533,13 @@ fn a_validator_that_cannot_start_says_what_to_do() {
     let sample = run(&["validator", "--sample"]).ends(0).stdout;
     assert!(sample.contains("\n[seats]\n") && sample.contains("\n# passphrase_file =\n"));
 }
+
+/// Windows are as long as so many validators need them to be.
+#[test]
+fn seven_validators_are_founded() {
+    let folder = tempfile::tempdir().unwrap();
+    let net = folder.path().join("net");
+    let new = ["network", "new", text(&net), "--validators", "7"];
+    run(&[&new[..], &["--no-encryption"]].concat()).ends(0);
+    assert!(net.join("genesis.bin").is_file());
+}
