@@ -3,7 +3,7 @@
 //! A unit is about one multiply-add of a product of `f32` matrices. Before a node is executed, it is charged
 //! [`NODE`], [`OPERAND`] for each input and output, [`ELEMENT`] for each element of its inputs and attributes, and what its
 //! operator does beyond that; after it, [`ELEMENT`] for each element of its results. What an operator adds stands where it
-//! computes, as multiply-adds (`Meter::charge`) or steps of [`STEP`](super::STEP) units, from sizes alone, with two exceptions that are charged as
+//! computes, as multiply-adds (`Meter::charge`) or steps of [`STEP`] units, from sizes alone, with two exceptions that are charged as
 //! they go: paths through trees and the boxes that `NonMaxSuppression` compares. `docs/PROTOCOL.md` has the table.
 //!
 //! Joining nodes, packing constants, threads and instructions change none of it: a joined group is charged node by node.
