@@ -56,7 +56,7 @@ pub(crate) struct KnownFacts {
     /// Validators whose statements mean nothing: hostile ones, and those that lost their blobs after they stated that they
     /// have them.
     pub(crate) unsure: usize,
-    /// Whether a watcher may find right what is wrong, as the provider told it what its run gives.
+    /// Whether a watcher may find right what is wrong, because it has from the provider what its run gives.
     pub(crate) bribed: bool,
     /// Inputs by their digest.
     pub(crate) inputs: BTreeMap<Digest, Vec<u8>>,

@@ -453,7 +453,7 @@ impl EvidenceChecker for FixedVote {
     }
 }
 
-/// What a watcher that was told by the provider what its run gives says of every result: that it is right.
+/// A watcher that has from the provider what its run gives, and finds every result right.
 #[derive(Debug)]
 pub(crate) struct BribedWatcher(pub(crate) Arc<dyn EvidenceChecker>);
 

@@ -34,7 +34,7 @@ pub enum SeatRole {
     VerdictLiar,
     /// As a member of a committee finds everything right without looking: lazy, or bribed.
     LazyMember,
-    /// As a member of a committee finds everything right, and was told by the provider what its run gives: it opens what a watcher has to.
+    /// As a member of a committee finds everything right, and has from the provider what its run gives: it opens what a watcher has to.
     BribedWatcher,
     /// As a member of a committee accuses every result.
     FalseAccuser,

@@ -270,7 +270,7 @@ async fn challenge(arguments: &JobChallengeArguments, as_json: bool) -> Outcome 
     let sent = jobs::submit(&client, &wallet, &challenge, "challenge the result").await;
     sent.of_job()?;
     say("every validator runs it again; the fee comes back if the result is wrong");
-    let mut told = String::new();
+    let mut shown = String::new();
     let ended = loop {
         let job = client.job(id).await.calling("ask for the job")?;
         let of_lease = job.leases.iter().find(|it| it.id == lease);
@@ -278,9 +278,9 @@ async fn challenge(arguments: &JobChallengeArguments, as_json: bool) -> Outcome 
             break lease.clone();
         }
         let state = job.state.to_string();
-        if told != state {
+        if shown != state {
             say(format_args!("  {state}"));
-            told = state;
+            shown = state;
         }
         tokio::time::sleep(POLL).await;
     };
