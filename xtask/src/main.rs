@@ -43,6 +43,8 @@ usage: cargo xtask COMMAND
   exporters   graphs of PyTorch, transformers, scikit-learn, boosted trees and Keras, drawn from a seed, compiled, proved
               and verified; writes docs/EXPORTERS.md with --bless, else fails if one of seed 1 is lost; --seed S draws
               others, --dir DIR and --runner FILE as above, --require makes a missing Python an error
+  pretrained  folders as Hugging Face's save_pretrained writes them, drawn from a seed, with transformers as the judge;
+              --seed S draws others, --bless writes the tiny ones that the tests read, --require as above
   market-judge --data DIR [--judge FILE] [--policy NAME]
               placements of the openb trace under the outside judge, beside the published ones
   market-report --data DIR
@@ -116,6 +118,9 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["exporters", rest @ ..] => {
             xtask::exporters::run(&root, &xtask::exporters::ExporterOptions::parse(rest)?)
+        }
+        ["pretrained", rest @ ..] => {
+            xtask::pretrained::run(&root, &xtask::pretrained::PretrainedOptions::parse(rest)?)
         }
         ["market-judge", rest @ ..] => {
             xtask::market::run(&root, &xtask::market::Options::parse(rest)?)

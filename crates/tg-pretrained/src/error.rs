@@ -1,0 +1,100 @@
+//! Why a folder is refused.
+
+use crate::safetensors::SafetensorsProblem;
+use std::path::PathBuf;
+use tg_float::graph::GraphError;
+
+/// Why a Hugging Face folder is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum PretrainedError {
+    /// A file that cannot be read.
+    #[error("`{}` cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file that is larger than its limit.
+    #[error("`{}` is larger than {limit} bytes", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit.
+        limit: u64,
+    },
+    /// A file that is not the JSON that it should be.
+    #[error("`{}` is not the JSON that is expected", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A field that is absent.
+    #[error("config.json has no `{field}`, which this architecture needs")]
+    Absent {
+        /// The field.
+        field: String,
+    },
+    /// A field whose value is not taken.
+    #[error("config.json has `{field}` = {value}; {taken}")]
+    Field {
+        /// The field.
+        field: String,
+        /// Its value, as JSON.
+        value: String,
+        /// What is taken instead.
+        taken: String,
+    },
+    /// A folder without weights in a form that is read.
+    #[error(
+        "the folder has neither `model.safetensors` nor `model.safetensors.index.json`; write it again with \
+         `save_pretrained(..., safe_serialization=True)`"
+    )]
+    NoWeights,
+    /// A file of weights that is malformed.
+    #[error("`{}` is not a safetensors file", path.display())]
+    Safetensors {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        problem: SafetensorsProblem,
+    },
+    /// A list of files that names one outside the folder.
+    #[error(
+        "model.safetensors.index.json names the file `{name}`; files of the folder itself are read alone"
+    )]
+    Outside {
+        /// The name.
+        name: String,
+    },
+    /// A tensor that is in no file.
+    #[error("the weights have no tensor `{name}`, which this architecture needs")]
+    NoTensor {
+        /// Its name, without the architecture's prefix.
+        name: String,
+    },
+    /// A tensor of another shape than the configuration says.
+    #[error("the tensor `{name}` has the shape {got:?}, and config.json says {expected:?}")]
+    Shape {
+        /// Its name.
+        name: String,
+        /// The shape in the file.
+        got: Vec<usize>,
+        /// The shape that follows from the configuration.
+        expected: Vec<usize>,
+    },
+    /// More bytes of weights than are read.
+    #[error("the weights take more than {limit} bytes in memory")]
+    Memory {
+        /// The limit.
+        limit: usize,
+    },
+    /// A graph that breaks the rules of graphs.
+    #[error("the graph is not well formed")]
+    Graph(#[from] GraphError),
+}

@@ -1,0 +1,15 @@
+//! Entries for fuzzing.
+
+use crate::safetensors::SafetensorsFile;
+use std::io::Cursor;
+
+/// Any bytes as a safetensors file: its header, and every tensor of a type that is read.
+pub fn safetensors(bytes: &[u8]) {
+    let Ok(mut file) = SafetensorsFile::open(Cursor::new(bytes)) else {
+        return;
+    };
+    let names: Vec<String> = file.names().map(str::to_owned).collect();
+    for name in names {
+        let _values = file.values(&name);
+    }
+}

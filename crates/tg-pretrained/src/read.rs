@@ -1,0 +1,88 @@
+//! A folder to a graph.
+
+use crate::blocks::ModelWriter;
+use crate::config::PretrainedConfig;
+use crate::encoder::EncoderKind;
+use crate::error::PretrainedError;
+use crate::weights::{FolderWeights, JSON_MAX, read_file};
+use crate::writer::GraphWriter;
+use crate::{clip, decoder, encoder, gpt2, image, whisper};
+use serde_json::{Map, Value};
+use std::path::Path;
+use tg_float::Graph;
+
+/// What a folder holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PretrainedModel {
+    /// The model, as an exporter would have written it: `input_ids` and `attention_mask` (whole numbers per item and
+    /// position, the second axis named `sequence`) or `pixel_values`, to `logits` or `last_hidden_state`.
+    pub graph: Graph,
+    /// Names of the classes of `logits`, by their number; empty if the model gives none or the folder has no names.
+    pub labels: Vec<String>,
+}
+
+/// Most bytes of memory of all weights together.
+const WEIGHT_BYTES_MAX: usize = 8 << 30;
+
+/// Reads a folder that `save_pretrained` wrote.
+///
+/// # Errors
+/// Names the file, the field of `config.json` or the tensor that is not taken.
+pub fn read(folder: &Path) -> Result<PretrainedModel, PretrainedError> {
+    let path = folder.join("config.json");
+    let bytes = read_file(&path, JSON_MAX)?;
+    let fields: Map<String, Value> =
+        serde_json::from_slice(&bytes).map_err(|source| PretrainedError::Json { path, source })?;
+    let config = PretrainedConfig::new(fields);
+    let architecture = config.architecture()?.to_owned();
+    let mut weights = FolderWeights::open(folder, WEIGHT_BYTES_MAX)?;
+    let mut model = ModelWriter {
+        writer: GraphWriter::new(config.text("model_type", "")?),
+        weights: &mut weights,
+        config: &config,
+    };
+    write(&mut model, &architecture)?;
+    let graph = model.writer.graph;
+    graph.check()?;
+    let classifies = architecture.ends_with("ForSequenceClassification")
+        || architecture.ends_with("ForImageClassification");
+    let labels = if classifies {
+        config.labels()
+    } else {
+        Vec::new()
+    };
+    Ok(PretrainedModel { graph, labels })
+}
+
+/// Writes the graph of the architecture that `model_type` names.
+fn write(model: &mut ModelWriter<'_>, architecture: &str) -> Result<(), PretrainedError> {
+    let config = model.config;
+    let kind = config.text("model_type", "")?;
+    let prefix = match kind {
+        "bert" => "bert.",
+        "roberta" | "xlm-roberta" | "camembert" => "roberta.",
+        "distilbert" => "distilbert.",
+        "gpt2" => "transformer.",
+        "vit" => "vit.",
+        "clip_text_model" => "text_model.",
+        _ => "model.",
+    };
+    model.weights.set_prefix(prefix);
+    match kind {
+        "bert" => encoder::write(model, EncoderKind::Bert, architecture),
+        "roberta" | "xlm-roberta" | "camembert" => {
+            encoder::write(model, EncoderKind::Roberta, architecture)
+        }
+        "distilbert" => encoder::write(model, EncoderKind::DistilBert, architecture),
+        "gpt2" => gpt2::write(model, architecture),
+        "llama" | "qwen2" | "qwen3" | "mistral" => decoder::write(model, architecture),
+        "vit" => image::write(model, architecture),
+        "clip_text_model" => clip::write(model, architecture),
+        "whisper" => whisper::write(model, architecture),
+        _ => Err(config.refuse(
+            "model_type",
+            "bert, roberta, xlm-roberta, camembert, distilbert, gpt2, llama, qwen2, qwen3, mistral, vit, clip_text_model and the encoder of whisper are taken; \
+             export others to ONNX",
+        )),
+    }
+}
