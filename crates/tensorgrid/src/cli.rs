@@ -241,7 +241,7 @@ pub(crate) enum BenchCommand {
                         the program, a commitment to the weights and a proof that they are in range: give it to anyone."
 )]
 pub(crate) struct CompileArguments {
-    /// The model (ONNX, opset 7 to 28, shapes static or given by --axis).
+    /// The model (ONNX, opset 7 to 28, shapes static or given by --axis; or a folder that Hugging Face's save_pretrained wrote).
     pub(crate) file: PathBuf,
     /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows.
     #[arg(long, value_name = "DIR|FILE")]
@@ -279,7 +279,7 @@ pub(crate) struct CompileArguments {
     after_help = "Example:\n  tensorgrid model explain lenet.onnx --calibrate digits/ --precision 8"
 )]
 pub(crate) struct ExplainArguments {
-    /// The model (ONNX, opset 7 to 28).
+    /// The model (ONNX, opset 7 to 28, or a Hugging Face folder).
     pub(crate) file: PathBuf,
     /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows.
     #[arg(long, value_name = "DIR|FILE")]
@@ -353,10 +353,11 @@ pub(crate) enum ReachArgument {
                         attention_mask=mask.npy -o out.npy"
 )]
 pub(crate) struct RunArguments {
-    /// A compiled model (.tgm), executed in exact integers, or an ONNX file, executed in reproducible floats.
+    /// A compiled model (.tgm), executed in exact integers, or an ONNX file or a Hugging Face folder, executed in reproducible
+    /// floats.
     pub(crate) model: PathBuf,
     /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
-    /// NAME=FILE. An ONNX file takes .npy files.
+    /// NAME=FILE. An ONNX file and a folder take .npy files.
     pub(crate) inputs: Vec<PathBuf>,
     /// Where to write the (first) output.
     #[arg(short, long, value_name = "F.npy")]

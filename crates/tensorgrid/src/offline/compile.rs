@@ -17,7 +17,6 @@ use tg_compile::{
 };
 use tg_ir::Program;
 use tg_ir::signature::{LABEL_BYTES_MAX, LABELS_BYTES_MAX};
-use tg_onnx::ReadLimits;
 use tg_prover::{ProvingModel, Secret, SecretFile};
 use tg_types::ModelId;
 use tg_types::codec::Encode;
@@ -29,6 +28,8 @@ struct Imported {
     compiled: Compiled,
     /// Outputs of the file that the program does not give.
     left_out: Vec<LeftOut>,
+    /// Names of classes that the model brought along.
+    labels: Vec<String>,
 }
 
 /// Compiles an ONNX file, with those of its outputs that are kept.
@@ -38,10 +39,8 @@ fn compiled(
     (name, keep): (&str, KeptOutputs),
     import: &ImportArguments,
 ) -> Result<Imported, Failure> {
-    let limits = ReadLimits::default();
-    let file = files::read(path, limits.file_bytes as u64)?;
     let doing = format!("compile {}", path.display());
-    let graph = tg_onnx::read(&file, path.parent(), &limits).or_fail(Exit::Usage, doing.clone())?;
+    let files::Brought { graph, labels } = files::brought(path)?;
     let before = explain::operators(&graph);
     let options = options(name, keep, import)?;
     let mut calibration =
@@ -83,6 +82,7 @@ fn compiled(
         before,
         compiled,
         left_out,
+        labels,
     })
 }
 
@@ -161,12 +161,17 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Outcome {
     Ok(())
 }
 
-/// Gives the elements of a program's first output that they fit the names in a file, one per line; `ranks` says whether it gives tokens.
-fn name_classes(program: &mut Program, path: &Path, ranks: bool) -> Outcome {
-    let doing = || format!("take the class names of {}", path.display());
+/// The class names in a file, one per line.
+fn labels_of(path: &Path) -> Result<Vec<String>, Failure> {
+    let doing = format!("take the class names of {}", path.display());
     let bytes = files::read(path, LABELS_BYTES_MAX as u64)?;
-    let text = String::from_utf8(bytes).or_fail(Exit::Usage, doing())?;
-    let labels: Vec<String> = text.lines().map(|name| name.trim().to_owned()).collect();
+    let text = String::from_utf8(bytes).or_fail(Exit::Usage, doing)?;
+    Ok(text.lines().map(|name| name.trim().to_owned()).collect())
+}
+
+/// Gives the elements of a program's first output that they fit these names; `ranks` says whether it gives tokens.
+fn name_classes(program: &mut Program, labels: &[String], path: &Path, ranks: bool) -> Outcome {
+    let doing = || format!("take the class names of {}", path.display());
     let long = |name: &&String| name.len() > LABEL_BYTES_MAX;
     if let Some(name) = labels.iter().find(long) {
         let text = format!("`{name}` has more than {LABEL_BYTES_MAX} bytes");
@@ -189,7 +194,7 @@ fn name_classes(program: &mut Program, path: &Path, ranks: bool) -> Outcome {
     // Of several outputs the first that they fit.
     let mut refused = Ok(());
     for index in 0..signature.outputs.len() {
-        let before = std::mem::replace(&mut signature.outputs[index].labels, labels.clone());
+        let before = std::mem::replace(&mut signature.outputs[index].labels, labels.to_vec());
         match signature.check(&elements) {
             Ok(()) => return Ok(()),
             Err(error) => refused = refused.and(Err(error)),
@@ -199,7 +204,13 @@ fn name_classes(program: &mut Program, path: &Path, ranks: bool) -> Outcome {
     refused.or_fail(Exit::Usage, doing())
 }
 
-/// Compiles an ONNX file.
+/// Gives an output the class names that came with the model, if they fit one.
+fn named_by_folder(program: &mut Program, labels: &[String], folder: &Path) -> bool {
+    let bytes: usize = labels.iter().map(String::len).sum();
+    bytes <= LABELS_BYTES_MAX && name_classes(program, labels, folder, false).is_ok()
+}
+
+/// Compiles an ONNX file or a Hugging Face folder.
 pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
     let CompileArguments {
         file,
@@ -219,6 +230,7 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
     let Imported {
         mut compiled,
         left_out,
+        labels,
         ..
     } = compiled(file, calibrate, (name, keep), import)?;
     let mut changed = compiled.model.into_inner();
@@ -227,7 +239,10 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
             .or_fail(Exit::Usage, format!("--top-k {ranks}"))?;
     }
     if let Some(path) = &arguments.labels {
-        name_classes(&mut changed.program, path, top_k.is_some())?;
+        let labels = labels_of(path)?;
+        name_classes(&mut changed.program, &labels, path, top_k.is_some())?;
+    } else if !labels.is_empty() && !named_by_folder(&mut changed.program, &labels, file) {
+        say("the class names of the folder fit no output of the program, and are left out");
     }
     compiled.model = changed.checked().or_fail(Exit::Usage, "check the model")?;
     let tgm = compiled.model.to_bytes();

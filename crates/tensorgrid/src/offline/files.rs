@@ -5,7 +5,10 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use tg_compile::input::{self, Expected, Kind, NamedInput};
 use tg_compile::passes::Prepared;
+use tg_float::Graph;
 use tg_ir::{CompiledModel, ExecutableModel, Program};
+use tg_onnx::ReadLimits;
+use tg_pretrained::PretrainedModel;
 use tg_proof::sequence::SEQUENCE_FILE_MAX;
 use tg_proof::{ProofFile, PublicModel, SequenceFile};
 
@@ -90,6 +93,32 @@ pub(crate) fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
         .open(path)
         .and_then(|mut file| writeln!(file, "{text}").and_then(|()| file.sync_all()));
     written.or_fail(Exit::Failed, format!("write {}", path.display()))
+}
+
+/// A model as people bring it: an ONNX file, or a folder that Hugging Face's `save_pretrained` wrote.
+pub(crate) struct Brought {
+    /// The model in floats.
+    pub(crate) graph: Graph,
+    /// Names of the classes of its first output, if the folder has them.
+    pub(crate) labels: Vec<String>,
+}
+
+/// Reads an ONNX file or a Hugging Face folder.
+///
+/// # Errors
+/// If it is neither, or holds what is not taken.
+pub(crate) fn brought(path: &Path) -> Result<Brought, Failure> {
+    let doing = format!("read {}", path.display());
+    if path.is_dir() {
+        let PretrainedModel { graph, labels } =
+            tg_pretrained::read(path).or_fail(Exit::Usage, doing)?;
+        return Ok(Brought { graph, labels });
+    }
+    let limits = ReadLimits::default();
+    let bytes = read(path, limits.file_bytes as u64)?;
+    let graph = tg_onnx::read(&bytes, path.parent(), &limits).or_fail(Exit::Usage, doing)?;
+    let labels = Vec::new();
+    Ok(Brought { graph, labels })
 }
 
 /// Reads a compiled model.

@@ -3,7 +3,7 @@
 use crate::cli::RunArguments;
 use crate::offline::answer::ShownAnswer;
 use crate::offline::{execution, files};
-use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tg_cuda::{DeviceChoice, Executed};
@@ -13,7 +13,6 @@ use tg_float::{Data, Dim, FloatTensor, Graph, npy};
 use tg_ir::Answer;
 use tg_ir::Program;
 use tg_ir::coding::encode;
-use tg_onnx::ReadLimits;
 
 /// Values of an output that are printed; `--output` and `--json` give all.
 const SHOWN: usize = 16;
@@ -21,10 +20,9 @@ const SHOWN: usize = 16;
 /// Runs an ONNX file as it is (tier TGF-1), or a compiled model (tier TGX-1).
 pub(crate) fn run(arguments: &RunArguments, as_json: bool) -> Outcome {
     let onnx = arguments.model.extension().is_some_and(|end| end == "onnx");
-    if onnx {
+    if onnx || arguments.model.is_dir() {
         if let DeviceChoice::Cuda(_) = arguments.device {
-            let text =
-                "an ONNX file is executed in floats, on the CPU: a GPU executes compiled models";
+            let text = "an ONNX file or a Hugging Face folder is executed in floats, on the CPU: a GPU executes compiled models";
             return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
         }
         run_float(arguments, as_json)
@@ -81,11 +79,7 @@ fn tensor_of(program: &Program, values: &[i32], raw: bool) -> Result<FloatTensor
 }
 
 fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
-    let doing = format!("read {}", arguments.model.display());
-    let limits = ReadLimits::default();
-    let bytes = files::read(&arguments.model, limits.file_bytes as u64)?;
-    let graph =
-        tg_onnx::read(&bytes, arguments.model.parent(), &limits).or_fail(Exit::Usage, doing)?;
+    let files::Brought { graph, labels } = files::brought(&arguments.model)?;
     let inputs = inputs(&graph, &arguments.inputs)?;
     let references: Vec<&FloatTensor> = inputs.iter().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -98,14 +92,19 @@ fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
     if let (Some(path), Some(first)) = (&arguments.output, outputs.first()) {
         write(path, first)?;
     }
+    let names = outputs.first().map(|first| classes(first, &labels));
+    let names = names.unwrap_or_default();
     if as_json {
         let outputs: Vec<_> = outputs.iter().map(tensor_json).collect();
         return Ok(json(&serde_json::json!({
-            "tier": "TGF-1", "ms": elapsed_ms, "outputs": outputs,
+            "tier": "TGF-1", "ms": elapsed_ms, "outputs": outputs, "classes": names,
         }))?);
     }
     for tensor in &outputs {
         line(format_args!("output {}", described_value(tensor)))?;
+    }
+    for name in names {
+        line(format_args!("class {name}"))?;
     }
     line(format_args!(
         "executed in reproducible floats (TGF-1) in {elapsed_ms:.2} ms"
@@ -113,29 +112,66 @@ fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
     Ok(())
 }
 
+/// The name of the greatest score of each row of an output that has a score for each name.
+fn classes<'a>(scores: &FloatTensor, labels: &'a [String]) -> Vec<&'a str> {
+    let values = scores.values::<f32>().unwrap_or_default();
+    if labels.is_empty() || scores.shape().last() != Some(&labels.len()) {
+        return Vec::new();
+    }
+    let greatest = |row: &[f32]| {
+        let mut best = 0;
+        for (index, value) in row.iter().enumerate() {
+            if *value > row[best] {
+                best = index;
+            }
+        }
+        labels[best].as_str()
+    };
+    values.chunks_exact(labels.len()).map(greatest).collect()
+}
+
 /// The graph's inputs from files, in the graph's order or by `name=file`.
 pub(crate) fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure> {
     let usage = |text: String| Failure::new(Exit::Usage, anyhow::anyhow!(text));
     let named: Vec<(Option<&str>, &Path)> = paths.iter().map(|path| files::split(path)).collect();
     let mut unnamed = named.iter().filter(|(name, _)| name.is_none());
-    let mut tensors = Vec::with_capacity(graph.inputs.len());
+    let mut tensors: Vec<FloatTensor> = Vec::with_capacity(graph.inputs.len());
+    let mut given = 0;
     for input in &graph.inputs {
         let by_name = named.iter().find(|(name, _)| *name == Some(&input.name));
-        let (_, path) = by_name.or_else(|| unnamed.next()).ok_or_else(|| {
-            usage(format!(
-                "the model takes {}; no file is given for `{}`",
-                described(graph),
-                input.name
-            ))
-        })?;
+        let Some((_, path)) = by_name.or_else(|| unnamed.next()) else {
+            let filled = tensors.first().and_then(|first| usual(&input.name, first));
+            tensors.push(filled.ok_or_else(|| {
+                usage(format!(
+                    "the model takes {}; no file is given for `{}`",
+                    described(graph),
+                    input.name
+                ))
+            })?);
+            continue;
+        };
+        given += 1;
         let bytes = files::read(path, tg_compile::input::FILE_BYTES_MAX as u64)?;
         let doing = format!("read the input {}", path.display());
         tensors.push(npy::read_npy(&bytes).or_fail(Exit::Usage, doing)?);
     }
-    if paths.len() > tensors.len() {
+    if paths.len() > given {
         return Err(usage(format!("the model takes {} only", described(graph))));
     }
     Ok(tensors)
+}
+
+/// What transformers gives an input that is left out, beside the tokens `first`: all of them are looked at, all of one kind.
+fn usual(name: &str, first: &FloatTensor) -> Option<FloatTensor> {
+    let value = match name {
+        "attention_mask" => 1i64,
+        "token_type_ids" => 0,
+        _ => return None,
+    };
+    say(format_args!(
+        "no file is given for `{name}`: it is {value} everywhere"
+    ));
+    FloatTensor::of(first.shape().to_vec(), vec![value; first.len()]).ok()
 }
 
 /// The inputs of a graph in words.

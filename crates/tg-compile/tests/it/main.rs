@@ -10,6 +10,7 @@ mod operators;
 mod oracle;
 mod outputs;
 mod passes;
+mod pretrained;
 mod quantised;
 mod shipped;
 mod smoke;

@@ -9,7 +9,6 @@ use tg_float::job::{
 };
 use tg_float::tgf::{Budget, run_in_order};
 use tg_float::{Data, Dim, FloatTensor, Graph, tensor};
-use tg_onnx::ReadLimits;
 use tg_sdk::dto::{JobDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{Client, OrderTerms};
@@ -35,10 +34,7 @@ pub(super) fn is_float(model: &ModelDto) -> bool {
 /// Registers an ONNX file as it is, and waits for the validators' verdict.
 pub(super) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome {
     let path = &arguments.model;
-    let read = ReadLimits::default();
-    let bytes = files::read(path, read.file_bytes as u64)?;
-    let doing = format!("read {}", path.display());
-    let graph = tg_onnx::read(&bytes, path.parent(), &read).or_fail(Exit::Usage, doing)?;
+    let graph = files::brought(path)?.graph;
     let work = match arguments.work {
         Some(work) => work,
         None => measured(&graph)?,
