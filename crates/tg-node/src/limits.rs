@@ -14,8 +14,13 @@ pub const BLOCK_VERDICTS_MAX: usize = 8;
 /// One p2p message, in bytes.
 pub const MESSAGE_BYTES_MAX: u32 = 1024 * 1024;
 
-/// Messages per second and peer of one p2p channel. The network allocates a mailbox of this many slots per peer.
+/// Messages per second and peer of one p2p channel.
 pub const CHANNEL_QUOTA_PER_SECOND: u32 = 2_000;
+
+/// Messages of one p2p channel that a peer may send at once, before its quota holds it back. The network allocates slots
+/// for a burst of every peer that it may ever have, in every channel, and once more for what is sent: with bursts of a
+/// whole second that was 0.9 GB a validator.
+pub const CHANNEL_BURST: u32 = 128;
 
 /// Validators of one network: what one message of certificates and one machine of an embedded grid can hold.
 pub const VALIDATORS_MAX: usize = 64;
@@ -165,6 +170,9 @@ pub const BLOB_CHUNK_BYTES: usize = 128 * 1024;
 /// Messages per second and peer of the channel of blobs: what is served and asked for takes a third of it.
 pub const BLOB_QUOTA_PER_SECOND: u32 = 1_000;
 
+/// The same at once: what [`BLOB_SERVED_BYTES_PER_SECOND`] is in chunks, and as many requests.
+pub const BLOB_BURST: u32 = 256;
+
 /// Bytes of blobs that one peer is sent per second: four peers that ask for nothing but blobs keep no disk busy.
 pub const BLOB_SERVED_BYTES_PER_SECOND: u64 = 16 * 1024 * 1024;
 
@@ -193,6 +201,9 @@ const _: () = assert!(BLOB_CHUNK_BYTES + 64 * 1024 < MESSAGE_BYTES_MAX as usize)
 const _: () = assert!(BLOCK_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
 const _: () = assert!(FETCH_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
 const _: () = assert!(BLOCK_BYTES_MAX < FETCH_BYTES_MAX);
+// Slots that the network allocates at start, some 200 bytes each: two sets of validators, in and out, in all channels.
+const _: () =
+    assert!(2 * 2 * VALIDATORS_MAX * (6 * CHANNEL_BURST + BLOB_BURST) as usize <= 1 << 18);
 
 /// A configured duration in the ledger's unit.
 pub(crate) fn span(duration: std::time::Duration) -> tg_types::DurationMs {

@@ -24,7 +24,8 @@ use crate::engine::{self, Channels, Parts};
 use crate::handle::{NodeHandle, NodeStatus};
 use crate::key::peer_of;
 use crate::limits::{
-    BLOB_QUOTA_PER_SECOND, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX, VALIDATORS_MAX,
+    BLOB_BURST, BLOB_QUOTA_PER_SECOND, CHANNEL_BURST, CHANNEL_QUOTA_PER_SECOND, MESSAGE_BYTES_MAX,
+    VALIDATORS_MAX,
 };
 use crate::open;
 use crate::peers::Peer;
@@ -332,7 +333,8 @@ async fn validate(
         let (node_status, oracle, epoch) = (node_status.clone(), oracle.clone(), parts.term.epoch);
         move |_| dial(changes, seats, node_status, oracle, epoch)
     });
-    let quota = Quota::per_second(NZU32!(CHANNEL_QUOTA_PER_SECOND));
+    let quota =
+        Quota::per_second(NZU32!(CHANNEL_QUOTA_PER_SECOND)).allow_burst(NZU32!(CHANNEL_BURST));
     let channels = Channels {
         votes: network.register(channel::VOTES, quota),
         certificates: network.register(channel::CERTIFICATES, quota),
@@ -341,7 +343,7 @@ async fn validate(
         transactions: network.register(channel::TRANSACTIONS, quota),
         blobs: network.register(
             channel::BLOBS,
-            Quota::per_second(NZU32!(BLOB_QUOTA_PER_SECOND)),
+            Quota::per_second(NZU32!(BLOB_QUOTA_PER_SECOND)).allow_burst(NZU32!(BLOB_BURST)),
         ),
         seeds: network.register(channel::SEED, quota),
     };

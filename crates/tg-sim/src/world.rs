@@ -11,7 +11,7 @@ use commonware_utils::{NZU32, NZUsize, Probability};
 use tg_ledger::{Genesis, VoteDuty, VoteState};
 use tg_node::duties::{Duties, look_at_files, look_at_samples};
 use tg_node::engine::{self, Channels, Parts};
-use tg_node::limits::{DUTIES_INTERVAL, Timers};
+use tg_node::limits::{CHANNEL_BURST, CHANNEL_QUOTA_PER_SECOND, DUTIES_INTERVAL, Timers};
 use tg_node::open::{self, Opening};
 use tg_node::store::{Location, MemoryDisk};
 use tg_node::wire::channel;
@@ -28,7 +28,8 @@ use crate::grid::{Context, SimGrid, chain, now_ms};
 use crate::mangler::Mangled;
 use crate::plan::{FailureKind, Loss, PlannedFault, SeatRole};
 
-pub(crate) const QUOTA: Quota = Quota::per_second(NZU32!(2_000));
+pub(crate) const QUOTA: Quota =
+    Quota::per_second(NZU32!(CHANNEL_QUOTA_PER_SECOND)).allow_burst(NZU32!(CHANNEL_BURST));
 
 /// Shorter than in production, so that a run of half a minute has many views.
 pub(crate) const TIMERS: Timers = Timers {
