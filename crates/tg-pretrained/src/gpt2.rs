@@ -97,7 +97,7 @@ fn projections(
             .copied()
             .collect();
         let product = model.product(x, &format!("{weight}.{part}"), own, [width; 2]);
-        let bias = biases[columns.clone()].to_vec();
+        let bias = biases[columns].to_vec();
         let bias = model
             .writer
             .floats(&format!("{name}.bias.{part}"), &[width], bias);

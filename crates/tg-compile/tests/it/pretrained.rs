@@ -1,5 +1,7 @@
 //! Hugging Face folders as exact integer programs that have a proof: the tiny ones of `tg-pretrained`.
 
+#![allow(clippy::print_stdout, reason = "decibels are read under --nocapture")]
+
 use std::path::Path;
 use tg_compile::{CompileOptions, Compiled, compile_outputs};
 use tg_exec::execute_tensor;
