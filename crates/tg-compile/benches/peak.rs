@@ -9,12 +9,15 @@ const MULTIPLY_ADDS: usize = 1 << 27;
 /// Multiply-adds of one pass of a loop.
 const PASS: usize = 256;
 
+/// Runs a sequence so many times. The processor must have its instructions.
+type RegisterLoop = unsafe fn(usize);
+
 /// One row for each sequence of instructions.
 pub(crate) fn rows(report: &Report) {
     let Some(cpu) = Cpu::with_level(SimdLevel::Avx2, 1) else {
         return;
     };
-    let sequences: [(&str, unsafe fn(usize)); 2] = [("gemm_i8", pairs), ("gemm_u7", naturals)];
+    let sequences: [(&str, RegisterLoop); 2] = [("gemm_i8", pairs), ("gemm_u7", naturals)];
     for (kind, sequence) in sequences {
         let name = report.name(&format!("{kind} peak"), cpu.level());
         let operations = 2.0 * MULTIPLY_ADDS as f64;
