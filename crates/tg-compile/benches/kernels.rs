@@ -18,6 +18,9 @@ use tg_exec::kernels::{
 use tg_exec::sample::Numbers;
 use tg_float::kernels::{Bias, PackedF32, ProductF32, Right, conv_f32, gemm_f32_packed};
 
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "instructions in their own order")]
+mod peak;
 #[path = "report/mod.rs"]
 mod report;
 
@@ -27,7 +30,8 @@ fn main() {
     let report = Report::from_arguments();
     report.title();
     for size in [384, 1_152] {
-        integer_products(&report, [size, size, size]);
+        integer_products(&report, Width::I8, [size, size, size]);
+        integer_products(&report, Width::U7, [size, size, size]);
         float_products(&report, [size, size, size]);
     }
     for size in [
@@ -36,22 +40,37 @@ fn main() {
         [128, 384, 1_536],
         [1, 4_096, 1_024],
     ] {
-        integer_products(&report, size);
+        integer_products(&report, Width::I8, size);
+        integer_products(&report, Width::U7, size);
         float_products(&report, size);
     }
     convolutions(&report);
+    #[cfg(target_arch = "x86_64")]
+    peak::rows(&report);
 }
 
 fn bytes(numbers: &mut Numbers, count: usize) -> Vec<i8> {
     (0..count).map(|_| numbers.activation()).collect()
 }
 
-fn integer_products(report: &Report, [m, n, k]: [usize; 3]) {
+/// What a rectifier leaves: 0 to 127.
+fn rectify(values: &mut [i8]) {
+    values.iter_mut().for_each(|value| *value &= 127);
+}
+
+fn integer_products(report: &Report, width: Width, [m, n, k]: [usize; 3]) {
     let mut numbers = Numbers::new(1);
-    let (a, b) = (bytes(&mut numbers, m * k), bytes(&mut numbers, n * k));
+    let (mut a, b) = (bytes(&mut numbers, m * k), bytes(&mut numbers, n * k));
+    if width == Width::U7 {
+        rectify(&mut a);
+    }
     let operations = 2.0 * (m * n * k) as f64;
     let mut out = vec![0i32; m * n];
-    let name = format!("gemm_i8 {m}x{n}x{k}");
+    let kind = match width {
+        Width::U7 => "gemm_u7",
+        _ => "gemm_i8",
+    };
+    let name = format!("{kind} {m}x{n}x{k}");
     let naive = report.naive(&format!("{name} naive"), || {
         for (row, out) in a.chunks_exact(k).zip(out.chunks_exact_mut(n)) {
             for (column, out) in b.chunks_exact(k).zip(out) {
@@ -69,7 +88,7 @@ fn integer_products(report: &Report, [m, n, k]: [usize; 3]) {
     }
     for cpu in report.cpus() {
         let name = report.name(&name, cpu.level());
-        let weights = PackedMatrix::from_weights(cpu.level(), Width::I8, [n, k], &b, None);
+        let weights = PackedMatrix::from_weights(cpu.level(), width, [n, k], &b, None);
         let mut scratch = Scratch::new();
         let rows = Matrix {
             values: Elements::I8(&a),
@@ -195,7 +214,14 @@ fn convolution(report: &Report, conv: &Conv2d) {
     let mut numbers = Numbers::new(4);
     let [height, width] = conv.sliding.image;
     let pixels: usize = conv.output().unwrap().iter().product();
-    let image = bytes(&mut numbers, height * width * conv.inputs);
+    let mut image = bytes(&mut numbers, height * width * conv.inputs);
+    // Colours have signs, what layers hand on has none.
+    let element = if conv.inputs == 3 {
+        Width::I8
+    } else {
+        rectify(&mut image);
+        Width::U7
+    };
     let weights = bytes(&mut numbers, conv.weights());
     let operations = 2.0 * (pixels * conv.weights()) as f64;
     let kernel = conv.sliding.kernel[0];
@@ -206,7 +232,7 @@ fn convolution(report: &Report, conv: &Conv2d) {
     let mut out = vec![0i32; pixels * conv.outputs];
     for cpu in report.cpus() {
         let name = report.name(&format!("conv_i8 {name}"), cpu.level());
-        let packed = ConvInt::new(cpu.level(), Width::I8, 0, conv, &weights, None).unwrap();
+        let packed = ConvInt::new(cpu.level(), element, 0, conv, &weights, None).unwrap();
         let mut scratch = Scratch::new();
         let time = report.time(&name, || {
             let sink = Sink::Sums {

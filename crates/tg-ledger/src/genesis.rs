@@ -111,7 +111,7 @@ pub enum GenesisError {
     #[error("a network needs at least one validator")]
     NoValidator,
     /// More validators than a network may have.
-    #[error("a network has at most 128 validators, this one has {count}")]
+    #[error("a network has at most {VALIDATORS_MAX} validators, this one has {count}")]
     TooManyValidators {
         /// How many there are.
         count: usize,

@@ -140,8 +140,8 @@ pub const MODELS_PER_ACCOUNT_MAX: u32 = 256;
 /// Accounts.
 pub const ACCOUNTS_MAX: usize = 1_000_000;
 
-/// Validators.
-pub const VALIDATORS_MAX: usize = 128;
+/// Validators: what one message of certificates and one process of a grid can hold.
+pub const VALIDATORS_MAX: usize = 64;
 
 /// How far ahead of the ledger a nonce may be when it is admitted to a mempool.
 pub const NONCES_AHEAD_MAX: u64 = 1_024;

@@ -1,5 +1,6 @@
 //! Numbers that a network fixes at genesis.
 
+use crate::limits::VALIDATORS_MAX;
 use tg_types::{Amount, ChainDomain, DurationMs, TimestampMs, VerificationMode, fields, tags};
 
 /// Whether jobs may ask that nobody checks their result.
@@ -163,6 +164,13 @@ impl Parameters {
         })
     }
 
+    /// How many validators the windows are long enough for: no seat is given beyond it.
+    #[must_use]
+    pub fn validators_max(&self) -> usize {
+        let fits = |validators: &usize| self.short_window(*validators).is_none();
+        (1..=VALIDATORS_MAX).rev().find(fits).unwrap_or(0)
+    }
+
     /// The same with every window as long as [`Self::least_window`], so that a network of so many validators may begin with them.
     #[must_use]
     pub fn wide_enough_for(self, validators: usize) -> Self {
@@ -271,8 +279,7 @@ pub const fn development_domain() -> ChainDomain {
 
 #[cfg(test)]
 mod tests {
-    use super::Parameters;
-    use crate::limits::VALIDATORS_MAX;
+    use super::{Parameters, VALIDATORS_MAX};
 
     #[test]
     fn windows_are_widened_for_as_many_validators_as_there_may_be() {
@@ -283,5 +290,11 @@ mod tests {
             assert_eq!(wide == usual, usual.short_window(validators).is_none());
         }
         assert_eq!(usual.short_window(6), None);
+        assert_eq!(usual.validators_max(), 6);
+        assert_eq!(usual.wide_enough_for(8).validators_max(), 9);
+        assert_eq!(
+            usual.wide_enough_for(VALIDATORS_MAX).validators_max(),
+            VALIDATORS_MAX
+        );
     }
 }

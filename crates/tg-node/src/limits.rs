@@ -22,8 +22,8 @@ pub const CHANNEL_QUOTA_PER_SECOND: u32 = 2_000;
 /// whole second that was 0.9 GB a validator.
 pub const CHANNEL_BURST: u32 = 128;
 
-/// Validators of one network: what one message of certificates and one machine of an embedded grid can hold.
-pub const VALIDATORS_MAX: usize = 64;
+/// Validators of one network: the ledger's own bound, so that it gives no seat to somebody the network has no room for.
+pub const VALIDATORS_MAX: usize = tg_ledger::limits::VALIDATORS_MAX;
 
 /// Shortest time between a block and its parent while there is work.
 pub const BLOCK_INTERVAL_BUSY: Duration = Duration::from_millis(100);

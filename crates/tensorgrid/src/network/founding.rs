@@ -33,6 +33,8 @@ pub(crate) struct NetworkPlan {
     pub(crate) folder: PathBuf,
     /// The host of each validator as the others reach it; validators of one host take ports one after the other.
     pub(crate) hosts: Vec<String>,
+    /// How many validators its waits are long enough for.
+    pub(crate) validators_max: usize,
     /// How many gateways there are, all on this machine.
     pub(crate) gateways: u16,
     /// How many providers get a funded account.
@@ -245,7 +247,7 @@ fn genesis(
         parameters: Parameters {
             storage: StorageRule::Stated,
             unverified_jobs: plan.unverified_jobs,
-            ..Parameters::development().wide_enough_for(validators.len())
+            ..Parameters::development().wide_enough_for(plan.validators_max)
         },
         timestamp: TimestampMs::new(u64::try_from(millis).unwrap_or(0)),
         accounts,
@@ -324,6 +326,7 @@ mod tests {
         NetworkPlan {
             folder: folder.to_path_buf(),
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+            validators_max: 10,
             gateways: 0,
             providers: 2,
             first_port: 7100,
@@ -360,6 +363,8 @@ mod tests {
         ];
         let expected = expected.map(|(listen, api)| (listen.to_owned(), api));
         assert_eq!(addresses, expected);
+        assert_eq!(founded.genesis.parameters.short_window(10), None);
+        assert!(founded.genesis.parameters.short_window(13).is_some());
         let minted = founded.genesis.minted().unwrap();
         assert_eq!(minted, Amount::from_tgrid(4 * 10_000 + 10_000 + 2 * 1_000));
         // Nothing that follows from a number or a name, and no two networks share anything.

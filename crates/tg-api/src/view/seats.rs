@@ -34,6 +34,7 @@ pub fn seats(state: &State, endpoints: &BTreeMap<[u8; 32], String>) -> SeatsDto 
                 missed_votes: seat.missed,
             })
             .collect(),
+        validators_max: parameters.validators_max(),
         applicants: book
             .applicants
             .iter()

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::linear::{elements, sink, width};
 use super::values::ValuesMut;
-use crate::kernels::{Conv2d, ConvInt, Cpu, Requantiser, Sliding};
+use crate::kernels::{Conv2d, ConvInt, Cpu, Requantiser, Sliding, Width};
 use tg_ir::op;
 use tg_ir::{NodeWeights, Program, TensorId};
 
@@ -36,7 +36,11 @@ impl Convolution {
             outputs,
             groups: *groups as usize,
         };
-        let (level, width) = (cpu.level(), width(program.element_type(*input)));
+        let level = cpu.level();
+        let width = match width(program, *input) {
+            Width::U7 if *zero < 0 => Width::I8,
+            width => width,
+        };
         let bias = Some(layer.bias);
         let conv = ConvInt::new(level, width, *zero, &conv, layer.weights, bias);
         Self {

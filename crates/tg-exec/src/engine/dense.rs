@@ -24,7 +24,7 @@ impl Dense {
     ) -> Self {
         let input = dense.input;
         let size = [layer.bias.len(), program.shape(input).elements()];
-        let width = width(program.element_type(input));
+        let width = width(program, input);
         Self {
             input,
             weights: PackedMatrix::from_weights(

@@ -7,11 +7,13 @@
 
 use super::SimdLevel;
 use super::cpu::Cpu;
-use super::gemm_int::{Elements, PackedMatrix, Product, Sink, Starts, Target, Width};
+use super::gemm_int::{
+    COPIED, Elements, PackedMatrix, Product, Sink, Starts, Target, check_naturals,
+};
 use super::geometry::Conv2d;
 use super::memory::{Buffer, LINE_BYTES, Plain, Scratch, Shared};
 use super::requantise::Block;
-use super::tile_int::Lanes;
+use super::tile_int::{Lanes, Width};
 
 /// Channels of one step of a depthwise convolution.
 const CHANNELS: usize = 32;
@@ -57,7 +59,7 @@ impl ConvInt {
     /// sizes do not fit together or the image is beyond 4 GiB.
     ///
     /// # Panics
-    /// If there are not as many weights or biases as the sizes say.
+    /// If there are not as many weights or biases as the sizes say, or the padding has not the width.
     #[must_use]
     pub fn new(
         level: SimdLevel,
@@ -70,16 +72,17 @@ impl ConvInt {
         let output = conv.output()?;
         assert_eq!(weights.len(), conv.weights(), "weights of the convolution");
         assert!(
+            width != Width::U7 || (0..=127).contains(&zero),
+            "padding of 7 bits"
+        );
+        assert!(
             bias.is_none_or(|bias| bias.len() == conv.outputs),
             "one bias for each output"
         );
         let plan = if conv.is_depthwise() {
             Plan::depthwise(conv, weights, bias)
         } else {
-            let lanes = match width {
-                Width::I8 => Lanes::for_i8(level),
-                Width::I16 => Lanes::for_i16(level),
-            };
+            let lanes = Lanes::of(level, width);
             Plan::product((level, width, lanes), conv, output, weights, bias)?
         };
         Some(Self {
@@ -110,7 +113,12 @@ impl ConvInt {
     /// If the weights were packed for another level or width, or the image or the output has another size.
     pub fn run(&self, cpu: &Cpu, scratch: &mut Scratch, image: Elements<'_>, sink: Sink<'_>) {
         assert_eq!(self.level, cpu.level(), "packed for this level");
-        assert_eq!(self.width, image.width(), "packed for this width");
+        let is_wide = self.width == Width::I16;
+        assert_eq!(
+            is_wide,
+            image.width() == Width::I16,
+            "packed for this width"
+        );
         let [height, width] = self.conv.sliding.image;
         assert_eq!(
             image.len(),
@@ -177,7 +185,12 @@ impl ConvInt {
                     value.cast_unsigned() ^ 0x80
                 })
             }
-            (Lanes::Bytes, Elements::I16(_)) => panic!("packed for 8 bits"),
+            (Lanes::Naturals, Elements::I8(image)) => {
+                check_naturals(cpu, image);
+                let zero = u8::try_from(zero).expect("padding of 7 bits");
+                self.spread(cpu, buffer, image, zero, i8::cast_unsigned)
+            }
+            (Lanes::Bytes | Lanes::Naturals, Elements::I16(_)) => panic!("packed for 8 bits"),
             (_, Elements::I8(image)) => self.spread(cpu, buffer, image, zero, i16::from),
             (_, Elements::I16(image)) => self.spread(cpu, buffer, image, zero, |value| value),
         }
@@ -203,7 +216,7 @@ impl ConvInt {
         let target = buffer.numbers_mut::<T>(count);
         target[rows * row_length..].fill(zero);
         let target = Shared::new(target);
-        let step = ((1 << 16) / row_length.max(1)) + 1;
+        let step = (COPIED / row_length.max(1)) + 1;
         cpu.pool().run(rows.div_ceil(step), &|_, task| {
             for row in task * step..rows.min((task + 1) * step) {
                 // SAFETY: each row is written by the one task that holds it.
@@ -544,6 +557,9 @@ mod tests {
             .collect();
         let zero = i16::from(numbers.activation());
         check_elements(conv, zero, Elements::I8(&image), &image, &weights, &bias);
+        let naturals: Vec<i8> = image.iter().map(|&value| value & 127).collect();
+        let element = (Width::U7, Elements::I8(&naturals));
+        check_width(conv, zero & 127, element, &naturals, &weights, &bias);
         check_elements(
             conv,
             77 * zero,
@@ -558,6 +574,17 @@ mod tests {
         conv: &Conv2d,
         zero: i16,
         image: Elements<'_>,
+        values: &[S],
+        weights: &[i8],
+        bias: &[i32],
+    ) {
+        check_width(conv, zero, (image.width(), image), values, weights, bias);
+    }
+
+    fn check_width<S: Copy + Into<i32>>(
+        conv: &Conv2d,
+        zero: i16,
+        (width, image): (Width, Elements<'_>),
         values: &[S],
         weights: &[i8],
         bias: &[i32],
@@ -581,8 +608,7 @@ mod tests {
         for level in SimdLevel::available() {
             for threads in [1, 3] {
                 let cpu = Cpu::with_level(level, threads).unwrap();
-                let packed =
-                    ConvInt::new(level, image.width(), zero, conv, weights, Some(bias)).unwrap();
+                let packed = ConvInt::new(level, width, zero, conv, weights, Some(bias)).unwrap();
                 let mut scratch = Scratch::new();
                 let mut sums = vec![0; expected.len()];
                 let sink = Sink::Sums {

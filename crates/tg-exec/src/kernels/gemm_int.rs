@@ -8,10 +8,12 @@ use super::SimdLevel;
 use super::cpu::Cpu;
 use super::memory::{Buffer, LINE_BYTES, Plain, Scratch, Shared};
 use super::requantise::{Block, Place, Requantiser};
-use super::tile_int::{Lanes, PANEL, TILE_ROWS, TILE_SUMS, Walk};
+use super::tile_int::{Lanes, PANEL, TILE_ROWS, TILE_SUMS, Walk, Width};
 
 /// Bytes of rows that stay in the second-level cache while all columns pass.
 const BLOCK_BYTES: usize = 256 << 10;
+/// Elements that one thread copies: fewer are copied before another thread is awake.
+pub(super) const COPIED: usize = 1 << 19;
 /// Products of an i16 and an i8 whose sum surely fits 32 bits: 256 * 2^15 * 2^7 = 2^30.
 const WIDE_RUN: usize = 256;
 
@@ -70,15 +72,6 @@ pub enum Order {
     Columns,
 }
 
-/// Bits of the operands of a product.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Width {
-    /// 8 bits on both sides.
-    I8,
-    /// 16 bits on either side.
-    I16,
-}
-
 /// Where results go, row-major: element (i, j) at `i * stride + j`.
 #[derive(Debug)]
 pub enum Sink<'a> {
@@ -127,10 +120,7 @@ impl PackedMatrix {
     /// A matrix of zeros, with room for `n` columns of depth `k`.
     #[must_use]
     pub fn new(level: SimdLevel, width: Width, n: usize, k: usize) -> Self {
-        let lanes = match width {
-            Width::I8 => Lanes::for_i8(level),
-            Width::I16 => Lanes::for_i16(level),
-        };
+        let lanes = Lanes::of(level, width);
         let mut panels = Buffer::new();
         panels.numbers_mut::<u8>(panels_bytes(lanes, n, k)).fill(0);
         Self {
@@ -195,10 +185,12 @@ impl PackedMatrix {
         self.narrow = values.width() == Width::I8;
         let count = panels_bytes(self.lanes, n, k) / self.lanes.column_bytes();
         match (self.lanes, values) {
-            (Lanes::Bytes, Elements::I8(values)) => {
+            (Lanes::Bytes | Lanes::Naturals, Elements::I8(values)) => {
                 size.fill::<4, i8, i8>(self.panels.numbers_mut(count), values, order);
             }
-            (Lanes::Bytes, Elements::I16(_)) => panic!("the matrix was made for 8 bits"),
+            (Lanes::Bytes | Lanes::Naturals, Elements::I16(_)) => {
+                panic!("the matrix was made for 8 bits")
+            }
             (Lanes::WidePairs | Lanes::Pairs, Elements::I8(values)) => {
                 size.fill::<2, i8, i16>(self.panels.numbers_mut(count), values, order);
             }
@@ -377,7 +369,14 @@ fn copy_rows(cpu: &Cpu, scratch: &mut Scratch, a: &Matrix<'_>, b: &PackedMatrix)
                 value.cast_unsigned() ^ 0x80
             });
         }
-        (Lanes::Bytes, Elements::I16(_)) => panic!("the matrix was made for rows of 8 bits"),
+        (Lanes::Naturals, Elements::I8(values)) => {
+            check_naturals(cpu, values);
+            let target = shared.numbers_mut::<u8>(a.rows * depth);
+            rows.copy(cpu, values, target, depth, 0, i8::cast_unsigned);
+        }
+        (Lanes::Bytes | Lanes::Naturals, Elements::I16(_)) => {
+            panic!("the matrix was made for rows of 8 bits")
+        }
         (_, Elements::I8(values)) => {
             let target = shared.numbers_mut::<i16>(a.rows * depth);
             rows.copy(cpu, values, target, depth, 0, i16::from);
@@ -388,6 +387,15 @@ fn copy_rows(cpu: &Cpu, scratch: &mut Scratch, a: &Matrix<'_>, b: &PackedMatrix)
         }
     }
     depth * b.lanes.activation_bytes()
+}
+
+/// Checks what exact products of [`Width::U7`] rely on.
+///
+/// # Panics
+/// If a number is negative.
+pub(super) fn check_naturals(cpu: &Cpu, values: &[i8]) {
+    let bits = cpu.vectorised(|| values.iter().fold(0, |bits: i8, &value| bits | value));
+    assert!(bits >= 0, "numbers of 7 bits");
 }
 
 /// The rows of a matrix in its storage.
@@ -411,7 +419,7 @@ impl Rows {
         if self.count == 0 || depth == 0 {
             return;
         }
-        let step = ((1 << 16) / depth + 1).min(self.count);
+        let step = (COPIED / depth + 1).min(self.count);
         let target = Shared::new(target);
         cpu.pool().run(self.count.div_ceil(step), &|_, task| {
             for row in task * step..self.count.min((task + 1) * step) {

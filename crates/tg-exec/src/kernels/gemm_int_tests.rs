@@ -43,7 +43,14 @@ fn narrow(sums: &[i64]) -> Vec<i32> {
         .collect()
 }
 
+/// The product as it is, and that of the same rows without their signs.
 fn check_i8(size: [usize; 3], a: &[i8], b: &[i8], bias: &[i32]) {
+    check_width(Width::I8, size, a, b, bias);
+    let naturals: Vec<i8> = a.iter().map(|&value| value & 127).collect();
+    check_width(Width::U7, size, &naturals, b, bias);
+}
+
+fn check_width(width: Width, size: [usize; 3], a: &[i8], b: &[i8], bias: &[i32]) {
     let [m, n, k] = size;
     let expected = narrow(&expected(a, b, bias, size));
     for cpu in cpus() {
@@ -53,7 +60,7 @@ fn check_i8(size: [usize; 3], a: &[i8], b: &[i8], bias: &[i32]) {
             stride: k,
         };
         let mut scratch = Scratch::new();
-        let weights = PackedMatrix::from_weights(cpu.level(), Width::I8, [n, k], b, Some(bias));
+        let weights = PackedMatrix::from_weights(cpu.level(), width, [n, k], b, Some(bias));
         let mut sums = vec![0; m * n];
         let sink = Sink::Sums {
             out: &mut sums,
@@ -62,7 +69,7 @@ fn check_i8(size: [usize; 3], a: &[i8], b: &[i8], bias: &[i32]) {
         gemm_int(&cpu, &mut scratch, &rows, &weights, sink);
         assert_eq!(sums, expected, "{size:?} {cpu:?}");
         // The same matrix from the other storage order, without biases.
-        let mut other = PackedMatrix::new(cpu.level(), Width::I8, n, k);
+        let mut other = PackedMatrix::new(cpu.level(), width, n, k);
         other.pack(Elements::I8(&transpose(b, n, k)), Order::Rows, n);
         let sink = Sink::Sums {
             out: &mut sums,
@@ -95,6 +102,24 @@ fn small_products_of_every_shape_are_exact_at_every_level() {
 }
 
 #[test]
+fn products_of_the_greatest_and_least_numbers_are_exact() {
+    let mut numbers = Numbers::new(6);
+    for k in [1, 2, 4, 6, 7, 64, 1_000] {
+        for extremes in [[-128i8, 127], [127, 127], [-128, -128], [0, -128]] {
+            let mut draw = |count: usize, values: [i8; 2]| -> Vec<i8> {
+                (0..count)
+                    .map(|_| values[usize::from(numbers.activation() > 0)])
+                    .collect()
+            };
+            let (a, b) = (draw(7 * k, [-128, 127]), draw(18 * k, extremes));
+            check_i8([7, 18, k], &a, &b, &[0; 18]);
+            let a = draw(7 * k, [127, 127]);
+            check_i8([7, 18, k], &a, &b, &[0; 18]);
+        }
+    }
+}
+
+#[test]
 fn products_over_many_blocks_are_exact() {
     let mut numbers = Numbers::new(2);
     for [m, n, k] in [[150, 40, 3_000], [700, 20, 70], [3, 700, 129]] {
@@ -110,6 +135,30 @@ fn the_greatest_sums_are_exact() {
     let a = vec![-128i8; 2 * k];
     let b = [vec![127i8; k], vec![-127i8; k]].concat();
     check_i8([2, 2, k], &a, &b, &[-8_000_000, 8_000_000]);
+}
+
+#[test]
+fn negative_rows_are_refused_where_none_may_be() {
+    if let Some(cpu) = Cpu::with_level(SimdLevel::Avx2, 1) {
+        let weights = PackedMatrix::from_weights(cpu.level(), Width::U7, [1, 1], &[1], None);
+        let run = |value: i8| {
+            let rows = Matrix {
+                values: Elements::I8(&[value]),
+                rows: 1,
+                stride: 1,
+            };
+            let mut out = [0];
+            let sink = Sink::Sums {
+                out: &mut out,
+                stride: 1,
+            };
+            gemm_int(&cpu, &mut Scratch::new(), &rows, &weights, sink);
+            out[0]
+        };
+        assert_eq!(run(127), 127);
+        let refused = std::panic::AssertUnwindSafe(|| run(-1));
+        assert!(std::panic::catch_unwind(refused).is_err());
+    }
 }
 
 #[test]

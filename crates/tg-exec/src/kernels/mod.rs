@@ -29,10 +29,10 @@ pub mod window;
 
 pub use conv_int::ConvInt;
 pub use cpu::{CPU_VARIABLE, Cpu, SimdLevel, SimdLevelError};
-pub use gemm_int::{Elements, Matrix, Order, PackedMatrix, Sink, Width, gemm_int, gemm_int_wide};
+pub use gemm_int::{Elements, Matrix, Order, PackedMatrix, Sink, gemm_int, gemm_int_wide};
 pub use geometry::{Conv2d, Sliding};
 pub use memory::{Buffer, Scratch};
 pub use pool::Pool;
 pub use requantise::Requantiser;
-pub use tile_int::tallest;
+pub use tile_int::{Width, tallest};
 pub use window::{max_pool, window_sum};

@@ -22,15 +22,16 @@ struct Job {
     tasks: usize,
 }
 
-// SAFETY: the pointer is used only while `Pool::run` waits, in which time the closure, which is `Sync`, is alive.
+// SAFETY: the pointer is used only while `Pool::run` runs, in which time the closure, which is `Sync`, is alive.
 unsafe impl Send for Job {}
 
 #[derive(Default)]
 struct State {
-    /// Counts computations; a thread that sees a new number joins.
+    /// Counts computations; a thread that sees a new number joins, if the computation is still in progress.
     round: u64,
     job: Option<Job>,
-    /// Threads that have not finished the present computation.
+    /// Threads that have joined the present computation and not finished. The caller waits for these alone: a thread
+    /// that wakes up when all tasks are taken costs nothing.
     busy: usize,
     stop: bool,
 }
@@ -66,25 +67,27 @@ impl Control {
     fn serve(&self, thread: usize) {
         let mut seen = 0;
         loop {
-            let job = {
+            let Job { call, tasks } = {
                 let mut state = self.state();
-                while !state.stop && state.round == seen {
+                loop {
+                    if state.stop {
+                        return;
+                    }
+                    let is_new = state.round != seen;
+                    if let Some(job) = state.job.filter(|_| is_new) {
+                        seen = state.round;
+                        state.busy += 1;
+                        break job;
+                    }
                     state = self
                         .start
                         .wait(state)
                         .unwrap_or_else(PoisonError::into_inner);
                 }
-                if state.stop {
-                    return;
-                }
-                seen = state.round;
-                state.job
             };
-            if let Some(Job { call, tasks }) = job {
-                // SAFETY: `Pool::run` does not return before this thread counts itself out below, and the closure
-                // outlives that call.
-                self.take_tasks(thread, unsafe { &*call }, tasks);
-            }
+            // SAFETY: `Pool::run` does not return before this thread, which joined while the computation was in
+            // progress, counts itself out below, and the closure outlives that call.
+            self.take_tasks(thread, unsafe { &*call }, tasks);
             let mut state = self.state();
             state.busy -= 1;
             if state.busy == 0 {
@@ -148,8 +151,8 @@ impl Pool {
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let control = &*self.control;
-        // SAFETY: only the lifetime changes. The pointer is dropped from the state before this function returns, after
-        // every thread has counted itself out.
+        // SAFETY: only the lifetime changes. The pointer is dropped from the state before this function returns, and
+        // every thread that took it has counted itself out by then.
         let pointer = unsafe { std::mem::transmute::<*const Call<'_>, *const Call<'static>>(call) };
         {
             let mut state = control.state();
@@ -158,19 +161,19 @@ impl Pool {
                 call: pointer,
                 tasks,
             });
-            state.busy = self.workers.len();
             state.round += 1;
         }
         control.start.notify_all();
         control.take_tasks(0, call, tasks);
         let mut state = control.state();
+        // Nobody joins from here on.
+        state.job = None;
         while state.busy > 0 {
             state = control
                 .done
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        state.job = None;
         drop(state);
         assert!(
             !control.panicked.swap(false, Ordering::Relaxed),

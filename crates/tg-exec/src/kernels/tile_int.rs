@@ -16,6 +16,18 @@ pub(super) const TILE_SUMS: usize = 384;
 /// Most rows of a tile.
 pub(super) const TILE_ROWS: usize = 12;
 
+/// Bits of the operands of a product.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    /// 8 bits on both sides, and no number of the rows is negative: they are 0 to 127. Faster than [`Self::I8`] where the
+    /// processor has no dot product of bytes.
+    U7,
+    /// 8 bits on both sides.
+    I8,
+    /// 16 bits on either side.
+    I16,
+}
+
 /// How operands lie in memory, and which instructions multiply them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lanes {
@@ -23,6 +35,8 @@ pub(super) enum Lanes {
     Bytes,
     /// `i16` times `i16`, k by two; AVX-512 VNNI.
     WidePairs,
+    /// Rows of `u8` of at most 127 times `i8`, k by four; AVX2.
+    Naturals,
     /// `i16` times `i16`, k by two; AVX2.
     Pairs,
     /// `i16` times `i16`, one k at a time; plain Rust.
@@ -30,19 +44,13 @@ pub(super) enum Lanes {
 }
 
 impl Lanes {
-    pub(super) const fn for_i8(level: SimdLevel) -> Self {
-        match level {
-            SimdLevel::Avx512Vnni => Self::Bytes,
-            SimdLevel::Avx2 => Self::Pairs,
-            SimdLevel::Scalar => Self::Singles,
-        }
-    }
-
-    pub(super) const fn for_i16(level: SimdLevel) -> Self {
-        match level {
-            SimdLevel::Avx512Vnni => Self::WidePairs,
-            SimdLevel::Avx2 => Self::Pairs,
-            SimdLevel::Scalar => Self::Singles,
+    pub(super) const fn of(level: SimdLevel, width: Width) -> Self {
+        match (level, width) {
+            (SimdLevel::Avx512Vnni, Width::U7 | Width::I8) => Self::Bytes,
+            (SimdLevel::Avx512Vnni, Width::I16) => Self::WidePairs,
+            (SimdLevel::Avx2, Width::U7) => Self::Naturals,
+            (SimdLevel::Avx2, Width::I8 | Width::I16) => Self::Pairs,
+            (SimdLevel::Scalar, _) => Self::Singles,
         }
     }
 
@@ -50,7 +58,7 @@ impl Lanes {
     pub(super) const fn level(self) -> SimdLevel {
         match self {
             Self::Bytes | Self::WidePairs => SimdLevel::Avx512Vnni,
-            Self::Pairs => SimdLevel::Avx2,
+            Self::Naturals | Self::Pairs => SimdLevel::Avx2,
             Self::Singles => SimdLevel::Scalar,
         }
     }
@@ -58,7 +66,7 @@ impl Lanes {
     /// Consecutive k of a group.
     pub(super) const fn group(self) -> usize {
         match self {
-            Self::Bytes => 4,
+            Self::Bytes | Self::Naturals => 4,
             Self::WidePairs | Self::Pairs => 2,
             Self::Singles => 1,
         }
@@ -67,7 +75,7 @@ impl Lanes {
     /// Bytes of one number of a panel.
     pub(super) const fn column_bytes(self) -> usize {
         match self {
-            Self::Bytes => 1,
+            Self::Bytes | Self::Naturals => 1,
             Self::WidePairs | Self::Pairs | Self::Singles => 2,
         }
     }
@@ -80,7 +88,7 @@ impl Lanes {
     /// Bytes of one activation in a row.
     pub(super) const fn activation_bytes(self) -> usize {
         match self {
-            Self::Bytes => 1,
+            Self::Bytes | Self::Naturals => 1,
             Self::WidePairs | Self::Pairs | Self::Singles => 2,
         }
     }
@@ -89,7 +97,7 @@ impl Lanes {
     pub(super) const fn offset(self) -> i32 {
         match self {
             Self::Bytes => 128,
-            Self::WidePairs | Self::Pairs | Self::Singles => 0,
+            Self::Naturals | Self::WidePairs | Self::Pairs | Self::Singles => 0,
         }
     }
 
@@ -99,7 +107,7 @@ impl Lanes {
             (Self::Bytes | Self::WidePairs, 0..=2) => left,
             (Self::Bytes | Self::WidePairs, 3 | 5 | 6 | 9) => 3,
             (Self::Bytes | Self::WidePairs, _) => 4,
-            (Self::Pairs | Self::Singles, _) => 1,
+            (Self::Naturals | Self::Pairs | Self::Singles, _) => 1,
         }
     }
 
@@ -122,6 +130,8 @@ impl Lanes {
             (Self::WidePairs, 3) => x86::WIDE_PAIRS_3,
             #[cfg(target_arch = "x86_64")]
             (Self::WidePairs, _) => x86::WIDE_PAIRS_4,
+            #[cfg(target_arch = "x86_64")]
+            (Self::Naturals, _) => x86::NATURALS,
             #[cfg(target_arch = "x86_64")]
             (Self::Pairs, _) => x86::PAIRS,
             _ => SINGLES,
@@ -223,6 +233,12 @@ mod x86 {
         (2, pairs::<2>),
         (1, pairs::<1>),
     ];
+    pub(super) const NATURALS: &[(usize, Tile)] = &[
+        (4, naturals::<4>),
+        (3, naturals::<3>),
+        (2, naturals::<2>),
+        (1, naturals::<1>),
+    ];
 
     /// Four bytes of a group at a time: as bytes, or as pairs of 16 bits.
     ///
@@ -263,6 +279,45 @@ mod x86 {
                 for panel in 0..STRIP {
                     let at = walk.sums.add((row * STRIP + panel) * PANEL);
                     _mm512_storeu_si512(at.cast(), sums[row][panel]);
+                }
+            }
+        }
+    }
+
+    /// `vpmaddubsw` adds two products in 16 bits and would saturate: at most 2 * 127 * 128 = 32,512 fits.
+    ///
+    /// # Safety
+    /// See [`Tile`].
+    #[target_feature(enable = "avx2")]
+    unsafe fn naturals<const ROWS: usize>(walk: &Walk<'_>) {
+        let ones = _mm256_set1_epi16(1);
+        let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
+        let mut b = walk.b;
+        // SAFETY: the caller vouches for every group read and for the room of the sums.
+        unsafe {
+            let mut rows = [walk.a; ROWS];
+            for (row, &offset) in rows.iter_mut().zip(walk.rows) {
+                *row = row.add(offset);
+            }
+            for &segment in walk.segments {
+                for group in 0..walk.groups {
+                    let low = _mm256_loadu_si256(b.cast());
+                    let high = _mm256_loadu_si256(b.add(32).cast());
+                    for row in 0..ROWS {
+                        let at = rows[row].add(segment + 4 * group);
+                        let x = _mm256_set1_epi32(at.cast::<i32>().read_unaligned());
+                        for (sum, columns) in sums[row].iter_mut().zip([low, high]) {
+                            let pairs = _mm256_maddubs_epi16(x, columns);
+                            *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
+                        }
+                    }
+                    b = b.add(4 * PANEL);
+                }
+            }
+            for row in 0..ROWS {
+                for half in 0..2 {
+                    let at = walk.sums.add(row * PANEL + half * 8);
+                    _mm256_storeu_si256(at.cast(), sums[row][half]);
                 }
             }
         }

@@ -69,6 +69,8 @@ pub struct SeatsDto {
     pub unbonding_ms: u64,
     /// Who votes, in the order of accounts.
     pub validators: Vec<SeatDto>,
+    /// How many validators the network's waits are long enough for.
+    pub validators_max: usize,
     /// Who waits, in the order of coming.
     pub applicants: Vec<BondDto>,
     /// Whose bond is not returned yet.

@@ -47,6 +47,7 @@ fn new(arguments: &NetworkNewArguments, as_json: bool) -> Outcome {
     let founded = found(&NetworkPlan {
         folder: arguments.folder.clone(),
         hosts,
+        validators_max: arguments.grow_to.max(arguments.validators).into(),
         gateways: arguments.gateways,
         providers: arguments.providers,
         first_port: arguments.first_port,

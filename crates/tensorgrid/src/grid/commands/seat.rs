@@ -58,11 +58,12 @@ fn tell_others(seats: &SeatsDto) -> Outcome {
         ))?;
     }
     say(format_args!(
-        "term {} since block {}; the set may change after block {}; a seat costs a bond of {} TGRID",
+        "term {} since block {}; the set may change after block {}; a seat costs a bond of {} TGRID, and there are at most {}",
         seats.term,
         seats.since,
         seats.next_change,
-        short(seats.bond)
+        short(seats.bond),
+        seats.validators_max
     ));
     Ok(())
 }
@@ -77,6 +78,12 @@ async fn join(arguments: &SeatJoinArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let seats = client.seats().await.calling("ask for the validators")?;
     let account = process.account.address();
+    if seats.validators.len() >= seats.validators_max {
+        say(format_args!(
+            "all {} seats that this network was founded for (network new --grow-to) are taken: the bond waits until somebody leaves",
+            seats.validators_max
+        ));
+    }
     if !arguments.yes {
         say(format_args!(
             "{} TGRID of {account} are bonded: they are lost if the validator signs votes that contradict each other, and \
