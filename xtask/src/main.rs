@@ -119,9 +119,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["exporters", rest @ ..] => {
             xtask::exporters::run(&root, &xtask::exporters::ExporterOptions::parse(rest)?)
         }
-        ["pretrained", rest @ ..] => {
-            xtask::pretrained::run(&root, &xtask::pretrained::PretrainedOptions::parse(rest)?)
-        }
+        ["pretrained", rest @ ..] => xtask::pretrained::command(&root, rest),
         ["market-judge", rest @ ..] => {
             xtask::market::run(&root, &xtask::market::Options::parse(rest)?)
         }

@@ -53,6 +53,14 @@ impl PretrainedOptions {
     }
 }
 
+/// Reads what a run is asked for, and does it.
+///
+/// # Errors
+/// As [`PretrainedOptions::parse`] and [`run`].
+pub fn command(root: &Path, words: &[&str]) -> Result<()> {
+    run(root, &PretrainedOptions::parse(words)?)
+}
+
 /// Draws folders and compares.
 ///
 /// # Errors
