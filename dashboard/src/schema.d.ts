@@ -1655,6 +1655,8 @@ export interface components {
             unbonding_ms: number;
             /** @description Who votes, in the order of accounts. */
             validators: components["schemas"]["SeatDto"][];
+            /** @description How many validators the network's waits are long enough for. */
+            validators_max: number;
         };
         /** @description Where the money of an ended job went. */
         SettlementDto: {

@@ -7,6 +7,11 @@ use tg_float::graph::GraphError;
 /// Why a Hugging Face folder is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PretrainedError {
+    /// There is no `config.json`.
+    #[error(
+        "it has no config.json: a folder that is a model has config.json and model.safetensors, as save_pretrained writes them"
+    )]
+    NoConfig,
     /// A file that cannot be read.
     #[error("`{}` cannot be read", path.display())]
     Read {

@@ -30,6 +30,9 @@ const WEIGHT_BYTES_MAX: usize = 8 << 30;
 /// Names the file, the field of `config.json` or the tensor that is not taken.
 pub fn read(folder: &Path) -> Result<PretrainedModel, PretrainedError> {
     let path = folder.join("config.json");
+    if !path.is_file() {
+        return Err(PretrainedError::NoConfig);
+    }
     let bytes = read_file(&path, JSON_MAX)?;
     let fields: Map<String, Value> =
         serde_json::from_slice(&bytes).map_err(|source| PretrainedError::Json { path, source })?;

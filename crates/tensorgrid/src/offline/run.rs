@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tg_cuda::{DeviceChoice, Executed};
 use tg_exec::kernels::Cpu;
+use tg_float::graph::Input;
 use tg_float::tgf::{Budget, Engine};
-use tg_float::{Data, Dim, FloatTensor, Graph, npy};
+use tg_float::{DType, Data, Dim, FloatTensor, Graph, npy};
 use tg_ir::Answer;
 use tg_ir::Program;
 use tg_ir::coding::encode;
@@ -140,7 +141,9 @@ pub(crate) fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor
     for input in &graph.inputs {
         let by_name = named.iter().find(|(name, _)| *name == Some(&input.name));
         let Some((_, path)) = by_name.or_else(|| unnamed.next()) else {
-            let filled = tensors.first().and_then(|first| usual(&input.name, first));
+            let mut before = graph.inputs.iter().zip(&tensors);
+            let tokens = before.find(|(other, _)| other.name == "input_ids");
+            let filled = tokens.and_then(|(_, tokens)| usual(input, tokens));
             tensors.push(filled.ok_or_else(|| {
                 usage(format!(
                     "the model takes {}; no file is given for `{}`",
@@ -161,17 +164,21 @@ pub(crate) fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor
     Ok(tensors)
 }
 
-/// What transformers gives an input that is left out, beside the tokens `first`: all of them are looked at, all of one kind.
-fn usual(name: &str, first: &FloatTensor) -> Option<FloatTensor> {
+/// What transformers gives an input of whole numbers that is left out beside `tokens`: all of them are looked at, all of one kind.
+fn usual(input: &Input, tokens: &FloatTensor) -> Option<FloatTensor> {
+    let name = input.name.as_str();
     let value = match name {
         "attention_mask" => 1i64,
         "token_type_ids" => 0,
         _ => return None,
     };
+    if input.dtype.is_some_and(|dtype| dtype != DType::I64) {
+        return None;
+    }
     say(format_args!(
         "no file is given for `{name}`: it is {value} everywhere"
     ));
-    FloatTensor::of(first.shape().to_vec(), vec![value; first.len()]).ok()
+    FloatTensor::of(tokens.shape().to_vec(), vec![value; tokens.len()]).ok()
 }
 
 /// The inputs of a graph in words.
@@ -237,4 +244,33 @@ fn write(path: &Path, tensor: &FloatTensor) -> Outcome {
         )
     })?;
     files::write(path, &bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_filled_beside_tokens_and_of_whole_numbers_alone() {
+        let tokens = FloatTensor::of(vec![1, 3], vec![5i64, 6, 7]).unwrap();
+        let filled = |name: &str, dtype| {
+            let value = Graph::default().fresh(name);
+            let (name, shape) = (name.to_owned(), None);
+            let input = Input {
+                value,
+                name,
+                dtype,
+                shape,
+            };
+            usual(&input, &tokens)
+        };
+        let ones = FloatTensor::of(vec![1, 3], vec![1i64; 3]).unwrap();
+        assert_eq!(filled("attention_mask", Some(DType::I64)), Some(ones));
+        let zeros = FloatTensor::of(vec![1, 3], vec![0i64; 3]).unwrap();
+        assert_eq!(filled("token_type_ids", None), Some(zeros));
+        assert_eq!(filled("attention_mask", Some(DType::F32)), None);
+        assert_eq!(filled("pixel_values", Some(DType::I64)), None);
+    }
 }
