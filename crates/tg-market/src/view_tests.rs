@@ -9,7 +9,7 @@ use tg_types::{
     TierSet, TimestampMs, VerificationMode,
 };
 
-use crate::cluster::{AllocateError, Cluster, NodeIndex};
+use crate::cluster::{AllocateError, Cluster, Needs, NodeIndex, Request};
 use crate::mig::{MigInstance, MigProfile};
 use crate::packing::profile::JOB_PARTS;
 use crate::packing::{Learner, Shape, WorkloadProfile};
@@ -575,4 +575,41 @@ fn the_rarest_work_is_forgotten_first() {
     let mut joined = WorkloadProfile::of([&request(1)]);
     joined.join_seen(&profile);
     assert_eq!(joined.total(), 1 + 5 * JOB_PARTS);
+}
+
+#[test]
+fn kinds_of_one_gpu_follow_each_other_and_those_valued_alike_count_once() {
+    let machine = |gpu, region| Machine {
+        gpu_count: 1,
+        gpu,
+        gpu_memory_mib: 81_920,
+        region,
+        tiers: TierSet::ANY,
+        ..Machine::CPU_ONLY
+    };
+    let machines: Vec<Machine> = [GpuModel::T4, GpuModel::H100]
+        .into_iter()
+        .flat_map(|gpu| [0, 1, 2].map(|region| machine(gpu, region)))
+        .collect();
+    let work_in = |region| {
+        let needs = Needs {
+            region,
+            ..Needs::NONE
+        };
+        let request = Request::new(0, 0, 1, 1_000).unwrap();
+        WorkloadProfile::of(&[request.with_needs(needs)])
+    };
+    let distinct = |work: &WorkloadProfile| {
+        let offers = (0..).map(|number| OfferId::new(id(1, number)));
+        let stock = Stock::new(offers.zip(&machines), work);
+        let kinds = stock.cluster().kinds();
+        let gpu = *kinds.gpu(4).unwrap();
+        assert_eq!(kinds.len(), machines.len());
+        assert_eq!(kinds.with_gpu(&gpu).collect::<Vec<_>>(), [3, 4, 5]);
+        let prices = stock.packing_prices_at([Amount::new(1); GpuModel::ALL.len()]);
+        prices.distinct(kinds.with_gpu(&gpu), [4, 5].into_iter())
+    };
+    // The work fits every region alike, so the first kind stands for all; or one region, which is a kind of its own.
+    assert_eq!(distinct(&work_in(None)), [3]);
+    assert_eq!(distinct(&work_in(Some(1))), [4, 3]);
 }

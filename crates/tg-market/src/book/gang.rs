@@ -128,7 +128,7 @@ impl<'a> GangSurvey<'a> {
         for candidates in cells.into_values() {
             let quotes = fill(&self.demand, candidates, self.reserved);
             fit.most = fit.most.max(quotes.len());
-            best.consider(&self.demand, quotes);
+            best.consider(self.demand.needs, quotes);
         }
         fit.members = best.quotes;
         fit
@@ -174,7 +174,7 @@ impl OfferBook {
                 Some(Candidate { view, quote })
             });
             let quotes = fill(&demand, candidates.collect(), reserved);
-            best.consider(&demand, quotes);
+            best.consider(demand.needs, quotes);
         }
         (!best.quotes.is_empty()).then_some(best.quotes)
     }
@@ -265,8 +265,8 @@ struct Best {
 }
 
 impl Best {
-    fn consider(&mut self, demand: &JobDemand<'_>, quotes: Vec<Quote>) {
-        if quotes.len() < usize::from(demand.needs.gang) || quotes.is_empty() {
+    fn consider(&mut self, needs: &JobNeeds, quotes: Vec<Quote>) {
+        if quotes.len() < usize::from(needs.gang) || quotes.is_empty() {
             return;
         }
         let cost = quotes.iter().fold(Amount::ZERO, |sum, quote| {
@@ -320,4 +320,49 @@ fn fill(
         quote.until = until.unwrap_or(quote.until);
     }
     quotes
+}
+
+#[cfg(test)]
+mod tests {
+    use tg_types::{DurationMs, OfferId, TimestampMs};
+
+    use super::*;
+    use crate::packing::Shape;
+
+    fn quote(offer: u8, expected_cost: u128) -> Quote {
+        Quote {
+            offer: OfferId::new([offer; 32]),
+            provider: Address::new([offer; 20]),
+            price: Amount::new(expected_cost),
+            expected_cost: Amount::new(expected_cost),
+            packing: Amount::ZERO,
+            is_top: false,
+            duration: DurationMs::new(1),
+            collateral: Amount::ZERO,
+            start: TimestampMs::new(0),
+            until: TimestampMs::new(1),
+            devices: 1,
+            partition: None,
+            look: Shape::NOTHING,
+        }
+    }
+
+    #[test]
+    fn of_neighbourhoods_that_cost_the_same_the_first_is_taken() {
+        let needs = JobNeeds {
+            gang: 2,
+            ..JobNeeds::ANY_MACHINE
+        };
+        let mut best = Best::default();
+        let places = |first, cost| vec![quote(first, cost), quote(first + 1, cost)];
+        best.consider(&needs, vec![quote(9, 1)]);
+        assert!(
+            best.quotes.is_empty(),
+            "one place is too few for two members"
+        );
+        for (first, cost, cheapest) in [(1, 10, 1), (3, 10, 1), (5, 11, 1), (7, 9, 7)] {
+            best.consider(&needs, places(first, cost));
+            assert_eq!(best.quotes, places(cheapest, best.cost.get() / 2));
+        }
+    }
 }

@@ -645,3 +645,18 @@ impl Memory {
         self.version = version;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_drops_its_older_half_counts_on() {
+        let mut bucket = BucketPlaces::default();
+        for noted in 1..=LOG_MAX as u64 + 10 {
+            bucket.log(3);
+            assert_eq!(bucket.log_base + bucket.log.len() as u64, noted);
+        }
+        assert!(bucket.log.len() < LOG_MAX, "the older half is gone");
+    }
+}

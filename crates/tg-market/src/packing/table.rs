@@ -464,3 +464,39 @@ fn in_partitions(model: MigModel, devices: &[u16; GPUS_PER_NODE_MAX], milli: u16
     }
     (count, jobs * u32::from(milli))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::cluster::{Interconnect, Isolation};
+
+    #[test]
+    fn groups_of_other_work_have_another_name() {
+        let group = Group {
+            gpus: 2,
+            gpu_milli: 500,
+            needs: Needs::NONE,
+            weight: 3,
+            classes: 1,
+            prefix: vec![[1, 2], [3, 4]],
+        };
+        let mut others = vec![group.clone(); 10];
+        others[1].gpus = 4;
+        others[2].gpu_milli = 501;
+        others[3].needs.capability_min = 80;
+        others[4].needs.tensor_cores = true;
+        others[5].needs.interconnect_min = Interconnect::Nvlink;
+        others[6].needs.region = Some(0);
+        others[7].needs.isolation = Isolation::Hardware;
+        others[8].prefix[1][0] = 5;
+        others[9].prefix[1][1] = 5;
+        let names: BTreeSet<u64> = others
+            .iter()
+            .map(|it| name_of(std::slice::from_ref(it)))
+            .collect();
+        assert_eq!(names.len(), others.len());
+        assert_eq!(name_of(&others[..1]), name_of(&[group]));
+    }
+}
