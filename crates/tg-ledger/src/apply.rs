@@ -25,6 +25,7 @@ mod seeds;
 mod storage;
 mod sync;
 mod timeouts;
+mod upgrade;
 mod verdicts;
 
 use tg_types::{Address, Encode, SignedTransaction, TimestampMs};

@@ -7,8 +7,10 @@ use crate::limits::{TRANSACTIONS_PER_BLOCK_MAX, VERDICTS_PER_BLOCK_MAX};
 use crate::record::Validator;
 use crate::verdict::{VERDICT_BYTES_MIN, Verdict};
 
-/// Version of the protocol that this build executes.
-pub const PROTOCOL_VERSION: u16 = 2;
+/// The newest version of the protocol that this build executes; the oldest one too. A build that executes two at once, so that a
+/// network can go from one to the other while it runs ([`crate::State::next_protocol`]), asks [`crate::Head::protocol`] where they
+/// differ.
+pub const PROTOCOL_VERSION: u16 = 3;
 
 /// A block.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -135,6 +135,23 @@ pub enum Event {
         /// The validator.
         validator: Address,
     },
+    /// Enough validators execute the next version of the protocol.
+    ProtocolAnnounced {
+        /// The version.
+        version: u16,
+        /// The first block that has it.
+        from: Height,
+    },
+    /// Fewer validators execute the announced version than it takes: it does not begin.
+    ProtocolPutOff {
+        /// The version.
+        version: u16,
+    },
+    /// Blocks have another version of the protocol from this one on.
+    ProtocolBegan {
+        /// The version.
+        version: u16,
+    },
     /// The set of validators changed: the new one votes on the next block.
     SeatsChanged {
         /// How many sets there were before it.

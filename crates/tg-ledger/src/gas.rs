@@ -95,6 +95,8 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         // Account, and each lease that is voted on; at an acceptance or a dispute its job, provider and offer too.
         TransactionKind::CommitVotes => (1_540, 25, 0),
         TransactionKind::RevealVotes => (1_732, 97, 0),
+        // Account and first leaf.
+        TransactionKind::ReadyForProtocol => (2, 2, 0),
         // Account, lease and job, and both again with the answer; the run again is paid for apart.
         TransactionKind::ChallengeResult => (32, 5, 0),
     }
@@ -177,9 +179,9 @@ impl Prepaid {
             | Transaction::CommitReceipt { lease, .. }
             | Transaction::SubmitEvidence { lease, .. } => *lease.as_bytes(),
             Transaction::RevealBid { bid, .. } => *bid.as_bytes(),
-            Transaction::ReportLiveness { .. } | Transaction::PostDealing { .. } => {
-                subject_of(&signed.sender)
-            }
+            Transaction::ReportLiveness { .. }
+            | Transaction::PostDealing { .. }
+            | Transaction::ReadyForProtocol { .. } => subject_of(&signed.sender),
             Transaction::CommitVotes { votes } => {
                 first_of(&signed.sender, votes.first().map(|it| *it.lease.as_bytes()))
             }

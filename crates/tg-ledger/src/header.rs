@@ -2,7 +2,7 @@
 
 use tg_types::{Address, BlockId, Digest, TimestampMs};
 
-use crate::block::{BlockHeader, PROTOCOL_VERSION, Reserved, body_digest, seat_set_digest};
+use crate::block::{BlockHeader, Reserved, body_digest, seat_set_digest};
 use crate::state::{Schedule, State};
 
 /// The header of block 0, whose id is the hash of the genesis and not of this header.
@@ -28,7 +28,7 @@ pub(crate) fn header_after(
     let head = state.head();
     let seats = seat_set_digest(state.validators());
     BlockHeader {
-        version: PROTOCOL_VERSION,
+        version: head.protocol,
         height: head.height,
         parent,
         timestamp,

@@ -70,7 +70,7 @@ pub use record::{
     LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState, Offer, OpenStage,
     Owed, Preemption, Provider, Recheck, RefusedBecause, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES,
     SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Settlement, Stars, Step, Storage,
-    SyncCheck, SyncStage, Unbonding, Unpaid, Validator, VoteRound, VoteState,
+    SyncCheck, SyncStage, Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{

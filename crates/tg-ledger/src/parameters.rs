@@ -1,5 +1,6 @@
 //! Numbers that a network fixes at genesis.
 
+use crate::block::PROTOCOL_VERSION;
 use crate::limits::VALIDATORS_MAX;
 use tg_types::{Amount, ChainDomain, DurationMs, TimestampMs, VerificationMode, fields, tags};
 
@@ -24,6 +25,8 @@ pub enum StorageRule {
 /// Fees, times and rules of one network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameters {
+    /// The version of the protocol that the first block has; the validators change it later.
+    pub protocol: u16,
     /// The least base fee: what is burned for each unit of gas of a transaction while blocks are not full.
     pub base_fee_min: Amount,
     /// The least that a transfer to an address without an account must bring: accounts stay in the state for ever.
@@ -97,6 +100,7 @@ impl Parameters {
     #[must_use]
     pub const fn development() -> Self {
         Self {
+            protocol: PROTOCOL_VERSION,
             base_fee_min: Amount::new(50_000_000),
             account_min: Amount::new(10_000_000_000_000_000),
             registration_fee: Amount::new(100_000_000_000_000_000),
@@ -235,6 +239,7 @@ tags! { StorageRule: "storage rule" { Stated = 0, Assumed = 1 } }
 
 fields! {
     Parameters {
+        protocol,
         base_fee_min,
         account_min,
         registration_fee,

@@ -29,7 +29,7 @@ pub use lease::{
     LeaseProgress, Preemption,
 };
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
-pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding};
+pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding, Upgrade};
 pub use seed::{Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase};
 pub use storage::{Recheck, SeatSet, Storage};
 pub use sync::{MemberVote, SyncCheck, SyncStage, VoteRound, VoteState};

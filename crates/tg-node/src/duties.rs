@@ -247,6 +247,7 @@ impl Duties {
         reports.extend(self.statements.report(&tasks, now()));
         reports.extend(self.committees.report(&voted, account));
         reports.extend(dealing(node, &state, &me));
+        reports.extend(node.readiness(&state, &me));
         // Last: the only ones that this account pays for, if it can.
         let faults = node.unpunished().into_iter();
         reports.extend(faults.map(|proof| Transaction::ReportEquivocation { proof }));

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tg_types::Decode as _;
-use tg_types::{BlockId, Heartbeat, SignedTransaction, TimestampMs, TransactionId};
+use tg_types::{
+    Address, BlockId, Heartbeat, SignedTransaction, TimestampMs, Transaction, TransactionId,
+};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
@@ -13,6 +15,7 @@ use crate::fetch::Need;
 use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::{HeartbeatError, Watch, steady_now};
 use crate::mempool::{Statuses, TransactionStatus};
+use crate::protocol::{self, UnknownProtocol};
 use crate::store::{Store, StoreError};
 use crate::submit::{Submission, SubmitError};
 use tg_ledger::limits::EPOCH_BLOCKS;
@@ -80,6 +83,8 @@ pub struct Status {
 /// What the validator's loop writes and handles read.
 #[derive(Debug)]
 pub(crate) struct NodeStatus {
+    /// The newest version of the protocol that this node executes.
+    speaks: u16,
     latest: RwLock<Arc<Finalized>>,
     finalized: broadcast::Sender<Arc<Finalized>>,
     status: Mutex<Status>,
@@ -95,8 +100,9 @@ pub(crate) struct NodeStatus {
 }
 
 impl NodeStatus {
-    pub(crate) fn new(validator: [u8; 32], validators: usize, tip: &Executed) -> Self {
+    pub(crate) fn new(validator: [u8; 32], validators: usize, tip: &Executed, speaks: u16) -> Self {
         Self {
+            speaks,
             latest: RwLock::new(Arc::new(Finalized::from(tip))),
             finalized: broadcast::Sender::new(SUBSCRIBER_LAG_MAX),
             status: Mutex::new(Status {
@@ -121,6 +127,11 @@ impl NodeStatus {
             endpoints: Mutex::default(),
             dealing: Mutex::default(),
         }
+    }
+
+    /// Whether this node executes the block after a state.
+    pub(crate) fn executes_after(&self, state: &State) -> Result<(), UnknownProtocol> {
+        protocol::check(state, self.speaks)
     }
 
     pub(crate) fn publish(&self, executed: &Executed) {
@@ -329,6 +340,11 @@ impl NodeHandle {
             validators.any(|it| *it.key.as_bytes() == proof.seat && !it.stake.is_zero())
         };
         faults.iter().filter(has_stake).copied().collect()
+    }
+
+    /// What the validator of an account says of the next version of the protocol.
+    pub(crate) fn readiness(&self, state: &State, me: &Address) -> Option<Transaction> {
+        protocol::readiness(state, me, self.node_status.speaks)
     }
 
     /// What this validator dealt of the seed's key, for the chain.

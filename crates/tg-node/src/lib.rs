@@ -138,6 +138,7 @@ pub mod liveness;
 pub mod nonces;
 pub mod open;
 mod peers;
+mod protocol;
 pub mod seed;
 mod signer;
 mod steady;
@@ -163,6 +164,7 @@ pub use liveness::{HeartbeatError, Watch, steady_now};
 pub use mempool::{DropReason, MempoolError, TransactionStatus};
 pub use nonces::TakenNonces;
 pub use peers::{Peer, Scheme};
+pub use protocol::UnknownProtocol;
 pub use store::{History, OpenError, StoreError};
 pub use submit::SubmitError;
 pub use validator::{

@@ -17,6 +17,7 @@ use crate::key::hex;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::Timers;
 use crate::limits::{BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX, VALIDATORS_MAX};
+use crate::protocol;
 use crate::signer::VoteSigner;
 use crate::store::History;
 use crate::store::{Location, OpenError, Store};
@@ -42,6 +43,8 @@ pub struct Opening<'a> {
     pub history: History,
     /// The wall clock.
     pub wall: WallClock,
+    /// The newest version of the protocol that it executes.
+    pub speaks: u16,
 }
 
 /// Opens the data of one validator: what it returns is started with [`crate::engine::start`].
@@ -59,18 +62,24 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         timers,
         history,
         wall,
+        speaks,
     } = opening;
     let root = chain::genesis(genesis)?;
     check_genesis(genesis)?;
     let store = Arc::new(Store::open(location, root.id.as_bytes(), &key.public())?);
-    let (tip, snapshot_height) = replay(&store, &root)?;
+    let (tip, snapshot_height) = replay(&store, &root, speaks)?;
     let term = present_term(&store, &tip, root.id)?;
     if !term.has(&key.public()) {
         return Err(OpenError::NotAValidator {
             key: hex(&key.public()),
         });
     }
-    let node_status = Arc::new(NodeStatus::new(key.public(), term.seats.len(), &tip));
+    let node_status = Arc::new(NodeStatus::new(
+        key.public(),
+        term.seats.len(),
+        &tip,
+        speaks,
+    ));
     let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
     let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
     let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);
@@ -181,8 +190,13 @@ pub(crate) fn present_term(
     Ok(term)
 }
 
-/// The state after the last final block, and the height of the snapshot it was rebuilt from.
-pub(crate) fn replay(store: &Store, root: &Executed) -> Result<(Executed, u64), OpenError> {
+/// The state after the last final block, and the height of the snapshot it was rebuilt from; an error if its next block has another
+/// version of the protocol than this program `speaks`.
+pub(crate) fn replay(
+    store: &Store,
+    root: &Executed,
+    speaks: u16,
+) -> Result<(Executed, u64), OpenError> {
     let height = store.height()?;
     let (snapshot_height, mut tip) = match store.snapshot()? {
         None => (0, root.clone()),
@@ -196,6 +210,7 @@ pub(crate) fn replay(store: &Store, root: &Executed) -> Result<(Executed, u64), 
         }
     };
     while tip.height() < height {
+        protocol::check(&tip.state, speaks)?;
         let next = tip.height() + 1;
         let body = stored_block(store, next)?;
         tip = chain::execute(&tip, &body).map_err(|_| OpenError::Inconsistent {
@@ -209,6 +224,7 @@ pub(crate) fn replay(store: &Store, root: &Executed) -> Result<(Executed, u64), 
             reason: "the snapshot is above the last block",
         });
     }
+    protocol::check(&tip.state, speaks)?;
     Ok((tip, snapshot_height))
 }
 

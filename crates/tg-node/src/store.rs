@@ -23,6 +23,7 @@ use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition,
 use tg_types::BlockId;
 
 use crate::key::hex;
+use crate::protocol::UnknownProtocol;
 
 /// Version of the tables above. A store of another version is refused.
 pub const FORMAT_VERSION: u64 = 2;
@@ -99,6 +100,9 @@ pub enum OpenError {
         /// The key asked for.
         expected: String,
     },
+    /// This program does not execute the next block.
+    #[error(transparent)]
+    Protocol(#[from] UnknownProtocol),
     /// Genesis makes no state.
     #[error("make the state of genesis")]
     Genesis(#[from] tg_ledger::GenesisError),
@@ -234,6 +238,7 @@ impl OpenError {
             Self::NotEmpty { .. } => "TG-NODE-015",
             Self::NoAddress { .. } => "TG-NODE-016",
             Self::Listen { .. } => "TG-NODE-017",
+            Self::Protocol(_) => "TG-NODE-018",
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use commonware_p2p::simulated::{self, Control, Link, Oracle};
 use commonware_runtime::{Clock as _, Handle, Quota, Spawner as _, Storage as _, Supervisor as _};
 use commonware_utils::{NZU32, NZUsize, Probability};
-use tg_ledger::{Genesis, VoteDuty, VoteState};
+use tg_ledger::{Genesis, PROTOCOL_VERSION, VoteDuty, VoteState};
 use tg_node::duties::{Duties, look_at_files, look_at_samples};
 use tg_node::engine::{self, Channels, Parts};
 use tg_node::limits::{CHANNEL_BURST, CHANNEL_QUOTA_PER_SECOND, DUTIES_INTERVAL, Timers};
@@ -53,6 +53,8 @@ pub(crate) struct SimSeat {
     folder: PathBuf,
     pub(crate) blobs: Arc<BlobStore>,
     history: History,
+    /// The newest version of the protocol that its program executes.
+    pub(crate) speaks: u16,
     /// What runs: aborted when the power goes.
     tasks: Vec<Handle<()>>,
     node: Option<NodeHandle>,
@@ -500,6 +502,7 @@ impl SimSeat {
             folder,
             blobs: Arc::new(blobs),
             history: History::New,
+            speaks: PROTOCOL_VERSION,
             tasks: Vec::new(),
             node: None,
             partition: String::new(),
@@ -527,6 +530,7 @@ fn opening<'a>(
         timers,
         history: seat.history,
         wall,
+        speaks: seat.speaks,
     }
 }
 

@@ -68,6 +68,7 @@ impl TransactionKind {
                 &[],
             ),
             Self::ChallengeResult => ("bytes32 lease", &[]),
+            Self::ReadyForProtocol => ("uint16 version", &[]),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
     }
@@ -181,6 +182,7 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
             possession,
         } => start.word(*key).label(endpoint).bytes(possession),
         Transaction::LeaveValidators { key } => start.word(*key),
+        Transaction::ReadyForProtocol { version } => start.number(u128::from(*version)),
         Transaction::ReportEquivocation { proof } => start.bytes(&proof.to_bytes()),
         Transaction::ReportLiveness { epoch, lost, back } => start
             .number(u128::from(*epoch))

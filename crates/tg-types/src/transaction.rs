@@ -123,6 +123,12 @@ pub enum Transaction {
         /// The lease.
         lease: LeaseId,
     },
+    /// A validator states that it executes the next version of the protocol: once two thirds do, blocks have it from an announced
+    /// height on.
+    ReadyForProtocol {
+        /// The version.
+        version: u16,
+    },
     /// Add to the deposit that secures the rent of a record, anybody's.
     PayRent {
         /// The id of an offer, a model or a job, or the address of a provider after twelve zero bytes.
@@ -273,11 +279,13 @@ pub enum TransactionKind {
     RevealVotes = 26,
     /// [`Transaction::ChallengeResult`].
     ChallengeResult = 27,
+    /// [`Transaction::ReadyForProtocol`].
+    ReadyForProtocol = 28,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -304,6 +312,7 @@ impl TransactionKind {
         Self::CommitVotes,
         Self::RevealVotes,
         Self::ChallengeResult,
+        Self::ReadyForProtocol,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -336,6 +345,7 @@ impl TransactionKind {
             Self::CommitVotes => "CommitVotes",
             Self::RevealVotes => "RevealVotes",
             Self::ChallengeResult => "ChallengeResult",
+            Self::ReadyForProtocol => "ReadyForProtocol",
         }
     }
 
@@ -354,7 +364,8 @@ impl TransactionKind {
             | Self::CommitPart
             | Self::PostDealing
             | Self::CommitVotes
-            | Self::RevealVotes => true,
+            | Self::RevealVotes
+            | Self::ReadyForProtocol => true,
             Self::Transfer
             | Self::RegisterModel
             | Self::PostOffer
@@ -417,6 +428,7 @@ impl Transaction {
             Self::CommitVotes { .. } => TransactionKind::CommitVotes,
             Self::RevealVotes { .. } => TransactionKind::RevealVotes,
             Self::ChallengeResult { .. } => TransactionKind::ChallengeResult,
+            Self::ReadyForProtocol { .. } => TransactionKind::ReadyForProtocol,
         }
     }
 }
@@ -456,5 +468,6 @@ variants! {
         25 = CommitVotes { votes: seq("sealed votes", VOTES_MAX, 64) },
         26 = RevealVotes { votes: seq("votes", VOTES_MAX, 72) },
         27 = ChallengeResult { lease },
+        28 = ReadyForProtocol { version },
     }
 }

@@ -95,6 +95,9 @@ fn parts(event: &Event) -> Parts {
         Event::SeatBonded { .. }
         | Event::SeatLeaving { .. }
         | Event::SeatsChanged { .. }
+        | Event::ProtocolAnnounced { .. }
+        | Event::ProtocolPutOff { .. }
+        | Event::ProtocolBegan { .. }
         | Event::StakeReturned { .. } => seat_parts(event),
         Event::ValidatorSlashed {
             validator,
@@ -374,6 +377,25 @@ fn seat_parts(event: &Event) -> Parts {
             kind: "seat_leaving",
             account: Some(*validator),
             text: format!("validator {validator} gives its seat back"),
+            ..Parts::default()
+        },
+        Event::ProtocolAnnounced { version, from } => Parts {
+            kind: "protocol_announced",
+            text: format!(
+                "blocks have version {version} of the protocol from block {from} on: validators that do not execute it stop there"
+            ),
+            ..Parts::default()
+        },
+        Event::ProtocolPutOff { version } => Parts {
+            kind: "protocol_put_off",
+            text: format!(
+                "version {version} of the protocol does not begin: too few validators execute it"
+            ),
+            ..Parts::default()
+        },
+        Event::ProtocolBegan { version } => Parts {
+            kind: "protocol_began",
+            text: format!("from this block on version {version} of the protocol holds"),
             ..Parts::default()
         },
         Event::StakeReturned { validator, amount } => Parts {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{State, Validator};
-use tg_sdk::dto::{BondDto, SeatDto, SeatsDto, UnbondingDto};
+use tg_sdk::dto::{BondDto, SeatDto, SeatsDto, UnbondingDto, UpgradeDto};
 use tg_types::Digest;
 
 /// The seats of a state; `endpoints` are where this node reaches validators, which the ledger does not know of those of
@@ -32,9 +32,15 @@ pub fn seats(state: &State, endpoints: &BTreeMap<[u8; 32], String>) -> SeatsDto 
                 last_block: seat.led.get(),
                 leaving: seat.is_leaving,
                 missed_votes: seat.missed,
+                ready: seat.is_ready,
             })
             .collect(),
         validators_max: parameters.validators_max(),
+        protocol: state.head().protocol,
+        upgrade: book.upgrade.map(|it| UpgradeDto {
+            version: it.version,
+            from: it.from.get(),
+        }),
         applicants: book
             .applicants
             .iter()

@@ -12,6 +12,7 @@ mod outcome;
 mod seats;
 mod storage;
 mod sync;
+mod upgrade;
 
 use outcome::{Check, Spent};
 
@@ -88,6 +89,11 @@ pub(super) fn check(
             seats::check_leave(state, sender, key)?;
             Amount::ZERO
         }
+        Transaction::ReadyForProtocol { version } => {
+            // Paid by its stake: a validator is ready for each version once.
+            upgrade::check_ready(state, sender, *version)?;
+            Amount::ZERO
+        }
         Transaction::ReportEquivocation { proof } => {
             equivocation::check_equivocation(state, proof)?;
             Amount::ZERO
@@ -151,7 +157,8 @@ pub(super) fn check_ahead(state: &State, transaction: &VerifiedTransaction) -> C
         | Transaction::ReportStorage { .. }
         | Transaction::PostDealing { .. }
         | Transaction::CommitVotes { .. }
-        | Transaction::RevealVotes { .. } => market::check_validator(state, sender),
+        | Transaction::RevealVotes { .. }
+        | Transaction::ReadyForProtocol { .. } => market::check_validator(state, sender),
         _ => Ok(()),
     }
 }

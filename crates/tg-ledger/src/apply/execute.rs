@@ -94,6 +94,10 @@ impl Execution {
                 self.join_validators(sender, *key, endpoint)
             }
             Transaction::LeaveValidators { .. } => self.leave_validators(sender),
+            Transaction::ReadyForProtocol { .. } => {
+                self.note_ready(sender);
+                Ok(())
+            }
             Transaction::ReportEquivocation { proof } => self.slash_validator(sender, proof),
             Transaction::ReportLiveness { epoch, lost, back } => {
                 self.report_liveness(sender, *epoch, lost, back)

@@ -47,6 +47,7 @@ impl Execution {
         if timestamp.saturating_since(state.head.timestamp) >= state.parameters.outage_min {
             execution.state.head.outage = Some(Outage { height, time: now });
         }
+        execution.turn_protocol();
         let parent = state.head.block;
         execution.state.schedule.turn(parent, height);
         execution.run_meters();

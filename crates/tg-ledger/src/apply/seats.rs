@@ -99,6 +99,7 @@ impl Execution {
             if change != SetChange::default() {
                 self.change_seats(&change)?;
             }
+            self.turn_upgrade();
         }
         Ok(())
     }
@@ -146,6 +147,7 @@ impl Execution {
                         led: height,
                         is_leaving: false,
                         missed: 0,
+                        is_ready: false,
                     };
                     (validator, seat)
                 },

@@ -365,6 +365,14 @@ pub enum TransactionError {
     /// The seat is given back already.
     #[error("{account} gave its seat back before; it goes at the end of an epoch in which it may")]
     LeavesAlready { account: Address },
+    /// A validator is ready for another version of the protocol than the next one.
+    #[error(
+        "blocks have version {now} of the protocol: a validator can be ready for the next one, not for {got}"
+    )]
+    NotNextProtocol { got: u16, now: u16 },
+    /// The validator stated it before.
+    #[error("the validator is ready for version {version} of the protocol already")]
+    ReadyAlready { version: u16 },
     /// The votes convict nobody.
     #[error("the votes convict nobody")]
     NoEquivocation(#[source] EquivocationError),
@@ -520,6 +528,8 @@ impl TransactionError {
             Self::BadDealing { .. } => "TG-LED-132",
             Self::NoAccusationBond { .. } => "TG-LED-133",
             Self::NotContestable { .. } => "TG-LED-134",
+            Self::NotNextProtocol { .. } => "TG-LED-135",
+            Self::ReadyAlready { .. } => "TG-LED-136",
         }
     }
 

@@ -18,6 +18,17 @@ pub struct SeatRecord {
     pub is_leaving: bool,
     /// Votes in committees that it missed in a row.
     pub missed: u16,
+    /// Whether its program executes the next version of the protocol.
+    pub is_ready: bool,
+}
+
+/// A version of the protocol that blocks will have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upgrade {
+    /// The version.
+    pub version: u16,
+    /// The first block that has it.
+    pub from: Height,
 }
 
 /// Somebody who bonded for a seat.
@@ -51,10 +62,13 @@ pub struct SeatBook {
     pub applicants: Vec<Applicant>,
     /// Whose bond is not returned yet, in the order of leaving.
     pub unbonding: Vec<Unbonding>,
+    /// The next version of the protocol, once it is announced.
+    pub upgrade: Option<Upgrade>,
 }
 
 fields! { Applicant { validator, endpoint } }
 fields! { Unbonding { validator, until } }
+fields! { Upgrade { version, from } }
 
 impl Encode for SeatRecord {
     fn encode(&self, writer: &mut Writer) {
@@ -63,11 +77,13 @@ impl Encode for SeatRecord {
             led,
             is_leaving,
             missed,
+            is_ready,
         } = self;
         endpoint.encode(writer);
         led.encode(writer);
         writer.u8(u8::from(*is_leaving));
         writer.u16(*missed);
+        writer.u8(u8::from(*is_ready));
     }
 }
 
@@ -78,6 +94,7 @@ impl Decode for SeatRecord {
             led: Height::decode(reader)?,
             is_leaving: reader.flag("seat is leaving")?,
             missed: reader.u16()?,
+            is_ready: reader.flag("seat is ready")?,
         })
     }
 }
@@ -111,12 +128,14 @@ impl Encode for SeatBook {
             seats,
             applicants,
             unbonding,
+            upgrade,
         } = self;
         writer.u64(*term);
         since.encode(writer);
         writer.seq(seats);
         writer.seq(applicants);
         writer.seq(unbonding);
+        upgrade.encode(writer);
     }
 }
 
@@ -125,9 +144,10 @@ impl Decode for SeatBook {
         Ok(Self {
             term: reader.u64()?,
             since: Height::decode(reader)?,
-            seats: reader.seq("seats", VALIDATORS_MAX, 15)?,
+            seats: reader.seq("seats", VALIDATORS_MAX, 16)?,
             applicants: reader.seq("applicants", APPLICANTS_MAX, 72)?,
             unbonding: reader.seq("unbonding", UNBONDING_MAX, 76)?,
+            upgrade: Option::decode(reader)?,
         })
     }
 }

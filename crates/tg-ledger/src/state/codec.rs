@@ -21,7 +21,7 @@ use crate::table::Table;
 use crate::tree::Leaves;
 
 /// Version of the encoding.
-const VERSION: u16 = 13;
+const VERSION: u16 = 14;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -31,7 +31,7 @@ const LEASES_MAX: usize = JOBS_MAX
     * tg_types::limits::ATTEMPTS_MAX as usize
     * tg_types::resources::GANG_MEMBERS_MAX as usize;
 
-fields! { Head { height, block, timestamp, time, base_fee, outage } }
+fields! { Head { height, block, timestamp, time, base_fee, outage, protocol } }
 
 fields! { Outage { height, time } }
 

@@ -44,6 +44,8 @@ pub struct Head {
     pub base_fee: Amount,
     /// The last block after an outage.
     pub outage: Option<Outage>,
+    /// The version of the protocol that the block has.
+    pub protocol: u16,
 }
 
 /// The first block after a pause that validators within the fault bound could not have made.
@@ -142,6 +144,7 @@ impl State {
                 time: genesis.timestamp,
                 base_fee: genesis.parameters.base_fee_min,
                 outage: None,
+                protocol: genesis.parameters.protocol,
             },
         );
         state.totals.minted = minted;

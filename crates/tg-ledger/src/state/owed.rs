@@ -16,7 +16,8 @@ impl State {
             | TransactionKind::ReportStorage
             | TransactionKind::PostDealing
             | TransactionKind::CommitVotes
-            | TransactionKind::RevealVotes => true,
+            | TransactionKind::RevealVotes
+            | TransactionKind::ReadyForProtocol => true,
             _ => {
                 let lease = self.lease(&LeaseId::new(subject));
                 lease.is_some_and(|it| it.end().is_none())

@@ -64,6 +64,7 @@ impl Encode for Globals<'_> {
         state.head.time.encode(writer);
         state.head.base_fee.encode(writer);
         state.head.outage.encode(writer);
+        writer.u16(state.head.protocol);
         state.totals.encode(writer);
         writer.u32(state.leaves.unused());
         writer.count(state.leaves.free().len());

@@ -29,6 +29,7 @@ mod sharing;
 mod storage;
 mod sync;
 mod timeouts;
+mod upgrade;
 mod verdicts;
 mod voter;
 mod world;

@@ -16,14 +16,14 @@ const BOND: Amount = Amount::from_tgrid(50);
 const UNBONDING_MS: u64 = 600_000;
 
 /// A network of which validators come and go; nobody makes blocks whom it is told to leave out.
-struct Village {
-    world: World,
+pub(crate) struct Village {
+    pub(crate) world: World,
     genesis: BlockId,
     silent: Vec<Address>,
 }
 
 impl Village {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(|_| {})
     }
 
@@ -42,11 +42,11 @@ impl Village {
         }
     }
 
-    fn state(&self) -> &State {
+    pub(crate) fn state(&self) -> &State {
         &self.world.state
     }
 
-    fn join(&self, name: &str, key: u8) -> Transaction {
+    pub(crate) fn join(&self, name: &str, key: u8) -> Transaction {
         let voter = Voter::new(key);
         Transaction::JoinValidators {
             key: voter.public,
@@ -61,7 +61,7 @@ impl Village {
     }
 
     /// One block by a validator that is not silent.
-    fn step(&mut self) -> Vec<Event> {
+    pub(crate) fn step(&mut self) -> Vec<Event> {
         let state = self.state();
         let speaks = |it: &&Address| !self.silent.contains(it);
         let all: Vec<Address> = state.validators().iter().map(|it| it.address).collect();
@@ -72,7 +72,7 @@ impl Village {
     }
 
     /// Blocks until an epoch ends, and the events of the last one.
-    fn epoch(&mut self) -> Vec<Event> {
+    pub(crate) fn epoch(&mut self) -> Vec<Event> {
         loop {
             let events = self.step();
             if self.height().is_multiple_of(EPOCH_BLOCKS) {
@@ -81,7 +81,7 @@ impl Village {
         }
     }
 
-    fn height(&self) -> u64 {
+    pub(crate) fn height(&self) -> u64 {
         self.state().head().height.get()
     }
 
@@ -89,7 +89,7 @@ impl Village {
         self.state().seat_of(&address(name)).is_some()
     }
 
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.state().validators().len()
     }
 }

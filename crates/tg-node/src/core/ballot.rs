@@ -226,6 +226,9 @@ impl Core {
                 continue;
             }
             match self.resolve(block_id(&pending.context.parent.1))? {
+                // Dropping the reply declines the view.
+                Resolution::Executed(parent)
+                    if self.node_status.executes_after(&parent.state).is_err() => {}
                 Resolution::Executed(parent) if self.ends_term(&parent) => {
                     let _ = pending.reply.send(payload(&parent.id));
                 }

@@ -96,6 +96,10 @@ impl Core {
     ) -> Result<(), Fatal> {
         let mut executed: Vec<Executed> = Vec::new();
         while *budget > 0 {
+            let parent = executed.last().unwrap_or(&self.tip);
+            if self.node_status.executes_after(&parent.state).is_err() {
+                break;
+            }
             let Some(id) = target.path.pop() else {
                 break;
             };
@@ -139,6 +143,8 @@ impl Core {
         for block in &executed {
             self.node_status.publish(block);
         }
+        // After what is final here was told: a program of another release goes on from it.
+        self.node_status.executes_after(&self.tip.state)?;
         match executed.iter().find(|block| term::ends(block)) {
             Some(last) => self.enter(SeatTerm::after(last, self.epoch + 1)),
             None => Ok(()),

@@ -15,6 +15,7 @@ use crate::handle::NodeStatus;
 use crate::limits::{HURRY_AT_START, REGOSSIP_INTERVAL, TIP_INTERVAL, TIP_INTERVAL_AT_START, span};
 use crate::mempool::Mempool;
 use crate::peers::{Addresses, Peer, Proposal};
+use crate::protocol::UnknownProtocol;
 use crate::seed::SeedMachine;
 use crate::store::{Store, StoreError};
 use crate::term::{self, SeatTerm, SeatedPeer};
@@ -40,6 +41,9 @@ pub enum Fatal {
         /// What contradicts it.
         reason: &'static str,
     },
+    /// This program does not execute the next block.
+    #[error(transparent)]
+    Protocol(#[from] UnknownProtocol),
     /// The validator has no seat any more.
     #[error(
         "this validator has no seat after block {height}: it gave it back, was silent, or lost its stake; \

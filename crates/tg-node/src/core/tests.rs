@@ -90,7 +90,12 @@ impl Bench {
 
     /// The machine of validator 0.
     fn core(&self) -> Core {
-        let node_status = NodeStatus::new(self.keys[0].public(), 4, &self.root);
+        let node_status = NodeStatus::new(
+            self.keys[0].public(),
+            4,
+            &self.root,
+            tg_ledger::PROTOCOL_VERSION,
+        );
         Core::new(Start {
             me: self.peer(0),
             term: SeatTerm {
@@ -736,6 +741,7 @@ fn an_opened_store_leads_to_the_state_that_was_left() {
             history: crate::store::History::New,
             wall: crate::clock::WallClock::of_runtime(),
             timers: crate::limits::Timers::default(),
+            speaks: tg_ledger::PROTOCOL_VERSION,
         })
     };
     let count = usize::try_from(SNAPSHOT_INTERVAL).unwrap() + 5;

@@ -10,6 +10,7 @@ use tg_types::{BlockId, Encode as _};
 use super::source::SourceError;
 use crate::chain::{self, Body, Executed};
 use crate::core::Fatal;
+use crate::handle::NodeStatus;
 use crate::open;
 use crate::store::{FinalBlock, OpenError, Store, StoreError};
 use crate::term;
@@ -80,6 +81,7 @@ pub(super) struct FollowedChain {
     pub(super) store: Arc<Store>,
     pub(super) tip: Executed,
     pub(super) snapshot_height: u64,
+    pub(super) node_status: Arc<NodeStatus>,
 }
 
 impl FollowedChain {
@@ -96,6 +98,8 @@ impl FollowedChain {
             if body.height() > parent.height() + 1 {
                 return Err(PageError::Gap { place: 0 });
             }
+            let known = self.node_status.executes_after(&parent.state);
+            known.map_err(Fatal::from)?;
             // Shown to be final, and so is the parent here: one of them should not be.
             let broken = |reason| Fatal::FaultBound {
                 id: body.id,

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tg_ledger::Genesis;
+use tg_ledger::{Genesis, PROTOCOL_VERSION};
 use tg_types::Heartbeat;
 use tg_types::chain::{SnapshotHead, TrustRoot};
 use tokio::sync::mpsc;
@@ -70,6 +70,8 @@ pub struct FollowerConfig {
     pub blob_bytes_max: u64,
     /// Bytes of the disk that blobs leave free.
     pub disk_reserve_bytes: u64,
+    /// The newest version of the protocol that it executes.
+    pub speaks: u16,
 }
 
 impl FollowerConfig {
@@ -84,6 +86,7 @@ impl FollowerConfig {
             snapshot: true,
             blob_bytes_max: BLOB_TOTAL_BYTES_DEFAULT,
             disk_reserve_bytes: DISK_RESERVE_BYTES_DEFAULT,
+            speaks: PROTOCOL_VERSION,
         }
     }
 }
@@ -119,6 +122,7 @@ impl Follower {
             snapshot,
             blob_bytes_max,
             disk_reserve_bytes,
+            speaks,
         } = config;
         let lock = lock_folder(&directory)?;
         let start = ledger_chain::genesis(&genesis)?;
@@ -139,7 +143,7 @@ impl Follower {
         if snapshot && store.height()? == 0 {
             take_snapshot(&store, &root, &sources).await;
         }
-        let (tip, snapshot_height) = open::replay(&store, &start)?;
+        let (tip, snapshot_height) = open::replay(&store, &start, speaks)?;
         open::present_term(&store, &tip, start.id)?;
         let root = tip
             .state
@@ -147,7 +151,7 @@ impl Follower {
             .map_err(|_| OpenError::ValidatorKey {
                 key: "of the seats".to_owned(),
             })?;
-        let node_status = Arc::new(NodeStatus::new(key, root.seats().len(), &tip));
+        let node_status = Arc::new(NodeStatus::new(key, root.seats().len(), &tip, speaks));
         let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
         let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
         let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);
@@ -170,6 +174,7 @@ impl Follower {
                 store,
                 tip,
                 snapshot_height,
+                node_status: node_status.clone(),
             },
             node_status,
             submissions,
@@ -300,6 +305,9 @@ async fn follow(
                 node_status.update(|status| status.validators = seats);
                 for block in &executed {
                     node_status.publish(block);
+                }
+                if let Err(unknown) = node_status.executes_after(&chain.tip.state) {
+                    return crate::report(&unknown);
                 }
             }
             Err(PageError::Fatal(error)) => return crate::report(&error),

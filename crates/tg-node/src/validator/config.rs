@@ -12,7 +12,7 @@ use crate::key::ValidatorKey;
 use crate::limits::BLOB_TOTAL_BYTES_DEFAULT;
 use crate::limits::Timers;
 use crate::store::OpenError;
-use tg_ledger::Genesis;
+use tg_ledger::{Genesis, PROTOCOL_VERSION};
 
 use super::seat::Seat;
 
@@ -45,6 +45,8 @@ pub struct ValidatorConfig {
     pub disk_reserve_bytes: u64,
     /// The wall clock.
     pub wall: WallClock,
+    /// The newest version of the protocol that it executes: tests of upgrades have another.
+    pub speaks: u16,
 }
 
 impl ValidatorConfig {
@@ -68,6 +70,7 @@ impl ValidatorConfig {
             blob_bytes_max: BLOB_TOTAL_BYTES_DEFAULT,
             disk_reserve_bytes: DISK_RESERVE_BYTES_DEFAULT,
             wall: WallClock::system(),
+            speaks: PROTOCOL_VERSION,
         }
     }
 
@@ -96,6 +99,8 @@ pub struct EmbeddedConfig {
     pub disk_reserve_bytes: u64,
     /// The wall clock of these validators.
     pub wall: WallClock,
+    /// The newest version of the protocol that they execute.
+    pub speaks: u16,
     /// Begin a new consensus epoch at the highest final block of these validators: what operators order when too many of
     /// them have lost their votes ([`crate::voting`]). All validators of the network must be among `keys`.
     pub new_epoch: bool,
@@ -119,6 +124,7 @@ impl EmbeddedConfig {
             blob_bytes_max: BLOB_TOTAL_BYTES_DEFAULT,
             disk_reserve_bytes: DISK_RESERVE_BYTES_DEFAULT,
             wall: WallClock::system(),
+            speaks: PROTOCOL_VERSION,
             new_epoch: false,
         }
     }
@@ -151,6 +157,7 @@ impl EmbeddedConfig {
             blob_bytes_max: self.blob_bytes_max,
             disk_reserve_bytes: self.disk_reserve_bytes,
             wall: self.wall.clone(),
+            speaks: self.speaks,
         };
         let all = self.keys.iter().zip(addresses);
         all.enumerate().map(one).collect()

@@ -207,6 +207,7 @@ fn try_open_one(config: &ValidatorConfig) -> Result<(NodeHandle, Parts), OpenErr
         timers: config.timers,
         history: History::New,
         wall: config.wall.clone(),
+        speaks: config.speaks,
     })
 }
 

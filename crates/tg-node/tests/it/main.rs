@@ -17,4 +17,5 @@ mod recovery;
 mod restart;
 mod simulation;
 mod support;
+mod upgrade;
 mod work;

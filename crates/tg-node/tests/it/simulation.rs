@@ -286,6 +286,7 @@ fn open(
         timers,
         history: History::New,
         wall,
+        speaks: tg_ledger::PROTOCOL_VERSION,
     })
     .unwrap()
 }

@@ -34,7 +34,7 @@ pub(crate) use page::Paged;
 pub use page::{JobPageDto, ModelPageDto, OfferPageDto, QuotePageDto};
 pub use proofs::{StateAnswerDto, StateRecordDto};
 pub use rent::{RentDto, RentKindDto};
-pub use seats::{BondDto, SeatDto, SeatsDto, UnbondingDto};
+pub use seats::{BondDto, SeatDto, SeatsDto, UnbondingDto, UpgradeDto};
 pub use stage::{JobStateDto, LeaseEndDto};
 pub use status::{DomainDto, JobCountsDto, ParametersDto, StatusDto, TotalsDto};
 pub use transactions::{SubmittedDto, TransactionStateDto, TransactionStatusDto};

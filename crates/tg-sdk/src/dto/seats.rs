@@ -38,6 +38,19 @@ pub struct SeatDto {
     pub leaving: bool,
     /// Votes in committees that it missed in a row: from 4 on it has no share of fees, from 256 on it counts as silent.
     pub missed_votes: u16,
+    /// Whether its program executes the next version of the protocol.
+    #[serde(default)]
+    pub ready: bool,
+}
+
+/// A version of the protocol that blocks will have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct UpgradeDto {
+    /// The version.
+    pub version: u16,
+    /// The first block that has it.
+    pub from: u64,
 }
 
 /// A bond that is returned later.
@@ -70,7 +83,14 @@ pub struct SeatsDto {
     /// Who votes, in the order of accounts.
     pub validators: Vec<SeatDto>,
     /// How many validators the network's waits are long enough for.
+    #[serde(default)]
     pub validators_max: usize,
+    /// The version of the protocol that the last block has.
+    #[serde(default)]
+    pub protocol: u16,
+    /// The next version, once two thirds of the validators execute it.
+    #[serde(default)]
+    pub upgrade: Option<UpgradeDto>,
     /// Who waits, in the order of coming.
     pub applicants: Vec<BondDto>,
     /// Whose bond is not returned yet.

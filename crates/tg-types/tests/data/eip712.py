@@ -97,6 +97,7 @@ TYPES = {
     "CommitVotes": HEAD + ",bytes32[] leases,bytes32[] commitments",
     "RevealVotes": HEAD + ",bytes32[] leases,uint64[] votes,uint64[] checksums,bytes32[] salts",
     "ChallengeResult": HEAD + ",bytes32 lease",
+    "ReadyForProtocol": HEAD + ",uint16 version",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
@@ -361,6 +362,7 @@ SAMPLES = {
         "salts": [word(0x74), word(0x75), word(0x76), word(0x77)],
     },
     "ChallengeResult": {"lease": word(0x33)},
+    "ReadyForProtocol": {"version": 4},
 }
 
 

@@ -227,6 +227,7 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             votes: opened_votes(),
         },
         Transaction::ChallengeResult { lease },
+        Transaction::ReadyForProtocol { version: 4 },
     ]
 }
 
@@ -519,6 +520,7 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         id().prop_map(|id| Transaction::StartLease {
             lease: LeaseId::new(id)
         }),
+        any::<u16>().prop_map(|version| Transaction::ReadyForProtocol { version }),
         id().prop_map(|id| Transaction::ChallengeResult {
             lease: LeaseId::new(id)
         }),

@@ -1,6 +1,6 @@
 //! `tensorgrid seat`: who votes, and a seat asked for or given back.
 
-use tg_sdk::dto::SeatsDto;
+use tg_sdk::dto::{SeatDto, SeatsDto};
 use tg_sdk::jobs;
 use tg_types::chain::is_seat_endpoint;
 use tg_types::{Label, Transaction};
@@ -36,11 +36,20 @@ async fn list(arguments: &SeatListArguments, as_json: bool) -> Outcome {
             short(seat.bond.stake),
             seat.endpoint.clone().unwrap_or_else(|| "-".to_owned()),
             seat.last_block.to_string(),
-            if seat.leaving { "leaving" } else { "" }.to_owned(),
+            standing(seat).to_owned(),
         ]);
     }
     line(table.to_string().trim_end())?;
     tell_others(&seats)
+}
+
+fn standing(seat: &SeatDto) -> &'static str {
+    match (seat.leaving, seat.ready) {
+        (true, true) => "leaving, ready",
+        (true, false) => "leaving",
+        (false, true) => "ready",
+        (false, false) => "",
+    }
 }
 
 fn tell_others(seats: &SeatsDto) -> Outcome {
@@ -57,8 +66,15 @@ fn tell_others(seats: &SeatsDto) -> Outcome {
             left.until_ms
         ))?;
     }
+    if let Some(upgrade) = seats.upgrade {
+        say(format_args!(
+            "version {} of the protocol begins with block {}: validators whose program does not execute it (not \"ready\") stop there",
+            upgrade.version, upgrade.from
+        ));
+    }
     say(format_args!(
-        "term {} since block {}; the set may change after block {}; a seat costs a bond of {} TGRID, and there are at most {}",
+        "version {} of the protocol; term {} since block {}; the set may change after block {}; a seat costs a bond of {} TGRID, and there are at most {}",
+        seats.protocol,
         seats.term,
         seats.since,
         seats.next_change,
