@@ -131,6 +131,7 @@ impl CheatKind {
                 gateway: 1,
                 orders: ORDERS,
             })],
+            release: Vec::new(),
             faults: Vec::new(),
             mode: Some(mode),
             heal_ms: 30_000,

@@ -40,6 +40,9 @@ impl FaultCoverage {
         }
         let faults = plan.faults.iter().flatten();
         let passing = faults.map(|it| (it.at_ms, it.at_ms + it.for_ms, it.kind.name().to_owned()));
+        let renewals = plan.release.iter();
+        let passing =
+            passing.chain(renewals.map(|it| (it.at_ms, it.at_ms, "new release".to_owned())));
         Self {
             counts: BTreeMap::new(),
             standing,
@@ -49,6 +52,10 @@ impl FaultCoverage {
 
     /// Counts the states that jobs entered in a block.
     pub(crate) fn block(&mut self, block: &Finalized, at_ms: u64) {
+        let begins = |it: &Event| matches!(it, Event::ProtocolBegan { .. });
+        if block.events.iter().any(begins) {
+            self.standing.insert("next protocol".to_owned());
+        }
         let states = block.events.iter().filter_map(|event| match event {
             Event::JobChanged { state, .. } => Some(*state as u8),
             _ => None,

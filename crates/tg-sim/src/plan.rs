@@ -258,6 +258,15 @@ pub struct PlannedFault {
     pub kind: FailureKind,
 }
 
+/// A validator is started again with the program of a newer release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Renewal {
+    /// When, in milliseconds of the run.
+    pub at_ms: u64,
+    /// Which.
+    pub seat: usize,
+}
+
 /// The links between validators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Links {
@@ -284,6 +293,8 @@ pub enum PlanPart {
     Links,
     /// Three quarters of the orders.
     Orders,
+    /// The new release.
+    Release,
 }
 
 impl fmt::Display for PlanPart {
@@ -295,13 +306,14 @@ impl fmt::Display for PlanPart {
             Self::Fault(index) => write!(f, "fault{index}"),
             Self::Links => f.write_str("links"),
             Self::Orders => f.write_str("orders"),
+            Self::Release => f.write_str("release"),
         }
     }
 }
 
 /// A part of a plan has no such name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no part {0}: seatN, providerN, requestorN, faultN, links or orders")]
+#[error("there is no part {0}: seatN, providerN, requestorN, faultN, links, orders or release")]
 pub struct ParsePartError(String);
 
 impl std::str::FromStr for PlanPart {
@@ -312,6 +324,7 @@ impl std::str::FromStr for PlanPart {
         let part = match text {
             "links" => Some(Self::Links),
             "orders" => Some(Self::Orders),
+            "release" => Some(Self::Release),
             _ => (numbered("seat").map(Self::Seat))
                 .or_else(|| numbered("provider").map(Self::Provider))
                 .or_else(|| numbered("requestor").map(Self::Requestor))
@@ -336,6 +349,8 @@ pub struct SimPlan {
     pub requestors: Vec<Option<RequestorPlan>>,
     /// The faults; `None` was left out.
     pub faults: Vec<Option<PlannedFault>>,
+    /// A new release, whose program executes the next version of the protocol: which validator gets it when.
+    pub release: Vec<Renewal>,
     /// How all results are checked; drawn for each order if absent.
     pub mode: Option<VerificationMode>,
     /// When faults end, in milliseconds.
@@ -385,6 +400,7 @@ impl SimPlan {
             providers,
             requestors,
             faults,
+            release: release(seed, count),
             mode: None,
             heal_ms: SAFETY_MS,
             without: Vec::new(),
@@ -411,6 +427,9 @@ impl SimPlan {
                 parts.push(part);
             }
         }
+        if !self.release.is_empty() {
+            parts.push(PlanPart::Release);
+        }
         parts
     }
 
@@ -436,6 +455,7 @@ impl SimPlan {
                     requestor.orders = requestor.orders.div_ceil(4);
                 }
             }
+            PlanPart::Release => plan.release.clear(),
         }
         plan.without.push(part);
         plan
@@ -463,6 +483,29 @@ fn clear<T>(all: &mut [Option<T>], index: usize) {
     if let Some(entry) = all.get_mut(index) {
         *entry = None;
     }
+}
+
+/// In one of three runs all validators get a new release, one after the other; in a third of these the last one late, so that it is not
+/// there when the version begins.
+fn release(seed: u64, seats: usize) -> Vec<Renewal> {
+    let mut draw = SeedStream::new(seed, "release");
+    if !draw.chance(333) {
+        return Vec::new();
+    }
+    let is_late = draw.chance(333);
+    let mut at_ms = draw.between(1_000, 6_000);
+    let first = draw.index(seats);
+    let mut release: Vec<Renewal> = (0..seats)
+        .map(|turn| {
+            at_ms += draw.between(200, 1_500);
+            let seat = (first + turn) % seats;
+            Renewal { at_ms, seat }
+        })
+        .collect();
+    if let Some(last) = release.last_mut().filter(|_| is_late) {
+        last.at_ms = draw.between(SAFETY_MS - 8_000, SAFETY_MS - 1_000);
+    }
+    release
 }
 
 fn role(draw: &mut SeedStream) -> SeatRole {
@@ -629,6 +672,7 @@ impl fmt::Display for SimPlan {
             providers,
             requestors,
             faults,
+            release,
             mode,
             heal_ms,
             without: _,
@@ -664,6 +708,9 @@ impl fmt::Display for SimPlan {
             if let Some(requestor) = requestor {
                 writeln!(f, "  requestor{index}: {requestor:?}")?;
             }
+        }
+        for Renewal { at_ms, seat } in release {
+            writeln!(f, "  {at_ms} ms: seat{seat} has the new release")?;
         }
         for (index, fault) in faults.iter().enumerate() {
             if let Some(PlannedFault {

@@ -348,6 +348,7 @@ async fn safety(world: &mut SimWorld, plan: &SimPlan) {
     }
     due.sort_by_key(|(at, index, begins, _)| (*at, !*begins, *index));
     let mut due = due.into_iter().peekable();
+    let mut renewals = plan.release.iter().peekable();
     let mut told_at = 0;
     while now_ms(&world.context) < plan.heal_ms && !is_over(world).await {
         let now = now_ms(&world.context);
@@ -359,9 +360,16 @@ async fn safety(world: &mut SimWorld, plan: &SimPlan) {
                 world.end(index, fault).await;
             }
         }
+        while let Some(renewal) = renewals.next_if(|it| it.at_ms <= now) {
+            world.renew(renewal.seat).await;
+        }
         let next = due.peek().map_or(u64::MAX, |(at, ..)| *at);
+        let next = next.min(renewals.peek().map_or(u64::MAX, |it| it.at_ms));
         let wait = next.saturating_sub(now).clamp(1, TURN_MS);
         sleep_ms(&world.context, wait).await;
+    }
+    for renewal in renewals {
+        world.renew(renewal.seat).await;
     }
     for (_, index, begins, fault) in due {
         if !begins {

@@ -16,7 +16,8 @@ use tg_node::open::{self, Opening};
 use tg_node::store::{Location, MemoryDisk};
 use tg_node::wire::channel;
 use tg_node::{
-    BlobStore, EvidenceChecker, History, NodeHandle, Peer, ProofChecker, ValidatorKey, WallClock,
+    BlobStore, EvidenceChecker, Fatal, History, NodeHandle, OpenError, Peer, ProofChecker,
+    ValidatorKey, WallClock,
 };
 use tg_types::limits::VOTES_MAX;
 use tg_types::{Fees, SealedVote, TimestampMs, Transaction, Wallet};
@@ -199,16 +200,34 @@ impl SimWorld {
         self.grid.line(&self.context, "world", &what);
         match &fault.kind {
             FailureKind::Crash { seat, .. } => {
-                let is_off = self.active.iter().any(|other| {
-                    let other = self.grid.plan.faults.get(*other);
-                    matches!(other, Some(Some(PlannedFault { kind: FailureKind::Crash { seat: it, .. }, .. })) if it == seat)
-                });
-                if !is_off {
+                if !self.is_off(*seat) {
                     self.power_on(*seat).await;
                 }
             }
             _ => self.relink().await,
         }
+    }
+
+    /// A validator gets a new release: it is started again with a program that executes the next version of the protocol.
+    pub(crate) async fn renew(&mut self, index: usize) {
+        let seat = &mut self.seats[index];
+        seat.speaks += 1;
+        // One that is off gets it meanwhile.
+        let is_off = self.is_off(index);
+        self.power_off(index, Loss::Unsynced).await;
+        if !is_off {
+            self.power_on(index).await;
+        }
+        let what = format!("seat{index} has the new release");
+        self.grid.line(&self.context, "world", &what);
+    }
+
+    /// Whether a fault keeps a validator off.
+    fn is_off(&self, seat: usize) -> bool {
+        self.active.iter().any(|other| {
+            let other = self.grid.plan.faults.get(*other);
+            matches!(other, Some(Some(PlannedFault { kind: FailureKind::Crash { seat: it, .. }, .. })) if *it == seat)
+        })
     }
 
     /// A validator loses power, and something of its disk.
@@ -309,6 +328,12 @@ impl SimWorld {
         );
         let (node, parts) = match open::open(opening) {
             Ok(opened) => opened,
+            // It starts once it has the new release.
+            Err(OpenError::Protocol(unknown)) => {
+                let what = format!("seat{index} does not start: {unknown}");
+                self.grid.line(&self.context, "world", &what);
+                return;
+            }
             Err(error) => {
                 let what = format!("seat{index} does not open its data: {error}");
                 let at = now_ms(&self.context);
@@ -328,9 +353,14 @@ impl SimWorld {
         let (grid, role) = (self.grid.clone(), seat.role);
         tasks.push(context.spawn(move |context| async move {
             let engine = engine::start(context.child("engine"), parts, channels, control);
-            if let Ok(Err(fatal)) = engine.await
-                && role == SeatRole::Honest
-            {
+            let Ok(Err(fatal)) = engine.await else {
+                return;
+            };
+            if matches!(fatal, Fatal::Protocol(_)) {
+                // A process that has ended answers nobody.
+                grid.down(index);
+                grid.line(&context, "world", &format!("seat{index} stops: {fatal}"));
+            } else if role == SeatRole::Honest {
                 let what = format!("seat{index} stopped: {}", chain(&fatal));
                 let at = now_ms(&context);
                 grid.checks().violated("stopped", at, what);
