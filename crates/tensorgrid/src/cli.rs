@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::grid::args;
 use crate::grid::draw::DrawArguments;
+use crate::offline::text::TextArguments;
 use tg_cuda::DeviceChoice;
 
 /// A grid of GPUs owned by strangers: send a model and an input, get the answer and a receipt anyone can check.
@@ -243,7 +244,8 @@ pub(crate) enum BenchCommand {
 pub(crate) struct CompileArguments {
     /// The model (ONNX, opset 7 to 28, shapes static or given by --axis; or a folder that Hugging Face's save_pretrained wrote).
     pub(crate) file: PathBuf,
-    /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows.
+    /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows; of a model of tokens also a .txt
+    /// file with a text in each line.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) calibrate: PathBuf,
     /// Names of the classes, one per line, in the order of the output's elements; they become a part of the program's id.
@@ -281,7 +283,8 @@ pub(crate) struct CompileArguments {
 pub(crate) struct ExplainArguments {
     /// The model (ONNX, opset 7 to 28, or a Hugging Face folder).
     pub(crate) file: PathBuf,
-    /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows.
+    /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows; of a model of tokens also a .txt
+    /// file with a text in each line.
     #[arg(long, value_name = "DIR|FILE")]
     pub(crate) calibrate: PathBuf,
     /// How to import it.
@@ -320,6 +323,10 @@ pub(crate) struct ImportArguments {
     /// Divisor per channel of 8-bit images, see --mean.
     #[arg(long, value_delimiter = ',', value_name = "S,..")]
     pub(crate) scale: Vec<f32>,
+    /// What makes tokens of texts, a file of Hugging Face tokenizers; by default the tokenizer.json of a folder. The program names
+    /// its digest, which becomes a part of the program's id.
+    #[arg(long, value_name = "tokenizer.json")]
+    pub(crate) tokenizer: Option<PathBuf>,
 }
 
 /// Bits of activations.
@@ -350,7 +357,8 @@ pub(crate) enum ReachArgument {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  tensorgrid run lenet.tgm seven.png\n  tensorgrid run bert.onnx input_ids=ids.npy \
-                        attention_mask=mask.npy -o out.npy"
+                        attention_mask=mask.npy -o out.npy\n  tensorgrid run FOLDER --text 'Hello world'\n  tensorgrid run bert.tgm --text \
+                        'Hello world' --tokenizer tokenizer.json"
 )]
 pub(crate) struct RunArguments {
     /// A compiled model (.tgm), executed in exact integers, or an ONNX file or a Hugging Face folder, executed in reproducible
@@ -359,6 +367,8 @@ pub(crate) struct RunArguments {
     /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
     /// NAME=FILE. An ONNX file and a folder take .npy files.
     pub(crate) inputs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) text: TextArguments,
     /// Where to write the (first) output.
     #[arg(short, long, value_name = "F.npy")]
     pub(crate) output: Option<PathBuf>,
@@ -425,6 +435,8 @@ pub(crate) struct ProveArguments {
     /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
     /// NAME=FILE.
     pub(crate) inputs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) text: TextArguments,
     /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
     #[arg(long)]
     pub(crate) raw: bool,

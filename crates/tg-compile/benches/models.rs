@@ -189,6 +189,7 @@ impl Builder {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: weights.root(),
         };
         program.validate().unwrap();

@@ -412,6 +412,7 @@ mod tests {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: weights.root(),
         };
         program.validate().unwrap();

@@ -432,6 +432,7 @@ fn product(rows: u32, depth: u32, columns: u32) -> (CompiledModel, IntTensor) {
         outputs: Vec::new(),
         ties: Vec::new(),
         signature: None,
+        tokenizer: None,
         weights_root: weights.root(),
     };
     (CompiledModel { program, weights }, IntTensor::I8(input))

@@ -289,6 +289,7 @@ impl Builder {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: weights.root(),
         };
         let input = (0..self.input.elements())

@@ -243,12 +243,14 @@ mod tests {
     use crate::op;
     use crate::program::{
         OUTPUTS_PROGRAM_VERSION, PROGRAM_VERSION, SIGNED_PROGRAM_VERSION, TIED_PROGRAM_VERSION,
+        TOKENIZER_PROGRAM_VERSION,
     };
     use crate::weights::WeightsError;
     use crate::{
         Axis, Coding, InputSpec, LinearWeights, Node, Op, OutputPort, Program, ProgramError, Shape,
         Signature, TensorId, Tie, Weights, Window,
     };
+    use tg_types::Digest;
     use tg_types::codec::{Decode, DecodeError, Encode};
 
     const EMBED: u32 = 0;
@@ -290,6 +292,7 @@ mod tests {
             outputs: Vec::new(),
             ties: ties.iter().map(tie).collect(),
             signature: None,
+            tokenizer: None,
             weights_root: Weights::default().root(),
         }
     }
@@ -380,11 +383,43 @@ mod tests {
         };
         assert_eq!(Program::from_bytes(&bytes), Err(empty));
         let mut later = program(&[]).to_bytes();
-        later[4] = 6;
+        later[4] = 7;
         assert!(matches!(
             Program::from_bytes(&later),
-            Err(DecodeError::Invalid { value: 6, .. })
+            Err(DecodeError::Invalid { value: 7, .. })
         ));
+    }
+
+    /// A tokenizer is a part of the id beside all the rest, and a program without one has the bytes that it had before there were any.
+    #[test]
+    fn a_named_tokenizer_is_encoded_with_or_without_the_rest() {
+        let last = program(&[]).last();
+        for ties in [&[][..], &[[FIRST, EMBED]]] {
+            let (plain, mut signed) = (program(ties), program(ties));
+            signed.signature = Some(signature(&signed));
+            let mut several = program(ties);
+            several.outputs = vec![last, TensorId(1)];
+            for without in [plain, signed, several] {
+                let mut named = without.clone();
+                named.tokenizer = Some(Digest::new([7; 32]));
+                assert_eq!(named.validate(), Ok(()));
+                assert_ne!(named.id(), without.id());
+                let bytes = named.to_bytes();
+                assert_eq!(bytes[4..6], TOKENIZER_PROGRAM_VERSION.to_le_bytes());
+                assert_eq!(Program::from_bytes(&bytes).unwrap(), named);
+                for end in 0..bytes.len() {
+                    Program::from_bytes(&bytes[..end]).unwrap_err();
+                }
+                let mut other = named.clone();
+                other.tokenizer = Some(Digest::new([8; 32]));
+                assert_ne!(other.id(), named.id());
+            }
+        }
+        // One output that is listed would be a second encoding.
+        let mut one = program(&[]);
+        (one.outputs, one.tokenizer) = (vec![last], Some(Digest::default()));
+        let refused = Program::from_bytes(&one.to_bytes()).unwrap_err();
+        assert!(refused.to_string().contains("outputs"), "{refused}");
     }
 
     /// The version of several outputs is of several outputs: one has the versions of one.

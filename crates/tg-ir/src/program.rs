@@ -16,6 +16,8 @@ pub const TIED_PROGRAM_VERSION: u16 = 3;
 pub const SIGNED_PROGRAM_VERSION: u16 = 4;
 /// Format version of the canonical encoding of a program with several outputs, signed or not, tied or not.
 pub const OUTPUTS_PROGRAM_VERSION: u16 = 5;
+/// Format version of the canonical encoding of a program whose tokens are those of a named tokenizer, with or without the rest.
+pub const TOKENIZER_PROGRAM_VERSION: u16 = 6;
 /// Most nodes of a program.
 pub const NODES_MAX: usize = 4_096;
 /// Most bytes of a name.
@@ -92,6 +94,9 @@ pub struct Program {
     pub ties: Vec<Tie>,
     /// What its integers mean in the file that it was made from, if it was made from one.
     pub signature: Option<Signature>,
+    /// BLAKE3 digest of the `tokenizer.json` that makes its tokens of text, if it was compiled with one. Beside the signature, since
+    /// a program that generates has none.
+    pub tokenizer: Option<Digest>,
     /// BLAKE3 tree root of the weights' canonical encoding.
     pub weights_root: Digest,
 }
@@ -313,11 +318,13 @@ impl Encode for Program {
             outputs,
             ties,
             signature,
+            tokenizer,
             weights_root,
         } = self;
         let several = !outputs.is_empty();
         writer.raw(b"TGP\0");
         writer.u16(match signature {
+            _ if tokenizer.is_some() => TOKENIZER_PROGRAM_VERSION,
             _ if several => OUTPUTS_PROGRAM_VERSION,
             Some(_) => SIGNED_PROGRAM_VERSION,
             None if ties.is_empty() => PROGRAM_VERSION,
@@ -326,16 +333,20 @@ impl Encode for Program {
         writer.str(name);
         input.encode(writer);
         writer.seq(nodes);
-        if several || signature.is_some() || !ties.is_empty() {
+        let listed = several || tokenizer.is_some();
+        if listed || signature.is_some() || !ties.is_empty() {
             writer.seq(ties);
         }
-        if several {
+        if listed {
             writer.count(outputs.len());
             outputs.iter().for_each(|id| writer.u32(id.0));
             writer.count(usize::from(signature.is_some()));
         }
         if let Some(signature) = signature {
             signature.encode(writer);
+        }
+        if let Some(tokenizer) = tokenizer {
+            tokenizer.encode(writer);
         }
         weights_root.encode(writer);
     }
@@ -351,7 +362,7 @@ impl Decode for Program {
             });
         }
         let version = reader.u16()?;
-        if !(PROGRAM_VERSION..=OUTPUTS_PROGRAM_VERSION).contains(&version) {
+        if !(PROGRAM_VERSION..=TOKENIZER_PROGRAM_VERSION).contains(&version) {
             return Err(DecodeError::Invalid {
                 field: "program version",
                 value: u64::from(version),
@@ -361,18 +372,20 @@ impl Decode for Program {
         let input = InputSpec::decode(reader)?;
         let nodes = reader.seq("nodes", NODES_MAX, 16)?;
         let ties = match version {
-            OUTPUTS_PROGRAM_VERSION | SIGNED_PROGRAM_VERSION => reader.seq("ties", NODES_MAX, 8)?,
+            PROGRAM_VERSION => Vec::new(),
             TIED_PROGRAM_VERSION => decode_ties(reader)?,
-            _ => Vec::new(),
+            _ => reader.seq("ties", NODES_MAX, 8)?,
         };
         let (outputs, signed) = match version {
-            OUTPUTS_PROGRAM_VERSION => {
-                let outputs = decode_outputs(reader)?;
+            OUTPUTS_PROGRAM_VERSION | TOKENIZER_PROGRAM_VERSION => {
+                let outputs = decode_outputs(reader, version)?;
                 (outputs, reader.count("signatures", 1, 8)? > 0)
             }
             _ => (Vec::new(), version == SIGNED_PROGRAM_VERSION),
         };
         let signature = signed.then(|| Signature::decode(reader)).transpose()?;
+        let named = version == TOKENIZER_PROGRAM_VERSION;
+        let tokenizer = named.then(|| Digest::decode(reader)).transpose()?;
         Ok(Self {
             name,
             input,
@@ -380,15 +393,20 @@ impl Decode for Program {
             outputs,
             ties,
             signature,
+            tokenizer,
             weights_root: Digest::decode(reader)?,
         })
     }
 }
 
-/// At least two outputs: a program of one has the version without.
-fn decode_outputs(reader: &mut Reader<'_>) -> Result<Vec<TensorId>, DecodeError> {
+/// At least two outputs, or none where a tokenizer is named: a program of one output has an empty list or a version without.
+fn decode_outputs(reader: &mut Reader<'_>, version: u16) -> Result<Vec<TensorId>, DecodeError> {
     let count = reader.count("outputs", PORTS_MAX, 4)?;
-    if count < 2 {
+    let fits = match count {
+        0 => version == TOKENIZER_PROGRAM_VERSION,
+        count => count > 1,
+    };
+    if !fits {
         return Err(DecodeError::Invalid {
             field: "outputs",
             value: count as u64,

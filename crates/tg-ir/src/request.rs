@@ -233,6 +233,7 @@ mod tests {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: tg_types::Digest::default(),
         };
         assert_eq!(GenerationRequest::prompt_max(&program(&input)), None);

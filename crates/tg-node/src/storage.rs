@@ -524,6 +524,7 @@ mod tests {
                 outputs: Vec::new(),
                 ties: vec![tg_ir::Tie { node: 2, to: 0 }],
                 signature: None,
+                tokenizer: None,
                 weights_root: weights.root(),
             };
             tg_ir::CompiledModel { program, weights }

@@ -24,5 +24,5 @@ mod whisper;
 pub mod fuzz;
 
 pub use error::PretrainedError;
-pub use read::{PretrainedModel, read};
+pub use read::{ModelTokens, PretrainedModel, read};
 pub use safetensors::SafetensorsProblem;

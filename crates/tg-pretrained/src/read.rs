@@ -19,6 +19,43 @@ pub struct PretrainedModel {
     pub graph: Graph,
     /// Names of the classes of `logits`, by their number; empty if the model gives none or the folder has no names.
     pub labels: Vec<String>,
+    /// What the configuration says of its tokens.
+    pub tokens: ModelTokens,
+}
+
+/// What a configuration says of the tokens of a model; nothing, of a model that takes none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ModelTokens {
+    /// Tokens are below it: `vocab_size`.
+    pub vocabulary: Option<usize>,
+    /// Most tokens of an input.
+    pub positions: Option<usize>,
+    /// The token of padding: `pad_token_id`.
+    pub pad: Option<u32>,
+}
+
+impl ModelTokens {
+    /// Of a configuration that was read already, so that a field which is no number is none here.
+    fn of(config: &PretrainedConfig, kind: &str) -> Self {
+        let number = |field: &str| {
+            let value = config.get(field)?.as_u64()?;
+            usize::try_from(value).ok()
+        };
+        let pad = number("pad_token_id");
+        let positions = number("max_position_embeddings").or_else(|| number("n_positions"));
+        let positions = match kind {
+            // Their positions are counted from the padding's number plus one on.
+            "roberta" | "xlm-roberta" | "camembert" => {
+                positions.map(|all| all.saturating_sub(pad.unwrap_or(1) + 1))
+            }
+            _ => positions,
+        };
+        Self {
+            vocabulary: number("vocab_size"),
+            positions,
+            pad: pad.and_then(|pad| u32::try_from(pad).ok()),
+        }
+    }
 }
 
 /// Most bytes of memory of all weights together.
@@ -54,7 +91,12 @@ pub fn read(folder: &Path) -> Result<PretrainedModel, PretrainedError> {
     } else {
         Vec::new()
     };
-    Ok(PretrainedModel { graph, labels })
+    let tokens = ModelTokens::of(&config, config.text("model_type", "")?);
+    Ok(PretrainedModel {
+        graph,
+        labels,
+        tokens,
+    })
 }
 
 /// Writes the graph of the architecture that `model_type` names.

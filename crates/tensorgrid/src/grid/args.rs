@@ -12,6 +12,7 @@ use super::accounts::REQUESTOR;
 use super::draw::DrawArguments;
 use super::needs::{MachineArguments, NeedsArguments};
 use crate::network::process::ApiSetting;
+use crate::offline::text::TextArguments;
 
 /// Which grid.
 #[derive(Debug, Clone, Args)]
@@ -367,6 +368,8 @@ pub(crate) struct InferArguments {
     /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
     /// NAME=FILE.
     pub(crate) inputs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) text: TextArguments,
     /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
     #[arg(long)]
     pub(crate) raw: bool,

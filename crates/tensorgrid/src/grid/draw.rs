@@ -1,6 +1,7 @@
 //! What a language model is to write: the arguments that `generate` and `write` share.
 
 use clap::Args;
+use std::path::PathBuf;
 
 /// What a language model is to write, and how tokens are drawn.
 #[derive(Debug, Clone, Args)]
@@ -13,9 +14,13 @@ pub(crate) struct DrawArguments {
         required_unless_present = "text"
     )]
     pub(crate) prompt: Vec<u32>,
-    /// The text to begin with, for models whose 256 tokens are bytes.
-    #[arg(long, conflicts_with = "prompt")]
+    /// The text to begin with, for models whose 256 tokens are bytes, or with --tokenizer.
+    #[arg(long, conflicts_with = "prompt", allow_hyphen_values = true)]
     pub(crate) text: Option<String>,
+    /// What makes tokens of the text and text of what is written, a file of Hugging Face tokenizers: the one that the model was
+    /// compiled with.
+    #[arg(long, value_name = "tokenizer.json")]
+    pub(crate) tokenizer: Option<PathBuf>,
     /// Most tokens to write; the model's window may end before.
     #[arg(short = 'n', long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) tokens: u32,

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 
 use super::keys;
 use super::openai_keys::{ApiKeys, ReserveError};
-use crate::offline::generate::{BYTES, sampling};
+use crate::offline::generate::{sampling, takes_bytes};
 
 /// How long a job may take before its money comes back.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -66,7 +66,7 @@ impl OpenAiOrders {
         let listed = jobs::find_model(&self.client, &order.model).await;
         let listed = listed.map_err(|error| of_job(&error, &order.model))?;
         let known = self.known(&listed, &order.model).await?;
-        let request = request(&order, &known.generator)?;
+        let request = request(&order, &known)?;
         let input = known.model.request(&request);
         let input = input.map_err(|error| too_long(&error.to_string()))?;
         let (terms, most) = self.terms(&listed, &order).await?;
@@ -93,7 +93,7 @@ impl OpenAiOrders {
         let count = |tokens: usize| u32::try_from(tokens).unwrap_or(u32::MAX);
         let shown = written.tokens.len() - usize::from(stopped);
         Ok(Completion {
-            pieces: pieces(&written.tokens[..shown], known.generator.vocabulary),
+            pieces: pieces(&written.tokens[..shown], &known),
             prompt_tokens: count(request.prompt.len()),
             written_tokens: count(written.tokens.len()),
             stopped,
@@ -187,9 +187,10 @@ enum NotCharged {
 /// What is asked of the model.
 fn request(
     order: &CompletionOrder,
-    generator: &Generator,
+    writer: &CheckedWriter,
 ) -> Result<GenerationRequest, OpenAiError> {
-    let bytes = generator.vocabulary == BYTES;
+    let generator = &writer.generator;
+    let bytes = takes_bytes(writer.model.program(), generator);
     let prompt: Vec<u32> = match &order.prompt {
         CompletionPrompt::Tokens(tokens) => tokens.clone(),
         CompletionPrompt::Text(text) if bytes => text.bytes().map(u32::from).collect(),
@@ -239,8 +240,8 @@ fn seed(given: Option<i64>) -> Result<[u8; 32], OpenAiError> {
 }
 
 /// Text in pieces that are whole characters; what is no UTF-8 becomes U+FFFD. Tokens that are no bytes are written as numbers.
-fn pieces(tokens: &[u32], vocabulary: u32) -> Vec<String> {
-    if vocabulary != BYTES {
+fn pieces(tokens: &[u32], writer: &CheckedWriter) -> Vec<String> {
+    if !takes_bytes(writer.model.program(), &writer.generator) {
         let number = |(index, token): (usize, &u32)| match index {
             0 => token.to_string(),
             _ => format!(" {token}"),

@@ -3,8 +3,8 @@
 use crate::cli::{
     CompileArguments, ExplainArguments, ImportArguments, PrecisionArgument, ReachArgument,
 };
-use crate::offline::files;
 use crate::offline::prove::random_seed;
+use crate::offline::{files, text};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,6 +18,7 @@ use tg_compile::{
 use tg_ir::Program;
 use tg_ir::signature::{LABEL_BYTES_MAX, LABELS_BYTES_MAX};
 use tg_prover::{ProvingModel, Secret, SecretFile};
+use tg_text::TextTokenizer;
 use tg_types::ModelId;
 use tg_types::codec::Encode;
 
@@ -30,6 +31,8 @@ struct Imported {
     left_out: Vec<LeftOut>,
     /// Names of classes that the model brought along.
     labels: Vec<String>,
+    /// What makes tokens of texts, if it takes tokens.
+    tokenizer: Option<TextTokenizer>,
 }
 
 /// Compiles an ONNX file, with those of its outputs that are kept.
@@ -40,11 +43,21 @@ fn compiled(
     import: &ImportArguments,
 ) -> Result<Imported, Failure> {
     let doing = format!("compile {}", path.display());
-    let files::Brought { graph, labels } = files::brought(path)?;
+    let brought = files::brought(path)?;
+    let tokenizer = text::of_model(&brought, import.tokenizer.as_deref())?;
+    let files::Brought {
+        graph,
+        labels,
+        tokens,
+        ..
+    } = brought;
     let before = explain::operators(&graph);
     let options = options(name, keep, import)?;
-    let mut calibration =
-        |prepared: &Prepared| files::calibration(calibrate, prepared, &import.mean, &import.scale);
+    let texts = text::is_texts(calibrate);
+    let mut calibration = |prepared: &Prepared| match texts {
+        true => text::calibration(calibrate, prepared, (tokenizer.as_ref(), tokens.vocabulary)),
+        false => files::calibration(calibrate, prepared, &import.mean, &import.scale),
+    };
     // Of the precisions, one whose program has a proof; a model is compiled all the same if none has.
     let provable = |program: tg_ir::CheckedProgram<'_>| match tg_prover::provable(program) {
         Ok(()) => Ok(()),
@@ -83,6 +96,7 @@ fn compiled(
         compiled,
         left_out,
         labels,
+        tokenizer,
     })
 }
 
@@ -231,6 +245,7 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         mut compiled,
         left_out,
         labels,
+        tokenizer,
         ..
     } = compiled(file, calibrate, (name, keep), import)?;
     let mut changed = compiled.model.into_inner();
@@ -243,6 +258,9 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         name_classes(&mut changed.program, &labels, path, top_k.is_some())?;
     } else if !labels.is_empty() && !named_by_folder(&mut changed.program, &labels, file) {
         say("the class names of the folder fit no output of the program, and are left out");
+    }
+    if let Some(tokenizer) = &tokenizer {
+        text::name(&mut changed.program, tokenizer)?;
     }
     compiled.model = changed.checked().or_fail(Exit::Usage, "check the model")?;
     let tgm = compiled.model.to_bytes();
@@ -277,6 +295,9 @@ fn report_lines(
         compiled.model.program.id(),
         compiled.model.program.macs()
     ))?;
+    if let Some(digest) = compiled.model.program.tokenizer {
+        line(format_args!("tokenizer {digest} (BLAKE3)"))?;
+    }
     line(format_args!(
         "calibrated on {} inputs, activations {:?}, channel scales {:?}; signal to noise by layer, float against integer:",
         compiled.report.calibrated_on, compiled.report.precision, compiled.report.scales
@@ -385,6 +406,7 @@ fn report_json(
         "model": public.map(|(id, ..)| id.to_string()),
         "program": compiled.model.program.id().to_string(),
         "macs": compiled.model.program.macs(),
+        "tokenizer": compiled.model.program.tokenizer.map(|digest| digest.to_string()),
         "calibrated_on": compiled.report.calibrated_on,
         "precision": format!("{:?}", compiled.report.precision),
         "channel_scales": format!("{:?}", compiled.report.scales),

@@ -8,7 +8,7 @@ use tg_compile::passes::Prepared;
 use tg_float::Graph;
 use tg_ir::{CompiledModel, ExecutableModel, Program};
 use tg_onnx::ReadLimits;
-use tg_pretrained::PretrainedModel;
+use tg_pretrained::{ModelTokens, PretrainedModel};
 use tg_proof::sequence::SEQUENCE_FILE_MAX;
 use tg_proof::{ProofFile, PublicModel, SequenceFile};
 
@@ -101,6 +101,10 @@ pub(crate) struct Brought {
     pub(crate) graph: Graph,
     /// Names of the classes of its first output, if the folder has them.
     pub(crate) labels: Vec<String>,
+    /// What the folder says of its tokens.
+    pub(crate) tokens: ModelTokens,
+    /// The tokenizer of the folder, if it has one.
+    pub(crate) tokenizer: Option<PathBuf>,
 }
 
 /// Reads an ONNX file or a Hugging Face folder.
@@ -110,15 +114,28 @@ pub(crate) struct Brought {
 pub(crate) fn brought(path: &Path) -> Result<Brought, Failure> {
     let doing = format!("read {}", path.display());
     if path.is_dir() {
-        let PretrainedModel { graph, labels } =
-            tg_pretrained::read(path).or_fail(Exit::Usage, doing)?;
-        return Ok(Brought { graph, labels });
+        let PretrainedModel {
+            graph,
+            labels,
+            tokens,
+        } = tg_pretrained::read(path).or_fail(Exit::Usage, doing)?;
+        let tokenizer = path.join("tokenizer.json");
+        return Ok(Brought {
+            graph,
+            labels,
+            tokens,
+            tokenizer: tokenizer.is_file().then_some(tokenizer),
+        });
     }
     let limits = ReadLimits::default();
     let bytes = read(path, limits.file_bytes as u64)?;
     let graph = tg_onnx::read(&bytes, path.parent(), &limits).or_fail(Exit::Usage, doing)?;
-    let labels = Vec::new();
-    Ok(Brought { graph, labels })
+    Ok(Brought {
+        graph,
+        labels: Vec::new(),
+        tokens: ModelTokens::default(),
+        tokenizer: None,
+    })
 }
 
 /// Reads a compiled model.

@@ -5,15 +5,17 @@ use crate::grid::draw::DrawArguments;
 use crate::offline::files;
 use crate::offline::partial::Partial;
 use crate::offline::prove::{Progress, failed, random_seed};
+use crate::offline::text;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::path::Path;
 use std::time::Instant;
 use tg_exec::generate::{GenerateError, Written, generate};
 use tg_exec::kernels::Cpu;
 use tg_ir::sampling::NUCLEUS_ALL;
-use tg_ir::{ExecutableModel, GenerationRequest, Generator, Sampling};
+use tg_ir::{ExecutableModel, GenerationRequest, Generator, Program, Sampling};
 use tg_proof::SequenceFile;
 use tg_prover::{Limits, ProveRequest, ProvingModel};
+use tg_text::TextTokenizer;
 use tg_types::codec::Encode;
 
 /// Writes what follows a prompt, and a proof of it where one is asked for.
@@ -27,7 +29,8 @@ pub(crate) fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
         .map_err(|failure| {
             failure.hint("compile a language model with `tensorgrid model compile ... --top-k 8`")
         })?;
-    let request = request(&arguments.what, &generator)?;
+    let coding = TokenCoding::of(&arguments.what, &model.program, &generator)?;
+    let request = request(&arguments.what, &generator, &coding)?;
     if let Some(path) = &arguments.output {
         files::check_writable(path)?;
     }
@@ -63,20 +66,19 @@ pub(crate) fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
             Some((path, bytes.len(), start.elapsed().as_secs_f64() * 1e3))
         }
     };
+    let shown = coding.text(&request.prompt, &tokens)?;
     if as_json {
         return Ok(json(&serde_json::json!({
-            "prompt": request.prompt, "tokens": tokens, "text": arguments.what.text.as_ref().map(|_| text(&tokens)),
+            "prompt": request.prompt, "tokens": tokens, "text": shown,
             "seed": seed, "generate_ms": generate_ms,
             "file": proof.map(|(path, ..)| path), "bytes": proof.map(|(_, bytes, _)| bytes),
             "prove_ms": proof.map(|(.., ms)| ms),
         }))?);
     }
-    if arguments.what.text.is_some() {
-        line(format_args!("{:?}", text(&tokens)))?;
-    } else {
-        let tokens: Vec<String> = tokens.iter().map(u32::to_string).collect();
-        line(tokens.join(","))?;
-    }
+    line(match shown {
+        Some(text) => format!("{text:?}"),
+        None => listed(&tokens),
+    })?;
     line(format_args!(
         "{} tokens in {generate_ms:.0} ms; seed {seed}",
         tokens.len()
@@ -90,20 +92,82 @@ pub(crate) fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
     Ok(())
 }
 
+/// Tokens as numbers.
+fn listed(tokens: &[u32]) -> String {
+    let tokens: Vec<String> = tokens.iter().map(u32::to_string).collect();
+    tokens.join(",")
+}
+
+/// What tokens are to whoever asks for a text.
+pub(crate) enum TokenCoding {
+    /// Numbers.
+    Numbers,
+    /// Bytes.
+    Bytes,
+    /// What a tokenizer makes of a text.
+    Tokenizer(Box<TextTokenizer>),
+}
+
+impl TokenCoding {
+    /// What they are to a command line.
+    ///
+    /// # Errors
+    /// If a text is given, and what makes tokens of it is missing or another program's.
+    pub(crate) fn of(
+        asked: &DrawArguments,
+        program: &Program,
+        generator: &Generator,
+    ) -> Result<Self, Failure> {
+        if asked.text.is_none() && asked.tokenizer.is_none() {
+            return Ok(Self::Numbers);
+        }
+        if asked.tokenizer.is_none() && takes_bytes(program, generator) {
+            return Ok(Self::Bytes);
+        }
+        let named = asked.tokenizer.as_deref();
+        let tokenizer = text::of_program(program, named);
+        let tokenizer = tokenizer.map_err(|failure| match named {
+            Some(_) => failure,
+            None => failure.hint("--tokenizer FOLDER/tokenizer.json, or tokens with --prompt"),
+        })?;
+        Ok(Self::Tokenizer(Box::new(tokenizer)))
+    }
+
+    /// Tokens of a prompt.
+    fn tokens(&self, prompt: &str, vocabulary: u32) -> Result<Vec<u32>, Failure> {
+        match self {
+            Self::Tokenizer(tokenizer) => text::prompt(tokenizer, prompt, vocabulary),
+            Self::Bytes | Self::Numbers => Ok(prompt.bytes().map(u32::from).collect()),
+        }
+    }
+
+    /// What was written after a prompt, as text; nothing if tokens are numbers.
+    ///
+    /// # Errors
+    /// If the tokenizer has no text for a token.
+    pub(crate) fn text(&self, prompt: &[u32], written: &[u32]) -> Result<Option<String>, Failure> {
+        match self {
+            Self::Numbers => Ok(None),
+            Self::Bytes => Ok(Some(text_of_bytes(written))),
+            Self::Tokenizer(tokenizer) => text::written(tokenizer, prompt, written).map(Some),
+        }
+    }
+}
+
+/// Whether a program's tokens are bytes.
+pub(crate) const fn takes_bytes(program: &Program, generator: &Generator) -> bool {
+    generator.vocabulary == BYTES && program.tokenizer.is_none()
+}
+
 /// What the command line asks for.
 pub(crate) fn request(
     asked: &DrawArguments,
     generator: &Generator,
+    coding: &TokenCoding,
 ) -> Result<GenerationRequest, Failure> {
     let prompt = match &asked.text {
         None => asked.prompt.clone(),
-        Some(text) if generator.vocabulary == BYTES => text.bytes().map(u32::from).collect(),
-        Some(_) => {
-            let vocabulary = generator.vocabulary;
-            return Err(usage(format!(
-                "--text is for models whose tokens are bytes; this one has {vocabulary} tokens: give --prompt"
-            )));
-        }
+        Some(text) => coding.tokens(text, generator.vocabulary)?,
     };
     let seed = match &asked.seed {
         Some(seed) => seed.0,
@@ -122,7 +186,7 @@ pub(crate) fn request(
 }
 
 /// Tokens of a vocabulary of bytes.
-pub(crate) const BYTES: u32 = 256;
+const BYTES: u32 = 256;
 
 /// How tokens are drawn at a temperature, of a share of the weight, among so many; what is wrong with that, else.
 pub(crate) fn sampling(
@@ -191,7 +255,7 @@ fn proved(
 }
 
 /// Bytes as text.
-pub(crate) fn text(tokens: &[u32]) -> String {
+fn text_of_bytes(tokens: &[u32]) -> String {
     let bytes: Vec<u8> = tokens.iter().map(|&token| token as u8).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,5 +1,5 @@
 //! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], `bench` with its [`suite`], programs ([`program`]), what
-//! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), whole grids from seeds ([`sim`]), the steps of a long proof ([`partial`]), what proofs show ([`modes`]), and the files they share ([`files`]).
+//! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), whole grids from seeds ([`sim`]), the steps of a long proof ([`partial`]), what proofs show ([`modes`]), the files they share ([`files`]), and texts as inputs ([`text`]).
 
 pub(crate) mod answer;
 pub(crate) mod bench;
@@ -21,4 +21,5 @@ pub(crate) mod sim;
 pub(crate) mod suite;
 mod suite_page;
 mod suite_rows;
+pub(crate) mod text;
 pub(crate) mod verify;

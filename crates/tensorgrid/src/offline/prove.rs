@@ -6,6 +6,7 @@ use crate::offline::files;
 use crate::offline::modes::{self, ModesShown};
 use crate::offline::partial::Partial;
 use crate::offline::repeats::revealed;
+use crate::offline::text;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use std::path::Path;
 use std::time::Instant;
@@ -20,7 +21,7 @@ use tg_types::codec::Encode;
 /// Runs and proves a model on one input.
 pub(crate) fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let model = files::compiled_model(&arguments.model)?;
-    let reals = files::inputs(&arguments.inputs, &model.program)?;
+    let reals = text::inputs(&model.program, (&arguments.text, &arguments.inputs))?;
     let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
     let masking = masking(arguments, &model.program)?;
     files::check_writable(&arguments.output)?;

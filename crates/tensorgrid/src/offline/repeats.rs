@@ -69,6 +69,7 @@ mod tests {
             outputs,
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         }
     }

@@ -2,15 +2,14 @@
 
 use crate::cli::RunArguments;
 use crate::offline::answer::ShownAnswer;
-use crate::offline::{execution, files};
-use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use crate::offline::{execution, files, text};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tg_cuda::{DeviceChoice, Executed};
 use tg_exec::kernels::Cpu;
-use tg_float::graph::Input;
 use tg_float::tgf::{Budget, Engine};
-use tg_float::{DType, Data, Dim, FloatTensor, Graph, npy};
+use tg_float::{Data, Dim, FloatTensor, Graph, npy};
 use tg_ir::Answer;
 use tg_ir::Program;
 use tg_ir::coding::encode;
@@ -34,7 +33,7 @@ pub(crate) fn run(arguments: &RunArguments, as_json: bool) -> Outcome {
 
 fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
     let model = files::compiled_model(&arguments.model)?;
-    let reals = files::inputs(&arguments.inputs, &model.program)?;
+    let reals = text::inputs(&model.program, (&arguments.text, &arguments.inputs))?;
     let input = encode(&model.program.input, &reals).or_fail(Exit::Usage, "take the input")?;
     let device = execution::choose(arguments.device)?;
     let start = Instant::now();
@@ -80,8 +79,17 @@ fn tensor_of(program: &Program, values: &[i32], raw: bool) -> Result<FloatTensor
 }
 
 fn run_float(arguments: &RunArguments, as_json: bool) -> Outcome {
-    let files::Brought { graph, labels } = files::brought(&arguments.model)?;
-    let inputs = inputs(&graph, &arguments.inputs)?;
+    let brought = files::brought(&arguments.model)?;
+    let inputs = match arguments.text.given() {
+        None => inputs(&brought.graph, &arguments.inputs)?,
+        Some(given) => {
+            let tokenizer = text::of_model(&brought, arguments.text.tokenizer.as_deref())?;
+            let tokenizer = tokenizer.ok_or_else(text::missing)?;
+            let limits = (brought.tokens.vocabulary, brought.tokens.positions);
+            text::graph_inputs(&brought.graph, &tokenizer, given, limits)?
+        }
+    };
+    let files::Brought { graph, labels, .. } = brought;
     let references: Vec<&FloatTensor> = inputs.iter().collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut engine = Engine::new(graph, Cpu::new(threads));
@@ -141,9 +149,7 @@ pub(crate) fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor
     for input in &graph.inputs {
         let by_name = named.iter().find(|(name, _)| *name == Some(&input.name));
         let Some((_, path)) = by_name.or_else(|| unnamed.next()) else {
-            let mut before = graph.inputs.iter().zip(&tensors);
-            let tokens = before.find(|(other, _)| other.name == "input_ids");
-            let filled = tokens.and_then(|(_, tokens)| usual(input, tokens));
+            let filled = text::left_out(input, graph.inputs.iter().zip(&tensors));
             tensors.push(filled.ok_or_else(|| {
                 usage(format!(
                     "the model takes {}; no file is given for `{}`",
@@ -162,23 +168,6 @@ pub(crate) fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor
         return Err(usage(format!("the model takes {} only", described(graph))));
     }
     Ok(tensors)
-}
-
-/// What transformers gives an input of whole numbers that is left out beside `tokens`: all of them are looked at, all of one kind.
-fn usual(input: &Input, tokens: &FloatTensor) -> Option<FloatTensor> {
-    let name = input.name.as_str();
-    let value = match name {
-        "attention_mask" => 1i64,
-        "token_type_ids" => 0,
-        _ => return None,
-    };
-    if input.dtype.is_some_and(|dtype| dtype != DType::I64) {
-        return None;
-    }
-    say(format_args!(
-        "no file is given for `{name}`: it is {value} everywhere"
-    ));
-    FloatTensor::of(tokens.shape().to_vec(), vec![value; tokens.len()]).ok()
 }
 
 /// The inputs of a graph in words.
@@ -244,33 +233,4 @@ fn write(path: &Path, tensor: &FloatTensor) -> Outcome {
         )
     })?;
     files::write(path, &bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-
-    #[test]
-    fn what_is_left_out_is_filled_beside_tokens_and_of_whole_numbers_alone() {
-        let tokens = FloatTensor::of(vec![1, 3], vec![5i64, 6, 7]).unwrap();
-        let filled = |name: &str, dtype| {
-            let value = Graph::default().fresh(name);
-            let (name, shape) = (name.to_owned(), None);
-            let input = Input {
-                value,
-                name,
-                dtype,
-                shape,
-            };
-            usual(&input, &tokens)
-        };
-        let ones = FloatTensor::of(vec![1, 3], vec![1i64; 3]).unwrap();
-        assert_eq!(filled("attention_mask", Some(DType::I64)), Some(ones));
-        let zeros = FloatTensor::of(vec![1, 3], vec![0i64; 3]).unwrap();
-        assert_eq!(filled("token_type_ids", None), Some(zeros));
-        assert_eq!(filled("attention_mask", Some(DType::F32)), None);
-        assert_eq!(filled("pixel_values", Some(DType::I64)), None);
-    }
 }

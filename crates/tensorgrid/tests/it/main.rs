@@ -14,3 +14,4 @@ mod resume;
 mod run;
 mod sdk;
 mod statements;
+mod texts;

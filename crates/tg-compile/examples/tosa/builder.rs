@@ -350,6 +350,7 @@ impl Builder {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: weights.root(),
         };
         Ok(Built {

@@ -31,7 +31,7 @@ impl Array {
         Ok(Self::of_tensor(&tensor))
     }
 
-    fn of_tensor(tensor: &FloatTensor) -> Self {
+    pub(super) fn of_tensor(tensor: &FloatTensor) -> Self {
         let values = match tensor.data() {
             Data::U8(bytes) => ArrayValues::Bytes(bytes.clone()),
             // A numpy file has numbers and truth values only.

@@ -3,6 +3,7 @@
 use super::array::{Array, rows};
 use super::form::{Expected, FILE_BYTES_MAX, InputError, Kind};
 use super::{json, npz, png};
+use tg_float::FloatTensor;
 
 /// Reads every input of a file.
 ///
@@ -53,6 +54,21 @@ pub fn read_each(
         arrays.push((name.map(str::to_owned), array));
     }
     one_of(super::array::named_rows(arrays, expected)?)
+}
+
+/// Reads arrays of a model's inputs, given by name or, without one, in the order of the model, which hold as many rows each.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_tensors(
+    tensors: &[(Option<&str>, FloatTensor)],
+    expected: Expected<'_>,
+) -> Result<Vec<Vec<f32>>, InputError> {
+    let one = |(name, tensor): &(Option<&str>, FloatTensor)| {
+        let name = name.map(str::to_owned);
+        (name, Array::of_tensor(tensor))
+    };
+    super::array::named_rows(tensors.iter().map(one).collect(), expected)
 }
 
 fn one_of(mut rows: Vec<Vec<f32>>) -> Result<Vec<f32>, InputError> {

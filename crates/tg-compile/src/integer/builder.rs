@@ -30,6 +30,7 @@ impl Builder {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: Digest::of_blob(&[]),
         };
         let magnitudes = bounds::magnitudes(&program, 0);

@@ -57,6 +57,7 @@ impl Net {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         let values = random_input(&program, seed);

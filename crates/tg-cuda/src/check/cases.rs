@@ -183,6 +183,7 @@ impl Case {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: weights.root(),
         };
         program.validate().expect(DRAWN);
@@ -547,6 +548,7 @@ impl Case {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: Weights::default().root(),
         }
     }

@@ -75,6 +75,7 @@ fn program(input: Shape, nodes: Vec<(Op, Shape)>, layers: Vec<LinearWeights>) ->
         outputs: Vec::new(),
         ties: Vec::new(),
         signature: None,
+        tokenizer: None,
         weights_root: weights.root(),
     };
     program.validate().unwrap();

@@ -74,6 +74,7 @@ impl Draft {
                 outputs: Vec::new(),
                 ties: Vec::new(),
                 signature: None,
+                tokenizer: None,
                 weights_root: Weights::default().root(),
             },
             layers: Vec::new(),

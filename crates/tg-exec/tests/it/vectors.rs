@@ -354,6 +354,7 @@ impl<'a> Vector<'a> {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: weights.root(),
         };
         if tensors

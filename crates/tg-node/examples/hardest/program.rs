@@ -430,6 +430,7 @@ pub(crate) fn program(genes: &[Gene]) -> (Program, Option<Weights>) {
         outputs: Vec::new(),
         ties: Vec::new(),
         signature: None,
+        tokenizer: None,
         weights_root: Weights { layers: Vec::new() }.root(),
     };
     if draft.ties {

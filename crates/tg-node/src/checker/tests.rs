@@ -387,6 +387,7 @@ fn a_model_whose_proofs_are_no_evidence_is_not_registered() {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: weights.root(),
         };
         let weights = weights.clone();
@@ -453,6 +454,7 @@ fn facts_count_bytes() {
         outputs: Vec::new(),
         ties: Vec::new(),
         signature: None,
+        tokenizer: None,
         weights_root: weights.root(),
     };
     let model = ProvingModel::new(CompiledModel { program, weights }).unwrap();

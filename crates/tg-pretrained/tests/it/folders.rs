@@ -98,6 +98,25 @@ fn folders_give_what_transformers_computes() {
 }
 
 #[test]
+fn the_configuration_says_what_tokens_there_are() {
+    for (name, positions) in [("bert", 0), ("roberta", 2), ("gpt2", 0), ("llama", 0)] {
+        let model = tg_pretrained::read(&data().join(name)).unwrap();
+        let config = std::fs::read(data().join(name).join("config.json")).unwrap();
+        let config: Value = serde_json::from_slice(&config).unwrap();
+        let number = |field: &str| config[field].as_u64().map(|number| number as usize);
+        assert_eq!(model.tokens.vocabulary, number("vocab_size"), "{name}");
+        let all = number("max_position_embeddings").or_else(|| number("n_positions"));
+        assert_eq!(
+            model.tokens.positions.map(|count| count + positions),
+            all,
+            "{name}"
+        );
+        let pad = model.tokens.pad.map(|pad| pad as usize);
+        assert_eq!(pad, number("pad_token_id"), "{name}");
+    }
+}
+
+#[test]
 fn classes_have_the_names_of_the_folder() {
     for name in ["bert", "vit"] {
         let model = tg_pretrained::read(&data().join(name)).unwrap();

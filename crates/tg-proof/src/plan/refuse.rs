@@ -100,6 +100,7 @@ mod tests {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         match deep_nodes(&program, input) {

@@ -331,6 +331,7 @@ pub(crate) fn program(genes: &[Gene]) -> Program {
         outputs: Vec::new(),
         ties: Vec::new(),
         signature: None,
+        tokenizer: None,
         weights_root: Weights { layers: Vec::new() }.root(),
     }
 }

@@ -85,6 +85,7 @@ impl Author {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         Self { numbers, program }
@@ -576,6 +577,7 @@ fn scores_of_any_reach_are_refused() {
             outputs: Vec::new(),
             ties: Vec::new(),
             signature: None,
+            tokenizer: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         };
         let refused = program.validate();

@@ -305,6 +305,7 @@ fn chain(input: Shape, ops: impl IntoIterator<Item = (Op, Shape)>) -> Program {
         outputs: Vec::new(),
         ties: Vec::new(),
         signature: None,
+        tokenizer: None,
         weights_root: Weights { layers: Vec::new() }.root(),
     }
 }

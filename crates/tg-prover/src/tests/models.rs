@@ -82,6 +82,7 @@ impl Draft {
             outputs: self.outputs.clone(),
             ties: self.ties.clone(),
             signature: None,
+            tokenizer: None,
             weights_root: Weights { layers: Vec::new() }.root(),
         }
     }

@@ -22,7 +22,7 @@ use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
 use crate::grid::infer;
-use crate::offline::{files, run};
+use crate::offline::{files, run, text};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 
 /// Whether a model is executed in floats.
@@ -116,6 +116,16 @@ fn unmeasured(reason: &'static str) -> Failure {
     .hint("--work N says how much work a run may take")
 }
 
+/// The inputs that a command line gives: files, or a text. Of a registered graph nothing says which tokenizer is its own.
+fn given_inputs(outline: &Graph, arguments: &InferArguments) -> Result<Vec<FloatTensor>, Failure> {
+    let Some(given) = arguments.text.given() else {
+        return run::inputs(outline, &arguments.inputs);
+    };
+    let path = arguments.text.tokenizer.as_deref();
+    let tokenizer = text::read(path.ok_or_else(text::missing)?)?;
+    text::graph_inputs(outline, &tokenizer, given, (None, None))
+}
+
 /// Orders a run, follows it, and prints the outputs.
 pub(super) async fn infer(
     client: &Client,
@@ -130,7 +140,7 @@ pub(super) async fn infer(
     }
     let public = fetch_public(client, model).await?;
     let outline = public.outline();
-    let tensors = run::inputs(outline, &arguments.inputs)?;
+    let tensors = given_inputs(outline, arguments)?;
     let names = outline.inputs.iter().map(|input| input.name.clone());
     let input = NamedTensors(names.zip(tensors).collect()).to_bytes();
     let most = public.limits().input.min(INPUT_BYTES_MAX);

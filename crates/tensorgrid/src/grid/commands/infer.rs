@@ -18,7 +18,7 @@ use crate::grid::describe::describe_receipt;
 use crate::grid::infer;
 use crate::grid::table::{brief, brief_prefix, short};
 use crate::offline::answer::ShownAnswer as _;
-use crate::offline::files;
+use crate::offline::{files, text};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 
 /// Orders a job, follows it, checks its proof and prints the result.
@@ -30,7 +30,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         return float::infer(&client, &model, arguments, as_json).await;
     }
     let checked = jobs::public_model(&client, &model).await.of_job()?;
-    let reals = files::inputs(&arguments.inputs, checked.program())?;
+    let reals = text::inputs(checked.program(), (&arguments.text, &arguments.inputs))?;
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
     let mode = modes::mode_of(&client, &model, arguments).await?;

@@ -15,7 +15,7 @@ use crate::grid::describe::describe_receipt;
 use crate::grid::infer;
 use crate::grid::table::short;
 use crate::offline::files;
-use crate::offline::generate::{hex, request, text};
+use crate::offline::generate::{TokenCoding, hex, request};
 use crate::outcome::{Exit, OrFail, Outcome, json, line, say};
 
 /// How long the job may take.
@@ -29,7 +29,8 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     let checked = jobs::public_model(&client, &model).await.of_job()?;
     let generator = checked.generator();
     let generator = generator.or_fail(Exit::Usage, format!("{} cannot write", model.name))?;
-    let request = request(&arguments.what, &generator)?;
+    let coding = TokenCoding::of(&arguments.what, checked.program(), &generator)?;
+    let request = request(&arguments.what, &generator, &coding)?;
     let input = checked.request(&request);
     let input = input.or_fail(Exit::Usage, "take the prompt")?;
     let mode = arguments.verify.mode();
@@ -68,7 +69,7 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         files::write(path, &proof.file)?;
         say(format_args!("wrote {}", path.display()));
     }
-    let shown = arguments.what.text.as_ref().map(|_| text(&written.tokens));
+    let shown = coding.text(&request.prompt, &written.tokens)?;
     if as_json {
         print_json(&written, (&request, shown))
     } else {
