@@ -613,3 +613,89 @@ fn kinds_of_one_gpu_follow_each_other_and_those_valued_alike_count_once() {
     assert_eq!(distinct(&work_in(None)), [3]);
     assert_eq!(distinct(&work_in(Some(1))), [4, 3]);
 }
+
+#[test]
+fn what_is_booked_counts_while_it_lasts_and_not_beside_it() {
+    let machine = Machine {
+        gpu_count: 1,
+        gpu: GpuModel::H100,
+        gpu_memory_mib: 81_920,
+        tiers: TierSet::ANY,
+        ..Machine::CPU_ONLY
+    };
+    let offer = OfferId::new(id(1, 1));
+    let request = Request::new(0, 0, 1, 1_000).unwrap();
+    let work = WorkloadProfile::of(&[request]);
+    let mut stock = Stock::new([(offer, &machine)].into_iter(), &work);
+    let at = |after: u64| TimestampMs::new(NOW.get() + after);
+    let booked = Hold {
+        lease: LeaseId::new(id(2, 1)),
+        offer,
+        devices: 1,
+        partition: None,
+        request,
+        from: at(10),
+        until: at(20),
+    };
+    stock.take(&booked, NOW).unwrap();
+    for (from, until, taken) in [
+        (1, 9, false),
+        (1, 10, true),
+        (15, 16, true),
+        (20, 30, true),
+        (21, 30, false),
+    ] {
+        let taken_milli = stock.gpu_milli_taken(&offer, at(from), at(until));
+        assert_eq!(
+            taken_milli,
+            1_000 * u64::from(taken),
+            "from {from} until {until}"
+        );
+        let room = stock.room(&offer, &request, NOW, (at(from), at(until)), None);
+        assert_eq!(room.is_none(), taken, "from {from} until {until}");
+    }
+}
+
+#[test]
+fn an_offer_suits_who_can_pay_ahead_and_a_provider_that_can_lock() {
+    let machine = Machine {
+        gpu_count: 1,
+        gpu: GpuModel::H100,
+        gpu_memory_mib: 81_920,
+        cpu_milli: 8_000,
+        memory_mib: 131_072,
+        tiers: TierSet::ANY,
+        ..Machine::CPU_ONLY
+    };
+    let terms = OfferTerms {
+        collateral_per_lease: Amount::new(500),
+        ..terms(machine)
+    };
+    let offer = OfferId::new(id(1, 1));
+    let needs = JobNeeds {
+        gpus: 1,
+        gpu_milli: 1_000,
+        ..JobNeeds::ANY_MACHINE
+    };
+    let stock = Stock::new([(offer, &machine)].into_iter(), &WorkloadProfile::default());
+    let asked = demand(&needs, &stock, None);
+    let view = view(offer, &terms);
+    let suits = |max_price: Amount, funds: u128, locked: u128| {
+        let asked = JobDemand { max_price, ..asked };
+        let view = OfferView {
+            funds: Amount::new(funds),
+            ..view
+        };
+        crate::lane::backfill::suits(&asked, &view, &|_| Amount::new(locked))
+    };
+    let price = crate::lane::backfill::quote_at(&asked, &view, NOW)
+        .unwrap()
+        .price;
+    assert!(!suits(price, 500, 0), "nothing is left for the wait");
+    assert!(suits(asked.max_price, 500, 0));
+    assert!(!suits(asked.max_price, 499, 0));
+    assert!(
+        suits(asked.max_price, 499, 1),
+        "what it has locked there comes back"
+    );
+}

@@ -255,6 +255,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn maps_are_equal_by_their_entries() {
+        let map = |keys: &[u64]| Runs::of_sorted(keys.iter().map(|key| (*key, ())).collect());
+        assert_eq!(map(&[1, 2]), map(&[1, 2]));
+        for other in [&[][..], &[1], &[1, 3], &[1, 2, 3]] {
+            assert_ne!(map(&[1, 2]), map(other), "{other:?}");
+        }
+    }
+
+    #[test]
     fn runs_and_a_btree_map_hold_the_same_after_every_change() {
         let mut state = 7_u64;
         let mut draw = |limit: u64| {

@@ -264,8 +264,8 @@ fn demand<'a>(
     }
 }
 
-/// One decision, by the book and by looking at every offer.
-fn decide(draws: &mut Draws, market: &Market) -> (JobNeeds, Option<Quote>) {
+/// One decision, by the book and by looking at every offer; and how much the book looked at.
+fn decide(draws: &mut Draws, market: &Market) -> (JobNeeds, Option<Quote>, u64) {
     let mut needs = synthetic_needs(draws);
     if draws.below(3) == 0 && needs.gpus == 1 {
         needs.gpu_milli = 100 * (1 + draws.below(9)) as u16;
@@ -312,13 +312,16 @@ fn decide(draws: &mut Draws, market: &Market) -> (JobNeeds, Option<Quote>) {
     let best = all.min_by(|left, right| compare_quotes(&later.tie_seed, left, right));
     assert_eq!(booked, best);
     match draws.below(6) {
-        0 => (needs, booked),
-        _ => (needs, chosen),
+        0 => (needs, booked, looks.get()),
+        _ => (needs, chosen, looks.get()),
     }
 }
 
-fn run(variety: Variety) -> [u32; 3] {
+/// How many jobs were placed, waited, and were booked; and how much was looked at, which decides what a block may ask: it changes
+/// only with the protocol.
+fn run(variety: Variety) -> ([u32; 3], u64) {
     let [mut placed, mut waiting, mut booked] = [0; 3];
+    let mut looked = 0;
     for seed in 0..MARKETS {
         let mut draws = Draws::new(seed);
         let mut market = Market::new(&mut draws, variety);
@@ -335,7 +338,8 @@ fn run(variety: Variety) -> [u32; 3] {
                 7 => before = market.clone(),
                 8 => market.renew(),
                 _ => {
-                    let (needs, quote) = decide(&mut draws, &market);
+                    let (needs, quote, looks) = decide(&mut draws, &market);
+                    looked += looks;
                     match quote {
                         Some(quote) => {
                             market.lease(&needs, &quote);
@@ -354,25 +358,28 @@ fn run(variety: Variety) -> [u32; 3] {
             assert_eq!(before.book, before.rebuilt(), "untouched, seed {seed}");
         }
     }
-    [placed, waiting, booked]
+    ([placed, waiting, booked], looked)
 }
 
 #[test]
 fn markets_of_equal_offers_decide_as_a_look_at_all() {
-    let counts = run(Variety::Alike);
+    let (counts, looked) = run(Variety::Alike);
     assert!(counts.iter().all(|it| *it > 100), "{counts:?}");
+    assert_eq!(looked, 124_604);
 }
 
 #[test]
 fn markets_of_some_prices_decide_as_a_look_at_all() {
-    let counts = run(Variety::Some);
+    let (counts, looked) = run(Variety::Some);
     assert!(counts.iter().all(|it| *it > 100), "{counts:?}");
+    assert_eq!(looked, 123_085);
 }
 
 #[test]
 fn markets_of_own_prices_decide_as_a_look_at_all() {
-    let counts = run(Variety::Own);
+    let (counts, looked) = run(Variety::Own);
     assert!(counts.iter().all(|it| *it > 100), "{counts:?}");
+    assert_eq!(looked, 119_123);
 }
 
 #[test]

@@ -261,3 +261,21 @@ impl KindIndex {
         union
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_more_kinds_than_a_word_has_bits_gives_them_back() {
+        let kinds = [0, 1, 63, 64, 65, 127, 128, 199];
+        let mut set = KindSet::empty(200);
+        kinds.into_iter().for_each(|kind| set.insert(kind));
+        assert_eq!(set.iter().collect::<Vec<_>>(), kinds);
+        assert_eq!(set.len(), kinds.len());
+        assert_eq!(
+            KindSet::full(200).iter().collect::<Vec<_>>(),
+            (0..200).collect::<Vec<_>>()
+        );
+    }
+}

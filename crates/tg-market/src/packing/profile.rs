@@ -473,3 +473,33 @@ impl Decode for Learner {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_request_can_be_is_no_class() {
+        let class = |gpus, gpu_milli, cpu_units| WorkClass {
+            gpus,
+            gpu_milli,
+            needs: Needs::NONE,
+            cpu_units,
+        };
+        let read = |it: WorkClass| WorkClass::from_bytes(&it.to_bytes());
+        for is_one in [class(1, 1, 0), class(8, 1_000, CPU_UNITS_MAX)] {
+            assert_eq!(read(is_one), Ok(is_one));
+        }
+        for is_none in [
+            class(0, 1_000, 1),
+            class(0, 0, 1),
+            class(9, 1_000, 1),
+            class(1, 0, 1),
+            class(1, 1_001, 1),
+            class(2, 500, 1),
+            class(1, 500, CPU_UNITS_MAX + 1),
+        ] {
+            assert!(read(is_none).is_err(), "{is_none:?}");
+        }
+    }
+}
