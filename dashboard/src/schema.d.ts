@@ -1624,6 +1624,8 @@ export interface components {
              * @description Votes in committees that it missed in a row: from 4 on it has no share of fees, from 256 on it counts as silent.
              */
             missed_votes: number;
+            /** @description Whether its program executes the next version of the protocol. */
+            ready?: boolean;
         };
         /** @description The seats of a network. */
         SeatsDto: {
@@ -1636,6 +1638,11 @@ export interface components {
              * @description The next height after which the set may change.
              */
             next_change: number;
+            /**
+             * Format: int32
+             * @description The version of the protocol that the last block has.
+             */
+            protocol?: number;
             /**
              * Format: int64
              * @description The last block that the set before voted on.
@@ -1653,10 +1660,11 @@ export interface components {
              * @description How long a bond answers for old votes after its seat ended.
              */
             unbonding_ms: number;
+            upgrade?: components["schemas"]["UpgradeDto"] | null;
             /** @description Who votes, in the order of accounts. */
             validators: components["schemas"]["SeatDto"][];
             /** @description How many validators the network's waits are long enough for. */
-            validators_max: number;
+            validators_max?: number;
         };
         /** @description Where the money of an ended job went. */
         SettlementDto: {
@@ -1778,6 +1786,19 @@ export interface components {
              * @description When, in ledger time.
              */
             until_ms: number;
+        };
+        /** @description A version of the protocol that blocks will have. */
+        UpgradeDto: {
+            /**
+             * Format: int64
+             * @description The first block that has it.
+             */
+            from: number;
+            /**
+             * Format: int32
+             * @description The version.
+             */
+            version: number;
         };
     };
     responses: never;

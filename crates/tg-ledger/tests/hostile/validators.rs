@@ -1,6 +1,7 @@
 //! Validators: three do their duty, the fourth does the opposite wherever it pays or hurts.
 
 use tg_lab::synthetic::Draws;
+use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{Schedule, SeedKeyPhase, State, StorageTask, VoteDuty};
 use tg_types::chain::{Equivocation, VoteKind};
 use tg_types::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX, VOTES_MAX};
@@ -52,6 +53,7 @@ impl Seat {
             self.report_storage(files, is_hostile, draws, out);
         }
         self.deal(out);
+        self.say_ready(out);
         self.vote(files, is_hostile, draws, out);
         if draws.below(24) == 0 {
             self.report_liveness(files, is_hostile, draws, out);
@@ -73,6 +75,16 @@ impl Seat {
         let own = self.wallet.address();
         let mut validators = state.validators().iter();
         validators.any(|it| it.address == own && !it.stake.is_zero())
+    }
+
+    /// States that it executes the next version of the protocol, whatever that is.
+    fn say_ready(&self, out: &mut Outbox<'_>) {
+        let (state, me) = (out.state, self.wallet.address());
+        let is_its_turn = state.head().height.get() % EPOCH_BLOCKS == 7 * u64::from(self.bit);
+        if is_its_turn && state.seat_of(&me).is_some() && !state.is_ready_for_next(&me) {
+            let version = state.head().protocol + 1;
+            out.send(&self.wallet, Transaction::ReadyForProtocol { version });
+        }
     }
 
     /// Deals its part of the seed's key: bytes, which the ledger does not read.
