@@ -260,7 +260,7 @@ pub struct PlannedFault {
 
 /// A validator is started again with the program of a newer release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Renewal {
+pub struct NewRelease {
     /// When, in milliseconds of the run.
     pub at_ms: u64,
     /// Which.
@@ -350,7 +350,7 @@ pub struct SimPlan {
     /// The faults; `None` was left out.
     pub faults: Vec<Option<PlannedFault>>,
     /// A new release, whose program executes the next version of the protocol: which validator gets it when.
-    pub release: Vec<Renewal>,
+    pub release: Vec<NewRelease>,
     /// How all results are checked; drawn for each order if absent.
     pub mode: Option<VerificationMode>,
     /// When faults end, in milliseconds.
@@ -487,7 +487,7 @@ fn clear<T>(all: &mut [Option<T>], index: usize) {
 
 /// In one of three runs all validators get a new release, one after the other; in a third of these the last one late, so that it is not
 /// there when the version begins.
-fn release(seed: u64, seats: usize) -> Vec<Renewal> {
+fn release(seed: u64, seats: usize) -> Vec<NewRelease> {
     let mut draw = SeedStream::new(seed, "release");
     if !draw.chance(333) {
         return Vec::new();
@@ -495,11 +495,11 @@ fn release(seed: u64, seats: usize) -> Vec<Renewal> {
     let is_late = draw.chance(333);
     let mut at_ms = draw.between(1_000, 6_000);
     let first = draw.index(seats);
-    let mut release: Vec<Renewal> = (0..seats)
+    let mut release: Vec<NewRelease> = (0..seats)
         .map(|turn| {
             at_ms += draw.between(200, 1_500);
             let seat = (first + turn) % seats;
-            Renewal { at_ms, seat }
+            NewRelease { at_ms, seat }
         })
         .collect();
     if let Some(last) = release.last_mut().filter(|_| is_late) {
@@ -709,7 +709,7 @@ impl fmt::Display for SimPlan {
                 writeln!(f, "  requestor{index}: {requestor:?}")?;
             }
         }
-        for Renewal { at_ms, seat } in release {
+        for NewRelease { at_ms, seat } in release {
             writeln!(f, "  {at_ms} ms: seat{seat} has the new release")?;
         }
         for (index, fault) in faults.iter().enumerate() {
