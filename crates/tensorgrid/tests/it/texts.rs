@@ -1,6 +1,6 @@
 //! Texts as inputs: the tokenizer of a folder, one that is named, and the one that a program was compiled with.
 
-use crate::run::{Ran, root, run};
+use crate::run::{Grid, Ran, root, run};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -303,4 +303,31 @@ fn a_writer_speaks_by_its_tokenizer() {
     );
     let other = folder.write("other.json", &word_piece().to_string());
     with(&["--text", "ab", "--tokenizer", &other]).ends(2);
+}
+
+#[test]
+fn a_grid_takes_texts_by_the_tokenizer_that_a_program_names() {
+    let folder = TextFolder::of("bert", &word_piece());
+    folder.compile(&[]).ends(0);
+    let [own, public] = ["m.tgm", "m.tgv"].map(|name| folder.path(name));
+    let [tokenizer, data] = ["model/tokenizer.json", "data"].map(|name| folder.path(name));
+    let text = ["--text", "hello worlds"];
+    let alone = ["run", &own, "--tokenizer", &tokenizer, "--json"];
+    let alone = run(&[&alone[..], &text].concat()).ends(0).json();
+    let grid = Grid::up(Path::new(&data), 1);
+    grid.run(&["model", "add", &own, &public, "--name", "words"])
+        .ends(0);
+    let infer = [&["infer", "words", "--yes"][..], &text].concat();
+    let right = [&infer[..], &["--tokenizer", &tokenizer, "--json"]].concat();
+    let answer = grid.run(&right).ends(0).json();
+    assert_eq!(answer["output"], alone["output"], "{answer} {alone}");
+    let missing = grid.run(&infer).ends(2);
+    assert!(missing.stderr.contains("--tokenizer"), "{}", missing.stderr);
+    let mut other = word_piece();
+    other["model"]["max_input_chars_per_word"] = json!(99);
+    let other = folder.write("other.json", &other.to_string());
+    let refused = [&infer[..], &["--tokenizer", &other]].concat();
+    let refused = grid.run(&refused).ends(2).stderr;
+    let told = "the program was compiled with the tokenizer";
+    assert!(refused.contains(told), "{refused}");
 }
