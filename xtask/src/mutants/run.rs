@@ -11,9 +11,16 @@ use super::build::TestBinary;
 use super::record::MutantVerdict;
 use super::write::VARIABLE;
 
-/// What a run takes longer than without a mutant before it counts as endless: a factor, and this beside it.
+/// How much longer than without a mutant a run computes before it counts as endless: a factor, and this beside it.
 const SLOWER: u32 = 4;
 const LEEWAY: Duration = Duration::from_secs(30);
+
+/// How many times that long a run may wait instead: beside other work it gets little of a core, and one that waits for
+/// itself never ends.
+const PATIENCE: u32 = 8;
+
+/// Ticks of a second in Linux's accounts of processes.
+const TICKS: u64 = 100;
 
 /// A binary with the time that it takes without a mutant.
 #[derive(Debug)]
@@ -103,10 +110,10 @@ fn watch(child: &mut Child, most: Duration) -> Result<Ran> {
             }
         }
     });
-    let end = Instant::now() + most;
+    let start = Instant::now();
+    let mut wait = most;
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        match lines.recv_timeout(left) {
+        match lines.recv_timeout(wait) {
             Ok(line) => {
                 let failed = line
                     .strip_prefix("test ")
@@ -115,7 +122,13 @@ fn watch(child: &mut Child, most: Duration) -> Result<Ran> {
                     return Ok(Ran::Failed(test.to_owned()));
                 }
             }
-            Err(mpsc::RecvTimeoutError::Timeout) => return Ok(Ran::Endless),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let computed = computed(child.id()).unwrap_or_else(|| start.elapsed());
+                if computed >= most || start.elapsed() >= most * PATIENCE {
+                    return Ok(Ran::Endless);
+                }
+                wait = Duration::from_secs(1);
+            }
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 let status = child.wait()?;
                 return Ok(match status.success() {
@@ -125,4 +138,14 @@ fn watch(child: &mut Child, most: Duration) -> Result<Ran> {
             }
         }
     }
+}
+
+/// The CPU time of a running process, where the system says it.
+fn computed(process: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name stands in parentheses and may hold spaces; the times are the 12th and 13th after it.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut times = rest.split_whitespace().skip(11).map(str::parse::<u64>);
+    let ticks = times.next()?.ok()? + times.next()?.ok()?;
+    Some(Duration::from_millis(ticks * (1_000 / TICKS)))
 }
