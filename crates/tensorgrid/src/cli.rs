@@ -48,6 +48,9 @@ pub(crate) enum Command {
     Infer(args::InferArguments),
     /// Let a language model of the grid write what follows a prompt.
     Write(args::WriteArguments),
+    /// Have a provider serve a model for some time, and ask it: answers at once, paid by the minute and for each answer.
+    #[command(subcommand)]
+    Endpoint(args::EndpointCommand),
     /// Keys of the OpenAI routes.
     #[command(subcommand, name = "api-key")]
     ApiKey(args::ApiKeyCommand),

@@ -48,8 +48,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{
-        balance, bench_grid, block_on, gateway, infer, job, network, program, provider, rent, seat,
-        transfer, up, validator, write,
+        balance, bench_grid, block_on, endpoint, gateway, infer, job, network, program, provider,
+        rent, seat, transfer, up, validator, write,
     };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
@@ -69,6 +69,7 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Seat(command) => block_on(seat::run(&command, json)),
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
         Command::Write(arguments) => block_on(write::run(&arguments, json)),
+        Command::Endpoint(command) => block_on(endpoint::run(&command, json)),
         Command::ApiKey(grid::args::ApiKeyCommand::New(arguments)) => {
             grid::openai_keys::make(&arguments, json)
         }

@@ -113,6 +113,16 @@ pub(crate) fn line(text: impl Display) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{text}")
 }
 
+/// Prints a part of a line at once.
+///
+/// # Errors
+/// If the output is closed.
+pub(crate) fn part(text: impl Display) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    write!(out, "{text}")?;
+    out.flush()
+}
+
 /// Prints one JSON document.
 ///
 /// # Errors

@@ -42,8 +42,8 @@ pub(crate) async fn through(
                 next.run(request).await
             };
             connection.enter(match lane {
-                // They wait for blocks.
-                CallLane::Stream | CallLane::Completion => Stage::Working,
+                // They wait for blocks, or for a provider.
+                CallLane::Stream | CallLane::Completion | CallLane::Endpoint => Stage::Working,
                 _ => Stage::Sending,
             });
             response
@@ -95,6 +95,10 @@ async fn prepare(
             held.push(lanes.enter(&lanes.development, peer).await?);
             read(config, connection, config.body_bytes_max, request).await?
         }
+        CallLane::Endpoint => {
+            held.push(lanes.enter(&lanes.endpoints, peer).await?);
+            read(config, connection, config.body_bytes_max, request).await?
+        }
         CallLane::Agent | CallLane::Read | CallLane::Download | CallLane::Stream => {
             read(config, connection, config.small_body_bytes_max, request).await?
         }
@@ -108,7 +112,7 @@ async fn prepare(
             }
             held.push(lanes.enter(&lanes.streams, peer).await?);
         }
-        CallLane::Upload | CallLane::Development | CallLane::Completion => {}
+        CallLane::Upload | CallLane::Development | CallLane::Completion | CallLane::Endpoint => {}
     }
     Ok((lane, request))
 }

@@ -30,6 +30,8 @@ pub struct ApiConfig {
     pub uploads_max: usize,
     /// Most event streams at once.
     pub streams_max: usize,
+    /// Most calls of requestors and providers of endpoints at once, most of which wait.
+    pub endpoints_max: usize,
     /// Most inferences on behalf of clients of a development network.
     pub inferences_max: usize,
     /// Longest wait for a place among the calls of one kind.
@@ -59,6 +61,7 @@ impl Default for ApiConfig {
             answers_max: 128,
             uploads_max: 32,
             streams_max: 128,
+            endpoints_max: 256,
             inferences_max: 32,
             wait_max: Duration::from_secs(20),
             head_time_max: Duration::from_secs(15),

@@ -12,6 +12,8 @@
 //! | `TG-API-008` | 404 | a job has no receipt |
 //! | `TG-API-009` | 401 | a blob came without a permit that holds |
 //! | `TG-API-010` | 500 | the server failed |
+//! | `TG-API-011` | 401 | the caller does not serve the lease, or its token is of before |
+//! | `TG-API-012` | 503 | the provider of an endpoint is not here, or too many requests wait for it |
 //!
 //! Other codes come from the node and the ledger, with status 422 for the client's fault, 503 for the environment's,
 //! 502 for a peer's and 500 for ours.
@@ -24,6 +26,7 @@ use tg_sdk::ErrorBody;
 use tg_types::{Digest, Fault};
 
 use crate::port::PortError;
+use crate::relay::RelayRefusal;
 
 /// Why the API refused a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +92,17 @@ pub enum ApiError {
         /// What is wrong with the permit.
         detail: String,
     },
+    /// The caller does not serve the lease.
+    #[error(
+        "the lease is another provider's, its signature is of another time, or its token of before"
+    )]
+    NotServing,
+    /// Requests to an endpoint cannot wait.
+    #[error("the request cannot wait: {because}")]
+    NotRelayed {
+        /// Why.
+        because: &'static str,
+    },
     /// The server failed.
     #[error("the server failed: {detail}")]
     Failed {
@@ -111,8 +125,8 @@ impl ApiError {
             }
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Self::NoPermit { .. } => StatusCode::UNAUTHORIZED,
+            Self::Busy { .. } | Self::NotRelayed { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoPermit { .. } | Self::NotServing => StatusCode::UNAUTHORIZED,
             Self::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Port(error) => match error.fault {
                 Fault::Client => StatusCode::UNPROCESSABLE_ENTITY,
@@ -137,6 +151,8 @@ impl ApiError {
             Self::NoReceipt { .. } => "TG-API-008",
             Self::NoPermit { .. } => "TG-API-009",
             Self::Failed { .. } => "TG-API-010",
+            Self::NotServing => "TG-API-011",
+            Self::NotRelayed { .. } => "TG-API-012",
             Self::Port(error) => &error.code,
         }
     }
@@ -154,12 +170,27 @@ impl ApiError {
             Self::WrongDigest { .. } => "a blob is named by the BLAKE3 digest of its bytes",
             Self::NotDevelopment => "sign transactions with your own key",
             Self::TooSlow { .. } | Self::Busy { .. } => "try again in a moment",
+            Self::NotServing => "claim the lease again with a signature of now",
+            Self::NotRelayed { .. } => {
+                "try again in a moment; requests go to the gateway at which the provider fetches them"
+            }
             Self::NoReceipt { .. } => "GET /v1/jobs/{id}/why says where it stands",
             Self::NoPermit { .. } => {
                 "an account signs an UploadPermit; it goes into the header tg-upload as 0x and hexadecimal digits"
             }
             Self::Failed { .. } => "look at the server's output",
             Self::Port(error) => &error.hint,
+        }
+    }
+}
+
+impl From<RelayRefusal> for ApiError {
+    fn from(refusal: RelayRefusal) -> Self {
+        Self::NotRelayed {
+            because: match refusal {
+                RelayRefusal::Nobody => "the provider of the endpoint does not fetch requests here",
+                RelayRefusal::Full => "too many requests wait for the provider of the endpoint",
+            },
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | read | lists, quotes, reasons, dry runs, proofs of state | calls at work on threads of their own, and answers on their way |
 //! | download | blobs to a client | answers on their way, one piece of each in memory |
 //! | upload | blobs from a client | bodies on their way, one piece of each in memory |
+//! | endpoint | requests to endpoints, and their providers | bodies in memory, and calls at work, most of which wait |
 //! | stream | events, and calls that wait for a block | streams |
 //! | completion | the OpenAI routes that order, until their answer is sent | bodies in memory, and calls at work, with the next |
 //! | development | inferences on behalf of clients | bodies in memory, and calls at work |
@@ -40,6 +41,7 @@ pub(crate) enum CallLane {
     Download,
     Upload,
     Stream,
+    Endpoint,
     Completion,
     Development,
 }
@@ -61,6 +63,7 @@ impl CallLane {
             ("chain", Some("snapshot"), None) => Self::Download,
             // It waits for a block.
             ("events", None, _) | ("chain", Some("blocks"), None) => Self::Stream,
+            ("leases", Some(_), Some("requests" | "serve")) => Self::Endpoint,
             ("dev", Some("infer"), None) => Self::Development,
             ("offers" | "models" | "jobs", None, _)
             | ("jobs", Some("dry-run"), None)
@@ -83,6 +86,7 @@ pub(crate) struct Lanes {
     pub(crate) sending: Arc<LanePool>,
     pub(crate) uploads: Arc<LanePool>,
     pub(crate) streams: Arc<LanePool>,
+    pub(crate) endpoints: Arc<LanePool>,
     pub(crate) development: Arc<LanePool>,
 }
 
@@ -96,6 +100,7 @@ impl Lanes {
             sending: pool(config.answers_max, Stage::Sending),
             uploads: pool(config.uploads_max, Stage::Body),
             streams: pool(config.streams_max, Stage::Working),
+            endpoints: pool(config.endpoints_max, Stage::Body),
             development: pool(config.inferences_max, Stage::Body),
         }
     }
@@ -243,6 +248,12 @@ mod tests {
         check(&Method::GET, "/v1/events", CallLane::Stream);
         check(&Method::GET, "/v1/chain/blocks", CallLane::Stream);
         check(&Method::GET, "/v1/chain/snapshot", CallLane::Download);
+        check(
+            &Method::POST,
+            "/v1/leases/0x12/requests",
+            CallLane::Endpoint,
+        );
+        check(&Method::POST, "/v1/leases/0x12/serve", CallLane::Endpoint);
         check(&Method::POST, "/v1/dev/infer", CallLane::Development);
         check(&Method::POST, "/v1/dev/faucet", CallLane::Agent);
         let chat = "/openai/v1/chat/completions";

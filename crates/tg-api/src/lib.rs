@@ -17,6 +17,7 @@ mod incoming;
 mod lane;
 pub mod openai;
 pub mod port;
+mod relay;
 mod routes;
 pub mod server;
 mod shared;

@@ -184,6 +184,12 @@ pub trait GridPort: Send + Sync + 'static {
     /// The bytes of one chunk, which whoever asked checks; nothing if the blob is not held or has no such chunk.
     fn chunk(&self, digest: Digest, index: u64) -> PortFuture<'_, Option<Vec<u8>>>;
 
+    /// Sixteen bytes that nobody can guess.
+    ///
+    /// # Errors
+    /// If the system gives none.
+    fn random(&self) -> Result<[u8; 16], PortError>;
+
     /// What only a development network offers.
     fn development(&self) -> Option<&dyn DevelopmentPort>;
 

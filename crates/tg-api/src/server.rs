@@ -21,6 +21,7 @@ use crate::connection::{ConnectionPlace, Connections, PeerAddress};
 use crate::lane::Lanes;
 use crate::openai::Replays;
 use crate::port::GridPort;
+use crate::relay::Relay;
 use crate::routes;
 use crate::shared::Shared;
 use crate::socket::Socket;
@@ -60,6 +61,7 @@ impl ApiListener {
             lanes: Lanes::new(&config, Arc::clone(&connections)),
             replays: Replays::default(),
             calls: Calls::default(),
+            relay: Relay::default(),
             stopping: stopping.clone(),
         }));
         let accepting = accept(listener, router, config, Arc::clone(&connections), stopping);

@@ -9,6 +9,7 @@ use crate::config::ApiConfig;
 use crate::lane::Lanes;
 use crate::openai::Replays;
 use crate::port::GridPort;
+use crate::relay::Relay;
 
 /// What every handler sees.
 pub(crate) struct Shared {
@@ -18,5 +19,7 @@ pub(crate) struct Shared {
     /// Requests of the OpenAI routes that may come again.
     pub(crate) replays: Replays,
     pub(crate) calls: Calls,
+    /// Requests to endpoints, and their answers.
+    pub(crate) relay: Relay,
     pub(crate) stopping: watch::Receiver<bool>,
 }

@@ -40,7 +40,8 @@ pub fn allowance(state: &State, owner: &Address) -> UploadAllowance {
             VerificationMode::None
             | VerificationMode::Proof
             | VerificationMode::Recompute
-            | VerificationMode::Optimistic => EVIDENCE_BYTES_MAX,
+            | VerificationMode::Optimistic
+            | VerificationMode::Endpoint => EVIDENCE_BYTES_MAX,
         };
         u64::from(evidence).saturating_add(output)
     });

@@ -140,6 +140,19 @@ pub fn written_bytes(tokens: &[u32]) -> Vec<u8> {
         .collect()
 }
 
+/// How much of a run over the whole window an answer took, as a part and a whole: the positions of a request's prompt and of what was
+/// written, all of it for other inputs. What an endpoint is paid for an answer is in proportion.
+#[must_use]
+pub fn answered_share(input: &[u8], answer: &[u8]) -> (u64, u64) {
+    if !GenerationRequest::is_one(input) {
+        return (1, 1);
+    }
+    let prompt = GenerationRequest::read(input).map_or(0, |it| it.prompt.len());
+    let whole = (input.len() / TOKEN).max(1) as u64;
+    let part = (prompt + answer.len() / TOKEN) as u64;
+    (part.clamp(1, whole), whole)
+}
+
 /// The tokens of such an output; nothing if the bytes are none, or too many for a window of so many positions.
 #[must_use]
 pub fn written_tokens(bytes: &[u8], window: u32) -> Option<Vec<u32>> {

@@ -10,6 +10,7 @@
 mod check;
 mod decline;
 mod dry_run;
+mod endpoint;
 mod equivocation;
 mod execute;
 mod execution;

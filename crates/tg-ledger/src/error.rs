@@ -4,7 +4,9 @@ mod transaction;
 
 use tg_types::{Address, Amount, BlockId, Digest, Fault, Height, StateRoot, TimestampMs};
 
-pub use transaction::{MachineProblem, NeedsProblem, TransactionError};
+pub use transaction::{
+    EndpointProblem, MachineProblem, NeedsProblem, TransactionError, VoucherProblem,
+};
 
 use crate::block::BlockHeader;
 use crate::record::{BadLeaseStep, JobState};

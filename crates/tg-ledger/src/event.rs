@@ -112,6 +112,17 @@ pub enum Event {
         /// What was locked.
         collateral: Amount,
     },
+    /// The provider of an endpoint was paid for what it served since it was paid last.
+    EndpointPaid {
+        /// The lease.
+        lease: LeaseId,
+        /// The job.
+        job: JobId,
+        /// Whose lease.
+        provider: Address,
+        /// How much.
+        amount: Amount,
+    },
     /// A lease ended.
     LeaseEnded {
         /// The lease.

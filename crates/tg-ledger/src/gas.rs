@@ -99,6 +99,8 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::ReadyForProtocol => (2, 2, 0),
         // Account, lease and job, and both again with the answer; the run again is paid for apart.
         TransactionKind::ChallengeResult => (32, 5, 0),
+        // Account, lease and job; provider, offer and requestor at the end; and the voucher's signature.
+        TransactionKind::SettleEndpoint => (187, 6, SIGNATURE_GAS),
     }
 }
 

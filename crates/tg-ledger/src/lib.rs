@@ -57,7 +57,8 @@ pub use apply::{DryRun, Proposal, Proposed, apply, check_transaction, propose};
 pub use block::{Block, BlockHeader, PROTOCOL_VERSION, Reserved, seat_set_digest};
 pub use decision::{Decision, schedule_root};
 pub use error::{
-    BlockError, InvariantError, MachineProblem, NeedsProblem, TransactionError, VerdictError,
+    BlockError, EndpointProblem, InvariantError, MachineProblem, NeedsProblem, TransactionError,
+    VerdictError, VoucherProblem,
 };
 pub use event::{BurnedBecause, Event};
 pub use gas::{FeeMarket, Prepaid};
@@ -66,11 +67,12 @@ pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain};
 pub use record::{
     AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, EndReason,
-    Evidence, GangRole, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, LeasePhase,
-    LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState, Offer, OpenStage,
-    Owed, Preemption, Provider, Recheck, RefusedBecause, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES,
-    SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Settlement, Stars, Step, Storage,
-    SyncCheck, SyncStage, Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState,
+    EndpointMeter, Evidence, GangRole, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd,
+    LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState, Offer,
+    OpenStage, Owed, Preemption, Provider, Recheck, RefusedBecause, SEED_KEY_BYTES,
+    SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Settlement, Stars,
+    Step, Storage, SyncCheck, SyncStage, Unbonding, Unpaid, Upgrade, Validator, VoteRound,
+    VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{

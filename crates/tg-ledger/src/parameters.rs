@@ -221,7 +221,7 @@ impl Parameters {
     #[must_use]
     pub const fn verification_fee(&self, mode: VerificationMode) -> Amount {
         match mode {
-            VerificationMode::None => Amount::ZERO,
+            VerificationMode::None | VerificationMode::Endpoint => Amount::ZERO,
             VerificationMode::Proof | VerificationMode::Sync => self.verification_fee_zk,
             VerificationMode::Recompute => self
                 .verification_fee_zk

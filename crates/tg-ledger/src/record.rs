@@ -10,6 +10,7 @@ mod entry;
 mod grant;
 mod job;
 mod lease;
+mod meter;
 mod model;
 mod seats;
 mod seed;
@@ -28,6 +29,7 @@ pub use lease::{
     AbandonedBecause, BadLeaseStep, Evidence, GangRole, LatePhase, Lease, LeaseEnd, LeasePhase,
     LeaseProgress, Preemption,
 };
+pub use meter::EndpointMeter;
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding, Upgrade};
 pub use seed::{Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase};

@@ -196,10 +196,7 @@ pub fn ask(
 ) -> (Option<Amount>, DurationMs) {
     let work = gpu_work(&terms.machine, needs, &facts.correction);
     let duration = terms.duration(macs).saturating_add(work.time);
-    let second = match terms.pricing {
-        Pricing::Fixed => terms.price_per_gpu_second,
-        Pricing::Dynamic => terms.price_per_gpu_second.max(facts.class_price),
-    };
+    let second = second_price(terms, facts);
     (work.price(terms.price(macs), second), duration)
 }
 
@@ -251,6 +248,42 @@ pub fn charged(ask: Amount, needs: &JobNeeds) -> Option<Amount> {
         .checked_mul_div_ceil(u64::from(needs.priority.max(1)), 1)
 }
 
+/// What an endpoint asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndpointPrices {
+    /// For each minute, whatever is asked in it: the base price, and the time of the GPUs that are held.
+    pub minute: Amount,
+    /// For each run of the model beside that.
+    pub run: Amount,
+}
+
+/// What an offer asks for an endpoint of a model with `macs` multiply-accumulates; `None` if it cannot be written. Offers are
+/// compared by [`ask`], as for one run.
+#[must_use]
+pub fn endpoint_prices(
+    terms: &OfferTerms,
+    facts: &OfferFacts,
+    macs: u64,
+    needs: &JobNeeds,
+) -> Option<EndpointPrices> {
+    let second = second_price(terms, facts);
+    // Thousandths of a GPU times 60 s.
+    let held = u64::from(held_milli(&terms.machine, needs)).checked_mul(60)?;
+    let gpus = second.checked_mul_div_ceil(held, 1_000)?;
+    let work = terms.price(macs)?.checked_sub(terms.price_base)?;
+    Some(EndpointPrices {
+        minute: charged(terms.price_base.checked_add(gpus)?, needs)?,
+        run: charged(work, needs)?,
+    })
+}
+
+fn second_price(terms: &OfferTerms, facts: &OfferFacts) -> Amount {
+    match terms.pricing {
+        Pricing::Fixed => terms.price_per_gpu_second,
+        Pricing::Dynamic => terms.price_per_gpu_second.max(facts.class_price),
+    }
+}
+
 /// How many times what a lie could win the collateral of a lease must be whose result is checked in part: a wrong part is found with a
 /// probability of at least a twentieth, so it wins less than it loses on average.
 pub const SYNC_STAKE_FACTOR: u64 = 20;
@@ -269,7 +302,10 @@ pub fn is_stake_enough(
     collateral: Amount,
 ) -> bool {
     let factor = match mode {
-        VerificationMode::None | VerificationMode::Proof | VerificationMode::Recompute => 0,
+        VerificationMode::None
+        | VerificationMode::Proof
+        | VerificationMode::Recompute
+        | VerificationMode::Endpoint => 0,
         VerificationMode::Sync => SYNC_STAKE_FACTOR,
         VerificationMode::Optimistic => OPTIMISTIC_STAKE_FACTOR,
     };

@@ -9,17 +9,21 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tg_cuda::ExecutedOn;
-use tg_sdk::dto::{LeaseDto, OfferTermsDto, RentDto, RentKindDto};
+use tg_sdk::dto::{LeaseDto, MeterDto, OfferTermsDto, RentDto, RentKindDto};
 use tg_sdk::{Client, ClientError};
-use tg_types::{Amount, Heartbeat, LeaseId, OfferId, OfferTerms, TimestampMs, Transaction, Wallet};
+use tg_types::{
+    Amount, Heartbeat, LeaseId, OfferId, OfferTerms, SignedVoucher, TimestampMs, Transaction,
+    Wallet,
+};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::lease::{Evidence, LeaseTask, Message, Step, StopReason};
 use crate::pull::Puller;
 use crate::rent::{Renewal, RentPolicy};
+use crate::serve::{self, ServeOrders, ServedFunds, ServedLease};
 use crate::submit::Submitter;
-use crate::work::{self, Outcome, chain};
+use crate::work::{self, Outcome, ServeReport, chain};
 use crate::worker::{Progress, Stage, Task, Worker};
 
 /// How often it says that it is there.
@@ -39,6 +43,9 @@ const RENT_CHECK: Duration = Duration::from_secs(600);
 
 /// How long a posted offer may take to appear.
 const OFFER_APPEARS: Duration = Duration::from_secs(30);
+
+/// How often the agent looks at what an endpoint has left.
+const FUNDS_CHECK: Duration = Duration::from_secs(2);
 
 /// Reports of work that may wait to be taken.
 const OUTCOMES_MAX: usize = 1024;
@@ -135,6 +142,8 @@ pub enum AgentEvent {
     Ended(Box<LeaseDto>),
     /// A lease was left without a result.
     Left(LeaseId, StopReason),
+    /// So many requests of an endpoint were answered since the last word of it.
+    Served(LeaseId, u64),
     /// Something failed that is tried again.
     Problem(String),
     /// The deposit of the offer or of the provider's record was added to.
@@ -180,6 +189,17 @@ struct Entry {
     pulled: Option<Arc<Task>>,
     /// The evidence, until the lease ends: to be stored again if whoever took it has lost it.
     evidence: Option<Arc<[u8]>>,
+    requestor: tg_types::Address,
+    serving: Option<Serving>,
+}
+
+/// An endpoint that is served.
+#[derive(Debug)]
+struct Serving {
+    orders: watch::Sender<ServeOrders>,
+    /// The last voucher of its requestor.
+    voucher: Option<SignedVoucher>,
+    looked: Instant,
 }
 
 impl Entry {
@@ -478,6 +498,8 @@ impl<W: Worker> Agent<W> {
             input: (job.input, job.input_len),
             pulled: None,
             evidence: None,
+            requestor: job.requestor,
+            serving: None,
             task: LeaseTask::new(lease, job.mode, work_ms_min),
         };
         self.leases.insert(entry.task.lease().id, entry);
@@ -501,6 +523,7 @@ impl<W: Worker> Agent<W> {
 
     /// Does everything that is due.
     async fn drive(&mut self, is_closing: bool) {
+        self.steer(is_closing).await;
         let ids: Vec<LeaseId> = self.leases.keys().copied().collect();
         for id in ids {
             while self.drive_one(id, is_closing).await {}
@@ -534,12 +557,80 @@ impl<W: Worker> Agent<W> {
         }
     }
 
+    /// Tells those who serve what may still be earned, and when to stop.
+    async fn steer(&mut self, is_closing: bool) {
+        for entry in self.leases.values_mut() {
+            let (Some(serving), Some(meter)) = (&mut entry.serving, &entry.task.lease().meter)
+            else {
+                continue;
+            };
+            let mut next = *serving.orders.borrow();
+            next.stop |= is_closing
+                || meter.ends_ms.is_some()
+                || now_ms() >= entry.task.lease().finish_by_ms;
+            if serving.looked.elapsed() >= FUNDS_CHECK {
+                serving.looked = Instant::now();
+                // Without an answer what was known last stands, and time goes on.
+                if let Ok(job) = self.client.job(entry.task.lease().job).await {
+                    next.funds = Some(ServedFunds {
+                        all: meter.paid.saturating_add(job.escrow),
+                        time: Amount::ZERO,
+                    });
+                }
+            }
+            if let Some(funds) = &mut next.funds {
+                funds.time = time_earned(meter, now_ms());
+            }
+            serving.orders.send_if_modified(|orders| {
+                let is_new = *orders != next;
+                *orders = next;
+                is_new
+            });
+        }
+    }
+
+    /// Begins to serve an endpoint.
+    fn begin_serving(&mut self, id: LeaseId) {
+        let Some(entry) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let Some(task) = entry.pulled.clone() else {
+            return;
+        };
+        let lease = entry.task.lease();
+        let (orders, receiver) = watch::channel(ServeOrders {
+            stop: false,
+            funds: None,
+        });
+        let served = ServedLease {
+            task,
+            requestor: entry.requestor,
+            run: lease.price,
+            claimed: lease.meter.as_ref().map_or(Amount::ZERO, |it| it.vouchers),
+        };
+        let long_ago = Instant::now().checked_sub(FUNDS_CHECK);
+        entry.serving = Some(Serving {
+            orders,
+            voucher: None,
+            looked: long_ago.unwrap_or_else(Instant::now),
+        });
+        let (client, wallet) = (self.client.clone(), self.wallet.clone());
+        let (worker, outcomes) = (Arc::clone(&self.worker), self.outcomes.0.clone());
+        tokio::spawn(serve::serve(
+            client, wallet, worker, served, receiver, outcomes,
+        ));
+    }
+
     fn begin(&mut self, id: LeaseId, stage: Stage, now: u64) {
         let provider = self.wallet.address();
         let Some(entry) = self.leases.get_mut(&id) else {
             return;
         };
         entry.task.begun(stage, now);
+        if stage == Stage::Serve {
+            self.begin_serving(id);
+            return;
+        }
         let outcomes = self.outcomes.0.clone();
         let worker = Arc::clone(&self.worker);
         if let (Stage::Prove, Some(bytes)) = (stage, &entry.evidence) {
@@ -578,7 +669,8 @@ impl<W: Worker> Agent<W> {
         let Some(entry) = self.leases.get(&id) else {
             return false;
         };
-        let Some(transaction) = transaction(&entry.task, message) else {
+        let voucher = entry.serving.as_ref().and_then(|it| it.voucher);
+        let Some(transaction) = transaction(&entry.task, message, voucher) else {
             return false;
         };
         // What had no effect may stand behind a transaction that waits for a lower base fee: with the ledger's nonce it
@@ -629,6 +721,27 @@ impl<W: Worker> Agent<W> {
                     on,
                 }
             }
+            work::Report::Served(report) => {
+                let (voucher, event) = match report {
+                    ServeReport::Claim(voucher) => {
+                        entry.task.claim_wanted();
+                        (voucher, None)
+                    }
+                    ServeReport::Ended(voucher) => {
+                        entry.task.served();
+                        (voucher, None)
+                    }
+                    ServeReport::Answered(count) => (None, Some(AgentEvent::Served(id, count))),
+                    ServeReport::Problem(what) => (None, Some(AgentEvent::Problem(what))),
+                };
+                if let Some(serving) = entry.serving.as_mut().filter(|_| voucher.is_some()) {
+                    serving.voucher = voucher;
+                }
+                if let Some(event) = event {
+                    self.tell(event);
+                }
+                return;
+            }
             work::Report::Stored => {
                 entry.task.stored(now_ms());
                 return;
@@ -672,15 +785,36 @@ impl<W: Worker> Agent<W> {
     }
 }
 
+/// What the time of an endpoint earned until `now`, in milliseconds, as clocks say.
+fn time_earned(meter: &MeterDto, now: u64) -> Amount {
+    let end = meter.ends_ms.map_or(now, |at| at.min(now));
+    let served = meter.started_ms.map_or(0, |at| end.saturating_sub(at));
+    let earned = meter.minute.checked_mul_div_ceil(served, 60_000);
+    earned.unwrap_or(Amount::MAX)
+}
+
 /// The ledger's code for the result of a gang that came before all parts.
 const PARTS_MISSING: &str = "TG-LED-098";
 
 /// The transaction of a message; nothing if what it speaks of is not at hand.
-fn transaction(task: &LeaseTask, message: Message) -> Option<Transaction> {
+fn transaction(
+    task: &LeaseTask,
+    message: Message,
+    voucher: Option<SignedVoucher>,
+) -> Option<Transaction> {
     let lease = task.lease().id;
     Some(match message {
         Message::Start => Transaction::StartLease { lease },
         Message::Decline(reason) => Transaction::DeclineLease { lease, reason },
+        Message::Claim | Message::End => {
+            let claimed = task.lease().meter.as_ref().map_or(0, |it| it.answered);
+            Transaction::SettleEndpoint {
+                lease,
+                // One that was claimed is refused.
+                voucher: voucher.filter(|it| it.voucher.answered > claimed),
+                ends: message == Message::End,
+            }
+        }
         Message::Part => Transaction::CommitPart {
             lease,
             receipt: task.execution()?.receipt.clone(),

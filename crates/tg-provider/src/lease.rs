@@ -55,6 +55,10 @@ pub enum Message {
     Commit,
     /// The evidence.
     Evidence,
+    /// What an endpoint earned so far.
+    Claim,
+    /// The same, and the lease ends.
+    End,
 }
 
 /// What is to be done next.
@@ -118,6 +122,17 @@ pub struct LeaseTask {
     /// When evidence was stored last.
     stored_at: u64,
     work_ms_min: u64,
+    /// What of an endpoint's earnings is to be claimed.
+    claim: ClaimWanted,
+}
+
+/// What of an endpoint's earnings is to be claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClaimWanted {
+    Nothing,
+    SoFar,
+    /// It is served no more.
+    Last,
 }
 
 impl LeaseTask {
@@ -136,6 +151,7 @@ impl LeaseTask {
             began_at: None,
             stored_at: 0,
             work_ms_min,
+            claim: ClaimWanted::Nothing,
         }
     }
 
@@ -190,7 +206,9 @@ impl LeaseTask {
         // What validators look at has windows of its own, and the seed is theirs to sign.
         let is_drawn = matches!(self.mode, ModeDto::Sync | ModeDto::Optimistic);
         let is_checked = is_drawn && self.lease.check.is_some();
-        let is_handed_in = is_checked || self.lease.state == JobStateDto::Verifying;
+        let is_handed_in = is_checked
+            || self.lease.state == JobStateDto::Verifying
+            || self.mode == ModeDto::Endpoint;
         if now >= self.lease.finish_by_ms && !is_handed_in {
             return Step::Forget(StopReason::Late);
         }
@@ -206,6 +224,7 @@ impl LeaseTask {
             JobStateDto::Running if self.lease.lead.is_some() => self.next_part(now),
             // Another member hands in the result.
             _ if self.lease.lead.is_some() => Step::Wait(u64::MAX),
+            JobStateDto::Running if self.mode == ModeDto::Endpoint => self.next_serving(now),
             JobStateDto::Running => self.next_running(now),
             JobStateDto::Committed => self.next_committed(now),
             JobStateDto::Verifying if is_checked => self.next_opened(now),
@@ -258,12 +277,23 @@ impl LeaseTask {
         }
     }
 
+    /// An endpoint is served until its end; what it earned is claimed now and then.
+    fn next_serving(&self, now: u64) -> Step {
+        match (self.claim, &self.done) {
+            (ClaimWanted::Last, _) => self.submit(Message::End, now),
+            // After a restart.
+            (_, WorkDone::Nothing) => self.begin(Stage::Pull, now),
+            (ClaimWanted::SoFar, _) => self.submit(Message::Claim, now),
+            (ClaimWanted::Nothing, _) => self.begin(Stage::Serve, now),
+        }
+    }
+
     fn next_running(&self, now: u64) -> Step {
         if matches!(self.done, WorkDone::Nothing | WorkDone::Pulled) {
             return self.begin(Stage::Execute, now);
         }
         let commit = match self.mode {
-            ModeDto::None => self.submit_throttled(Message::Commit, now),
+            ModeDto::None | ModeDto::Endpoint => self.submit_throttled(Message::Commit, now),
             ModeDto::Proof | ModeDto::Recompute | ModeDto::Sync | ModeDto::Optimistic => {
                 self.submit(Message::Commit, now)
             }
@@ -279,7 +309,7 @@ impl LeaseTask {
     fn next_committed(&self, now: u64) -> Step {
         let has_seed = self.seed().is_some();
         match (self.mode, &self.done) {
-            (ModeDto::None, _) => Step::Wait(u64::MAX),
+            (ModeDto::None | ModeDto::Endpoint, _) => Step::Wait(u64::MAX),
             // Nobody knows yet what to open.
             (ModeDto::Sync | ModeDto::Optimistic, WorkDone::Executed(_)) if !has_seed => {
                 Step::Wait(u64::MAX)
@@ -355,8 +385,25 @@ impl LeaseTask {
     }
 
     /// A transaction was handed to the grid at `now`.
-    pub const fn submitted(&mut self, message: Message, now: u64) {
+    pub fn submitted(&mut self, message: Message, now: u64) {
         self.sent = Some((message, now));
+        if message == Message::Claim {
+            // If it is lost the next one says more.
+            self.claim = ClaimWanted::Nothing;
+        }
+    }
+
+    /// What the endpoint earned so far is to be claimed.
+    pub fn claim_wanted(&mut self) {
+        if self.claim == ClaimWanted::Nothing {
+            self.claim = ClaimWanted::SoFar;
+        }
+    }
+
+    /// The endpoint is served no more.
+    pub const fn served(&mut self) {
+        self.busy = None;
+        self.claim = ClaimWanted::Last;
     }
 
     /// A transaction was refused at `now` for a reason that may pass: it is tried again like lost ones.

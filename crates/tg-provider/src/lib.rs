@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`lease`] (what to do next about one lease: a pure function of what the ledger says and what
 //! is at hand), [`worker`] (the work itself, behind a trait), `proving` (the honest one), `submit` (transactions in order, again if lost),
-//! [`agent`] (the loop that waits, pulls, works and delivers).
+//! [`agent`] (the loop that waits, pulls, works and delivers); [`serve`] (endpoints: requests of one lease, as long as it lives).
 //!
 //! The ledger is the only memory that counts. An agent that is killed finds its leases again and goes on where they
 //! stand; execution is deterministic, so work done twice gives the same receipt.
@@ -14,6 +14,7 @@ pub mod program;
 mod proving;
 mod pull;
 pub mod rent;
+pub mod serve;
 pub mod submit;
 mod work;
 pub mod worker;

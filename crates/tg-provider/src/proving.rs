@@ -130,6 +130,16 @@ fn asked(ready: &Ready, task: &Task) -> Result<(IntTensor, Option<Written>), Wor
     if !GenerationRequest::is_one(&task.input) {
         return Ok((tensor(ready, task)?, None));
     }
+    let written = write(ready, task, &mut |_| true)?;
+    Ok((written.tokens.clone(), Some(written)))
+}
+
+/// Writes what a request asks, and gives each token to `token` as it comes, until that says that it is enough.
+fn write(
+    ready: &Ready,
+    task: &Task,
+    token: &mut dyn FnMut(u32) -> bool,
+) -> Result<Written, WorkError> {
     let request = GenerationRequest::read(&task.input);
     let request = request.map_err(|error| WorkError::Execute(error.into()))?;
     let failed = |error: GenerateError| WorkError::Execute(error.into());
@@ -142,11 +152,10 @@ fn asked(ready: &Ready, task: &Task) -> Result<(IntTensor, Option<Written>), Wor
             SequenceWriter::new(ready.model.compiled(), Cpu::new(threads)).map_err(failed)?
         }
     };
-    let written = writer.write(&request, &mut |_| true);
+    let written = writer.write(&request, token);
     *kept = Some(writer);
     drop(kept);
-    let written = written.map_err(failed)?;
-    Ok((written.tokens.clone(), Some(written)))
+    written.map_err(failed)
 }
 
 /// The evidence of a generation, checked as validators will.
@@ -211,6 +220,27 @@ impl Worker for ProvingWorker {
             output,
             on,
         })
+    }
+
+    fn answer(
+        &self,
+        task: &Task,
+        piece: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Vec<u8>, WorkError> {
+        let is_compiled = !tg_wasm::is_program(&task.model_file)
+            && !tg_float::job::is_float_file(&task.model_file);
+        if !is_compiled {
+            return Ok(self.execute(task, &|_| {})?.output);
+        }
+        let ready = self.ready(task)?;
+        if GenerationRequest::is_one(&task.input) {
+            let written = write(&ready, task, &mut |token| piece(&token.to_le_bytes()))?;
+            return Ok(written_bytes(&written.written()));
+        }
+        let input = tensor(&ready, task)?;
+        let executed = self.device.execute(ready.model.compiled(), input);
+        let Executed { trace, .. } = executed.map_err(|error| WorkError::Execute(error.into()))?;
+        Ok(trace.output_bytes())
     }
 
     fn open(

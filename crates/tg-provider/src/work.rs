@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use tg_sdk::{Client, ClientError};
 use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
-use tg_types::{Address, DeclineReason, Digest, JobId, LeaseId, ModelId, VerificationMode};
+use tg_types::{
+    Address, DeclineReason, Digest, JobId, LeaseId, ModelId, SignedVoucher, VerificationMode,
+};
 use tokio::sync::mpsc::Sender;
 
 use crate::lease::Evidence;
@@ -28,8 +30,23 @@ pub(crate) enum Report {
     Proved(Evidence, Arc<[u8]>, u64),
     /// The grid has the evidence that it was given before.
     Stored,
+    /// An endpoint is served.
+    Served(ServeReport),
     /// It failed; what could not be pulled, if that was it.
     Failed(String, Option<DeclineReason>),
+}
+
+/// What the loop tells the agent.
+#[derive(Debug)]
+pub(crate) enum ServeReport {
+    /// Claim with this voucher, if it is later than the last one that was claimed.
+    Claim(Option<SignedVoucher>),
+    /// The loop ended: the same, and the lease ends.
+    Ended(Option<SignedVoucher>),
+    /// Something failed that is tried again.
+    Problem(String),
+    /// So many requests were answered since the last word.
+    Answered(u64),
 }
 
 /// What is to be executed.
@@ -161,7 +178,11 @@ async fn try_pull(
     let model_file = puller.model(model_blob).await;
     let model_file = model_file.map_err(|error| named(DeclineReason::ModelMissing, error))?;
     at(500);
-    let input = puller.input(order.input, order.input_len).await;
+    let input = match order.mode {
+        // Its inputs come with requests.
+        VerificationMode::Endpoint => Ok(Arc::from([])),
+        _ => puller.input(order.input, order.input_len).await,
+    };
     let input = input.map_err(|error| named(DeclineReason::InputMissing, error))?;
     // Stops: an order that says another length than its input has, which no execution could take.
     if u32::try_from(input.len()) != Ok(order.input_len) {

@@ -54,6 +54,8 @@ pub enum Stage {
     Execute,
     /// Proving the run.
     Prove,
+    /// Answering the requests of an endpoint.
+    Serve,
 }
 
 impl std::fmt::Display for Stage {
@@ -62,6 +64,7 @@ impl std::fmt::Display for Stage {
             Self::Pull => "pull",
             Self::Execute => "execute",
             Self::Prove => "prove",
+            Self::Serve => "serve",
         })
     }
 }
@@ -118,6 +121,17 @@ pub trait Worker: Send + Sync + 'static {
     /// # Errors
     /// If the task cannot be done; doing it again may be tried.
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError>;
+
+    /// Answers a request of an endpoint: the output's bytes. What is written piece by piece is given to `piece` as it comes, until
+    /// that says that nobody reads it any more.
+    ///
+    /// # Errors
+    /// If the model cannot be run on the input.
+    fn answer(
+        &self,
+        task: &Task,
+        piece: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Vec<u8>, WorkError>;
 
     /// Opens the tiles of an execution that a seed draws, and returns the evidence file of mode `sync`; of mode `optimistic` that is the
     /// output.

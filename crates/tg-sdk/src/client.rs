@@ -12,8 +12,8 @@ use tg_types::chain::{
 use tg_types::chunks::{CHUNK_BYTES, CHUNKS_MAX, ChunkTree};
 use tg_types::{
     Address, Amount, BidId, ChainDomain, Decode as _, Digest, DurationMs, Encode, Fees, Heartbeat,
-    JobId, JobOrder, ModelId, OfferId, Reader, SignedTransaction, SignedUpload, TimestampMs,
-    Transaction, TransactionId, UploadPermit, Wallet,
+    JobId, JobOrder, LeaseId, ModelId, OfferId, Reader, SignedTransaction, SignedUpload,
+    TimestampMs, Transaction, TransactionId, UploadPermit, Wallet,
 };
 use tokio::sync::mpsc;
 
@@ -24,6 +24,7 @@ use crate::dto::{
     QuoteDto, QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StateRecordDto, StatusDto,
     SubmittedDto, TransactionStatusDto,
 };
+use crate::endpoint::wire::{ENDPOINT_BYTES_MAX, SERVE_BYTES_MAX, ServeAnswer, ServeCall};
 use crate::error::ClientError;
 use crate::events::EventStream;
 use crate::transport::{Payload, Transport, whole};
@@ -37,6 +38,9 @@ const UPLOAD_TIME: DurationMs = DurationMs::new(5 * 60 * 1_000);
 
 /// Bytes of a page of blocks that are read: its blocks, and what shows them.
 const PAGE_LIMIT: usize = PAGE_BYTES_MAX + (1 << 20);
+
+/// Bytes of requests that a provider reads at once.
+const SERVE_LIMIT: usize = SERVE_BYTES_MAX + ENDPOINT_BYTES_MAX + (1 << 16);
 
 /// How often a chunk is asked for again.
 const CHUNK_TRIES: u32 = 5;
@@ -113,6 +117,31 @@ impl Client {
     #[must_use]
     pub fn url(&self) -> &str {
         self.transport.base()
+    }
+
+    /// How calls are made.
+    #[cfg(feature = "verify")]
+    pub(crate) const fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// Brings a gateway what a provider of an endpoint answers, and gets the requests that came: waits for some as long as the call
+    /// says.
+    ///
+    /// # Errors
+    /// Those of any call; status 401 if the lease is not the caller's or the token is of before, 404 if there is no such lease.
+    pub async fn serve(
+        &self,
+        lease: LeaseId,
+        call: &ServeCall,
+    ) -> Result<ServeAnswer, ClientError> {
+        let path = format!("/v1/leases/{lease}/serve");
+        let payload = Payload::Bytes(call.to_bytes());
+        let bytes = self
+            .transport
+            .call(Method::POST, &path, payload, SERVE_LIMIT)
+            .await?;
+        ServeAnswer::from_bytes(&bytes).map_err(|source| ClientError::Malformed { path, source })
     }
 
     /// A sealed bid.

@@ -319,6 +319,29 @@ pub async fn order(
     order_of(client, wallet, model.public().id(), input, terms).await
 }
 
+/// Orders an endpoint of a model: a provider that serves it until the deadline of the terms, paid by the minute and for each answer out of
+/// their maximum price.
+///
+/// # Errors
+/// With the ledger's code if the order is refused; those of any call.
+pub async fn order_endpoint(
+    client: &Client,
+    wallet: &Wallet,
+    model: ModelId,
+    terms: OrderTerms,
+) -> Result<JobId, JobError> {
+    let terms = OrderTerms {
+        mode: tg_types::VerificationMode::Endpoint,
+        ..terms
+    };
+    let status = patiently(|| client.status()).await;
+    let status = status.doing("ask for the grid's time")?;
+    let order = terms.order(model, &[], status.ledger_time_ms);
+    let submission = Transaction::SubmitJob { order };
+    let signed = submit(client, wallet, &submission, "order the endpoint").await?;
+    Ok(signed::job_id(signed.id(&status.domain.into())))
+}
+
 /// The same for what the client knows by its id alone: a model or a program.
 ///
 /// # Errors
@@ -508,7 +531,14 @@ pub async fn collect(
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
         // Validators looked at it, or nobody did: the output is shown as it is.
-        (ModeDto::None | ModeDto::Recompute | ModeDto::Sync | ModeDto::Optimistic, _) => {
+        (
+            ModeDto::None
+            | ModeDto::Recompute
+            | ModeDto::Sync
+            | ModeDto::Optimistic
+            | ModeDto::Endpoint,
+            _,
+        ) => {
             let output = client.blob(output, OUTPUT_BYTES_MAX).await;
             (model.output(&output.doing("fetch the output")?)?, None)
         }
@@ -551,7 +581,14 @@ pub async fn collect_written(
             (tokens, Some(checked(file, started, false)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
-        (ModeDto::None | ModeDto::Recompute | ModeDto::Sync | ModeDto::Optimistic, _) => {
+        (
+            ModeDto::None
+            | ModeDto::Recompute
+            | ModeDto::Sync
+            | ModeDto::Optimistic
+            | ModeDto::Endpoint,
+            _,
+        ) => {
             let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
             (model.written(&output.doing("fetch the output")?)?, None)
         }

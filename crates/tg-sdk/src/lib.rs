@@ -3,7 +3,7 @@
 //! Read in this order: [`dto`] (what travels), [`text`] (how ids and amounts are written), [`error`] (what can go wrong);
 //! with the feature `client`: [`client`] (how to ask), [`events`] (what the grid tells by itself), [`light`] (answers that no gateway can forge); with the feature `verify`,
 //! which does no I/O and builds for wasm32: [`verify`] (a model, an input, and the proof of a result); with both: [`jobs`] and
-//! [`bids`] (an order from its signature to its checked result). Keys never leave the process: transactions are signed here
+//! [`bids`] (an order from its signature to its checked result), [`endpoint`] (requests to one provider for some time). Keys never leave the process: transactions are signed here
 //! by [`Wallet`]. `examples/infer.rs` is a whole program.
 //!
 //! ```no_run
@@ -24,6 +24,7 @@ pub mod bids;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod dto;
+pub mod endpoint;
 pub mod error;
 #[cfg(feature = "client")]
 pub mod events;

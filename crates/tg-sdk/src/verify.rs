@@ -109,10 +109,18 @@ impl OrderTerms {
     #[must_use]
     pub fn order(self, model: ModelId, input: &[u8], ledger_ms: u64) -> JobOrder {
         let wait = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
+        let (input, input_len) = match self.mode {
+            // Inputs come with requests.
+            VerificationMode::Endpoint => (Digest::default(), 0),
+            _ => (
+                Digest::of_blob(input),
+                u32::try_from(input.len()).unwrap_or(u32::MAX),
+            ),
+        };
         JobOrder {
             model,
-            input: Digest::of_blob(input),
-            input_len: u32::try_from(input.len()).unwrap_or(u32::MAX),
+            input,
+            input_len,
             mode: self.mode,
             max_price: self.max_price,
             deadline: TimestampMs::new(ledger_ms.saturating_add(wait)),

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use tg_ledger::{AbandonedBecause, Event, Job, JobState, Lease, LeaseEnd, Outcome, State, Subject};
 use tg_node::{BlobStore, Finalized};
 use tg_types::{
-    Address, Amount, BlockId, Digest, JobId, LeaseId, OfferId, TransactionId, VerificationMode,
-    Vote,
+    Address, Amount, BlockId, Digest, JobId, LeaseId, OfferId, SignedVoucher, TransactionId,
+    VerificationMode, Vote,
 };
 
 use crate::evidence::{Proving, Truth, model};
@@ -60,6 +60,8 @@ pub(crate) struct KnownFacts {
     pub(crate) bribed: bool,
     /// Inputs by their digest.
     pub(crate) inputs: BTreeMap<Digest, Vec<u8>>,
+    /// The last voucher that the requestor of an endpoint signed for a lease.
+    pub(crate) vouchers: BTreeMap<LeaseId, SignedVoucher>,
     /// How evidence is made.
     pub(crate) proving: Option<Proving>,
 }
@@ -329,6 +331,10 @@ impl Checks {
             }
             let record = block.state.job(job);
             let record = record.ok_or_else(|| format!("{job} is paid and not there"))?;
+            if record.is_endpoint() {
+                self.served(&block.state, record)?;
+                continue;
+            }
             let ordered = record.ordered_at();
             self.paid_ms += block.state.head().time.get().saturating_sub(ordered.get());
             let truth = self.truth(&block.state, record);
@@ -353,6 +359,41 @@ impl Checks {
         let input = self.facts.inputs.get(&receipt.input).map(Vec::as_slice);
         let proving = self.facts.proving.unwrap_or(Proving::Simulated);
         model().truth(receipt, input, proving)
+    }
+
+    /// Whether an endpoint paid for no more than its time and what its requestor signed for, and gave the rest back.
+    fn served(&self, state: &State, job: &Job) -> Result<(), String> {
+        let id = job.id;
+        let mut most = Amount::ZERO;
+        for lease in job.leases().iter().filter_map(|it| state.lease(it)) {
+            let (Some(meter), Some(start)) = (lease.meter, lease.started_at()) else {
+                continue;
+            };
+            let signed = self.facts.vouchers.get(&lease.id);
+            let signed = signed.map_or(Amount::ZERO, |it| it.voucher.amount);
+            if meter.vouchers > signed {
+                return Err(format!("{id} paid vouchers that nobody signed"));
+            }
+            let end = lease.ended_at().unwrap_or(state.head().time);
+            let time = end.min(lease.deadline).saturating_since(start).get();
+            let time = meter.minute.checked_mul_div_ceil(time, 60_000);
+            let earned = time.unwrap_or(Amount::MAX).saturating_add(signed);
+            if meter.paid > earned {
+                return Err(format!("{id} paid {} for {earned}", meter.paid));
+            }
+            most = most.saturating_add(meter.paid);
+        }
+        let settled = job.settlement().copied().unwrap_or_default();
+        let all = settled
+            .price
+            .saturating_add(settled.refund)
+            .saturating_add(job.escrow_burned);
+        match settled.price == most && all == job.order.max_price {
+            true => Ok(()),
+            false => Err(format!(
+                "{id} was served for {most} and settled {settled:?}"
+            )),
+        }
     }
 
     /// Whether a paid job was paid for the right thing.

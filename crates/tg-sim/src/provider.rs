@@ -10,7 +10,7 @@ use tg_provider::Stage;
 use tg_provider::lease::{Evidence, LeaseTask, Message, Step, StopReason};
 use tg_types::{
     Amount, DeclineReason, Digest, DurationMs, JobId, Label, LeaseId, Machine, ModeSet, OfferId,
-    OfferTerms, Pricing, Transaction,
+    OfferTerms, Pricing, SignedVoucher, Transaction, VerificationMode,
 };
 
 use crate::draw::SeedStream;
@@ -204,6 +204,7 @@ impl SimProvider {
                 let takes = match stage {
                     Stage::Pull => self.draw.between(10, 80),
                     Stage::Execute | Stage::Prove => self.plan.work_ms / 2 + 1,
+                    Stage::Serve => self.draw.between(1_000, 5_000),
                 };
                 // What is opened is settled when the work begins, as in production: another gateway may be behind.
                 entry.work = Some((stage, now + takes, entry.task.seed()));
@@ -225,7 +226,8 @@ impl SimProvider {
         let Some(entry) = self.leases.get(&id) else {
             return false;
         };
-        let Some(transaction) = transaction(&entry.task, message) else {
+        let voucher = grid.checks().facts.vouchers.get(&id).copied();
+        let Some(transaction) = transaction(&entry.task, message, voucher) else {
             return false;
         };
         if entry.task.was_sent(message) {
@@ -259,8 +261,9 @@ impl SimProvider {
         };
         let store = node.blobs();
         // As in production, work on a lease that is seen first when it runs begins with pulling what it needs.
+        let needs_input = VerificationMode::from(entry.task.mode()) != VerificationMode::Endpoint;
         if stage != Stage::Prove && entry.input_bytes.is_none() {
-            match pulled(store, &entry.input) {
+            match pulled(store, needs_input.then_some(&entry.input)) {
                 Ok(input) => entry.input_bytes = Some(input),
                 Err(missing) => {
                     // As the API does when it is asked for a blob that it lacks.
@@ -295,6 +298,21 @@ impl SimProvider {
                     return;
                 }
                 entry.task.executed(executed);
+            }
+            Stage::Serve => {
+                let ends = entry
+                    .task
+                    .lease()
+                    .meter
+                    .as_ref()
+                    .is_some_and(|it| it.ends_ms.is_some());
+                match ends || self.plan.role == ProviderRole::Idle {
+                    true => entry.task.served(),
+                    false => {
+                        entry.task.pulled();
+                        entry.task.claim_wanted();
+                    }
+                }
             }
             Stage::Prove => {
                 let state = node.snapshot().state.clone();
@@ -358,12 +376,16 @@ impl SimProvider {
 }
 
 /// The input, if a validator has it and the model's files.
-fn pulled(store: &tg_node::BlobStore, input: &Digest) -> Result<Vec<u8>, DeclineReason> {
+fn pulled(store: &tg_node::BlobStore, input: Option<&Digest>) -> Result<Vec<u8>, DeclineReason> {
     let model = model();
     let files = [&model.public, &model.weights];
     if !files.iter().all(|it| store.contains(&Digest::of_blob(it))) {
         return Err(DeclineReason::ModelMissing);
     }
+    // Inputs of endpoints come with requests.
+    let Some(input) = input else {
+        return Ok(Vec::new());
+    };
     match store.get(input, 1 << 20) {
         Ok(Some(bytes)) if bytes.len() == model.input_len => Ok(bytes),
         _ => Err(DeclineReason::InputMissing),
@@ -378,7 +400,11 @@ fn shown(state: &State, of: impl Fn(&Lease) -> bool) -> Option<(Digest, u32)> {
 }
 
 /// The transaction of a message; nothing if what it speaks of is not at hand.
-fn transaction(task: &LeaseTask, message: Message) -> Option<Transaction> {
+fn transaction(
+    task: &LeaseTask,
+    message: Message,
+    voucher: Option<SignedVoucher>,
+) -> Option<Transaction> {
     let lease = task.lease().id;
     Some(match message {
         Message::Start => Transaction::StartLease { lease },
@@ -391,6 +417,14 @@ fn transaction(task: &LeaseTask, message: Message) -> Option<Transaction> {
             lease,
             receipt: task.execution()?.receipt.clone(),
         },
+        Message::Claim | Message::End => {
+            let claimed = task.lease().meter.as_ref().map_or(0, |it| it.answered);
+            Transaction::SettleEndpoint {
+                lease,
+                voucher: voucher.filter(|it| it.voucher.answered > claimed),
+                ends: message == Message::End,
+            }
+        }
         Message::Evidence => {
             let Evidence { digest, size } = task.evidence()?;
             Transaction::SubmitEvidence {

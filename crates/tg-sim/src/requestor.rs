@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tg_ledger::{Lease, State, SyncStage};
 use tg_types::{
     Amount, Digest, JobId, JobNeeds, JobOrder, LeaseId, TimestampMs, Transaction, VerificationMode,
-    Wallet, job_id,
+    Voucher, Wallet, job_id,
 };
 
 use crate::draw::SeedStream;
@@ -68,6 +68,7 @@ impl SimRequestor {
             if self.plan.role == RequestorRole::Fickle && self.draw.chance(400) {
                 self.cancel(&grid, &context).await;
             }
+            self.sign_vouchers(&grid, &context);
         }
         grid.ordered();
     }
@@ -88,7 +89,8 @@ impl SimRequestor {
             .collect();
         let digest = Digest::of_blob(&input);
         let deadline = self.draw.between(15_000, 40_000);
-        let drawn = match self.draw.between(0, 9) {
+        let drawn = match self.draw.between(0, 10) {
+            10 => VerificationMode::Endpoint,
             0 => VerificationMode::None,
             1 => VerificationMode::Recompute,
             2..=4 => VerificationMode::Sync,
@@ -101,7 +103,7 @@ impl SimRequestor {
                 sleep_ms(context, 500).await;
                 continue;
             };
-            if self.plan.role != RequestorRole::Withholding {
+            if self.plan.role != RequestorRole::Withholding && mode != VerificationMode::Endpoint {
                 let facts = &mut grid.checks().facts;
                 facts.inputs.insert(digest, input.clone());
                 // What cannot be stored is missing, as a lost upload is.
@@ -149,6 +151,33 @@ impl SimRequestor {
         let sent = self.account.send(grid, context, challenge).await;
         let what = format!("challenges {lease}, {}", fate(&sent));
         self.tell(grid, context, &what);
+    }
+
+    /// Signs for some more answers of each endpoint that is served. Simulated: nothing is asked.
+    fn sign_vouchers(&mut self, grid: &SimGrid, context: &Context) {
+        let Some(state) = self.account.state(grid, context) else {
+            return;
+        };
+        for (job, lease) in state.live_leases() {
+            if !self.jobs.contains(&job.id) || !job.is_endpoint() || lease.started_at().is_none() {
+                continue;
+            }
+            let vouchers = &mut grid.checks().facts.vouchers;
+            let last = vouchers.get(&lease.id).map(|it| it.voucher);
+            let mut next = last.unwrap_or(Voucher::first(lease.id));
+            for _ in 0..self.draw.between(1, 20) {
+                next = next
+                    .after(Amount::new(1_000_000_000_000_000))
+                    .unwrap_or(next);
+            }
+            let signed = next.sign(&self.account.wallet, &grid.domain);
+            vouchers.insert(lease.id, signed);
+            self.tell(
+                grid,
+                context,
+                &format!("owes {} for {}", next.amount, lease.id),
+            );
+        }
     }
 
     async fn cancel(&mut self, grid: &SimGrid, context: &Context) {
@@ -204,10 +233,15 @@ impl SimRequestor {
 
 /// An order of the model.
 fn order(state: &State, input: Digest, (deadline_ms, mode): (u64, VerificationMode)) -> JobOrder {
+    let length = u32::try_from(model().input_len).unwrap_or(u32::MAX);
+    let (input, input_len) = match mode {
+        VerificationMode::Endpoint => (Digest::default(), 0),
+        _ => (input, length),
+    };
     JobOrder {
         model: model().id,
         input,
-        input_len: u32::try_from(model().input_len).unwrap_or(u32::MAX),
+        input_len,
         mode,
         max_price: Amount::from_tgrid(10),
         deadline: TimestampMs::new(state.head().time.get() + deadline_ms),

@@ -219,7 +219,8 @@ pub fn stated_trace(mode: VerificationMode, lease: &LeaseId, trace: Digest, work
         VerificationMode::None
         | VerificationMode::Proof
         | VerificationMode::Recompute
-        | VerificationMode::Sync => trace,
+        | VerificationMode::Sync
+        | VerificationMode::Endpoint => trace,
     }
 }
 

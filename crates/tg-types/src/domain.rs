@@ -21,6 +21,12 @@ pub enum Domain {
     TileVote,
     /// What hides a vote, from the member's secret.
     VoteSalt,
+    /// A request of an endpoint.
+    Asked,
+    /// What a provider signs with an answer of an endpoint.
+    Answered,
+    /// That a provider serves an endpoint.
+    Serving,
     /// The turn of a seat when a committee is drawn.
     Committee,
     /// What a seed is, from the signature that is unique for its height.
@@ -113,6 +119,9 @@ impl Domain {
             Self::RunCommitment => "TG/types/run-commitment/v1",
             Self::TileVote => "TG/types/tile-vote/v1",
             Self::VoteSalt => "TG/types/vote-salt/v1",
+            Self::Asked => "TG/types/asked/v1",
+            Self::Answered => "TG/types/answered/v1",
+            Self::Serving => "TG/types/serving/v1",
             Self::Committee => "TG/ledger/committee/v1",
             Self::Seed => "TG/ledger/seed/v1",
             Self::ProofTranscript => "TG/proof/inference-transcript/v1",

@@ -69,6 +69,7 @@ impl TransactionKind {
             ),
             Self::ChallengeResult => ("bytes32 lease", &[]),
             Self::ReadyForProtocol => ("uint16 version", &[]),
+            Self::SettleEndpoint => ("bytes32 lease,bytes voucher,bool ends", &[]),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
     }
@@ -112,10 +113,16 @@ impl ChainDomain {
     /// What is signed for `transaction` with `nonce` and `fees`.
     #[must_use]
     pub fn signing_digest(&self, transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 32] {
+        self.digest_of(&struct_hash(transaction, nonce, fees))
+    }
+
+    /// What is signed for a struct of this hash.
+    #[must_use]
+    pub fn digest_of(&self, struct_hash: &[u8; 32]) -> [u8; 32] {
         let mut bytes = Vec::with_capacity(66);
         bytes.extend_from_slice(&[0x19, 0x01]);
         bytes.extend_from_slice(&self.separator());
-        bytes.extend_from_slice(&struct_hash(transaction, nonce, fees));
+        bytes.extend_from_slice(struct_hash);
         keccak256(&bytes)
     }
 }
@@ -183,6 +190,14 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
         } => start.word(*key).label(endpoint).bytes(possession),
         Transaction::LeaveValidators { key } => start.word(*key),
         Transaction::ReadyForProtocol { version } => start.number(u128::from(*version)),
+        Transaction::SettleEndpoint {
+            lease,
+            voucher,
+            ends,
+        } => start
+            .word(*lease.as_bytes())
+            .bytes(&voucher.map_or_else(Vec::new, |it| it.to_bytes()))
+            .number(u128::from(*ends)),
         Transaction::ReportEquivocation { proof } => start.bytes(&proof.to_bytes()),
         Transaction::ReportLiveness { epoch, lost, back } => start
             .number(u128::from(*epoch))

@@ -3,7 +3,7 @@
 //! Read in this order: [`codec`] (how every byte is written and read; [`fields!`], [`tags!`] and [`variants!`] give both from one list), [`digest`] and [`keccak`] (how bytes are
 //! named), [`chunks`] and [`leaves`] (blobs that are checked part by part), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
 //! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
-//! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`upload`] (who may
+//! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`Voucher`] (what is owed for an endpoint), [`upload`] (who may
 //! store a blob), [`heartbeat`] (that a provider is there), [`chain`] (what a client checks of blocks and states), [`limits`].
 //!
 //! ```
@@ -25,6 +25,7 @@ mod dealing;
 pub mod digest;
 pub mod domain;
 pub mod eip712;
+pub mod endpoint;
 pub mod fault;
 pub mod fees;
 mod fields;
@@ -37,11 +38,13 @@ pub mod limits;
 pub mod mode;
 pub mod order;
 pub mod resources;
+mod signature;
 pub mod signed;
 mod signed_struct;
 pub mod time;
 pub mod transaction;
 pub mod upload;
+mod voucher;
 
 pub use amount::{Amount, ParseAmountError};
 pub use ballot::{
@@ -53,6 +56,7 @@ pub use dealing::DealingLog;
 pub use digest::{BlobHasher, Digest};
 pub use domain::Domain;
 pub use eip712::ChainDomain;
+pub use endpoint::{ServingClaim, answer_digest, asked_digest};
 pub use fault::Fault;
 pub use fees::Fees;
 pub use heartbeat::Heartbeat;
@@ -75,3 +79,4 @@ pub use signed::{
 pub use time::{DurationMs, Height, TimestampMs};
 pub use transaction::{DeclineReason, Transaction, TransactionKind};
 pub use upload::{SignedUpload, UploadPermit};
+pub use voucher::{SignedVoucher, Voucher};

@@ -17,22 +17,25 @@ pub enum VerificationMode {
     Sync = 3,
     /// One validator that nobody knew before runs the program again, and whoever pays for it has all of them do so, for some time.
     Optimistic = 4,
+    /// A service for some time: the requestor judges each answer itself, and pays by vouchers that it signs.
+    Endpoint = 5,
 }
 
 impl VerificationMode {
     /// All modes, in the order of their tags.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::None,
         Self::Proof,
         Self::Recompute,
         Self::Sync,
         Self::Optimistic,
+        Self::Endpoint,
     ];
 
-    /// Whether anybody checks a result before it is paid.
+    /// Whether validators check a result before it is paid.
     #[must_use]
     pub const fn is_checked(self) -> bool {
-        !matches!(self, Self::None)
+        !matches!(self, Self::None | Self::Endpoint)
     }
 
     /// The tag in encodings and typed data.
@@ -50,6 +53,7 @@ impl VerificationMode {
             2 => Some(Self::Recompute),
             3 => Some(Self::Sync),
             4 => Some(Self::Optimistic),
+            5 => Some(Self::Endpoint),
             _ => None,
         }
     }
@@ -63,6 +67,7 @@ impl VerificationMode {
             Self::Recompute => "recompute",
             Self::Sync => "sync",
             Self::Optimistic => "optimistic",
+            Self::Endpoint => "endpoint",
         }
     }
 
@@ -104,7 +109,7 @@ impl ModeSet {
     pub const EMPTY: Self = Self(0);
 
     /// Every mode.
-    pub const ALL: Self = Self(0b1_1111);
+    pub const ALL: Self = Self(0b11_1111);
 
     /// The set of the given modes.
     #[must_use]

@@ -3,8 +3,7 @@
 //! `SignedTransaction` is what travels; [`SignedTransaction::verify`] turns it into a `VerifiedTransaction`, the only
 //! form that the ledger executes.
 
-use crate::fields;
-use k256::ecdsa::{RecoveryId, SigningKey, VerifyingKey};
+use k256::ecdsa::SigningKey;
 
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::digest::Digest;
@@ -12,107 +11,10 @@ use crate::domain::Domain;
 use crate::eip712::{ChainDomain, NONCE_LANE_ACCOUNT};
 use crate::fees::Fees;
 use crate::id::{Address, BidId, JobId, OfferId, TransactionId};
-use crate::keccak::{keccak256, keccak256_of};
+use crate::keccak::keccak256_of;
+use crate::signature::address_of;
+pub use crate::signature::{Signature, SignatureError};
 use crate::transaction::Transaction;
-
-/// A recoverable secp256k1 signature. Any bytes are representable; [`SignedTransaction::verify`] judges them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Signature {
-    /// x coordinate of the nonce point, big-endian.
-    pub r: [u8; 32],
-    /// The proof scalar, big-endian; at most half the group order.
-    pub s: [u8; 32],
-    /// Parity of the nonce point's y coordinate: 0 or 1 (Ethereum's `v` minus 27).
-    pub y_parity: u8,
-}
-
-impl Signature {
-    /// `r ‖ s ‖ v` with Ethereum's `v` of 27 or 28, as `ecrecover` and wallets write it.
-    #[must_use]
-    pub fn to_rsv(self) -> [u8; 65] {
-        let mut bytes = [0; 65];
-        bytes[..32].copy_from_slice(&self.r);
-        bytes[32..64].copy_from_slice(&self.s);
-        bytes[64] = self.y_parity.wrapping_add(27);
-        bytes
-    }
-
-    /// Reads `r ‖ s ‖ v` with `v` of 0, 1, 27 or 28.
-    ///
-    /// # Errors
-    /// [`SignatureError::BadParity`] for any other `v`.
-    pub fn from_rsv(bytes: &[u8; 65]) -> Result<Self, SignatureError> {
-        let (mut r, mut s) = ([0; 32], [0; 32]);
-        r.copy_from_slice(&bytes[..32]);
-        s.copy_from_slice(&bytes[32..64]);
-        let y_parity = match bytes[64] {
-            v @ (0 | 1) => v,
-            v @ (27 | 28) => v - 27,
-            parity => return Err(SignatureError::BadParity { parity }),
-        };
-        Ok(Self { r, s, y_parity })
-    }
-
-    /// Who signed `digest`.
-    ///
-    /// # Errors
-    /// If the scalars are out of range, `s` is high, the parity is no bit, or no key fits.
-    pub fn recover(&self, digest: &[u8; 32]) -> Result<Address, SignatureError> {
-        let signature = k256::ecdsa::Signature::from_scalars(self.r, self.s)
-            .map_err(|_| SignatureError::ScalarOutOfRange)?;
-        // Of the two valid s only the low one counts, or anyone could give a transaction a second encoding.
-        if signature.normalize_s() != signature {
-            return Err(SignatureError::HighS);
-        }
-        let parity = match self.y_parity {
-            0 => RecoveryId::new(false, false),
-            1 => RecoveryId::new(true, false),
-            parity => return Err(SignatureError::BadParity { parity }),
-        };
-        VerifyingKey::recover_from_prehash(digest, &signature, parity)
-            .map(|key| address_of(&key))
-            .map_err(|_| SignatureError::NoKey)
-    }
-}
-
-fields! { Signature { r, s, y_parity } }
-
-/// Why a signature does not hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SignatureError {
-    /// `r` or `s` is zero or not below the group order.
-    #[error("a signature scalar is zero or not below the group order")]
-    ScalarOutOfRange,
-    /// `s` is above half the group order.
-    #[error("the signature's s is above half the group order")]
-    HighS,
-    /// The parity is neither 0 nor 1.
-    #[error("the signature's parity is {parity}, not 0 or 1")]
-    BadParity {
-        /// What was given.
-        parity: u8,
-    },
-    /// No public key fits the signature.
-    #[error("no key fits the signature")]
-    NoKey,
-    /// Another account signed: a field was changed, or the signature is for another network.
-    #[error("the sender is {claimed}, but {recovered} signed this content for this network")]
-    WrongSigner {
-        /// The sender the transaction names.
-        claimed: Address,
-        /// The account whose signature it would be.
-        recovered: Address,
-    },
-}
-
-/// The address of a public key: the last 20 bytes of keccak-256 of its uncompressed point.
-fn address_of(key: &VerifyingKey) -> Address {
-    let point = key.to_sec1_point(false);
-    let hash = keccak256(&point.as_bytes()[1..]);
-    let mut address = [0; 20];
-    address.copy_from_slice(&hash[12..]);
-    Address::new(address)
-}
 
 /// A transaction as it travels: content, nonce, fees, sender and signature.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use crate::amount::Amount;
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::digest::Digest;
-use crate::id::{Address, ModelId, ProgramId};
+use crate::id::{Address, LeaseId, ModelId, ProgramId};
 use crate::keccak::keccak256;
 use crate::label::Label;
 use crate::mode::{ModeSet, Tier, VerificationMode};
@@ -103,6 +103,7 @@ members! {
     Label: |it, hash| hash.label(it);
     Digest: |it, hash| hash.word(*it.as_bytes());
     ModelId: |it, hash| hash.word(*it.as_bytes());
+    LeaseId: |it, hash| hash.word(*it.as_bytes());
     ProgramId: |it, hash| hash.word(*it.as_bytes());
     DurationMs: |it, hash| hash.number(u128::from(it.get()));
     TimestampMs: |it, hash| hash.number(u128::from(it.get()));

@@ -12,6 +12,7 @@ use crate::label::Label;
 use crate::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX, VOTES_MAX};
 use crate::order::{JobOrder, OfferTerms, Receipt};
 use crate::variants;
+use crate::voucher::SignedVoucher;
 
 crate::wire_enum! {
     /// Why a provider does not start a lease.
@@ -128,6 +129,15 @@ pub enum Transaction {
     ReadyForProtocol {
         /// The version.
         version: u16,
+    },
+    /// The provider of an endpoint claims what its time so far is worth and what the requestor's vouchers say, out of the escrow.
+    SettleEndpoint {
+        /// The lease.
+        lease: LeaseId,
+        /// The last voucher; `None` if there is none, or none since the last claim.
+        voucher: Option<SignedVoucher>,
+        /// Whether the provider ends its lease: the job goes on to another one if it has time and money left.
+        ends: bool,
     },
     /// Add to the deposit that secures the rent of a record, anybody's.
     PayRent {
@@ -281,11 +291,13 @@ pub enum TransactionKind {
     ChallengeResult = 27,
     /// [`Transaction::ReadyForProtocol`].
     ReadyForProtocol = 28,
+    /// [`Transaction::SettleEndpoint`].
+    SettleEndpoint = 29,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -313,6 +325,7 @@ impl TransactionKind {
         Self::RevealVotes,
         Self::ChallengeResult,
         Self::ReadyForProtocol,
+        Self::SettleEndpoint,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -346,6 +359,7 @@ impl TransactionKind {
             Self::RevealVotes => "RevealVotes",
             Self::ChallengeResult => "ChallengeResult",
             Self::ReadyForProtocol => "ReadyForProtocol",
+            Self::SettleEndpoint => "SettleEndpoint",
         }
     }
 
@@ -380,7 +394,8 @@ impl TransactionKind {
             | Self::JoinValidators
             | Self::LeaveValidators
             | Self::ReportEquivocation
-            | Self::ChallengeResult => false,
+            | Self::ChallengeResult
+            | Self::SettleEndpoint => false,
         }
     }
 
@@ -429,6 +444,7 @@ impl Transaction {
             Self::RevealVotes { .. } => TransactionKind::RevealVotes,
             Self::ChallengeResult { .. } => TransactionKind::ChallengeResult,
             Self::ReadyForProtocol { .. } => TransactionKind::ReadyForProtocol,
+            Self::SettleEndpoint { .. } => TransactionKind::SettleEndpoint,
         }
     }
 }
@@ -469,5 +485,6 @@ variants! {
         26 = RevealVotes { votes: seq("votes", VOTES_MAX, 72) },
         27 = ChallengeResult { lease },
         28 = ReadyForProtocol { version },
+        29 = SettleEndpoint { lease, voucher, ends: flag("ends") },
     }
 }

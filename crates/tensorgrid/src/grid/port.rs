@@ -182,6 +182,17 @@ impl GridPort for NodePort {
         nonces.next(address, (settled, tg_node::steady_now()), status)
     }
 
+    fn random(&self) -> Result<[u8; 16], PortError> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|error| PortError {
+            fault: Fault::Environment,
+            code: "TG-API-010".to_owned(),
+            message: format!("draw a token: {error}"),
+            hint: "the system gives no randomness".to_owned(),
+        })?;
+        Ok(bytes)
+    }
+
     fn heartbeat(&self, heartbeat: Heartbeat) -> Result<(), PortError> {
         let noted = self.node().heartbeat(heartbeat);
         noted.map_err(|error| PortError {

@@ -64,6 +64,7 @@ fn of_state(shared: &Shared) -> Vec<Metric> {
         ("{state=\"queued\"}", queued as f64),
         ("{state=\"leased\"}", leased as f64),
     ];
+    let (served, asking) = shared.relay.counts();
     let gauge = |name, help, value: f64| (name, "gauge", help, vec![("", value)]);
     vec![
         gauge("block_height", "Height of the last final block.", height),
@@ -87,5 +88,15 @@ fn of_state(shared: &Shared) -> Vec<Metric> {
             state.validators().len() as f64,
         ),
         gauge("base_fee_tgrid_per_gas", "Base fee.", fee),
+        gauge(
+            "endpoints_served",
+            "Endpoints whose providers fetch requests here.",
+            served as f64,
+        ),
+        gauge(
+            "endpoint_requests_waiting",
+            "Requests to endpoints that wait for an answer.",
+            asking as f64,
+        ),
     ]
 }

@@ -7,6 +7,7 @@ mod chain;
 mod chunks;
 mod dashboard;
 mod development;
+mod endpoints;
 mod events;
 mod extract;
 mod heartbeats;
@@ -89,6 +90,8 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(offers::provider))
         .routes(routes!(offers::leases))
         .routes(routes!(heartbeats::beat))
+        .routes(routes!(endpoints::ask))
+        .routes(routes!(endpoints::serve))
         .routes(routes!(blobs::get, blobs::put))
         .routes(routes!(chunks::tree))
         .routes(routes!(chunks::chunk))

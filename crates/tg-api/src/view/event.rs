@@ -129,6 +129,7 @@ fn parts(event: &Event) -> Parts {
         | Event::LivenessChanged { .. }
         | Event::Scheduled { .. }
         | Event::MemberPaid { .. }
+        | Event::EndpointPaid { .. }
         | Event::Compensated { .. } => market_parts(event),
         Event::RentDeposited { .. }
         | Event::RentSettled { .. }
@@ -442,6 +443,20 @@ fn market_parts(event: &Event) -> Parts {
             account: Some(*provider),
             amount: Some(*amount),
             text: format!("{amount} TGRID to {provider} for work that made room, by job {job}"),
+            ..Parts::default()
+        },
+        Event::EndpointPaid {
+            lease,
+            job,
+            provider,
+            amount,
+        } => Parts {
+            kind: "endpoint_paid",
+            job: Some(*job),
+            lease: Some(*lease),
+            account: Some(*provider),
+            amount: Some(*amount),
+            text: format!("{amount} TGRID to {provider} for what endpoint {job} served"),
             ..Parts::default()
         },
         Event::MemberPaid {

@@ -1,12 +1,12 @@
 //! Jobs, their leases and receipts.
 
 use tg_ledger::{
-    Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, MemberVote, Settlement, State, Step,
-    SyncCheck, VoteState,
+    EndpointMeter, Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, MemberVote,
+    Settlement, State, Step, SyncCheck, VoteState,
 };
 use tg_sdk::dto::{
     CheckDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto, LeaseEndDto, MemberPayDto,
-    RejectionDto, SettlementDto,
+    MeterDto, RejectionDto, SettlementDto,
 };
 use tg_types::{Amount, TimestampMs};
 
@@ -30,6 +30,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         revealed_in: _,
         owed: _,
         escrow_burned: _,
+        served,
         storage: _,
         declined: _,
         rent: _,
@@ -49,6 +50,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         macs: *macs,
         max_attempts: order.max_attempts,
         escrow: job.escrow(),
+        served: *served,
         verification_fee: *verification_fee,
         history: history.iter().map(step).collect(),
         leases: job
@@ -109,6 +111,24 @@ fn by_clocks(state: &State, job: &Job, time: TimestampMs) -> u64 {
     time.get().saturating_add(lag.get())
 }
 
+fn meter(state: &State, job: &Job, lease: &Lease, meter: &EndpointMeter) -> MeterDto {
+    let EndpointMeter {
+        minute,
+        vouchers,
+        answered,
+        paid,
+        ends_at,
+    } = meter;
+    MeterDto {
+        minute: *minute,
+        vouchers: *vouchers,
+        answered: *answered,
+        paid: *paid,
+        started_ms: lease.started_at().map(|at| by_clocks(state, job, at)),
+        ends_ms: ends_at.map(|at| by_clocks(state, job, at)),
+    }
+}
+
 /// A lease of a job.
 #[must_use]
 pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
@@ -144,6 +164,7 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
             .filter(|device| lease.grant.devices >> device & 1 == 1)
             .collect(),
         gpu_milli: lease.grant.gpu_milli,
+        meter: lease.meter.map(|it| meter(state, job, lease, &it)),
         lead: lease.lead(),
         started: lease.started_at().is_some(),
         members: u16::try_from(lease.members().len()).unwrap_or(u16::MAX),

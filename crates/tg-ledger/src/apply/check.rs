@@ -3,9 +3,10 @@
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferTerms, Receipt,
-    SignedTransaction, TimestampMs, Transaction, VerifiedTransaction,
+    SignedTransaction, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
 };
 
+mod endpoint;
 mod equivocation;
 mod market;
 mod outcome;
@@ -120,6 +121,10 @@ pub(super) fn check(
             Amount::ZERO
         }
         Transaction::ChallengeResult { lease } => sync::check_challenge(state, lease)?,
+        Transaction::SettleEndpoint { lease, voucher, .. } => {
+            let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
+            endpoint::check_settlement(state, held, job, voucher.as_ref())?
+        }
         Transaction::DeclineLease { lease, .. } => {
             held_lease(state, sender, lease, JobState::Leased)?;
             Amount::ZERO
@@ -303,7 +308,9 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         needs,
     } = order;
     let facts = state.orderable(model, *mode)?;
-    if !facts.takes(*input_len) {
+    if *mode == VerificationMode::Endpoint {
+        endpoint::check_order(order)?;
+    } else if !facts.takes(*input_len) {
         return Err(TransactionError::WrongInputLength {
             expected: facts.input_len,
             got: *input_len,
@@ -371,6 +378,13 @@ fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {
             state: found.state(),
         });
     }
+    let lease = found.live_lease().and_then(|it| state.lease(&it));
+    if lease
+        .and_then(|it| it.meter)
+        .is_some_and(|it| it.ends_at.is_some())
+    {
+        return Err(TransactionError::EndpointEnds { job: *job });
+    }
     Ok(Amount::ZERO)
 }
 
@@ -432,6 +446,9 @@ fn check_part(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt
 fn check_receipt(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
     let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
     market::check_leads(held)?;
+    if held.meter.is_some() {
+        return Err(TransactionError::EndpointHasNoReceipt { lease: *lease });
+    }
     // Stops: a lead that is quick and leaves the others without pay.
     let mut parts = held.members().iter().filter_map(|it| state.lease(it));
     if let Some(member) = parts.find(|it| it.receipt().is_none()) {

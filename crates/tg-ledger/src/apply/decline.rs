@@ -137,6 +137,8 @@ impl Execution {
             .saturating_add(self.state.parameters.verification_timeout);
         match reason {
             DeclineReason::Unwilling => Ok(false),
+            // There is none.
+            DeclineReason::InputMissing if job.is_endpoint() => Ok(false),
             DeclineReason::InputMissing => {
                 ask(&mut job.storage, until);
                 Ok(true)

@@ -114,6 +114,11 @@ impl Execution {
             Transaction::ChallengeResult { lease } => self.challenge(sender, lease),
             Transaction::DeclineLease { lease, reason } => self.decline(lease, *reason),
             Transaction::CommitPart { lease, receipt } => self.commit_part(lease, receipt),
+            Transaction::SettleEndpoint {
+                lease,
+                voucher,
+                ends,
+            } => self.settle_endpoint(lease, voucher.as_ref(), *ends),
         }
     }
 
@@ -184,7 +189,8 @@ impl Execution {
         let escrow = order.max_price.saturating_add(verification_fee);
         self.debit(requestor, escrow)?;
         self.update_account(requestor, |account| account.open_jobs += 1)?;
-        let ready = self.state.is_held(&Storage::default());
+        let has_no_input = order.mode == VerificationMode::Endpoint;
+        let ready = has_no_input || self.state.is_held(&Storage::default());
         let stage = match ready {
             true => OpenStage::Queued,
             false => OpenStage::Submitted,
@@ -213,6 +219,7 @@ impl Execution {
             },
             owed: Vec::new(),
             escrow_burned: Amount::ZERO,
+            served: Amount::ZERO,
             storage: Storage::default(),
             declined: 0,
             rent,
@@ -254,8 +261,8 @@ impl Execution {
         lease.commit(receipt.clone())?;
         self.step(&mut job, OpenStage::Committed(lease.id))?;
         match job.order.mode {
-            // Nobody checks, so the commitment is the result.
-            VerificationMode::None => self.accept(job, lease),
+            // Nobody checks, so the commitment is the result. An endpoint has none.
+            VerificationMode::None | VerificationMode::Endpoint => self.accept(job, lease),
             VerificationMode::Proof | VerificationMode::Recompute => {
                 self.save_job(job);
                 self.state.put_lease(lease);

@@ -58,7 +58,7 @@ impl Execution {
     }
 
     /// Notes the next state of a job.
-    fn note_step(&mut self, job: &mut Job, to: JobState) -> Done {
+    pub(super) fn note_step(&mut self, job: &mut Job, to: JobState) -> Done {
         let from = job.history.last().map_or(to, |it| it.state);
         if !from.may_become(to) {
             return Err(InvariantError::BadStep { from, to });
@@ -523,7 +523,7 @@ impl Execution {
     }
 
     /// A job whose lease ended waits again, or ends.
-    fn requeue(&mut self, mut job: Job) -> Done {
+    pub(super) fn requeue(&mut self, mut job: Job) -> Done {
         let free = usize::from(job.preemptions) + usize::from(job.declined).min(DECLINES_MAX);
         let counted = job.leases().len().saturating_sub(free);
         if counted >= usize::from(job.order.max_attempts) {
@@ -551,6 +551,10 @@ impl Execution {
         let mut left = job.escrow();
         if let Some(lead) = job.live_lease() {
             let lead = self.lease(&lead)?;
+            if lead.meter.is_some() && lead.started_at().is_some() {
+                self.stop_endpoint(lead);
+                return Ok(());
+            }
             let leases: Vec<Lease> = self.state.gang_of(&lead).cloned().collect();
             for lease in leases {
                 let amount = self.due_for_holding(&lease).min(left);
@@ -606,6 +610,7 @@ impl Execution {
     /// Ends a job of whose escrow `paid` went to those who held it; the rest goes back.
     fn end_with(&mut self, mut job: Job, because: Unpaid, paid: Amount) -> Done {
         let settlement = Settlement {
+            price: job.served,
             refund: job.escrow().saturating_sub(paid),
             compensation: paid,
             ..Settlement::default()
@@ -617,7 +622,7 @@ impl Execution {
         self.close_job(job, None, reason, settlement)
     }
 
-    fn close_job(
+    pub(super) fn close_job(
         &mut self,
         mut job: Job,
         provider: Option<Address>,

@@ -20,7 +20,8 @@ use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::{LEASES_PER_BLOCK_MAX, LOOKS_PER_BLOCK};
 use crate::record::{
-    GangRole, Grant, Job, Lease, LeasePhase, LeaseProgress, Offer, OpenStage, Record, lease_id,
+    EndpointMeter, GangRole, Grant, Job, Lease, LeasePhase, LeaseProgress, Offer, OpenStage,
+    Record, lease_id,
 };
 use crate::state::{Cursors, State, waiting_of};
 
@@ -420,12 +421,13 @@ impl Execution {
     fn new_lease(&self, job: &Job, quote: &Quote, offer: &Offer, member: u16) -> Lease {
         let parameters = &self.state.parameters;
         let machine = &offer.terms.machine;
+        let prices = self.endpoint_prices(job, offer);
         Lease {
             id: lease_id(job, member),
             job: job.id,
             offer: quote.offer,
             provider: quote.provider,
-            price: quote.price,
+            price: prices.map_or(quote.price, |it| it.run),
             collateral: quote.collateral,
             at_risk: self.at_risk(job, quote),
             gas: Amount::ZERO,
@@ -448,6 +450,7 @@ impl Execution {
                 members: Vec::new(),
             },
             check: None,
+            meter: prices.map(|it| EndpointMeter::new(it.minute)),
         }
     }
 }

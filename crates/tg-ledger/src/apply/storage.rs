@@ -87,7 +87,8 @@ impl Execution {
     /// Whether enough validators hold a job's input and its model's files.
     pub(super) fn is_ready(&self, job: &Job) -> bool {
         let model = self.state.model(&job.order.model);
-        self.state.is_held(&job.storage) && model.is_some_and(|it| self.state.is_held(&it.storage))
+        let has_input = job.is_endpoint() || self.state.is_held(&job.storage);
+        has_input && model.is_some_and(|it| self.state.is_held(&it.storage))
     }
 }
 

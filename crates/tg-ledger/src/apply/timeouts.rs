@@ -22,6 +22,7 @@ impl Execution {
         self.close_rechecks()?;
         self.forfeit_bids()?;
         self.run_votes()?;
+        self.end_endpoints()?;
         // Nobody else comes to be due by what is done for these.
         let is_due = |(job, lease): &(&Job, &Lease)| {
             self.lapse(job, lease).is_some()
@@ -127,6 +128,8 @@ impl Execution {
                 lease.start_by,
                 LeaseEnd::Abandoned(AbandonedBecause::NotStarted),
             ),
+            // It ends by what it counts.
+            OpenStage::Running(_) if lease.meter.is_some() => return None,
             OpenStage::Running(_) => (lease.deadline, LeaseEnd::Late(LatePhase::Running)),
             OpenStage::Committed(_) => {
                 let due = match lease.check.as_ref().map(|it| &it.stage) {

@@ -53,6 +53,33 @@ pub enum MachineProblem {
     Tiers,
 }
 
+/// What an endpoint cannot have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointProblem {
+    /// An input: requests go to its provider.
+    #[error("an input: its length and digest are zero")]
+    Input,
+    /// Another lane than posted prices, or capacity that makes room.
+    #[error(
+        "a gang, a guaranteed deadline, the batch auction or spot capacity: it is one machine at a posted price"
+    )]
+    Lane,
+}
+
+/// Why a voucher does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum VoucherProblem {
+    /// It is of another lease.
+    #[error("it is of another one")]
+    Lease,
+    /// As late a one was claimed.
+    #[error("as late a one was claimed")]
+    Old,
+    /// The requestor did not sign it.
+    #[error("the requestor did not sign it")]
+    Signature,
+}
+
 /// Why a transaction is refused. Nothing of a refused transaction happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[allow(
@@ -373,6 +400,24 @@ pub enum TransactionError {
     /// The validator stated it before.
     #[error("the validator is ready for version {version} of the protocol already")]
     ReadyAlready { version: u16 },
+    /// The order of an endpoint has what an endpoint cannot have.
+    #[error("an endpoint cannot have {problem}")]
+    BadEndpointOrder { problem: EndpointProblem },
+    /// The lease is not one of an endpoint.
+    #[error("lease {lease} serves no endpoint")]
+    NoEndpoint { lease: LeaseId },
+    /// The voucher does not count.
+    #[error("the voucher is none for lease {lease}: {problem}")]
+    BadVoucher {
+        lease: LeaseId,
+        problem: VoucherProblem,
+    },
+    /// An endpoint has no result of its own.
+    #[error("lease {lease} serves an endpoint, which is paid by vouchers and has no receipt")]
+    EndpointHasNoReceipt { lease: LeaseId },
+    /// It was taken back before.
+    #[error("endpoint {job} was taken back; its provider has some seconds for its last claim")]
+    EndpointEnds { job: JobId },
     /// The votes convict nobody.
     #[error("the votes convict nobody")]
     NoEquivocation(#[source] EquivocationError),
@@ -530,6 +575,11 @@ impl TransactionError {
             Self::NotContestable { .. } => "TG-LED-134",
             Self::NotNextProtocol { .. } => "TG-LED-135",
             Self::ReadyAlready { .. } => "TG-LED-136",
+            Self::BadEndpointOrder { .. } => "TG-LED-137",
+            Self::NoEndpoint { .. } => "TG-LED-138",
+            Self::BadVoucher { .. } => "TG-LED-139",
+            Self::EndpointHasNoReceipt { .. } => "TG-LED-140",
+            Self::EndpointEnds { .. } => "TG-LED-141",
         }
     }
 

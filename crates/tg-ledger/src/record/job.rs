@@ -2,7 +2,7 @@
 
 use tg_types::{
     Address, Amount, Decode, DecodeError, Encode, Height, JobId, JobOrder, LeaseId, Reader,
-    TimestampMs, Writer, fields, tags, variants,
+    TimestampMs, VerificationMode, Writer, fields, tags, variants,
 };
 
 use crate::limits::{DECLINES_MAX, OWED_MAX};
@@ -66,7 +66,7 @@ impl JobState {
                 Self::Running | Self::Queued | Self::Refunded | Self::Cancelled
             ) | (
                 Self::Running,
-                Self::Committed | Self::Queued | Self::Refunded | Self::Cancelled
+                Self::Committed | Self::Accepted | Self::Queued | Self::Refunded | Self::Cancelled
             ) | (
                 Self::Committed,
                 Self::Verifying | Self::Accepted | Self::Queued | Self::Refunded
@@ -362,6 +362,8 @@ pub struct Job {
     /// What was burned of its escrow: for machines that were held back for it, and for leases that ran out of the GPU time
     /// that it states.
     pub escrow_burned: Amount,
+    /// What was paid of its escrow while it is open: to the providers of an endpoint.
+    pub served: Amount,
     /// Which validators hold its input.
     pub storage: Storage,
     /// How many of its leases ended before they started.
@@ -466,11 +468,18 @@ impl Job {
         owed.fold(Amount::ZERO, |sum, it| sum.saturating_add(it.amount))
     }
 
-    /// What it may still pay for leases: its maximum price without what it owes and what was burned of its escrow.
+    /// What it may still pay for leases: its maximum price without what it owes and what was paid or burned of its escrow.
     #[must_use]
     pub fn purse(&self) -> Amount {
         let left = self.order.max_price.saturating_sub(self.escrow_burned);
+        let left = left.saturating_sub(self.served);
         left.saturating_sub(self.owed_sum())
+    }
+
+    /// Whether it is a service for some time.
+    #[must_use]
+    pub fn is_endpoint(&self) -> bool {
+        self.order.mode == VerificationMode::Endpoint
     }
 
     /// Since when it waits or waited first: what ageing in the queue goes by.
@@ -525,6 +534,7 @@ fields! {
         revealed_in,
         owed: seq("owed", OWED_MAX, 68),
         escrow_burned,
+        served,
         storage,
         declined,
         rent,

@@ -5,7 +5,7 @@ use tg_types::{
     Receipt, TimestampMs, fields, keccak256_of, tags, variants,
 };
 
-use crate::record::{Grant, Job, Record, SyncCheck};
+use crate::record::{EndpointMeter, Grant, Job, Record, SyncCheck};
 use crate::tree::{LeafHead, kind};
 
 /// Leases beside the one that leads a gang.
@@ -276,6 +276,8 @@ pub struct Lease {
     pub role: GangRole,
     /// How validators check its result, if its job is of mode `sync` and it has one.
     pub check: Option<SyncCheck>,
+    /// What it counts, if its job is an endpoint.
+    pub meter: Option<EndpointMeter>,
 }
 
 fields! {
@@ -297,6 +299,7 @@ fields! {
         preemption,
         role,
         check,
+        meter,
     }
 }
 

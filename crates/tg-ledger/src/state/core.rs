@@ -525,6 +525,7 @@ impl State {
         let queued = waiting.map(|job| job.order.deadline);
         let live = self.live_leases().map(|(job, lease)| {
             let due = match job.state() {
+                JobState::Running if lease.meter.is_some() => self.endpoint_ends(job, lease),
                 JobState::Leased => lease.start_by.min(lease.deadline),
                 JobState::Verifying => lease.verify_by().unwrap_or(lease.deadline),
                 _ => lease.deadline,
@@ -543,6 +544,18 @@ impl State {
             .chain(live)
             .min()
             .map(|due| TimestampMs::new(due.get().saturating_add(1)))
+    }
+
+    /// When the lease of an endpoint ends if nothing is claimed and nothing more locked.
+    fn endpoint_ends(&self, job: &Job, lease: &Lease) -> TimestampMs {
+        let wait = self.parameters.verification_timeout;
+        let (Some(meter), Some(start)) = (lease.meter, lease.started_at()) else {
+            return lease.deadline;
+        };
+        let end = meter.ends_at.unwrap_or(lease.deadline).min(lease.deadline);
+        let spent = meter.lasts(job.escrow()).map(|it| start.saturating_add(it));
+        let last = end.saturating_add(wait);
+        spent.filter(|it| *it < end).map_or(last, |it| it.min(last))
     }
 
     /// Proof of what the state of [`State::root`] has of an account.

@@ -9,7 +9,7 @@ use tg_market::{
     Assessment, Constraint, JobDemand, OfferFacts, OfferView, PackingPrices, Stock, explain,
 };
 use tg_types::{
-    Address, Amount, Height, JobClass, JobOrder, ModelId, TimestampMs, VerificationMode,
+    Address, Amount, DurationMs, Height, JobClass, JobOrder, ModelId, TimestampMs, VerificationMode,
 };
 
 use crate::error::TransactionError;
@@ -75,6 +75,7 @@ impl State {
             | VerificationMode::Recompute
             | VerificationMode::Sync
             | VerificationMode::Optimistic
+            | VerificationMode::Endpoint
             | VerificationMode::None => Ok(facts),
         }
     }
@@ -154,7 +155,11 @@ impl State {
             prices: Some(prices),
             start: now,
             lease_factor: self.parameters.duration_factor,
-            lease_grace: self.parameters.lease_grace,
+            // An endpoint has its machine to the end.
+            lease_grace: match order.mode {
+                VerificationMode::Endpoint => DurationMs::new(u64::MAX),
+                _ => self.parameters.lease_grace,
+            },
         }
     }
 

@@ -187,8 +187,11 @@ impl State {
 }
 
 impl Job {
-    /// Whether validators have to hold its input.
+    /// Whether validators have to hold its input. An endpoint has none: requests go to its provider.
     fn needs_storage(&self) -> bool {
+        if self.is_endpoint() {
+            return false;
+        }
         let stage = match &self.phase {
             JobPhase::Open { stage, .. } => Some(stage),
             JobPhase::Paid { .. } | JobPhase::Unpaid { .. } => None,

@@ -82,6 +82,7 @@ pub(super) fn waiting_with(
         revealed_in: None,
         owed: Vec::new(),
         escrow_burned: Amount::ZERO,
+        served: Amount::ZERO,
         rent: crate::Rent::default(),
     });
     Arc::make_mut(&mut state.queued).insert(sequence, id);
@@ -173,7 +174,8 @@ fn cheap_offers_that_never_serve_such_a_job_are_passed_over_together() {
             VerificationMode::Proof
             | VerificationMode::Recompute
             | VerificationMode::Sync
-            | VerificationMode::Optimistic => JobState::Leased,
+            | VerificationMode::Optimistic
+            | VerificationMode::Endpoint => JobState::Leased,
         };
         assert_eq!(alone.state.job(&id).unwrap().state(), expected);
     }

@@ -185,6 +185,11 @@ impl Books {
             Event::EscrowBurned {
                 requestor, amount, ..
             } => self.allow(requestor, amount.get()),
+            Event::EndpointPaid { job, amount, .. } => {
+                if let Some(job) = state.job(job) {
+                    self.allow(&job.requestor, amount.get());
+                }
+            }
             Event::JobEnded {
                 requestor,
                 settlement,
@@ -350,6 +355,12 @@ impl Books {
                 provider,
                 amount,
                 ..
+            }
+            | Event::EndpointPaid {
+                job,
+                provider,
+                amount,
+                ..
             } => {
                 let from = state.job(job).map(|it| self.side(&it.requestor));
                 if from == Some(Side::Honest) && self.is_hostile(provider) {
@@ -367,7 +378,10 @@ impl Books {
                 settlement,
             } => {
                 let is_own = self.is_hostile(requestor);
+                // What an endpoint paid was counted when it paid.
+                let is_endpoint = state.job(job).is_some_and(Job::is_endpoint);
                 if *reason == EndReason::Fulfilled
+                    && !is_endpoint
                     && !is_own
                     && provider.is_some_and(|it| self.is_hostile(&it))
                 {

@@ -7,7 +7,7 @@ use tg_ledger::{
     SampleTask, State, Verdict,
 };
 use tg_types::{
-    Address, Digest, Label, LeaseId, ModelId, ProgramId, StorageSubject, TileName,
+    Address, Digest, Label, LeaseId, ModelId, ProgramId, SignedVoucher, StorageSubject, TileName,
     VerificationMode, Vote,
 };
 
@@ -51,6 +51,8 @@ pub(crate) struct Files {
     pub(crate) inputs: BTreeMap<Digest, Holders>,
     pub(crate) models: BTreeMap<ModelId, Truth>,
     pub(crate) evidence: BTreeMap<Digest, Proof>,
+    /// The last voucher that the requestor of an endpoint signed for a lease.
+    pub(crate) vouchers: BTreeMap<LeaseId, SignedVoucher>,
     /// Providers whose machines validators cannot reach.
     pub(crate) offline: BTreeSet<Address>,
 }
@@ -150,6 +152,8 @@ impl Files {
         let live = state.live_leases().map(|(job, _)| job);
         let needed: BTreeSet<Digest> = waiting.chain(live).map(|it| it.order.input).collect();
         self.inputs.retain(|digest, _| needed.contains(digest));
+        let lives = |lease: &LeaseId| state.lease(lease).is_some_and(|it| it.end().is_none());
+        self.vouchers.retain(|lease, _| lives(lease));
         let mut pending: BTreeSet<Digest> = state
             .pending_evidence()
             .map(|task| task.evidence())

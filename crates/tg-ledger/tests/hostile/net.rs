@@ -500,6 +500,11 @@ impl Net {
         for (job, lease) in state.live_leases() {
             is_late |= match job.state() {
                 JobState::Leased => lease.start_by < time,
+                // Its provider has some time for a last claim.
+                _ if lease.meter.is_some() => {
+                    let wait = state.parameters().verification_timeout;
+                    lease.deadline.saturating_add(wait) < time
+                }
                 // The seed is the validators' to sign, and a committee is asked until it answers.
                 _ if lease.check.is_some() => match &lease.check.as_ref().unwrap().stage {
                     SyncStage::Challenged { answer_by, .. } => *answer_by < time,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tg_lab::synthetic::Draws;
-use tg_ledger::{Job, JobState, Lease, State, SyncStage};
+use tg_ledger::{EndpointMeter, Job, JobState, Lease, State, SyncStage};
 use tg_types::{
     Address, Amount, CapacityTier, DeclineReason, Digest, GpuLink, GpuModel, Label, Machine,
     ModeSet, OfferId, OfferTerms, Pricing, Receipt, RunCommitment, SharingMode, SharingSet, Tier,
@@ -242,7 +242,7 @@ impl Provider {
         let model = files.models.get(&job.order.model);
         let model = model.map_or(0, |it| it.holders);
         // It pulls before it starts, from whoever states that it holds it.
-        let honest = if !Files::is_served(input) {
+        let honest = if !job.is_endpoint() && !Files::is_served(input) {
             Some(DeclineReason::InputMissing)
         } else if !Files::is_served(model) {
             Some(DeclineReason::ModelMissing)
@@ -279,6 +279,10 @@ impl Provider {
         out: &mut Outbox<'_>,
     ) {
         let (state, now) = (out.state, out.state.head().time);
+        if let Some(meter) = lease.meter {
+            self.claim(lease, meter, files, out);
+            return;
+        }
         let truth = files.models.get(&job.order.model);
         let can_be_served = truth.is_none_or(|it| it.can_be_served);
         let started = lease.started_at().unwrap_or(now);
@@ -316,6 +320,23 @@ impl Provider {
             };
             out.send(&self.wallet, whole);
         }
+    }
+
+    /// Claims what an endpoint owes, now and then; some leave before its end.
+    fn claim(&self, lease: &Lease, meter: EndpointMeter, files: &Files, out: &mut Outbox<'_>) {
+        let height = out.state.head().height.get();
+        let leaves = lease.id.as_bytes()[6] < 64 && height % 128 == 0;
+        let ends = leaves || meter.ends_at.is_some();
+        if !ends && height % 16 != 0 {
+            return;
+        }
+        let voucher = files.vouchers.get(&lease.id).copied();
+        let claim = Transaction::SettleEndpoint {
+            lease: lease.id,
+            voucher: voucher.filter(|it| it.voucher.answered > meter.answered),
+            ends,
+        };
+        out.send(&self.wallet, claim);
     }
 
     fn name_evidence(

@@ -7,7 +7,7 @@ use tg_ledger::{Job, JobState, State, SyncStage};
 use tg_types::transaction::bid_commitment;
 use tg_types::{
     BidId, CapacityTier, Digest, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, ModelId,
-    Transaction, VerificationMode, Wallet, bid_id, job_id,
+    Transaction, VerificationMode, Voucher, Wallet, bid_id, job_id,
 };
 
 use crate::files::{Files, HONEST, HOSTILE, INPUT_LEN};
@@ -135,7 +135,7 @@ impl Requestor {
         draws: &mut Draws,
         out: &mut Outbox<'_>,
     ) {
-        self.tend_jobs(moment, draws, out);
+        self.tend_jobs(moment, files, draws, out);
         self.open_bids(moment, files, draws, out);
         if models.is_empty() {
             return;
@@ -171,6 +171,14 @@ impl Requestor {
         files: &mut Files,
         out: &mut Outbox<'_>,
     ) {
+        if order.needs == JobNeeds::ANY_MACHINE
+            && order.mode == VerificationMode::Proof
+            && order.input.as_bytes()[1] < 32
+        {
+            order.mode = VerificationMode::Endpoint;
+            order.input = Digest::default();
+            order.input_len = 0;
+        }
         let facts = files.models.get(&order.model).and_then(|it| it.facts);
         // Of one machine, or its price would be above a twentieth of what providers put up.
         let is_sampled = facts.is_some_and(|it| it.is_sampled());
@@ -254,7 +262,13 @@ impl Requestor {
         }
     }
 
-    fn tend_jobs(&mut self, moment: &Moment, draws: &mut Draws, out: &mut Outbox<'_>) {
+    fn tend_jobs(
+        &mut self,
+        moment: &Moment,
+        files: &mut Files,
+        draws: &mut Draws,
+        out: &mut Outbox<'_>,
+    ) {
         let state = out.state;
         // What no block took is given up.
         self.mine.retain(|it| state.job(&it.job).is_some());
@@ -264,6 +278,7 @@ impl Requestor {
                 continue;
             };
             if !job.state().is_final() {
+                self.owe(job, files, out.state);
                 self.tend(moment, &mine, job, draws, out);
                 left.push(mine);
             } else if job.state() == JobState::Paid && job.stars().is_none() && draws.below(3) > 0 {
@@ -312,6 +327,20 @@ impl Requestor {
             out.send(&self.wallet, raise);
         } else if self.side == Side::Hostile && draws.below(3) == 0 {
             self.challenge(job, out);
+        }
+    }
+
+    /// Signs for one more answer of an endpoint.
+    fn owe(&self, job: &Job, files: &mut Files, state: &State) {
+        let lease = job.live_lease().and_then(|it| state.lease(&it));
+        let Some(lease) = lease.filter(|it| it.meter.is_some() && it.started_at().is_some()) else {
+            return;
+        };
+        let last = files.vouchers.get(&lease.id).map(|it| it.voucher);
+        let last = last.unwrap_or(Voucher::first(lease.id));
+        if let Some(next) = last.after(milli(1)) {
+            let signed = next.sign(&self.wallet, state.domain());
+            files.vouchers.insert(lease.id, signed);
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Auditor {
     deposits: BTreeMap<BidId, (Address, u128)>,
     /// What secures the rent of each record.
     rents: BTreeMap<Digest, u128>,
+    /// Paid to providers of endpoints whose job did not end yet.
+    served: BTreeMap<JobId, u128>,
     /// Paid to members of gangs whose job did not end yet.
     members: BTreeMap<JobId, u128>,
     /// Paid to those who made room for a job that did not end yet.
@@ -57,6 +59,7 @@ impl Auditor {
             held: BTreeMap::new(),
             deposits: BTreeMap::new(),
             rents: BTreeMap::new(),
+            served: BTreeMap::new(),
             members: BTreeMap::new(),
             compensated: BTreeMap::new(),
             job_of: BTreeMap::new(),
@@ -298,9 +301,12 @@ impl Auditor {
             settlement.members.get()
         );
         let gone = paid + settlement.refund.get() + settlement.burned.get();
-        assert_eq!(pot.escrow, gone);
+        let served = self.served.remove(job);
+        assert_eq!(pot.escrow, gone - served.unwrap_or(0));
         self.give(requestor, settlement.refund);
-        if let Some(provider) = provider {
+        if let Some(served) = served {
+            assert_eq!(served, settlement.price.get());
+        } else if let Some(provider) = provider {
             self.give(provider, settlement.price);
             self.give(provider, settlement.bonus);
         }
@@ -342,6 +348,17 @@ impl Auditor {
                 let pot = self.pots.get_mut(job).unwrap();
                 pot.escrow = pot.escrow.checked_sub(amount.get()).unwrap();
                 self.burned += amount.get();
+            }
+            Event::EndpointPaid {
+                job,
+                provider,
+                amount,
+                lease: _,
+            } => {
+                let pot = self.pots.get_mut(job).unwrap();
+                pot.escrow = pot.escrow.checked_sub(amount.get()).unwrap();
+                self.give(*provider, *amount);
+                *self.served.entry(*job).or_default() += amount.get();
             }
             Event::MemberPaid {
                 job,

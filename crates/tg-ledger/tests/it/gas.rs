@@ -2,7 +2,7 @@
 
 use tg_ledger::block::body_digest;
 use tg_ledger::gas::{BLOCK_GAS_MAX, LANE_GAS_MAX, LEASE_GAS, gas_of};
-use tg_ledger::{BlockError, Event, TransactionError, apply, check_transaction};
+use tg_ledger::{BlockError, Event, Prepaid, TransactionError, apply, check_transaction};
 use tg_types::{
     Amount, Encode, Fees, JobNeeds, LeaseId, SignedTransaction, Transaction, TransactionKind,
     limits::TRANSACTION_BYTES_MAX,
@@ -24,6 +24,28 @@ fn spam(world: &World, name: &str, fees: Fees) -> Vec<SignedTransaction> {
     (0..count)
         .map(|index| wallet(name).sign_with_fees(pay(1), nonce + index, fees, world.state.domain()))
         .collect()
+}
+
+#[test]
+fn a_prepaid_transaction_serves_one_thing_and_others_serve_nothing() {
+    let world = World::with_offers();
+    let lease = LeaseId::new([7; 32]);
+    let of = |name: &str, transaction: Transaction| Prepaid::of(&world.sign(name, transaction));
+    let start = of("cheap", Transaction::StartLease { lease });
+    let expected = Prepaid {
+        kind: TransactionKind::StartLease,
+        subject: [7; 32],
+    };
+    assert_eq!(start, Some(expected));
+    // The same of another kind or lease is another one, whoever sends it.
+    assert_ne!(of("cheap", commit(lease)), start);
+    let other = LeaseId::new([8; 32]);
+    assert_ne!(of("cheap", Transaction::StartLease { lease: other }), start);
+    assert_eq!(of("dear", Transaction::StartLease { lease }), start);
+    // What a validator says is one for each validator.
+    let ready = |name| of(name, Transaction::ReadyForProtocol { version: 9 });
+    assert_ne!(ready("alice"), ready("bob"));
+    assert_eq!(of("cheap", pay(1)), None);
 }
 
 #[test]

@@ -568,6 +568,16 @@ fn told_to_leave(seconds: u64) -> (World, JobId, JobId) {
 }
 
 #[test]
+fn who_makes_room_has_its_grace_to_the_last_millisecond() {
+    let (mut world, cheap, urgent) = told_to_leave(600);
+    let told = world.live(cheap).preemption.unwrap();
+    world.wait_until(told.at.get());
+    assert_eq!(world.job(cheap).state(), JobState::Running);
+    world.wait_until(told.at.get() + 1);
+    assert_eq!(world.job(urgent).state(), JobState::Leased);
+}
+
+#[test]
 fn an_order_that_is_taken_back_pushes_nobody_out() {
     // Ordering and taking back before the grace is over costs gas alone, and would end others' work again and again.
     let (mut world, cheap, urgent) = told_to_leave(600);

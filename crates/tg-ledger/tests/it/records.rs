@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use tg_ledger::{
     AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
-    Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd,
-    LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState, Offer,
-    OpenStage, Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause, Rent,
-    SeatSet, Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, Unpaid,
+    EndpointMeter, Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState, LatePhase, Lease,
+    LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState,
+    Offer, OpenStage, Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause,
+    Rent, SeatSet, Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, Unpaid,
     UnverifiedJobs, Validator, Verdict, VoteRound, VoteState,
 };
 use tg_market::TrackRecord;
@@ -194,6 +194,13 @@ fn any_lease(seeds: &Seeds) -> Lease {
                 lead: LeaseId::new(seeds.word()),
             },
         },
+        meter: seeds.option(EndpointMeter {
+            minute: seeds.amount(),
+            vouchers: seeds.amount(),
+            answered: seeds.number(),
+            paid: seeds.amount(),
+            ends_at: seeds.option(seeds.time()),
+        }),
         check: seeds.option(any_check(seeds)),
     }
 }
@@ -374,6 +381,7 @@ fn any_job(seeds: &Seeds) -> Job {
             })
             .collect(),
         escrow_burned: seeds.amount(),
+        served: seeds.amount(),
         storage: any_storage(seeds),
         declined: 3,
         rent: any_rent(seeds),
@@ -673,7 +681,7 @@ fn the_state_machine_is_the_documented_one() {
         (Submitted, &[Queued, Refunded, Expired, Cancelled]),
         (Queued, &[Submitted, Leased, Refunded, Expired, Cancelled]),
         (Leased, &[Queued, Running, Refunded, Cancelled]),
-        (Running, &[Queued, Committed, Refunded, Cancelled]),
+        (Running, &[Queued, Committed, Accepted, Refunded, Cancelled]),
         (Committed, &[Queued, Verifying, Accepted, Refunded]),
         (Verifying, &[Queued, Accepted, Refunded, Disputed]),
         (Accepted, &[Paid]),

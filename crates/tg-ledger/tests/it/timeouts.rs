@@ -4,9 +4,11 @@ use tg_ledger::{
     AbandonedBecause, EndReason, Event, JobState, LatePhase, LeaseEnd, ModelState, Outcome,
     RefusedBecause, TransactionError,
 };
-use tg_types::{Amount, TimestampMs, Transaction, TransactionKind};
+use tg_types::{Amount, JobOrder, TimestampMs, Transaction, TransactionKind, VerificationMode};
 
-use crate::world::{MODEL, World, address, commit, evidence, fee, lease_fee, register, tgrid};
+use crate::world::{
+    MODEL, TICK, World, address, commit, evidence, fee, lease_fee, register, tgrid,
+};
 
 #[test]
 fn a_job_without_a_provider_expires_and_its_escrow_goes_back() {
@@ -246,4 +248,22 @@ fn lapses_suspend_for_less_than_lies() {
     let second = world.submit("alice", world.order());
     // Back in the market, but the lapse weighs: 30 + 0.4 * 100 against 40 + 0.2 * 100.
     assert_eq!(world.holder(second), "middle");
+}
+
+/// Validators that have many programs to run again need longer for one than its window: that is no fault of its provider's.
+#[test]
+fn a_program_that_waits_to_be_run_again_does_not_lapse() {
+    let mut world = World::with_offers();
+    let order = JobOrder {
+        mode: VerificationMode::Recompute,
+        ..world.order()
+    };
+    let job = world.submit("alice", order);
+    let task = world.work(job);
+    let lease = world.lease(job).clone();
+    let due = lease.verify_by().unwrap().max(lease.deadline);
+    world.wait_until(due.get() + 10 * TICK);
+    assert_eq!(world.job(job).state(), JobState::Verifying);
+    world.decide(&task, Outcome::LeaseAccepted);
+    assert_eq!(world.job(job).state(), JobState::Paid);
 }

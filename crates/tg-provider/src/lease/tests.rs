@@ -30,6 +30,7 @@ fn lease(state: JobStateDto) -> LeaseDto {
         finish_by_ms: LATE,
         receipt: None,
         evidence: None,
+        meter: None,
         end: None,
         end_text: None,
         rejection: None,
@@ -348,4 +349,36 @@ fn an_opening_is_stored_again_until_a_committee_is_drawn() {
     // An agent that lost its memory opens the same.
     let task = LeaseTask::new(sampled(JobStateDto::Verifying, 0), ModeDto::Sync, 0);
     assert_eq!(step(&task, 1), Step::Begin(Stage::Execute));
+}
+
+#[test]
+fn an_endpoint_is_served_until_its_end_and_claims_now_and_then() {
+    let mut task = LeaseTask::new(lease(JobStateDto::Leased), ModeDto::Endpoint, 0);
+    assert_eq!(task.next(1_000, false), Step::Begin(Stage::Pull));
+    task.begun(Stage::Pull, 1_000);
+    task.pulled();
+    assert_eq!(task.next(1_100, false), Step::Submit(Message::Start));
+    task.submitted(Message::Start, 1_100);
+    let mut running = lease(JobStateDto::Running);
+    running.started = true;
+    task.seen(running.clone());
+    assert_eq!(task.next(1_500, false), Step::Begin(Stage::Serve));
+    task.begun(Stage::Serve, 1_500);
+    assert_eq!(task.next(2_000, false), Step::Wait(u64::MAX));
+    // A claim is sent once; one that is lost is made up for by the next.
+    task.claim_wanted();
+    assert_eq!(task.next(2_000, false), Step::Submit(Message::Claim));
+    task.submitted(Message::Claim, 2_000);
+    assert_eq!(task.next(2_100, false), Step::Wait(u64::MAX));
+    // The last one is sent until the lease has ended, past its deadline too.
+    task.served();
+    let late = running.finish_by_ms + 10;
+    assert_eq!(task.next(late, false), Step::Submit(Message::End));
+    task.submitted(Message::End, late);
+    assert_eq!(task.next(late + 1, false), Step::Wait(late + RESEND_MS));
+    let again = late + RESEND_MS;
+    assert_eq!(task.next(again, false), Step::Submit(Message::End));
+    running.end = Some(tg_sdk::dto::LeaseEndDto::Fulfilled);
+    task.seen(running);
+    assert_eq!(task.next(again, false), Step::Forget(StopReason::Ended));
 }

@@ -25,15 +25,16 @@ use tokio::sync::mpsc;
 use crate::grid::{Grid, wallet};
 
 /// A model, an input for it, and a grid that verifies its proofs.
-struct Fixture {
+pub(crate) struct Fixture {
     grid: Arc<Grid>,
     server: ApiServer,
-    client: Client,
-    model: ModelId,
-    input: Vec<u8>,
+    pub(crate) client: Client,
+    pub(crate) model: ModelId,
+    pub(crate) input: Vec<u8>,
+    pub(crate) proving: ProvingModel,
 }
 
-fn terms() -> OfferTerms {
+pub(crate) fn terms() -> OfferTerms {
     OfferTerms {
         hardware: Label::new("a test").unwrap(),
         price_base: Amount::from_tgrid(1),
@@ -50,7 +51,7 @@ fn terms() -> OfferTerms {
     }
 }
 
-async fn fixture() -> Fixture {
+pub(crate) async fn fixture() -> Fixture {
     let (compiled, input, proving) = (0..)
         .map(random_model)
         .find_map(|(compiled, input)| {
@@ -97,10 +98,11 @@ async fn fixture() -> Fixture {
         client,
         model,
         input: input.iter().map(|value| value.cast_unsigned()).collect(),
+        proving,
     }
 }
 
-async fn until(mut condition: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(mut condition: impl AsyncFnMut() -> bool) {
     for _ in 0..1500 {
         if condition().await {
             return;
@@ -144,7 +146,7 @@ impl Fixture {
     }
 
     /// An agent of carol with its own worker.
-    fn agent<W: Worker>(&self, worker: W, config: AgentConfig) -> Running {
+    pub(crate) fn agent<W: Worker>(&self, worker: W, config: AgentConfig) -> Running {
         let (sender, events) = mpsc::channel(4096);
         let (trigger, shutdown) = Shutdown::channel();
         let client = self.client.clone();
@@ -157,15 +159,15 @@ impl Fixture {
     }
 }
 
-struct Running {
+pub(crate) struct Running {
     trigger: ShutdownTrigger,
     events: mpsc::Receiver<AgentEvent>,
-    task: tokio::task::JoinHandle<Result<(), AgentError>>,
+    pub(crate) task: tokio::task::JoinHandle<Result<(), AgentError>>,
 }
 
 impl Running {
     /// Stops the agent and returns everything it told.
-    async fn stop(mut self) -> Vec<AgentEvent> {
+    pub(crate) async fn stop(mut self) -> Vec<AgentEvent> {
         self.trigger.stop();
         self.task.await.unwrap().unwrap();
         let mut told = Vec::new();
@@ -311,6 +313,14 @@ impl Flaky {
 }
 
 impl Worker for Flaky {
+    fn answer(
+        &self,
+        task: &Task,
+        piece: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<Vec<u8>, WorkError> {
+        self.inner.answer(task, piece)
+    }
+
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
         if self.fails() {
             return Err(WorkError::Execute("the device fell off the bus".into()));

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod agent;
+mod endpoint;
 #[path = "../../../tg-api/tests/it/grid.rs"]
 #[expect(dead_code, reason = "the API's own tests use the rest")]
 mod grid;

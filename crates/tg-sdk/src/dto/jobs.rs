@@ -76,6 +76,10 @@ pub struct JobDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub escrow: Amount,
+    /// What was paid so far to the providers of an endpoint.
+    #[serde(with = "text", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub served: Amount,
     /// What the validators get for an accepted result.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -200,12 +204,39 @@ pub struct LeaseDto {
     /// How its result is checked by a committee; absent for other modes and before there is a result.
     #[serde(default)]
     pub check: Option<CheckDto>,
+    /// What it counts; absent but for endpoints.
+    #[serde(default)]
+    pub meter: Option<MeterDto>,
     /// How it ended.
     pub end: Option<LeaseEndDto>,
     /// How it ended, as a sentence.
     pub end_text: Option<String>,
     /// The check that failed, if its result was rejected.
     pub rejection: Option<RejectionDto>,
+}
+
+/// What the lease of an endpoint counts. Its price is that of one answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct MeterDto {
+    /// What a minute costs, whatever is asked in it.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub minute: Amount,
+    /// What the last voucher that was claimed says, of all answers so far.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub vouchers: Amount,
+    /// How many answers that voucher counts.
+    pub answered: u64,
+    /// What was paid to the provider so far, for time and answers.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub paid: Amount,
+    /// When it began to serve; absent before.
+    pub started_ms: Option<u64>,
+    /// When the requestor took the job back; time after it is not paid.
+    pub ends_ms: Option<u64>,
 }
 
 /// How a committee checks a result of mode sync.

@@ -20,6 +20,8 @@ pub enum ModeDto {
     Sync,
     /// By one validator drawn after the fact, which runs the program again; then anybody may have all do so, for some time.
     Optimistic,
+    /// By the requestor, answer by answer: a service for some time, paid by vouchers.
+    Endpoint,
 }
 
 impl From<VerificationMode> for ModeDto {
@@ -30,6 +32,7 @@ impl From<VerificationMode> for ModeDto {
             VerificationMode::Recompute => Self::Recompute,
             VerificationMode::Sync => Self::Sync,
             VerificationMode::Optimistic => Self::Optimistic,
+            VerificationMode::Endpoint => Self::Endpoint,
         }
     }
 }
@@ -42,6 +45,7 @@ impl From<ModeDto> for VerificationMode {
             ModeDto::Recompute => Self::Recompute,
             ModeDto::Sync => Self::Sync,
             ModeDto::Optimistic => Self::Optimistic,
+            ModeDto::Endpoint => Self::Endpoint,
         }
     }
 }

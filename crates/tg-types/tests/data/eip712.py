@@ -98,6 +98,8 @@ TYPES = {
     "RevealVotes": HEAD + ",bytes32[] leases,uint64[] votes,uint64[] checksums,bytes32[] salts",
     "ChallengeResult": HEAD + ",bytes32 lease",
     "ReadyForProtocol": HEAD + ",uint16 version",
+    "SettleEndpoint": HEAD + ",bytes32 lease,bytes voucher,bool ends",
+    "Voucher": "bytes32 lease,uint64 answered,uint128 amount,bytes32 asks",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
@@ -294,6 +296,15 @@ ORDER = {
 }
 
 
+def signed_voucher():
+    # Little-endian, as it travels.
+    voucher = {"lease": word(0x33), "answered": 7, "amount": 15 * 10**17, "asks": word(0x81)}
+    digest = keccak(b"\x19\x01" + hash_struct("EIP712Domain", DOMAIN) + hash_struct("Voucher", voucher))
+    signature = sign(SECRET, digest)
+    numbers = voucher["answered"].to_bytes(8, "little") + voucher["amount"].to_bytes(16, "little")
+    return voucher["lease"] + numbers + voucher["asks"] + signature[:64] + bytes([signature[64] - 27])
+
+
 def vote(block, signature):
     # Kind, epoch, view and parent view (little-endian), block, signature.
     numbers = b"".join(it.to_bytes(8, "little") for it in [1, 300, 299])
@@ -363,6 +374,7 @@ SAMPLES = {
     },
     "ChallengeResult": {"lease": word(0x33)},
     "ReadyForProtocol": {"version": 4},
+    "SettleEndpoint": {"lease": word(0x33), "voucher": signed_voucher(), "ends": True},
 }
 
 

@@ -6,8 +6,9 @@ use tg_types::{
     Address, Amount, BidId, BlockId, CapacityTier, ChainDomain, DealingLog, DeclineReason, Digest,
     DurationMs, Fees, GpuLink, GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label,
     LeaseId, Machine, ModeSet, ModelId, OfferId, OfferTerms, OpenedVote, Pricing, ProgramId,
-    Receipt, RegionSet, SealedVote, SharingMode, SharingSet, SignedTransaction, StorageSubject,
-    Tier, TierSet, TileName, TimestampMs, Transaction, VerificationMode, Vote, Wallet,
+    Receipt, RegionSet, SealedVote, SharingMode, SharingSet, SignedTransaction, SignedVoucher,
+    StorageSubject, Tier, TierSet, TileName, TimestampMs, Transaction, VerificationMode, Vote,
+    Voucher, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
@@ -228,7 +229,23 @@ pub(crate) fn transactions() -> Vec<Transaction> {
         },
         Transaction::ChallengeResult { lease },
         Transaction::ReadyForProtocol { version: 4 },
+        Transaction::SettleEndpoint {
+            lease,
+            voucher: Some(voucher()),
+            ends: true,
+        },
     ]
+}
+
+/// A voucher of a lease, signed with a key that is written out in `eip712.py` too.
+pub(crate) fn voucher() -> SignedVoucher {
+    Voucher {
+        lease: LeaseId::new([0x33; 32]),
+        answered: 7,
+        amount: Amount::new(1_500_000_000_000_000_000),
+        asks: Digest::new([0x81; 32]),
+    }
+    .sign(&wallet(), &domain())
 }
 
 /// A vote of each kind.
@@ -523,6 +540,13 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         any::<u16>().prop_map(|version| Transaction::ReadyForProtocol { version }),
         id().prop_map(|id| Transaction::ChallengeResult {
             lease: LeaseId::new(id)
+        }),
+        (id(), any::<bool>(), any::<bool>()).prop_map(|(id, has_voucher, ends)| {
+            Transaction::SettleEndpoint {
+                lease: LeaseId::new(id),
+                voucher: has_voucher.then(voucher),
+                ends,
+            }
         }),
         (id(), id(), id(), id()).prop_map(|(lease, input, output, trace)| {
             Transaction::CommitReceipt {

@@ -61,13 +61,13 @@ fn modes() {
         assert!(!ModeSet::EMPTY.contains(mode));
         assert_eq!(ModeSet::of(&[mode]).iter().collect::<Vec<_>>(), [mode]);
     }
-    assert_eq!(VerificationMode::from_tag(5), None);
+    assert_eq!(VerificationMode::from_tag(6), None);
     assert_eq!(VerificationMode::from_name("PROOF"), None);
     assert_eq!(
-        VerificationMode::from_bytes(&[5]),
+        VerificationMode::from_bytes(&[6]),
         Err(DecodeError::Invalid {
             field: "verification mode",
-            value: 5
+            value: 6
         })
     );
     assert_eq!(

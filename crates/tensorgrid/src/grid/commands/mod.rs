@@ -2,6 +2,7 @@
 
 pub(crate) mod balance;
 pub(crate) mod bench_grid;
+pub(crate) mod endpoint;
 pub(crate) mod float;
 pub(crate) mod gateway;
 pub(crate) mod infer;

@@ -127,6 +127,9 @@ pub(crate) const fn assurance(mode: ModeDto) -> &'static str {
         ModeDto::Recompute => {
             "every validator runs it again: right unless a third of them or more lie; nothing for you to check"
         }
+        ModeDto::Endpoint => {
+            "nothing but what you check: answers come at once and signed by their provider, and you pay by vouchers as long as you like them"
+        }
         ModeDto::Optimistic => {
             "one drawn validator runs it again, then anybody may have all do so for some seconds; the provider puts up three times \
              what a lie could win; nothing for you to check but by a run of your own"

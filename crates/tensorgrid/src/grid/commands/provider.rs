@@ -247,6 +247,10 @@ fn describe(event: &AgentEvent) -> Option<(&'static str, String)> {
             );
             ("proved", text)
         }
+        AgentEvent::Served(lease, count) => (
+            "served",
+            format!("lease {}: {count} requests answered", brief(lease)),
+        ),
         AgentEvent::Submitted(lease, message) => {
             let text = format!("lease {}: submitted {message:?}", brief(lease)).to_lowercase();
             ("submitted", text)

@@ -1,0 +1,505 @@
+//! `tensorgrid endpoint`: a provider serves a model for some time, and is asked and paid directly.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tg_sdk::dto::{JobDto, JobStateDto, LeaseDto, MeterDto, ModeDto, QuoteDto};
+use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession, serving_lease};
+use tg_sdk::jobs::{self, Followed};
+use tg_sdk::{CheckedModel, Client, JobFilter, OrderTerms, Wallet};
+use tg_types::{Amount, JobId, Transaction};
+
+use super::order::{describe_wait, offers};
+use super::{ask_to_proceed, json_of};
+use crate::grid::args::{
+    EndpointAskArguments, EndpointCommand, EndpointJobArguments, EndpointListArguments,
+    EndpointOpenArguments, EndpointTopUpArguments, EndpointWriteArguments,
+};
+use crate::grid::connect::{self, Calling as _, OfJob as _};
+use crate::grid::infer;
+use crate::grid::table::{Table, brief, brief_prefix, short};
+use crate::offline::answer::ShownAnswer as _;
+use crate::offline::files;
+use crate::offline::generate::{TokenCoding, request};
+use crate::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, say};
+
+/// How often a job is asked that something is waited for.
+const POLL: Duration = Duration::from_millis(150);
+
+/// Jobs among which those of an account are looked for: the most that a server lists.
+const JOBS_LOOKED_AT: u32 = 1_000;
+
+/// How long more money takes to be in a block, at most.
+const TOP_UP_MAX: Duration = Duration::from_secs(60);
+
+/// Runs a command about endpoints.
+pub(crate) async fn run(command: &EndpointCommand, as_json: bool) -> Outcome {
+    match command {
+        EndpointCommand::Open(arguments) => open(arguments, as_json).await,
+        EndpointCommand::List(arguments) => list(arguments, as_json).await,
+        EndpointCommand::Ask(arguments) => ask(arguments, as_json).await,
+        EndpointCommand::Write(arguments) => write(arguments, as_json).await,
+        EndpointCommand::TopUp(arguments) => top_up(arguments, as_json).await,
+        EndpointCommand::Close(arguments) => close(arguments, as_json).await,
+    }
+}
+
+/// A call to an endpoint that failed, as a person reads it.
+fn failed(error: EndpointError) -> Failure {
+    let (exit, hint) = match &error {
+        EndpointError::Client(inner) => (Exit::from(inner), inner.hint().to_owned()),
+        EndpointError::NoEndpoint { .. } => (
+            Exit::Usage,
+            "`tensorgrid endpoint list` shows the endpoints".to_owned(),
+        ),
+        EndpointError::NotServed { .. } => (
+            Exit::Unavailable,
+            "`tensorgrid job why` says why; `endpoint top-up` if its money is spent".to_owned(),
+        ),
+        EndpointError::Refused { .. } => (Exit::Rejected, String::new()),
+        EndpointError::Silent => (
+            Exit::Unavailable,
+            "ask again; a provider that is gone is replaced after half a minute".to_owned(),
+        ),
+        EndpointError::NotTheirs { .. } | EndpointError::Seal(_) | EndpointError::Overflow => (
+            Exit::Rejected,
+            "nothing is owed for it; `endpoint close` ends the endpoint".to_owned(),
+        ),
+    };
+    let failure = Failure::new(exit, error);
+    match hint.as_str() {
+        "" => failure,
+        hint => failure.hint(hint),
+    }
+}
+
+async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+    let seconds = arguments.hours * 3_600.0;
+    if !(1.0..=3_600.0 * 24.0 * 366.0).contains(&seconds) {
+        let text = format!("--hours {}: more than 0, a year at most", arguments.hours);
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    }
+    let quotes = jobs::patiently(|| client.quotes(model.id, ModeDto::Endpoint)).await;
+    let quotes = quotes.calling("ask for prices")?;
+    if arguments.needs.are_usual() && jobs::usual_max_price(&quotes).is_none() {
+        return Err(infer::no_offer());
+    }
+    if !arguments.yes {
+        say(offers(&quotes));
+        if let Some((minute, run)) = quotes.iter().find(|it| it.chosen).and_then(prices) {
+            say(format_args!(
+                "an endpoint of {}: {} TGRID a minute and {} for each answer; {} are locked for {} h at most",
+                model.name,
+                short(minute),
+                short(run),
+                short(arguments.money),
+                arguments.hours
+            ));
+        }
+        ask_to_proceed("nothing was ordered", "--yes orders without asking")?;
+    }
+    let terms = OrderTerms {
+        mode: ModeDto::Endpoint.into(),
+        deadline: Duration::from_secs_f64(seconds),
+        needs: arguments.needs.needs(),
+        ..OrderTerms::new(arguments.money)
+    };
+    let id = jobs::order_endpoint(&client, &wallet, model.id, terms).await;
+    let id = id.of_job()?;
+    say(format_args!("job {id}"));
+    let job = wait_until_served(&client, id).await?;
+    if as_json {
+        return json_of(&job);
+    }
+    line(format_args!("{id}"))?;
+    let lease = serving_lease(&job).map_err(failed)?;
+    say(format_args!(
+        "served by {}: {}",
+        brief(lease.provider),
+        describe_prices(lease)
+    ));
+    let short_id = brief_prefix(id);
+    say(format_args!(
+        "next: tensorgrid endpoint ask {short_id} INPUT, or endpoint write; tensorgrid endpoint close {short_id}"
+    ));
+    Ok(())
+}
+
+/// What an offer asks a minute and for an answer, without GPU time: what its terms say.
+fn prices(quote: &QuoteDto) -> Option<(Amount, Amount)> {
+    let base = quote.offer.terms.price_base;
+    Some((base, quote.price?.saturating_sub(base)))
+}
+
+fn describe_prices(lease: &LeaseDto) -> String {
+    let minute = lease.meter.as_ref().map_or(Amount::ZERO, |it| it.minute);
+    format!(
+        "{} TGRID a minute, {} a run of the model",
+        short(minute),
+        short(lease.price)
+    )
+}
+
+/// Follows an endpoint until somebody serves it, or it ended.
+async fn wait_until_served(client: &Client, id: JobId) -> Result<JobDto, Failure> {
+    jobs::wait_for_order(client, id).await.of_job()?;
+    let (mut shown, mut waits) = (0, String::new());
+    let mut asked = Instant::now();
+    loop {
+        let job = client.job(id).await.calling("ask for the job")?;
+        for step in job.history.iter().skip(shown) {
+            say(format_args!("  {}", step.state));
+        }
+        shown = job.history.len();
+        match job.state {
+            JobStateDto::Running => return Ok(job),
+            JobStateDto::Paid
+            | JobStateDto::Refunded
+            | JobStateDto::Expired
+            | JobStateDto::Cancelled => {
+                let text = format!("the endpoint ended: {}", job.reason.unwrap_or_default());
+                return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
+            }
+            _ => {}
+        }
+        if asked.elapsed() > Duration::from_secs(2)
+            && let Ok(why) = client.job_why(id).await
+        {
+            asked = Instant::now();
+            let text = describe_wait(&why);
+            if text != waits {
+                say(format_args!("             {text}"));
+                waits = text;
+            }
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn list(arguments: &EndpointListArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let filter = JobFilter {
+        requestor: Some(wallet.address()),
+        limit: Some(JOBS_LOOKED_AT),
+    };
+    let jobs = client.jobs(filter).await.calling("list the jobs")?;
+    let mine = jobs
+        .into_iter()
+        .filter(|job| job.mode == ModeDto::Endpoint && job.settlement.is_none());
+    let mine: Vec<JobDto> = mine.collect();
+    if as_json {
+        return json_of(&mine);
+    }
+    let mut table = Table::new(&[
+        "job",
+        "state",
+        "model",
+        "provider",
+        "a minute",
+        "a run",
+        "answers claimed",
+        "paid",
+        "left",
+        "lasts",
+    ]);
+    for job in &mine {
+        let lease = job.leases.iter().find(|it| it.end.is_none());
+        let meter = lease.and_then(|it| it.meter.as_ref());
+        let dash = || "-".to_owned();
+        table.row(vec![
+            brief(job.id),
+            standing(job, meter),
+            brief(job.model),
+            lease.map_or_else(dash, |it| brief(it.provider)),
+            meter.map_or_else(dash, |it| short(it.minute)),
+            lease.map_or_else(dash, |it| short(it.price)),
+            meter.map_or_else(dash, |it| it.answered.to_string()),
+            short(job.served),
+            short(job.escrow),
+            meter.map_or_else(dash, |it| lasts(job, it)),
+        ]);
+    }
+    Ok(line(table)?)
+}
+
+/// Where an endpoint stands, in its own words.
+fn standing(job: &JobDto, meter: Option<&MeterDto>) -> String {
+    match job.state {
+        JobStateDto::Running if meter.is_some_and(|it| it.ends_ms.is_some()) => "ends".to_owned(),
+        JobStateDto::Running => "served".to_owned(),
+        // Whatever its offers ask, without money it waits for more.
+        JobStateDto::Queued if job.escrow.is_zero() => "waits for money".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// How long the money of an endpoint lasts if nothing is asked, and until when it may last.
+fn lasts(job: &JobDto, meter: &MeterDto) -> String {
+    let now = infer::now().get();
+    let until = job.deadline_ms.saturating_sub(now) / 60_000;
+    let minutes = match meter.minute.get() {
+        0 => u128::from(until),
+        minute => job.escrow.get() / minute,
+    };
+    format!("{} min", minutes.min(u128::from(until)))
+}
+
+/// An endpoint with the model that it serves.
+struct Served {
+    session: EndpointSession,
+    checked: CheckedModel,
+}
+
+async fn served(client: &Client, wallet: &Wallet, job: &str) -> Result<Served, Failure> {
+    let id = connect::job(client, job).await?;
+    let job = client.job(id).await.calling("ask for the job")?;
+    let model = jobs::find_model(client, &job.model.to_string()).await;
+    let checked = jobs::public_model(client, &model.of_job()?)
+        .await
+        .of_job()?;
+    let session = EndpointSession::open(client, wallet, id).await;
+    let session = session.map_err(failed)?;
+    Ok(Served { session, checked })
+}
+
+async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let Served { session, checked } = served(&client, &wallet, &arguments.job).await?;
+    let reals = files::inputs(&arguments.inputs, checked.program())?;
+    let input = checked.stored_input(&reals);
+    let input = input.or_fail(Exit::Usage, "take the input")?;
+    let session = Arc::new(session);
+    let asked = ask_often(&session, &input, arguments).await;
+    // What came is paid, whatever became of the rest.
+    let paid = session.pay().await;
+    let AskedOften {
+        last,
+        mut times,
+        elapsed,
+    } = asked?;
+    paid.map_err(failed)?;
+    let values = checked.output(&last.output);
+    let values = values.or_fail(Exit::Rejected, "read the answer")?;
+    let answers = checked.answers(&values);
+    times.sort_unstable();
+    let at = |permille: usize| {
+        let index = (times.len().saturating_sub(1)) * permille / 1_000;
+        times.get(index).map_or(0.0, |it| it.as_secs_f64() * 1e3)
+    };
+    let rate = times.len() as f64 / elapsed.as_secs_f64();
+    let owed = session.owed();
+    if as_json {
+        return Ok(json(&serde_json::json!({
+            "job": session.job().to_string(), "lease": session.lease().to_string(),
+            "provider": session.provider().to_string(), "values": values, "answer": answers.json(),
+            "asked": times.len(), "per_second": rate, "p50_ms": at(500), "p99_ms": at(990),
+            "owed": owed.amount.to_string(), "answered": owed.answered,
+            "number": last.number, "price": last.price.to_string(),
+            "signature": hex(&last.signature.to_rsv()),
+        }))?);
+    }
+    for text in answers.lines(arguments.raw) {
+        line(text)?;
+    }
+    line(format_args!(
+        "{} answers, {:.0} a second; p50 {:.1} ms, p99 {:.1} ms; signed by {}, checked by nobody but you",
+        times.len(),
+        rate,
+        at(500),
+        at(990),
+        brief(session.provider())
+    ))?;
+    Ok(line(format_args!(
+        "{} TGRID for the last one, {} for all {} of this lease so far",
+        short(last.price),
+        short(owed.amount),
+        owed.answered
+    ))?)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+    format!("0x{}", digits.collect::<String>())
+}
+
+/// What came of asking an input many times.
+struct AskedOften {
+    last: EndpointAnswer,
+    times: Vec<Duration>,
+    elapsed: Duration,
+}
+
+/// Asks an input as often as the arguments say, so many at once.
+async fn ask_often(
+    session: &Arc<EndpointSession>,
+    input: &[u8],
+    arguments: &EndpointAskArguments,
+) -> Result<AskedOften, Failure> {
+    let (started, left) = (Instant::now(), Arc::new(AtomicU32::new(arguments.times)));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..u32::from(arguments.parallel).min(arguments.times) {
+        let (session, left) = (Arc::clone(session), Arc::clone(&left));
+        let input = input.to_vec();
+        tasks.spawn(async move {
+            let (mut times, mut last) = (Vec::new(), None);
+            while left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1))
+                .is_ok()
+            {
+                let asked = Instant::now();
+                last = Some(session.ask(input.clone(), &mut |_| {}).await?);
+                times.push(asked.elapsed());
+            }
+            Ok::<_, EndpointError>((times, last))
+        });
+    }
+    let (mut times, mut last) = (Vec::new(), None);
+    while let Some(ended) = tasks.join_next().await {
+        let (some, one) = ended
+            .map_err(|error| anyhow::anyhow!("a request failed: {error}"))?
+            .map_err(failed)?;
+        times.extend(some);
+        last = one.or(last);
+    }
+    let last = last.ok_or_else(|| anyhow::anyhow!("nothing was asked"))?;
+    Ok(AskedOften {
+        last,
+        times,
+        elapsed: started.elapsed(),
+    })
+}
+
+async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let Served { session, checked } = served(&client, &wallet, &arguments.job).await?;
+    let generator = checked.generator();
+    let generator = generator.or_fail(Exit::Usage, "the model cannot write")?;
+    let coding = TokenCoding::of(&arguments.what, checked.program(), &generator)?;
+    let request = request(&arguments.what, &generator, &coding)?;
+    let input = checked.request(&request);
+    let input = input.or_fail(Exit::Usage, "take the prompt")?;
+    let started = Instant::now();
+    let (mut pieces, mut first) = (Vec::new(), None);
+    let mut shown = String::new();
+    let mut piece = |bytes: &[u8]| {
+        first.get_or_insert_with(|| started.elapsed());
+        pieces.extend_from_slice(bytes);
+        // Only what is whole text so far is shown; the answer says all of it.
+        if !as_json && let Some(text) = text_so_far(&coding, &request.prompt, &pieces) {
+            let new = text.strip_prefix(shown.as_str()).unwrap_or_default();
+            if !new.is_empty() && !new.ends_with(char::REPLACEMENT_CHARACTER) {
+                let _ = crate::outcome::part(new);
+                shown = text;
+            }
+        }
+    };
+    let answer = session.ask(input, &mut piece).await;
+    let paid = session.pay().await;
+    let answer = answer.map_err(failed)?;
+    paid.map_err(failed)?;
+    let tokens = checked.written(&answer.output);
+    let tokens = tokens.or_fail(Exit::Rejected, "read the answer")?;
+    let text = coding.text(&request.prompt, &tokens)?;
+    let elapsed = started.elapsed();
+    if as_json {
+        return Ok(json(&serde_json::json!({
+            "job": session.job().to_string(), "provider": session.provider().to_string(),
+            "prompt": request.prompt, "tokens": tokens, "text": text,
+            "price": answer.price.to_string(), "first_ms": first.map(|it| it.as_secs_f64() * 1e3),
+            "elapsed_ms": elapsed.as_secs_f64() * 1e3, "signature": hex(&answer.signature.to_rsv()),
+        }))?);
+    }
+    match text {
+        Some(text) => line(text.strip_prefix(shown.as_str()).unwrap_or(&text))?,
+        None => {
+            let tokens: Vec<String> = tokens.iter().map(u32::to_string).collect();
+            line(tokens.join(","))?;
+        }
+    }
+    say(format_args!(
+        "{} tokens in {:.2} s, the first after {:.0} ms; {} TGRID",
+        tokens.len(),
+        elapsed.as_secs_f64(),
+        first.unwrap_or(elapsed).as_secs_f64() * 1e3,
+        short(answer.price)
+    ));
+    Ok(())
+}
+
+/// What pieces of an answer say so far, if tokens are text.
+fn text_so_far(coding: &TokenCoding, prompt: &[u32], pieces: &[u8]) -> Option<String> {
+    let (words, _) = pieces.as_chunks::<4>();
+    let tokens: Vec<u32> = words.iter().map(|it| u32::from_le_bytes(*it)).collect();
+    coding.text(prompt, &tokens).ok().flatten()
+}
+
+async fn top_up(arguments: &EndpointTopUpArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let id = connect::job(&client, &arguments.job).await?;
+    let before = client.job(id).await.calling("ask for the job")?;
+    if before.mode != ModeDto::Endpoint {
+        return Err(failed(EndpointError::NoEndpoint { job: id }));
+    }
+    let max_price = before.max_price.saturating_add(arguments.money);
+    let raise = Transaction::RaiseJob {
+        job: id,
+        max_price,
+        max_attempts: before.max_attempts,
+    };
+    let raised = jobs::submit(&client, &wallet, &raise, "lock more money").await;
+    raised.of_job()?;
+    let sent = Instant::now();
+    let job = loop {
+        let job = client.job(id).await.calling("ask for the job")?;
+        if job.max_price >= max_price {
+            break job;
+        }
+        if sent.elapsed() > TOP_UP_MAX {
+            let text = "the transaction was taken and is in no block yet";
+            return Err(Failure::new(Exit::Unavailable, anyhow::anyhow!(text)));
+        }
+        tokio::time::sleep(POLL).await;
+    };
+    if as_json {
+        return json_of(&job);
+    }
+    Ok(line(format_args!(
+        "endpoint {id} has {} TGRID left, of {} in all",
+        short(job.escrow),
+        short(job.max_price)
+    ))?)
+}
+
+async fn close(arguments: &EndpointJobArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let id = connect::job(&client, &arguments.job).await?;
+    let cancel = Transaction::CancelJob { job: id };
+    let sent = jobs::submit(&client, &wallet, &cancel, "end the endpoint").await;
+    sent.of_job()?;
+    say("its provider has some seconds for its last claim");
+    let mut tell = |news: Followed<'_>| {
+        if let Followed::Changed(job) = news {
+            say(format_args!("  {}", job.state));
+        }
+    };
+    let job = jobs::follow(&client, id, &mut tell).await.of_job()?;
+    if as_json {
+        return json_of(&job);
+    }
+    let settled = job.settlement.as_ref();
+    Ok(line(format_args!(
+        "endpoint {id} is {}: {} TGRID for what was served, {} came back",
+        job.state,
+        settled.map_or_else(|| short(Amount::ZERO), |it| short(it.price)),
+        settled.map_or_else(|| short(Amount::ZERO), |it| short(it.refund)),
+    ))?)
+}

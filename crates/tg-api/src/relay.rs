@@ -1,0 +1,298 @@
+//! Endpoints: requests wait here for the provider that serves a lease, and its answers for whoever asked.
+//!
+//! A provider may have no route to it, so it fetches its requests and brings its answers. The relay believes nobody and need not be
+//! believed: requests and answers are signed, and it reads neither. It bounds what waits, for each lease and in all.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tg_sdk::endpoint::wire::{
+    AnswerPart, ENDPOINT_BATCH_MAX, EndpointRequest, NumberedPart, SERVE_BYTES_MAX,
+};
+use tg_types::{LeaseId, TimestampMs};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+/// Most leases whose providers are here.
+const LEASES_MAX: usize = 4_096;
+
+/// Most requests that wait for the provider of a lease, and most that wait for its answers.
+const WAITING_MAX: usize = 1_024;
+
+/// Most bytes of requests that wait for the provider of a lease.
+const QUEUE_BYTES_MAX: usize = 16 << 20;
+
+/// Most bytes of requests that wait in all.
+const ALL_BYTES_MAX: usize = 256 << 20;
+
+/// Parts of an answer that wait for whoever asked; who reads more slowly misses pieces, and never the whole answer.
+const PARTS_MAX: usize = 64;
+
+/// How long a provider that does not come counts as here: several of the longest waits for requests.
+const HERE: Duration = Duration::from_secs(12);
+
+/// Why a request does not wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RelayRefusal {
+    /// No provider fetches requests of the lease here.
+    Nobody,
+    /// Too many wait.
+    Full,
+}
+
+/// Requests and answers on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Relay {
+    leases: Mutex<HashMap<LeaseId, Serving>>,
+}
+
+/// A lease whose provider fetches its requests here.
+#[derive(Debug)]
+struct Serving {
+    token: [u8; 16],
+    /// The time of the newest claim: an older one does not count.
+    claimed_at: TimestampMs,
+    seen: Instant,
+    queue: VecDeque<EndpointRequest>,
+    queue_bytes: usize,
+    asking: HashMap<u64, mpsc::Sender<AnswerPart>>,
+    came: Arc<Notify>,
+}
+
+impl Relay {
+    /// The leases whose providers are here. Of others nobody waits any longer for an answer.
+    fn leases(&self) -> MutexGuard<'_, HashMap<LeaseId, Serving>> {
+        // A panic of another thread leaves the map whole: entries are put and taken.
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        leases.retain(|_, it| now.duration_since(it.seen) < HERE);
+        leases
+    }
+
+    /// A provider comes with a claim of its own; its token, or nothing if a newer claim was there or there is no room.
+    pub(crate) fn claim(&self, lease: LeaseId, at: TimestampMs, token: [u8; 16]) -> Option<()> {
+        let mut leases = self.leases();
+        let now = Instant::now();
+        if let Some(known) = leases.get_mut(&lease) {
+            if at <= known.claimed_at {
+                return None;
+            }
+            known.claimed_at = at;
+            known.token = token;
+            known.seen = now;
+            // What an agent before had taken it does not answer any more: who asked asks again.
+            let waits = |number: &u64| known.queue.iter().any(|it| it.number == *number);
+            known.asking.retain(|number, _| waits(number));
+            return Some(());
+        }
+        if leases.len() >= LEASES_MAX {
+            return None;
+        }
+        leases.insert(
+            lease,
+            Serving {
+                token,
+                claimed_at: at,
+                seen: now,
+                queue: VecDeque::new(),
+                queue_bytes: 0,
+                asking: HashMap::new(),
+                came: Arc::new(Notify::new()),
+            },
+        );
+        Some(())
+    }
+
+    /// Whether a token is the one of the lease's provider; notes that it is here.
+    pub(crate) fn knows(&self, lease: &LeaseId, token: &[u8; 16]) -> bool {
+        let mut leases = self.leases();
+        let Some(known) = leases.get_mut(lease).filter(|it| it.token == *token) else {
+            return false;
+        };
+        known.seen = Instant::now();
+        true
+    }
+
+    /// Takes parts of answers to whoever asked; those for which nobody waits any more are dropped.
+    pub(crate) fn deliver(&self, lease: &LeaseId, parts: Vec<NumberedPart>) {
+        let mut leases = self.leases();
+        let Some(serving) = leases.get_mut(lease) else {
+            return;
+        };
+        for NumberedPart { number, part } in parts {
+            if !part.is_last() {
+                if let Some(asking) = serving.asking.get(&number) {
+                    // One place is kept for the whole answer.
+                    if asking.capacity() > 1 {
+                        let _full_or_gone = asking.try_send(part);
+                    }
+                }
+            } else if let Some(asking) = serving.asking.remove(&number) {
+                let _gone = asking.try_send(part);
+            }
+        }
+    }
+
+    /// The requests that wait for a lease's provider, as many as one answer takes.
+    pub(crate) fn take(&self, lease: &LeaseId) -> (Vec<EndpointRequest>, Option<Arc<Notify>>) {
+        let mut leases = self.leases();
+        let Some(serving) = leases.get_mut(lease) else {
+            return (Vec::new(), None);
+        };
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while taken.len() < ENDPOINT_BATCH_MAX && bytes < SERVE_BYTES_MAX {
+            let Some(request) = serving.queue.pop_front() else {
+                break;
+            };
+            bytes += request.input.len();
+            taken.push(request);
+        }
+        serving.queue_bytes -= bytes;
+        (taken, Some(Arc::clone(&serving.came)))
+    }
+
+    /// Has a request wait for the provider of its lease; what the provider says to it comes through the channel.
+    pub(crate) fn ask(
+        &self,
+        lease: &LeaseId,
+        request: EndpointRequest,
+    ) -> Result<mpsc::Receiver<AnswerPart>, RelayRefusal> {
+        let mut leases = self.leases();
+        let all: usize = leases.values().map(|it| it.queue_bytes).sum();
+        let serving = leases.get_mut(lease);
+        let serving = serving.ok_or(RelayRefusal::Nobody)?;
+        // Of those that nobody waits for any more no answer is needed.
+        serving.asking.retain(|_, asking| !asking.is_closed());
+        let bytes = request.input.len();
+        if serving.asking.len() >= WAITING_MAX
+            || serving.queue.len() >= WAITING_MAX
+            || serving.queue_bytes + bytes > QUEUE_BYTES_MAX
+            || all + bytes > ALL_BYTES_MAX
+        {
+            return Err(RelayRefusal::Full);
+        }
+        let (sender, receiver) = mpsc::channel(PARTS_MAX);
+        serving.asking.insert(request.number, sender);
+        serving.queue_bytes += bytes;
+        serving.queue.push_back(request);
+        serving.came.notify_one();
+        Ok(receiver)
+    }
+
+    /// Leases whose providers are here, and requests that wait for an answer.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let leases = self.leases();
+        let asking = leases.values().map(|it| it.asking.len());
+        (leases.len(), asking.sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_types::{Amount, ChainDomain, Signature, Voucher, Wallet};
+
+    const LEASE: LeaseId = LeaseId::new([1; 32]);
+
+    fn request(number: u64) -> EndpointRequest {
+        let domain = ChainDomain {
+            chain_id: 1,
+            verifying_contract: tg_types::Address::default(),
+            salt: [0; 32],
+        };
+        EndpointRequest {
+            number,
+            voucher: Voucher::first(LEASE).sign(&Wallet::from_seed(b"alice"), &domain),
+            input: vec![7; 1_000],
+        }
+    }
+
+    fn whole(number: u64) -> NumberedPart {
+        NumberedPart {
+            number,
+            part: AnswerPart::Whole {
+                answer: vec![number as u8],
+                price: Amount::ZERO,
+                signature: Signature {
+                    r: [0; 32],
+                    s: [0; 32],
+                    y_parity: 0,
+                },
+            },
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_finds_who_asked() {
+        let relay = Relay::default();
+        assert_eq!(
+            relay.ask(&LEASE, request(1)).unwrap_err(),
+            RelayRefusal::Nobody
+        );
+        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
+        let mut first = relay.ask(&LEASE, request(1)).unwrap();
+        let mut second = relay.ask(&LEASE, request(2)).unwrap();
+        let (taken, _) = relay.take(&LEASE);
+        let numbers: Vec<u64> = taken.iter().map(|it| it.number).collect();
+        assert_eq!(numbers, [1, 2]);
+        assert!(relay.take(&LEASE).0.is_empty());
+        // Pieces beyond what a reader takes are dropped, the whole answer is not.
+        let piece = || NumberedPart {
+            number: 1,
+            part: AnswerPart::Piece {
+                index: 0,
+                piece: vec![3],
+            },
+        };
+        relay.deliver(&LEASE, (0..200).map(|_| piece()).collect());
+        relay.deliver(&LEASE, vec![whole(2), whole(1), whole(9)]);
+        assert_eq!(second.recv().await, Some(whole(2).part));
+        assert_eq!(second.recv().await, None);
+        let mut last = None;
+        while let Some(part) = first.recv().await {
+            last = Some(part);
+        }
+        assert_eq!(last, Some(whole(1).part));
+        assert_eq!(relay.counts(), (1, 0));
+    }
+
+    #[test]
+    fn only_the_newest_claim_counts() {
+        let relay = Relay::default();
+        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
+        assert_eq!(relay.claim(LEASE, TimestampMs::new(5), [2; 16]), None);
+        assert!(relay.knows(&LEASE, &[1; 16]) && !relay.knows(&LEASE, &[2; 16]));
+        // Who waits for what the agent before has taken is let go, who waits in the queue is not.
+        let mut taken = relay.ask(&LEASE, request(1)).unwrap();
+        relay.take(&LEASE);
+        let mut waits = relay.ask(&LEASE, request(2)).unwrap();
+        relay.claim(LEASE, TimestampMs::new(6), [2; 16]).unwrap();
+        assert_eq!(
+            taken.try_recv(),
+            Err(mpsc::error::TryRecvError::Disconnected)
+        );
+        assert_eq!(waits.try_recv(), Err(mpsc::error::TryRecvError::Empty));
+        assert!(!relay.knows(&LEASE, &[1; 16]) && relay.knows(&LEASE, &[2; 16]));
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let relay = Relay::default();
+        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
+        let mut held = Vec::new();
+        for number in 0..WAITING_MAX as u64 {
+            held.push(relay.ask(&LEASE, request(number)).unwrap());
+        }
+        assert_eq!(
+            relay.ask(&LEASE, request(5_000)).unwrap_err(),
+            RelayRefusal::Full
+        );
+        // Who went away makes room once the provider has what it asked.
+        drop(held);
+        while !relay.take(&LEASE).0.is_empty() {}
+        assert!(relay.ask(&LEASE, request(5_001)).is_ok());
+    }
+}

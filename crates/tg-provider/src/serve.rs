@@ -1,0 +1,854 @@
+//! Serving an endpoint: requests are fetched, answered and paid for, until the lease ends.
+//!
+//! [`ServedBook`] decides what is answered, from what the requestor signed and what the ledger says: a pure function. The loop around it
+//! fetches requests from the gateway, runs the model on a few threads, brings the answers, and tells the agent what to claim.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tg_privacy::{SealedChannel, SealingKey};
+use tg_sdk::endpoint::session::answer_price;
+use tg_sdk::endpoint::wire::{
+    AnswerPart, ENDPOINT_BATCH_MAX, ENDPOINT_BYTES_MAX, EndpointRefusal, EndpointRequest,
+    NumberedPart, SERVE_BYTES_MAX, SealedInput, ServeAnswer, ServeCall, ServingProof, sign_answer,
+};
+use tg_sdk::{Client, ClientError};
+use tg_types::{
+    Address, Amount, ChainDomain, Decode as _, Digest, Label, LeaseId, ServingClaim, SignedVoucher,
+    TimestampMs, Wallet,
+};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::work::{Outcome, Report, ServeReport, chain};
+use crate::worker::{Task, Worker};
+
+/// Runs of the model that may be answered before a voucher pays for them: what a requestor can take without paying.
+const UNPAID_RUNS_MAX: u64 = 64;
+
+/// Requests that are answered or wait to be, at most.
+const PENDING_MAX: usize = 1_024;
+
+/// Answers that are kept for a requestor that lost the connection, and their bytes.
+const KEPT_MAX: usize = 2_048;
+const KEPT_BYTES_MAX: usize = 8 << 20;
+
+/// Channels of sessions that are kept open.
+const CHANNELS_KEPT: usize = 64;
+
+/// Threads that run the model.
+const RUNNERS: usize = 2;
+
+/// How long a call waits for requests at the gateway, in milliseconds.
+const WAIT_MS: u16 = 4_000;
+
+/// How long to wait after a call that failed.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// How often something is claimed, if something is owed.
+const CLAIM_EVERY: Duration = Duration::from_secs(30);
+
+/// How long answers that are being made have after the order to stop.
+const STOPPING: Duration = Duration::from_secs(3);
+
+/// What of a lease the book goes by, as the ledger says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServedTerms {
+    /// The lease.
+    pub lease: LeaseId,
+    /// Who signs requests.
+    pub requestor: Address,
+    /// What a run of the model costs.
+    pub run: Amount,
+    /// What was claimed of vouchers before this agent began.
+    pub claimed: Amount,
+    /// What the network's signatures are bound to.
+    pub domain: ChainDomain,
+}
+
+/// A lease to serve, before the network is known.
+#[derive(Debug, Clone)]
+pub(crate) struct ServedLease {
+    pub(crate) task: Arc<Task>,
+    pub(crate) requestor: Address,
+    pub(crate) run: Amount,
+    pub(crate) claimed: Amount,
+}
+
+/// What a provider may still earn: what is locked, and what time takes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServedFunds {
+    /// What was paid for the lease and what is left of the escrow, together.
+    pub all: Amount,
+    /// What time has earned so far.
+    pub time: Amount,
+}
+
+/// What was asked of a lease, answered and paid for.
+#[derive(Debug)]
+pub struct ServedBook {
+    terms: ServedTerms,
+    /// The last voucher that holds.
+    last: Option<SignedVoucher>,
+    /// What the answers cost that were given.
+    owed: Amount,
+    /// What those may cost that are being made.
+    pending: BTreeMap<u64, Amount>,
+    kept: VecDeque<(u64, AnswerPart)>,
+    kept_bytes: usize,
+    /// Numbers below the oldest kept answer are not answered again.
+    answered_up_to: u64,
+    funds: ServedFunds,
+}
+
+/// What is to be done with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Run the model.
+    Run,
+    /// Say this.
+    Say(AnswerPart),
+    /// Nothing: it is being answered.
+    Wait,
+}
+
+impl ServedBook {
+    /// A book of a lease of which nothing was asked since this agent began.
+    #[must_use]
+    pub const fn new(terms: ServedTerms, funds: ServedFunds) -> Self {
+        Self {
+            terms,
+            last: None,
+            owed: terms.claimed,
+            pending: BTreeMap::new(),
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+            answered_up_to: 0,
+            funds,
+        }
+    }
+
+    /// The last voucher.
+    #[must_use]
+    pub const fn last(&self) -> Option<SignedVoucher> {
+        self.last
+    }
+
+    /// Takes note of what the ledger says.
+    pub const fn set_funds(&mut self, funds: ServedFunds) {
+        self.funds = funds;
+    }
+
+    /// Whether time and vouchers have earned all that there is: time alone would take what is not claimed.
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        let vouchers = self.last.map_or(Amount::ZERO, |it| it.voucher.amount);
+        !vouchers.is_zero() && self.funds.time.saturating_add(vouchers) >= self.funds.all
+    }
+
+    /// What becomes of a request.
+    pub fn decide(&mut self, request: &EndpointRequest) -> Verdict {
+        let said = &request.voucher.voucher;
+        let is_payment = request.input.is_empty();
+        let fits = said.lease == self.terms.lease && said.asks == request.asked();
+        if !fits || request.voucher.account(&self.terms.domain) != Ok(self.terms.requestor) {
+            return Verdict::Say(self.refusal(EndpointRefusal::Unsigned, ""));
+        }
+        self.take_voucher(request.voucher);
+        if let Some((_, part)) = self
+            .kept
+            .iter()
+            .find(|(number, _)| *number == request.number)
+        {
+            return Verdict::Say(part.clone());
+        }
+        if self.pending.contains_key(&request.number) {
+            return Verdict::Wait;
+        }
+        if request.number <= self.answered_up_to {
+            return Verdict::Say(self.refusal(EndpointRefusal::Unsigned, "an old request"));
+        }
+        if is_payment {
+            // A requestor that lost count, and begins again.
+            return match said.amount < self.paid() {
+                true => Verdict::Say(self.refusal(EndpointRefusal::Behind, "")),
+                false => Verdict::Run,
+            };
+        }
+        if self.pending.len() >= PENDING_MAX {
+            return Verdict::Say(self.refusal(EndpointRefusal::Busy, ""));
+        }
+        let price = self.terms.run;
+        let pending = self.pending.values().copied();
+        let promised = pending.fold(self.owed, Amount::saturating_add);
+        let paid = self.paid();
+        let most = self.terms.run.saturating_mul(UNPAID_RUNS_MAX);
+        let after = promised.saturating_add(price);
+        if after.saturating_sub(paid) > most {
+            return Verdict::Say(self.refusal(EndpointRefusal::Unpaid, ""));
+        }
+        let earned = self.funds.time.saturating_add(after.max(paid));
+        if earned > self.funds.all {
+            let detail = format!("{} TGRID are locked", self.funds.all);
+            return Verdict::Say(self.refusal(EndpointRefusal::NoMoney, &detail));
+        }
+        self.pending.insert(request.number, price);
+        Verdict::Run
+    }
+
+    /// What was paid for by vouchers.
+    fn paid(&self) -> Amount {
+        let last = self.last.map_or(Amount::ZERO, |it| it.voucher.amount);
+        last.max(self.terms.claimed)
+    }
+
+    /// Takes note of an answer, and of its price.
+    pub fn answered(&mut self, number: u64, part: &AnswerPart) {
+        self.pending.remove(&number);
+        let AnswerPart::Whole { answer, price, .. } = part else {
+            return;
+        };
+        self.owed = self.owed.saturating_add(*price);
+        self.kept_bytes += answer.len();
+        self.kept.push_back((number, part.clone()));
+        while self.kept.len() > KEPT_MAX || self.kept_bytes > KEPT_BYTES_MAX {
+            let Some((number, AnswerPart::Whole { answer, .. })) = self.kept.pop_front() else {
+                break;
+            };
+            self.kept_bytes -= answer.len();
+            self.answered_up_to = self.answered_up_to.max(number);
+        }
+    }
+
+    /// That there is no answer, with the last voucher for a requestor that lost count.
+    #[must_use]
+    pub fn refusal(&self, because: EndpointRefusal, detail: &str) -> AnswerPart {
+        AnswerPart::Refused {
+            because,
+            detail: Label::lossy(detail),
+            last: self.last,
+        }
+    }
+
+    /// Vouchers only grow. What a requestor owes after this agent was restarted is what its vouchers say.
+    fn take_voucher(&mut self, voucher: SignedVoucher) {
+        let before = self.last.map_or(Amount::ZERO, |it| it.voucher.amount);
+        if self.last.is_none() || voucher.voucher.amount > before {
+            self.last = Some(voucher);
+            self.owed = self.owed.max(voucher.voucher.amount);
+        }
+    }
+}
+
+/// What the agent tells the loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServeOrders {
+    /// Whether to stop.
+    pub stop: bool,
+    /// What may be earned, as the ledger last said; `None` until it was asked: nothing is answered before.
+    pub funds: Option<ServedFunds>,
+}
+
+/// What a thread is to answer.
+struct AskedRun {
+    number: u64,
+    asked: Digest,
+    input: Arc<[u8]>,
+    channel: SealedChannel,
+}
+
+/// An answer on its way from a thread.
+enum Made {
+    Part(u64, AnswerPart),
+    /// The answer to a request, sealed, and its price.
+    Whole(u64, Digest, Result<(Vec<u8>, Amount), String>),
+}
+
+/// Serves a lease until the order to stop.
+pub(crate) async fn serve<W: Worker>(
+    client: Client,
+    wallet: Wallet,
+    worker: Arc<W>,
+    lease: ServedLease,
+    mut orders: watch::Receiver<ServeOrders>,
+    outcomes: mpsc::Sender<Outcome>,
+) {
+    let ServedLease {
+        task,
+        requestor,
+        run,
+        claimed,
+    } = lease;
+    let reports = Reports {
+        lease: task.lease,
+        outcomes,
+    };
+    let domain = loop {
+        match client.domain().await {
+            Ok(domain) => break domain,
+            Err(error) => reports.tell(ServeReport::Problem(chain(&error))),
+        }
+        tokio::time::sleep(AGAIN).await;
+        if orders.borrow().stop {
+            reports.ended(None).await;
+            return;
+        }
+    };
+    // An error means that the agent is gone.
+    let known = orders.wait_for(|it| it.stop || it.funds.is_some()).await;
+    let funds = known.ok().and_then(|it| it.funds);
+    let Some(funds) = funds else {
+        reports.ended(None).await;
+        return;
+    };
+    let terms = ServedTerms {
+        lease: task.lease,
+        requestor,
+        run,
+        claimed,
+        domain,
+    };
+    let (made_sender, made) = mpsc::channel(PENDING_MAX);
+    let mut serving = ServingLoop {
+        client,
+        wallet,
+        terms,
+        book: ServedBook::new(terms, funds),
+        runners: Runners::start(&worker, &task, &made_sender, run),
+        key: SealingKey::draw(),
+        channels: VecDeque::new(),
+        token: None,
+        outbox: VecDeque::new(),
+        answered: 0,
+    };
+    drop(made_sender);
+    serving.run(&mut orders, made, &reports).await;
+    reports.ended(serving.book.last()).await;
+}
+
+/// Where reports go.
+struct Reports {
+    lease: LeaseId,
+    outcomes: mpsc::Sender<Outcome>,
+}
+
+impl Reports {
+    /// Dropped if the queue is full: a later one follows.
+    fn tell(&self, report: ServeReport) {
+        let _full = self.outcomes.try_send((self.lease, Report::Served(report)));
+    }
+
+    async fn ended(&self, last: Option<SignedVoucher>) {
+        let report = Report::Served(ServeReport::Ended(last));
+        // A closed queue means that the agent is gone.
+        let _gone = self.outcomes.send((self.lease, report)).await;
+    }
+}
+
+/// Threads that run the model, each from one queue.
+struct Runners {
+    queue: std::sync::mpsc::SyncSender<AskedRun>,
+}
+
+impl Runners {
+    fn start<W: Worker>(
+        worker: &Arc<W>,
+        task: &Arc<Task>,
+        made: &mpsc::Sender<Made>,
+        run: Amount,
+    ) -> Self {
+        let (queue, jobs) = std::sync::mpsc::sync_channel::<AskedRun>(PENDING_MAX);
+        let jobs = Arc::new(std::sync::Mutex::new(jobs));
+        for _ in 0..RUNNERS {
+            let (worker, task) = (Arc::clone(worker), Arc::clone(task));
+            let (jobs, made) = (Arc::clone(&jobs), made.clone());
+            tokio::task::spawn_blocking(move || {
+                // A panic of the other thread ends both: the queue is gone then.
+                while let Ok(Ok(asked)) = jobs.lock().map(|jobs| jobs.recv()) {
+                    // A worker that panics is a worker that fails.
+                    let run_it = || answered(worker.as_ref(), &task, &asked, &made);
+                    let answer = std::panic::catch_unwind(AssertUnwindSafe(run_it));
+                    let answer = answer.unwrap_or_else(|_| Err("the worker failed".to_owned()));
+                    let answer = answer.and_then(|plain| {
+                        let price = answer_price(run, &asked.input, &plain);
+                        let sealed = asked.channel.seal_answer(asked.number, &plain);
+                        sealed.map(|it| (it, price)).map_err(|it| chain(&it))
+                    });
+                    let whole = Made::Whole(asked.number, asked.asked, answer);
+                    if made.blocking_send(whole).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Self { queue }
+    }
+}
+
+/// Runs the model on what was asked; pieces go out sealed.
+fn answered<W: Worker>(
+    worker: &W,
+    task: &Arc<Task>,
+    asked: &AskedRun,
+    made: &mpsc::Sender<Made>,
+) -> Result<Vec<u8>, String> {
+    let task = Task {
+        input: Arc::clone(&asked.input),
+        ..(**task).clone()
+    };
+    let mut index = 0;
+    let mut piece = |bytes: &[u8]| {
+        if let Ok(piece) = asked.channel.seal_piece(asked.number, index, bytes) {
+            let part = AnswerPart::Piece { index, piece };
+            // Pieces are for whoever wants to see them at once: one that finds no room is in the whole answer.
+            let _full = made.try_send(Made::Part(asked.number, part));
+            index += 1;
+        }
+        true
+    };
+    worker
+        .answer(&task, &mut piece)
+        .map_err(|error| chain(&error))
+}
+
+/// The loop and what it knows.
+struct ServingLoop {
+    client: Client,
+    wallet: Wallet,
+    terms: ServedTerms,
+    book: ServedBook,
+    runners: Runners,
+    key: SealingKey,
+    /// Channels of sessions, the ones used last behind.
+    channels: VecDeque<(Digest, SealedChannel)>,
+    token: Option<[u8; 16]>,
+    outbox: VecDeque<NumberedPart>,
+    answered: u64,
+}
+
+impl ServingLoop {
+    async fn run(
+        &mut self,
+        orders: &mut watch::Receiver<ServeOrders>,
+        mut made: mpsc::Receiver<Made>,
+        reports: &Reports,
+    ) {
+        // One call waits for requests while others bring answers.
+        let (fetched_sender, mut fetched) = mpsc::channel(1);
+        let mut fetching = false;
+        let mut stop_at: Option<Instant> = None;
+        let mut claimed = Instant::now();
+        loop {
+            let is_stopping = stop_at.is_some();
+            if !fetching && !is_stopping {
+                fetching = true;
+                self.fetch(fetched_sender.clone(), reports).await;
+            }
+            if self.flush(reports).await && self.book.pending.is_empty() && is_stopping {
+                return;
+            }
+            if stop_at.is_some_and(|at| Instant::now() >= at) {
+                return;
+            }
+            if claimed.elapsed() >= CLAIM_EVERY {
+                claimed = Instant::now();
+                reports.tell(ServeReport::Claim(self.book.last()));
+            }
+            let wake = stop_at.map_or(CLAIM_EVERY, |at| {
+                at.saturating_duration_since(Instant::now())
+            });
+            tokio::select! {
+                Some(got) = fetched.recv() => {
+                    fetching = false;
+                    self.take_fetched(got, reports);
+                }
+                Some(one) = made.recv() => {
+                    self.take_made(one);
+                    while let Ok(one) = made.try_recv() {
+                        self.take_made(one);
+                    }
+                }
+                changed = orders.changed(), if !is_stopping => {
+                    let now = *orders.borrow_and_update();
+                    if let Some(funds) = now.funds {
+                        self.book.set_funds(funds);
+                    }
+                    if self.book.is_spent() {
+                        reports.tell(ServeReport::Claim(self.book.last()));
+                    }
+                    // An error means that the agent is gone, which is the same order.
+                    if now.stop || changed.is_err() {
+                        stop_at = Some(Instant::now() + STOPPING);
+                    }
+                }
+                () = tokio::time::sleep(wake) => {}
+            }
+        }
+    }
+
+    /// Claims the lease at the gateway if that was not done, then asks for requests beside everything else.
+    async fn fetch(&mut self, fetched: mpsc::Sender<Fetched>, reports: &Reports) {
+        if self.token.is_none()
+            && let Ok(answer) = self.claim().await
+        {
+            self.token = Some(answer.token);
+            self.take_fetched(Fetched::Got(Ok(answer.requests)), reports);
+        }
+        let Some(token) = self.token else {
+            tokio::spawn(async move {
+                tokio::time::sleep(AGAIN).await;
+                let _gone = fetched.send(Fetched::NotClaimed).await;
+            });
+            return;
+        };
+        let (client, lease) = (self.client.clone(), self.terms.lease);
+        tokio::spawn(async move {
+            let call = ServeCall {
+                proof: ServingProof::Token(token),
+                wait_ms: WAIT_MS,
+                parts: Vec::new(),
+            };
+            let got = client.serve(lease, &call).await;
+            if got.is_err() {
+                tokio::time::sleep(AGAIN).await;
+            }
+            let _gone = fetched.send(Fetched::Got(got.map(|it| it.requests))).await;
+        });
+    }
+
+    async fn claim(&self) -> Result<ServeAnswer, ClientError> {
+        let status = self.client.status().await?;
+        let call = ServeCall {
+            proof: ServingProof::Claim(ServingClaim::new(
+                self.terms.lease,
+                TimestampMs::new(status.timestamp_ms),
+                &self.wallet,
+                &self.terms.domain,
+            )),
+            wait_ms: 0,
+            parts: Vec::new(),
+        };
+        self.client.serve(self.terms.lease, &call).await
+    }
+
+    fn take_fetched(&mut self, fetched: Fetched, reports: &Reports) {
+        let requests = match fetched {
+            Fetched::NotClaimed => return,
+            Fetched::Got(Ok(requests)) => requests,
+            Fetched::Got(Err(error)) => {
+                // The gateway may have been restarted: the claim is made again.
+                self.token = None;
+                let problem = format!("fetch requests of {}: {}", self.terms.lease, chain(&error));
+                reports.tell(ServeReport::Problem(problem));
+                return;
+            }
+        };
+        for request in requests {
+            match self.book.decide(&request) {
+                Verdict::Wait => {}
+                Verdict::Say(part) => self.outbox.push_back(NumberedPart {
+                    number: request.number,
+                    part,
+                }),
+                Verdict::Run => self.begin(&request),
+            }
+        }
+    }
+
+    /// Has a request answered; one without an input at once, by this provider's public key.
+    fn begin(&mut self, request: &EndpointRequest) {
+        let (number, asked) = (request.number, request.asked());
+        if request.input.is_empty() {
+            let part = self.whole(&asked, Ok((self.key.public(), Amount::ZERO)));
+            self.outbox.push_back(NumberedPart { number, part });
+            return;
+        }
+        let refused = match self.opened(request) {
+            None => EndpointRefusal::Unsealed,
+            Some((channel, input)) => {
+                let job = AskedRun {
+                    number,
+                    asked,
+                    input: Arc::from(input),
+                    channel,
+                };
+                match self.runners.queue.try_send(job) {
+                    Ok(()) => return,
+                    Err(_) => EndpointRefusal::Busy,
+                }
+            }
+        };
+        let part = self.book.refusal(refused, "");
+        self.book.answered(number, &part);
+        self.outbox.push_back(NumberedPart { number, part });
+    }
+
+    /// The input of a request, and the channel that it came through; nothing if it was not sealed to the key of this agent.
+    fn opened(&mut self, request: &EndpointRequest) -> Option<(SealedChannel, Vec<u8>)> {
+        let sealed = SealedInput::from_bytes(&request.input).ok()?;
+        let name = Digest::of_blob(&sealed.encapsulated);
+        let known = self.channels.iter().find(|(it, _)| *it == name);
+        let channel = match known {
+            Some((_, channel)) => channel.clone(),
+            None => {
+                let lease = &self.terms.lease;
+                let channel = self.key.accept(&sealed.encapsulated, lease).ok()?;
+                if self.channels.len() >= CHANNELS_KEPT {
+                    self.channels.pop_front();
+                }
+                self.channels.push_back((name, channel.clone()));
+                channel
+            }
+        };
+        let input = channel.open_request(request.number, &sealed.sealed).ok()?;
+        (!input.is_empty()).then_some((channel, input))
+    }
+
+    fn take_made(&mut self, made: Made) {
+        let (number, part) = match made {
+            Made::Part(number, part) => (number, part),
+            Made::Whole(number, asked, answer) => {
+                let part = self.whole(&asked, answer);
+                self.book.answered(number, &part);
+                self.answered += 1;
+                (number, part)
+            }
+        };
+        self.outbox.push_back(NumberedPart { number, part });
+    }
+
+    fn whole(&self, asked: &Digest, answer: Result<(Vec<u8>, Amount), String>) -> AnswerPart {
+        match answer {
+            Ok((answer, price)) if answer.len() <= ENDPOINT_BYTES_MAX => AnswerPart::Whole {
+                price,
+                signature: sign_answer(
+                    &self.wallet,
+                    (&self.terms.lease, asked),
+                    &answer,
+                    &self.terms.domain,
+                ),
+                answer,
+            },
+            Ok(_) => self
+                .book
+                .refusal(EndpointRefusal::Failed, "the answer is too large"),
+            Err(detail) => self.book.refusal(EndpointRefusal::Failed, &detail),
+        }
+    }
+
+    /// Brings what is to be said; whether all of it is gone.
+    async fn flush(&mut self, reports: &Reports) -> bool {
+        while !self.outbox.is_empty() {
+            let Some(token) = self.token else {
+                return false;
+            };
+            let (mut parts, mut bytes) = (Vec::new(), 0);
+            while parts.len() < ENDPOINT_BATCH_MAX && bytes < SERVE_BYTES_MAX {
+                let Some(next) = self.outbox.pop_front() else {
+                    break;
+                };
+                bytes += match &next.part {
+                    AnswerPart::Piece { piece: bytes, .. }
+                    | AnswerPart::Whole { answer: bytes, .. } => bytes.len(),
+                    AnswerPart::Refused { .. } => 0,
+                };
+                parts.push(next);
+            }
+            let call = ServeCall {
+                proof: ServingProof::Token(token),
+                wait_ms: 0,
+                parts,
+            };
+            match self.client.serve(self.terms.lease, &call).await {
+                Ok(answer) => {
+                    // Requests that came meanwhile.
+                    let got = Fetched::Got(Ok(answer.requests));
+                    self.take_fetched(got, reports);
+                }
+                Err(error) => {
+                    self.token = None;
+                    let problem =
+                        format!("bring answers of {}: {}", self.terms.lease, chain(&error));
+                    reports.tell(ServeReport::Problem(problem));
+                    // Who asked asks again: answers are kept.
+                    return false;
+                }
+            }
+        }
+        if self.answered > 0 {
+            reports.tell(ServeReport::Answered(self.answered));
+            self.answered = 0;
+        }
+        true
+    }
+}
+
+/// What came of asking for requests.
+enum Fetched {
+    NotClaimed,
+    Got(Result<Vec<EndpointRequest>, ClientError>),
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_types::{Signature, Voucher};
+
+    const LEASE: LeaseId = LeaseId::new([1; 32]);
+    const RUN: Amount = Amount::new(10);
+
+    fn domain() -> ChainDomain {
+        ChainDomain {
+            chain_id: 1,
+            verifying_contract: Address::default(),
+            salt: [0; 32],
+        }
+    }
+
+    fn alice() -> Wallet {
+        Wallet::from_seed(b"alice")
+    }
+
+    fn book(money: u128) -> ServedBook {
+        let terms = ServedTerms {
+            lease: LEASE,
+            requestor: alice().address(),
+            run: RUN,
+            claimed: Amount::ZERO,
+            domain: domain(),
+        };
+        let funds = ServedFunds {
+            all: Amount::new(money),
+            time: Amount::ZERO,
+        };
+        ServedBook::new(terms, funds)
+    }
+
+    fn request(number: u64, answered: u64, wallet: &Wallet) -> EndpointRequest {
+        let input = vec![1, 2, 3];
+        let asked = tg_types::asked_digest(number, &Digest::of_blob(&input));
+        let voucher = Voucher {
+            answered,
+            amount: RUN.saturating_mul(answered),
+            ..Voucher::first(LEASE).asking(asked)
+        };
+        EndpointRequest {
+            number,
+            voucher: voucher.sign(wallet, &domain()),
+            input,
+        }
+    }
+
+    fn whole() -> AnswerPart {
+        AnswerPart::Whole {
+            answer: vec![5],
+            price: RUN,
+            signature: Signature {
+                r: [0; 32],
+                s: [0; 32],
+                y_parity: 0,
+            },
+        }
+    }
+
+    fn because(verdict: &Verdict) -> Option<EndpointRefusal> {
+        match verdict {
+            Verdict::Say(AnswerPart::Refused { because, .. }) => Some(*because),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn only_the_requestors_own_requests_are_answered() {
+        let mut book = book(1_000_000);
+        assert_eq!(book.decide(&request(1, 0, &alice())), Verdict::Run);
+        let stranger = request(2, 0, &Wallet::from_seed(b"mallory"));
+        let unsigned = Some(EndpointRefusal::Unsigned);
+        assert_eq!(because(&book.decide(&stranger)), unsigned);
+        // A copied request with another input or number.
+        let mut other = request(3, 0, &alice());
+        other.input.push(4);
+        assert_eq!(because(&book.decide(&other)), unsigned);
+        let mut other = request(3, 0, &alice());
+        other.number = 4;
+        assert_eq!(because(&book.decide(&other)), unsigned);
+        // The same again is answered once.
+        assert_eq!(book.decide(&request(1, 0, &alice())), Verdict::Wait);
+        book.answered(1, &whole());
+        assert_eq!(book.decide(&request(1, 0, &alice())), Verdict::Say(whole()));
+    }
+
+    #[test]
+    fn who_does_not_pay_gets_no_more_than_the_limit() {
+        let mut book = book(1_000_000);
+        for number in 1..=UNPAID_RUNS_MAX {
+            assert_eq!(book.decide(&request(number, 0, &alice())), Verdict::Run);
+            book.answered(number, &whole());
+        }
+        let next = UNPAID_RUNS_MAX + 1;
+        let refused = book.decide(&request(next, 0, &alice()));
+        assert_eq!(because(&refused), Some(EndpointRefusal::Unpaid));
+        assert_eq!(book.decide(&request(next, 1, &alice())), Verdict::Run);
+        assert_eq!(book.last().unwrap().voucher.answered, 1);
+        // An earlier voucher does not take back a later one.
+        book.answered(next, &whole());
+        book.decide(&request(next + 1, 0, &alice()));
+        assert_eq!(book.last().unwrap().voucher.answered, 1);
+    }
+
+    #[test]
+    fn nothing_is_answered_that_the_escrow_does_not_pay() {
+        let mut book = book(25);
+        for number in [1, 2] {
+            assert_eq!(book.decide(&request(number, 0, &alice())), Verdict::Run);
+            book.answered(number, &whole());
+        }
+        let refused = book.decide(&request(3, 2, &alice()));
+        assert_eq!(because(&refused), Some(EndpointRefusal::NoMoney));
+        book.set_funds(ServedFunds {
+            all: Amount::new(100),
+            time: Amount::new(70),
+        });
+        assert_eq!(book.decide(&request(3, 2, &alice())), Verdict::Run);
+        book.answered(3, &whole());
+        let refused = book.decide(&request(4, 3, &alice()));
+        assert_eq!(because(&refused), Some(EndpointRefusal::NoMoney));
+    }
+
+    #[test]
+    fn a_requestor_that_lost_count_is_told_the_last_voucher() {
+        let mut book = book(1_000_000);
+        book.decide(&request(1, 9, &alice()));
+        let mut payment = request(2, 0, &alice());
+        payment.input.clear();
+        let asked = payment.asked();
+        let voucher = Voucher::first(LEASE).asking(asked);
+        payment.voucher = voucher.sign(&alice(), &domain());
+        let verdict = book.decide(&payment);
+        assert_eq!(because(&verdict), Some(EndpointRefusal::Behind));
+        let Verdict::Say(AnswerPart::Refused { last, .. }) = verdict else {
+            unreachable!("it was refused");
+        };
+        assert_eq!(last.unwrap().voucher.answered, 9);
+    }
+
+    #[test]
+    fn answers_that_are_kept_no_more_are_not_made_again() {
+        let mut book = book(1_000_000);
+        for number in 1..=KEPT_MAX as u64 + 1 {
+            assert_eq!(
+                book.decide(&request(number, number - 1, &alice())),
+                Verdict::Run
+            );
+            book.answered(number, &whole());
+        }
+        let old = book.decide(&request(1, 0, &alice()));
+        assert_eq!(because(&old), Some(EndpointRefusal::Unsigned));
+        let kept = book.decide(&request(2, 1, &alice()));
+        assert_eq!(kept, Verdict::Say(whole()));
+    }
+}

@@ -1,0 +1,11 @@
+//! Endpoints: a model that one provider serves for some time, for requests that go to it and not over blocks.
+//!
+//! The requestor signs with each request what it owes for the answers before ([`tg_types::Voucher`]), the provider signs each
+//! answer; the ledger pays time by its clock and answers by the last voucher that is claimed. Either side risks little: a
+//! provider that does not answer is asked nothing more, and one that is not paid answers nothing more.
+//!
+//! [`wire`] is what travels, [`session`] the requestor's side.
+
+#[cfg(all(feature = "client", feature = "verify"))]
+pub mod session;
+pub mod wire;

@@ -1,0 +1,482 @@
+//! The requestor's side of an endpoint.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use http_body_util::BodyExt as _;
+use hyper::Method;
+use tg_ir::request::answered_share;
+use tg_privacy::{SealError, SealedChannel};
+use tg_types::{
+    Address, Amount, ChainDomain, Decode as _, Digest, Encode as _, JobId, LeaseId, Signature,
+    SignedVoucher, Voucher, Wallet, asked_digest,
+};
+
+use super::wire::{
+    AnswerPart, ENDPOINT_BYTES_MAX, EndpointRefusal, EndpointRequest, SealedInput, answer_signer,
+};
+use crate::client::Client;
+use crate::dto::{JobDto, JobStateDto, LeaseDto, ModeDto};
+use crate::error::ClientError;
+use crate::transport::Payload;
+
+/// Bytes of one part of an answer: the largest answer, and what stands around it.
+const PART_BYTES_MAX: usize = ENDPOINT_BYTES_MAX + 1_024;
+
+/// Longest wait for the next part of an answer: a run of a large model takes some seconds, and what is written comes token by token.
+const SILENCE_MAX: Duration = Duration::from_secs(120);
+
+/// The API's code for an endpoint whose provider does not fetch requests.
+const NOT_HERE: &str = "TG-API-012";
+
+/// How long a session waits for a provider that does not fetch requests yet, and how often it asks.
+const COMES: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// The grid did not answer, or refused.
+    #[error("ask the grid")]
+    Client(#[from] ClientError),
+    /// The job is no endpoint.
+    #[error("job {job} is no endpoint")]
+    NoEndpoint {
+        /// The job.
+        job: JobId,
+    },
+    /// Nobody serves it now.
+    #[error("nobody serves endpoint {job} now: it is {state}")]
+    NotServed {
+        /// The job.
+        job: JobId,
+        /// Where it stands.
+        state: JobStateDto,
+    },
+    /// The provider refused.
+    #[error("the provider does not answer: {} ({detail})", because.as_str())]
+    Refused {
+        /// Why.
+        because: EndpointRefusal,
+        /// More about it.
+        detail: String,
+    },
+    /// What came is none of the provider's answers.
+    #[error("the answer is not the provider's: {what}")]
+    NotTheirs {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A request cannot be sealed, or an answer not be opened.
+    #[error("seal what is asked, or open the answer")]
+    Seal(#[from] SealError),
+    /// Nothing came for long.
+    #[error("nothing came from the provider for {} s", SILENCE_MAX.as_secs())]
+    Silent,
+    /// The sum that is owed cannot be written.
+    #[error("more is owed than can be written")]
+    Overflow,
+}
+
+/// An answer, and what shows who gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointAnswer {
+    /// The request's number.
+    pub number: u64,
+    /// The output.
+    pub output: Vec<u8>,
+    /// The output as it came, sealed: what the provider signed.
+    pub sealed: Vec<u8>,
+    /// What is owed for it; paid by the voucher of the next request.
+    pub price: Amount,
+    /// The provider's signature over lease, request and sealed output ([`tg_types::answer_digest`]).
+    pub signature: Signature,
+}
+
+/// A lease of an endpoint, as its requestor uses it: from several tasks at once. A requestor has one at a time, as it counts what is owed.
+#[derive(Debug)]
+pub struct EndpointSession {
+    client: Client,
+    wallet: Wallet,
+    domain: ChainDomain,
+    job: JobId,
+    lease: LeaseId,
+    provider: Address,
+    /// What a run of the model costs.
+    run: Amount,
+    owed: Arc<Mutex<OwedSoFar>>,
+    next: AtomicU64,
+    seal: Mutex<Option<Arc<SessionSeal>>>,
+}
+
+/// What seals the requests of a session, and what its provider needs to open them.
+#[derive(Debug)]
+struct SessionSeal {
+    channel: SealedChannel,
+    encapsulated: Vec<u8>,
+}
+
+/// What is owed, and what of it the provider has in writing.
+#[derive(Debug, Clone, Copy)]
+struct OwedSoFar {
+    voucher: Voucher,
+    sent: Amount,
+}
+
+/// The lease that serves an endpoint now.
+///
+/// # Errors
+/// If the job is no endpoint, or nobody serves it.
+pub fn serving_lease(job: &JobDto) -> Result<&LeaseDto, EndpointError> {
+    if job.mode != ModeDto::Endpoint {
+        return Err(EndpointError::NoEndpoint { job: job.id });
+    }
+    let live = job.leases.iter().find(|it| it.end.is_none() && it.started);
+    live.filter(|_| job.state == JobStateDto::Running)
+        .ok_or(EndpointError::NotServed {
+            job: job.id,
+            state: job.state,
+        })
+}
+
+impl EndpointSession {
+    /// The endpoint of a job that somebody serves. What is owed goes on from the last voucher that the provider has.
+    ///
+    /// # Errors
+    /// If the job is no endpoint, nobody serves it, or the grid does not answer.
+    pub async fn open(client: &Client, wallet: &Wallet, job: JobId) -> Result<Self, EndpointError> {
+        let job = client.job(job).await?;
+        let lease = serving_lease(&job)?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        // Larger than any number of a session before, which asked less than a million times a second.
+        let first = u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or_default();
+        // What was claimed is the least that is owed, whoever counted it.
+        let claimed = lease.meter.as_ref().map(|it| (it.answered, it.vouchers));
+        let (answered, amount) = claimed.unwrap_or_default();
+        let voucher = Voucher {
+            answered,
+            amount,
+            ..Voucher::first(lease.id)
+        };
+        let session = Self {
+            client: client.clone(),
+            wallet: wallet.clone(),
+            domain: client.domain().await?,
+            job: job.id,
+            lease: lease.id,
+            provider: lease.provider,
+            run: lease.price,
+            owed: Arc::new(Mutex::new(OwedSoFar {
+                voucher,
+                sent: amount,
+            })),
+            next: AtomicU64::new(first),
+            seal: Mutex::new(None),
+        };
+        let began = Instant::now();
+        loop {
+            match session.tell_owed().await {
+                // A provider that has just begun, or is started again, comes within seconds.
+                Err(EndpointError::Client(error))
+                    if error.code() == Some(NOT_HERE) && began.elapsed() < COMES => {}
+                told => return told.map(|()| session),
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// The job.
+    #[must_use]
+    pub const fn job(&self) -> JobId {
+        self.job
+    }
+
+    /// The lease.
+    #[must_use]
+    pub const fn lease(&self) -> LeaseId {
+        self.lease
+    }
+
+    /// Who serves it.
+    #[must_use]
+    pub const fn provider(&self) -> Address {
+        self.provider
+    }
+
+    /// What is owed so far.
+    #[must_use]
+    pub fn owed(&self) -> Voucher {
+        self.owing().voucher
+    }
+
+    /// Whether the provider does not have in writing all that is owed.
+    #[must_use]
+    pub fn is_owing(&self) -> bool {
+        let owing = self.owing();
+        owing.sent < owing.voucher.amount
+    }
+
+    /// Asks, and gives `piece` what is written as it comes. An answer that came counts as owed, and is paid with the next request.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is not the provider's.
+    pub async fn ask(
+        &self,
+        input: Vec<u8>,
+        piece: &mut (dyn FnMut(&[u8]) + Send),
+    ) -> Result<EndpointAnswer, EndpointError> {
+        match self.ask_once(&input, piece).await {
+            // It has a later voucher than this session knows: go on from there, once.
+            Err(AskFailure::Behind) => self.ask_once(&input, piece).await.map_err(Into::into),
+            // It was started again, and has another key.
+            Err(AskFailure::Failed(EndpointError::Refused {
+                because: EndpointRefusal::Unsealed,
+                ..
+            })) => {
+                self.tell_owed().await?;
+                self.ask_once(&input, piece).await.map_err(Into::into)
+            }
+            other => other.map_err(Into::into),
+        }
+    }
+
+    fn sealing(&self) -> Option<Arc<SessionSeal>> {
+        let seal = self.seal.lock();
+        seal.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks under a number of its own, as what is sealed under one number is one input.
+    async fn ask_once(
+        &self,
+        input: &[u8],
+        piece: &mut (dyn FnMut(&[u8]) + Send),
+    ) -> Result<EndpointAnswer, AskFailure> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let seal = self.sealing().ok_or(EndpointError::Seal(SealError::Key))?;
+        let sealed = SealedInput {
+            encapsulated: seal.encapsulated.clone(),
+            sealed: seal
+                .channel
+                .seal_request(number, input)
+                .map_err(EndpointError::Seal)?,
+        };
+        let (mut expected, channel) = (0, &seal.channel);
+        let mut opened = |index: u32, sealed: &[u8]| {
+            // After one that was left out what follows makes no sense; the whole answer has all of it.
+            if index == expected
+                && let Ok(bytes) = channel.open_piece(number, index, sealed)
+            {
+                expected += 1;
+                piece(&bytes);
+            }
+        };
+        let mut answer = self.try_ask(number, sealed.to_bytes(), &mut opened).await?;
+        let output = channel.open_answer(number, &answer.sealed);
+        answer.output = output.map_err(EndpointError::Seal)?;
+        if answer.price > answer_price(self.run, input, &answer.output) {
+            let what = "it costs more than was agreed";
+            return Err(EndpointError::NotTheirs { what }.into());
+        }
+        let mut owing = self.owing();
+        let next = owing.voucher.after(answer.price);
+        owing.voucher = next.ok_or(EndpointError::Overflow)?;
+        drop(owing);
+        Ok(answer)
+    }
+
+    /// Gives the provider a voucher for all that is owed, if it has none.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn pay(&self) -> Result<(), EndpointError> {
+        match self.is_owing() {
+            true => self.tell_owed().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Gives the provider a voucher without a request, and has its public key, if it is new. Of a voucher that it has from before, and this session does not
+    /// know, it takes note.
+    async fn tell_owed(&self) -> Result<(), EndpointError> {
+        let next = || self.next.fetch_add(1, Ordering::Relaxed);
+        let told = match self.try_ask(next(), Vec::new(), &mut |_, _| {}).await {
+            Err(AskFailure::Behind) => self.try_ask(next(), Vec::new(), &mut |_, _| {}).await,
+            other => other,
+        };
+        let key = told?.sealed;
+        let (channel, encapsulated) = SealedChannel::to(&key, &self.lease)?;
+        let seal = SessionSeal {
+            channel,
+            encapsulated,
+        };
+        *self.seal.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(seal));
+        Ok(())
+    }
+
+    fn owing(&self) -> MutexGuard<'_, OwedSoFar> {
+        // A panic of another thread leaves the sum whole.
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn try_ask(
+        &self,
+        number: u64,
+        input: Vec<u8>,
+        piece: &mut (dyn FnMut(u32, &[u8]) + Send),
+    ) -> Result<EndpointAnswer, AskFailure> {
+        let asked = asked_digest(number, &Digest::of_blob(&input));
+        let owed = self.owed();
+        let request = EndpointRequest {
+            number,
+            voucher: owed.asking(asked).sign(&self.wallet, &self.domain),
+            input,
+        };
+        let path = format!("/v1/leases/{}/requests", self.lease);
+        let payload = Payload::Bytes(request.to_bytes());
+        let answer = self.client.transport().open(Method::POST, &path, payload);
+        let mut body = answer.await?.into_body();
+        let mut bytes = Vec::new();
+        loop {
+            while let Some(part) = next_part(&mut bytes)? {
+                match part {
+                    AnswerPart::Piece { index, piece: more } => piece(index, &more),
+                    AnswerPart::Whole {
+                        answer,
+                        price,
+                        signature,
+                    } => {
+                        let answer = EndpointAnswer {
+                            number,
+                            output: Vec::new(),
+                            sealed: answer,
+                            price,
+                            signature,
+                        };
+                        return self.take(&asked, answer, owed.amount);
+                    }
+                    AnswerPart::Refused {
+                        because,
+                        detail,
+                        last,
+                    } => {
+                        let detail = detail.as_str().to_owned();
+                        return Err(self.refused(because, detail, last));
+                    }
+                }
+            }
+            let frame = tokio::time::timeout(SILENCE_MAX, body.frame()).await;
+            let frame = frame.map_err(|_| EndpointError::Silent)?.transpose();
+            let frame = frame.map_err(|error| self.client.transport().unreachable(error))?;
+            let Some(frame) = frame else {
+                let what = "it ended in the middle";
+                return Err(EndpointError::NotTheirs { what }.into());
+            };
+            if let Ok(data) = frame.into_data() {
+                bytes.extend_from_slice(&data);
+            }
+        }
+    }
+
+    /// Takes an answer if it is the provider's: it has the voucher that came with the request.
+    fn take(
+        &self,
+        asked: &Digest,
+        answer: EndpointAnswer,
+        sent: Amount,
+    ) -> Result<EndpointAnswer, AskFailure> {
+        let not_theirs = |what| AskFailure::Failed(EndpointError::NotTheirs { what });
+        let named = (&self.lease, asked);
+        let signer = answer_signer(&answer.signature, named, &answer.sealed, &self.domain);
+        if signer != Ok(self.provider) {
+            return Err(not_theirs("another account signed it"));
+        }
+        let mut owing = self.owing();
+        owing.sent = owing.sent.max(sent);
+        drop(owing);
+        Ok(answer)
+    }
+
+    fn refused(
+        &self,
+        because: EndpointRefusal,
+        detail: String,
+        last: Option<SignedVoucher>,
+    ) -> AskFailure {
+        let own = last.filter(|it| {
+            it.voucher.lease == self.lease && it.account(&self.domain) == Ok(self.wallet.address())
+        });
+        let mut owing = self.owing();
+        if let Some(SignedVoucher { voucher, .. }) = own
+            && voucher.answered > owing.voucher.answered
+        {
+            owing.voucher = Voucher::first(self.lease);
+            owing.voucher.answered = voucher.answered;
+            owing.voucher.amount = voucher.amount;
+            owing.sent = voucher.amount;
+            return AskFailure::Behind;
+        }
+        drop(owing);
+        AskFailure::Failed(EndpointError::Refused { because, detail })
+    }
+}
+
+/// What an answer costs where a run of the model costs `run`.
+#[must_use]
+pub fn answer_price(run: Amount, input: &[u8], answer: &[u8]) -> Amount {
+    if input.is_empty() {
+        return Amount::ZERO;
+    }
+    let (part, whole) = answered_share(input, answer);
+    run.checked_mul_div_ceil(part, whole).unwrap_or(run)
+}
+
+/// What came of asking once.
+enum AskFailure {
+    /// The provider has a later voucher of this requestor than was sent; it is known now.
+    Behind,
+    Failed(EndpointError),
+}
+
+impl From<EndpointError> for AskFailure {
+    fn from(error: EndpointError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<ClientError> for AskFailure {
+    fn from(error: ClientError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<AskFailure> for EndpointError {
+    fn from(asked: AskFailure) -> Self {
+        match asked {
+            AskFailure::Failed(error) => error,
+            AskFailure::Behind => Self::NotTheirs {
+                what: "it names one later voucher after another",
+            },
+        }
+    }
+}
+
+/// Takes the next part off what came, if all of it is there.
+fn next_part(bytes: &mut Vec<u8>) -> Result<Option<AnswerPart>, EndpointError> {
+    let Some((length, _)) = bytes.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let not_theirs = EndpointError::NotTheirs {
+        what: "it cannot be read",
+    };
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > PART_BYTES_MAX {
+        return Err(not_theirs);
+    }
+    if bytes.len() < 4 + length {
+        return Ok(None);
+    }
+    let part = AnswerPart::from_bytes(&bytes[4..4 + length]).map_err(|_| not_theirs)?;
+    bytes.drain(..4 + length);
+    Ok(Some(part))
+}
