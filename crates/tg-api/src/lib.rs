@@ -27,7 +27,10 @@ pub mod view;
 pub use config::ApiConfig;
 pub use error::ApiError;
 pub use openai::error::OpenAiError;
-pub use openai::port::{Completion, CompletionOrder, CompletionPrompt, OpenAiFuture, OpenAiPort};
+pub use openai::port::{
+    Completion, CompletionOrder, CompletionPrompt, EmbeddingOrder, Embeddings, KeptOrder, NoRecord,
+    OpenAiFuture, OpenAiPort, OrderRecord, Requester,
+};
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
     ShownState, TransactionFate, Upload, UploadAllowance, UploadEnd,

@@ -6,15 +6,15 @@
 //! first goes on when its connection is lost.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tg_types::Digest;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::OpenAiError;
-use super::port::Completion;
 
 /// How long after a request its retry gets its answer.
 pub(super) const RETRY_SPAN: Duration = Duration::from_secs(60);
@@ -26,8 +26,9 @@ const KEY_SPAN: Duration = Duration::from_secs(3_600);
 const REMEMBERED_MAX: usize = 4_096;
 
 /// An answer, as soon as it is there.
-pub(super) type Answer = Result<Arc<Completion>, OpenAiError>;
-type Waiting = watch::Receiver<Option<Answer>>;
+pub(super) type Answer<T> = Result<Arc<T>, OpenAiError>;
+/// Waits for an answer.
+pub(super) type Waiting<T> = watch::Receiver<Option<Answer<T>>>;
 
 /// What names a request.
 #[derive(Debug, Clone)]
@@ -38,31 +39,61 @@ pub(super) struct RequestName {
     pub(super) is_retry: bool,
 }
 
-struct RememberedRequest {
+struct RememberedRequest<T> {
+    id: AnswerId,
     body: Digest,
     began: Instant,
     span: Duration,
-    answer: Waiting,
+    answer: Waiting<T>,
+}
+
+/// What an answer is called, beside the prefix of its kind, and when it was first asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AnswerId {
+    pub(super) name: String,
+    /// Seconds since 1970.
+    pub(super) created: u64,
+}
+
+impl AnswerId {
+    /// A new one for a request.
+    pub(super) fn of(body: &Digest) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since.unwrap_or_default();
+        let (nanos, count) = (since.as_nanos().to_le_bytes(), count.to_le_bytes());
+        let drawn = Digest::of_blob(&[body.as_bytes(), &nanos[..], &count[..]].concat());
+        Self {
+            name: drawn.to_string()[2..34].to_owned(),
+            created: since.as_secs(),
+        }
+    }
 }
 
 /// The requests of the last while.
-#[derive(Default)]
-pub(crate) struct Replays(Mutex<BTreeMap<(String, String), RememberedRequest>>);
+pub(crate) struct Replays<T>(Mutex<BTreeMap<(String, String), RememberedRequest<T>>>);
 
-/// What to do with a request.
-pub(super) enum RequestTurn {
-    /// It is the first: its answer is sent here.
-    First(watch::Sender<Option<Answer>>, Waiting),
-    /// Another is answered already, or will be.
-    Again(Waiting),
+impl<T> Default for Replays<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
 }
 
-impl Replays {
+/// What to do with a request.
+pub(super) enum RequestTurn<T> {
+    /// It is the first: its answer is sent here.
+    First(AnswerId, watch::Sender<Option<Answer<T>>>, Waiting<T>),
+    /// Another is answered already, or will be.
+    Again(AnswerId, Waiting<T>),
+}
+
+impl<T> Replays<T> {
     pub(super) fn turn(
         &self,
         name: &RequestName,
         now: Instant,
-    ) -> Result<RequestTurn, OpenAiError> {
+    ) -> Result<RequestTurn<T>, OpenAiError> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|_, entry| {
             let answered = entry.answer.borrow().is_some();
@@ -81,7 +112,7 @@ impl Replays {
             // One that failed is tried again.
             let failed = matches!(&*entry.answer.borrow(), Some(Err(_)));
             if !failed && (name.key.is_some() || name.is_retry) {
-                return Ok(RequestTurn::Again(entry.answer.clone()));
+                return Ok(RequestTurn::Again(entry.id.clone(), entry.answer.clone()));
             }
         }
         if entries.len() >= REMEMBERED_MAX && !entries.contains_key(&place) {
@@ -89,19 +120,21 @@ impl Replays {
             return Err(OpenAiError::unavailable(message.to_owned()));
         }
         let (sender, answer) = watch::channel(None);
+        let id = AnswerId::of(&name.body);
         let entry = RememberedRequest {
+            id: id.clone(),
             body: name.body,
             began: now,
             span,
             answer: answer.clone(),
         };
         entries.insert(place, entry);
-        Ok(RequestTurn::First(sender, answer))
+        Ok(RequestTurn::First(id, sender, answer))
     }
 }
 
 /// Waits for an answer.
-pub(super) async fn answer(mut waiting: Waiting) -> Answer {
+pub(super) async fn answer<T>(mut waiting: Waiting<T>) -> Answer<T> {
     let gone = || OpenAiError::unavailable("the request was ended".to_owned());
     let answer = waiting
         .wait_for(Option::is_some)
@@ -115,8 +148,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tg_sdk::dto::ModeDto;
-    use tg_types::{Amount, JobId, ModelId};
 
     fn name(caller: &str, body: u8, key: Option<&str>, is_retry: bool) -> RequestName {
         RequestName {
@@ -127,29 +158,19 @@ mod tests {
         }
     }
 
-    fn completion() -> Arc<Completion> {
-        Arc::new(Completion {
-            pieces: vec!["a".to_owned()],
-            prompt_tokens: 1,
-            written_tokens: 1,
-            stopped: false,
-            job: JobId::new([1; 32]),
-            model: ModelId::new([2; 32]),
-            price: Amount::ZERO,
-            mode: ModeDto::None,
-            proof_bytes: None,
-        })
-    }
-
-    fn first(replays: &Replays, name: &RequestName, now: Instant) -> watch::Sender<Option<Answer>> {
+    fn first(
+        replays: &Replays<u8>,
+        name: &RequestName,
+        now: Instant,
+    ) -> watch::Sender<Option<Answer<u8>>> {
         match replays.turn(name, now).unwrap() {
-            RequestTurn::First(sender, _) => sender,
-            RequestTurn::Again(_) => panic!("it is the first"),
+            RequestTurn::First(_, sender, _) => sender,
+            RequestTurn::Again(..) => panic!("it is the first"),
         }
     }
 
-    fn again(replays: &Replays, name: &RequestName, now: Instant) -> bool {
-        matches!(replays.turn(name, now).unwrap(), RequestTurn::Again(_))
+    fn again(replays: &Replays<u8>, name: &RequestName, now: Instant) -> bool {
+        matches!(replays.turn(name, now).unwrap(), RequestTurn::Again(..))
     }
 
     #[test]
@@ -158,7 +179,7 @@ mod tests {
         let sender = first(&replays, &name("a", 1, None, false), now);
         // While the first runs, and after it; not for others, other bodies, or who does not say that it is a retry.
         assert!(again(&replays, &name("a", 1, None, true), now));
-        sender.send_replace(Some(Ok(completion())));
+        sender.send_replace(Some(Ok(Arc::new(1))));
         assert!(again(&replays, &name("a", 1, None, true), now));
         assert!(!again(&replays, &name("b", 1, None, true), now));
         assert!(!again(&replays, &name("a", 2, None, true), now));
@@ -172,7 +193,7 @@ mod tests {
     fn a_key_names_one_request() {
         let (replays, now) = (Replays::default(), Instant::now());
         let sender = first(&replays, &name("a", 1, Some("k"), false), now);
-        sender.send_replace(Some(Ok(completion())));
+        sender.send_replace(Some(Ok(Arc::new(1))));
         let now = now + RETRY_SPAN * 2;
         assert!(again(&replays, &name("a", 1, Some("k"), false), now));
         let other = replays.turn(&name("a", 2, Some("k"), false), now);
