@@ -33,7 +33,8 @@ pub(crate) async fn through(
     connection.enter(Stage::Working);
     let began = Instant::now();
     let is_openai = request.uri().path().starts_with("/openai/");
-    let rate = is_openai.then(|| shared.rates.count(&shared, request.headers()));
+    let count = || shared.rates.count(shared.port.as_ref(), request.headers());
+    let rate = is_openai.then(count);
     let rate = rate.flatten();
     let mut held = Vec::new();
     let refused = rate.and_then(|rate| rate.refusal());

@@ -61,6 +61,7 @@ impl ApiListener {
             lanes: Lanes::new(&config, Arc::clone(&connections)),
             replays: Replays::default(),
             embedded: Replays::default(),
+            begun: Replays::default(),
             responses: KeptResponses::default(),
             stores: OpenStores::default(),
             batch_places: Arc::new(Semaphore::new(BATCH_PLACES)),

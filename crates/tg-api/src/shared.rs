@@ -20,6 +20,8 @@ pub(crate) struct Shared {
     pub(crate) replays: Replays<Completion>,
     /// The same of requests for embeddings.
     pub(crate) embedded: Replays<Embeddings>,
+    /// The same of requests to begin a batch, with the batch objects.
+    pub(crate) begun: Replays<serde_json::Value>,
     /// Responses that can be asked for again.
     pub(crate) responses: KeptResponses,
     /// Files and batches.

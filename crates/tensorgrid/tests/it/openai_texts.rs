@@ -75,8 +75,12 @@ fn not_held(grid: &Grid) {
         refusal(&post(grid, "chat/completions", &[], &chat)).1,
         "tokenizer_not_held"
     );
-    // Tokens need no tokenizer.
+    // Tokens need no tokenizer, but to stop at a text.
     body["prompt"] = json!([4, 5]);
+    body["stop"] = json!("ab");
+    let refused = post(grid, "completions", &[], &body);
+    assert_eq!(refusal(&refused).1, "tokenizer_not_held");
+    body["stop"] = json!([]);
     let answer = post(grid, "completions", &[], &body).json();
     let text = answer["choices"][0]["text"].as_str();
     let text = text.unwrap_or_else(|| panic!("{answer}"));
@@ -218,6 +222,14 @@ fn embedded(grid: &Grid, data: &Path) {
         json!({"prompt_tokens": 11, "total_tokens": 11})
     );
     assert_eq!(answer["tensorgrid"]["jobs"].as_array().unwrap().len(), 3);
+    refused_or_coded(grid, &body);
+    // The node has it for good: the grid lets go of what no record names.
+    let digest = Digest::of_blob(word_piece().to_string().as_bytes());
+    let kept = data.join(format!("openai/tokenizers/{digest}.json"));
+    assert!(kept.is_file(), "{}", kept.display());
+}
+
+fn refused_or_coded(grid: &Grid, body: &serde_json::Value) {
     let mut coded = body.clone();
     coded["encoding_format"] = json!("base64");
     let coded = post(grid, "embeddings", &[], &coded).json();
@@ -237,8 +249,4 @@ fn embedded(grid: &Grid, data: &Path) {
         body[name] = value;
         assert_eq!(refusal(&post(grid, "embeddings", &[], &body)).1, code);
     }
-    // The node has it for good: the grid lets go of what no record names.
-    let digest = Digest::of_blob(word_piece().to_string().as_bytes());
-    let kept = data.join(format!("openai/tokenizers/{digest}.json"));
-    assert!(kept.is_file(), "{}", kept.display());
 }

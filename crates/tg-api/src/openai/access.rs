@@ -5,14 +5,14 @@ use serde_json::Value;
 
 use super::error::OpenAiError;
 use super::port::OpenAiPort;
-use crate::shared::Shared;
+use crate::port::GridPort;
 
 /// Most bytes of a header that names a request.
 const NAME_BYTES_MAX: usize = 256;
 
 /// Whoever orders for callers.
-pub(super) fn orders(shared: &Shared) -> Result<&dyn OpenAiPort, OpenAiError> {
-    shared.port.openai().ok_or_else(|| {
+pub(super) fn orders(port: &dyn GridPort) -> Result<&dyn OpenAiPort, OpenAiError> {
+    port.openai().ok_or_else(|| {
         let message = "this node orders for nobody: it was started without API keys";
         OpenAiError::unavailable(message.to_owned())
     })
@@ -27,8 +27,8 @@ pub(super) fn known(orders: &dyn OpenAiPort, headers: &HeaderMap) -> Option<Stri
 }
 
 /// The caller.
-pub(super) fn caller(shared: &Shared, headers: &HeaderMap) -> Result<String, OpenAiError> {
-    known(orders(shared)?, headers).ok_or_else(OpenAiError::key)
+pub(super) fn caller(port: &dyn GridPort, headers: &HeaderMap) -> Result<String, OpenAiError> {
+    known(orders(port)?, headers).ok_or_else(OpenAiError::key)
 }
 
 /// The JSON of a body.

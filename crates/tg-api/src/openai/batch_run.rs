@@ -22,7 +22,7 @@ use super::port::Requester;
 use super::replay::AnswerId;
 use super::request::{self, Asked, AskedResponse, CompletionKind};
 use super::response::ResponseFrame;
-use super::stores::{self, Stores};
+use super::stores::Stores;
 use crate::shared::Shared;
 
 /// How often a request is tried that the grid cannot serve: providers may be away for a while, after a restart among others.
@@ -39,7 +39,7 @@ pub(super) fn now() -> u64 {
 
 /// Goes on with all batches that are not over.
 pub(crate) fn go_on(shared: &Arc<Shared>) -> Result<(), OpenAiError> {
-    let stores = stores::of(shared)?;
+    let stores = shared.stores.get(shared.port.as_ref())?;
     for id in stores.batches.open_ids() {
         begin(shared, &stores, id);
     }
@@ -193,7 +193,7 @@ impl BatchRun {
         };
         let name = format!("{} {index}", self.batch.id);
         let id = AnswerId::of(&Digest::of_blob(name.as_bytes()));
-        let port = orders(&self.shared)?;
+        let port = orders(self.shared.port.as_ref())?;
         match self.batch.endpoint {
             BatchEndpoint::Completions | BatchEndpoint::Chat => {
                 let kind = match self.batch.endpoint {

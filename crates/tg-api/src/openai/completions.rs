@@ -16,7 +16,7 @@ use super::error::OpenAiError;
 use super::port::{Completion, CompletionOrder, NoRecord, Requester};
 use super::replay::{self, Answer, AnswerId, RequestName, RequestTurn, Waiting};
 use super::request::{self, CompletionKind};
-use super::stream::{self, Part};
+use super::stream::{self, StreamPart};
 use crate::routes::SharedState;
 use crate::shared::Shared;
 
@@ -31,6 +31,7 @@ use crate::shared::Shared;
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or not served"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
         (status = 404, content_type = "application/json", description = "OpenAI's error object: no such model"),
+        (status = 413, content_type = "application/json", description = "OpenAI's error object: more bytes than are taken"),
         (status = 429, content_type = "application/json", description = "OpenAI's error object: the key's limit is reached"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: the grid cannot serve it now"),
     ),
@@ -50,6 +51,7 @@ pub(crate) async fn completions(shared: SharedState, headers: HeaderMap, body: B
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or not served"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
         (status = 404, content_type = "application/json", description = "OpenAI's error object: no such model"),
+        (status = 413, content_type = "application/json", description = "OpenAI's error object: more bytes than are taken"),
         (status = 429, content_type = "application/json", description = "OpenAI's error object: the key's limit is reached"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: the grid cannot serve it now"),
     ),
@@ -91,7 +93,7 @@ pub(super) fn request_name(
     (kind, body): (u8, &[u8]),
 ) -> Result<RequestName, OpenAiError> {
     Ok(RequestName {
-        caller: caller(shared, headers)?,
+        caller: caller(shared.port.as_ref(), headers)?,
         body: Digest::of_blob(&[&[kind], body].concat()),
         key: named(headers, "idempotency-key")?,
         is_retry: named(headers, "x-stainless-retry-count")?.is_some_and(|count| count != "0"),
@@ -122,7 +124,7 @@ async fn complete(shared: &Shared, caller: String, order: CompletionOrder) -> An
         caller,
         record: Arc::new(NoRecord),
     };
-    let completion = orders(shared)?.complete(by, order).await;
+    let completion = orders(shared.port.as_ref())?.complete(by, order).await;
     completion.map(Arc::new)
 }
 
@@ -134,9 +136,9 @@ fn streamed(with_usage: bool, waiting: Waiting<Completion>, frame: Frame) -> Res
             Ok(completion) => frame.parts(&completion, with_usage),
             Err(error) => vec![error.object()],
         };
-        let parts = parts.into_iter().map(Part::Data);
+        let parts = parts.into_iter().map(StreamPart::Data);
         // Nobody may listen any more.
-        let _ = sender.send(parts.chain([Part::Done]).collect()).await;
+        let _ = sender.send(parts.chain([StreamPart::Done]).collect()).await;
     });
     stream::streamed(receiver)
 }

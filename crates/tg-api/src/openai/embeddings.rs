@@ -31,6 +31,7 @@ const KIND: u8 = 3;
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or why the model gives no vector"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
         (status = 404, content_type = "application/json", description = "OpenAI's error object: no such model"),
+        (status = 413, content_type = "application/json", description = "OpenAI's error object: more bytes than are taken"),
         (status = 429, content_type = "application/json", description = "OpenAI's error object: the key's limit is reached"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: the grid cannot serve it now"),
     ),
@@ -63,6 +64,6 @@ async fn embed(shared: &Shared, caller: String, order: EmbeddingOrder) -> Answer
         caller,
         record: Arc::new(NoRecord),
     };
-    let embeddings = orders(shared)?.embed(by, order).await;
+    let embeddings = orders(shared.port.as_ref())?.embed(by, order).await;
     embeddings.map(Arc::new)
 }

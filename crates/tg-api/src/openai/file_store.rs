@@ -174,14 +174,14 @@ impl FileStore {
     }
 
     /// The bytes of a file of a caller.
-    pub(super) fn content(&self, caller: &str, id: &str) -> Result<StoredFile, OpenAiError> {
+    pub(super) fn content(&self, caller: &str, id: &str) -> Result<CallerFile, OpenAiError> {
         let record = self.get(caller, id)?;
         let [data, _] = self.paths(&record.id);
         let file = File::open(&data);
         let file =
             file.map_err(|error| OpenAiError::unavailable(format!("read the file: {error}")))?;
         let size = record.bytes;
-        Ok(StoredFile { file, size })
+        Ok(CallerFile { file, size })
     }
 
     /// Copies the bytes of a file of a caller.
@@ -207,12 +207,12 @@ impl FileStore {
 
 /// The bytes of a file.
 #[derive(Debug)]
-pub(super) struct StoredFile {
+pub(super) struct CallerFile {
     file: File,
     size: u64,
 }
 
-impl BlobSource for StoredFile {
+impl BlobSource for CallerFile {
     fn size(&self) -> u64 {
         self.size
     }

@@ -25,6 +25,7 @@ use crate::routes::{SharedState, blob_body};
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or that there is no room"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
         (status = 413, content_type = "application/json", description = "OpenAI's error object: more bytes than are taken"),
+        (status = 429, content_type = "application/json", description = "OpenAI's error object: more calls of the key than a minute may have"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: it cannot be kept"),
     ),
 )]
@@ -33,7 +34,7 @@ pub(crate) async fn upload(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, OpenAiError> {
-    let caller = caller(&shared, &headers)?;
+    let caller = caller(shared.port.as_ref(), &headers)?;
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let parts = multipart::parts(kind, &body);
@@ -54,7 +55,7 @@ pub(crate) async fn upload(
     }
     let missing = || OpenAiError::invalid("file", "`file` is missing");
     let (name, bytes) = file.ok_or_else(missing)?;
-    let stores = stores::of(&shared)?;
+    let stores = shared.stores.get(shared.port.as_ref())?;
     let kept = stores::beside(move || {
         let name = name.as_deref().unwrap_or("file");
         stores.files.upload(&caller, (name, &bytes))
@@ -76,6 +77,7 @@ pub(crate) async fn upload(
         (status = 200, content_type = "application/json", description = "OpenAI's list of files"),
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what of the query is not taken"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
+        (status = 429, content_type = "application/json", description = "OpenAI's error object: more calls of the key than a minute may have"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: this node orders for nobody"),
     ),
 )]
@@ -84,9 +86,9 @@ pub(crate) async fn list(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Result<Json<Value>, OpenAiError> {
-    let caller = caller(&shared, &headers)?;
+    let caller = caller(shared.port.as_ref(), &headers)?;
     let page = ListPage::read(query.as_deref(), 10_000, &["purpose", "order"])?;
-    let files = stores::of(&shared)?.files.list(&caller);
+    let files = shared.stores.get(shared.port.as_ref())?.files.list(&caller);
     let objects = files.iter().map(|file| (file.id.as_str(), file.object()));
     let purpose = page.filter("purpose");
     let wanted = objects.filter(|(_, it)| purpose.is_none_or(|purpose| it["purpose"] == purpose));
@@ -103,6 +105,7 @@ pub(crate) async fn list(
         (status = 200, content_type = "application/json", description = "OpenAI's file object"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
         (status = 404, content_type = "application/json", description = "OpenAI's error object: the key has no file of that id"),
+        (status = 429, content_type = "application/json", description = "OpenAI's error object: more calls of the key than a minute may have"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: this node orders for nobody"),
     ),
 )]
@@ -111,8 +114,12 @@ pub(crate) async fn file(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, OpenAiError> {
-    let caller = caller(&shared, &headers)?;
-    let found = stores::of(&shared)?.files.get(&caller, &id)?;
+    let caller = caller(shared.port.as_ref(), &headers)?;
+    let found = shared
+        .stores
+        .get(shared.port.as_ref())?
+        .files
+        .get(&caller, &id)?;
     Ok(Json(found.object()))
 }
 
@@ -126,6 +133,7 @@ pub(crate) async fn file(
         (status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "The bytes"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
         (status = 404, content_type = "application/json", description = "OpenAI's error object: the key has no file of that id"),
+        (status = 429, content_type = "application/json", description = "OpenAI's error object: more calls of the key than a minute may have"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: it cannot be read"),
     ),
 )]
@@ -134,8 +142,8 @@ pub(crate) async fn content(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, OpenAiError> {
-    let caller = caller(&shared, &headers)?;
-    let stores = stores::of(&shared)?;
+    let caller = caller(shared.port.as_ref(), &headers)?;
+    let stores = shared.stores.get(shared.port.as_ref())?;
     let file = stores::beside(move || stores.files.content(&caller, &id)).await?;
     let (size, body) = blob_body(Box::new(file))
         .await
@@ -157,6 +165,7 @@ pub(crate) async fn content(
         (status = 200, content_type = "application/json", description = "OpenAI's note that it is deleted"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
         (status = 404, content_type = "application/json", description = "OpenAI's error object: the key has no file of that id"),
+        (status = 429, content_type = "application/json", description = "OpenAI's error object: more calls of the key than a minute may have"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: it cannot be deleted"),
     ),
 )]
@@ -165,7 +174,11 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, OpenAiError> {
-    let caller = caller(&shared, &headers)?;
-    stores::of(&shared)?.files.delete(&caller, &id)?;
+    let caller = caller(shared.port.as_ref(), &headers)?;
+    shared
+        .stores
+        .get(shared.port.as_ref())?
+        .files
+        .delete(&caller, &id)?;
     Ok(Json(json!({ "id": id, "object": "file", "deleted": true })))
 }

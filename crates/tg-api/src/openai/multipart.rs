@@ -196,4 +196,32 @@ mod tests {
         let long = form(&format!("form-data; name={}", "a".repeat(5_000)), "x");
         assert_eq!(parts(TYPE, long.as_bytes()), Err(FormError::Malformed));
     }
+
+    /// Bytes of strangers: any of them give parts that lie in the body, or an error.
+    #[test]
+    fn changed_forms_are_parts_or_errors() {
+        let body = form("form-data; name=\"a\"; filename=\"b\"", "data");
+        let mut state = 7u64;
+        let mut draw = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(state >> 33).unwrap() % below
+        };
+        let alphabet = b"\r\n-xyz\";= \\\xff";
+        for _ in 0..20_000 {
+            let mut body = body.clone().into_bytes();
+            for _ in 0..=draw(3) {
+                let at = draw(body.len());
+                match draw(3) {
+                    0 => body[at] = alphabet[draw(alphabet.len())],
+                    1 => body.insert(at, alphabet[draw(alphabet.len())]),
+                    _ => drop(body.remove(at)),
+                }
+            }
+            for part in parts(TYPE, &body).unwrap_or_default() {
+                assert!(body.get(part.data).is_some());
+            }
+        }
+    }
 }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::access;
 use super::error::OpenAiError;
-use crate::shared::Shared;
+use crate::port::GridPort;
 
 /// Calls of a key in a minute: as many as one-shot jobs that a grid on two cores is meant to take, 50 a second.
 const CALLS_PER_MINUTE: u32 = 3_000;
@@ -37,8 +37,8 @@ pub(crate) struct RateState {
 
 impl RateLimits {
     /// Counts a call of the key in the headers; nothing if the key is not known or nobody orders here.
-    pub(crate) fn count(&self, shared: &Shared, headers: &HeaderMap) -> Option<RateState> {
-        let orders = shared.port.openai()?;
+    pub(crate) fn count(&self, port: &dyn GridPort, headers: &HeaderMap) -> Option<RateState> {
+        let orders = port.openai()?;
         let caller = access::known(orders, headers)?;
         Some(self.call(&caller, Instant::now()))
     }

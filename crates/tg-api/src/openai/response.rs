@@ -6,7 +6,7 @@ use super::answer::stands_behind;
 use super::error::OpenAiError;
 use super::port::Completion;
 use super::replay::AnswerId;
-use super::stream::Part;
+use super::stream::StreamPart;
 
 /// What all views of one response share.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ impl ResponseFrame {
     }
 
     /// The events before the job has ended.
-    pub(super) fn begins(&self) -> Vec<Part> {
+    pub(super) fn begins(&self) -> Vec<StreamPart> {
         let response = self.object("in_progress", &[]);
         let events = [
             ("response.created", json!({ "response": response })),
@@ -54,7 +54,7 @@ impl ResponseFrame {
     }
 
     /// The events of a job that has ended.
-    pub(super) fn ends(&self, completion: &Completion) -> Vec<Part> {
+    pub(super) fn ends(&self, completion: &Completion) -> Vec<StreamPart> {
         let whole = self.whole(completion);
         let item = &whole["output"][0];
         let mut empty = self.message("", "in_progress");
@@ -103,7 +103,7 @@ impl ResponseFrame {
     }
 
     /// The event of a job that gave nothing.
-    pub(super) fn fails(&self, error: &OpenAiError) -> Vec<Part> {
+    pub(super) fn fails(&self, error: &OpenAiError) -> Vec<StreamPart> {
         let mut response = self.object("failed", &[]);
         let code = match error.status {
             429 => "rate_limit_exceeded",
@@ -157,13 +157,13 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 /// Events with their names and numbers.
-fn numbered(first: usize, events: Vec<(&str, Value)>) -> Vec<Part> {
+fn numbered(first: usize, events: Vec<(&str, Value)>) -> Vec<StreamPart> {
     let with = |(index, (name, mut event)): (usize, (&str, Value))| {
         merge(
             &mut event,
             json!({ "type": name, "sequence_number": first + index }),
         );
-        Part::Event(event)
+        StreamPart::Event(event)
     };
     events.into_iter().enumerate().map(with).collect()
 }
@@ -190,9 +190,9 @@ mod tests {
         }
     }
 
-    fn events(parts: Vec<Part>) -> Vec<Value> {
+    fn events(parts: Vec<StreamPart>) -> Vec<Value> {
         let event = |part| match part {
-            Part::Event(event) => event,
+            StreamPart::Event(event) => event,
             other => panic!("{other:?}"),
         };
         parts.into_iter().map(event).collect()

@@ -35,6 +35,7 @@ const KIND: u8 = 2;
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or not served"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
         (status = 404, content_type = "application/json", description = "OpenAI's error object: no such model"),
+        (status = 413, content_type = "application/json", description = "OpenAI's error object: more bytes than are taken"),
         (status = 429, content_type = "application/json", description = "OpenAI's error object: the key's limit is reached"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: the grid cannot serve it now"),
     ),
@@ -81,6 +82,7 @@ pub(crate) async fn create_response(
         (status = 200, content_type = "application/json", description = "OpenAI's response object"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
         (status = 404, content_type = "application/json", description = "OpenAI's error object: none of that id is kept for this key"),
+        (status = 429, content_type = "application/json", description = "OpenAI's error object: more calls of the key than a minute may have"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: this node orders for nobody"),
     ),
 )]
@@ -89,7 +91,7 @@ pub(crate) async fn response(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, OpenAiError> {
-    let caller = caller(&shared, &headers)?;
+    let caller = caller(shared.port.as_ref(), &headers)?;
     let kept = shared.responses.get(&caller, &id);
     let text = kept.ok_or_else(|| no_response(&id))?;
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
@@ -105,6 +107,7 @@ pub(crate) async fn response(
         (status = 200, content_type = "application/json", description = "OpenAI's note that it is deleted"),
         (status = 401, content_type = "application/json", description = "OpenAI's error object: no key that is known"),
         (status = 404, content_type = "application/json", description = "OpenAI's error object: none of that id is kept for this key"),
+        (status = 429, content_type = "application/json", description = "OpenAI's error object: more calls of the key than a minute may have"),
         (status = 503, content_type = "application/json", description = "OpenAI's error object: this node orders for nobody"),
     ),
 )]
@@ -113,7 +116,7 @@ pub(crate) async fn delete_response(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, OpenAiError> {
-    let caller = caller(&shared, &headers)?;
+    let caller = caller(shared.port.as_ref(), &headers)?;
     if !shared.responses.remove(&caller, &id) {
         return Err(no_response(&id));
     }
@@ -144,7 +147,7 @@ impl KeptFrame {
         whole
     }
 
-    fn ends(&self, completion: &Completion) -> Vec<stream::Part> {
+    fn ends(&self, completion: &Completion) -> Vec<stream::StreamPart> {
         self.whole(completion);
         self.frame.ends(completion)
     }

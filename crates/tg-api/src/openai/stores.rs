@@ -6,7 +6,7 @@ use super::access;
 use super::batch_store::BatchStore;
 use super::error::OpenAiError;
 use super::file_store::FileStore;
-use crate::shared::Shared;
+use crate::port::GridPort;
 
 /// Files and batches.
 #[derive(Debug)]
@@ -15,23 +15,27 @@ pub(crate) struct Stores {
     pub(super) batches: BatchStore,
 }
 
-/// Where they are once they are open.
-pub(crate) type OpenStores = Mutex<Option<Arc<Stores>>>;
+/// The stores of this node, once they are open.
+#[derive(Debug, Default)]
+pub(crate) struct OpenStores(Mutex<Option<Arc<Stores>>>);
 
-/// The stores of this node.
-pub(super) fn of(shared: &Shared) -> Result<Arc<Stores>, OpenAiError> {
-    let folder = access::orders(shared)?.folder().to_owned();
-    let mut open = shared.stores.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(stores) = &*open {
-        return Ok(Arc::clone(stores));
+impl OpenStores {
+    /// The stores, which are opened if they are not yet.
+    pub(super) fn get(&self, port: &dyn GridPort) -> Result<Arc<Stores>, OpenAiError> {
+        let folder = access::orders(port)?.folder();
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stores) = &*open {
+            return Ok(Arc::clone(stores));
+        }
+        let opened = FileStore::open(folder.join("files"))
+            .and_then(|files| Ok((files, BatchStore::open(folder.join("batches"))?)));
+        let (files, batches) = opened.map_err(|error| {
+            OpenAiError::unavailable(format!("open {}: {error}", folder.display()))
+        })?;
+        let stores = Arc::new(Stores { files, batches });
+        *open = Some(Arc::clone(&stores));
+        Ok(stores)
     }
-    let opened = FileStore::open(folder.join("files"))
-        .and_then(|files| Ok((files, BatchStore::open(folder.join("batches"))?)));
-    let (files, batches) = opened
-        .map_err(|error| OpenAiError::unavailable(format!("open {}: {error}", folder.display())))?;
-    let stores = Arc::new(Stores { files, batches });
-    *open = Some(Arc::clone(&stores));
-    Ok(stores)
 }
 
 /// Does what waits for a disk beside the event loop.

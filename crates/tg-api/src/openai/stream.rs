@@ -17,7 +17,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// A part of an answer.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum StreamPart {
     /// Data without a name, as completions have it.
     Data(Value),
     /// Data whose field `type` names the event, as responses have it.
@@ -26,7 +26,7 @@ pub(super) enum Part {
     Done,
 }
 
-impl Part {
+impl StreamPart {
     fn event(self) -> sse::Event {
         match self {
             Self::Data(value) => sse::Event::default().data(value.to_string()),
@@ -40,7 +40,7 @@ impl Part {
 }
 
 /// An answer whose parts come in groups, until the sender is dropped.
-pub(super) fn streamed(receiver: mpsc::Receiver<Vec<Part>>) -> Response {
+pub(super) fn streamed(receiver: mpsc::Receiver<Vec<StreamPart>>) -> Response {
     let parts = AnswerParts {
         receiver,
         ready: VecDeque::new(),
@@ -51,8 +51,8 @@ pub(super) fn streamed(receiver: mpsc::Receiver<Vec<Part>>) -> Response {
 }
 
 struct AnswerParts {
-    receiver: mpsc::Receiver<Vec<Part>>,
-    ready: VecDeque<Part>,
+    receiver: mpsc::Receiver<Vec<StreamPart>>,
+    ready: VecDeque<StreamPart>,
 }
 
 impl Stream for AnswerParts {

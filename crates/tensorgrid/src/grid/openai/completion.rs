@@ -15,6 +15,12 @@ pub(super) fn request(
     generator: &Generator,
     coding: &TextCoding,
 ) -> Result<GenerationRequest, OpenAiError> {
+    if let TextCoding::Numbers(error) = coding
+        && !order.stops.is_empty()
+    {
+        // They are looked for in a text, and there is none.
+        return Err(error.clone());
+    }
     let prompt = coding.tokens("prompt", &order.prompt, generator.vocabulary)?;
     let length = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
     let room = generator.window.saturating_sub(length);

@@ -113,9 +113,9 @@ impl OpenAiOrders {
         let term = self.paying.terms(&listed, (order.mode, order.max_price));
         let ended = self.paying.job(&of, &listed, (input, term.await?)).await?;
         let written = jobs::collect_written(&self.paying.client, &known.model, &ended.job).await;
-        let (written, price) =
-            self.paying
-                .settle(&of, ended, (written, |written| &written.receipt))?;
+        let (written, price) = self
+            .paying
+            .settle(&of, ended, written, |written| &written.receipt)?;
         let (pieces, stopped) = completion::shown(&order, &request, (&coding, &written.tokens))?;
         let count = |tokens: usize| u32::try_from(tokens).unwrap_or(u32::MAX);
         Ok(Completion {
@@ -232,7 +232,7 @@ impl VectorRun {
         let result = jobs::collect(&self.paying.client, &known.model, &ended.job).await;
         let settled = self
             .paying
-            .settle(&of, ended, (result, |result| &result.receipt));
+            .settle(&of, ended, result, |result| &result.receipt);
         let (result, price) = settled?;
         let reals = known.model.answer(&result.values).reals();
         let vector = self.rule.vector(&reals, &input)?;

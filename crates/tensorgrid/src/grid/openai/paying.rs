@@ -182,7 +182,8 @@ impl Paying {
         &self,
         of: &OrderPart,
         ended: EndedJob,
-        (result, receipt): (Result<T, JobError>, fn(&T) -> &JobReceiptDto),
+        result: Result<T, JobError>,
+        receipt: fn(&T) -> &JobReceiptDto,
     ) -> Result<(T, Amount), OpenAiError> {
         let EndedJob { kept, .. } = ended;
         let result = match result {
