@@ -10,6 +10,23 @@ use crate::run::Grid;
 
 pub(crate) const KEY: &str = "tensorgrid-development";
 
+/// What has an address.
+pub(crate) trait Served {
+    fn url(&self) -> &str;
+}
+
+impl Served for Grid {
+    fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Served for String {
+    fn url(&self) -> &str {
+        self
+    }
+}
+
 /// An answer: status, headers in lower case, body.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -38,12 +55,12 @@ impl Answer {
 
 /// One call, on a connection of its own.
 pub(crate) fn call(
-    grid: &Grid,
+    grid: &impl Served,
     (method, path): (&str, &str),
     headers: &[(&str, &str)],
     body: &str,
 ) -> Answer {
-    let host = grid.url.trim_start_matches("http://");
+    let host = grid.url().trim_start_matches("http://");
     let mut stream = TcpStream::connect(host).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(120)))
@@ -80,7 +97,7 @@ fn unchunked(mut body: &str) -> String {
     text
 }
 
-pub(crate) fn post(grid: &Grid, path: &str, more: &[(&str, &str)], body: &Value) -> Answer {
+pub(crate) fn post(grid: &impl Served, path: &str, more: &[(&str, &str)], body: &Value) -> Answer {
     let bearer = format!("Bearer {KEY}");
     let headers = [&[("authorization", bearer.as_str())], more].concat();
     call(
@@ -92,7 +109,7 @@ pub(crate) fn post(grid: &Grid, path: &str, more: &[(&str, &str)], body: &Value)
 }
 
 /// A call without a body, with the key.
-pub(crate) fn with_key(grid: &Grid, method: &str, path: &str) -> Answer {
+pub(crate) fn with_key(grid: &impl Served, method: &str, path: &str) -> Answer {
     let bearer = format!("Bearer {KEY}");
     let path = format!("/openai/v1/{path}");
     call(grid, (method, &path), &[("authorization", &bearer)], "")

@@ -10,6 +10,7 @@ mod http;
 mod modes;
 mod openai;
 mod openai_batches;
+mod openai_gateway;
 mod openai_texts;
 mod processes;
 mod programs;

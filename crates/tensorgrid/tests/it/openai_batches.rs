@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tg_types::Digest;
 
-use crate::http::{Answer, KEY, call, post, with_key};
+use crate::http::{Answer, KEY, Served, call, post, with_key};
 use crate::run::Grid;
 
 /// How long a batch may take on a busy machine.
@@ -31,7 +31,7 @@ fn spent(keys: &Path) -> f64 {
     spent["tester"].as_str().unwrap().parse().unwrap()
 }
 
-fn upload(grid: &Grid, purpose: &str, content: &str) -> Answer {
+pub(crate) fn upload(grid: &impl Served, purpose: &str, content: &str) -> Answer {
     let body = format!(
         "--xyz\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\n{purpose}\r\n--xyz\r\n\
          Content-Disposition: form-data; name=\"file\"; filename=\"in.jsonl\"\r\nContent-Type: application/jsonl\r\n\r\n\
@@ -45,7 +45,7 @@ fn upload(grid: &Grid, purpose: &str, content: &str) -> Answer {
     call(grid, ("POST", "/openai/v1/files"), &headers, &body)
 }
 
-fn line(custom_id: &str, body: &Value) -> String {
+pub(crate) fn line(custom_id: &str, body: &Value) -> String {
     let url = "/v1/completions";
     json!({"custom_id": custom_id, "method": "POST", "url": url, "body": body}).to_string() + "\n"
 }
@@ -54,7 +54,7 @@ fn completion(seed: usize) -> Value {
     json!({"model": "gpt-bytes", "prompt": "ROMEO:\n", "max_tokens": 4, "seed": seed})
 }
 
-fn begin(grid: &Grid, content: &str) -> String {
+pub(crate) fn begin(grid: &impl Served, content: &str) -> String {
     let file = upload(grid, "batch", content).json();
     let asked = json!({
         "input_file_id": file["id"], "endpoint": "/v1/completions", "completion_window": "24h", "metadata": {"a": "b"},
@@ -69,7 +69,7 @@ fn begin(grid: &Grid, content: &str) -> String {
 }
 
 /// The batch, once this holds of it.
-fn until(grid: &Grid, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn until(grid: &impl Served, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let started = Instant::now();
     loop {
         let batch = with_key(grid, "GET", &format!("batches/{id}")).json();
@@ -81,7 +81,7 @@ fn until(grid: &Grid, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
-fn lines(grid: &Grid, file: &Value) -> Vec<Value> {
+pub(crate) fn lines(grid: &impl Served, file: &Value) -> Vec<Value> {
     let path = format!("files/{}/content", file.as_str().unwrap());
     let content = with_key(grid, "GET", &path);
     assert_eq!(content.status, 200, "{content:?}");
