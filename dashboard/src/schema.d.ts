@@ -868,6 +868,17 @@ export interface components {
             /** @description Its elements in the order of the file, the last axis fastest. */
             values: number[];
         };
+        /** @description A request to begin a batch. */
+        BatchBody: {
+            /** @description 24h. */
+            completion_window: string;
+            /** @description /v1/completions, /v1/chat/completions, /v1/embeddings or /v1/responses. */
+            endpoint: string;
+            /** @description An uploaded file with a request on each line. */
+            input_file_id: string;
+            /** @description What the caller notes with it. */
+            metadata?: unknown;
+        };
         /** @description A sealed bid that was not opened yet. */
         BidDto: {
             /** @description Who made it. */
@@ -911,6 +922,35 @@ export interface components {
             /** @description What is at stake. */
             stake: string;
         };
+        /** @description A request of `/chat/completions`. */
+        ChatBody: {
+            /**
+             * Format: int32
+             * @description Most tokens to write; `max_tokens` is the same.
+             */
+            max_completion_tokens?: number | null;
+            /** @description At least one. */
+            messages: components["schemas"]["MessageBody"][];
+            /** @description A model's name or id. */
+            model: string;
+            /**
+             * Format: int64
+             * @description What decides the draws.
+             */
+            seed?: number | null;
+            /** @description A string before which the text ends, or at most four of them. */
+            stop?: unknown;
+            stream?: boolean | null;
+            stream_options?: components["schemas"]["StreamTerms"] | null;
+            /**
+             * Format: double
+             * @description 0 for the likeliest token always.
+             */
+            temperature?: number | null;
+            tensorgrid?: components["schemas"]["GridTerms"] | null;
+            /** Format: double */
+            top_p?: number | null;
+        };
         /** @description How a committee checks a result of mode sync. */
         CheckDto: {
             /**
@@ -942,6 +982,35 @@ export interface components {
             seed?: string | null;
             /** @description Where the check stands, in words. */
             stage: string;
+        };
+        /** @description A request of `/completions`. */
+        CompletionBody: {
+            /**
+             * Format: int32
+             * @description Most tokens to write; 16 if absent.
+             */
+            max_tokens?: number | null;
+            /** @description A model's name or id. */
+            model: string;
+            /** @description A string, or tokens as numbers. */
+            prompt: unknown;
+            /**
+             * Format: int64
+             * @description What decides the draws.
+             */
+            seed?: number | null;
+            /** @description A string before which the text ends, or at most four of them. */
+            stop?: unknown;
+            stream?: boolean | null;
+            stream_options?: components["schemas"]["StreamTerms"] | null;
+            /**
+             * Format: double
+             * @description 0 for the likeliest token always.
+             */
+            temperature?: number | null;
+            tensorgrid?: components["schemas"]["GridTerms"] | null;
+            /** Format: double */
+            top_p?: number | null;
         };
         /** @description How many offers one constraint turns away. */
         ConstraintDto: {
@@ -999,6 +1068,16 @@ export interface components {
             /** @description Why it would stand there: if it would wait, what turns it away and what would let it run. */
             why: components["schemas"]["JobWhyDto"];
         };
+        /** @description A request of `/embeddings`. */
+        EmbeddingBody: {
+            /** @description float or base64. */
+            encoding_format?: string | null;
+            /** @description A string or tokens as numbers, or a list of 1 to 128 of them. */
+            input: unknown;
+            /** @description A model's name or id. */
+            model: string;
+            tensorgrid?: components["schemas"]["GridTerms"] | null;
+        };
         /** @description The body of every refusal of the API. */
         ErrorBody: {
             /** @description Stable code, such as `TG-LED-014` or `TG-API-001`. */
@@ -1041,6 +1120,28 @@ export interface components {
             address: string;
             /** @description How much. */
             amount: string;
+        };
+        /** @description An upload. */
+        FileForm: {
+            /**
+             * Format: binary
+             * @description The bytes.
+             */
+            file: string;
+            /** @description batch. */
+            purpose: string;
+        };
+        /** @description What is asked of the grid, beside OpenAI's fields. */
+        GridTerms: {
+            /** @description Most that is paid to the provider, in TGRID. */
+            max_price?: string | null;
+            /**
+             * Format: int32
+             * @description How many tokens are drawn among; not of embeddings.
+             */
+            top_k?: number | null;
+            /** @description How the result is checked: none, sync, optimistic, recompute or proof. */
+            verify?: string | null;
         };
         /** @description The result of an inference. */
         InferenceDto: {
@@ -1423,6 +1524,15 @@ export interface components {
             /** @description Whose lease. */
             provider: string;
         };
+        /** @description A message of a conversation. */
+        MessageBody: {
+            /** @description A string, or a list of parts of text. */
+            content: unknown;
+            /** @description Who speaks, instead of the role. */
+            name?: string | null;
+            /** @description system, developer, user or assistant. */
+            role: string;
+        };
         /**
          * @description How a job's result is checked.
          * @enum {string}
@@ -1748,6 +1858,31 @@ export interface components {
              */
             suspended_until_ms: number;
         };
+        /** @description A request of `/responses`. */
+        ResponseBody: {
+            /** @description A string, or a list of messages. */
+            input: unknown;
+            /** @description What is said before the input. */
+            instructions?: string | null;
+            /**
+             * Format: int32
+             * @description Most tokens to write.
+             */
+            max_output_tokens?: number | null;
+            /** @description A model's name or id. */
+            model: string;
+            /** @description Whether it is kept to be asked for again; it is if absent. */
+            store?: boolean | null;
+            stream?: boolean | null;
+            /**
+             * Format: double
+             * @description 0 for the likeliest token always.
+             */
+            temperature?: number | null;
+            tensorgrid?: components["schemas"]["GridTerms"] | null;
+            /** Format: double */
+            top_p?: number | null;
+        };
         /** @description A validator. */
         SeatDto: components["schemas"]["BondDto"] & {
             /** @description Where the other validators reach it, if this node knows. */
@@ -1879,6 +2014,11 @@ export interface components {
              * @description How many validators vote.
              */
             validators: number;
+        };
+        /** @description How a stream is sent. */
+        StreamTerms: {
+            /** @description Whether its last part has the usage. */
+            include_usage?: boolean | null;
         };
         /** @description A transaction was taken into the pool; a later block holds it. */
         SubmittedDto: {
@@ -2038,9 +2178,9 @@ export interface operations {
             cookie?: never;
         };
         /** @description OpenAI's request: `input_file_id`, `endpoint`, `completion_window`, `metadata` */
-        requestBody?: {
+        requestBody: {
             content: {
-                "application/json": unknown;
+                "application/json": components["schemas"]["BatchBody"];
             };
         };
         responses: {
@@ -2253,9 +2393,9 @@ export interface operations {
             cookie?: never;
         };
         /** @description OpenAI's request; fields that are not served are refused by name */
-        requestBody?: {
+        requestBody: {
             content: {
-                "application/json": unknown;
+                "application/json": components["schemas"]["ChatBody"];
             };
         };
         responses: {
@@ -2332,9 +2472,9 @@ export interface operations {
             cookie?: never;
         };
         /** @description OpenAI's request; fields that are not served are refused by name */
-        requestBody?: {
+        requestBody: {
             content: {
-                "application/json": unknown;
+                "application/json": components["schemas"]["CompletionBody"];
             };
         };
         responses: {
@@ -2411,9 +2551,9 @@ export interface operations {
             cookie?: never;
         };
         /** @description OpenAI's request; fields that are not served are refused by name */
-        requestBody?: {
+        requestBody: {
             content: {
-                "application/json": unknown;
+                "application/json": components["schemas"]["EmbeddingBody"];
             };
         };
         responses: {
@@ -2553,9 +2693,9 @@ export interface operations {
             cookie?: never;
         };
         /** @description `purpose`, which is batch, and `file` */
-        requestBody?: {
+        requestBody: {
             content: {
-                "multipart/form-data": unknown;
+                "multipart/form-data": components["schemas"]["FileForm"];
             };
         };
         responses: {
@@ -2852,9 +2992,9 @@ export interface operations {
             cookie?: never;
         };
         /** @description OpenAI's request with text as input; fields that are not served are refused by name */
-        requestBody?: {
+        requestBody: {
             content: {
-                "application/json": unknown;
+                "application/json": components["schemas"]["ResponseBody"];
             };
         };
         responses: {

@@ -12,7 +12,7 @@ use tg_types::{Amount, Digest};
 use super::batch::{AskedBatch, BatchRecord, BatchStatus, LineAnswer};
 use super::disk::{self, LineFile};
 use super::error::OpenAiError;
-use super::file_store::{FILES_MAX, FileStore};
+use super::file_store::FileStore;
 use super::port::{KeptOrder, OrderRecord};
 use super::replay::AnswerId;
 
@@ -73,12 +73,14 @@ impl BatchStore {
         let mut batches = self.batches();
         let own = || batches.values().filter(|batch| batch.caller == caller);
         let open = own().filter(|batch| !batch.status.is_over()).count();
-        let outputs = files.list(caller).len() + 2 * open;
-        if open >= OPEN_MAX || outputs + 2 > FILES_MAX {
-            let message = format!(
-                "a key has at most {OPEN_MAX} batches that are not over, and room for two files of each among its {FILES_MAX}"
-            );
+        if open >= OPEN_MAX {
+            let message = format!("a key has at most {OPEN_MAX} batches that are not over");
             return Err(OpenAiError::rate(message));
+        }
+        // Each gives two files.
+        if !files.has_room(caller, 2 * open + 2) {
+            let message = "the key has no room for the files that a batch gives: delete some";
+            return Err(OpenAiError::invalid("input_file_id", message));
         }
         let mut over: Vec<&BatchRecord> = own().filter(|batch| batch.status.is_over()).collect();
         over.sort_by_key(|batch| batch.created_at);

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::access::{caller, parsed};
 use super::batch::AskedBatch;
 use super::batch_run::{self, now};
+use super::bodies;
 use super::completions::request_name;
 use super::error::OpenAiError;
 use super::file_store::FilePurpose;
@@ -29,7 +30,7 @@ const KIND: u8 = 4;
     post,
     path = "/openai/v1/batches",
     tag = "openai",
-    request_body(content_type = "application/json", description = "OpenAI's request: `input_file_id`, `endpoint`, `completion_window`, `metadata`"),
+    request_body(content = bodies::BatchBody, content_type = "application/json", description = "OpenAI's request: `input_file_id`, `endpoint`, `completion_window`, `metadata`"),
     responses(
         (status = 200, content_type = "application/json", description = "OpenAI's batch object"),
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or not served"),

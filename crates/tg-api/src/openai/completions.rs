@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::access::{caller, named, orders, parsed};
 use super::answer::Frame;
+use super::bodies;
 use super::error::OpenAiError;
 use super::port::{Completion, CompletionOrder, NoRecord, Requester};
 use super::replay::{self, Answer, AnswerId, RequestName, RequestTurn, Waiting};
@@ -25,7 +26,7 @@ use crate::shared::Shared;
     post,
     path = "/openai/v1/completions",
     tag = "openai",
-    request_body(content_type = "application/json", description = "OpenAI's request; fields that are not served are refused by name"),
+    request_body(content = bodies::CompletionBody, content_type = "application/json", description = "OpenAI's request; fields that are not served are refused by name"),
     responses(
         (status = 200, content_type = "application/json", description = "OpenAI's completion, with `tensorgrid`: job, price, verify, receipt; a stream if asked for"),
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or not served"),
@@ -45,7 +46,7 @@ pub(crate) async fn completions(shared: SharedState, headers: HeaderMap, body: B
     post,
     path = "/openai/v1/chat/completions",
     tag = "openai",
-    request_body(content_type = "application/json", description = "OpenAI's request; fields that are not served are refused by name"),
+    request_body(content = bodies::ChatBody, content_type = "application/json", description = "OpenAI's request; fields that are not served are refused by name"),
     responses(
         (status = 200, content_type = "application/json", description = "OpenAI's chat completion, with `tensorgrid`: job, price, verify, receipt; a stream if asked for"),
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or not served"),

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::access::{orders, parsed};
+use super::bodies;
 use super::completions::request_name;
 use super::embedding::{self, VectorFormat};
 use super::error::OpenAiError;
@@ -25,7 +26,7 @@ const KIND: u8 = 3;
     post,
     path = "/openai/v1/embeddings",
     tag = "openai",
-    request_body(content_type = "application/json", description = "OpenAI's request; fields that are not served are refused by name"),
+    request_body(content = bodies::EmbeddingBody, content_type = "application/json", description = "OpenAI's request; fields that are not served are refused by name"),
     responses(
         (status = 200, content_type = "application/json", description = "OpenAI's list of embeddings, with `tensorgrid`: jobs, price, verify, receipts"),
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or why the model gives no vector"),

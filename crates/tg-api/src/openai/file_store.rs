@@ -16,7 +16,7 @@ use super::replay::AnswerId;
 use crate::port::{BlobSource, PortError};
 
 /// Most files of a key; a batch adds two, and none is begun without room for them.
-pub(super) const FILES_MAX: usize = 256;
+const FILES_MAX: usize = 256;
 
 /// Most bytes of all files of a key: a node keeps them until they are deleted.
 const FILES_BYTES_MAX: u64 = 64 << 20;
@@ -109,8 +109,7 @@ impl FileStore {
         };
         // Held until it is written: two uploads at once must not share what is left.
         let mut files = self.files();
-        let own = files.values().filter(|file| file.caller == caller);
-        let (count, held) = own.fold((0, 0), |(count, held), file| (count + 1, held + file.bytes));
+        let (count, held) = held(&files, caller);
         if count >= FILES_MAX || record.bytes > FILES_BYTES_MAX.saturating_sub(held) {
             let message = format!(
                 "a key has at most {FILES_MAX} files of {FILES_BYTES_MAX} bytes together, this one has {count} of {held}: delete some"
@@ -120,6 +119,12 @@ impl FileStore {
         self.write(&record, bytes)?;
         files.insert(record.id.clone(), record.clone());
         Ok(record)
+    }
+
+    /// Whether a key has room for so many more files, whatever they hold: what batches give is written all the same.
+    pub(super) fn has_room(&self, caller: &str, more: usize) -> bool {
+        let (count, bytes) = held(&self.files(), caller);
+        count + more <= FILES_MAX && bytes < FILES_BYTES_MAX
     }
 
     /// Keeps what a batch gave, under a name that follows from the batch: doing it again is the same file.
@@ -203,6 +208,12 @@ impl FileStore {
         self.files().remove(&record.id);
         Ok(())
     }
+}
+
+/// How many files a caller has, and of how many bytes.
+fn held(files: &BTreeMap<String, FileRecord>, caller: &str) -> (usize, u64) {
+    let own = files.values().filter(|file| file.caller == caller);
+    own.fold((0, 0), |(count, held), file| (count + 1, held + file.bytes))
 }
 
 /// The bytes of a file.

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::access::caller;
+use super::bodies;
 use super::error::OpenAiError;
 use super::multipart;
 use super::page::ListPage;
@@ -19,7 +20,7 @@ use crate::routes::{SharedState, blob_body};
     post,
     path = "/openai/v1/files",
     tag = "openai",
-    request_body(content_type = "multipart/form-data", description = "`purpose`, which is batch, and `file`"),
+    request_body(content = bodies::FileForm, content_type = "multipart/form-data", description = "`purpose`, which is batch, and `file`"),
     responses(
         (status = 200, content_type = "application/json", description = "OpenAI's file object"),
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or that there is no room"),

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::access::{caller, parsed};
+use super::bodies;
 use super::completions::{begin, request_name};
 use super::error::OpenAiError;
 use super::port::Completion;
@@ -29,7 +30,7 @@ const KIND: u8 = 2;
     post,
     path = "/openai/v1/responses",
     tag = "openai",
-    request_body(content_type = "application/json", description = "OpenAI's request with text as input; fields that are not served are refused by name"),
+    request_body(content = bodies::ResponseBody, content_type = "application/json", description = "OpenAI's request with text as input; fields that are not served are refused by name"),
     responses(
         (status = 200, content_type = "application/json", description = "OpenAI's response object, with `tensorgrid`: job, price, verify, receipt; a stream of its events if asked for"),
         (status = 400, content_type = "application/json", description = "OpenAI's error object: what is wrong, or not served"),

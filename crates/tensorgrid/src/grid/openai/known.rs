@@ -78,7 +78,11 @@ impl KnownModels {
     }
 
     /// What a model's tokens are: its tokenizer is looked for each time that it is not held.
-    pub(super) async fn coding(&self, known: &KnownModel) -> TextCoding {
+    pub(super) async fn coding(&self, known: &KnownModel) -> Arc<TextCoding> {
+        Arc::new(self.coding_of(known).await)
+    }
+
+    async fn coding_of(&self, known: &KnownModel) -> TextCoding {
         let program = known.model.program();
         let bytes = known.generator.as_ref();
         if bytes.is_some_and(|generator| takes_bytes(program, generator)) {

@@ -101,12 +101,17 @@ impl OpenAiOrders {
         order: CompletionOrder,
     ) -> Result<Completion, OpenAiError> {
         let (listed, known) = self.known.find(&order.model).await?;
-        let generator = known.generator.as_ref().ok_or_else(|| {
-            let text = format!("`{}` does not write text", order.model);
-            OpenAiError::invalid("model", text)
-        })?;
         let coding = self.known.coding(&known).await;
-        let request = completion::request(&order, generator, &coding)?;
+        let asked = (order.clone(), Arc::clone(&known), Arc::clone(&coding));
+        let request = refusal::beside(move || {
+            let (order, known, coding) = asked;
+            let generator = known.generator.as_ref().ok_or_else(|| {
+                let text = format!("`{}` does not write text", order.model);
+                OpenAiError::invalid("model", text)
+            })?;
+            completion::request(&order, generator, &coding)
+        });
+        let request = request.await?;
         let input = known.model.request(&request);
         let input = input.map_err(|error| refusal::too_long("messages", &error.to_string()))?;
         let of = OrderPart { by, part: 0 };
@@ -140,17 +145,22 @@ impl OpenAiOrders {
         let (listed, known) = self.known.find(&order.model).await?;
         let rule = VectorRule::of(&known, &order.model)?;
         let coding = self.known.coding(&known).await;
-        let inputs = order.inputs.iter();
-        let inputs = inputs.map(|input| rule.input(&known, (&coding, input)));
-        let inputs: Vec<TextInput> = inputs.collect::<Result<_, _>>()?;
+        let (texts, of) = (order.inputs, Arc::clone(&known));
+        let inputs = refusal::beside(move || {
+            let input = |text| rule.input(&of, (&coding, text));
+            texts.iter().map(input).collect::<Result<_, _>>()
+        });
+        let inputs: Vec<TextInput> = inputs.await?;
         let tokens = inputs.iter().map(TextInput::tokens).sum();
         let term = self.paying.terms(&listed, (order.mode, order.max_price));
+        let term = term.await?;
+        self.paying.allows(&by, (&term, inputs.len()))?;
         let run = VectorRun {
             paying: self.paying.clone(),
             at_once: Arc::clone(&self.at_once),
             model: (listed.clone(), known),
             rule,
-            term: term.await?,
+            term,
         };
         let mut tasks = JoinSet::new();
         for (input, part) in inputs.into_iter().zip(0..) {
@@ -201,9 +211,15 @@ impl OpenAiOrders {
     async fn look_at(&self, model: &ModelDto) {
         let client = &self.paying.client;
         let public = client.blob(model.public_blob, PUBLIC_MODEL_BYTES_MAX).await;
+        let Ok(public) = public else {
+            return;
+        };
         // What is no public model is a graph of floats or a program, which names no tokenizer.
-        let public = public.ok().and_then(|it| PublicModel::decode(&it).ok());
-        if let Some(digest) = public.and_then(|public| public.program().tokenizer) {
+        let named = refusal::beside(move || {
+            let public = PublicModel::decode(&public).ok();
+            Ok(public.and_then(|public| public.program().tokenizer))
+        });
+        if let Ok(Some(digest)) = named.await {
             self.tokenizers.prepare(digest).await;
         }
     }

@@ -91,6 +91,22 @@ impl Paying {
         Ok(OrderTerm { terms, most })
     }
 
+    /// Whether the key's limit allows the first so many orders of a request together, those that were kept left out. Each is held
+    /// for when it is made; others may be faster.
+    pub(super) fn allows(
+        &self,
+        by: &Requester,
+        (term, count): (&OrderTerm, usize),
+    ) -> Result<(), OpenAiError> {
+        let parts = (0..).take(count);
+        let mut all = Amount::ZERO;
+        for _ in parts.filter(|part| by.record.kept(*part).is_none()) {
+            all = all.saturating_add(term.most);
+        }
+        let allowed = self.keys.allows(&by.caller, all);
+        allowed.map_err(|error| of_reserve(&error))
+    }
+
     /// Orders an input, or goes on with the order that was kept, and waits for the job's end.
     pub(super) async fn job(
         &self,

@@ -2,6 +2,7 @@
 
 use tg_api::OpenAiError;
 use tg_sdk::jobs::JobError;
+use tg_sdk::verify::CheckError;
 
 use crate::grid::openai_keys::ReserveError;
 use crate::outcome::Failure;
@@ -22,10 +23,14 @@ pub(super) fn of_reserve(error: &ReserveError) -> OpenAiError {
     }
 }
 
-/// A job that gave nothing.
+/// A model that is not one of integers, or a job that gave nothing.
 pub(super) fn of_job(error: &JobError, model: &str) -> OpenAiError {
     match error {
         JobError::NoModel { .. } => OpenAiError::model(model),
+        JobError::Check(CheckError::Model(_)) => {
+            let text = format!("`{model}` is no program of integers: `infer` orders it");
+            OpenAiError::invalid("model", text)
+        }
         error => {
             let mut text = error.to_string();
             let mut source = std::error::Error::source(error);
@@ -41,4 +46,12 @@ pub(super) fn of_job(error: &JobError, model: &str) -> OpenAiError {
 /// What is wrong with a field, in the words of a command.
 pub(super) fn of_failure(field: &str, failure: &Failure) -> OpenAiError {
     OpenAiError::invalid(field, format!("{:#}", failure.error))
+}
+
+/// Does what takes long beside the event loop.
+pub(super) async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, OpenAiError> + Send + 'static,
+) -> Result<T, OpenAiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(OpenAiError::unavailable(error.to_string())))
 }

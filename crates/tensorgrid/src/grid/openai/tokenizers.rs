@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use tg_api::OpenAiError;
@@ -15,6 +15,7 @@ use tg_sdk::Client;
 use tg_text::{FILE_BYTES_MAX, TextTokenizer};
 use tg_types::Digest;
 
+use super::refusal::beside;
 use crate::offline::files;
 use crate::outcome::say;
 
@@ -29,6 +30,9 @@ const HELD_MAX: usize = 16;
 
 /// Largest file beside a tokenizer that says which token ends a text.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+/// How long the grid is not asked again for a tokenizer that it does not have.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// A tokenizer, and the token that ends a text.
 #[derive(Debug)]
@@ -55,6 +59,8 @@ pub(crate) struct Tokenizers {
     taken: PathBuf,
     seen: Mutex<BTreeMap<PathBuf, SeenFile>>,
     held: Mutex<BTreeMap<Digest, Arc<HeldTokenizer>>>,
+    /// When the grid was asked for one lately.
+    asked: Mutex<BTreeMap<Digest, Instant>>,
 }
 
 impl Tokenizers {
@@ -66,6 +72,7 @@ impl Tokenizers {
             taken,
             seen: Mutex::default(),
             held: Mutex::default(),
+            asked: Mutex::default(),
         }
     }
 
@@ -81,9 +88,8 @@ impl Tokenizers {
             self.take(digest).await?;
         }
         let this = Arc::clone(self);
-        let read = tokio::task::spawn_blocking(move || this.read(digest)).await;
-        let read = read.map_err(|error| OpenAiError::unavailable(error.to_string()))?;
-        let found = Arc::new(read.ok_or_else(|| missing(digest))?);
+        let read = beside(move || this.read(digest).ok_or_else(|| missing(digest)));
+        let found = Arc::new(read.await?);
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.len() >= HELD_MAX {
             held.pop_first();
@@ -104,11 +110,32 @@ impl Tokenizers {
     }
 
     /// Takes it from the grid and keeps it.
-    async fn take(&self, digest: Digest) -> Result<(), OpenAiError> {
+    async fn take(self: &Arc<Self>, digest: Digest) -> Result<(), OpenAiError> {
+        if !self.may_ask(digest) {
+            return Err(missing(digest));
+        }
         let bytes = self.client.blob(digest, FILE_BYTES_MAX).await;
-        // What is read as a tokenizer is kept, and nothing else: its digest was compared when it came.
-        let bytes = bytes.ok().filter(|it| TextTokenizer::read(it).is_ok());
-        let bytes = bytes.ok_or_else(|| missing(digest))?;
+        let bytes = bytes.map_err(|_| missing(digest))?;
+        let this = Arc::clone(self);
+        beside(move || this.keep(digest, &bytes)).await
+    }
+
+    /// Whether the grid is asked for it: every request of a model whose tokenizer is nowhere would ask again.
+    fn may_ask(&self, digest: Digest) -> bool {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.retain(|_, at| at.elapsed() < ASK_AGAIN);
+        if asked.contains_key(&digest) {
+            return false;
+        }
+        asked.insert(digest, Instant::now());
+        true
+    }
+
+    /// Keeps what came from the grid if it is read as a tokenizer, and nothing else: its digest was compared when it came.
+    fn keep(&self, digest: Digest, bytes: &[u8]) -> Result<(), OpenAiError> {
+        if TextTokenizer::read(bytes).is_err() {
+            return Err(missing(digest));
+        }
         let count = std::fs::read_dir(&self.taken).map_or(0, Iterator::count);
         if count >= TAKEN_MAX {
             let text = format!(
@@ -119,7 +146,7 @@ impl Tokenizers {
         }
         let kept = std::fs::create_dir_all(&self.taken)
             .map_err(anyhow::Error::from)
-            .and_then(|()| files::write(&self.own(digest), &bytes).map_err(|it| it.error));
+            .and_then(|()| files::write(&self.own(digest), bytes).map_err(|it| it.error));
         kept.map_err(|error| OpenAiError::unavailable(format!("keep a tokenizer: {error:#}")))
     }
 
