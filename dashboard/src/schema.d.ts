@@ -1871,6 +1871,8 @@ export interface components {
             max_output_tokens?: number | null;
             /** @description A model's name or id. */
             model: string;
+            /** @description A response that is kept, whose conversation goes on. */
+            previous_response_id?: string | null;
             /** @description Whether it is kept to be asked for again; it is if absent. */
             store?: boolean | null;
             stream?: boolean | null;

@@ -121,6 +121,8 @@ def answered(grid):
     assert whole.usage.output_tokens == 8 and len(whole.output_text) > 0
     assert whole.tensorgrid["receipt"].endswith("/receipt")
     assert client.responses.retrieve(whole.id).output_text == whole.output_text
+    next = client.responses.create(**{**said, "input": "Again.", "previous_response_id": whole.id})
+    assert next.previous_response_id == whole.id and next.usage.input_tokens > whole.usage.input_tokens
     client.responses.delete(whole.id)
     fails(openai.NotFoundError, "not_found", lambda: client.responses.retrieve(whole.id))
     events = list(client.responses.create(stream=True, **said))

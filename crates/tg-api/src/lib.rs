@@ -13,6 +13,8 @@ mod calls;
 pub mod config;
 mod connection;
 pub mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod incoming;
 mod lane;
 pub mod openai;

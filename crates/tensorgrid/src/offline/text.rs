@@ -343,8 +343,17 @@ pub(crate) fn token_limits(program: &Program) -> Result<(usize, usize), Failure>
 
 /// Whether a program takes an input that says which tokens are padding.
 pub(crate) fn is_masked(program: &Program) -> bool {
+    takes(program, MASK)
+}
+
+/// Whether a program calls an input tokens.
+pub(crate) fn names_tokens(program: &Program) -> bool {
+    takes(program, IDS)
+}
+
+fn takes(program: &Program, name: &str) -> bool {
     let named = NamedInput::all_of(program);
-    named.iter().any(|input| input.name == MASK)
+    named.iter().any(|input| input.name == name)
 }
 
 /// The input of a program as reals in storage order, of as many tokens as it takes.

@@ -211,6 +211,9 @@ fn refused_in_openai_s_words(grid: &Grid) {
     let refused = post(grid, "embeddings", &[], &words);
     assert_eq!(refused.status, 400);
     assert!(refused.body.contains("it writes text"), "{refused:?}");
+    let digits = json!({"model": "mlp-digits", "input": [1, 2]});
+    let refused = post(grid, "embeddings", &[], &digits);
+    assert!(refused.body.contains("it takes numbers"), "{refused:?}");
     assert_eq!(
         post(grid, "audio/speech", &[], &good).json()["error"]["code"],
         "unknown_url"
@@ -293,6 +296,7 @@ fn responded(grid: &Grid) {
     );
     let stranger = call(grid, ("GET", &format!("/openai/v1/{path}")), &[], "");
     assert_eq!(stranger.status, 401);
+    followed(grid, &whole);
     assert_eq!(with_key(grid, "DELETE", &path).json()["deleted"], true);
     for method in ["GET", "DELETE"] {
         let gone = with_key(grid, method, &path);
@@ -335,11 +339,33 @@ fn responded(grid: &Grid) {
         "it was not to be stored"
     );
     body["previous_response_id"] = json!("resp_1");
-    let refused = post(grid, "responses", &[], &body);
+    let error = post(grid, "responses", &[], &body);
+    let error = (error.status, error.json()["error"]["param"].clone());
+    assert_eq!(error, (404, json!("previous_response_id")));
+}
+
+/// A response goes on with the conversation of another; instructions are not handed on.
+fn followed(grid: &Grid, first: &Value) {
+    let said = first["output"][0]["content"][0]["text"].as_str().unwrap();
+    let base = json!({"model": "gpt-bytes", "max_output_tokens": 4, "temperature": 0});
+    let with = |name: &str, input: Value| {
+        let mut body = base.clone();
+        body["input"] = input;
+        body["previous_response_id"] = json!(name);
+        post(grid, "responses", &[], &body).json()
+    };
+    let next = with(first["id"].as_str().unwrap(), json!("Again."));
+    assert_eq!(next["previous_response_id"], first["id"], "{next}");
+    let mut spelled = base.clone();
+    spelled["input"] = json!([
+        {"role": "user", "content": "Speak."}, {"role": "assistant", "content": said}, {"role": "user", "content": "Again."},
+    ]);
+    let spelled = post(grid, "responses", &[], &spelled).json();
     assert_eq!(
-        (refused.status, &refused.json()["error"]["param"]),
-        (400, &json!("previous_response_id"))
+        next["output"][0]["content"],
+        spelled["output"][0]["content"]
     );
+    assert_eq!(next["usage"], spelled["usage"]);
 }
 
 fn measured(grid: &Grid) {

@@ -39,6 +39,16 @@ pub(super) enum BatchEndpoint {
     Responses,
 }
 
+impl BatchEndpoint {
+    /// All of them.
+    pub(super) const ALL: [Self; 4] = [
+        Self::Completions,
+        Self::Chat,
+        Self::Embeddings,
+        Self::Responses,
+    ];
+}
+
 /// Where a batch stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -82,6 +92,8 @@ pub(super) struct BatchRecord {
     input_file_id: String,
     pub(super) status: BatchStatus,
     pub(super) created_at: u64,
+    /// A later batch has more.
+    pub(super) order: u64,
     /// When it came to each state, by the state's name; seconds since 1970.
     times: Vec<(BatchStatus, u64)>,
     pub(super) total: usize,
@@ -131,8 +143,13 @@ impl AskedBatch {
 }
 
 impl BatchRecord {
-    /// A new one.
-    pub(super) fn new(id: String, caller: String, asked: AskedBatch, now: u64) -> Self {
+    /// A new one, created at this second, with its place among others.
+    pub(super) fn new(
+        id: String,
+        caller: String,
+        asked: AskedBatch,
+        (created_at, order): (u64, u64),
+    ) -> Self {
         let AskedBatch {
             endpoint,
             input_file_id,
@@ -144,7 +161,8 @@ impl BatchRecord {
             endpoint,
             input_file_id,
             status: BatchStatus::Validating,
-            created_at: now,
+            created_at,
+            order,
             times: Vec::new(),
             total: 0,
             completed: 0,
@@ -396,7 +414,7 @@ mod tests {
             assert_eq!(error.param.as_deref(), Some(param));
         }
         let asked = AskedBatch::read(good).unwrap();
-        let mut record = BatchRecord::new("batch_1".to_owned(), "a".to_owned(), asked, 5);
+        let mut record = BatchRecord::new("batch_1".to_owned(), "a".to_owned(), asked, (5, 5));
         record.enter(BatchStatus::InProgress, 6);
         let object = record.object();
         assert_eq!(object["status"], "in_progress");

@@ -20,8 +20,9 @@ use super::embedding;
 use super::error::OpenAiError;
 use super::port::Requester;
 use super::replay::AnswerId;
-use super::request::{self, Asked, AskedResponse, CompletionKind};
+use super::request::{self, Asked, CompletionKind};
 use super::response::ResponseFrame;
+use super::responses::follow;
 use super::stores::Stores;
 use crate::shared::Shared;
 
@@ -206,13 +207,16 @@ impl BatchRun {
                 Ok(frame.whole(&completion))
             }
             BatchEndpoint::Responses => {
-                let AskedResponse { asked, store, echo } = request::response(body)?;
-                let frame = ResponseFrame::new(&id, echo);
-                let completion = port.complete(by, whole(asked)?.order).await?;
+                let mut asked = request::response(body)?;
+                let (kept, caller) = (&self.shared.responses, &self.batch.caller);
+                follow(kept, caller, &mut asked)?;
+                let frame = ResponseFrame::new(&id, asked.echo.clone());
+                let order = whole(asked.asked.clone())?.order;
+                let completion = port.complete(by, order).await?;
                 let answer = frame.whole(&completion);
-                if store {
-                    let caller = &self.batch.caller;
-                    self.shared.responses.keep(caller, &frame.id, &answer);
+                if asked.store {
+                    let said = asked.said(&completion.pieces.concat());
+                    kept.keep(caller, &frame.id, (&answer, said));
                 }
                 Ok(answer)
             }

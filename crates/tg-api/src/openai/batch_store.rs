@@ -69,7 +69,8 @@ impl BatchStore {
         let input = asked.input_file_id.clone();
         let name = AnswerId::of(&Digest::of_blob(input.as_bytes()));
         let id = format!("batch_{}", name.name);
-        let record = BatchRecord::new(id.clone(), caller.to_owned(), asked, name.created);
+        let created = (name.created, name.order);
+        let record = BatchRecord::new(id.clone(), caller.to_owned(), asked, created);
         let mut batches = self.batches();
         let own = || batches.values().filter(|batch| batch.caller == caller);
         let open = own().filter(|batch| !batch.status.is_over()).count();
@@ -83,7 +84,7 @@ impl BatchStore {
             return Err(OpenAiError::invalid("input_file_id", message));
         }
         let mut over: Vec<&BatchRecord> = own().filter(|batch| batch.status.is_over()).collect();
-        over.sort_by_key(|batch| batch.created_at);
+        over.sort_by_key(|batch| batch.order);
         let surplus = (own().count() + 1).saturating_sub(KEPT_MAX);
         let gone: Vec<String> = over.iter().take(surplus).map(|it| it.id.clone()).collect();
         files.copy(caller, &input, &self.path(&id, "input"))?;
@@ -117,7 +118,7 @@ impl BatchStore {
         let batches = self.batches();
         let own = batches.values().filter(|batch| batch.caller == caller);
         let mut own: Vec<BatchRecord> = own.cloned().collect();
-        own.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+        own.sort_by(|a, b| (b.order, &b.id).cmp(&(a.order, &a.id)));
         own
     }
 

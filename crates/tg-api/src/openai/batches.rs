@@ -87,7 +87,7 @@ async fn created(
     tag = "openai",
     params(
         ("after" = Option<String>, Query, description = "The last id of the page before"),
-        ("limit" = Option<u32>, Query, description = "Most batches of a page, 1 to 100"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 100, description = "Most batches of a page, 1 to 100"),
     ),
     responses(
         (status = 200, content_type = "application/json", description = "OpenAI's list of batches"),

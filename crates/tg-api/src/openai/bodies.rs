@@ -104,6 +104,8 @@ pub(crate) struct ResponseBody {
     temperature: Option<f64>,
     #[schema(minimum = 0.0, maximum = 1.0)]
     top_p: Option<f64>,
+    /// A response that is kept, whose conversation goes on.
+    previous_response_id: Option<String>,
     /// Whether it is kept to be asked for again; it is if absent.
     store: Option<bool>,
     stream: Option<bool>,

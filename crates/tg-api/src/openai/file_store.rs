@@ -50,6 +50,8 @@ pub(super) struct FileRecord {
     pub(super) purpose: FilePurpose,
     pub(super) bytes: u64,
     created_at: u64,
+    /// A later file has more.
+    order: u64,
 }
 
 impl FileRecord {
@@ -62,6 +64,7 @@ impl FileRecord {
             purpose,
             bytes,
             created_at,
+            order: _,
         } = self;
         json!({
             "id": id, "object": "file", "bytes": bytes, "created_at": created_at, "filename": filename,
@@ -106,6 +109,7 @@ impl FileStore {
             purpose: FilePurpose::Batch,
             bytes: bytes.len() as u64,
             created_at: id.created,
+            order: id.order,
         };
         // Held until it is written: two uploads at once must not share what is left.
         let mut files = self.files();
@@ -142,6 +146,7 @@ impl FileStore {
             purpose: FilePurpose::BatchOutput,
             bytes: bytes.len() as u64,
             created_at,
+            order: created_at.saturating_mul(1_000_000_000),
         };
         self.write(&record, bytes)?;
         self.files().insert(record.id.clone(), record.clone());
@@ -164,7 +169,7 @@ impl FileStore {
         let files = self.files();
         let own = files.values().filter(|file| file.caller == caller);
         let mut own: Vec<FileRecord> = own.cloned().collect();
-        own.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
+        own.sort_by(|a, b| (b.order, &b.id).cmp(&(a.order, &a.id)));
         own
     }
 

@@ -71,7 +71,7 @@ pub(crate) async fn upload(
     tag = "openai",
     params(
         ("after" = Option<String>, Query, description = "The last id of the page before"),
-        ("limit" = Option<u32>, Query, description = "Most files of a page, 1 to 10,000"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 10_000, description = "Most files of a page, 1 to 10,000"),
         ("purpose" = Option<String>, Query, description = "Only those for this"),
     ),
     responses(

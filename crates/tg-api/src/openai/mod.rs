@@ -60,3 +60,30 @@ pub(crate) fn no_such_path(path: &str) -> OpenAiError {
         ..OpenAiError::missing("path", format!("{path} is not served here"))
     }
 }
+
+/// Reads bytes as all that reads a body or a query.
+pub(crate) fn read_any(bytes: &[u8]) {
+    for endpoint in batch::BatchEndpoint::ALL {
+        let _lines = batch::lines(bytes, endpoint);
+    }
+    if let Ok(query) = std::str::from_utf8(bytes) {
+        let _page = page::ListPage::read(Some(query), 100, &["purpose", "order"]);
+    }
+    let Ok(body) = access::parsed(bytes) else {
+        return;
+    };
+    for kind in [request::CompletionKind::Text, request::CompletionKind::Chat] {
+        let _asked = request::completion_of(kind, body.clone());
+    }
+    let _asked = request::response(body.clone());
+    let _asked = embedding::read(body.clone());
+    let _asked = batch::AskedBatch::read(body);
+}
+
+/// Reads bytes as a form.
+pub(crate) fn read_form(bytes: &[u8]) {
+    let parts = multipart::parts("multipart/form-data; boundary=xyz", bytes);
+    for part in parts.unwrap_or_default() {
+        assert!(bytes.get(part.data).is_some(), "a part lies in its form");
+    }
+}

@@ -53,6 +53,8 @@ pub(super) struct AnswerId {
     pub(super) name: String,
     /// Seconds since 1970.
     pub(super) created: u64,
+    /// What comes later has more.
+    pub(super) order: u64,
 }
 
 impl AnswerId {
@@ -67,6 +69,7 @@ impl AnswerId {
         Self {
             name: drawn.to_string()[2..34].to_owned(),
             created: since.as_secs(),
+            order: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
         }
     }
 }

@@ -14,6 +14,9 @@ const STOPS_MAX: usize = 4;
 /// Most bytes of one: each is looked for in all that was written.
 const STOP_BYTES_MAX: usize = 1_024;
 
+/// The assistant speaks next.
+const NEXT: &str = "ASSISTANT:\n";
+
 /// A request, and how its answer is sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Asked {
@@ -26,6 +29,12 @@ pub(super) struct Asked {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct AskedResponse {
     pub(super) asked: Asked,
+    /// The response that it follows.
+    pub(super) previous: Option<String>,
+    /// What is said before the conversation.
+    head: String,
+    /// What is said now.
+    spoken: String,
     /// Whether the answer is kept to be asked for again.
     pub(super) store: bool,
     /// What the answer repeats of the request.
@@ -106,7 +115,7 @@ fn chat(body: Value) -> Result<Asked, OpenAiError> {
     let Some(Value::Array(messages)) = fields.take("messages") else {
         return Err(OpenAiError::invalid("messages", "`messages` is a list"));
     };
-    let prompt = conversation("messages", messages)?;
+    let prompt = conversation("messages", messages)? + NEXT;
     let tokens_max = fields.count("max_completion_tokens")?;
     let tokens_max = tokens_max.or(fields.count("max_tokens")?);
     asked(fields, CompletionPrompt::Text(prompt), tokens_max)
@@ -116,7 +125,8 @@ fn chat(body: Value) -> Result<Asked, OpenAiError> {
 pub(super) fn response(body: Value) -> Result<AskedResponse, OpenAiError> {
     let mut fields = BodyFields::of(body)?;
     let instructions = fields.text("instructions")?;
-    let mut messages = match fields.take("input") {
+    let previous = fields.text("previous_response_id")?;
+    let messages = match fields.take("input") {
         Some(Value::String(text)) => vec![json!({ "role": "user", "content": text })],
         Some(Value::Array(items)) => items,
         _ => {
@@ -124,10 +134,9 @@ pub(super) fn response(body: Value) -> Result<AskedResponse, OpenAiError> {
             return Err(OpenAiError::invalid("input", message));
         }
     };
-    if let Some(text) = &instructions {
-        messages.insert(0, json!({ "role": "system", "content": text }));
-    }
-    let prompt = CompletionPrompt::Text(conversation("input", messages)?);
+    let spoken = conversation("input", messages)?;
+    let head = instructions.as_ref();
+    let head = head.map_or_else(String::new, |text| line("system", text));
     let tokens_max = fields.count("max_output_tokens")?;
     let store = match fields.take("store") {
         None => true,
@@ -141,16 +150,38 @@ pub(super) fn response(body: Value) -> Result<AskedResponse, OpenAiError> {
             return Err(OpenAiError::unsupported(name));
         }
     }
+    let prompt = CompletionPrompt::Text(format!("{head}{spoken}{NEXT}"));
     let asked = asked(fields, prompt, tokens_max)?;
     let order = &asked.order;
     let echo = json!({
-        "instructions": instructions, "max_output_tokens": tokens_max, "metadata": metadata,
+        "previous_response_id": previous, "instructions": instructions, "max_output_tokens": tokens_max, "metadata": metadata,
         "model": order.model, "store": store, "temperature": order.temperature, "top_p": order.top_p,
     });
-    Ok(AskedResponse { asked, store, echo })
+    Ok(AskedResponse {
+        asked,
+        previous,
+        head,
+        spoken,
+        store,
+        echo,
+    })
 }
 
-/// Messages as the text of a play: each speaker's name in capitals, then what is said. The assistant speaks next.
+impl AskedResponse {
+    /// Goes on with a conversation; instructions of before do not hold any more.
+    pub(super) fn follow(&mut self, before: &str) {
+        self.spoken.insert_str(0, before);
+        let text = format!("{}{}{NEXT}", self.head, self.spoken);
+        self.asked.order.prompt = CompletionPrompt::Text(text);
+    }
+
+    /// The conversation with its answer, for a response that follows.
+    pub(super) fn said(&self, answer: &str) -> String {
+        format!("{}{}", self.spoken, line("assistant", answer))
+    }
+}
+
+/// Messages as the text of a play: each speaker's name in capitals, then what is said.
 ///
 /// Templates of conversations that models are published with are not executed.
 fn conversation(field: &str, messages: Vec<Value>) -> Result<String, OpenAiError> {
@@ -179,10 +210,14 @@ fn conversation(field: &str, messages: Vec<Value>) -> Result<String, OpenAiError
             fields.take(name);
         }
         fields.finish()?;
-        text.push_str(&format!("{}:\n{content}\n\n", name.to_uppercase()));
+        text.push_str(&line(&name, &content));
     }
-    text.push_str("ASSISTANT:\n");
     Ok(text)
+}
+
+/// What somebody says.
+fn line(name: &str, content: &str) -> String {
+    format!("{}:\n{content}\n\n", name.to_uppercase())
 }
 
 fn part(part: Value) -> Result<String, OpenAiError> {
@@ -425,6 +460,15 @@ mod tests {
         assert_eq!(order.prompt, CompletionPrompt::Text(text.to_owned()));
         assert_eq!((order.tokens_max, order.mode), (Some(7), ModeDto::Proof));
         assert!(asked.store && asked.echo["metadata"]["a"] == "b");
+        let said = asked.said("I.");
+        let mut next =
+            response(json!({"model": "m", "input": "Go.", "previous_response_id": "r"})).unwrap();
+        assert_eq!(next.previous.as_deref(), Some("r"));
+        next.follow(&said);
+        let text =
+            "USER:\nHark!\n\nASSISTANT:\nWho?\n\nASSISTANT:\nI.\n\nUSER:\nGo.\n\nASSISTANT:\n";
+        let order = &next.asked.order;
+        assert_eq!(order.prompt, CompletionPrompt::Text(text.to_owned()));
         let base = json!({"model": "m", "input": "p"});
         assert!(
             !response(json!({"model": "m", "input": "p", "store": false}))
@@ -432,11 +476,7 @@ mod tests {
                 .store
         );
         for (name, value, param) in [
-            (
-                "previous_response_id",
-                json!("resp_1"),
-                "previous_response_id",
-            ),
+            ("previous_response_id", json!(1), "previous_response_id"),
             ("tools", json!([{"type": "web_search"}]), "tools"),
             ("reasoning", json!({"effort": "low"}), "reasoning"),
             ("background", json!(true), "background"),

@@ -119,7 +119,7 @@ impl ResponseFrame {
         let mut object = json!({
             "id": self.id, "object": "response", "created_at": self.created, "status": status,
             "background": false, "error": null, "incomplete_details": null, "output": output,
-            "parallel_tool_calls": true, "previous_response_id": null,
+            "parallel_tool_calls": true,
             "reasoning": { "effort": null, "summary": null }, "text": { "format": { "type": "text" } },
             "tool_choice": "auto", "tools": [], "truncation": "disabled", "usage": null,
         });

@@ -14,6 +14,7 @@ use super::access::{caller, parsed};
 use super::bodies;
 use super::completions::{begin, request_name};
 use super::error::OpenAiError;
+use super::kept::KeptResponses;
 use super::port::Completion;
 use super::replay;
 use super::request::{self, AskedResponse};
@@ -47,16 +48,18 @@ pub(crate) async fn create_response(
     body: Bytes,
 ) -> Result<Response, OpenAiError> {
     let name = request_name(&shared, &headers, (KIND, &body))?;
-    let AskedResponse { asked, store, echo } = request::response(parsed(&body)?)?;
+    let mut asked = request::response(parsed(&body)?)?;
+    follow(&shared.responses, &name.caller, &mut asked)?;
     let caller = name.caller.clone();
-    let (id, waiting) = begin(&shared, name, asked.order)?;
-    let frame = ResponseFrame::new(&id, echo);
+    let (id, waiting) = begin(&shared, name, asked.asked.order.clone())?;
+    let is_streamed = asked.asked.stream;
     let keeping = KeptFrame {
         shared: Arc::clone(&shared),
-        caller: store.then_some(caller),
-        frame,
+        caller,
+        frame: ResponseFrame::new(&id, asked.echo.clone()),
+        asked,
     };
-    if !asked.stream {
+    if !is_streamed {
         let answer = replay::answer(waiting).await?;
         return Ok(Json(keeping.whole(&answer)).into_response());
     }
@@ -132,18 +135,38 @@ fn no_response(id: &str) -> OpenAiError {
     OpenAiError::missing("id", message)
 }
 
+/// Puts the conversation before a request that follows a response.
+pub(super) fn follow(
+    kept: &KeptResponses,
+    caller: &str,
+    asked: &mut AskedResponse,
+) -> Result<(), OpenAiError> {
+    let Some(id) = asked.previous.clone() else {
+        return Ok(());
+    };
+    let said = kept.said(caller, &id).ok_or_else(|| OpenAiError {
+        param: Some("previous_response_id".to_owned()),
+        ..no_response(&id)
+    })?;
+    asked.follow(&said);
+    Ok(())
+}
+
 /// A response that is kept for its caller when it is there.
 struct KeptFrame {
     shared: Arc<Shared>,
-    caller: Option<String>,
+    caller: String,
     frame: ResponseFrame,
+    asked: AskedResponse,
 }
 
 impl KeptFrame {
     fn whole(&self, completion: &Completion) -> Value {
         let whole = self.frame.whole(completion);
-        if let Some(caller) = &self.caller {
-            self.shared.responses.keep(caller, &self.frame.id, &whole);
+        if self.asked.store {
+            let said = self.asked.said(&completion.pieces.concat());
+            let (id, kept) = (&self.frame.id, &self.shared.responses);
+            kept.keep(&self.caller, id, (&whole, said));
         }
         whole
     }

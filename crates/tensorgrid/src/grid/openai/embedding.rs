@@ -4,7 +4,7 @@
 //! tokens of the text is taken, special tokens among them and padding not. Either is divided by its length, as OpenAI's are.
 
 use tg_api::OpenAiError;
-use tg_ir::{Program, causality};
+use tg_ir::{Coding, Program, causality};
 use tg_text::{PadRule, TextTokens};
 
 use super::known::{KnownModel, TextCoding};
@@ -61,6 +61,11 @@ impl VectorRule {
             return Err(refuse("it writes text"));
         }
         let program = known.model.program();
+        // Tokens may be coded as scaled numbers: then the program or its input says that they are tokens.
+        let is_coded = matches!(program.input.coding, Coding::Tokens(_));
+        if !is_coded && program.tokenizer.is_none() && !text::names_tokens(program) {
+            return Err(refuse("it takes numbers, not the tokens of a text"));
+        }
         let (tokens, vocabulary) = text::token_limits(program)
             .map_err(|failure| refuse(&format!("{:#}", failure.error)))?;
         Self::of_output(program, tokens, vocabulary).map_err(|why| refuse(&why))
