@@ -30,8 +30,8 @@ pub use config::ApiConfig;
 pub use error::ApiError;
 pub use openai::error::OpenAiError;
 pub use openai::port::{
-    Completion, CompletionOrder, CompletionPrompt, EmbeddingOrder, Embeddings, KeptOrder, NoRecord,
-    OpenAiFuture, OpenAiPort, OrderRecord, Requester,
+    Completion, CompletionOrder, CompletionPrompt, EmbeddingOrder, Embeddings, KeptOrder,
+    MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord, Requester,
 };
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,

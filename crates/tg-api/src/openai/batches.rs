@@ -54,9 +54,9 @@ pub(crate) async fn create(
             let begun = replay::answer(waiting).await?;
             Ok(Json(Value::clone(&begun)))
         }
-        RequestTurn::First(_, sender, _) => {
+        RequestTurn::First(first) => {
             let begun = created(&shared, name.caller, asked).await;
-            sender.send_replace(Some(begun.clone().map(Arc::new)));
+            first.sender.send_replace(Some(begun.clone().map(Arc::new)));
             begun.map(Json)
         }
     }

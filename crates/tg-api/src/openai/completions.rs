@@ -14,7 +14,7 @@ use super::access::{caller, named, orders, parsed};
 use super::answer::Frame;
 use super::bodies;
 use super::error::OpenAiError;
-use super::port::{Completion, CompletionOrder, NoRecord, Requester};
+use super::port::{Completion, CompletionOrder, Requester};
 use super::replay::{self, Answer, AnswerId, RequestName, RequestTurn, Waiting};
 use super::request::{self, CompletionKind};
 use super::stream::{self, StreamPart};
@@ -109,22 +109,22 @@ pub(super) fn begin(
 ) -> Result<(AnswerId, Waiting<Completion>), OpenAiError> {
     match shared.replays.turn(&name, Instant::now())? {
         RequestTurn::Again(id, waiting) => Ok((id, waiting)),
-        RequestTurn::First(id, sender, waiting) => {
+        RequestTurn::First(first) => {
             let shared = Arc::clone(shared);
+            let by = Requester {
+                caller: name.caller,
+                record: first.record,
+            };
             tokio::spawn(async move {
-                let answer = complete(&shared, name.caller, order).await;
-                sender.send_replace(Some(answer));
+                let answer = complete(&shared, by, order).await;
+                first.sender.send_replace(Some(answer));
             });
-            Ok((id, waiting))
+            Ok((first.id, first.waiting))
         }
     }
 }
 
-async fn complete(shared: &Shared, caller: String, order: CompletionOrder) -> Answer<Completion> {
-    let by = Requester {
-        caller,
-        record: Arc::new(NoRecord),
-    };
+async fn complete(shared: &Shared, by: Requester, order: CompletionOrder) -> Answer<Completion> {
     let completion = orders(shared.port.as_ref())?.complete(by, order).await;
     completion.map(Arc::new)
 }

@@ -13,7 +13,7 @@ use super::bodies;
 use super::completions::request_name;
 use super::embedding::{self, VectorFormat};
 use super::error::OpenAiError;
-use super::port::{EmbeddingOrder, Embeddings, NoRecord, Requester};
+use super::port::{EmbeddingOrder, Embeddings, Requester};
 use super::replay::{self, Answer, RequestTurn};
 use crate::routes::SharedState;
 use crate::shared::Shared;
@@ -47,24 +47,24 @@ pub(crate) async fn embeddings(
     let model = order.model.clone();
     let waiting = match shared.embedded.turn(&name, Instant::now())? {
         RequestTurn::Again(_, waiting) => waiting,
-        RequestTurn::First(_, sender, waiting) => {
+        RequestTurn::First(first) => {
             let shared = Arc::clone(&shared);
+            let by = Requester {
+                caller: name.caller,
+                record: first.record,
+            };
             tokio::spawn(async move {
-                let answer = embed(&shared, name.caller, order).await;
-                sender.send_replace(Some(answer));
+                let answer = embed(&shared, by, order).await;
+                first.sender.send_replace(Some(answer));
             });
-            waiting
+            first.waiting
         }
     };
     let answer = replay::answer(waiting).await?;
     Ok(Json(embedding::answer(&model, &answer, format)))
 }
 
-async fn embed(shared: &Shared, caller: String, order: EmbeddingOrder) -> Answer<Embeddings> {
-    let by = Requester {
-        caller,
-        record: Arc::new(NoRecord),
-    };
+async fn embed(shared: &Shared, by: Requester, order: EmbeddingOrder) -> Answer<Embeddings> {
     let embeddings = orders(shared.port.as_ref())?.embed(by, order).await;
     embeddings.map(Arc::new)
 }

@@ -1,9 +1,10 @@
 //! What the OpenAI routes need of whoever orders for their callers.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tg_sdk::dto::ModeDto;
 use tg_types::{Amount, JobId, ModelId};
@@ -109,7 +110,7 @@ pub struct KeptOrder {
     pub reserved: Amount,
 }
 
-/// Keeps the orders of one request, so that whoever goes on with it after a restart orders nothing twice.
+/// Keeps the orders of one request, so that whoever goes on with it, after a restart or because it failed, orders nothing twice.
 pub trait OrderRecord: Send + Sync {
     /// The order that was kept last for a part of the request, if one was.
     fn kept(&self, part: u32) -> Option<KeptOrder>;
@@ -122,15 +123,21 @@ pub trait OrderRecord: Send + Sync {
 }
 
 /// The record of a request that ends with the process.
-#[derive(Debug)]
-pub struct NoRecord;
+#[derive(Debug, Default)]
+pub struct MemoryRecord(Mutex<BTreeMap<u32, KeptOrder>>);
 
-impl OrderRecord for NoRecord {
-    fn kept(&self, _: u32) -> Option<KeptOrder> {
-        None
+impl OrderRecord for MemoryRecord {
+    fn kept(&self, part: u32) -> Option<KeptOrder> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(&part).cloned()
     }
 
-    fn keep(&self, _: u32, _: Option<KeptOrder>) -> std::io::Result<()> {
+    fn keep(&self, part: u32, order: Option<KeptOrder>) -> std::io::Result<()> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match order {
+            Some(order) => kept.insert(part, order),
+            None => kept.remove(&part),
+        };
         Ok(())
     }
 }

@@ -3,7 +3,8 @@
 //! A request with the header `idempotency-key` comes again if the key and the caller are the same; with another body it is
 //! refused. One without comes again if caller and body are the same, the client says that it is a retry
 //! (`x-stainless-retry-count` above 0, as OpenAI's libraries send it), and the first came at most [`RETRY_SPAN`] before. The
-//! first goes on when its connection is lost.
+//! first goes on when its connection is lost. One that failed is tried again with the orders that it made: a job that may have been
+//! paid is looked for before another is ordered.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::OpenAiError;
+use super::port::MemoryRecord;
 
 /// How long after a request its retry gets its answer.
 pub(super) const RETRY_SPAN: Duration = Duration::from_secs(60);
@@ -44,6 +46,7 @@ struct RememberedRequest<T> {
     body: Digest,
     began: Instant,
     span: Duration,
+    record: Arc<MemoryRecord>,
     answer: Waiting<T>,
 }
 
@@ -83,10 +86,20 @@ impl<T> Default for Replays<T> {
     }
 }
 
+/// A request to be answered.
+pub(super) struct FirstRequest<T> {
+    pub(super) id: AnswerId,
+    /// Its orders, with those of a try before it that failed.
+    pub(super) record: Arc<MemoryRecord>,
+    /// Where its answer is sent.
+    pub(super) sender: watch::Sender<Option<Answer<T>>>,
+    pub(super) waiting: Waiting<T>,
+}
+
 /// What to do with a request.
 pub(super) enum RequestTurn<T> {
     /// It is the first: its answer is sent here.
-    First(AnswerId, watch::Sender<Option<Answer<T>>>, Waiting<T>),
+    First(FirstRequest<T>),
     /// Another is answered already, or will be.
     Again(AnswerId, Waiting<T>),
 }
@@ -107,15 +120,19 @@ impl<T> Replays<T> {
             None => (format!("body {}", name.body), RETRY_SPAN),
         };
         let place = (name.caller.clone(), place);
+        let mut record = Arc::default();
         if let Some(entry) = entries.get(&place) {
             if entry.body != name.body {
                 let message = "the idempotency key was used with another body";
                 return Err(OpenAiError::invalid("idempotency-key", message));
             }
-            // One that failed is tried again.
+            // One that failed is tried again, and goes on with what it ordered.
             let failed = matches!(&*entry.answer.borrow(), Some(Err(_)));
-            if !failed && (name.key.is_some() || name.is_retry) {
-                return Ok(RequestTurn::Again(entry.id.clone(), entry.answer.clone()));
+            if name.key.is_some() || name.is_retry {
+                if !failed {
+                    return Ok(RequestTurn::Again(entry.id.clone(), entry.answer.clone()));
+                }
+                record = Arc::clone(&entry.record);
             }
         }
         if entries.len() >= REMEMBERED_MAX && !entries.contains_key(&place) {
@@ -129,10 +146,16 @@ impl<T> Replays<T> {
             body: name.body,
             began: now,
             span,
+            record: Arc::clone(&record),
             answer: answer.clone(),
         };
         entries.insert(place, entry);
-        Ok(RequestTurn::First(id, sender, answer))
+        Ok(RequestTurn::First(FirstRequest {
+            id,
+            record,
+            sender,
+            waiting: answer,
+        }))
     }
 }
 
@@ -151,6 +174,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::openai::port::{KeptOrder, OrderRecord as _};
 
     fn name(caller: &str, body: u8, key: Option<&str>, is_retry: bool) -> RequestName {
         RequestName {
@@ -167,7 +191,7 @@ mod tests {
         now: Instant,
     ) -> watch::Sender<Option<Answer<u8>>> {
         match replays.turn(name, now).unwrap() {
-            RequestTurn::First(_, sender, _) => sender,
+            RequestTurn::First(first) => first.sender,
             RequestTurn::Again(..) => panic!("it is the first"),
         }
     }
@@ -205,10 +229,26 @@ mod tests {
     }
 
     #[test]
-    fn one_that_failed_is_tried_again() {
-        let (replays, now) = (Replays::default(), Instant::now());
-        let sender = first(&replays, &name("a", 1, Some("k"), false), now);
-        sender.send_replace(Some(Err(OpenAiError::unavailable("no".to_owned()))));
-        assert!(!again(&replays, &name("a", 1, Some("k"), false), now));
+    fn one_that_failed_is_tried_again_and_goes_on_with_its_orders() {
+        let (replays, now) = (Replays::<u8>::default(), Instant::now());
+        let turn = |is_retry, key| match replays.turn(&name("a", 1, key, is_retry), now).unwrap() {
+            RequestTurn::First(first) => first,
+            RequestTurn::Again(..) => panic!("none has an answer"),
+        };
+        let order = KeptOrder {
+            signed: vec![1],
+            reserved: tg_types::Amount::ZERO,
+        };
+        for key in [None, Some("k")] {
+            let first = turn(false, key);
+            first.record.keep(0, Some(order.clone())).unwrap();
+            let failed = OpenAiError::unavailable("no".to_owned());
+            first.sender.send_replace(Some(Err(failed.clone())));
+            let second = turn(true, key);
+            assert_eq!(second.record.kept(0), Some(order.clone()));
+            second.sender.send_replace(Some(Err(failed)));
+        }
+        // Who does not say that it is the same request orders anew.
+        assert_eq!(turn(false, None).record.kept(0), None);
     }
 }
