@@ -21,6 +21,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/openai/v1/batches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The batches of the key, the newest first. */
+        get: operations["list"];
+        put?: never;
+        /** Begins a batch over an uploaded file: a request on each line, all for one endpoint. */
+        post: operations["create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openai/v1/batches/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A batch of the key. */
+        get: operations["batch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openai/v1/batches/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancels a batch of the key: requests that have begun end, no other begins, and what there is becomes its files. */
+        post: operations["cancel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/openai/v1/chat/completions": {
         parameters: {
             query?: never;
@@ -64,8 +116,61 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Vectors of texts; refused, because no model gives them. */
+        /** Vectors of texts, as OpenAI's embeddings: the mean of the hidden states, or the model's own vector, at length 1. */
         post: operations["embeddings"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openai/v1/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The files of the key, the newest first. */
+        get: operations["list"];
+        put?: never;
+        /** Keeps a file for a batch: at most 256 files and 64 MiB of a key, until they are deleted. */
+        post: operations["upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openai/v1/files/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A file of the key. */
+        get: operations["file"];
+        put?: never;
+        post?: never;
+        /** Deletes a file of the key. A batch that was made of it goes on. */
+        delete: operations["delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openai/v1/files/{id}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The bytes of a file of the key. */
+        get: operations["content"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -101,6 +206,41 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openai/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** The assistant's next words after a text or a list of messages, as OpenAI's responses. */
+        post: operations["create_response"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openai/v1/responses/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A response that was created with this key, as long as it is kept: until many others came, or a restart. */
+        get: operations["response"];
+        put?: never;
+        post?: never;
+        /** Forgets a response. */
+        delete: operations["delete_response"];
         options?: never;
         head?: never;
         patch?: never;
@@ -728,6 +868,17 @@ export interface components {
             /** @description Its elements in the order of the file, the last axis fastest. */
             values: number[];
         };
+        /** @description A request to begin a batch. */
+        BatchBody: {
+            /** @description 24h. */
+            completion_window: string;
+            /** @description /v1/completions, /v1/chat/completions, /v1/embeddings or /v1/responses. */
+            endpoint: string;
+            /** @description An uploaded file with a request on each line. */
+            input_file_id: string;
+            /** @description What the caller notes with it. */
+            metadata?: unknown;
+        };
         /** @description A sealed bid that was not opened yet. */
         BidDto: {
             /** @description Who made it. */
@@ -771,6 +922,35 @@ export interface components {
             /** @description What is at stake. */
             stake: string;
         };
+        /** @description A request of `/chat/completions`. */
+        ChatBody: {
+            /**
+             * Format: int32
+             * @description Most tokens to write; `max_tokens` is the same.
+             */
+            max_completion_tokens?: number | null;
+            /** @description At least one. */
+            messages: components["schemas"]["MessageBody"][];
+            /** @description A model's name or id. */
+            model: string;
+            /**
+             * Format: int64
+             * @description What decides the draws.
+             */
+            seed?: number | null;
+            /** @description A string before which the text ends, or at most four of them. */
+            stop?: unknown;
+            stream?: boolean | null;
+            stream_options?: components["schemas"]["StreamTerms"] | null;
+            /**
+             * Format: double
+             * @description 0 for the likeliest token always.
+             */
+            temperature?: number | null;
+            tensorgrid?: components["schemas"]["GridTerms"] | null;
+            /** Format: double */
+            top_p?: number | null;
+        };
         /** @description How a committee checks a result of mode sync. */
         CheckDto: {
             /**
@@ -802,6 +982,35 @@ export interface components {
             seed?: string | null;
             /** @description Where the check stands, in words. */
             stage: string;
+        };
+        /** @description A request of `/completions`. */
+        CompletionBody: {
+            /**
+             * Format: int32
+             * @description Most tokens to write; 16 if absent.
+             */
+            max_tokens?: number | null;
+            /** @description A model's name or id. */
+            model: string;
+            /** @description A string, or tokens as numbers. */
+            prompt: unknown;
+            /**
+             * Format: int64
+             * @description What decides the draws.
+             */
+            seed?: number | null;
+            /** @description A string before which the text ends, or at most four of them. */
+            stop?: unknown;
+            stream?: boolean | null;
+            stream_options?: components["schemas"]["StreamTerms"] | null;
+            /**
+             * Format: double
+             * @description 0 for the likeliest token always.
+             */
+            temperature?: number | null;
+            tensorgrid?: components["schemas"]["GridTerms"] | null;
+            /** Format: double */
+            top_p?: number | null;
         };
         /** @description How many offers one constraint turns away. */
         ConstraintDto: {
@@ -859,6 +1068,16 @@ export interface components {
             /** @description Why it would stand there: if it would wait, what turns it away and what would let it run. */
             why: components["schemas"]["JobWhyDto"];
         };
+        /** @description A request of `/embeddings`. */
+        EmbeddingBody: {
+            /** @description float or base64. */
+            encoding_format?: string | null;
+            /** @description A string or tokens as numbers, or a list of 1 to 128 of them. */
+            input: unknown;
+            /** @description A model's name or id. */
+            model: string;
+            tensorgrid?: components["schemas"]["GridTerms"] | null;
+        };
         /** @description The body of every refusal of the API. */
         ErrorBody: {
             /** @description Stable code, such as `TG-LED-014` or `TG-API-001`. */
@@ -901,6 +1120,28 @@ export interface components {
             address: string;
             /** @description How much. */
             amount: string;
+        };
+        /** @description An upload. */
+        FileForm: {
+            /**
+             * Format: binary
+             * @description The bytes.
+             */
+            file: string;
+            /** @description batch. */
+            purpose: string;
+        };
+        /** @description What is asked of the grid, beside OpenAI's fields. */
+        GridTerms: {
+            /** @description Most that is paid to the provider, in TGRID. */
+            max_price?: string | null;
+            /**
+             * Format: int32
+             * @description How many tokens are drawn among; not of embeddings.
+             */
+            top_k?: number | null;
+            /** @description How the result is checked: none, sync, optimistic, recompute or proof. */
+            verify?: string | null;
         };
         /** @description The result of an inference. */
         InferenceDto: {
@@ -1283,6 +1524,15 @@ export interface components {
             /** @description Whose lease. */
             provider: string;
         };
+        /** @description A message of a conversation. */
+        MessageBody: {
+            /** @description A string, or a list of parts of text. */
+            content: unknown;
+            /** @description Who speaks, instead of the role. */
+            name?: string | null;
+            /** @description system, developer, user or assistant. */
+            role: string;
+        };
         /**
          * @description How a job's result is checked.
          * @enum {string}
@@ -1608,6 +1858,33 @@ export interface components {
              */
             suspended_until_ms: number;
         };
+        /** @description A request of `/responses`. */
+        ResponseBody: {
+            /** @description A string, or a list of messages. */
+            input: unknown;
+            /** @description What is said before the input. */
+            instructions?: string | null;
+            /**
+             * Format: int32
+             * @description Most tokens to write.
+             */
+            max_output_tokens?: number | null;
+            /** @description A model's name or id. */
+            model: string;
+            /** @description A response that is kept, whose conversation goes on. */
+            previous_response_id?: string | null;
+            /** @description Whether it is kept to be asked for again; it is if absent. */
+            store?: boolean | null;
+            stream?: boolean | null;
+            /**
+             * Format: double
+             * @description 0 for the likeliest token always.
+             */
+            temperature?: number | null;
+            tensorgrid?: components["schemas"]["GridTerms"] | null;
+            /** Format: double */
+            top_p?: number | null;
+        };
         /** @description A validator. */
         SeatDto: components["schemas"]["BondDto"] & {
             /** @description Where the other validators reach it, if this node knows. */
@@ -1740,6 +2017,11 @@ export interface components {
              */
             validators: number;
         };
+        /** @description How a stream is sent. */
+        StreamTerms: {
+            /** @description Whether its last part has the usage. */
+            include_usage?: boolean | null;
+        };
         /** @description A transaction was taken into the pool; a later block holds it. */
         SubmittedDto: {
             /** @description Its id. Submitting the same transaction again gives the same id and does nothing. */
@@ -1829,6 +2111,282 @@ export interface operations {
             };
         };
     };
+    list: {
+        parameters: {
+            query?: {
+                /** @description The last id of the page before */
+                after?: string;
+                /** @description Most batches of a page, 1 to 100 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenAI's list of batches */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: what of the query is not taken */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more calls of the key than a minute may have */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: this node orders for nobody */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description OpenAI's request: `input_file_id`, `endpoint`, `completion_window`, `metadata` */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BatchBody"];
+            };
+        };
+        responses: {
+            /** @description OpenAI's batch object */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: what is wrong, or not served */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the key has no file of that id */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more bytes than are taken */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the key has as many batches as it may */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: it cannot be kept */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The batch's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenAI's batch object */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the key has no batch of that id */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more calls of the key than a minute may have */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: this node orders for nobody */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    cancel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The batch's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenAI's batch object */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: it is over */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the key has no batch of that id */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more bytes than are taken */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more calls of the key than a minute may have */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: it cannot be kept */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
     chat: {
         parameters: {
             query?: never;
@@ -1837,9 +2395,9 @@ export interface operations {
             cookie?: never;
         };
         /** @description OpenAI's request; fields that are not served are refused by name */
-        requestBody?: {
+        requestBody: {
             content: {
-                "application/json": unknown;
+                "application/json": components["schemas"]["ChatBody"];
             };
         };
         responses: {
@@ -1879,6 +2437,15 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
+            /** @description OpenAI's error object: more bytes than are taken */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
             /** @description OpenAI's error object: the key's limit is reached */
             429: {
                 headers: {
@@ -1907,9 +2474,9 @@ export interface operations {
             cookie?: never;
         };
         /** @description OpenAI's request; fields that are not served are refused by name */
-        requestBody?: {
+        requestBody: {
             content: {
-                "application/json": unknown;
+                "application/json": components["schemas"]["CompletionBody"];
             };
         };
         responses: {
@@ -1949,6 +2516,15 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
+            /** @description OpenAI's error object: more bytes than are taken */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
             /** @description OpenAI's error object: the key's limit is reached */
             429: {
                 headers: {
@@ -1976,9 +2552,23 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        /** @description OpenAI's request; fields that are not served are refused by name */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EmbeddingBody"];
+            };
+        };
         responses: {
-            /** @description OpenAI's error object: embeddings are not served */
+            /** @description OpenAI's list of embeddings, with `tensorgrid`: jobs, price, verify, receipts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: what is wrong, or why the model gives no vector */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1989,6 +2579,352 @@ export interface operations {
             };
             /** @description OpenAI's error object: no key that is known */
             401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no such model */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more bytes than are taken */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the key's limit is reached */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the grid cannot serve it now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    list: {
+        parameters: {
+            query?: {
+                /** @description The last id of the page before */
+                after?: string;
+                /** @description Most files of a page, 1 to 10,000 */
+                limit?: number;
+                /** @description Only those for this */
+                purpose?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenAI's list of files */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: what of the query is not taken */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more calls of the key than a minute may have */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: this node orders for nobody */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    upload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description `purpose`, which is batch, and `file` */
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["FileForm"];
+            };
+        };
+        responses: {
+            /** @description OpenAI's file object */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: what is wrong, or that there is no room */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more bytes than are taken */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more calls of the key than a minute may have */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: it cannot be kept */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    file: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The file's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenAI's file object */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the key has no file of that id */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more calls of the key than a minute may have */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: this node orders for nobody */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The file's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenAI's note that it is deleted */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the key has no file of that id */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more calls of the key than a minute may have */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: it cannot be deleted */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    content: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The file's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": number[];
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the key has no file of that id */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more calls of the key than a minute may have */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: it cannot be read */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -2041,6 +2977,203 @@ export interface operations {
             };
             /** @description OpenAI's error object: there is none of that name */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    create_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description OpenAI's request with text as input; fields that are not served are refused by name */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResponseBody"];
+            };
+        };
+        responses: {
+            /** @description OpenAI's response object, with `tensorgrid`: job, price, verify, receipt; a stream of its events if asked for */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: what is wrong, or not served */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no such model */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more bytes than are taken */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the key's limit is reached */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: the grid cannot serve it now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The response's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenAI's response object */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: none of that id is kept for this key */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more calls of the key than a minute may have */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: this node orders for nobody */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+        };
+    };
+    delete_response: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The response's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OpenAI's note that it is deleted */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: no key that is known */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: none of that id is kept for this key */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: more calls of the key than a minute may have */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description OpenAI's error object: this node orders for nobody */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,5 +1,5 @@
-"""A grid's OpenAI routes, used by OpenAI's own client: models, completions, chat, streams, error classes, and a retry that is
-charged once.
+"""A grid's OpenAI routes, used by OpenAI's own client: models, completions, chat, responses, streams, embeddings, files, batches, error
+classes, and a retry that is charged once.
 
     python openai_client.py BINARY
 
@@ -10,10 +10,14 @@ completion once, and says 503 in its place: the client asks again by itself.
 import http.client
 import http.server
 import json
+import os
+import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.parse
 import urllib.request
 
@@ -109,12 +113,101 @@ def check(grid):
     assert Losing.lost == 1 and jobs(grid) == before + 1, "the retry was charged once"
 
 
+def answered(grid):
+    client = openai.OpenAI(base_url=f"{grid}/openai/v1", api_key=KEY, max_retries=0, timeout=120)
+    said = dict(model="gpt-bytes", input="Speak.", instructions="Be brief.", temperature=0, max_output_tokens=8)
+    whole = client.responses.create(**said)
+    assert whole.status == "incomplete" and whole.incomplete_details.reason == "max_output_tokens", whole
+    assert whole.usage.output_tokens == 8 and len(whole.output_text) > 0
+    assert whole.tensorgrid["receipt"].endswith("/receipt")
+    assert client.responses.retrieve(whole.id).output_text == whole.output_text
+    next = client.responses.create(**{**said, "input": "Again.", "previous_response_id": whole.id})
+    assert next.previous_response_id == whole.id and next.usage.input_tokens > whole.usage.input_tokens
+    client.responses.delete(whole.id)
+    fails(openai.NotFoundError, "not_found", lambda: client.responses.retrieve(whole.id))
+    events = list(client.responses.create(stream=True, **said))
+    assert events[0].type == "response.created" and events[-1].type == "response.incomplete", events
+    deltas = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert deltas == whole.output_text == events[-1].response.output_text
+    tools = [{"type": "web_search"}]
+    fails(openai.BadRequestError, "unsupported_parameter", lambda: client.responses.create(tools=tools, **said))
+    raw = client.models.with_raw_response.list()
+    assert int(raw.headers["x-ratelimit-remaining-requests"]) > 0
+
+
+def embedded(binary, grid, folder):
+    """A BERT of the repository, whose tokenizer makes tokens of words."""
+    client = openai.OpenAI(base_url=f"{grid}/openai/v1", api_key=KEY, max_retries=0, timeout=120)
+    root = pathlib.Path(__file__).resolve().parents[2]
+    model = pathlib.Path(folder) / "bert"
+    shutil.copytree(root / "crates/tg-pretrained/tests/data/bert", model)
+    config = json.loads((model / "config.json").read_text())
+    config["architectures"] = ["BertModel"]
+    (model / "config.json").write_text(json.dumps(config))
+    words = {"[PAD]": 0, "[UNK]": 1, "hello": 4, "world": 5}
+    tokenizer = {"model": {"type": "WordLevel", "vocab": words, "unk_token": "[UNK]"}, "pre_tokenizer": {"type": "Whitespace"}}
+    (model / "tokenizer.json").write_text(json.dumps(tokenizer))
+    texts = pathlib.Path(folder) / "texts.txt"
+    texts.write_text("hello world\nworld\nhello hello\n")
+    own, public = f"{folder}/b.tgm", f"{folder}/b.tgv"
+    run = lambda *words: subprocess.run([binary, *map(str, words)], check=True, capture_output=True, env={**os.environ, "TENSORGRID_API": grid})
+    run("model", "compile", model, "--axis", "sequence=6", "--calibrate", texts, "-o", own, "--public-out", public)
+    run("model", "add", own, public, "--name", "words", "--tokenizer", model / "tokenizer.json")
+    # The client asks for base64 by itself.
+    answer = client.embeddings.create(model="words", input=["hello world", "world", [5]])
+    first, second, third = (item.embedding for item in answer.data)
+    assert len(first) == 8 and abs(sum(it * it for it in first) - 1) < 1e-5
+    assert second == third != first and answer.usage.prompt_tokens == 4
+    floats = client.embeddings.create(model="words", input="world", encoding_format="float").data[0].embedding
+    assert max(abs(a - b) for a, b in zip(floats, second)) < 1e-6
+    asks = lambda **more: client.embeddings.create(**{"model": "words", "input": "hello", **more})
+    fails(openai.BadRequestError, "unsupported_parameter", lambda: asks(dimensions=4))
+    fails(openai.BadRequestError, "context_length_exceeded", lambda: asks(input="hello " * 9))
+    fails(openai.BadRequestError, "invalid_value", lambda: asks(model="gpt-bytes"))
+
+
+def batched(grid):
+    client = openai.OpenAI(base_url=f"{grid}/openai/v1", api_key=KEY, max_retries=0, timeout=120)
+    asked = lambda name, seed, model="gpt-bytes": {
+        "custom_id": name, "method": "POST", "url": "/v1/chat/completions",
+        "body": {"model": model, "messages": [{"role": "user", "content": "Speak."}], "max_tokens": 4, "seed": seed},
+    }
+    lines = [asked("a", 1), asked("b", 2), asked("c", 3, "gpt-5")]
+    content = "\n".join(map(json.dumps, lines)).encode()
+    file = client.files.create(file=("in.jsonl", content), purpose="batch")
+    assert client.files.retrieve(file.id).bytes == len(content)
+    assert file.id in [it.id for it in client.files.list()]
+    assert client.files.content(file.id).content == content
+    began = dict(endpoint="/v1/chat/completions", completion_window="24h", metadata={"of": "a test"})
+    batch = client.batches.create(input_file_id=file.id, **began)
+    assert client.files.delete(file.id).deleted, "a batch has its own copy"
+    until = time.monotonic() + 120
+    while batch.status != "completed":
+        assert time.monotonic() < until and batch.status in ("validating", "in_progress", "finalizing"), batch
+        time.sleep(0.2)
+        batch = client.batches.retrieve(batch.id)
+    assert (batch.request_counts.completed, batch.request_counts.failed) == (2, 1), batch
+    assert batch.metadata == {"of": "a test"} and batch.id in [it.id for it in client.batches.list(limit=1)]
+    read = lambda id: [json.loads(line) for line in client.files.content(id).text.splitlines()]
+    output, errors = read(batch.output_file_id), read(batch.error_file_id)
+    assert [line["custom_id"] for line in output] == ["a", "b"]
+    assert output[0]["response"]["body"]["object"] == "chat.completion"
+    assert errors[0]["response"]["body"]["error"]["code"] == "model_not_found"
+    fails(openai.NotFoundError, "not_found", lambda: client.batches.create(input_file_id=file.id, **began))
+    fails(openai.BadRequestError, "invalid_value", lambda: client.batches.cancel(batch.id))
+    fails(openai.BadRequestError, "invalid_value", lambda: client.files.create(file=b"{}", purpose="assistants"))
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.argv[1], "up", "--json", "--listen", "127.0.0.1:0", "--data-dir", f"{folder}/data", "--providers", "1"]
         grid = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         try:
-            check(json.loads(grid.stdout.readline())["api"])
+            api = json.loads(grid.stdout.readline())["api"]
+            check(api)
+            answered(api)
+            embedded(sys.argv[1], api, folder)
+            batched(api)
         finally:
             grid.terminate()
             grid.wait(60)

@@ -33,11 +33,42 @@ pub(crate) async fn through(
     connection.enter(Stage::Working);
     let began = Instant::now();
     let is_openai = request.uri().path().starts_with("/openai/");
+    let count = || shared.rates.count(shared.port.as_ref(), request.headers());
+    let rate = is_openai.then(count);
+    let rate = rate.flatten();
     let mut held = Vec::new();
-    let response = match prepare(&shared, &connection, request, &mut held).await {
+    let refused = rate.and_then(|rate| rate.refusal());
+    let mut response = match refused {
+        Some(error) => error.into_response(),
+        None => answered(&shared, &connection, (request, next), &mut held).await,
+    };
+    if let Some(rate) = rate {
+        rate.tell(response.headers_mut());
+    }
+    shared
+        .calls
+        .count(response.status().as_u16(), began.elapsed());
+    response.map(|body| {
+        Body::new(AnswerBody {
+            body,
+            connection,
+            _held: held,
+        })
+    })
+}
+
+/// The answer of a call that its lane takes.
+async fn answered(
+    shared: &Arc<Shared>,
+    connection: &Arc<Connection>,
+    (request, next): (Request, Next),
+    held: &mut Vec<Ticket>,
+) -> Response {
+    let is_openai = request.uri().path().starts_with("/openai/");
+    match prepare(shared, connection, request, held).await {
         Ok((lane, request)) => {
             let response = if lane == CallLane::Read {
-                beside(&shared, connection.peer, request, next).await
+                beside(shared, connection.peer, request, next).await
             } else {
                 next.run(request).await
             };
@@ -50,17 +81,7 @@ pub(crate) async fn through(
         }
         Err(error) if is_openai => to_openai(&error).into_response(),
         Err(error) => error.into_response(),
-    };
-    shared
-        .calls
-        .count(response.status().as_u16(), began.elapsed());
-    response.map(|body| {
-        Body::new(AnswerBody {
-            body,
-            connection,
-            _held: held,
-        })
-    })
+    }
 }
 
 /// A refusal before a request of the OpenAI routes was looked at: its body is too large or too slow, or too many calls are at work.

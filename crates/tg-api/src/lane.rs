@@ -54,6 +54,8 @@ impl CallLane {
         if first == Some("openai") {
             return match *method {
                 Method::POST => Self::Completion,
+                // The bytes of a file, piece by piece.
+                _ if id == Some("files") && path.ends_with("/content") => Self::Download,
                 _ => Self::Read,
             };
         }
@@ -259,6 +261,9 @@ mod tests {
         let chat = "/openai/v1/chat/completions";
         check(&Method::POST, chat, CallLane::Completion);
         check(&Method::GET, "/openai/v1/models", CallLane::Read);
+        let content = "/openai/v1/files/file-1/content";
+        check(&Method::GET, content, CallLane::Download);
+        check(&Method::DELETE, "/openai/v1/files/file-1", CallLane::Read);
         check(&Method::GET, "/nothing", CallLane::Agent);
     }
 }

@@ -13,6 +13,8 @@ mod calls;
 pub mod config;
 mod connection;
 pub mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod incoming;
 mod lane;
 pub mod openai;
@@ -28,7 +30,10 @@ pub mod view;
 pub use config::ApiConfig;
 pub use error::ApiError;
 pub use openai::error::OpenAiError;
-pub use openai::port::{Completion, CompletionOrder, CompletionPrompt, OpenAiFuture, OpenAiPort};
+pub use openai::port::{
+    Completion, CompletionOrder, CompletionPrompt, EmbeddingOrder, Embeddings, KeptOrder,
+    MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord, Requester,
+};
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
     ShownState, TransactionFate, Upload, UploadAllowance, UploadEnd,

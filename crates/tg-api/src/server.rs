@@ -12,14 +12,15 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::admission;
 use crate::calls::Calls;
 use crate::config::ApiConfig;
 use crate::connection::{ConnectionPlace, Connections, PeerAddress};
 use crate::lane::Lanes;
-use crate::openai::Replays;
+use crate::openai::error::OpenAiError;
+use crate::openai::{self, BATCH_PLACES, KeptResponses, OpenStores, RateLimits, Replays};
 use crate::port::GridPort;
 use crate::relay::Relay;
 use crate::routes;
@@ -55,17 +56,25 @@ impl ApiListener {
         let Self { listener, address } = self;
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Connections::new(config.connections_max));
-        let router = router(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             port,
             config,
             lanes: Lanes::new(&config, Arc::clone(&connections)),
             replays: Replays::default(),
+            embedded: Replays::default(),
+            begun: Replays::default(),
+            responses: KeptResponses::default(),
+            stores: OpenStores::default(),
+            batch_places: Arc::new(Semaphore::new(BATCH_PLACES)),
+            rates: RateLimits::default(),
             calls: Calls::default(),
             relay: Relay::default(),
             stopping: stopping.clone(),
-        }));
+        });
+        let router = router(Arc::clone(&shared));
         let accepting = accept(listener, router, config, Arc::clone(&connections), stopping);
         ApiServer {
+            shared,
             address,
             stop,
             connections,
@@ -75,15 +84,30 @@ impl ApiListener {
 }
 
 /// A listening server.
-#[derive(Debug)]
 pub struct ApiServer {
+    shared: Arc<Shared>,
     address: SocketAddr,
     stop: watch::Sender<bool>,
     connections: Arc<Connections>,
     task: tokio::task::JoinHandle<()>,
 }
 
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = f.debug_struct("ApiServer");
+        text.field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
 impl ApiServer {
+    /// Goes on with the batches of the OpenAI routes that are not over, once the port says who orders.
+    ///
+    /// # Errors
+    /// If nobody orders here, or what is kept of them cannot be read.
+    pub fn go_on_with_batches(&self) -> Result<(), OpenAiError> {
+        openai::go_on(&self.shared)
+    }
+
     /// Listens and serves until [`ApiServer::stop`].
     ///
     /// # Errors

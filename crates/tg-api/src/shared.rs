@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::calls::Calls;
 use crate::config::ApiConfig;
 use crate::lane::Lanes;
-use crate::openai::Replays;
+use crate::openai::port::{Completion, Embeddings};
+use crate::openai::{KeptResponses, OpenStores, RateLimits, Replays};
 use crate::port::GridPort;
 use crate::relay::Relay;
 
@@ -17,7 +18,19 @@ pub(crate) struct Shared {
     pub(crate) config: ApiConfig,
     pub(crate) lanes: Lanes,
     /// Requests of the OpenAI routes that may come again.
-    pub(crate) replays: Replays,
+    pub(crate) replays: Replays<Completion>,
+    /// The same of requests for embeddings.
+    pub(crate) embedded: Replays<Embeddings>,
+    /// The same of requests to begin a batch, with the batch objects.
+    pub(crate) begun: Replays<serde_json::Value>,
+    /// Responses that can be asked for again.
+    pub(crate) responses: KeptResponses,
+    /// Files and batches.
+    pub(crate) stores: OpenStores,
+    /// Places for requests of batches.
+    pub(crate) batch_places: Arc<Semaphore>,
+    /// Calls of each key in its minute.
+    pub(crate) rates: RateLimits,
     pub(crate) calls: Calls,
     /// Requests to endpoints, and their answers.
     pub(crate) relay: Relay,

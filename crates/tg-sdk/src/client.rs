@@ -410,10 +410,24 @@ impl Client {
         wallet: &Wallet,
         transaction: Transaction,
     ) -> Result<SignedTransaction, ClientError> {
+        let signed = self.signed(wallet, transaction).await?;
+        self.submit(&signed).await?;
+        Ok(signed)
+    }
+
+    /// Signs a transaction as [`Client::sign_and_submit`] does, and does not submit it.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn signed(
+        &self,
+        wallet: &Wallet,
+        transaction: Transaction,
+    ) -> Result<SignedTransaction, ClientError> {
         let status = self.status().await?;
         let fees = told_apart(Fees::from_base_fee(status.base_fee_per_gas));
-        let domain = status.domain.into();
-        self.sign_for(wallet, transaction, fees, &domain).await
+        let nonce = self.account(wallet.address()).await?.nonce;
+        Ok(wallet.sign_with_fees(transaction, nonce, fees, &status.domain.into()))
     }
 
     /// The same for fees of the caller's choice.
@@ -427,18 +441,8 @@ impl Client {
         fees: Fees,
     ) -> Result<SignedTransaction, ClientError> {
         let domain = self.domain().await?;
-        self.sign_for(wallet, transaction, fees, &domain).await
-    }
-
-    async fn sign_for(
-        &self,
-        wallet: &Wallet,
-        transaction: Transaction,
-        fees: Fees,
-        domain: &ChainDomain,
-    ) -> Result<SignedTransaction, ClientError> {
         let nonce = self.account(wallet.address()).await?.nonce;
-        let signed = wallet.sign_with_fees(transaction, nonce, fees, domain);
+        let signed = wallet.sign_with_fees(transaction, nonce, fees, &domain);
         self.submit(&signed).await?;
         Ok(signed)
     }

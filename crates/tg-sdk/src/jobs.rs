@@ -85,6 +85,9 @@ pub enum JobError {
     /// The grid accepted a job of mode proof without a proof.
     #[error("the grid accepted a job of mode proof without a proof")]
     NoProof,
+    /// What was signed could not be kept, and was not sent.
+    #[error("keep what was signed")]
+    NotKept(#[source] std::io::Error),
     /// A bid was not opened in its slot, and its deposit is burned.
     #[error("bid {bid} was not opened in slot {slot}: no block took it in time")]
     Forfeited {
@@ -126,7 +129,7 @@ impl JobError {
             Self::Forfeited { deposit, .. } => {
                 format!("the deposit of {deposit} TGRID is burned, and nothing else was spent")
             }
-            Self::NotActive { .. } | Self::Check(_) => String::new(),
+            Self::NotActive { .. } | Self::Check(_) | Self::NotKept(_) => String::new(),
         }
     }
 }
@@ -249,15 +252,36 @@ pub async fn submit(
     transaction: &Transaction,
     doing: &'static str,
 ) -> Result<SignedTransaction, JobError> {
+    submit_kept(client, wallet, transaction, doing, &mut |_| Ok(())).await
+}
+
+/// What is told of a transaction that was signed, before it is sent.
+pub type KeepSigned<'a> = dyn FnMut(&SignedTransaction) -> std::io::Result<()> + Send + 'a;
+
+/// The same for a caller that keeps each transaction before it is sent: after a restart the last one that was kept may have
+/// been taken, those before it were refused.
+///
+/// # Errors
+/// Those of [`submit`], and if one cannot be kept.
+async fn submit_kept(
+    client: &Client,
+    wallet: &Wallet,
+    transaction: &Transaction,
+    doing: &'static str,
+    keep: &mut KeepSigned<'_>,
+) -> Result<SignedTransaction, JobError> {
     let started = Instant::now();
     loop {
-        let result = client.sign_and_submit(wallet, transaction.clone()).await;
+        let signed = client.signed(wallet, transaction.clone()).await;
+        let signed = signed.doing(doing)?;
+        keep(&signed).map_err(JobError::NotKept)?;
+        let result = client.submit(&signed).await;
         let again = result.as_ref().is_err_and(|error| {
             let full = error.code().is_some_and(|code| NO_ROOM.contains(&code));
             full || error.is_overtaken()
         });
         if !again || started.elapsed() > SIGN_MAX {
-            return result.doing(doing);
+            return result.map(|_| signed).doing(doing);
         }
         tokio::time::sleep(a_while()).await;
     }
@@ -353,6 +377,22 @@ pub async fn order_of(
     input: Vec<u8>,
     terms: OrderTerms,
 ) -> Result<JobId, JobError> {
+    order_kept(client, wallet, model, input, terms, &mut |_| Ok(())).await
+}
+
+/// The same for a caller that goes on after a restart: `keep` is given what was signed before it is sent, and an order that it
+/// cannot keep is not sent.
+///
+/// # Errors
+/// Those of [`order_of`], and if the order cannot be kept.
+pub async fn order_kept(
+    client: &Client,
+    wallet: &Wallet,
+    model: ModelId,
+    input: Vec<u8>,
+    terms: OrderTerms,
+    keep: &mut KeepSigned<'_>,
+) -> Result<JobId, JobError> {
     let status = patiently(|| client.status()).await;
     let status = status.doing("ask for the grid's time")?;
     let order = terms.order(model, &input, status.ledger_time_ms);
@@ -365,7 +405,7 @@ pub async fn order_of(
     }
     stored.doing("store the input")?;
     let transaction = Transaction::SubmitJob { order };
-    let sent = submit(client, wallet, &transaction, "order the job").await?;
+    let sent = submit_kept(client, wallet, &transaction, "order the job", keep).await?;
     Ok(signed::job_id(sent.id(&status.domain.into())))
 }
 

@@ -21,6 +21,19 @@ const PAD_NAMES: [&str; 6] = [
     "</s>",
 ];
 
+/// What tokenizers call the token that ends a text, the one that ends a turn of a conversation first.
+const END_NAMES: [&str; 9] = [
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<end_of_turn>",
+    "<|end|>",
+    "<|end_of_text|>",
+    "<|endoftext|>",
+    "</s>",
+    "<eos>",
+    "[EOS]",
+];
+
 /// A text, or a pair of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Text<'a> {
@@ -170,6 +183,24 @@ impl TextTokenizer {
     #[must_use]
     pub fn name(&self, id: u32) -> Option<String> {
         self.tokenizer.id_to_token(id)
+    }
+
+    /// The number of a token, if there is one of that name.
+    #[must_use]
+    pub fn id(&self, name: &str) -> Option<u32> {
+        self.tokenizer.token_to_id(name)
+    }
+
+    /// The token that ends a text, by the names that tokenizers give it: the file itself does not say which one it is.
+    #[must_use]
+    pub fn end(&self) -> Option<u32> {
+        END_NAMES.iter().find_map(|name| self.id(name))
+    }
+
+    /// How texts that are too short are filled up, if the file says so or has a token for it.
+    #[must_use]
+    pub const fn padding(&self) -> Option<PadRule> {
+        self.padding
     }
 
     /// Tokens of a text, with the special ones that the file adds.

@@ -90,8 +90,21 @@ impl TextTokens {
         }
     }
 
+    /// Tokens that somebody gives, all of one text.
+    #[must_use]
+    pub fn given(ids: Vec<u32>) -> Self {
+        let (mask, kinds) = (vec![1; ids.len()], vec![0; ids.len()]);
+        Self {
+            ids,
+            mask,
+            kinds,
+            ..Self::default()
+        }
+    }
+
     /// Filled up to so many.
-    pub(crate) fn padded(mut self, length: usize, rule: PadRule) -> Self {
+    #[must_use]
+    pub fn padded(mut self, length: usize, rule: PadRule) -> Self {
         let missing = length.saturating_sub(self.ids.len());
         for (list, value) in [
             (&mut self.ids, rule.id),

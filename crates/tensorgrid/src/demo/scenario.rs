@@ -49,6 +49,7 @@ pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRu
         validators: VALIDATORS,
         accounts: accounts::funded(players.len()),
         openai_keys: None,
+        tokenizers: None,
         new_epoch: false,
     })
     .await?;

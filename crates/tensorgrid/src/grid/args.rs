@@ -111,6 +111,10 @@ pub(crate) struct UpArguments {
     /// by the requestor's account.
     #[arg(long, value_name = "FILE")]
     pub(crate) openai_keys: Option<PathBuf>,
+    /// Folder of tokenizers by which the OpenAI routes make tokens of texts: files *.json, and folders with a tokenizer.json,
+    /// such as those of models. A program names its tokenizer by digest.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tokenizers: Option<PathBuf>,
     /// Do not register the built-in models.
     #[arg(long)]
     pub(crate) no_models: bool,
@@ -242,6 +246,10 @@ pub(crate) struct GatewayArguments {
     /// File of the API keys of the OpenAI routes (`tensorgrid api-key new`); without it, they order for nobody.
     #[arg(long, env = "TENSORGRID_OPENAI_KEYS", value_name = "FILE")]
     pub(crate) openai_keys: Option<PathBuf>,
+    /// Folder of tokenizers by which the OpenAI routes make tokens of texts: files *.json, and folders with a tokenizer.json,
+    /// such as those of models. A program names its tokenizer by digest.
+    #[arg(long, env = "TENSORGRID_TOKENIZERS", value_name = "DIR")]
+    pub(crate) tokenizers: Option<PathBuf>,
     /// Folder of its chain and blobs, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -697,6 +705,10 @@ pub(crate) struct ModelAddArguments {
     /// Units of work that a run may take (tier tgf1); twice those of a run on zeros if absent.
     #[arg(long, requires = "tier", value_name = "UNITS", value_parser = clap::value_parser!(u64).range(1..=tg_float::job::limits::WORK_MAX))]
     pub(crate) work: Option<u64>,
+    /// The tokenizer that the program was compiled with: it is stored on the grid for ten minutes, in which nodes that serve the
+    /// OpenAI routes take it. If absent, a tokenizer.json beside the program, if it is that one.
+    #[arg(long, value_name = "tokenizer.json", conflicts_with = "tier")]
+    pub(crate) tokenizer: Option<PathBuf>,
     /// Name on the grid; the compiled one if absent.
     #[arg(long)]
     pub(crate) name: Option<String>,

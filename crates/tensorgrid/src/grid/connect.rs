@@ -63,6 +63,7 @@ impl From<&JobError> for Exit {
         match error {
             JobError::Call { source, .. } => Self::from(source),
             JobError::NoModel { .. } => Self::NotFound,
+            JobError::NotKept(_) => Self::Failed,
             JobError::NotActive { .. }
             | JobError::Check(_)
             | JobError::NotPaid { .. }

@@ -20,7 +20,7 @@ use tg_types::{Amount, Decode, Encode, Label, TimestampMs, Transaction, Wallet};
 use tokio::sync::mpsc;
 
 use super::connect::{Calling, OfJob};
-use super::openai::OpenAiOrders;
+use super::openai::{OpenAiFolders, OpenAiOrders};
 use super::openai_keys::ApiKeys;
 use super::port::NodePort;
 use super::{accounts, blob};
@@ -59,6 +59,8 @@ pub(crate) struct EmbeddedOptions {
     pub(crate) accounts: Vec<(String, Amount)>,
     /// API keys of the OpenAI routes; those of a development network if absent.
     pub(crate) openai_keys: Option<PathBuf>,
+    /// Folder of tokenizers of the OpenAI routes.
+    pub(crate) tokenizers: Option<PathBuf>,
     /// Whether the validators begin a new consensus epoch.
     pub(crate) new_epoch: bool,
 }
@@ -141,7 +143,16 @@ impl EmbeddedGrid {
         let server = listener.serve(Arc::clone(&port) as Arc<dyn GridPort>, options.api);
         let client = Client::new(&server.url()).calling("name the API")?;
         port.set_client(client.clone());
-        port.set_orders(OpenAiOrders::new(client.clone(), keys_of_callers));
+        let folders = OpenAiFolders {
+            own: options.directory.join("openai"),
+            tokenizers: options.tokenizers,
+        };
+        let orders = OpenAiOrders::new(client.clone(), keys_of_callers, folders);
+        let orders = Arc::new(orders);
+        orders.watch_models();
+        port.set_orders(orders);
+        let gone_on = server.go_on_with_batches();
+        gone_on.or_fail(Exit::Failed, "go on with the batches of the OpenAI routes")?;
         let grid = Self {
             validators,
             server,

@@ -136,20 +136,34 @@ impl ApiKeys {
         self.bound.get(caller).map(|bound| &bound.wallet)
     }
 
+    /// Whether the limit allows what orders may cost.
+    pub(crate) fn allows(&self, caller: &str, amount: Amount) -> Result<(), ReserveError> {
+        let all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        self.after(&all, caller, amount).map(|_| ())
+    }
+
+    /// What is spent after an order that may cost so much, if the limit allows it.
+    fn after(
+        &self,
+        all: &BTreeMap<String, Amount>,
+        caller: &str,
+        asked: Amount,
+    ) -> Result<Amount, ReserveError> {
+        let limit = self.bound.get(caller).map_or(Amount::ZERO, |it| it.limit);
+        let spent = all.get(caller).copied().unwrap_or(Amount::ZERO);
+        let after = spent.checked_add(asked).filter(|after| *after <= limit);
+        after.ok_or_else(|| ReserveError::Limit {
+            name: caller.to_owned(),
+            limit,
+            spent,
+            asked,
+        })
+    }
+
     /// Counts what an order may cost as spent, if the limit allows it.
     pub(crate) fn reserve(&self, caller: &str, amount: Amount) -> Result<(), ReserveError> {
-        let limit = self.bound.get(caller).map_or(Amount::ZERO, |it| it.limit);
         let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        let spent = all.get(caller).copied().unwrap_or(Amount::ZERO);
-        let after = spent.checked_add(amount).filter(|after| *after <= limit);
-        let Some(after) = after else {
-            return Err(ReserveError::Limit {
-                name: caller.to_owned(),
-                limit,
-                spent,
-                asked: amount,
-            });
-        };
+        let after = self.after(&all, caller, amount)?;
         all.insert(caller.to_owned(), after);
         self.keep(&all)
             .map_err(|failure| ReserveError::Write(format!("{:#}", failure.error)))
@@ -293,6 +307,8 @@ mod tests {
             keys.reserve("alice", amount("0.6")),
             Err(ReserveError::Limit { .. })
         ));
+        assert!(keys.allows("alice", amount("0.6")).is_err());
+        keys.allows("alice", amount("0.5")).unwrap();
         keys.release("alice", amount("0.25"));
         let again = ApiKeys::open(Some(&path)).unwrap();
         again.reserve("alice", amount("0.75")).unwrap();

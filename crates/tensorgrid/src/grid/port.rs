@@ -55,7 +55,7 @@ pub(crate) struct NodePort {
     /// The API's own address, for inferences that it runs on behalf of clients.
     client: OnceLock<Client>,
     /// Who orders for the callers of the OpenAI routes.
-    orders: OnceLock<OpenAiOrders>,
+    orders: OnceLock<Arc<OpenAiOrders>>,
 }
 
 impl NodePort {
@@ -93,7 +93,7 @@ impl NodePort {
     }
 
     /// Says who orders for the callers of the OpenAI routes.
-    pub(crate) fn set_orders(&self, orders: OpenAiOrders) {
+    pub(crate) fn set_orders(&self, orders: Arc<OpenAiOrders>) {
         // It is said once, at the start.
         let _ = self.orders.set(orders);
     }
@@ -309,7 +309,9 @@ impl GridPort for NodePort {
     }
 
     fn openai(&self) -> Option<&dyn OpenAiPort> {
-        self.orders.get().map(|orders| orders as &dyn OpenAiPort)
+        self.orders
+            .get()
+            .map(|orders| orders.as_ref() as &dyn OpenAiPort)
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {

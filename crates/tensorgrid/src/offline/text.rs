@@ -316,20 +316,53 @@ pub(crate) fn inputs(
     let Some(text) = arguments.given() else {
         return files::inputs(paths, program);
     };
-    let vocabulary = vocabulary(&program.input)?;
     let tokenizer = of_program(program, arguments.tokenizer.as_deref())?;
-    let named = NamedInput::all_of(program);
-    let expected = Expected::of_spec(&program.input, &named);
-    let length = TextLength::Exactly(length(expected)?);
+    let (length, vocabulary) = token_limits(program)?;
+    let length = TextLength::Exactly(length);
     let tokens = encoded(&tokenizer, text, (length, Some(vocabulary)))?;
     tell_cut(&tokens);
-    let masked = named.iter().any(|input| input.name == MASK);
-    if tokens.padding > 0 && !masked && causality::check(program).is_err() {
+    if tokens.padding > 0 && !is_masked(program) && causality::check(program).is_err() {
         say(format_args!(
             "the model takes no `{MASK}`: it looks at the {} tokens of padding as at the text",
             tokens.padding
         ));
     }
+    token_input(program, tokens)
+}
+
+/// How many tokens a program takes, and below which number they are.
+///
+/// # Errors
+/// If it takes none.
+pub(crate) fn token_limits(program: &Program) -> Result<(usize, usize), Failure> {
+    let vocabulary = vocabulary(&program.input)?;
+    let named = NamedInput::all_of(program);
+    let length = length(Expected::of_spec(&program.input, &named))?;
+    Ok((length, vocabulary))
+}
+
+/// Whether a program takes an input that says which tokens are padding.
+pub(crate) fn is_masked(program: &Program) -> bool {
+    takes(program, MASK)
+}
+
+/// Whether a program calls an input tokens.
+pub(crate) fn names_tokens(program: &Program) -> bool {
+    takes(program, IDS)
+}
+
+fn takes(program: &Program, name: &str) -> bool {
+    let named = NamedInput::all_of(program);
+    named.iter().any(|input| input.name == name)
+}
+
+/// The input of a program as reals in storage order, of as many tokens as it takes.
+///
+/// # Errors
+/// If the program takes what tokens do not give.
+pub(crate) fn token_input(program: &Program, tokens: TextTokens) -> Result<Vec<f32>, Failure> {
+    let named = NamedInput::all_of(program);
+    let expected = Expected::of_spec(&program.input, &named);
     let mut rows = rows(&TokenInputs::of(&[tokens]), expected)?;
     rows.pop().ok_or_else(|| usage("the text gives no input"))
 }

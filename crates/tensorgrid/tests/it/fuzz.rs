@@ -124,6 +124,36 @@ fn proof_cases() -> Vec<Case> {
     ]
 }
 
+/// Bodies of the OpenAI routes.
+fn openai_cases() -> Vec<Case> {
+    let body = serde_json::json!({
+        "model": "m", "prompt": ["a"], "input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}]}],
+        "messages": [{"role": "user", "content": "a"}], "stop": ["a"], "temperature": 0.5, "seed": -1,
+        "input_file_id": "f", "endpoint": "/v1/responses", "completion_window": "24h",
+        "tensorgrid": {"verify": "proof", "max_price": "1.5", "top_k": 4},
+    });
+    let line = r#"{"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": {}}"#;
+    let form = "--xyz\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n{}\r\n--xyz--\r\n";
+    let case = |name, seed: String, read: fn(&[u8])| Case {
+        name,
+        seed: seed.into_bytes(),
+        rounds: 40,
+        target: Box::new(move |bytes| {
+            read(bytes);
+            Some(bytes.to_vec())
+        }),
+    };
+    vec![
+        case("OpenAI body", body.to_string(), tg_api::fuzz::openai_body),
+        case(
+            "batch file",
+            format!("{line}\n{line}\n"),
+            tg_api::fuzz::openai_body,
+        ),
+        case("form of files", form.to_owned(), tg_api::fuzz::openai_form),
+    ]
+}
+
 fn cases() -> Vec<Case> {
     let domain = ChainDomain {
         chain_id: 1,
@@ -188,6 +218,7 @@ fn cases() -> Vec<Case> {
         },
     ];
     cases.extend(proof_cases());
+    cases.extend(openai_cases());
     cases
 }
 

@@ -1,91 +1,11 @@
 //! Text from the grid: the command that pays for it, and the OpenAI routes as a plain HTTP client sees them.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::http::{KEY, call, post, with_key};
 use crate::run::{Grid, program};
-
-const KEY: &str = "tensorgrid-development";
-
-/// An answer: status, headers in lower case, body.
-#[derive(Debug)]
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Answer {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
-    }
-
-    /// The parts of a stream, and whether it ended as streams do.
-    fn parts(&self) -> (Vec<Value>, bool) {
-        let data = self
-            .body
-            .lines()
-            .filter_map(|line| line.strip_prefix("data: "));
-        let data: Vec<&str> = data.collect();
-        let (last, parts) = data.split_last().unwrap();
-        let parts = parts.iter().map(|part| serde_json::from_str(part).unwrap());
-        (parts.collect(), *last == "[DONE]")
-    }
-}
-
-/// One call, on a connection of its own.
-fn call(grid: &Grid, (method, path): (&str, &str), headers: &[(&str, &str)], body: &str) -> Answer {
-    let host = grid.url.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(host).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(120)))
-        .unwrap();
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n");
-    for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    if !head.contains("content-length") {
-        head.push_str(&format!("content-length: {}\r\n", body.len()));
-    }
-    head.push_str("\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(body.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    let head = head.to_lowercase();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    let body = match head.contains("transfer-encoding: chunked") {
-        true => unchunked(body),
-        false => body.to_owned(),
-    };
-    Answer { status, head, body }
-}
-
-fn unchunked(mut body: &str) -> String {
-    let mut text = String::new();
-    while let Some((size, rest)) = body.split_once("\r\n") {
-        let size = usize::from_str_radix(size, 16).unwrap();
-        text.push_str(&rest[..size]);
-        body = rest[size..].trim_start_matches("\r\n");
-    }
-    text
-}
-
-fn post(grid: &Grid, path: &str, more: &[(&str, &str)], body: &Value) -> Answer {
-    let bearer = format!("Bearer {KEY}");
-    let headers = [&[("authorization", bearer.as_str())], more].concat();
-    call(
-        grid,
-        ("POST", &format!("/openai/v1/{path}")),
-        &headers,
-        &body.to_string(),
-    )
-}
 
 fn jobs(grid: &Grid) -> usize {
     let list = grid.run(&["job", "list", "--json"]).ends(0);
@@ -101,6 +21,8 @@ fn text_is_written_paid_and_proved() {
     streamed(&grid);
     refused_in_openai_s_words(&grid);
     charged_once(&grid);
+    ended_by_strings(&grid);
+    responded(&grid);
     measured(&grid);
 }
 
@@ -285,9 +207,15 @@ fn refused_in_openai_s_words(grid: &Grid) {
     let large = call(grid, ("POST", "/openai/v1/completions"), &headers, "");
     assert_eq!(large.status, 413, "{large:?}");
     assert_eq!(large.json()["error"]["code"], "TG-API-003");
-    assert_eq!(post(grid, "embeddings", &[], &good).status, 400);
+    let words = json!({"model": "gpt-bytes", "input": "a"});
+    let refused = post(grid, "embeddings", &[], &words);
+    assert_eq!(refused.status, 400);
+    assert!(refused.body.contains("it writes text"), "{refused:?}");
+    let digits = json!({"model": "mlp-digits", "input": [1, 2]});
+    let refused = post(grid, "embeddings", &[], &digits);
+    assert!(refused.body.contains("it takes numbers"), "{refused:?}");
     assert_eq!(
-        post(grid, "responses", &[], &good).json()["error"]["code"],
+        post(grid, "audio/speech", &[], &good).json()["error"]["code"],
         "unknown_url"
     );
     assert_eq!(jobs(grid), before, "nothing was ordered");
@@ -322,6 +250,122 @@ fn charged_once(grid: &Grid) {
     assert_eq!(jobs(grid), before + 2);
     let other = json!({"model": "gpt-bytes", "prompt": "other", "max_tokens": 3});
     assert_eq!(post(grid, "completions", &key, &other).status, 400);
+}
+
+/// A text ends before the strings that are asked for; what was computed is counted.
+fn ended_by_strings(grid: &Grid) {
+    let mut body = json!({"model": "gpt-bytes", "prompt": "ROMEO:\n", "max_tokens": 12, "seed": 5, "temperature": 0.7});
+    let whole = post(grid, "completions", &[], &body).json();
+    let text = whole["choices"][0]["text"].as_str().unwrap();
+    let letters: Vec<char> = text.chars().collect();
+    let stop: String = letters[4..7].iter().collect();
+    let before = text.find(&stop).unwrap();
+    body["stop"] = json!(["never, never", stop]);
+    let cut = post(grid, "completions", &[], &body).json();
+    assert_eq!(cut["choices"][0]["text"], text[..before]);
+    assert_eq!(cut["choices"][0]["finish_reason"], "stop");
+    assert_eq!(cut["usage"], whole["usage"]);
+    // A single byte is a token: the model stops there and computes nothing more.
+    body["stop"] = json!(letters[4].to_string());
+    let early = post(grid, "completions", &[], &body).json();
+    let computed = early["usage"]["completion_tokens"].as_u64().unwrap();
+    assert!(computed <= 5, "{early}");
+    assert_eq!(early["choices"][0]["finish_reason"], "stop");
+}
+
+fn responded(grid: &Grid) {
+    let mut body = json!({
+        "model": "gpt-bytes", "input": "Speak.", "instructions": "Be brief.", "max_output_tokens": 6, "temperature": 0,
+        "metadata": {"a": "b"},
+    });
+    let whole = post(grid, "responses", &[], &body).json();
+    assert_eq!(whole["object"], "response", "{whole}");
+    assert_eq!(whole["status"], "incomplete");
+    assert_eq!(
+        whole["incomplete_details"]["reason"], "max_output_tokens",
+        "the model has no token that ends a text"
+    );
+    assert_eq!(whole["metadata"]["a"], "b");
+    assert!(whole["tensorgrid"]["receipt"].is_string());
+    let path = format!("responses/{}", whole["id"].as_str().unwrap());
+    let kept = with_key(grid, "GET", &path);
+    assert_eq!((kept.status, kept.json()), (200, whole.clone()));
+    assert!(
+        kept.head.contains("x-ratelimit-remaining-requests: "),
+        "{kept:?}"
+    );
+    let stranger = call(grid, ("GET", &format!("/openai/v1/{path}")), &[], "");
+    assert_eq!(stranger.status, 401);
+    followed(grid, &whole);
+    assert_eq!(with_key(grid, "DELETE", &path).json()["deleted"], true);
+    for method in ["GET", "DELETE"] {
+        let gone = with_key(grid, method, &path);
+        assert_eq!(
+            (gone.status, &gone.json()["error"]["code"]),
+            (404, &json!("not_found"))
+        );
+    }
+    body["stream"] = json!(true);
+    body["store"] = json!(false);
+    let streamed = post(grid, "responses", &[], &body);
+    let data = streamed
+        .body
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "));
+    let events: Vec<Value> = data.map(|it| serde_json::from_str(it).unwrap()).collect();
+    let names = streamed
+        .body
+        .lines()
+        .filter_map(|line| line.strip_prefix("event: "));
+    let names: Vec<&str> = names.collect();
+    assert_eq!(names.len(), events.len());
+    assert_eq!(
+        names[..3],
+        [
+            "response.created",
+            "response.in_progress",
+            "response.output_item.added"
+        ]
+    );
+    assert!(names.contains(&"response.output_text.delta"), "{names:?}");
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "response.incomplete");
+    let text = |response: &Value| response["output"][0]["content"][0]["text"].clone();
+    assert_eq!(text(&last["response"]), text(&whole));
+    let path = format!("responses/{}", last["response"]["id"].as_str().unwrap());
+    assert_eq!(
+        with_key(grid, "GET", &path).status,
+        404,
+        "it was not to be stored"
+    );
+    body["previous_response_id"] = json!("resp_1");
+    let error = post(grid, "responses", &[], &body);
+    let error = (error.status, error.json()["error"]["param"].clone());
+    assert_eq!(error, (404, json!("previous_response_id")));
+}
+
+/// A response goes on with the conversation of another; instructions are not handed on.
+fn followed(grid: &Grid, first: &Value) {
+    let said = first["output"][0]["content"][0]["text"].as_str().unwrap();
+    let base = json!({"model": "gpt-bytes", "max_output_tokens": 4, "temperature": 0});
+    let with = |name: &str, input: Value| {
+        let mut body = base.clone();
+        body["input"] = input;
+        body["previous_response_id"] = json!(name);
+        post(grid, "responses", &[], &body).json()
+    };
+    let next = with(first["id"].as_str().unwrap(), json!("Again."));
+    assert_eq!(next["previous_response_id"], first["id"], "{next}");
+    let mut spelled = base.clone();
+    spelled["input"] = json!([
+        {"role": "user", "content": "Speak."}, {"role": "assistant", "content": said}, {"role": "user", "content": "Again."},
+    ]);
+    let spelled = post(grid, "responses", &[], &spelled).json();
+    assert_eq!(
+        next["output"][0]["content"],
+        spelled["output"][0]["content"]
+    );
+    assert_eq!(next["usage"], spelled["usage"]);
 }
 
 fn measured(grid: &Grid) {

@@ -30,7 +30,7 @@ fn free_ports(count: u16) -> u16 {
 }
 
 /// A process of the network, and the JSON objects that it told.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     told: Arc<Mutex<Vec<Value>>>,
 }
@@ -66,12 +66,12 @@ impl Process {
         self.told().iter().any(|it| it["state"] == state)
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    fn terminate(&mut self) -> ExitStatus {
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
         signal(&self.child, "-TERM");
         wait(&mut self.child)
     }
@@ -86,12 +86,12 @@ impl Drop for Process {
 }
 
 /// A network in a folder, as `network new` told it.
-struct Net {
-    told: Value,
+pub(crate) struct Net {
+    pub(crate) told: Value,
 }
 
 impl Net {
-    fn found(folder: &Path, more: &[&str]) -> Self {
+    pub(crate) fn found(folder: &Path, more: &[&str]) -> Self {
         let port = free_ports(12).to_string();
         let new = [
             "network",
@@ -105,7 +105,7 @@ impl Net {
         Self { told }
     }
 
-    fn validator(&self, index: usize) -> Process {
+    pub(crate) fn validator(&self, index: usize) -> Process {
         let config = self.config(index);
         Process::start(&["validator", "--json", "--config", text(&config)], &[])
     }
@@ -121,7 +121,7 @@ impl Net {
         self.told["validators"][index]["api"].as_str().unwrap()
     }
 
-    fn provider(&self, index: usize) -> Process {
+    pub(crate) fn provider(&self, index: usize) -> Process {
         Self::provider_as(&self.told["providers"][index])
     }
 
@@ -137,8 +137,14 @@ impl Net {
     }
 
     fn gateway(&self, index: usize) -> Process {
+        self.gateway_with(index, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn gateway_with(&self, index: usize, more: &[&str]) -> Process {
         let config = self.told["gateways"][index]["config"].as_str().unwrap();
-        Process::start(&["gateway", "--json", "--config", config], &[])
+        let gateway = ["gateway", "--json", "--config", config];
+        Process::start(&[&gateway[..], more].concat(), &[])
     }
 
     /// Runs a command against the API of a validator, with the requestor's key.
@@ -147,7 +153,7 @@ impl Net {
     }
 
     /// The same against the API of a gateway.
-    fn ask_gateway(&self, index: usize, arguments: &[&str]) -> Ran {
+    pub(crate) fn ask_gateway(&self, index: usize, arguments: &[&str]) -> Ran {
         let api = self.told["gateways"][index]["api"].as_str().unwrap();
         self.ask_at(api, arguments)
     }
@@ -189,7 +195,7 @@ impl Net {
     }
 
     /// The states of all jobs, as one validator knows them.
-    fn jobs(&self, index: usize) -> Vec<String> {
+    pub(crate) fn jobs(&self, index: usize) -> Vec<String> {
         let jobs = self.ask(index, &["job", "list", "--limit", "100", "--json"]);
         let jobs = jobs.ends(0).json();
         let state = |job: &Value| job["state"].as_str().unwrap().to_owned();
@@ -215,7 +221,7 @@ impl Net {
     }
 }
 
-fn offers(net: &Net) -> usize {
+pub(crate) fn offers(net: &Net) -> usize {
     let offers = net.ask(3, &["provider", "list", "--json"]).ends(0).json();
     offers.as_array().unwrap().len()
 }
@@ -352,7 +358,7 @@ fn infer_at(net: &Net, gateway: usize) -> Value {
     net.ask_gateway(gateway, &infer).ends(0).json()
 }
 
-fn gateway_height(net: &Net, gateway: usize) -> u64 {
+pub(crate) fn gateway_height(net: &Net, gateway: usize) -> u64 {
     let ran = net.ask_gateway(gateway, &["status", "--json"]);
     if ran.code != 0 {
         return 0;

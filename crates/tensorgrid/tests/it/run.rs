@@ -64,10 +64,16 @@ pub(crate) struct Grid {
 impl Grid {
     /// Starts `tensorgrid up` on a free port and waits until it says that it is ready.
     pub(crate) fn up(directory: &Path, providers: u16) -> Self {
+        Self::up_with(directory, providers, &[])
+    }
+
+    /// The same with more arguments.
+    pub(crate) fn up_with(directory: &Path, providers: u16, more: &[&str]) -> Self {
         let mut child = program()
             .args(["up", "--json", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(directory)
             .args(["--providers", &providers.to_string()])
+            .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

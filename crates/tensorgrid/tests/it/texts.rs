@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// WordPiece with special tokens around a text.
-fn word_piece() -> Value {
+pub(crate) fn word_piece() -> Value {
     let token = |name: &str| json!({"SpecialToken": {"id": name, "type_id": 0}});
     let of = |name: &str, id: u32| json!({"id": name, "ids": [id], "tokens": [name]});
     json!({
@@ -27,7 +27,7 @@ fn word_piece() -> Value {
 }
 
 /// BPE on bytes.
-fn bpe() -> Value {
+pub(crate) fn bpe() -> Value {
     let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
     json!({
         "added_tokens": [{
@@ -45,12 +45,12 @@ fn bpe() -> Value {
 }
 
 /// A folder as `save_pretrained` writes it, with a tokenizer.
-struct TextFolder {
+pub(crate) struct TextFolder {
     folder: tempfile::TempDir,
 }
 
 impl TextFolder {
-    fn of(model: &str, tokenizer: &Value) -> Self {
+    pub(crate) fn of(model: &str, tokenizer: &Value) -> Self {
         let this = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -65,17 +65,17 @@ impl TextFolder {
         this
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    fn write(&self, name: &str, text: &str) -> String {
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
         std::fs::write(self.path(name), text).unwrap();
         self.path(name)
     }
 
     /// Compiles it for so many tokens, calibrated on texts.
-    fn compile(&self, flags: &[&str]) -> Ran {
+    pub(crate) fn compile(&self, flags: &[&str]) -> Ran {
         let texts = self.write(
             "texts.txt",
             "hello world\nworlds\n\nhello hello hello\nworld\n",
@@ -83,7 +83,7 @@ impl TextFolder {
         self.compile_on(&texts, flags)
     }
 
-    fn compile_on(&self, calibrate: &str, flags: &[&str]) -> Ran {
+    pub(crate) fn compile_on(&self, calibrate: &str, flags: &[&str]) -> Ran {
         let [model, own, public] = ["model", "m.tgm", "m.tgv"].map(|name| self.path(name));
         let compile = [
             "--json",

@@ -1,32 +1,23 @@
-//! Answers of the OpenAI API.
-
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+//! Answers of the completions.
 
 use serde_json::{Value, json};
 
 use super::port::Completion;
-
-/// Which of the two kinds of completions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CompletionKind {
-    Text,
-    Chat,
-}
+use super::replay::AnswerId;
+use super::request::CompletionKind;
 
 /// What all parts of one answer share.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
-    pub(super) kind: CompletionKind,
+    kind: CompletionKind,
     /// The model as the request named it.
-    pub(super) model: String,
-    pub(super) id: String,
-    pub(super) created: u64,
+    model: String,
+    id: String,
+    created: u64,
 }
 
 impl Frame {
-    pub(super) fn new(kind: CompletionKind, model: String, name: &str) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    pub(super) fn new(kind: CompletionKind, model: String, id: &AnswerId) -> Self {
         let prefix = match kind {
             CompletionKind::Text => "cmpl",
             CompletionKind::Chat => "chatcmpl",
@@ -34,8 +25,8 @@ impl Frame {
         Self {
             kind,
             model,
-            id: format!("{prefix}-{name}"),
-            created: since.unwrap_or_default().as_secs(),
+            id: format!("{prefix}-{}", id.name),
+            created: id.created,
         }
     }
 
@@ -63,7 +54,7 @@ impl Frame {
     }
 
     /// The parts of a streamed answer: the role, each piece, the end, and the usage if it was asked for.
-    pub(super) fn parts(&self, completion: &Arc<Completion>, with_usage: bool) -> Vec<Value> {
+    pub(super) fn parts(&self, completion: &Completion, with_usage: bool) -> Vec<Value> {
         let mut parts = Vec::new();
         if self.kind == CompletionKind::Chat {
             parts.push(self.delta(&json!({ "role": "assistant", "content": "" }), None));
@@ -128,7 +119,7 @@ fn usage(completion: &Completion) -> Value {
 }
 
 /// What stands behind an answer.
-fn stands_behind(completion: &Completion) -> Value {
+pub(super) fn stands_behind(completion: &Completion) -> Value {
     let Completion {
         job,
         model,

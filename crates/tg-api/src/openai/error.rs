@@ -77,6 +77,26 @@ impl OpenAiError {
         }
     }
 
+    /// More calls than the key may make in a while.
+    #[must_use]
+    pub fn rate(message: String) -> Self {
+        Self {
+            kind: "requests",
+            code: "rate_limit_exceeded".to_owned(),
+            ..Self::quota(message)
+        }
+    }
+
+    /// Nothing of that name.
+    #[must_use]
+    pub fn missing(param: &str, message: String) -> Self {
+        Self {
+            status: 404,
+            code: "not_found".to_owned(),
+            ..Self::invalid(param, message)
+        }
+    }
+
     /// The grid cannot serve it now.
     #[must_use]
     pub fn unavailable(message: String) -> Self {

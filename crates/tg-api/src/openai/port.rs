@@ -1,7 +1,10 @@
 //! What the OpenAI routes need of whoever orders for their callers.
 
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tg_sdk::dto::ModeDto;
 use tg_types::{Amount, JobId, ModelId};
@@ -28,15 +31,15 @@ pub struct CompletionOrder {
     pub top_k: Option<u32>,
     /// What decides the draws; drawn by whoever orders if absent.
     pub seed: Option<i64>,
-    /// The byte after which nothing is written.
-    pub stop: Option<u8>,
+    /// The text ends before the first of these; none is empty.
+    pub stops: Vec<String>,
     /// How the result is checked.
     pub mode: ModeDto,
     /// Most that is paid to the provider; the grid's usual price if absent.
     pub max_price: Option<Amount>,
 }
 
-/// What a completion begins with.
+/// What a model is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompletionPrompt {
     /// Text.
@@ -52,9 +55,9 @@ pub struct Completion {
     pub pieces: Vec<String>,
     /// Tokens of the prompt.
     pub prompt_tokens: u32,
-    /// Tokens that were written, the one that stopped counted.
+    /// Tokens that were computed: the one that stopped is counted, and those after a string that ended the text.
     pub written_tokens: u32,
-    /// Whether the stop token ended it, and not the limit or the window.
+    /// Whether a stop token or a string that was asked for ended it, and not the limit or the window.
     pub stopped: bool,
     /// The job.
     pub job: JobId,
@@ -68,11 +71,104 @@ pub struct Completion {
     pub proof_bytes: Option<u64>,
 }
 
+/// Texts of which vectors are wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EmbeddingOrder {
+    /// The model's name or id.
+    pub model: String,
+    /// The texts; each is a job of its own.
+    pub inputs: Vec<CompletionPrompt>,
+    /// How the results are checked.
+    pub mode: ModeDto,
+    /// Most that is paid to the provider for each; the grid's usual price if absent.
+    pub max_price: Option<Amount>,
+}
+
+/// Vectors of texts, and what stands behind them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Embeddings {
+    /// One for each text, of length 1.
+    pub vectors: Vec<Vec<f32>>,
+    /// Tokens of all texts, padding left out.
+    pub tokens: u64,
+    /// The job of each.
+    pub jobs: Vec<JobId>,
+    /// The model.
+    pub model: ModelId,
+    /// What was paid for all, verification included.
+    pub price: Amount,
+    /// How the results were checked.
+    pub mode: ModeDto,
+}
+
+/// An order that was signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptOrder {
+    /// The encoded signed transaction.
+    pub signed: Vec<u8>,
+    /// What of the key's limit is held for it.
+    pub reserved: Amount,
+}
+
+/// Keeps the orders of one request, so that whoever goes on with it, after a restart or because it failed, orders nothing twice.
+pub trait OrderRecord: Send + Sync {
+    /// The order that was kept last for a part of the request, if one was.
+    fn kept(&self, part: u32) -> Option<KeptOrder>;
+
+    /// Keeps an order before it is sent; `None` says that the one before was refused or refunded.
+    ///
+    /// # Errors
+    /// If it cannot be written. It is not sent then.
+    fn keep(&self, part: u32, order: Option<KeptOrder>) -> std::io::Result<()>;
+}
+
+/// The record of a request that ends with the process.
+#[derive(Debug, Default)]
+pub struct MemoryRecord(Mutex<BTreeMap<u32, KeptOrder>>);
+
+impl OrderRecord for MemoryRecord {
+    fn kept(&self, part: u32) -> Option<KeptOrder> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(&part).cloned()
+    }
+
+    fn keep(&self, part: u32, order: Option<KeptOrder>) -> std::io::Result<()> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match order {
+            Some(order) => kept.insert(part, order),
+            None => kept.remove(&part),
+        };
+        Ok(())
+    }
+}
+
+/// Who orders, and where its orders are kept.
+#[derive(Clone)]
+pub struct Requester {
+    /// The name of the caller's key.
+    pub caller: String,
+    /// Where its orders are kept.
+    pub record: Arc<dyn OrderRecord>,
+}
+
+impl std::fmt::Debug for Requester {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = f.debug_struct("Requester");
+        text.field("caller", &self.caller).finish_non_exhaustive()
+    }
+}
+
 /// Orders for the callers of the OpenAI routes, each by the account that its key is bound to.
 pub trait OpenAiPort: Send + Sync {
     /// The name of the caller of a key, or nothing if the key is not known.
     fn caller(&self, key: &str) -> Option<String>;
 
     /// Orders a completion, waits for its end and checks the result.
-    fn complete(&self, caller: String, order: CompletionOrder) -> OpenAiFuture<'_, Completion>;
+    fn complete(&self, by: Requester, order: CompletionOrder) -> OpenAiFuture<'_, Completion>;
+
+    /// Orders a run for each text, waits for their ends and checks the results.
+    fn embed(&self, by: Requester, order: EmbeddingOrder) -> OpenAiFuture<'_, Embeddings>;
+
+    /// The folder in which files and batches are kept.
+    fn folder(&self) -> &Path;
 }

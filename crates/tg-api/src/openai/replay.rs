@@ -3,18 +3,20 @@
 //! A request with the header `idempotency-key` comes again if the key and the caller are the same; with another body it is
 //! refused. One without comes again if caller and body are the same, the client says that it is a retry
 //! (`x-stainless-retry-count` above 0, as OpenAI's libraries send it), and the first came at most [`RETRY_SPAN`] before. The
-//! first goes on when its connection is lost.
+//! first goes on when its connection is lost. One that failed is tried again with the orders that it made: a job that may have been
+//! paid is looked for before another is ordered.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tg_types::Digest;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::OpenAiError;
-use super::port::Completion;
+use super::port::MemoryRecord;
 
 /// How long after a request its retry gets its answer.
 pub(super) const RETRY_SPAN: Duration = Duration::from_secs(60);
@@ -26,8 +28,9 @@ const KEY_SPAN: Duration = Duration::from_secs(3_600);
 const REMEMBERED_MAX: usize = 4_096;
 
 /// An answer, as soon as it is there.
-pub(super) type Answer = Result<Arc<Completion>, OpenAiError>;
-type Waiting = watch::Receiver<Option<Answer>>;
+pub(super) type Answer<T> = Result<Arc<T>, OpenAiError>;
+/// Waits for an answer.
+pub(super) type Waiting<T> = watch::Receiver<Option<Answer<T>>>;
 
 /// What names a request.
 #[derive(Debug, Clone)]
@@ -38,31 +41,75 @@ pub(super) struct RequestName {
     pub(super) is_retry: bool,
 }
 
-struct RememberedRequest {
+struct RememberedRequest<T> {
+    id: AnswerId,
     body: Digest,
     began: Instant,
     span: Duration,
-    answer: Waiting,
+    record: Arc<MemoryRecord>,
+    answer: Waiting<T>,
+}
+
+/// What an answer is called, beside the prefix of its kind, and when it was first asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AnswerId {
+    pub(super) name: String,
+    /// Seconds since 1970.
+    pub(super) created: u64,
+    /// What comes later has more.
+    pub(super) order: u64,
+}
+
+impl AnswerId {
+    /// A new one for a request.
+    pub(super) fn of(body: &Digest) -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since.unwrap_or_default();
+        let (nanos, count) = (since.as_nanos().to_le_bytes(), count.to_le_bytes());
+        let drawn = Digest::of_blob(&[body.as_bytes(), &nanos[..], &count[..]].concat());
+        Self {
+            name: drawn.to_string()[2..34].to_owned(),
+            created: since.as_secs(),
+            order: u64::try_from(since.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
 }
 
 /// The requests of the last while.
-#[derive(Default)]
-pub(crate) struct Replays(Mutex<BTreeMap<(String, String), RememberedRequest>>);
+pub(crate) struct Replays<T>(Mutex<BTreeMap<(String, String), RememberedRequest<T>>>);
 
-/// What to do with a request.
-pub(super) enum RequestTurn {
-    /// It is the first: its answer is sent here.
-    First(watch::Sender<Option<Answer>>, Waiting),
-    /// Another is answered already, or will be.
-    Again(Waiting),
+impl<T> Default for Replays<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
 }
 
-impl Replays {
+/// A request to be answered.
+pub(super) struct FirstRequest<T> {
+    pub(super) id: AnswerId,
+    /// Its orders, with those of a try before it that failed.
+    pub(super) record: Arc<MemoryRecord>,
+    /// Where its answer is sent.
+    pub(super) sender: watch::Sender<Option<Answer<T>>>,
+    pub(super) waiting: Waiting<T>,
+}
+
+/// What to do with a request.
+pub(super) enum RequestTurn<T> {
+    /// It is the first: its answer is sent here.
+    First(FirstRequest<T>),
+    /// Another is answered already, or will be.
+    Again(AnswerId, Waiting<T>),
+}
+
+impl<T> Replays<T> {
     pub(super) fn turn(
         &self,
         name: &RequestName,
         now: Instant,
-    ) -> Result<RequestTurn, OpenAiError> {
+    ) -> Result<RequestTurn<T>, OpenAiError> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|_, entry| {
             let answered = entry.answer.borrow().is_some();
@@ -73,15 +120,19 @@ impl Replays {
             None => (format!("body {}", name.body), RETRY_SPAN),
         };
         let place = (name.caller.clone(), place);
+        let mut record = Arc::default();
         if let Some(entry) = entries.get(&place) {
             if entry.body != name.body {
                 let message = "the idempotency key was used with another body";
                 return Err(OpenAiError::invalid("idempotency-key", message));
             }
-            // One that failed is tried again.
+            // One that failed is tried again, and goes on with what it ordered.
             let failed = matches!(&*entry.answer.borrow(), Some(Err(_)));
-            if !failed && (name.key.is_some() || name.is_retry) {
-                return Ok(RequestTurn::Again(entry.answer.clone()));
+            if name.key.is_some() || name.is_retry {
+                if !failed {
+                    return Ok(RequestTurn::Again(entry.id.clone(), entry.answer.clone()));
+                }
+                record = Arc::clone(&entry.record);
             }
         }
         if entries.len() >= REMEMBERED_MAX && !entries.contains_key(&place) {
@@ -89,19 +140,27 @@ impl Replays {
             return Err(OpenAiError::unavailable(message.to_owned()));
         }
         let (sender, answer) = watch::channel(None);
+        let id = AnswerId::of(&name.body);
         let entry = RememberedRequest {
+            id: id.clone(),
             body: name.body,
             began: now,
             span,
+            record: Arc::clone(&record),
             answer: answer.clone(),
         };
         entries.insert(place, entry);
-        Ok(RequestTurn::First(sender, answer))
+        Ok(RequestTurn::First(FirstRequest {
+            id,
+            record,
+            sender,
+            waiting: answer,
+        }))
     }
 }
 
 /// Waits for an answer.
-pub(super) async fn answer(mut waiting: Waiting) -> Answer {
+pub(super) async fn answer<T>(mut waiting: Waiting<T>) -> Answer<T> {
     let gone = || OpenAiError::unavailable("the request was ended".to_owned());
     let answer = waiting
         .wait_for(Option::is_some)
@@ -115,8 +174,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tg_sdk::dto::ModeDto;
-    use tg_types::{Amount, JobId, ModelId};
+    use crate::openai::port::{KeptOrder, OrderRecord as _};
 
     fn name(caller: &str, body: u8, key: Option<&str>, is_retry: bool) -> RequestName {
         RequestName {
@@ -127,29 +185,19 @@ mod tests {
         }
     }
 
-    fn completion() -> Arc<Completion> {
-        Arc::new(Completion {
-            pieces: vec!["a".to_owned()],
-            prompt_tokens: 1,
-            written_tokens: 1,
-            stopped: false,
-            job: JobId::new([1; 32]),
-            model: ModelId::new([2; 32]),
-            price: Amount::ZERO,
-            mode: ModeDto::None,
-            proof_bytes: None,
-        })
-    }
-
-    fn first(replays: &Replays, name: &RequestName, now: Instant) -> watch::Sender<Option<Answer>> {
+    fn first(
+        replays: &Replays<u8>,
+        name: &RequestName,
+        now: Instant,
+    ) -> watch::Sender<Option<Answer<u8>>> {
         match replays.turn(name, now).unwrap() {
-            RequestTurn::First(sender, _) => sender,
-            RequestTurn::Again(_) => panic!("it is the first"),
+            RequestTurn::First(first) => first.sender,
+            RequestTurn::Again(..) => panic!("it is the first"),
         }
     }
 
-    fn again(replays: &Replays, name: &RequestName, now: Instant) -> bool {
-        matches!(replays.turn(name, now).unwrap(), RequestTurn::Again(_))
+    fn again(replays: &Replays<u8>, name: &RequestName, now: Instant) -> bool {
+        matches!(replays.turn(name, now).unwrap(), RequestTurn::Again(..))
     }
 
     #[test]
@@ -158,7 +206,7 @@ mod tests {
         let sender = first(&replays, &name("a", 1, None, false), now);
         // While the first runs, and after it; not for others, other bodies, or who does not say that it is a retry.
         assert!(again(&replays, &name("a", 1, None, true), now));
-        sender.send_replace(Some(Ok(completion())));
+        sender.send_replace(Some(Ok(Arc::new(1))));
         assert!(again(&replays, &name("a", 1, None, true), now));
         assert!(!again(&replays, &name("b", 1, None, true), now));
         assert!(!again(&replays, &name("a", 2, None, true), now));
@@ -172,7 +220,7 @@ mod tests {
     fn a_key_names_one_request() {
         let (replays, now) = (Replays::default(), Instant::now());
         let sender = first(&replays, &name("a", 1, Some("k"), false), now);
-        sender.send_replace(Some(Ok(completion())));
+        sender.send_replace(Some(Ok(Arc::new(1))));
         let now = now + RETRY_SPAN * 2;
         assert!(again(&replays, &name("a", 1, Some("k"), false), now));
         let other = replays.turn(&name("a", 2, Some("k"), false), now);
@@ -181,10 +229,26 @@ mod tests {
     }
 
     #[test]
-    fn one_that_failed_is_tried_again() {
-        let (replays, now) = (Replays::default(), Instant::now());
-        let sender = first(&replays, &name("a", 1, Some("k"), false), now);
-        sender.send_replace(Some(Err(OpenAiError::unavailable("no".to_owned()))));
-        assert!(!again(&replays, &name("a", 1, Some("k"), false), now));
+    fn one_that_failed_is_tried_again_and_goes_on_with_its_orders() {
+        let (replays, now) = (Replays::<u8>::default(), Instant::now());
+        let turn = |is_retry, key| match replays.turn(&name("a", 1, key, is_retry), now).unwrap() {
+            RequestTurn::First(first) => first,
+            RequestTurn::Again(..) => panic!("none has an answer"),
+        };
+        let order = KeptOrder {
+            signed: vec![1],
+            reserved: tg_types::Amount::ZERO,
+        };
+        for key in [None, Some("k")] {
+            let first = turn(false, key);
+            first.record.keep(0, Some(order.clone())).unwrap();
+            let failed = OpenAiError::unavailable("no".to_owned());
+            first.sender.send_replace(Some(Err(failed.clone())));
+            let second = turn(true, key);
+            assert_eq!(second.record.kept(0), Some(order.clone()));
+            second.sender.send_replace(Some(Err(failed)));
+        }
+        // Who does not say that it is the same request orders anew.
+        assert_eq!(turn(false, None).record.kept(0), None);
     }
 }

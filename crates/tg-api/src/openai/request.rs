@@ -1,12 +1,21 @@
-//! Requests of the OpenAI API, read to orders. What is not served is refused by its name; nothing is ignored but `user` and
-//! `metadata`, which say nothing to the model.
+//! Requests to write text, read to orders: completions, chat completions and responses.
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use tg_sdk::dto::ModeDto;
 use tg_types::Amount;
 
 use super::error::OpenAiError;
+use super::fields::BodyFields;
 use super::port::{CompletionOrder, CompletionPrompt};
+
+/// Most strings that end a text, as OpenAI has it.
+const STOPS_MAX: usize = 4;
+
+/// Most bytes of one: each is looked for in all that was written.
+const STOP_BYTES_MAX: usize = 1_024;
+
+/// The assistant speaks next.
+const NEXT: &str = "ASSISTANT:\n";
 
 /// A request, and how its answer is sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,152 +25,168 @@ pub(super) struct Asked {
     pub(super) stream_usage: bool,
 }
 
-/// BodyFields that change nothing here.
-const IGNORED: [&str; 4] = ["user", "metadata", "safety_identifier", "prompt_cache_key"];
+/// A request of `/responses`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct AskedResponse {
+    pub(super) asked: Asked,
+    /// The response that it follows.
+    pub(super) previous: Option<String>,
+    /// What is said before the conversation.
+    head: String,
+    /// What is said now.
+    spoken: String,
+    /// Whether the answer is kept to be asked for again.
+    pub(super) store: bool,
+    /// What the answer repeats of the request.
+    pub(super) echo: Value,
+}
 
-/// BodyFields that are taken if they ask for nothing.
-const NEUTRAL: [(&str, &[&str]); 14] = [
-    ("n", &["1"]),
-    ("best_of", &["1"]),
-    ("echo", &["false"]),
-    ("suffix", &["\"\""]),
-    ("logprobs", &["false"]),
-    ("top_logprobs", &[]),
-    ("presence_penalty", &["0", "0.0"]),
-    ("frequency_penalty", &["0", "0.0"]),
-    ("logit_bias", &["{}"]),
-    ("tools", &["[]"]),
-    ("tool_choice", &["\"none\"", "\"auto\""]),
-    ("response_format", &["{\"type\":\"text\"}"]),
-    ("store", &["false"]),
-    ("modalities", &["[\"text\"]"]),
-];
+/// Which of the two kinds of completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CompletionKind {
+    Text,
+    Chat,
+}
 
-/// The fields of a body, taken one by one: those that are left over are refused.
-struct BodyFields(Map<String, Value>);
+/// How a result is checked, and what is paid at most.
+pub(super) type Terms = (ModeDto, Option<Amount>);
 
-impl BodyFields {
-    fn of(body: Value) -> Result<Self, OpenAiError> {
-        match body {
-            Value::Object(fields) => Ok(Self(fields)),
-            _ => Err(OpenAiError::invalid("body", "the body is a JSON object")),
-        }
-    }
-
-    fn take(&mut self, name: &str) -> Option<Value> {
-        self.0.remove(name).filter(|value| !value.is_null())
-    }
-
-    fn text(&mut self, name: &str) -> Result<Option<String>, OpenAiError> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(OpenAiError::invalid(name, format!("`{name}` is a string"))),
-        }
-    }
-
-    fn flag(&mut self, name: &str) -> Result<bool, OpenAiError> {
-        match self.take(name) {
-            None => Ok(false),
-            Some(Value::Bool(flag)) => Ok(flag),
-            Some(_) => Err(OpenAiError::invalid(
-                name,
-                format!("`{name}` is true or false"),
-            )),
-        }
-    }
-
-    fn number(&mut self, name: &str, range: [f64; 2], usual: f64) -> Result<f64, OpenAiError> {
-        let Some(value) = self.take(name) else {
-            return Ok(usual);
-        };
-        let number = value
-            .as_f64()
-            .filter(|it| (range[0]..=range[1]).contains(it));
-        let [low, high] = range;
-        number.ok_or_else(|| {
-            OpenAiError::invalid(name, format!("`{name}` is a number from {low} to {high}"))
-        })
-    }
-
-    fn count(&mut self, name: &str) -> Result<Option<u32>, OpenAiError> {
-        let Some(value) = self.take(name) else {
-            return Ok(None);
-        };
-        let count = value.as_u64().and_then(|it| u32::try_from(it).ok());
-        let count = count.filter(|it| *it > 0);
-        count.map(Some).ok_or_else(|| {
-            OpenAiError::invalid(name, format!("`{name}` is a whole number above 0"))
-        })
-    }
-
-    /// Refuses what is left.
-    fn finish(mut self) -> Result<(), OpenAiError> {
-        IGNORED.iter().for_each(|name| {
-            self.0.remove(*name);
-        });
-        for (name, neutral) in NEUTRAL {
-            if let Some(value) = self.take(name)
-                && !neutral.contains(&value.to_string().as_str())
-            {
-                return Err(OpenAiError::unsupported(name));
-            }
-        }
-        self.0.retain(|_, value| !value.is_null());
-        match self.0.keys().next() {
-            Some(name) => Err(OpenAiError::unsupported(name)),
-            None => Ok(()),
-        }
+/// Reads a request of either kind of completions.
+pub(super) fn completion_of(kind: CompletionKind, body: Value) -> Result<Asked, OpenAiError> {
+    match kind {
+        CompletionKind::Text => completion(body),
+        CompletionKind::Chat => chat(body),
     }
 }
 
 /// Reads a request of `/completions`.
-pub(super) fn completion(body: Value) -> Result<Asked, OpenAiError> {
+fn completion(body: Value) -> Result<Asked, OpenAiError> {
     let mut fields = BodyFields::of(body)?;
-    let prompt = match fields.take("prompt") {
-        Some(Value::String(text)) => CompletionPrompt::Text(text),
-        Some(Value::Array(items)) => match items.as_slice() {
-            [Value::String(text)] => CompletionPrompt::Text(text.clone()),
-            items => tokens(items)?,
-        },
-        _ => {
-            return Err(OpenAiError::invalid(
-                "prompt",
-                "`prompt` is a string or tokens",
-            ));
-        }
-    };
+    let prompt = fields.take("prompt").unwrap_or_default();
+    let mut prompts = prompts("prompt", prompt, 1)?;
+    let prompt = prompts.swap_remove(0);
     let tokens_max = fields.count("max_tokens")?.or(Some(16));
     asked(fields, prompt, tokens_max)
 }
 
-fn tokens(items: &[Value]) -> Result<CompletionPrompt, OpenAiError> {
+/// Texts and lists of tokens of a field: a string, a list of strings, tokens as numbers, or a list of such lists.
+pub(super) fn prompts(
+    name: &str,
+    value: Value,
+    most: usize,
+) -> Result<Vec<CompletionPrompt>, OpenAiError> {
+    let invalid = || {
+        let several = match most {
+            1 => String::new(),
+            most => format!(", or a list of 1 to {most} of them"),
+        };
+        let message = format!("`{name}` is a string, or tokens as numbers{several}");
+        OpenAiError::invalid(name, message)
+    };
+    let items = match value {
+        Value::String(text) => return Ok(vec![CompletionPrompt::Text(text)]),
+        Value::Array(items) => items,
+        _ => return Err(invalid()),
+    };
+    if items.first().is_some_and(Value::is_number) {
+        let tokens = tokens(&items).ok_or_else(invalid)?;
+        return Ok(vec![CompletionPrompt::Tokens(tokens)]);
+    }
+    if items.is_empty() || items.len() > most {
+        return Err(invalid());
+    }
+    let one = |item: Value| match item {
+        Value::String(text) => Some(CompletionPrompt::Text(text)),
+        Value::Array(items) => tokens(&items).map(CompletionPrompt::Tokens),
+        _ => None,
+    };
+    let all: Option<Vec<CompletionPrompt>> = items.into_iter().map(one).collect();
+    all.ok_or_else(invalid)
+}
+
+fn tokens(items: &[Value]) -> Option<Vec<u32>> {
     let token = |item: &Value| item.as_u64().and_then(|it| u32::try_from(it).ok());
-    let tokens: Option<Vec<u32>> = items.iter().map(token).collect();
-    tokens.map(CompletionPrompt::Tokens).ok_or_else(|| {
-        OpenAiError::invalid(
-            "prompt",
-            "one prompt at a time: a string, or tokens as numbers",
-        )
-    })
+    items.iter().map(token).collect()
 }
 
 /// Reads a request of `/chat/completions`.
-pub(super) fn chat(body: Value) -> Result<Asked, OpenAiError> {
+fn chat(body: Value) -> Result<Asked, OpenAiError> {
     let mut fields = BodyFields::of(body)?;
     let Some(Value::Array(messages)) = fields.take("messages") else {
         return Err(OpenAiError::invalid("messages", "`messages` is a list"));
     };
-    let prompt = conversation(messages)?;
+    let prompt = conversation("messages", messages)? + NEXT;
     let tokens_max = fields.count("max_completion_tokens")?;
     let tokens_max = tokens_max.or(fields.count("max_tokens")?);
     asked(fields, CompletionPrompt::Text(prompt), tokens_max)
 }
 
-/// Messages as the text of a play: each speaker's name in capitals, then what is said. The assistant speaks next.
-fn conversation(messages: Vec<Value>) -> Result<String, OpenAiError> {
+/// Reads a request of `/responses`.
+pub(super) fn response(body: Value) -> Result<AskedResponse, OpenAiError> {
+    let mut fields = BodyFields::of(body)?;
+    let instructions = fields.text("instructions")?;
+    let previous = fields.text("previous_response_id")?;
+    let messages = match fields.take("input") {
+        Some(Value::String(text)) => vec![json!({ "role": "user", "content": text })],
+        Some(Value::Array(items)) => items,
+        _ => {
+            let message = "`input` is a string or a list of messages";
+            return Err(OpenAiError::invalid("input", message));
+        }
+    };
+    let spoken = conversation("input", messages)?;
+    let head = instructions.as_ref();
+    let head = head.map_or_else(String::new, |text| line("system", text));
+    let tokens_max = fields.count("max_output_tokens")?;
+    let store = match fields.take("store") {
+        None => true,
+        Some(Value::Bool(store)) => store,
+        Some(_) => return Err(OpenAiError::invalid("store", "`store` is true or false")),
+    };
+    let metadata = fields.take("metadata").unwrap_or_else(|| json!({}));
+    // The fields of completions alone are none of responses.
+    for name in ["stop", "seed"] {
+        if fields.take(name).is_some() {
+            return Err(OpenAiError::unsupported(name));
+        }
+    }
+    let prompt = CompletionPrompt::Text(format!("{head}{spoken}{NEXT}"));
+    let asked = asked(fields, prompt, tokens_max)?;
+    let order = &asked.order;
+    let echo = json!({
+        "previous_response_id": previous, "instructions": instructions, "max_output_tokens": tokens_max, "metadata": metadata,
+        "model": order.model, "store": store, "temperature": order.temperature, "top_p": order.top_p,
+    });
+    Ok(AskedResponse {
+        asked,
+        previous,
+        head,
+        spoken,
+        store,
+        echo,
+    })
+}
+
+impl AskedResponse {
+    /// Goes on with a conversation; instructions of before do not hold any more.
+    pub(super) fn follow(&mut self, before: &str) {
+        self.spoken.insert_str(0, before);
+        let text = format!("{}{}{NEXT}", self.head, self.spoken);
+        self.asked.order.prompt = CompletionPrompt::Text(text);
+    }
+
+    /// The conversation with its answer, for a response that follows.
+    pub(super) fn said(&self, answer: &str) -> String {
+        format!("{}{}", self.spoken, line("assistant", answer))
+    }
+}
+
+/// Messages as the text of a play: each speaker's name in capitals, then what is said.
+///
+/// Templates of conversations that models are published with are not executed.
+fn conversation(field: &str, messages: Vec<Value>) -> Result<String, OpenAiError> {
     let mut text = String::new();
-    let invalid = |message: &str| OpenAiError::invalid("messages", message);
+    let invalid = |message: &str| OpenAiError::invalid(field, message);
     if messages.is_empty() {
         return Err(invalid("there is no message"));
     }
@@ -177,18 +202,36 @@ fn conversation(messages: Vec<Value>) -> Result<String, OpenAiError> {
             _ => return Err(invalid("a message has text as its content")),
         };
         let name = fields.text("name")?.unwrap_or(role);
-        fields.take("refusal");
+        if fields.text("type")?.is_some_and(|kind| kind != "message") {
+            return Err(OpenAiError::unsupported("type"));
+        }
+        // What messages of answers have.
+        for name in ["refusal", "id", "status"] {
+            fields.take(name);
+        }
         fields.finish()?;
-        text.push_str(&format!("{}:\n{content}\n\n", name.to_uppercase()));
+        text.push_str(&line(&name, &content));
     }
-    text.push_str("ASSISTANT:\n");
     Ok(text)
+}
+
+/// What somebody says.
+fn line(name: &str, content: &str) -> String {
+    format!("{}:\n{content}\n\n", name.to_uppercase())
 }
 
 fn part(part: Value) -> Result<String, OpenAiError> {
     let mut fields = BodyFields::of(part)?;
     match fields.text("type")?.as_deref() {
-        Some("text") => Ok(fields.text("text")?.unwrap_or_default()),
+        Some("text" | "input_text" | "output_text") => {
+            let text = fields.text("text")?.unwrap_or_default();
+            // What parts of answers have.
+            for name in ["annotations", "logprobs"] {
+                fields.take(name);
+            }
+            fields.finish()?;
+            Ok(text)
+        }
         other => Err(OpenAiError::unsupported(other.unwrap_or("type"))),
     }
 }
@@ -221,11 +264,8 @@ fn asked(
                 OpenAiError::invalid("seed", "`seed` is a whole number of 64 bits")
             })?),
         };
-    let stop = stop(fields.take("stop"))?;
-    let mut ours = match fields.take("tensorgrid") {
-        None => BodyFields(Map::new()),
-        Some(ours) => BodyFields::of(ours)?,
-    };
+    let stops = stops(fields.take("stop"))?;
+    let mut ours = ours(&mut fields)?;
     let (mode, max_price) = terms(&mut ours)?;
     let top_k = ours.count("top_k")?;
     ours.finish()?;
@@ -239,7 +279,7 @@ fn asked(
             top_p,
             top_k,
             seed,
-            stop,
+            stops,
             mode,
             max_price,
         },
@@ -248,8 +288,14 @@ fn asked(
     })
 }
 
+/// The fields of the field `tensorgrid`.
+pub(super) fn ours(fields: &mut BodyFields) -> Result<BodyFields, OpenAiError> {
+    let ours = fields.take("tensorgrid").map(BodyFields::of);
+    Ok(ours.transpose()?.unwrap_or_else(BodyFields::none))
+}
+
 /// How the result is checked and what is paid at most, of the field `tensorgrid`.
-fn terms(ours: &mut BodyFields) -> Result<(ModeDto, Option<Amount>), OpenAiError> {
+pub(super) fn terms(ours: &mut BodyFields) -> Result<Terms, OpenAiError> {
     let mode = match ours.text("verify")?.as_deref() {
         None | Some("none") => ModeDto::None,
         Some("proof") => ModeDto::Proof,
@@ -270,25 +316,26 @@ fn terms(ours: &mut BodyFields) -> Result<(ModeDto, Option<Amount>), OpenAiError
     Ok((mode, max_price))
 }
 
-/// One byte: what is drawn is a token, and no text is looked for in what was written.
-fn stop(value: Option<Value>) -> Result<Option<u8>, OpenAiError> {
-    let text = match value {
-        None => return Ok(None),
-        Some(Value::String(text)) => text,
-        Some(Value::Array(items)) => match items.as_slice() {
-            [] => return Ok(None),
-            [Value::String(text)] => text.clone(),
-            _ => return Err(OpenAiError::unsupported("stop")),
-        },
-        Some(_) => return Err(OpenAiError::unsupported("stop")),
+/// Strings that end a text.
+fn stops(value: Option<Value>) -> Result<Vec<String>, OpenAiError> {
+    let items = match value {
+        None => return Ok(Vec::new()),
+        Some(Value::Array(items)) => items,
+        Some(text) => vec![text],
     };
-    match text.as_bytes() {
-        [byte] => Ok(Some(*byte)),
-        _ => Err(OpenAiError::invalid(
-            "stop",
-            "`stop` is one string of one byte: the model stops at a token",
-        )),
-    }
+    let text = |item: Value| match item {
+        Value::String(text) => Some(text),
+        _ => None,
+    };
+    let texts: Option<Vec<String>> = items.into_iter().map(text).collect();
+    let fits = |text: &String| (1..=STOP_BYTES_MAX).contains(&text.len());
+    let texts = texts.filter(|texts| texts.len() <= STOPS_MAX && texts.iter().all(fits));
+    texts.ok_or_else(|| {
+        let message = format!(
+            "`stop` is a string or at most {STOPS_MAX} of them, each of 1 to {STOP_BYTES_MAX} bytes"
+        );
+        OpenAiError::invalid("stop", message)
+    })
 }
 
 #[cfg(test)]
@@ -318,7 +365,8 @@ mod tests {
         assert_eq!(order.prompt, CompletionPrompt::Text(text.to_owned()));
         assert!(stream && stream_usage);
         assert_eq!((order.tokens_max, order.seed), (Some(5), Some(-3)));
-        assert_eq!((order.stop, order.mode), (Some(b'\n'), ModeDto::Proof));
+        assert_eq!(order.stops, ["\n"]);
+        assert_eq!(order.mode, ModeDto::Proof);
         assert_eq!((order.top_k, order.temperature), (Some(4), 0.0));
         assert_eq!(order.max_price, Some("1.5".parse().unwrap()));
     }
@@ -337,8 +385,14 @@ mod tests {
             ("temperature", json!("hot"), "temperature"),
             ("max_tokens", json!(0), "max_tokens"),
             ("max_tokens", json!(-1), "max_tokens"),
-            ("stop", json!("ab"), "stop"),
-            ("stop", json!(["a", "b"]), "stop"),
+            ("stop", json!(""), "stop"),
+            ("stop", json!(1), "stop"),
+            ("stop", json!(["a", "b", "c", "d", "e"]), "stop"),
+            ("stop", json!("x".repeat(1_025)), "stop"),
+            ("prompt", json!([[1], [2]]), "prompt"),
+            ("prompt", json!([1, -2]), "prompt"),
+            ("prompt", json!([]), "prompt"),
+            ("prompt", json!({}), "prompt"),
             ("stream", json!(1), "stream"),
             ("model", json!(null), "model"),
             ("reasoning_effort", json!("high"), "reasoning_effort"),
@@ -363,5 +417,88 @@ mod tests {
         assert!(completion(json!([])).is_err() && chat(json!({"model": "m"})).is_err());
         let image = json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]});
         assert_eq!(chat(image).unwrap_err().param.as_deref(), Some("image_url"));
+    }
+    #[test]
+    fn prompts_are_texts_and_tokens() {
+        let text = |text: &str| CompletionPrompt::Text(text.to_owned());
+        let tokens = |tokens: &[u32]| CompletionPrompt::Tokens(tokens.to_vec());
+        let all = |value| prompts("input", value, 3).unwrap();
+        assert_eq!(all(json!("a")), [text("a")]);
+        assert_eq!(all(json!(["a", "b"])), [text("a"), text("b")]);
+        assert_eq!(all(json!([1, 2])), [tokens(&[1, 2])]);
+        assert_eq!(
+            all(json!([[1, 2], [3], "a"])),
+            [tokens(&[1, 2]), tokens(&[3]), text("a")]
+        );
+        for wrong in [
+            json!(null),
+            json!(["a"; 4].to_vec()),
+            json!([["a"]]),
+            json!([1, "a"]),
+        ] {
+            let error = prompts("input", wrong, 3).unwrap_err();
+            assert_eq!(error.param.as_deref(), Some("input"));
+        }
+        let stopped = completion(json!({"model": "m", "prompt": "p", "stop": ["ab", "c"]}));
+        assert_eq!(stopped.unwrap().order.stops, ["ab", "c"]);
+    }
+
+    #[test]
+    fn a_response_is_asked_by_a_text_or_messages() {
+        let asked = response(json!({
+            "model": "m", "instructions": "Be brief.", "max_output_tokens": 7,
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": "Hark!"}]},
+                {"type": "message", "role": "assistant", "id": "x", "status": "completed",
+                    "content": [{"type": "output_text", "text": "Who?", "annotations": []}]},
+            ],
+            "tensorgrid": {"verify": "proof"}, "metadata": {"a": "b"},
+        }))
+        .unwrap();
+        let text = "SYSTEM:\nBe brief.\n\nUSER:\nHark!\n\nASSISTANT:\nWho?\n\nASSISTANT:\n";
+        let order = &asked.asked.order;
+        assert_eq!(order.prompt, CompletionPrompt::Text(text.to_owned()));
+        assert_eq!((order.tokens_max, order.mode), (Some(7), ModeDto::Proof));
+        assert!(asked.store && asked.echo["metadata"]["a"] == "b");
+        let said = asked.said("I.");
+        let mut next =
+            response(json!({"model": "m", "input": "Go.", "previous_response_id": "r"})).unwrap();
+        assert_eq!(next.previous.as_deref(), Some("r"));
+        next.follow(&said);
+        let text =
+            "USER:\nHark!\n\nASSISTANT:\nWho?\n\nASSISTANT:\nI.\n\nUSER:\nGo.\n\nASSISTANT:\n";
+        let order = &next.asked.order;
+        assert_eq!(order.prompt, CompletionPrompt::Text(text.to_owned()));
+        let base = json!({"model": "m", "input": "p"});
+        assert!(
+            !response(json!({"model": "m", "input": "p", "store": false}))
+                .unwrap()
+                .store
+        );
+        for (name, value, param) in [
+            ("previous_response_id", json!(1), "previous_response_id"),
+            ("tools", json!([{"type": "web_search"}]), "tools"),
+            ("reasoning", json!({"effort": "low"}), "reasoning"),
+            ("background", json!(true), "background"),
+            ("conversation", json!("c"), "conversation"),
+            ("text", json!({"format": {"type": "json_schema"}}), "text"),
+            ("truncation", json!("auto"), "truncation"),
+            ("stop", json!("a"), "stop"),
+            ("store", json!("no"), "store"),
+            ("max_tokens", json!(3), "max_tokens"),
+            ("input", json!(3), "input"),
+            ("input", json!([]), "input"),
+            (
+                "input",
+                json!([{"role": "user", "content": [{"type": "input_image"}]}]),
+                "input_image",
+            ),
+            ("input", json!([{"type": "function_call_output"}]), "input"),
+        ] {
+            let mut body = base.clone();
+            body[name] = value;
+            let error = response(body).unwrap_err();
+            assert_eq!((error.status, error.param.as_deref()), (400, Some(param)));
+        }
     }
 }

@@ -45,10 +45,7 @@ pub(super) async fn get(shared: SharedState, Id(digest): Id<Digest>) -> Result<R
         kind: "blob",
         id: digest.to_string(),
     })?;
-    let size = source.size();
-    // A blob of one piece is known to be whole before the answer begins.
-    let (source, first) = read(source).await;
-    let pieces = Pieces::Ready(source, first?.into());
+    let (size, body) = blob_body(source).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, size.to_string()),
@@ -58,7 +55,16 @@ pub(super) async fn get(shared: SharedState, Id(digest): Id<Digest>) -> Result<R
         ),
         (header::ETAG, format!("\"{digest}\"")),
     ];
-    Ok((headers, Body::from_stream(pieces)).into_response())
+    Ok((headers, body).into_response())
+}
+
+/// The size of a source, and an answer of its pieces.
+pub(crate) async fn blob_body(source: Box<dyn BlobSource>) -> Result<(u64, Body), PortError> {
+    let size = source.size();
+    // A blob of one piece is known to be whole before the answer begins.
+    let (source, first) = read(source).await;
+    let pieces = Pieces::Ready(source, first?.into());
+    Ok((size, Body::from_stream(pieces)))
 }
 
 type Read = (Box<dyn BlobSource>, Result<Vec<u8>, PortError>);

@@ -34,6 +34,7 @@ use utoipa_axum::routes;
 
 use crate::error::ApiError;
 use crate::openai;
+pub(crate) use blobs::blob_body;
 pub(crate) use extract::SharedState;
 use tg_sdk::dto::StateRecordDto;
 
@@ -98,11 +99,22 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(development::accounts))
         .routes(routes!(development::faucet))
         .routes(routes!(development::infer))
-        .routes(routes!(openai::models))
-        .routes(routes!(openai::model))
-        .routes(routes!(openai::completions))
-        .routes(routes!(openai::chat))
-        .routes(routes!(openai::embeddings))
+        .routes(routes!(openai::models::models))
+        .routes(routes!(openai::models::model))
+        .routes(routes!(openai::completions::completions))
+        .routes(routes!(openai::completions::chat))
+        .routes(routes!(openai::responses::create_response))
+        .routes(routes!(
+            openai::responses::response,
+            openai::responses::delete_response
+        ))
+        .routes(routes!(openai::embeddings::embeddings))
+        .routes(routes!(openai::files::upload, openai::files::list))
+        .routes(routes!(openai::files::file, openai::files::delete))
+        .routes(routes!(openai::files::content))
+        .routes(routes!(openai::batches::create, openai::batches::list))
+        .routes(routes!(openai::batches::batch))
+        .routes(routes!(openai::batches::cancel))
         .routes(routes!(metrics::metrics))
 }
 

@@ -129,7 +129,6 @@ fn parts(event: &Event) -> Parts {
         | Event::LivenessChanged { .. }
         | Event::Scheduled { .. }
         | Event::MemberPaid { .. }
-        | Event::EndpointPaid { .. }
         | Event::Compensated { .. } => market_parts(event),
         Event::RentDeposited { .. }
         | Event::RentSettled { .. }
@@ -145,6 +144,7 @@ fn parts(event: &Event) -> Parts {
         | Event::PenaltyHeld { .. }
         | Event::PenaltySettled { .. }
         | Event::HolderPaid { .. }
+        | Event::EndpointPaid { .. }
         | Event::EscrowBurned { .. }
         | Event::Forfeited { .. } => job_parts(event),
     }
@@ -445,20 +445,6 @@ fn market_parts(event: &Event) -> Parts {
             text: format!("{amount} TGRID to {provider} for work that made room, by job {job}"),
             ..Parts::default()
         },
-        Event::EndpointPaid {
-            lease,
-            job,
-            provider,
-            amount,
-        } => Parts {
-            kind: "endpoint_paid",
-            job: Some(*job),
-            lease: Some(*lease),
-            account: Some(*provider),
-            amount: Some(*amount),
-            text: format!("{amount} TGRID to {provider} for what endpoint {job} served"),
-            ..Parts::default()
-        },
         Event::MemberPaid {
             lease,
             job,
@@ -647,6 +633,18 @@ fn penalty_parts(event: &Event) -> Parts {
             provider,
             amount,
             "paid for a job that was taken back",
+        ),
+        Event::EndpointPaid {
+            lease,
+            provider,
+            amount,
+            job: _,
+        } => (
+            "endpoint_paid",
+            lease,
+            provider,
+            amount,
+            "paid for what its endpoint served",
         ),
         _ => return Parts::default(),
     };

@@ -160,3 +160,16 @@ fn the_digest_is_that_of_the_bytes() {
     let digest = tokenizer(&bpe()).digest();
     assert_eq!(digest, tg_types::Digest::of_blob(bytes.as_bytes()));
 }
+
+#[test]
+fn what_ends_a_text_goes_by_its_name_and_given_tokens_are_padded() {
+    let bpe = tokenizer(&bpe());
+    assert_eq!(bpe.end(), Some(21));
+    assert_eq!(bpe.id("<|endoftext|>"), bpe.end());
+    let word_piece = tokenizer(&word_piece());
+    assert_eq!((word_piece.end(), word_piece.id("nothing")), (None, None));
+    let rule = word_piece.padding().unwrap();
+    let padded = TextTokens::given(vec![2, 4, 3]).padded(5, rule);
+    assert_eq!(padded.ids, [2, 4, 3, rule.id, rule.id]);
+    assert_eq!((padded.mask, padded.padding), (vec![1, 1, 1, 0, 0], 2));
+}

@@ -125,6 +125,7 @@ pub(crate) async fn run(arguments: &BenchGridArguments, as_json: bool) -> Outcom
         validators: arguments.validators.into(),
         accounts: funded,
         openai_keys: None,
+        tokenizers: None,
         new_epoch: false,
     })
     .await?;

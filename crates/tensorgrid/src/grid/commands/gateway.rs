@@ -13,7 +13,7 @@ use crate::grid::args::GatewayArguments;
 use crate::grid::blob;
 use crate::grid::connect::Calling;
 use crate::grid::embedded::API_PATIENCE;
-use crate::grid::openai::OpenAiOrders;
+use crate::grid::openai::{OpenAiFolders, OpenAiOrders};
 use crate::grid::openai_keys::ApiKeys;
 use crate::grid::port::NodePort;
 use crate::grid::table::brief;
@@ -42,6 +42,7 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     // First: a busy port is told before anything is opened.
     let (listener, config) = bind(process.api).await?;
     say("opening; an empty gateway takes a snapshot first");
+    let own = process.follower.directory.join("openai");
     let follower = Follower::open(process.follower).await;
     let hint = follower.as_ref().err().map(hint_of);
     let follower = follower.or_fail(Exit::Failed, "start the gateway");
@@ -56,7 +57,13 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     let client = Client::new(&server.url()).calling("name the API")?;
     port.set_client(client.clone());
     if let Some(keys) = keys {
-        port.set_orders(OpenAiOrders::new(client, keys));
+        let tokenizers = arguments.tokenizers.clone();
+        let folders = OpenAiFolders { own, tokenizers };
+        let orders = Arc::new(OpenAiOrders::new(client, keys, folders));
+        orders.watch_models();
+        port.set_orders(orders);
+        let gone_on = server.go_on_with_batches();
+        gone_on.or_fail(Exit::Failed, "go on with the batches of the OpenAI routes")?;
     }
     let following = tokio::spawn(follower.run());
     let sweeping = tokio::spawn(blob::sweep(node.clone()));

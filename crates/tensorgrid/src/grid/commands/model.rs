@@ -1,5 +1,8 @@
 //! `tensorgrid model add`, `list` and `show`.
 
+use std::path::Path;
+
+use tg_ir::Program;
 use tg_proof::PublicModel;
 use tg_sdk::dto::ModelDto;
 use tg_sdk::jobs;
@@ -12,9 +15,9 @@ use crate::grid::args::{
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, register_bundled, wait_until_active};
 use crate::grid::table::{Table, brief};
-use crate::offline::files;
+use crate::offline::{files, text};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, line, say};
-use tg_types::Encode;
+use tg_types::{Digest, Encode};
 
 /// Registers a compiled model and waits for the validators' verdict.
 pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome {
@@ -41,6 +44,7 @@ pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
             .hint("prove with `tensorgrid prove --zk --secret F.tgs`"));
     }
+    let tokenizer = tokenizer_of(arguments, &model.program)?;
     let name = arguments
         .name
         .clone()
@@ -55,6 +59,11 @@ pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
     register(&client, &wallet, made, &name).await?;
     say("the validators check its registration proof ...");
     let model = wait_until_active(&client, id).await?;
+    if let Some(bytes) = tokenizer {
+        let stored = client.uploading_as(&wallet).put_blob(bytes).await;
+        stored.calling("store the tokenizer")?;
+        say("the tokenizer is stored for nodes that serve the OpenAI routes");
+    }
     if as_json {
         return json_of(&model);
     }
@@ -64,6 +73,24 @@ pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
     ))?;
     say(format_args!("next: tensorgrid infer {} INPUT", model.name));
     Ok(())
+}
+
+/// The tokenizer that a program names: the file that is given, or the one beside the program if it is that one.
+fn tokenizer_of(
+    arguments: &ModelAddArguments,
+    program: &Program,
+) -> Result<Option<Vec<u8>>, Failure> {
+    if let Some(path) = &arguments.tokenizer {
+        text::of_program(program, Some(path))?;
+        return files::read(path, tg_text::FILE_BYTES_MAX as u64).map(Some);
+    }
+    let folder = arguments.model.parent().unwrap_or_else(|| Path::new("."));
+    let beside = folder.join("tokenizer.json");
+    let (Some(digest), true) = (program.tokenizer, beside.is_file()) else {
+        return Ok(None);
+    };
+    let bytes = files::read(&beside, tg_text::FILE_BYTES_MAX as u64)?;
+    Ok(Some(bytes).filter(|bytes| Digest::of_blob(bytes) == digest))
 }
 
 /// Registers the built-in models and waits for the validators' verdicts.

@@ -50,6 +50,7 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
         validators: usize::from(arguments.validators),
         accounts: accounts::funded(PROVIDERS_MAX),
         openai_keys: arguments.openai_keys.clone(),
+        tokenizers: arguments.tokenizers.clone(),
         new_epoch: arguments.new_epoch,
     })
     .await?;

@@ -1,0 +1,257 @@
+//! Orders for the callers of the OpenAI routes, each by the account that its key is bound to.
+//!
+//! - `tokenizers`: which this node holds; `known`: the models, and what tokens are to them;
+//! - `paying`: one order, from the key's limit to what it cost;
+//! - `completion`, `embedding`: what is ordered, and what a caller reads of the result; `refusal`: failures in OpenAI's words.
+
+mod completion;
+mod embedding;
+mod known;
+mod paying;
+mod refusal;
+mod tokenizers;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tg_api::{
+    Completion, CompletionOrder, EmbeddingOrder, Embeddings, OpenAiError, OpenAiFuture, OpenAiPort,
+    Requester,
+};
+use tg_proof::PublicModel;
+use tg_sdk::dto::{ModelDto, ModelStateDto};
+use tg_sdk::verify::PUBLIC_MODEL_BYTES_MAX;
+use tg_sdk::{Client, jobs};
+use tg_types::{Amount, JobId};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::openai_keys::ApiKeys;
+use embedding::{TextInput, VectorRule};
+use known::{KnownModel, KnownModels};
+use paying::{OrderPart, OrderTerm, Paying};
+use tokenizers::Tokenizers;
+
+/// Orders of one request for embeddings that run at once.
+const ORDERS_AT_ONCE: usize = 8;
+
+/// How often it is looked whether there are new models, whose tokenizers may be on the grid. An upload that no record names is
+/// kept for ten minutes.
+const LOOK: Duration = Duration::from_secs(20);
+
+/// Where an [`OpenAiOrders`] keeps and finds its files.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenAiFolders {
+    /// Its own: tokenizers of the grid, files and batches of callers.
+    pub(crate) own: PathBuf,
+    /// The operator's tokenizers.
+    pub(crate) tokenizers: Option<PathBuf>,
+}
+
+/// Orders for callers over the API of this process.
+#[derive(Debug)]
+pub(crate) struct OpenAiOrders {
+    paying: Paying,
+    known: KnownModels,
+    tokenizers: Arc<Tokenizers>,
+    folder: PathBuf,
+    at_once: Arc<Semaphore>,
+}
+
+impl OpenAiPort for OpenAiOrders {
+    fn caller(&self, key: &str) -> Option<String> {
+        self.paying.keys.caller(key)
+    }
+
+    fn complete(&self, by: Requester, order: CompletionOrder) -> OpenAiFuture<'_, Completion> {
+        Box::pin(self.completed(by, order))
+    }
+
+    fn embed(&self, by: Requester, order: EmbeddingOrder) -> OpenAiFuture<'_, Embeddings> {
+        Box::pin(self.embedded(by, order))
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl OpenAiOrders {
+    pub(crate) fn new(client: Client, keys: ApiKeys, folders: OpenAiFolders) -> Self {
+        let OpenAiFolders { own, tokenizers } = folders;
+        let taken = own.join("tokenizers");
+        let tokenizers = Arc::new(Tokenizers::new(client.clone(), tokenizers, taken));
+        Self {
+            paying: Paying {
+                client: client.clone(),
+                keys: Arc::new(keys),
+            },
+            known: KnownModels::new(client, Arc::clone(&tokenizers)),
+            tokenizers,
+            folder: own,
+            at_once: Arc::new(Semaphore::new(ORDERS_AT_ONCE)),
+        }
+    }
+
+    async fn completed(
+        &self,
+        by: Requester,
+        order: CompletionOrder,
+    ) -> Result<Completion, OpenAiError> {
+        let (listed, known) = self.known.find(&order.model).await?;
+        let coding = self.known.coding(&known).await;
+        let asked = (order.clone(), Arc::clone(&known), Arc::clone(&coding));
+        let request = refusal::beside(move || {
+            let (order, known, coding) = asked;
+            let generator = known.generator.as_ref().ok_or_else(|| {
+                let text = format!("`{}` does not write text", order.model);
+                OpenAiError::invalid("model", text)
+            })?;
+            completion::request(&order, generator, &coding)
+        });
+        let request = request.await?;
+        let input = known.model.request(&request);
+        let input = input.map_err(|error| refusal::too_long("messages", &error.to_string()))?;
+        let of = OrderPart { by, part: 0 };
+        let term = self.paying.terms(&listed, (order.mode, order.max_price));
+        let ended = self.paying.job(&of, &listed, (input, term.await?)).await?;
+        let written = jobs::collect_written(&self.paying.client, &known.model, &ended.job).await;
+        let (written, price) = self
+            .paying
+            .settle(&of, ended, written, |written| &written.receipt)?;
+        let (pieces, stopped) = completion::shown(&order, &request, (&coding, &written.tokens))?;
+        let count = |tokens: usize| u32::try_from(tokens).unwrap_or(u32::MAX);
+        Ok(Completion {
+            pieces,
+            prompt_tokens: count(request.prompt.len()),
+            written_tokens: count(written.tokens.len()),
+            stopped,
+            job: written.receipt.job.id,
+            model: listed.id,
+            price,
+            mode: order.mode,
+            proof_bytes: written.proof.map(|proof| proof.file.len() as u64),
+        })
+    }
+
+    /// All inputs are read before the first is ordered. If one order fails the others are paid all the same.
+    async fn embedded(
+        &self,
+        by: Requester,
+        order: EmbeddingOrder,
+    ) -> Result<Embeddings, OpenAiError> {
+        let (listed, known) = self.known.find(&order.model).await?;
+        let rule = VectorRule::of(&known, &order.model)?;
+        let coding = self.known.coding(&known).await;
+        let (texts, of) = (order.inputs, Arc::clone(&known));
+        let inputs = refusal::beside(move || {
+            let input = |text| rule.input(&of, (&coding, text));
+            texts.iter().map(input).collect::<Result<_, _>>()
+        });
+        let inputs: Vec<TextInput> = inputs.await?;
+        let tokens = inputs.iter().map(TextInput::tokens).sum();
+        let term = self.paying.terms(&listed, (order.mode, order.max_price));
+        let term = term.await?;
+        self.paying.allows(&by, (&term, inputs.len()))?;
+        let run = VectorRun {
+            paying: self.paying.clone(),
+            at_once: Arc::clone(&self.at_once),
+            model: (listed.clone(), known),
+            rule,
+            term,
+        };
+        let mut tasks = JoinSet::new();
+        for (input, part) in inputs.into_iter().zip(0..) {
+            let (run, by) = (run.clone(), by.clone());
+            tasks.spawn(async move { (part, run.vector(OrderPart { by, part }, input).await) });
+        }
+        let mut all = Vec::new();
+        while let Some(ended) = tasks.join_next().await {
+            let ended = ended.map_err(|error| OpenAiError::unavailable(error.to_string()))?;
+            all.push(ended);
+        }
+        all.sort_by_key(|(part, _)| *part);
+        let mut embeddings = Embeddings {
+            vectors: Vec::new(),
+            tokens,
+            jobs: Vec::new(),
+            model: listed.id,
+            price: Amount::ZERO,
+            mode: order.mode,
+        };
+        for (_, ended) in all {
+            let (vector, job, price) = ended?;
+            embeddings.vectors.push(vector);
+            embeddings.jobs.push(job);
+            embeddings.price = embeddings.price.saturating_add(price);
+        }
+        Ok(embeddings)
+    }
+
+    /// Takes the tokenizers of new models from the grid while they are there, until nobody orders by this any more.
+    pub(crate) fn watch_models(self: &Arc<Self>) {
+        let this = Arc::downgrade(self);
+        tokio::spawn(async move {
+            let mut seen = BTreeSet::new();
+            while let Some(this) = this.upgrade() {
+                // A grid that is away is asked again.
+                for model in this.paying.client.models().await.unwrap_or_default() {
+                    if model.state == ModelStateDto::Active && seen.insert(model.id) {
+                        this.look_at(&model).await;
+                    }
+                }
+                drop(this);
+                tokio::time::sleep(LOOK).await;
+            }
+        });
+    }
+
+    async fn look_at(&self, model: &ModelDto) {
+        let client = &self.paying.client;
+        let public = client.blob(model.public_blob, PUBLIC_MODEL_BYTES_MAX).await;
+        let Ok(public) = public else {
+            return;
+        };
+        // What is no public model is a graph of floats or a program, which names no tokenizer.
+        let named = refusal::beside(move || {
+            let public = PublicModel::decode(&public).ok();
+            Ok(public.and_then(|public| public.program().tokenizer))
+        });
+        if let Ok(Some(digest)) = named.await {
+            self.tokenizers.prepare(digest).await;
+        }
+    }
+}
+
+/// What the orders of one request for embeddings share.
+#[derive(Clone)]
+struct VectorRun {
+    paying: Paying,
+    at_once: Arc<Semaphore>,
+    model: (ModelDto, Arc<KnownModel>),
+    rule: VectorRule,
+    term: OrderTerm,
+}
+
+impl VectorRun {
+    async fn vector(
+        &self,
+        of: OrderPart,
+        input: TextInput,
+    ) -> Result<(Vec<f32>, JobId, Amount), OpenAiError> {
+        let (listed, known) = &self.model;
+        let _place = self.at_once.acquire().await;
+        let order = (input.bytes.clone(), self.term.clone());
+        let ended = self.paying.job(&of, listed, order).await?;
+        let result = jobs::collect(&self.paying.client, &known.model, &ended.job).await;
+        let settled = self
+            .paying
+            .settle(&of, ended, result, |result| &result.receipt);
+        let (result, price) = settled?;
+        let reals = known.model.answer(&result.values).reals();
+        let vector = self.rule.vector(&reals, &input)?;
+        Ok((vector, result.receipt.job.id, price))
+    }
+}

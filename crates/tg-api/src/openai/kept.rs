@@ -1,0 +1,99 @@
+//! Responses that are kept, so that they can be asked for again.
+//!
+//! They are in memory: a restart forgets them. Of more than fit the oldest are forgotten.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+/// Most responses that are kept.
+const KEPT_MAX: usize = 1_024;
+
+/// Most bytes of all of them: what a node may hold of other people's texts.
+const KEPT_BYTES_MAX: usize = 32 << 20;
+
+struct KeptResponse {
+    caller: String,
+    id: String,
+    text: String,
+    /// The conversation up to its end.
+    said: String,
+}
+
+impl KeptResponse {
+    const fn bytes(&self) -> usize {
+        self.text.len() + self.said.len()
+    }
+}
+
+/// The responses of all callers.
+#[derive(Default)]
+pub(crate) struct KeptResponses(Mutex<VecDeque<KeptResponse>>);
+
+impl KeptResponses {
+    /// Keeps one with the conversation up to its end; one of that name is replaced.
+    pub(super) fn keep(&self, caller: &str, id: &str, (response, said): (&Value, String)) {
+        self.remove(caller, id);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push_back(KeptResponse {
+            caller: caller.to_owned(),
+            id: id.to_owned(),
+            text: response.to_string(),
+            said,
+        });
+        let mut bytes: usize = all.iter().map(KeptResponse::bytes).sum();
+        while all.len() > KEPT_MAX || bytes > KEPT_BYTES_MAX {
+            let Some(oldest) = all.pop_front() else {
+                return;
+            };
+            bytes -= oldest.bytes();
+        }
+    }
+
+    /// The response of a caller, as JSON.
+    pub(super) fn get(&self, caller: &str, id: &str) -> Option<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = all.iter().find(|it| it.caller == caller && it.id == id)?;
+        Some(found.text.clone())
+    }
+
+    /// What was said up to the end of a response of a caller.
+    pub(super) fn said(&self, caller: &str, id: &str) -> Option<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = all.iter().find(|it| it.caller == caller && it.id == id)?;
+        Some(found.said.clone())
+    }
+
+    /// Forgets one; whether it was there.
+    pub(super) fn remove(&self, caller: &str, id: &str) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = all.len();
+        all.retain(|it| it.caller != caller || it.id != id);
+        all.len() < before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_caller_finds_its_own_and_the_oldest_go() {
+        let kept = KeptResponses::default();
+        kept.keep("a", "1", (&json!({ "of": "a" }), "hark".to_owned()));
+        assert_eq!(kept.said("a", "1").as_deref(), Some("hark"));
+        assert_eq!(kept.said("b", "1"), None);
+        assert_eq!(kept.get("a", "1").as_deref(), Some("{\"of\":\"a\"}"));
+        assert_eq!(kept.get("b", "1"), None);
+        assert!(!kept.remove("b", "1") && kept.remove("a", "1") && !kept.remove("a", "1"));
+        for index in 0..=KEPT_MAX {
+            kept.keep("a", &index.to_string(), (&json!(index), String::new()));
+        }
+        assert_eq!(kept.get("a", "0"), None);
+        assert!(kept.get("a", "1").is_some());
+        kept.keep("a", "large", (&json!(1), "x".repeat(KEPT_BYTES_MAX)));
+        assert!(kept.get("a", "1").is_none() && kept.get("a", "large").is_none());
+    }
+}
