@@ -584,6 +584,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/leases/{id}/requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Asks the provider of an endpoint: the canonical encoding of a request, which its requestor signed. The answer comes in parts as the
+         *     provider writes them: each is four bytes of length, little-endian, and the canonical encoding of a part; the last one is the whole
+         *     answer with the provider's signature, or why there is none. Nothing of it is checked here.
+         */
+        post: operations["ask"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/leases/{id}/serve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Brings what the provider of an endpoint answers, and fetches the requests that came. The first call shows the provider's
+         *     signature; the answer has a token for the next ones.
+         */
+        post: operations["serve"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -1227,6 +1268,8 @@ export interface components {
              * @description How many jobs were ordered before it.
              */
             sequence: number;
+            /** @description What was paid so far to the providers of an endpoint. */
+            served?: string;
             settlement?: components["schemas"]["SettlementDto"] | null;
             /** @description Where it stands. */
             state: components["schemas"]["JobStateDto"];
@@ -1442,6 +1485,7 @@ export interface components {
              * @description Other members of its gang.
              */
             members?: number;
+            meter?: components["schemas"]["MeterDto"] | null;
             /** @description The offer. */
             offer: string;
             /** @description What the provider gets. */
@@ -1533,11 +1577,35 @@ export interface components {
             /** @description system, developer, user or assistant. */
             role: string;
         };
+        /** @description What the lease of an endpoint counts. Its price is that of one answer. */
+        MeterDto: {
+            /**
+             * Format: int64
+             * @description How many answers that voucher counts.
+             */
+            answered: number;
+            /**
+             * Format: int64
+             * @description When the requestor took the job back; time after it is not paid.
+             */
+            ends_ms?: number | null;
+            /** @description What a minute costs, whatever is asked in it. */
+            minute: string;
+            /** @description What was paid to the provider so far, for time and answers. */
+            paid: string;
+            /**
+             * Format: int64
+             * @description When it began to serve; absent before.
+             */
+            started_ms?: number | null;
+            /** @description What the last voucher that was claimed says, of all answers so far. */
+            vouchers: string;
+        };
         /**
          * @description How a job's result is checked.
          * @enum {string}
          */
-        ModeDto: "none" | "proof" | "recompute" | "sync" | "optimistic";
+        ModeDto: "none" | "proof" | "recompute" | "sync" | "optimistic" | "endpoint";
         /** @description What a way of checking would come to for one usual job on a model. */
         ModePriceDto: {
             /**
@@ -3765,6 +3833,8 @@ export interface operations {
             query?: {
                 /** @description Only this account's */
                 requestor?: string;
+                /** @description Only those whose results are checked so */
+                mode?: components["schemas"]["ModeDto"];
                 /** @description Where the page begins: `next` of the one before */
                 after?: number;
                 /** @description At most so many; 100 if absent, 200 at most */
@@ -3929,6 +3999,132 @@ export interface operations {
             };
             /** @description There is no job of that id */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    ask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The lease */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": number[];
+            };
+        };
+        responses: {
+            /** @description Parts of the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": number[];
+                };
+            };
+            /** @description Not a request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No endpoint is served under this lease */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Larger than any request */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Its provider does not fetch requests here, or too many wait */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    serve: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The lease */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": number[];
+            };
+        };
+        responses: {
+            /** @description The canonical encoding of a token and requests */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": number[];
+                };
+            };
+            /** @description Not a call of a provider */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The lease is another provider's, the signature is of another time, or the token of before */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No endpoint is served under this lease */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Larger than any call */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };

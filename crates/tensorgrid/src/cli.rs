@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::grid::args;
 use crate::grid::draw::DrawArguments;
+use crate::grid::endpoint_args::EndpointCommand;
 use crate::offline::text::TextArguments;
 use tg_cuda::DeviceChoice;
 
@@ -50,7 +51,7 @@ pub(crate) enum Command {
     Write(args::WriteArguments),
     /// Have a provider serve a model for some time, and ask it: answers at once, paid by the minute and for each answer.
     #[command(subcommand)]
-    Endpoint(args::EndpointCommand),
+    Endpoint(EndpointCommand),
     /// Keys of the OpenAI routes.
     #[command(subcommand, name = "api-key")]
     ApiKey(args::ApiKeyCommand),

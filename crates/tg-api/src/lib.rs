@@ -32,7 +32,7 @@ pub use error::ApiError;
 pub use openai::error::OpenAiError;
 pub use openai::port::{
     Completion, CompletionOrder, CompletionPrompt, EmbeddingOrder, Embeddings, KeptOrder,
-    MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord, Requester,
+    MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord, PieceSender, Requester,
 };
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,

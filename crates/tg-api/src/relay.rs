@@ -44,12 +44,12 @@ pub(crate) enum RelayRefusal {
 /// Requests and answers on their way.
 #[derive(Debug, Default)]
 pub(crate) struct Relay {
-    leases: Mutex<HashMap<LeaseId, Serving>>,
+    leases: Mutex<HashMap<LeaseId, ServedLease>>,
 }
 
 /// A lease whose provider fetches its requests here.
 #[derive(Debug)]
-struct Serving {
+struct ServedLease {
     token: [u8; 16],
     /// The time of the newest claim: an older one does not count.
     claimed_at: TimestampMs,
@@ -62,7 +62,7 @@ struct Serving {
 
 impl Relay {
     /// The leases whose providers are here. Of others nobody waits any longer for an answer.
-    fn leases(&self) -> MutexGuard<'_, HashMap<LeaseId, Serving>> {
+    fn leases(&self) -> MutexGuard<'_, HashMap<LeaseId, ServedLease>> {
         // A panic of another thread leaves the map whole: entries are put and taken.
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -91,7 +91,7 @@ impl Relay {
         }
         leases.insert(
             lease,
-            Serving {
+            ServedLease {
                 token,
                 claimed_at: at,
                 seen: now,

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::lease::{Evidence, LeaseTask, Message, Step, StopReason};
 use crate::pull::Puller;
 use crate::rent::{Renewal, RentPolicy};
-use crate::serve::{self, ServeOrders, ServedFunds, ServedLease};
+use crate::serve::{self, LeaseToServe, ServeOrders, ServedFunds};
 use crate::submit::Submitter;
 use crate::work::{self, Outcome, ServeReport, chain};
 use crate::worker::{Progress, Stage, Task, Worker};
@@ -190,12 +190,12 @@ struct Entry {
     /// The evidence, until the lease ends: to be stored again if whoever took it has lost it.
     evidence: Option<Arc<[u8]>>,
     requestor: tg_types::Address,
-    serving: Option<Serving>,
+    serving: Option<ServingEntry>,
 }
 
 /// An endpoint that is served.
 #[derive(Debug)]
-struct Serving {
+struct ServingEntry {
     orders: watch::Sender<ServeOrders>,
     /// The last voucher of its requestor.
     voucher: Option<SignedVoucher>,
@@ -602,14 +602,14 @@ impl<W: Worker> Agent<W> {
             stop: false,
             funds: None,
         });
-        let served = ServedLease {
+        let served = LeaseToServe {
             task,
             requestor: entry.requestor,
             run: lease.price,
             claimed: lease.meter.as_ref().map_or(Amount::ZERO, |it| it.vouchers),
         };
         let long_ago = Instant::now().checked_sub(FUNDS_CHECK);
-        entry.serving = Some(Serving {
+        entry.serving = Some(ServingEntry {
             orders,
             voucher: None,
             looked: long_ago.unwrap_or_else(Instant::now),

@@ -70,7 +70,7 @@ pub struct ServedTerms {
 
 /// A lease to serve, before the network is known.
 #[derive(Debug, Clone)]
-pub(crate) struct ServedLease {
+pub(crate) struct LeaseToServe {
     pub(crate) task: Arc<Task>,
     pub(crate) requestor: Address,
     pub(crate) run: Amount,
@@ -105,7 +105,7 @@ pub struct ServedBook {
 
 /// What is to be done with a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RequestDecision {
     /// Run the model.
     Run,
     /// Say this.
@@ -149,12 +149,12 @@ impl ServedBook {
     }
 
     /// What becomes of a request.
-    pub fn decide(&mut self, request: &EndpointRequest) -> Verdict {
+    pub fn decide(&mut self, request: &EndpointRequest) -> RequestDecision {
         let said = &request.voucher.voucher;
         let is_payment = request.input.is_empty();
         let fits = said.lease == self.terms.lease && said.asks == request.asked();
         if !fits || request.voucher.account(&self.terms.domain) != Ok(self.terms.requestor) {
-            return Verdict::Say(self.refusal(EndpointRefusal::Unsigned, ""));
+            return RequestDecision::Say(self.refusal(EndpointRefusal::Unsigned, ""));
         }
         self.take_voucher(request.voucher);
         if let Some((_, part)) = self
@@ -162,23 +162,23 @@ impl ServedBook {
             .iter()
             .find(|(number, _)| *number == request.number)
         {
-            return Verdict::Say(part.clone());
+            return RequestDecision::Say(part.clone());
         }
         if self.pending.contains_key(&request.number) {
-            return Verdict::Wait;
+            return RequestDecision::Wait;
         }
         if request.number <= self.answered_up_to {
-            return Verdict::Say(self.refusal(EndpointRefusal::Unsigned, "an old request"));
+            return RequestDecision::Say(self.refusal(EndpointRefusal::Unsigned, "an old request"));
         }
         if is_payment {
             // A requestor that lost count, and begins again.
             return match said.amount < self.paid() {
-                true => Verdict::Say(self.refusal(EndpointRefusal::Behind, "")),
-                false => Verdict::Run,
+                true => RequestDecision::Say(self.refusal(EndpointRefusal::Behind, "")),
+                false => RequestDecision::Run,
             };
         }
         if self.pending.len() >= PENDING_MAX {
-            return Verdict::Say(self.refusal(EndpointRefusal::Busy, ""));
+            return RequestDecision::Say(self.refusal(EndpointRefusal::Busy, ""));
         }
         let price = self.terms.run;
         let pending = self.pending.values().copied();
@@ -187,15 +187,15 @@ impl ServedBook {
         let most = self.terms.run.saturating_mul(UNPAID_RUNS_MAX);
         let after = promised.saturating_add(price);
         if after.saturating_sub(paid) > most {
-            return Verdict::Say(self.refusal(EndpointRefusal::Unpaid, ""));
+            return RequestDecision::Say(self.refusal(EndpointRefusal::Unpaid, ""));
         }
         let earned = self.funds.time.saturating_add(after.max(paid));
         if earned > self.funds.all {
             let detail = format!("{} TGRID are locked", self.funds.all);
-            return Verdict::Say(self.refusal(EndpointRefusal::NoMoney, &detail));
+            return RequestDecision::Say(self.refusal(EndpointRefusal::NoMoney, &detail));
         }
         self.pending.insert(request.number, price);
-        Verdict::Run
+        RequestDecision::Run
     }
 
     /// What was paid for by vouchers.
@@ -260,7 +260,7 @@ struct AskedRun {
 }
 
 /// An answer on its way from a thread.
-enum Made {
+enum FromRunner {
     Part(u64, AnswerPart),
     /// The answer to a request, sealed, and its price.
     Whole(u64, Digest, Result<(Vec<u8>, Amount), String>),
@@ -271,11 +271,11 @@ pub(crate) async fn serve<W: Worker>(
     client: Client,
     wallet: Wallet,
     worker: Arc<W>,
-    lease: ServedLease,
+    lease: LeaseToServe,
     mut orders: watch::Receiver<ServeOrders>,
     outcomes: mpsc::Sender<Outcome>,
 ) {
-    let ServedLease {
+    let LeaseToServe {
         task,
         requestor,
         run,
@@ -356,7 +356,7 @@ impl Runners {
     fn start<W: Worker>(
         worker: &Arc<W>,
         task: &Arc<Task>,
-        made: &mpsc::Sender<Made>,
+        made: &mpsc::Sender<FromRunner>,
         run: Amount,
     ) -> Self {
         let (queue, jobs) = std::sync::mpsc::sync_channel::<AskedRun>(PENDING_MAX);
@@ -376,7 +376,7 @@ impl Runners {
                         let sealed = asked.channel.seal_answer(asked.number, &plain);
                         sealed.map(|it| (it, price)).map_err(|it| chain(&it))
                     });
-                    let whole = Made::Whole(asked.number, asked.asked, answer);
+                    let whole = FromRunner::Whole(asked.number, asked.asked, answer);
                     if made.blocking_send(whole).is_err() {
                         return;
                     }
@@ -392,7 +392,7 @@ fn answered<W: Worker>(
     worker: &W,
     task: &Arc<Task>,
     asked: &AskedRun,
-    made: &mpsc::Sender<Made>,
+    made: &mpsc::Sender<FromRunner>,
 ) -> Result<Vec<u8>, String> {
     let task = Task {
         input: Arc::clone(&asked.input),
@@ -403,7 +403,7 @@ fn answered<W: Worker>(
         if let Ok(piece) = asked.channel.seal_piece(asked.number, index, bytes) {
             let part = AnswerPart::Piece { index, piece };
             // Pieces are for whoever wants to see them at once: one that finds no room is in the whole answer.
-            let _full = made.try_send(Made::Part(asked.number, part));
+            let _full = made.try_send(FromRunner::Part(asked.number, part));
             index += 1;
         }
         true
@@ -432,7 +432,7 @@ impl ServingLoop {
     async fn run(
         &mut self,
         orders: &mut watch::Receiver<ServeOrders>,
-        mut made: mpsc::Receiver<Made>,
+        mut made: mpsc::Receiver<FromRunner>,
         reports: &Reports,
     ) {
         // One call waits for requests while others bring answers.
@@ -547,12 +547,12 @@ impl ServingLoop {
         };
         for request in requests {
             match self.book.decide(&request) {
-                Verdict::Wait => {}
-                Verdict::Say(part) => self.outbox.push_back(NumberedPart {
+                RequestDecision::Wait => {}
+                RequestDecision::Say(part) => self.outbox.push_back(NumberedPart {
                     number: request.number,
                     part,
                 }),
-                Verdict::Run => self.begin(&request),
+                RequestDecision::Run => self.begin(&request),
             }
         }
     }
@@ -606,10 +606,10 @@ impl ServingLoop {
         (!input.is_empty()).then_some((channel, input))
     }
 
-    fn take_made(&mut self, made: Made) {
+    fn take_made(&mut self, made: FromRunner) {
         let (number, part) = match made {
-            Made::Part(number, part) => (number, part),
-            Made::Whole(number, asked, answer) => {
+            FromRunner::Part(number, part) => (number, part),
+            FromRunner::Whole(number, asked, answer) => {
                 let part = self.whole(&asked, answer);
                 self.book.answered(number, &part);
                 self.answered += 1;
@@ -755,9 +755,9 @@ mod tests {
         }
     }
 
-    fn because(verdict: &Verdict) -> Option<EndpointRefusal> {
+    fn because(verdict: &RequestDecision) -> Option<EndpointRefusal> {
         match verdict {
-            Verdict::Say(AnswerPart::Refused { because, .. }) => Some(*because),
+            RequestDecision::Say(AnswerPart::Refused { because, .. }) => Some(*because),
             _ => None,
         }
     }
@@ -765,7 +765,7 @@ mod tests {
     #[test]
     fn only_the_requestors_own_requests_are_answered() {
         let mut book = book(1_000_000);
-        assert_eq!(book.decide(&request(1, 0, &alice())), Verdict::Run);
+        assert_eq!(book.decide(&request(1, 0, &alice())), RequestDecision::Run);
         let stranger = request(2, 0, &Wallet::from_seed(b"mallory"));
         let unsigned = Some(EndpointRefusal::Unsigned);
         assert_eq!(because(&book.decide(&stranger)), unsigned);
@@ -777,22 +777,31 @@ mod tests {
         other.number = 4;
         assert_eq!(because(&book.decide(&other)), unsigned);
         // The same again is answered once.
-        assert_eq!(book.decide(&request(1, 0, &alice())), Verdict::Wait);
+        assert_eq!(book.decide(&request(1, 0, &alice())), RequestDecision::Wait);
         book.answered(1, &whole());
-        assert_eq!(book.decide(&request(1, 0, &alice())), Verdict::Say(whole()));
+        assert_eq!(
+            book.decide(&request(1, 0, &alice())),
+            RequestDecision::Say(whole())
+        );
     }
 
     #[test]
     fn who_does_not_pay_gets_no_more_than_the_limit() {
         let mut book = book(1_000_000);
         for number in 1..=UNPAID_RUNS_MAX {
-            assert_eq!(book.decide(&request(number, 0, &alice())), Verdict::Run);
+            assert_eq!(
+                book.decide(&request(number, 0, &alice())),
+                RequestDecision::Run
+            );
             book.answered(number, &whole());
         }
         let next = UNPAID_RUNS_MAX + 1;
         let refused = book.decide(&request(next, 0, &alice()));
         assert_eq!(because(&refused), Some(EndpointRefusal::Unpaid));
-        assert_eq!(book.decide(&request(next, 1, &alice())), Verdict::Run);
+        assert_eq!(
+            book.decide(&request(next, 1, &alice())),
+            RequestDecision::Run
+        );
         assert_eq!(book.last().unwrap().voucher.answered, 1);
         // An earlier voucher does not take back a later one.
         book.answered(next, &whole());
@@ -804,7 +813,10 @@ mod tests {
     fn nothing_is_answered_that_the_escrow_does_not_pay() {
         let mut book = book(25);
         for number in [1, 2] {
-            assert_eq!(book.decide(&request(number, 0, &alice())), Verdict::Run);
+            assert_eq!(
+                book.decide(&request(number, 0, &alice())),
+                RequestDecision::Run
+            );
             book.answered(number, &whole());
         }
         let refused = book.decide(&request(3, 2, &alice()));
@@ -813,7 +825,7 @@ mod tests {
             all: Amount::new(100),
             time: Amount::new(70),
         });
-        assert_eq!(book.decide(&request(3, 2, &alice())), Verdict::Run);
+        assert_eq!(book.decide(&request(3, 2, &alice())), RequestDecision::Run);
         book.answered(3, &whole());
         let refused = book.decide(&request(4, 3, &alice()));
         assert_eq!(because(&refused), Some(EndpointRefusal::NoMoney));
@@ -830,7 +842,7 @@ mod tests {
         payment.voucher = voucher.sign(&alice(), &domain());
         let verdict = book.decide(&payment);
         assert_eq!(because(&verdict), Some(EndpointRefusal::Behind));
-        let Verdict::Say(AnswerPart::Refused { last, .. }) = verdict else {
+        let RequestDecision::Say(AnswerPart::Refused { last, .. }) = verdict else {
             unreachable!("it was refused");
         };
         assert_eq!(last.unwrap().voucher.answered, 9);
@@ -842,13 +854,13 @@ mod tests {
         for number in 1..=KEPT_MAX as u64 + 1 {
             assert_eq!(
                 book.decide(&request(number, number - 1, &alice())),
-                Verdict::Run
+                RequestDecision::Run
             );
             book.answered(number, &whole());
         }
         let old = book.decide(&request(1, 0, &alice()));
         assert_eq!(because(&old), Some(EndpointRefusal::Unsigned));
         let kept = book.decide(&request(2, 1, &alice()));
-        assert_eq!(kept, Verdict::Say(whole()));
+        assert_eq!(kept, RequestDecision::Say(whole()));
     }
 }

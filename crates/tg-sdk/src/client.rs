@@ -79,6 +79,8 @@ pub struct Client {
 pub struct JobFilter {
     /// Only this requestor's.
     pub requestor: Option<Address>,
+    /// Only those whose results are checked so.
+    pub mode: Option<ModeDto>,
     /// At most so many, newest first; 50 if absent.
     pub limit: Option<u32>,
 }
@@ -534,8 +536,14 @@ impl Client {
     /// # Errors
     /// Those of any call.
     pub async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobDto>, ClientError> {
-        let JobFilter { requestor, limit } = filter;
-        let query = requestor.map_or_else(String::new, |it| format!("requestor={it}&"));
+        let JobFilter {
+            requestor,
+            mode,
+            limit,
+        } = filter;
+        let requestor = requestor.map_or_else(String::new, |it| format!("requestor={it}&"));
+        let mode = mode.map_or_else(String::new, |it| format!("mode={it}&"));
+        let query = requestor + &mode;
         let most = limit.map_or(JOBS_LISTED, |limit| {
             usize::try_from(limit).unwrap_or(LIST_ITEMS_MAX)
         });

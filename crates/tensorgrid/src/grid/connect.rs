@@ -139,6 +139,7 @@ pub(crate) async fn job(client: &Client, id: &str) -> Result<JobId, Failure> {
     }
     let filter = tg_sdk::JobFilter {
         requestor: None,
+        mode: None,
         limit: Some(1_000),
     };
     let jobs = client.jobs(filter).await.calling("list the jobs")?;

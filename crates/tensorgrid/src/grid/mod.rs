@@ -13,6 +13,7 @@ pub(crate) mod connect;
 pub(crate) mod describe;
 pub(crate) mod draw;
 pub(crate) mod embedded;
+pub(crate) mod endpoint_args;
 pub(crate) mod infer;
 pub(crate) mod keys;
 pub(crate) mod machine;

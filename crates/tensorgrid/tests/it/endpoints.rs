@@ -1,7 +1,8 @@
 //! Endpoints by the command line: opened, asked, out of money, topped up, closed; through a crash of the grid.
 
+use crate::http::post;
 use crate::run::{Grid, Provider, root, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// TGRID of a text in base units of 10^-18, so that sums are exact.
 fn units(amount: &Value) -> u128 {
@@ -215,4 +216,55 @@ fn an_endpoint_goes_on_after_its_provider_and_the_grid_are_killed() {
         units(&settled["price"]) + units(&settled["refund"]),
         3 * 10_u128.pow(18)
     );
+}
+
+/// Without an endpoint each completion is a job; with one they go to its provider, and a stream begins before the text has ended.
+#[test]
+fn completions_of_the_openai_api_go_to_the_endpoint_of_their_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(folder.path(), 1);
+    let body = |stream: bool| json!({"model": "gpt-bytes", "prompt": "ROMEO:", "max_tokens": 30, "temperature": 0, "stream": stream});
+    let by_job = post(&grid, "completions", &[], &body(false)).json();
+    assert_eq!(by_job["tensorgrid"]["verify"], "none");
+    let open = [
+        "--json",
+        "endpoint",
+        "open",
+        "gpt-bytes",
+        "--money",
+        "3",
+        "--yes",
+    ];
+    let id = grid.run(&open).ends(0).json()["id"].clone();
+    let mut served = Value::Null;
+    until("completions go to the endpoint", || {
+        served = post(&grid, "completions", &[], &body(false)).json();
+        served["tensorgrid"]["verify"] == "endpoint"
+    });
+    assert_eq!(served["choices"], by_job["choices"]);
+    assert_eq!(served["usage"], by_job["usage"]);
+    assert_eq!(served["tensorgrid"]["job"], id);
+    assert_eq!(served["tensorgrid"]["receipt"], Value::Null);
+    assert!(units(&served["tensorgrid"]["price"]) < units(&by_job["tensorgrid"]["price"]));
+    let (parts, ended) = post(&grid, "completions", &[], &body(true)).parts();
+    assert!(ended && parts.len() > 3, "{parts:?}");
+    let text = parts
+        .iter()
+        .filter_map(|it| it["choices"][0]["text"].as_str());
+    assert_eq!(text.collect::<String>(), by_job["choices"][0]["text"]);
+    let id = id.as_str().unwrap();
+    // The last answer is paid for within a second or two, by itself.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let closed = grid
+        .run(&["--json", "endpoint", "close", id])
+        .ends(0)
+        .json();
+    let meter = &closed["leases"][0]["meter"];
+    assert!(meter["answered"].as_u64().unwrap() >= 2);
+    // What is to be checked is a job, and so is everything without an endpoint.
+    let mut checked = body(false);
+    checked["tensorgrid"] = json!({"verify": "recompute"});
+    let checked = post(&grid, "completions", &[], &checked).json();
+    assert_eq!(checked["tensorgrid"]["verify"], "recompute");
+    assert_eq!(checked["choices"], by_job["choices"]);
 }

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use tg_sdk::dto::ModeDto;
+
 use super::port::Completion;
 use super::replay::AnswerId;
 use super::request::CompletionKind;
@@ -53,17 +55,38 @@ impl Frame {
         answer
     }
 
-    /// The parts of a streamed answer: the role, each piece, the end, and the usage if it was asked for.
-    pub(super) fn parts(&self, completion: &Completion, with_usage: bool) -> Vec<Value> {
+    /// A piece of a streamed answer, after the role if it `is_first`.
+    pub(super) fn piece(&self, piece: &str, is_first: bool) -> Vec<Value> {
         let mut parts = Vec::new();
-        if self.kind == CompletionKind::Chat {
+        if is_first && self.kind == CompletionKind::Chat {
             parts.push(self.delta(&json!({ "role": "assistant", "content": "" }), None));
         }
+        parts.push(match self.kind {
+            CompletionKind::Text => self.text(piece, None),
+            CompletionKind::Chat => self.delta(&json!({ "content": piece }), None),
+        });
+        parts
+    }
+
+    /// The parts of a streamed answer after what was `sent` of its text: the role, each piece, the end, and the usage if it was asked for.
+    pub(super) fn parts(
+        &self,
+        completion: &Completion,
+        with_usage: bool,
+        sent: &str,
+    ) -> Vec<Value> {
+        let mut parts = Vec::new();
+        if sent.is_empty() && self.kind == CompletionKind::Chat {
+            parts.push(self.delta(&json!({ "role": "assistant", "content": "" }), None));
+        }
+        let mut skipped = sent.len();
         for piece in &completion.pieces {
-            parts.push(match self.kind {
-                CompletionKind::Text => self.text(piece, None),
-                CompletionKind::Chat => self.delta(&json!({ "content": piece }), None),
-            });
+            // What was sent ends between two letters.
+            let rest = piece.get(skipped.min(piece.len())..).unwrap_or_default();
+            skipped = skipped.saturating_sub(piece.len());
+            if !rest.is_empty() {
+                parts.extend(self.piece(rest, false));
+            }
         }
         let finish = Some(finish(completion));
         let mut last = match self.kind {
@@ -130,6 +153,8 @@ pub(super) fn stands_behind(completion: &Completion) -> Value {
     } = completion;
     json!({
         "job": job.to_string(), "model": model.to_string(), "price": price.to_string(),
-        "verify": mode, "proof_bytes": proof_bytes, "receipt": format!("/v1/jobs/{job}/receipt"),
+        "verify": mode, "proof_bytes": proof_bytes,
+        // An endpoint has none: its provider signed the answer, and the grid holds nothing of it.
+        "receipt": (*mode != ModeDto::Endpoint).then(|| format!("/v1/jobs/{job}/receipt")),
     })
 }

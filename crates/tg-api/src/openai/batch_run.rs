@@ -203,7 +203,7 @@ impl BatchRun {
                 };
                 let asked = request::completion_of(kind, body)?;
                 let frame = Frame::new(kind, asked.order.model.clone(), &id);
-                let completion = port.complete(by, whole(asked)?.order).await?;
+                let completion = port.complete(by, whole(asked)?.order, None).await?;
                 Ok(frame.whole(&completion))
             }
             BatchEndpoint::Responses => {
@@ -212,7 +212,7 @@ impl BatchRun {
                 follow(kept, caller, &mut asked)?;
                 let frame = ResponseFrame::new(&id, asked.echo.clone());
                 let order = whole(asked.asked.clone())?.order;
-                let completion = port.complete(by, order).await?;
+                let completion = port.complete(by, order, None).await?;
                 let answer = frame.whole(&completion);
                 if asked.store {
                     let said = asked.said(&completion.pieces.concat());

@@ -14,7 +14,7 @@ use super::access::{caller, named, orders, parsed};
 use super::answer::Frame;
 use super::bodies;
 use super::error::OpenAiError;
-use super::port::{Completion, CompletionOrder, Requester};
+use super::port::{Completion, CompletionOrder, PieceSender, Requester};
 use super::replay::{self, Answer, AnswerId, RequestName, RequestTurn, Waiting};
 use super::request::{self, CompletionKind};
 use super::stream::{self, StreamPart};
@@ -70,16 +70,18 @@ async fn serve(
     let name = request_name(shared, headers, (kind as u8, body));
     let begun = name.and_then(|name| {
         let asked = request::completion_of(kind, parsed(body)?)?;
-        let (id, waiting) = begin(shared, name, asked.order.clone())?;
+        let (sender, pieces) = mpsc::unbounded_channel();
+        let sender = asked.stream.then_some(sender);
+        let (id, waiting) = begin(shared, name, asked.order.clone(), sender)?;
         let frame = Frame::new(kind, asked.order.model.clone(), &id);
-        Ok((asked, waiting, frame))
+        Ok((asked, waiting, pieces, frame))
     });
-    let (asked, waiting, frame) = match begun {
+    let (asked, waiting, pieces, frame) = match begun {
         Ok(begun) => begun,
         Err(error) => return error.into_response(),
     };
     if asked.stream {
-        return streamed(asked.stream_usage, waiting, frame);
+        return streamed(asked.stream_usage, waiting, pieces, frame);
     }
     match replay::answer(waiting).await {
         Ok(completion) => Json(frame.whole(&completion)).into_response(),
@@ -101,11 +103,13 @@ pub(super) fn request_name(
     })
 }
 
-/// Orders what a request asks for, unless it came before. The work goes on if the connection is lost.
+/// Orders what a request asks for, unless it came before. The work goes on if the connection is lost. Of one that came before nothing is sent to
+/// `pieces`.
 pub(super) fn begin(
     shared: &Arc<Shared>,
     name: RequestName,
     order: CompletionOrder,
+    pieces: Option<PieceSender>,
 ) -> Result<(AnswerId, Waiting<Completion>), OpenAiError> {
     match shared.replays.turn(&name, Instant::now())? {
         RequestTurn::Again(id, waiting) => Ok((id, waiting)),
@@ -116,7 +120,7 @@ pub(super) fn begin(
                 record: first.record,
             };
             tokio::spawn(async move {
-                let answer = complete(&shared, by, order).await;
+                let answer = complete(&shared, by, order, pieces).await;
                 first.sender.send_replace(Some(answer));
             });
             Ok((first.id, first.waiting))
@@ -124,17 +128,37 @@ pub(super) fn begin(
     }
 }
 
-async fn complete(shared: &Shared, by: Requester, order: CompletionOrder) -> Answer<Completion> {
-    let completion = orders(shared.port.as_ref())?.complete(by, order).await;
+async fn complete(
+    shared: &Shared,
+    by: Requester,
+    order: CompletionOrder,
+    pieces: Option<PieceSender>,
+) -> Answer<Completion> {
+    let orders = orders(shared.port.as_ref())?;
+    let completion = orders.complete(by, order, pieces).await;
     completion.map(Arc::new)
 }
 
-/// An answer in parts, once it is there.
-fn streamed(with_usage: bool, waiting: Waiting<Completion>, frame: Frame) -> Response {
+/// An answer in parts: what is sent as it is written, then what is left when all of it is there.
+fn streamed(
+    with_usage: bool,
+    waiting: Waiting<Completion>,
+    mut pieces: mpsc::UnboundedReceiver<String>,
+    frame: Frame,
+) -> Response {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
+        let mut sent = String::new();
+        while let Some(piece) = pieces.recv().await {
+            let parts = frame.piece(&piece, sent.is_empty());
+            sent.push_str(&piece);
+            let parts = parts.into_iter().map(StreamPart::Data).collect();
+            if sender.send(parts).await.is_err() {
+                return;
+            }
+        }
         let parts = match replay::answer(waiting).await {
-            Ok(completion) => frame.parts(&completion, with_usage),
+            Ok(completion) => frame.parts(&completion, with_usage, &sent),
             Err(error) => vec![error.object()],
         };
         let parts = parts.into_iter().map(StreamPart::Data);

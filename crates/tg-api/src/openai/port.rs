@@ -14,6 +14,9 @@ use super::error::OpenAiError;
 /// What an asynchronous method of the port returns.
 pub type OpenAiFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OpenAiError>> + Send + 'a>>;
 
+/// Where a text is sent as it is written: no more than a model's window has tokens.
+pub type PieceSender = tokio::sync::mpsc::UnboundedSender<String>;
+
 /// What is to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompletionOrder {
@@ -163,8 +166,14 @@ pub trait OpenAiPort: Send + Sync {
     /// The name of the caller of a key, or nothing if the key is not known.
     fn caller(&self, key: &str) -> Option<String>;
 
-    /// Orders a completion, waits for its end and checks the result.
-    fn complete(&self, by: Requester, order: CompletionOrder) -> OpenAiFuture<'_, Completion>;
+    /// Orders a completion, waits for its end and checks the result. What is written is sent to `pieces` as it comes, where whoever
+    /// writes it sends it so: what was sent is the beginning of the text.
+    fn complete(
+        &self,
+        by: Requester,
+        order: CompletionOrder,
+        pieces: Option<PieceSender>,
+    ) -> OpenAiFuture<'_, Completion>;
 
     /// Orders a run for each text, waits for their ends and checks the results.
     fn embed(&self, by: Requester, order: EmbeddingOrder) -> OpenAiFuture<'_, Embeddings>;

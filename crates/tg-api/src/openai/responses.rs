@@ -51,7 +51,7 @@ pub(crate) async fn create_response(
     let mut asked = request::response(parsed(&body)?)?;
     follow(&shared.responses, &name.caller, &mut asked)?;
     let caller = name.caller.clone();
-    let (id, waiting) = begin(&shared, name, asked.asked.order.clone())?;
+    let (id, waiting) = begin(&shared, name, asked.asked.order.clone(), None)?;
     let is_streamed = asked.asked.stream;
     let keeping = KeptFrame {
         shared: Arc::clone(&shared),

@@ -9,7 +9,7 @@ use axum::extract::rejection::{BytesRejection, QueryRejection};
 use serde::Deserialize;
 use tg_ledger::Job;
 use tg_sdk::ErrorBody;
-use tg_sdk::dto::{DryRunDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto};
+use tg_sdk::dto::{DryRunDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, ModeDto};
 use tg_types::limits::CLIENT_TRANSACTION_BYTES_MAX;
 use tg_types::{Address, Decode, Fault, JobId, JobOrder, TimestampMs};
 
@@ -30,6 +30,7 @@ fn no_job(id: JobId) -> ApiError {
 #[derive(Debug, Deserialize)]
 pub(super) struct JobQuery {
     requestor: Option<String>,
+    mode: Option<ModeDto>,
     after: Option<u64>,
     limit: Option<usize>,
 }
@@ -41,6 +42,7 @@ pub(super) struct JobQuery {
     tag = "jobs",
     params(
         ("requestor" = Option<String>, Query, description = "Only this account's"),
+        ("mode" = Option<ModeDto>, Query, description = "Only those whose results are checked so"),
         ("after" = Option<u64>, Query, description = "Where the page begins: `next` of the one before"),
         ("limit" = Option<usize>, Query, description = "At most so many; 100 if absent, 200 at most"),
     ),
@@ -60,6 +62,7 @@ pub(super) async fn jobs(
         .jobs()
         .iter()
         .filter(|job| requestor.is_none_or(|address| job.requestor == address))
+        .filter(|job| query.mode.is_none_or(|mode| job.order.mode == mode.into()))
         .collect();
     jobs.sort_by_key(|job| std::cmp::Reverse(job.sequence));
     let begin = |it: &&Job| query.after.is_none_or(|after| it.sequence < after);

@@ -242,6 +242,7 @@ async fn a_job_that_waits_says_why() {
     for (name, count) in [("alice", 1), ("bob", 0)] {
         let filter = JobFilter {
             requestor: Some(wallet(name).address()),
+            mode: None,
             limit: Some(5),
         };
         assert_eq!(client.jobs(filter).await.unwrap().len(), count);

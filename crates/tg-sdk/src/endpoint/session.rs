@@ -204,6 +204,12 @@ impl EndpointSession {
         self.provider
     }
 
+    /// What a run of the model costs: the most that an answer costs.
+    #[must_use]
+    pub const fn run(&self) -> Amount {
+        self.run
+    }
+
     /// What is owed so far.
     #[must_use]
     pub fn owed(&self) -> Voucher {

@@ -12,11 +12,11 @@ use tg_types::{Amount, JobId, Transaction};
 
 use super::order::{describe_wait, offers};
 use super::{ask_to_proceed, json_of};
-use crate::grid::args::{
+use crate::grid::connect::{self, Calling as _, OfJob as _};
+use crate::grid::endpoint_args::{
     EndpointAskArguments, EndpointCommand, EndpointJobArguments, EndpointListArguments,
     EndpointOpenArguments, EndpointTopUpArguments, EndpointWriteArguments,
 };
-use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::infer;
 use crate::grid::table::{Table, brief, brief_prefix, short};
 use crate::offline::answer::ShownAnswer as _;
@@ -185,12 +185,11 @@ async fn list(arguments: &EndpointListArguments, as_json: bool) -> Outcome {
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let filter = JobFilter {
         requestor: Some(wallet.address()),
+        mode: Some(ModeDto::Endpoint),
         limit: Some(JOBS_LOOKED_AT),
     };
     let jobs = client.jobs(filter).await.calling("list the jobs")?;
-    let mine = jobs
-        .into_iter()
-        .filter(|job| job.mode == ModeDto::Endpoint && job.settlement.is_none());
+    let mine = jobs.into_iter().filter(|job| job.settlement.is_none());
     let mine: Vec<JobDto> = mine.collect();
     if as_json {
         return json_of(&mine);
@@ -250,12 +249,12 @@ fn lasts(job: &JobDto, meter: &MeterDto) -> String {
 }
 
 /// An endpoint with the model that it serves.
-struct Served {
+struct OpenEndpoint {
     session: EndpointSession,
     checked: CheckedModel,
 }
 
-async fn served(client: &Client, wallet: &Wallet, job: &str) -> Result<Served, Failure> {
+async fn served(client: &Client, wallet: &Wallet, job: &str) -> Result<OpenEndpoint, Failure> {
     let id = connect::job(client, job).await?;
     let job = client.job(id).await.calling("ask for the job")?;
     let model = jobs::find_model(client, &job.model.to_string()).await;
@@ -264,13 +263,13 @@ async fn served(client: &Client, wallet: &Wallet, job: &str) -> Result<Served, F
         .of_job()?;
     let session = EndpointSession::open(client, wallet, id).await;
     let session = session.map_err(failed)?;
-    Ok(Served { session, checked })
+    Ok(OpenEndpoint { session, checked })
 }
 
 async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let Served { session, checked } = served(&client, &wallet, &arguments.job).await?;
+    let OpenEndpoint { session, checked } = served(&client, &wallet, &arguments.job).await?;
     let reals = files::inputs(&arguments.inputs, checked.program())?;
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
@@ -378,7 +377,7 @@ async fn ask_often(
 async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let Served { session, checked } = served(&client, &wallet, &arguments.job).await?;
+    let OpenEndpoint { session, checked } = served(&client, &wallet, &arguments.job).await?;
     let generator = checked.generator();
     let generator = generator.or_fail(Exit::Usage, "the model cannot write")?;
     let coding = TokenCoding::of(&arguments.what, checked.program(), &generator)?;

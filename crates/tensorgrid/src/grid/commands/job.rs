@@ -40,6 +40,7 @@ async fn list(arguments: &JobListArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let filter = JobFilter {
         requestor: None,
+        mode: None,
         limit: Some(arguments.limit),
     };
     let jobs = client.jobs(filter).await.calling("list the jobs")?;

@@ -1,6 +1,6 @@
 //! Texts that models write.
 
-use tg_api::{CompletionOrder, OpenAiError};
+use tg_api::{CompletionOrder, OpenAiError, PieceSender};
 use tg_ir::{GenerationRequest, Generator};
 use tg_types::Digest;
 
@@ -77,6 +77,65 @@ pub(super) fn shown(
         TextCoding::Tokenizer(_) | TextCoding::Numbers(_) => words(text),
     };
     Ok((pieces, ended || cut.is_some()))
+}
+
+/// A text that is asked for, and what its tokens are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AskedText<'a> {
+    pub(super) order: &'a CompletionOrder,
+    pub(super) request: &'a GenerationRequest,
+    pub(super) coding: &'a TextCoding,
+}
+
+/// A text on its way: sent as far as it cannot change any more.
+#[derive(Debug)]
+pub(super) struct LiveText<'a> {
+    text: AskedText<'a>,
+    pieces: Option<PieceSender>,
+    tokens: Vec<u32>,
+    sent: usize,
+}
+
+impl<'a> LiveText<'a> {
+    /// Nothing is sent before the end where strings end the text: one may begin in what was written.
+    pub(super) fn new(text: AskedText<'a>, pieces: Option<PieceSender>) -> Self {
+        let is_whole =
+            text.order.stops.is_empty() && !matches!(text.coding, TextCoding::Numbers(_));
+        Self {
+            text,
+            pieces: pieces.filter(|_| is_whole),
+            tokens: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// Whether nothing was sent.
+    pub(super) const fn is_silent(&self) -> bool {
+        self.sent == 0
+    }
+
+    /// Takes tokens, four bytes each.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        let (words, _) = bytes.as_chunks::<4>();
+        self.tokens
+            .extend(words.iter().map(|it| u32::from_le_bytes(*it)));
+        let Some(pieces) = &self.pieces else {
+            return;
+        };
+        let request = self.text.request;
+        let ended = request.stop.is_some() && self.tokens.last().copied() == request.stop;
+        let own = &self.tokens[..self.tokens.len() - usize::from(ended)];
+        let Ok(text) = self.text.coding.text(&request.prompt, own) else {
+            return;
+        };
+        // A letter of several bytes may lack some of them.
+        let whole = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
+        if let Some(new) = whole.get(self.sent..).filter(|it| !it.is_empty()) {
+            // Nobody may read any more.
+            let _gone = pieces.send(new.to_owned());
+            self.sent = whole.len();
+        }
+    }
 }
 
 /// A text in words, each with the space before it.

@@ -2,6 +2,7 @@
 //!
 //! - `tokenizers`: which this node holds; `known`: the models, and what tokens are to them;
 //! - `paying`: one order, from the key's limit to what it cost;
+//! - `served`: what goes to an endpoint of the caller;
 //! - `completion`, `embedding`: what is ordered, and what a caller reads of the result; `refusal`: failures in OpenAI's words.
 
 mod completion;
@@ -9,6 +10,7 @@ mod embedding;
 mod known;
 mod paying;
 mod refusal;
+mod served;
 mod tokenizers;
 
 use std::collections::BTreeSet;
@@ -18,10 +20,10 @@ use std::time::Duration;
 
 use tg_api::{
     Completion, CompletionOrder, EmbeddingOrder, Embeddings, OpenAiError, OpenAiFuture, OpenAiPort,
-    Requester,
+    PieceSender, Requester,
 };
 use tg_proof::PublicModel;
-use tg_sdk::dto::{ModelDto, ModelStateDto};
+use tg_sdk::dto::{ModeDto, ModelDto, ModelStateDto};
 use tg_sdk::verify::PUBLIC_MODEL_BYTES_MAX;
 use tg_sdk::{Client, jobs};
 use tg_types::{Amount, JobId};
@@ -29,9 +31,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::openai_keys::ApiKeys;
+use completion::{AskedText, LiveText};
 use embedding::{TextInput, VectorRule};
 use known::{KnownModel, KnownModels};
 use paying::{OrderPart, OrderTerm, Paying};
+use served::ServedEndpoints;
 use tokenizers::Tokenizers;
 
 /// Orders of one request for embeddings that run at once.
@@ -58,6 +62,7 @@ pub(crate) struct OpenAiOrders {
     tokenizers: Arc<Tokenizers>,
     folder: PathBuf,
     at_once: Arc<Semaphore>,
+    served: ServedEndpoints,
 }
 
 impl OpenAiPort for OpenAiOrders {
@@ -65,8 +70,13 @@ impl OpenAiPort for OpenAiOrders {
         self.paying.keys.caller(key)
     }
 
-    fn complete(&self, by: Requester, order: CompletionOrder) -> OpenAiFuture<'_, Completion> {
-        Box::pin(self.completed(by, order))
+    fn complete(
+        &self,
+        by: Requester,
+        order: CompletionOrder,
+        pieces: Option<PieceSender>,
+    ) -> OpenAiFuture<'_, Completion> {
+        Box::pin(self.completed(by, order, pieces))
     }
 
     fn embed(&self, by: Requester, order: EmbeddingOrder) -> OpenAiFuture<'_, Embeddings> {
@@ -88,6 +98,7 @@ impl OpenAiOrders {
                 client: client.clone(),
                 keys: Arc::new(keys),
             },
+            served: ServedEndpoints::new(client.clone()),
             known: KnownModels::new(client, Arc::clone(&tokenizers)),
             tokenizers,
             folder: own,
@@ -99,6 +110,7 @@ impl OpenAiOrders {
         &self,
         by: Requester,
         order: CompletionOrder,
+        pieces: Option<PieceSender>,
     ) -> Result<Completion, OpenAiError> {
         let (listed, known) = self.known.find(&order.model).await?;
         let coding = self.known.coding(&known).await;
@@ -115,6 +127,17 @@ impl OpenAiOrders {
         let input = known.model.request(&request);
         let input = input.map_err(|error| refusal::too_long("messages", &error.to_string()))?;
         let of = OrderPart { by, part: 0 };
+        let text = AskedText {
+            order: &order,
+            request: &request,
+            coding: &coding,
+        };
+        if let Some(completion) = self
+            .answered(&of, &listed, (&known, &input), text, pieces)
+            .await?
+        {
+            return Ok(completion);
+        }
         let term = self.paying.terms(&listed, (order.mode, order.max_price));
         let ended = self.paying.job(&of, &listed, (input, term.await?)).await?;
         let written = jobs::collect_written(&self.paying.client, &known.model, &ended.job).await;
@@ -134,6 +157,60 @@ impl OpenAiOrders {
             mode: order.mode,
             proof_bytes: written.proof.map(|proof| proof.file.len() as u64),
         })
+    }
+
+    /// What the caller's endpoint of the model answers; nothing if it has none, or the answer is to be checked. If the endpoint fails before
+    /// anything was sent, it is ordered as a job.
+    async fn answered(
+        &self,
+        of: &OrderPart,
+        listed: &ModelDto,
+        (known, input): (&KnownModel, &[u8]),
+        text: AskedText<'_>,
+        pieces: Option<PieceSender>,
+    ) -> Result<Option<Completion>, OpenAiError> {
+        let wallet = self.paying.keys.wallet(&of.by.caller);
+        let wallet = wallet.filter(|_| text.order.mode == ModeDto::None);
+        let Some(wallet) = wallet else {
+            return Ok(None);
+        };
+        let Some(session) = self.served.session(wallet, listed.id).await else {
+            return Ok(None);
+        };
+        let most = session.run();
+        let reserved = self.paying.keys.reserve(&of.by.caller, most);
+        reserved.map_err(|error| refusal::of_reserve(&error))?;
+        let mut live = LiveText::new(text, pieces);
+        let mut piece = |bytes: &[u8]| live.take(bytes);
+        let answer = self.served.ask(&session, input.to_vec(), &mut piece);
+        let answer = match answer.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.paying.keys.release(&of.by.caller, most);
+                return match live.is_silent() {
+                    true => Ok(None),
+                    false => Err(OpenAiError::unavailable(error.to_string())),
+                };
+            }
+        };
+        let rest = most.saturating_sub(answer.price);
+        self.paying.keys.release(&of.by.caller, rest);
+        let tokens = known.model.written(&answer.output);
+        let tokens = tokens.map_err(|error| OpenAiError::unavailable(error.to_string()))?;
+        let shown = (text.coding, tokens.as_slice());
+        let (pieces, stopped) = completion::shown(text.order, text.request, shown)?;
+        let count = |tokens: usize| u32::try_from(tokens).unwrap_or(u32::MAX);
+        Ok(Some(Completion {
+            pieces,
+            prompt_tokens: count(text.request.prompt.len()),
+            written_tokens: count(tokens.len()),
+            stopped,
+            job: session.job(),
+            model: listed.id,
+            price: answer.price,
+            mode: ModeDto::Endpoint,
+            proof_bytes: None,
+        }))
     }
 
     /// All inputs are read before the first is ordered. If one order fails the others are paid all the same.
