@@ -109,7 +109,7 @@ pub enum RequestDecision {
     /// Run the model.
     Run,
     /// Say this.
-    Say(AnswerPart),
+    Say(Box<AnswerPart>),
     /// Nothing: it is being answered.
     Wait,
 }
@@ -154,7 +154,7 @@ impl ServedBook {
         let is_payment = request.input.is_empty();
         let fits = said.lease == self.terms.lease && said.asks == request.asked();
         if !fits || request.voucher.account(&self.terms.domain) != Ok(self.terms.requestor) {
-            return RequestDecision::Say(self.refusal(EndpointRefusal::Unsigned, ""));
+            return RequestDecision::Say(Box::new(self.refusal(EndpointRefusal::Unsigned, "")));
         }
         self.take_voucher(request.voucher);
         if let Some((_, part)) = self
@@ -162,23 +162,25 @@ impl ServedBook {
             .iter()
             .find(|(number, _)| *number == request.number)
         {
-            return RequestDecision::Say(part.clone());
+            return RequestDecision::Say(Box::new(part.clone()));
         }
         if self.pending.contains_key(&request.number) {
             return RequestDecision::Wait;
         }
         if request.number <= self.answered_up_to {
-            return RequestDecision::Say(self.refusal(EndpointRefusal::Unsigned, "an old request"));
+            return RequestDecision::Say(Box::new(
+                self.refusal(EndpointRefusal::Unsigned, "an old request"),
+            ));
         }
         if is_payment {
             // A requestor that lost count, and begins again.
             return match said.amount < self.paid() {
-                true => RequestDecision::Say(self.refusal(EndpointRefusal::Behind, "")),
+                true => RequestDecision::Say(Box::new(self.refusal(EndpointRefusal::Behind, ""))),
                 false => RequestDecision::Run,
             };
         }
         if self.pending.len() >= PENDING_MAX {
-            return RequestDecision::Say(self.refusal(EndpointRefusal::Busy, ""));
+            return RequestDecision::Say(Box::new(self.refusal(EndpointRefusal::Busy, "")));
         }
         let price = self.terms.run;
         let pending = self.pending.values().copied();
@@ -187,12 +189,12 @@ impl ServedBook {
         let most = self.terms.run.saturating_mul(UNPAID_RUNS_MAX);
         let after = promised.saturating_add(price);
         if after.saturating_sub(paid) > most {
-            return RequestDecision::Say(self.refusal(EndpointRefusal::Unpaid, ""));
+            return RequestDecision::Say(Box::new(self.refusal(EndpointRefusal::Unpaid, "")));
         }
         let earned = self.funds.time.saturating_add(after.max(paid));
         if earned > self.funds.all {
             let detail = format!("{} TGRID are locked", self.funds.all);
-            return RequestDecision::Say(self.refusal(EndpointRefusal::NoMoney, &detail));
+            return RequestDecision::Say(Box::new(self.refusal(EndpointRefusal::NoMoney, &detail)));
         }
         self.pending.insert(request.number, price);
         RequestDecision::Run
@@ -550,7 +552,7 @@ impl ServingLoop {
                 RequestDecision::Wait => {}
                 RequestDecision::Say(part) => self.outbox.push_back(NumberedPart {
                     number: request.number,
-                    part,
+                    part: *part,
                 }),
                 RequestDecision::Run => self.begin(&request),
             }
@@ -757,7 +759,10 @@ mod tests {
 
     fn because(verdict: &RequestDecision) -> Option<EndpointRefusal> {
         match verdict {
-            RequestDecision::Say(AnswerPart::Refused { because, .. }) => Some(*because),
+            RequestDecision::Say(part) => match part.as_ref() {
+                AnswerPart::Refused { because, .. } => Some(*because),
+                _ => None,
+            },
             _ => None,
         }
     }
@@ -781,7 +786,7 @@ mod tests {
         book.answered(1, &whole());
         assert_eq!(
             book.decide(&request(1, 0, &alice())),
-            RequestDecision::Say(whole())
+            RequestDecision::Say(Box::new(whole()))
         );
     }
 
@@ -842,7 +847,10 @@ mod tests {
         payment.voucher = voucher.sign(&alice(), &domain());
         let verdict = book.decide(&payment);
         assert_eq!(because(&verdict), Some(EndpointRefusal::Behind));
-        let RequestDecision::Say(AnswerPart::Refused { last, .. }) = verdict else {
+        let RequestDecision::Say(part) = verdict else {
+            unreachable!("it was refused");
+        };
+        let AnswerPart::Refused { last, .. } = *part else {
             unreachable!("it was refused");
         };
         assert_eq!(last.unwrap().voucher.answered, 9);
@@ -861,6 +869,6 @@ mod tests {
         let old = book.decide(&request(1, 0, &alice()));
         assert_eq!(because(&old), Some(EndpointRefusal::Unsigned));
         let kept = book.decide(&request(2, 1, &alice()));
-        assert_eq!(kept, RequestDecision::Say(whole()));
+        assert_eq!(kept, RequestDecision::Say(Box::new(whole())));
     }
 }

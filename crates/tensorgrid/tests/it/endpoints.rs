@@ -22,6 +22,40 @@ fn job(grid: &Grid, id: &str) -> Value {
     grid.run(&["--json", "job", "show", id]).ends(0).json()
 }
 
+/// What cannot be asked of endpoints, and what is said of it.
+fn refused(grid: &Grid, ended: &str) {
+    let digit = digit();
+    for (arguments, code, told) in [
+        (
+            &["endpoint", "ask", ended, &digit][..],
+            5,
+            "nobody serves endpoint",
+        ),
+        (&["endpoint", "close", "0x1234"], 4, "there is no job"),
+        (
+            &["endpoint", "open", "nothing", "--money", "1", "--yes"],
+            4,
+            "nothing",
+        ),
+        (
+            &[
+                "endpoint",
+                "open",
+                "mlp-digits",
+                "--money",
+                "1",
+                "--hours",
+                "0",
+            ],
+            2,
+            "--hours 0",
+        ),
+    ] {
+        let refused = grid.run(arguments).ends(code);
+        assert!(refused.stderr.contains(told), "{}", refused.stderr);
+    }
+}
+
 #[test]
 fn an_endpoint_is_opened_asked_and_closed_and_all_its_money_is_accounted_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -88,35 +122,7 @@ fn an_endpoint_is_opened_asked_and_closed_and_all_its_money_is_accounted_for() {
     let meter = &closed["leases"][0]["meter"];
     assert_eq!(meter["answered"], 41);
     assert!(units(&meter["paid"]) > units(&meter["vouchers"]));
-    for (arguments, code, told) in [
-        (
-            &["endpoint", "ask", &id, &digit][..],
-            5,
-            "nobody serves endpoint",
-        ),
-        (&["endpoint", "close", "0x1234"], 4, "there is no job"),
-        (
-            &["endpoint", "open", "nothing", "--money", "1", "--yes"],
-            4,
-            "nothing",
-        ),
-        (
-            &[
-                "endpoint",
-                "open",
-                "mlp-digits",
-                "--money",
-                "1",
-                "--hours",
-                "0",
-            ],
-            2,
-            "--hours 0",
-        ),
-    ] {
-        let refused = grid.run(arguments).ends(code);
-        assert!(refused.stderr.contains(told), "{}", refused.stderr);
-    }
+    refused(&grid, &id);
     assert!(grid.interrupt().success());
 }
 

@@ -325,9 +325,9 @@ impl Provider {
     /// Claims what an endpoint owes, now and then; some leave before its end.
     fn claim(&self, lease: &Lease, meter: EndpointMeter, files: &Files, out: &mut Outbox<'_>) {
         let height = out.state.head().height.get();
-        let leaves = lease.id.as_bytes()[6] < 64 && height % 128 == 0;
+        let leaves = lease.id.as_bytes()[6] < 64 && height.is_multiple_of(128);
         let ends = leaves || meter.ends_at.is_some();
-        if !ends && height % 16 != 0 {
+        if !ends && !height.is_multiple_of(16) {
             return;
         }
         let voucher = files.vouchers.get(&lease.id).copied();
