@@ -519,6 +519,8 @@ impl Checks {
                 ..
             } = event
                 && let Some(record) = block.state.job(job)
+                // Its requests go to its provider.
+                && !record.is_endpoint()
             {
                 let (id, input) = (record.id, record.order.input);
                 self.is_held(&block.state, &input)

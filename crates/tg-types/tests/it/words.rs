@@ -71,10 +71,10 @@ fn modes() {
         })
     );
     assert_eq!(
-        ModeSet::from_bytes(&[32]),
+        ModeSet::from_bytes(&[64]),
         Err(DecodeError::Invalid {
             field: "verification modes",
-            value: 32
+            value: 64
         })
     );
     assert_eq!(
