@@ -134,6 +134,11 @@ fn asked(ready: &Ready, task: &Task) -> Result<(IntTensor, Option<Written>), Wor
     Ok((written.tokens.clone(), Some(written)))
 }
 
+/// Whether a task's model is one of integers.
+fn is_compiled(task: &Task) -> bool {
+    !tg_wasm::is_program(&task.model_file) && !tg_float::job::is_float_file(&task.model_file)
+}
+
 /// Writes what a request asks, and gives each token to `token` as it comes, until that says that it is enough.
 fn write(
     ready: &Ready,
@@ -222,14 +227,18 @@ impl Worker for ProvingWorker {
         })
     }
 
+    fn prepare(&self, task: &Task) {
+        if is_compiled(task) {
+            let _made_or_told_later = self.ready(task);
+        }
+    }
+
     fn answer(
         &self,
         task: &Task,
         piece: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Vec<u8>, WorkError> {
-        let is_compiled = !tg_wasm::is_program(&task.model_file)
-            && !tg_float::job::is_float_file(&task.model_file);
-        if !is_compiled {
+        if !is_compiled(task) {
             return Ok(self.execute(task, &|_| {})?.output);
         }
         let ready = self.ready(task)?;

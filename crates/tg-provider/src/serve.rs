@@ -312,6 +312,8 @@ pub(crate) async fn serve<W: Worker>(
         claimed,
         domain,
     };
+    let (ready, task_ready) = (Arc::clone(&worker), Arc::clone(&task));
+    tokio::task::spawn_blocking(move || ready.prepare(&task_ready));
     let (made_sender, made) = mpsc::channel(PENDING_MAX);
     let mut serving = ServingLoop {
         client,

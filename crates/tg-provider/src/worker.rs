@@ -122,6 +122,11 @@ pub trait Worker: Send + Sync + 'static {
     /// If the task cannot be done; doing it again may be tried.
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError>;
 
+    /// Makes a model ready, so that the first request of an endpoint does not wait for that. What fails here fails again when it is asked.
+    fn prepare(&self, task: &Task) {
+        let _ = task;
+    }
+
     /// Answers a request of an endpoint: the output's bytes. What is written piece by piece is given to `piece` as it comes, until
     /// that says that nobody reads it any more.
     ///

@@ -10,8 +10,13 @@ use tg_exec::sample::{Numbers, random_model};
 use tg_ledger::{Block, Genesis};
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_prover::{ProveRequest, ProvingModel, prove};
+use tg_sdk::endpoint::wire::{
+    AnswerPart, EndpointRefusal, EndpointRequest, NumberedPart, SealedInput, ServeAnswer,
+    ServeCall, ServingProof,
+};
 use tg_types::{
-    Address, Amount, ChainDomain, Decode, Encode, SignedTransaction, Transaction, Wallet,
+    Address, Amount, ChainDomain, Decode, Encode, LeaseId, SignedTransaction, Transaction, Voucher,
+    Wallet,
 };
 
 /// Something that reads bytes; returns what it would write for what it read.
@@ -33,6 +38,59 @@ fn state_answer() -> Vec<u8> {
     let pairs = digits.unwrap().as_bytes().chunks(2);
     let byte = |pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
     pairs.map(byte).collect()
+}
+
+/// A request to an endpoint.
+fn endpoint_request() -> EndpointRequest {
+    let sealed = SealedInput {
+        encapsulated: vec![3; 1_120],
+        sealed: vec![4; 40],
+    };
+    let domain = tg_ledger::development_domain();
+    let voucher = Voucher::first(LeaseId::new([1; 32]));
+    EndpointRequest {
+        number: 7,
+        voucher: voucher.sign(&Wallet::from_seed(b"alice"), &domain),
+        input: sealed.to_bytes(),
+    }
+}
+
+/// What a provider of an endpoint brings: a piece, an answer, and that there is none.
+fn serve_call() -> Vec<u8> {
+    let request = endpoint_request();
+    let signature = request.voucher.signature;
+    let parts = [
+        AnswerPart::Piece {
+            index: 2,
+            piece: vec![5; 20],
+        },
+        AnswerPart::Whole {
+            answer: vec![6; 60],
+            price: Amount::new(9),
+            signature,
+        },
+        AnswerPart::Refused {
+            because: EndpointRefusal::Behind,
+            detail: tg_types::Label::lossy("a detail"),
+            last: Some(request.voucher),
+        },
+    ];
+    let parts = parts.map(|part| NumberedPart { number: 7, part });
+    let call = ServeCall {
+        proof: ServingProof::Token([8; 16]),
+        wait_ms: 100,
+        parts: parts.to_vec(),
+    };
+    call.to_bytes()
+}
+
+/// What it fetches.
+fn serve_answer() -> Vec<u8> {
+    let answer = ServeAnswer {
+        token: [8; 16],
+        requests: vec![endpoint_request(), endpoint_request()],
+    };
+    answer.to_bytes()
 }
 
 fn canonical<T: Decode + Encode>(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -193,6 +251,18 @@ fn cases() -> Vec<Case> {
             seed: state_answer(),
             rounds: 40,
             target: Box::new(canonical::<tg_types::chain::StateAnswer>),
+        },
+        Case {
+            name: "call of an endpoint's provider",
+            seed: serve_call(),
+            rounds: 40,
+            target: Box::new(canonical::<ServeCall>),
+        },
+        Case {
+            name: "requests to an endpoint",
+            seed: serve_answer(),
+            rounds: 40,
+            target: Box::new(canonical::<ServeAnswer>),
         },
         Case {
             name: "genesis",
