@@ -212,6 +212,24 @@ fn openai_cases() -> Vec<Case> {
     ]
 }
 
+/// What travels between the two sides of an endpoint.
+fn endpoint_cases() -> [Case; 2] {
+    [
+        Case {
+            name: "call of an endpoint's provider",
+            seed: serve_call(),
+            rounds: 40,
+            target: Box::new(canonical::<ServeCall>),
+        },
+        Case {
+            name: "requests to an endpoint",
+            seed: serve_answer(),
+            rounds: 40,
+            target: Box::new(canonical::<ServeAnswer>),
+        },
+    ]
+}
+
 fn cases() -> Vec<Case> {
     let domain = ChainDomain {
         chain_id: 1,
@@ -253,18 +271,6 @@ fn cases() -> Vec<Case> {
             target: Box::new(canonical::<tg_types::chain::StateAnswer>),
         },
         Case {
-            name: "call of an endpoint's provider",
-            seed: serve_call(),
-            rounds: 40,
-            target: Box::new(canonical::<ServeCall>),
-        },
-        Case {
-            name: "requests to an endpoint",
-            seed: serve_answer(),
-            rounds: 40,
-            target: Box::new(canonical::<ServeAnswer>),
-        },
-        Case {
             name: "genesis",
             seed: genesis.to_bytes(),
             rounds: 40,
@@ -289,6 +295,7 @@ fn cases() -> Vec<Case> {
     ];
     cases.extend(proof_cases());
     cases.extend(openai_cases());
+    cases.extend(endpoint_cases());
     cases
 }
 
