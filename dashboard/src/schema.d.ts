@@ -596,7 +596,7 @@ export interface paths {
         /**
          * Asks the provider of an endpoint: the canonical encoding of a request, which its requestor signed. The answer comes in parts as the
          *     provider writes them: each is four bytes of length, little-endian, and the canonical encoding of a part; the last one is the whole
-         *     answer with the provider's signature, or why there is none. Nothing of it is checked here.
+         *     answer with the provider's signature, or why there is none. Only that the requestor signed it is checked here.
          */
         post: operations["ask"];
         delete?: never;
@@ -4035,6 +4035,15 @@ export interface operations {
             };
             /** @description Not a request */
             400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The endpoint's requestor did not sign it */
+            401: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -13,6 +13,7 @@
 //! | `TG-API-009` | 401 | a blob came without a permit that holds |
 //! | `TG-API-010` | 500 | the server failed |
 //! | `TG-API-011` | 401 | the caller does not serve the lease, or its token is of before |
+//! | `TG-API-013` | 401 | the requestor of an endpoint did not sign a request |
 //! | `TG-API-012` | 503 | the provider of an endpoint is not here, or too many requests wait for it |
 //!
 //! Other codes come from the node and the ledger, with status 422 for the client's fault, 503 for the environment's,
@@ -97,6 +98,9 @@ pub enum ApiError {
         "the lease is another provider's, its signature is of another time, or its token of before"
     )]
     NotServing,
+    /// A request to an endpoint is not its requestor's.
+    #[error("the requestor of the endpoint did not sign this request")]
+    NotRequestor,
     /// Requests to an endpoint cannot wait.
     #[error("the request cannot wait: {because}")]
     NotRelayed {
@@ -126,7 +130,9 @@ impl ApiError {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::Busy { .. } | Self::NotRelayed { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Self::NoPermit { .. } | Self::NotServing => StatusCode::UNAUTHORIZED,
+            Self::NoPermit { .. } | Self::NotServing | Self::NotRequestor => {
+                StatusCode::UNAUTHORIZED
+            }
             Self::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Port(error) => match error.fault {
                 Fault::Client => StatusCode::UNPROCESSABLE_ENTITY,
@@ -152,6 +158,7 @@ impl ApiError {
             Self::NoPermit { .. } => "TG-API-009",
             Self::Failed { .. } => "TG-API-010",
             Self::NotServing => "TG-API-011",
+            Self::NotRequestor => "TG-API-013",
             Self::NotRelayed { .. } => "TG-API-012",
             Self::Port(error) => &error.code,
         }
@@ -170,6 +177,7 @@ impl ApiError {
             Self::WrongDigest { .. } => "a blob is named by the BLAKE3 digest of its bytes",
             Self::NotDevelopment => "sign transactions with your own key",
             Self::TooSlow { .. } | Self::Busy { .. } => "try again in a moment",
+            Self::NotRequestor => "the account that ordered the endpoint asks it",
             Self::NotServing => "claim the lease again with a signature of now",
             Self::NotRelayed { .. } => {
                 "try again in a moment; requests go to the gateway at which the provider fetches them"

@@ -52,7 +52,7 @@ fn served(shared: &Shared, id: &LeaseId) -> Result<Lease, ApiError> {
 
 /// Asks the provider of an endpoint: the canonical encoding of a request, which its requestor signed. The answer comes in parts as the
 /// provider writes them: each is four bytes of length, little-endian, and the canonical encoding of a part; the last one is the whole
-/// answer with the provider's signature, or why there is none. Nothing of it is checked here.
+/// answer with the provider's signature, or why there is none. Only that the requestor signed it is checked here.
 #[utoipa::path(
     post,
     path = "/v1/leases/{id}/requests",
@@ -62,6 +62,7 @@ fn served(shared: &Shared, id: &LeaseId) -> Result<Lease, ApiError> {
     responses(
         (status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "Parts of the answer"),
         (status = 400, body = ErrorBody, description = "Not a request"),
+        (status = 401, body = ErrorBody, description = "The endpoint's requestor did not sign it"),
         (status = 404, body = ErrorBody, description = "No endpoint is served under this lease"),
         (status = 413, body = ErrorBody, description = "Larger than any request"),
         (status = 503, body = ErrorBody, description = "Its provider does not fetch requests here, or too many wait"),
@@ -73,9 +74,28 @@ pub(super) async fn ask(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let request: EndpointRequest = decoded("the request", &body)?;
-    served(&shared, &lease)?;
+    check_requestor(&shared, &lease, &request)?;
     let parts = shared.relay.ask(&lease, request)?;
     Ok(([BYTES], Body::from_stream(AnswerStream(parts))).into_response())
+}
+
+/// Stops: strangers that fill an endpoint's queue. One signature is recovered, about 0.1 ms.
+fn check_requestor(
+    shared: &Shared,
+    lease: &LeaseId,
+    request: &EndpointRequest,
+) -> Result<(), ApiError> {
+    let held = served(shared, lease)?;
+    let state = shared.port.state();
+    let requestor = state.job(&held.job).map(|job| job.requestor);
+    let voucher = &request.voucher;
+    let is_theirs = voucher.voucher.lease == *lease
+        && voucher.voucher.asks == request.asked()
+        && voucher.account(state.domain()).ok() == requestor;
+    match is_theirs {
+        true => Ok(()),
+        false => Err(ApiError::NotRequestor),
+    }
 }
 
 /// Parts of an answer as they come.

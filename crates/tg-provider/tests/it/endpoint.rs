@@ -241,14 +241,10 @@ async fn a_requestor_that_does_not_pay_gains_no_more_than_the_limit() {
     assert!(is_unpaid, "{refused:?}");
     // A stranger gets nothing.
     let mallory = EndpointSession::open(&fixture.client, &wallet("dave"), job).await;
-    let is_unsigned = matches!(
-        mallory,
-        Err(EndpointError::Refused {
-            because: EndpointRefusal::Unsigned,
-            ..
-        })
-    );
-    assert!(is_unsigned, "{mallory:?}");
+    let Err(EndpointError::Client(refused)) = mallory else {
+        panic!("a stranger was served: {mallory:?}");
+    };
+    assert_eq!(refused.code(), Some("TG-API-013"));
 }
 
 /// Answers something else than the model gives.

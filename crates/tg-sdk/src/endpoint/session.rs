@@ -34,6 +34,9 @@ const NOT_HERE: &str = "TG-API-012";
 const COMES: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(200);
 
+/// Bytes of all pieces of an answer: the largest answer, written four bytes at a time and each sealed.
+const PIECES_BYTES_MAX: usize = 5 * ENDPOINT_BYTES_MAX;
+
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
@@ -342,11 +345,19 @@ impl EndpointSession {
         let payload = Payload::Bytes(request.to_bytes());
         let answer = self.client.transport().open(Method::POST, &path, payload);
         let mut body = answer.await?.into_body();
-        let mut bytes = Vec::new();
+        let (mut bytes, mut pieces) = (Vec::new(), 0);
         loop {
             while let Some(part) = next_part(&mut bytes)? {
                 match part {
-                    AnswerPart::Piece { index, piece: more } => piece(index, &more),
+                    AnswerPart::Piece { index, piece: more } => {
+                        // Stops: a provider whose pieces never end.
+                        pieces += more.len().max(1);
+                        if pieces > PIECES_BYTES_MAX {
+                            let what = "its pieces do not end";
+                            return Err(EndpointError::NotTheirs { what }.into());
+                        }
+                        piece(index, &more);
+                    }
                     AnswerPart::Whole {
                         answer,
                         price,

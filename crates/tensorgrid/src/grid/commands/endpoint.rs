@@ -78,6 +78,11 @@ async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+    // What cannot be asked is not opened: its minutes would be paid for nothing.
+    let checked = jobs::public_model(&client, &model).await.of_job();
+    checked.map_err(|failure| {
+        failure.hint("endpoints serve models of integers (tier TGX-1); graphs of floats and programs are jobs: `infer`, `program submit`")
+    })?;
     let seconds = arguments.hours * 3_600.0;
     if !(1.0..=3_600.0 * 24.0 * 366.0).contains(&seconds) {
         let text = format!("--hours {}: more than 0, a year at most", arguments.hours);

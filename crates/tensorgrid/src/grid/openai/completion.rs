@@ -119,10 +119,12 @@ impl<'a> LiveText<'a> {
         let (words, _) = bytes.as_chunks::<4>();
         self.tokens
             .extend(words.iter().map(|it| u32::from_le_bytes(*it)));
-        let Some(pieces) = &self.pieces else {
+        let request = self.text.request;
+        let is_asked = self.tokens.len() <= request.limit as usize;
+        // What is more than was asked for is not looked at: each look reads all of it.
+        let Some(pieces) = self.pieces.as_ref().filter(|_| is_asked) else {
             return;
         };
-        let request = self.text.request;
         let ended = request.stop.is_some() && self.tokens.last().copied() == request.stop;
         let own = &self.tokens[..self.tokens.len() - usize::from(ended)];
         let Ok(text) = self.text.coding.text(&request.prompt, own) else {
