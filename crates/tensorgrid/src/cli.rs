@@ -234,6 +234,8 @@ pub(crate) struct SimArguments {
 pub(crate) enum BenchCommand {
     /// Prove and verify the built-in models, or the suite: medians of 20 runs, memory, bytes.
     Prove(BenchArguments),
+    /// Execute the suite's models on the CPU and on a GPU, without proofs: medians, with every bit compared.
+    Run(BenchRunArguments),
     /// Run a grid in this process under load: jobs that settle in a second, how soon orders are final, CPU time.
     Grid(BenchGridArguments),
 }
@@ -581,6 +583,20 @@ pub(crate) struct BenchGridArguments {
     /// Seconds of each phase.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: u32,
+}
+
+/// `bench run`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchRunArguments {
+    /// The device beside the CPU: cuda:N, or auto, the first GPU that passes the check of `device --check`, if there is one.
+    #[arg(long, default_value = "auto")]
+    pub(crate) device: DeviceChoice,
+    /// Runs per model; the median is printed.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) runs: u32,
+    /// Leave out the models of the shape of GPT-2, which take seconds to make.
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 /// `bench prove`.

@@ -108,6 +108,9 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Bench(cli::BenchCommand::Grid(arguments)) => {
             block_on(bench_grid::run(&arguments, json))
         }
+        Command::Bench(cli::BenchCommand::Run(arguments)) => {
+            offline::bench_run::run(&arguments, json)
+        }
         Command::Bench(cli::BenchCommand::Prove(arguments)) => {
             offline::bench::run(&arguments, json)
         }

@@ -7,10 +7,10 @@ use super::kernels;
 use super::nvrtc::{Nvrtc, NvrtcError, Target};
 use super::plan::{Address, Plan, Region};
 use super::probe::{self, DeviceInfo, DriverFailure, Way};
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr,
-    LaunchConfig, PushKernelArg,
+    CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr,
+    DriverError, LaunchConfig, PushKernelArg,
 };
 use cudarc::nvrtc::Ptx;
 use std::collections::BTreeMap;
@@ -102,6 +102,7 @@ impl KernelDevice for Gpu {
             .map_err(DriverFailure::of("upload the model"))?;
         Ok(Box::new(OnGpu {
             launches,
+            replay: None,
             constants,
             arena,
             stream,
@@ -112,10 +113,19 @@ impl KernelDevice for Gpu {
 /// A plan that a GPU holds.
 struct OnGpu {
     launches: Vec<Bound>,
+    /// All launches, recorded at the first run.
+    replay: Option<Replay>,
     constants: CudaSlice<u8>,
     arena: CudaSlice<u8>,
     stream: Arc<CudaStream>,
 }
+
+/// Recorded launches.
+struct Replay(CudaGraph);
+
+// SAFETY: a graph may be used by any thread, by one at a time: it is part of one [`OnGpu`], whose methods that use it take it
+// by `&mut`, and the driver's calls in it bind its context to the thread first.
+unsafe impl Send for Replay {}
 
 impl LoadedPlan for OnGpu {
     fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), DriverFailure> {
@@ -142,8 +152,29 @@ impl LoadedPlan for OnGpu {
         Ok(bytes)
     }
 
-    fn run(&mut self, wanted: &dyn Fn(usize) -> bool) -> Result<(), DriverFailure> {
-        for bound in self.launches.iter().filter(|bound| wanted(bound.node)) {
+    fn run(&mut self) -> Result<(), DriverFailure> {
+        if self.replay.is_none() {
+            self.replay = Some(self.record()?);
+        }
+        let Some(Replay(graph)) = &self.replay else {
+            unreachable!("recorded above")
+        };
+        graph
+            .launch()
+            .map_err(DriverFailure::of("launch the kernels"))?;
+        self.wait()
+    }
+
+    fn run_node(&mut self, node: usize) -> Result<(), DriverFailure> {
+        self.launch(|bound| bound.node == node)?;
+        self.wait()
+    }
+}
+
+impl OnGpu {
+    /// Puts kernels into the stream, in order.
+    fn launch(&self, wanted: impl Fn(&Bound) -> bool) -> Result<(), DriverFailure> {
+        for bound in self.launches.iter().filter(|bound| wanted(bound)) {
             let configuration = LaunchConfig {
                 grid_dim: bound.grid,
                 block_dim: (bound.threads, 1, 1),
@@ -157,6 +188,24 @@ impl LoadedPlan for OnGpu {
             unsafe { builder.launch(configuration) }
                 .map_err(DriverFailure::of("launch a kernel"))?;
         }
+        Ok(())
+    }
+
+    /// All kernels as one graph: a launch of hundreds costs as much as that of one.
+    fn record(&self) -> Result<Replay, DriverFailure> {
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        let failed = || DriverFailure::of("record the kernels");
+        self.stream.begin_capture(mode).map_err(failed())?;
+        let launched = self.launch(|_| true);
+        // Ends the recording, whatever became of it.
+        let graph = self.stream.end_capture(CUgraphInstantiate_flags(0));
+        launched?;
+        let graph = graph.map_err(failed())?;
+        let none = || failed()(DriverError(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED));
+        Ok(Replay(graph.ok_or_else(none)?))
+    }
+
+    fn wait(&self) -> Result<(), DriverFailure> {
         self.stream
             .synchronize()
             .map_err(DriverFailure::of("run the kernels"))

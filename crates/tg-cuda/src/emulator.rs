@@ -222,6 +222,8 @@ pub(crate) struct EmulatedDevice {
 #[derive(Default)]
 struct Counts {
     loads: AtomicU64,
+    /// Bytes of the plans that are loaded.
+    bytes: AtomicU64,
     runs: AtomicU64,
     /// Runs after which it is lost; 0: never.
     runs_max: AtomicU64,
@@ -274,12 +276,20 @@ impl KernelDevice for EmulatedDevice {
     }
 
     fn load(&self, plan: &Plan) -> Result<Box<dyn LoadedPlan>, LoadError> {
-        let seed = self.shared.loads.fetch_add(1, Ordering::Relaxed);
+        let bytes = &self.shared.bytes;
+        if bytes.load(Ordering::Relaxed) + plan.bytes() > self.info.memory_bytes {
+            return Err(LoadError::Driver(DriverFailure {
+                operation: "upload the model",
+                name: "CUDA_ERROR_OUT_OF_MEMORY".to_owned(),
+            }));
+        }
         for launch in &plan.launches {
             if !self.emulator.has(launch.kernel) {
                 return Err(plan.no_kernel(launch.node).into());
             }
         }
+        bytes.fetch_add(plan.bytes(), Ordering::Relaxed);
+        let seed = self.shared.loads.fetch_add(1, Ordering::Relaxed);
         Ok(Box::new(EmulatedPlan {
             emulator: self.emulator,
             plan: plan.clone(),
@@ -300,6 +310,13 @@ struct EmulatedPlan {
     shared: Arc<Counts>,
 }
 
+impl Drop for EmulatedPlan {
+    fn drop(&mut self) {
+        let bytes = self.plan.bytes();
+        self.shared.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 impl LoadedPlan for EmulatedPlan {
     fn write(&mut self, address: Address, bytes: &[u8]) -> Result<(), DriverFailure> {
         self.memory.write(address, bytes);
@@ -310,7 +327,17 @@ impl LoadedPlan for EmulatedPlan {
         Ok(self.memory.read(address, length).to_vec())
     }
 
-    fn run(&mut self, wanted: &dyn Fn(usize) -> bool) -> Result<(), DriverFailure> {
+    fn run(&mut self) -> Result<(), DriverFailure> {
+        self.run_where(&|_| true)
+    }
+
+    fn run_node(&mut self, node: usize) -> Result<(), DriverFailure> {
+        self.run_where(&|other| other == node)
+    }
+}
+
+impl EmulatedPlan {
+    fn run_where(&mut self, wanted: &dyn Fn(usize) -> bool) -> Result<(), DriverFailure> {
         let runs = self.shared.runs.fetch_add(1, Ordering::Relaxed);
         let runs_max = self.shared.runs_max.load(Ordering::Relaxed);
         if runs_max > 0 && runs >= runs_max {

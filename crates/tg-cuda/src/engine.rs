@@ -116,7 +116,7 @@ impl DeviceEngine {
         if let Some(address) = self.tensors[0] {
             self.loaded.write(address, &input.to_bytes())?;
         }
-        Ok(self.loaded.run(&|_| true)?)
+        Ok(self.loaded.run()?)
     }
 
     fn download(&self, id: TensorId) -> Result<IntTensor, RunError> {

@@ -6,15 +6,21 @@ use super::plan::Keep;
 use super::probe::{DeviceInfo, DriverFailure};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use tg_exec::engine::Engine;
+use tg_exec::engine::values::Values;
 use tg_exec::execute::{ExecuteError, Trace, execute_tensor};
+use tg_exec::kernels::Cpu;
 use tg_ir::ExecutableModel;
 use tg_ir::IntTensor;
 use tg_types::ProgramId;
 
+/// Models that a GPU holds at once, at most: what is not used any more gives its memory back in the end.
+const MODELS_MAX: usize = 16;
+
 /// Executes programs: on the CPU, or on a GPU with the CPU beside it. The results are the same bits.
 ///
-/// A GPU holds one model at a time, the last one, and runs one input at a time; who comes meanwhile waits. Copies share
-/// the GPU.
+/// A GPU holds the models that were asked for last, as many as its memory takes, and runs one input at a time; who comes
+/// meanwhile waits. Copies share the GPU.
 ///
 /// ```
 /// use tg_cuda::{ExecutedOn, ExecutionDevice};
@@ -40,6 +46,19 @@ pub struct Executed {
     /// Where.
     pub on: ExecutedOn,
 }
+
+/// The outputs of an execution and where it took place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// The outputs, in the program's order and each in storage order.
+    pub outputs: Vec<IntTensor>,
+    /// Where.
+    pub on: ExecutedOn,
+}
+
+/// A model's engine on the CPU: made when it is first needed and kept, for answers without the tensors in between.
+#[derive(Debug, Default)]
+pub struct CpuAnswers(Mutex<Option<Engine>>);
 
 /// Where a program was executed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -118,7 +137,7 @@ impl ExecutionDevice {
     pub(crate) fn of(device: Box<dyn KernelDevice>) -> Self {
         let gpu = SharedGpu {
             device,
-            state: Mutex::new(State::Empty),
+            state: Mutex::new(State::Holds(Vec::new())),
         };
         Self {
             gpu: Some(Arc::new(gpu)),
@@ -146,28 +165,72 @@ impl ExecutionDevice {
         model: &ExecutableModel,
         input: IntTensor,
     ) -> Result<Executed, ExecutionError> {
-        let on = match &self.gpu {
-            None => ExecutedOn::Cpu,
-            Some(gpu) => {
-                let device = Box::new(gpu.device.info().clone());
-                match gpu.trace(model, &input) {
-                    Ok(trace) => {
-                        let on = ExecutedOn::Gpu(device);
-                        return Ok(Executed { trace, on });
-                    }
-                    Err(TraceError::Instead(reason)) => {
-                        let reason = Box::new(reason);
-                        ExecutedOn::CpuInstead { device, reason }
-                    }
-                    Err(TraceError::Input(error)) => return Err(error.into()),
-                    Err(TraceError::Lost(failure)) => {
-                        return Err(ExecutionError::Lost { device, failure });
-                    }
-                }
+        match self.on_gpu(model, Keep::Trace, |engine| engine.trace(&input))? {
+            (Some(trace), on) => Ok(Executed { trace, on }),
+            (None, on) => {
+                let trace = execute_tensor(model, input)?;
+                Ok(Executed { trace, on })
             }
+        }
+    }
+
+    /// Executes a model on one input as [`Self::execute`] does, and gives its outputs alone: the tensors in between are
+    /// neither kept nor, from a GPU, copied. `cpu` is this model's and no other's.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn answer(
+        &self,
+        model: &ExecutableModel,
+        input: &IntTensor,
+        cpu: &CpuAnswers,
+    ) -> Result<Answered, ExecutionError> {
+        match self.on_gpu(model, Keep::Output, |engine| engine.outputs(input))? {
+            (Some(outputs), on) => Ok(Answered { outputs, on }),
+            (None, on) => {
+                let outputs = cpu.outputs(model, input)?;
+                Ok(Answered { outputs, on })
+            }
+        }
+    }
+
+    /// What a GPU does with a model, unless it is done on the CPU, and where.
+    fn on_gpu<T>(
+        &self,
+        model: &ExecutableModel,
+        keep: Keep,
+        run: impl FnOnce(&mut DeviceEngine) -> Result<T, RunError>,
+    ) -> Result<(Option<T>, ExecutedOn), ExecutionError> {
+        let Some(gpu) = &self.gpu else {
+            return Ok((None, ExecutedOn::Cpu));
         };
-        let trace = execute_tensor(model, input)?;
-        Ok(Executed { trace, on })
+        let device = Box::new(gpu.device.info().clone());
+        match gpu.run(model, keep, run) {
+            Ok(done) => Ok((Some(done), ExecutedOn::Gpu(device))),
+            Err(GpuError::Instead(reason)) => {
+                let reason = Box::new(reason);
+                Ok((None, ExecutedOn::CpuInstead { device, reason }))
+            }
+            Err(GpuError::Input(error)) => Err(error.into()),
+            Err(GpuError::Lost(failure)) => Err(ExecutionError::Lost { device, failure }),
+        }
+    }
+}
+
+impl CpuAnswers {
+    fn outputs(
+        &self,
+        model: &ExecutableModel,
+        input: &IntTensor,
+    ) -> Result<Vec<IntTensor>, ExecuteError> {
+        // A panic of another thread leaves an engine that begins anew: every run writes all that it reads.
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let engine = kept.get_or_insert_with(|| {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            Engine::new(model, Cpu::new(threads))
+        });
+        engine.run(input.into())?;
+        Ok(engine.outputs().map(Values::to_tensor).collect())
     }
 }
 
@@ -179,19 +242,42 @@ struct SharedGpu {
 
 /// What a GPU holds.
 enum State {
-    /// Nothing.
-    Empty,
-    /// A model.
-    Holds(ProgramId, Box<DeviceEngine>),
+    /// Models, the one used last at the end.
+    Holds(Vec<Held>),
     /// Nothing any more: after an error the driver gives no more results in this process.
     Lost(DriverFailure),
 }
 
-/// Why a GPU gave no trace.
-enum TraceError {
+/// A model in a GPU's memory.
+struct Held {
+    program: ProgramId,
+    keep: Keep,
+    engine: DeviceEngine,
+}
+
+/// Why a GPU gave nothing.
+enum GpuError {
     Instead(InsteadReason),
     Input(ExecuteError),
     Lost(DriverFailure),
+}
+
+impl From<OpenError> for GpuError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Unfit(unfit) => Self::Instead(unfit.into()),
+            OpenError::Driver(failure) => Self::Lost(failure),
+        }
+    }
+}
+
+impl From<RunError> for GpuError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Input(error) => Self::Input(error),
+            RunError::Driver(failure) => Self::Lost(failure),
+        }
+    }
 }
 
 impl fmt::Debug for SharedGpu {
@@ -204,46 +290,62 @@ impl fmt::Debug for SharedGpu {
 }
 
 impl SharedGpu {
-    fn trace(&self, model: &ExecutableModel, input: &IntTensor) -> Result<Trace, TraceError> {
-        // A panic of another thread leaves a model that is loaded whole: every run writes all that it reads.
+    fn run<T>(
+        &self,
+        model: &ExecutableModel,
+        keep: Keep,
+        run: impl FnOnce(&mut DeviceEngine) -> Result<T, RunError>,
+    ) -> Result<T, GpuError> {
+        // A panic of another thread leaves models that are loaded whole: every run writes all that it reads.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = self.trace_in(&mut state, model, input);
-        if let Err(TraceError::Lost(failure)) = &result {
+        let held = match &mut *state {
+            State::Holds(held) => held,
+            State::Lost(failure) => {
+                return Err(GpuError::Instead(InsteadReason::Lost(failure.clone())));
+            }
+        };
+        let engine = self.loaded(held, model, keep);
+        let result = engine.and_then(|engine| Ok(run(engine)?));
+        if let Err(GpuError::Lost(failure)) = &result {
             *state = State::Lost(failure.clone());
         }
         result
     }
 
-    fn trace_in(
+    /// The model in the GPU's memory; it is uploaded if it is not there, and others give way to it, the ones that were used
+    /// longest ago first.
+    fn loaded<'a>(
         &self,
-        state: &mut State,
+        held: &'a mut Vec<Held>,
         model: &ExecutableModel,
-        input: &IntTensor,
-    ) -> Result<Trace, TraceError> {
+        keep: Keep,
+    ) -> Result<&'a mut DeviceEngine, GpuError> {
         // Weights are part of a program's identity by their root.
         let program = model.program.id();
-        match state {
-            State::Lost(failure) => {
-                return Err(TraceError::Instead(InsteadReason::Lost(failure.clone())));
+        let known = held
+            .iter()
+            .position(|other| other.program == program && other.keep == keep);
+        let next = if let Some(index) = known {
+            held.remove(index)
+        } else {
+            if held.len() >= MODELS_MAX {
+                held.remove(0);
             }
-            State::Holds(held, _) if *held == program => {}
-            State::Empty | State::Holds(..) => {
-                // The memory of the last model is given back first.
-                *state = State::Empty;
-                let engine = DeviceEngine::new(&*self.device, model, Keep::Trace);
-                let engine = engine.map_err(|error| match error {
-                    OpenError::Unfit(unfit) => TraceError::Instead(unfit.into()),
-                    OpenError::Driver(failure) => TraceError::Lost(failure),
-                })?;
-                *state = State::Holds(program, Box::new(engine));
+            let engine = loop {
+                match DeviceEngine::new(&*self.device, model, keep) {
+                    Err(OpenError::Unfit(Unfit::Memory { .. })) if !held.is_empty() => {
+                        held.remove(0);
+                    }
+                    opened => break opened?,
+                }
+            };
+            Held {
+                program,
+                keep,
+                engine,
             }
-        }
-        let State::Holds(_, engine) = state else {
-            unreachable!("a model was loaded above")
         };
-        engine.trace(input).map_err(|error| match error {
-            RunError::Input(error) => TraceError::Input(error),
-            RunError::Driver(failure) => TraceError::Lost(failure),
-        })
+        held.push(next);
+        Ok(&mut held.last_mut().expect("an entry was pushed").engine)
     }
 }

@@ -40,11 +40,17 @@ pub(crate) trait LoadedPlan: Send {
     /// If the place is not inside its region.
     fn read(&self, address: Address, length: usize) -> Result<Vec<u8>, DriverFailure>;
 
-    /// Runs the kernels of the wanted nodes in order and waits for the last one.
+    /// Runs every kernel in order and waits for the last one.
     ///
     /// # Errors
     /// If the driver fails.
-    fn run(&mut self, wanted: &dyn Fn(usize) -> bool) -> Result<(), DriverFailure>;
+    fn run(&mut self) -> Result<(), DriverFailure>;
+
+    /// Runs the kernels of one node and waits for the last one.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    fn run_node(&mut self, node: usize) -> Result<(), DriverFailure>;
 }
 
 /// Why a device does not take a plan.

@@ -12,7 +12,7 @@ pub(crate) const SOURCE: &str = concat!(
 
 /// The kernels by name.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 21] = [
+pub(crate) const NAMES: [&str; 22] = [
     "tg_add",
     "tg_concat",
     "tg_conv_direct",
@@ -30,8 +30,24 @@ pub(crate) const NAMES: [&str; 21] = [
     "tg_reduce",
     "tg_reduce_row",
     "tg_requantise",
+    "tg_running_sum",
     "tg_softmax",
     "tg_tree_leaves",
     "tg_tree_sums",
     "tg_view",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_is_named() {
+        let starts = SOURCE
+            .lines()
+            .filter_map(|line| line.strip_prefix("KERNEL("));
+        let mut named: Vec<&str> = starts.filter_map(|rest| rest.split(',').next()).collect();
+        named.sort_unstable();
+        assert_eq!(named, NAMES);
+    }
+}

@@ -38,7 +38,9 @@ pub(crate) mod tests;
 pub use check::{FamilyResult, Fault, FaultKind};
 pub use engine::Unfit;
 pub use error::CudaError;
-pub use execution::{Executed, ExecutedOn, ExecutionDevice, ExecutionError, InsteadReason};
+pub use execution::{
+    Answered, CpuAnswers, Executed, ExecutedOn, ExecutionDevice, ExecutionError, InsteadReason,
+};
 pub use nvrtc::{NVRTC_VARIABLE, Nvrtc, NvrtcError, Target};
 pub use plan::NoKernel;
 pub use probe::{

@@ -9,7 +9,7 @@ use super::check::{FamilyResult, FaultKind, check_families, check_named, expecte
 use super::device::Gpu;
 use super::emulator::{Device, EmulatedDevice, Emulator};
 use super::engine::{DeviceEngine, Unfit};
-use super::execution::{ExecutedOn, ExecutionDevice, ExecutionError, InsteadReason};
+use super::execution::{CpuAnswers, ExecutedOn, ExecutionDevice, ExecutionError, InsteadReason};
 use super::kernel_device::KernelDevice;
 use super::kernels;
 use super::plan::{Keep, Plan};
@@ -22,8 +22,8 @@ use tg_exec::execute::{ExecuteError, execute_tensor};
 use tg_exec::sample;
 use tg_ir::IntTensor;
 use tg_ir::{
-    CompiledModel, InputSpec, LinearWeights, Node, Op, Program, Shape, TensorId, Weights, Window,
-    scalar,
+    CompiledModel, ExecutableModel, InputSpec, LinearWeights, Node, Op, Program, Shape, TensorId,
+    Weights, Window, scalar,
 };
 
 /// A line on the error stream, once, also where the harness captures what tests print.
@@ -271,21 +271,87 @@ fn executions_on_a_device_have_the_bits_of_the_cpu() {
     }
 }
 
-/// Running again uploads nothing; another model takes the place of the last one.
+/// Running again uploads nothing, also after another model; a run for outputs alone has a memory of its own.
 #[test]
-fn a_device_holds_the_last_model() {
+fn a_device_holds_the_models_that_were_used_last() {
     for device in EmulatedDevice::both() {
         let loads = device.loads();
         let device = ExecutionDevice::of(Box::new(device));
-        let [first, second] = [1, 2].map(sample::wide::random_program);
-        let run = |(model, input): &(CompiledModel, IntTensor)| {
-            let model = model.clone().checked().unwrap();
-            device.execute(&model, input.clone()).unwrap();
+        let models: Vec<(ExecutableModel, IntTensor)> = (1..=18)
+            .map(|seed| {
+                let (model, input) = sample::wide::random_program(seed);
+                (model.checked().unwrap(), input)
+            })
+            .collect();
+        let run = |index: usize| {
+            let (model, input) = &models[index];
+            device.execute(model, input.clone()).unwrap();
             loads()
         };
-        assert_eq!([run(&first), run(&first), run(&first)], [1, 1, 1]);
-        assert_eq!([run(&second), run(&second), run(&first)], [2, 2, 3]);
+        assert_eq!([run(0), run(0), run(0)], [1, 1, 1]);
+        assert_eq!([run(1), run(1), run(0)], [2, 2, 2]);
+        let (model, input) = &models[0];
+        let cpu = CpuAnswers::default();
+        let answered = device.answer(model, input, &cpu).unwrap();
+        let expected = execute_tensor(model, input.clone()).unwrap();
+        assert!(answered.outputs.iter().eq(expected.outputs()));
+        assert!(matches!(answered.on, ExecutedOn::Gpu(_)));
+        assert_eq!([loads(), run(0)], [3, 3]);
+        // The second model was used longest ago, then the first one: sixteen are held.
+        let more = (2..16).map(run).max();
+        assert_eq!(more, Some(17));
+        assert_eq!([run(0), run(1)], [17, 18]);
     }
+}
+
+/// What a program needs is taken from those that were used longest ago.
+#[test]
+fn models_give_way_to_what_does_not_fit_beside_them() {
+    for mut device in EmulatedDevice::both() {
+        let loads = device.loads();
+        let models: Vec<(ExecutableModel, IntTensor)> = [16, 16, 48]
+            .into_iter()
+            .zip(1..)
+            .map(|(rows, more)| {
+                let (model, input) = product(rows, 64, 64 + more);
+                (model.checked().unwrap(), input)
+            })
+            .collect();
+        let bytes = |index: usize| {
+            let (model, _) = &models[index];
+            Plan::of(model, Keep::Trace, 4).unwrap().bytes()
+        };
+        // The last one leaves room for one of the others.
+        device.info.memory_bytes = bytes(2) + bytes(1);
+        let device = ExecutionDevice::of(Box::new(device));
+        let run = |index: usize| {
+            let (model, input) = &models[index];
+            let executed = device.execute(model, input.clone()).unwrap();
+            let expected = execute_tensor(model, input.clone()).unwrap();
+            assert_eq!(executed.trace, expected);
+            assert!(matches!(executed.on, ExecutedOn::Gpu(_)));
+            loads()
+        };
+        assert_eq!([run(0), run(1), run(2)], [1, 2, 3]);
+        assert_eq!([run(1), run(2), run(0)], [3, 3, 4]);
+    }
+}
+
+/// Outputs alone are those of the trace, on the CPU too.
+#[test]
+fn answers_are_the_outputs_of_the_trace() {
+    let device = ExecutionDevice::cpu();
+    let (model, input) = product(4, 4, 4);
+    let model = model.checked().unwrap();
+    let expected = execute_tensor(&model, input.clone()).unwrap();
+    let cpu = CpuAnswers::default();
+    for _ in 0..2 {
+        let answered = device.answer(&model, &input, &cpu).unwrap();
+        assert!(answered.outputs.iter().eq(expected.outputs()));
+        assert_eq!(answered.on, ExecutedOn::Cpu);
+    }
+    let wrong = device.answer(&model, &IntTensor::I8(vec![0; 3]), &cpu);
+    assert!(matches!(wrong, Err(ExecutionError::Input(_))));
 }
 
 #[test]

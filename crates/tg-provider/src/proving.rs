@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tg_cuda::{Executed, ExecutionDevice, ExecutionError};
+use tg_cuda::{Answered, CpuAnswers, Executed, ExecutionDevice, ExecutionError};
 use tg_exec::generate::{GenerateError, SequenceWriter, Written};
 use tg_exec::kernels::Cpu;
 use tg_exec::{ExecuteError, IntTensor, execute_tensor};
@@ -43,6 +43,8 @@ struct Ready {
     /// What checks the proofs that are made here.
     public: PublicModel,
     program: ProgramId,
+    /// What answers on the CPU without giving every tensor.
+    answers: CpuAnswers,
     /// What writes, made at the first generation.
     writer: Mutex<Option<SequenceWriter>>,
 }
@@ -101,6 +103,7 @@ impl ProvingWorker {
                 model,
                 public,
                 program,
+                answers: CpuAnswers::default(),
                 writer: Mutex::default(),
             };
             kept.push_back((task.model_blob, Arc::new(ready)));
@@ -247,9 +250,11 @@ impl Worker for ProvingWorker {
             return Ok(written_bytes(&written.written()));
         }
         let input = tensor(&ready, task)?;
-        let executed = self.device.execute(ready.model.compiled(), input);
-        let Executed { trace, .. } = executed.map_err(|error| WorkError::Execute(error.into()))?;
-        Ok(trace.output_bytes())
+        let model = ready.model.compiled();
+        let answered = self.device.answer(model, &input, &ready.answers);
+        let Answered { outputs, .. } =
+            answered.map_err(|error| WorkError::Execute(error.into()))?;
+        Ok(outputs.iter().flat_map(IntTensor::to_bytes).collect())
     }
 
     fn open(

@@ -1,8 +1,9 @@
-//! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], `bench` with its [`suite`], programs ([`program`]), what
+//! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], `bench` with its [`suite`] and [`bench_run`], programs ([`program`]), what
 //! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), whole grids from seeds ([`sim`]), the steps of a long proof ([`partial`]), what proofs show ([`modes`]), the files they share ([`files`]), and texts as inputs ([`text`]).
 
 pub(crate) mod answer;
 pub(crate) mod bench;
+pub(crate) mod bench_run;
 pub(crate) mod compile;
 pub(crate) mod device;
 pub(crate) mod device_check;
