@@ -594,6 +594,9 @@ pub(crate) struct BenchRunArguments {
     /// Runs per model; the median is printed.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
+    /// Say how long the device takes for each operator.
+    #[arg(long)]
+    pub(crate) by_operator: bool,
     /// Leave out the models of the shape of GPT-2, which take seconds to make.
     #[arg(long)]
     pub(crate) quick: bool,

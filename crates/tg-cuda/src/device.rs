@@ -7,7 +7,7 @@ use super::kernels;
 use super::nvrtc::{Nvrtc, NvrtcError, Target};
 use super::plan::{Address, Plan, Region};
 use super::probe::{self, DeviceInfo, DriverFailure, Way};
-use cudarc::driver::sys::{CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
+use cudarc::driver::sys::{CUevent_flags, CUgraphInstantiate_flags, CUresult, CUstreamCaptureMode};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaGraph, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr,
     DriverError, LaunchConfig, PushKernelArg,
@@ -15,6 +15,7 @@ use cudarc::driver::{
 use cudarc::nvrtc::Ptx;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The arguments of one kernel: longer than any.
 #[derive(Clone, Copy)]
@@ -168,6 +169,21 @@ impl LoadedPlan for OnGpu {
     fn run_node(&mut self, node: usize) -> Result<(), DriverFailure> {
         self.launch(|bound| bound.node == node)?;
         self.wait()
+    }
+
+    fn time_node(&mut self, node: usize, times: u32) -> Result<Duration, DriverFailure> {
+        let failed = || DriverFailure::of("time a kernel");
+        let event = || {
+            let flags = CUevent_flags::CU_EVENT_DEFAULT;
+            self.stream.record_event(Some(flags)).map_err(failed())
+        };
+        let start = event()?;
+        for _ in 0..times {
+            self.launch(|bound| bound.node == node)?;
+        }
+        let end = event()?;
+        let milliseconds = start.elapsed_ms(&end).map_err(failed())?;
+        Ok(Duration::from_secs_f32(milliseconds.max(0.0) / 1e3))
     }
 }
 

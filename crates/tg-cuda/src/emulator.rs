@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 type Kernel = unsafe extern "C" fn(*const c_void);
 type LaunchFunction =
@@ -333,6 +334,14 @@ impl LoadedPlan for EmulatedPlan {
 
     fn run_node(&mut self, node: usize) -> Result<(), DriverFailure> {
         self.run_where(&|other| other == node)
+    }
+
+    fn time_node(&mut self, node: usize, times: u32) -> Result<Duration, DriverFailure> {
+        let start = Instant::now();
+        for _ in 0..times {
+            self.run_node(node)?;
+        }
+        Ok(start.elapsed())
     }
 }
 

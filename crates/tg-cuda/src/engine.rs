@@ -3,6 +3,7 @@
 use super::kernel_device::{KernelDevice, LoadError, LoadedPlan};
 use super::plan::{Address, Keep, NoKernel, Plan};
 use super::probe::DriverFailure;
+use std::time::Duration;
 use tg_exec::engine::values::Values;
 use tg_exec::execute::{ExecuteError, Trace, check_input};
 use tg_ir::IntTensor;
@@ -110,13 +111,39 @@ impl DeviceEngine {
         Ok(Trace::new(&self.program, tensors))
     }
 
+    /// How long the device takes for each node that has kernels, as a mean of several runs, in order. A requantisation is part
+    /// of the product that it is fused with.
+    ///
+    /// # Errors
+    /// As [`Self::outputs`].
+    pub(crate) fn node_times(
+        &mut self,
+        input: &IntTensor,
+    ) -> Result<Vec<(usize, Duration)>, RunError> {
+        const TIMES: u32 = 20;
+        // In order, each several times: a node's inputs are there until the next one runs.
+        self.upload(input)?;
+        let mut times = Vec::new();
+        for node in 0..self.program.nodes.len() {
+            self.loaded.run_node(node)?;
+            let time = self.loaded.time_node(node, TIMES)?;
+            times.push((node, time / TIMES));
+        }
+        Ok(times)
+    }
+
     /// Uploads the input and runs every kernel.
     fn execute(&mut self, input: &IntTensor) -> Result<(), RunError> {
+        self.upload(input)?;
+        Ok(self.loaded.run()?)
+    }
+
+    fn upload(&mut self, input: &IntTensor) -> Result<(), RunError> {
         check_input(&self.program, Values::from(input))?;
         if let Some(address) = self.tensors[0] {
             self.loaded.write(address, &input.to_bytes())?;
         }
-        Ok(self.loaded.run()?)
+        Ok(())
     }
 
     fn download(&self, id: TensorId) -> Result<IntTensor, RunError> {

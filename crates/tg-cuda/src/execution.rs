@@ -6,6 +6,7 @@ use super::plan::Keep;
 use super::probe::{DeviceInfo, DriverFailure};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tg_exec::engine::Engine;
 use tg_exec::engine::values::Values;
 use tg_exec::execute::{ExecuteError, Trace, execute_tensor};
@@ -192,6 +193,20 @@ impl ExecutionDevice {
                 Ok(Answered { outputs, on })
             }
         }
+    }
+
+    /// How long a GPU takes for each node of a model when outputs alone are asked for, by the node's index; nothing on the CPU.
+    /// A requantisation counts as a part of the product that it is fused with.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub fn node_times(
+        &self,
+        model: &ExecutableModel,
+        input: &IntTensor,
+    ) -> Result<Option<Vec<(usize, Duration)>>, ExecutionError> {
+        let (times, _) = self.on_gpu(model, Keep::Output, |engine| engine.node_times(input))?;
+        Ok(times)
     }
 
     /// What a GPU does with a model, unless it is done on the CPU, and where.

@@ -4,6 +4,7 @@
 
 use super::plan::{Address, NoKernel, Plan};
 use super::probe::{DeviceInfo, DriverFailure};
+use std::time::Duration;
 
 /// A device that runs kernels.
 pub(crate) trait KernelDevice: Send + Sync {
@@ -51,6 +52,12 @@ pub(crate) trait LoadedPlan: Send {
     /// # Errors
     /// If the driver fails.
     fn run_node(&mut self, node: usize) -> Result<(), DriverFailure>;
+
+    /// Runs the kernels of one node so many times, and gives how long all of that took the device.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    fn time_node(&mut self, node: usize, times: u32) -> Result<Duration, DriverFailure>;
 }
 
 /// Why a device does not take a plan.

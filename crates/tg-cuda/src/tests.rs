@@ -297,6 +297,9 @@ fn a_device_holds_the_models_that_were_used_last() {
         assert!(answered.outputs.iter().eq(expected.outputs()));
         assert!(matches!(answered.on, ExecutedOn::Gpu(_)));
         assert_eq!([loads(), run(0)], [3, 3]);
+        let times = device.node_times(model, input).unwrap().unwrap();
+        assert_eq!(times.len(), model.program.nodes.len());
+        assert_eq!(loads(), 3);
         // The second model was used longest ago, then the first one: sixteen are held.
         let more = (2..16).map(run).max();
         assert_eq!(more, Some(17));

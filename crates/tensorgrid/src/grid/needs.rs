@@ -150,23 +150,24 @@ impl NeedsArguments {
     }
 }
 
-/// The machine that is offered. Nothing of it is checked by this command: who declares too much is late and pays.
+/// The machine that is offered: what is found here, or what the flags say instead. Nothing of it is checked by this command: who
+/// declares too much is late and pays.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Machine")]
 pub(crate) struct MachineArguments {
-    /// GPUs, all alike.
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(GPUS_MAX)), value_name = "N")]
-    pub(crate) gpus: u8,
-    /// Their model (t4, a100-80, h100, rtx4090, ..).
-    #[arg(long, default_value = "other", value_parser = gpu_model, value_name = "MODEL")]
-    pub(crate) gpu_model: GpuModel,
-    /// Memory of each in MiB.
-    #[arg(long, default_value_t = 0, value_name = "MIB")]
-    pub(crate) gpu_memory: u32,
-    /// Their compute capability, as 8.0.
+    /// GPUs, all alike; by default the one of --device, if it is a GPU.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=i64::from(GPUS_MAX)), value_name = "N")]
+    pub(crate) gpus: Option<u8>,
+    /// Their model (t4, a100-80, h100, rtx4090, .., other); by default that of the device.
+    #[arg(long, value_parser = gpu_model, value_name = "MODEL")]
+    pub(crate) gpu_model: Option<GpuModel>,
+    /// Memory of each in MiB; by default that of the device.
+    #[arg(long, value_name = "MIB")]
+    pub(crate) gpu_memory: Option<u32>,
+    /// Their compute capability, as 8.0; by default that of the device.
     #[arg(long, value_parser = capability, value_name = "X.Y")]
     pub(crate) capability: Option<u16>,
-    /// They have tensor cores.
+    /// They have tensor cores; of the device it is known.
     #[arg(long)]
     pub(crate) tensor_cores: bool,
     /// How they are joined: pcie, nvlink, nvswitch.
@@ -175,8 +176,15 @@ pub(crate) struct MachineArguments {
     /// How jobs may share one: time-slice, mps, mig.
     #[arg(long, value_delimiter = ',', value_parser = sharing, value_name = "MODE,..")]
     pub(crate) sharing: Vec<SharingMode>,
-    #[command(flatten)]
-    pub(crate) host: HostArguments,
+    /// Processor in thousandths of a core; by default all of it.
+    #[arg(long, value_name = "MILLI")]
+    pub(crate) cpu_milli: Option<u32>,
+    /// Memory of the machine in MiB; by default three quarters of what it has.
+    #[arg(long, value_name = "MIB")]
+    pub(crate) memory: Option<u32>,
+    /// Disk in GiB.
+    #[arg(long, default_value_t = 0, value_name = "GIB")]
+    pub(crate) disk: u32,
     /// Region.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..i64::from(REGIONS_MAX)), value_name = "N")]
     pub(crate) region: u8,
@@ -189,19 +197,30 @@ pub(crate) struct MachineArguments {
 }
 
 impl MachineArguments {
-    /// The machine that the flags say.
-    pub(crate) fn machine(&self) -> Machine {
+    /// The machine that the flags say; what they leave out is as it was found.
+    pub(crate) fn machine(&self, found: &Machine) -> Machine {
+        let gpus = self.gpus.unwrap_or(found.gpu_count);
+        // Of GPUs that are not there nothing is known.
+        let found = if found.gpu_count > 0 && gpus > 0 {
+            *found
+        } else {
+            Machine {
+                cpu_milli: found.cpu_milli,
+                memory_mib: found.memory_mib,
+                ..Machine::CPU_ONLY
+            }
+        };
         Machine {
-            gpu_count: self.gpus,
-            gpu: self.gpu_model,
-            gpu_memory_mib: self.gpu_memory,
-            capability: self.capability.unwrap_or(0),
-            tensor_cores: self.tensor_cores,
+            gpu_count: gpus,
+            gpu: self.gpu_model.unwrap_or(found.gpu),
+            gpu_memory_mib: self.gpu_memory.unwrap_or(found.gpu_memory_mib),
+            capability: self.capability.unwrap_or(found.capability),
+            tensor_cores: self.tensor_cores || found.tensor_cores,
             link: self.link,
             sharing: SharingSet::of(&self.sharing),
-            cpu_milli: self.host.cpu_milli,
-            memory_mib: self.host.memory,
-            disk_gib: self.host.disk,
+            cpu_milli: self.cpu_milli.unwrap_or(found.cpu_milli),
+            memory_mib: self.memory.unwrap_or(found.memory_mib),
+            disk_gib: self.disk,
             region: self.region,
             coordinate_us: [0, 0],
             tiers: TierSet::of(&self.tiers),
@@ -288,6 +307,44 @@ mod tests {
     struct Both {
         #[command(flatten)]
         needs: NeedsArguments,
+    }
+
+    #[derive(Parser)]
+    struct Offered {
+        #[command(flatten)]
+        machine: MachineArguments,
+    }
+
+    #[test]
+    fn a_machine_is_what_was_found_unless_flags_say_otherwise() {
+        let found = Machine {
+            gpu_count: 1,
+            gpu: GpuModel::H100,
+            gpu_memory_mib: 81_079,
+            capability: 90,
+            tensor_cores: true,
+            cpu_milli: 16_000,
+            memory_mib: 98_304,
+            ..Machine::CPU_ONLY
+        };
+        let machine = |flags: &str| {
+            let flags = std::iter::once("x").chain(flags.split_whitespace());
+            let parsed = Offered::try_parse_from(flags);
+            parsed.map(|it| it.machine.machine(&found)).ok()
+        };
+        assert_eq!(machine(""), Some(found));
+        let four = Machine {
+            gpu_count: 4,
+            gpu: GpuModel::H200,
+            ..found
+        };
+        assert_eq!(machine("--gpus 4 --gpu-model h200"), Some(four));
+        let none = Machine {
+            cpu_milli: 1_000,
+            memory_mib: 98_304,
+            ..Machine::CPU_ONLY
+        };
+        assert_eq!(machine("--gpus 0 --cpu-milli 1000"), Some(none));
     }
 
     fn needs(flags: &str) -> Result<JobNeeds, clap::Error> {

@@ -3,6 +3,7 @@
 use crate::cli::BenchRunArguments;
 use crate::offline::execution;
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use std::collections::BTreeMap;
 use std::time::Instant;
 use tg_compile::suite::Architecture;
 use tg_cuda::{CpuAnswers, ExecutedOn, ExecutionDevice};
@@ -27,6 +28,8 @@ struct Row {
     cpu: Times,
     /// Of the device; none where the model was executed on the CPU after all, with the reason.
     device: Result<Times, String>,
+    /// The device's microseconds by operator, the longest first, if they were asked for.
+    operators: Vec<(&'static str, f64)>,
 }
 
 /// Measures every model of the suite, on the CPU and on the device that is asked for.
@@ -37,7 +40,7 @@ pub(crate) fn run(arguments: &BenchRunArguments, as_json: bool) -> Outcome {
         !(arguments.quick && of_gpt2)
     });
     let rows = wanted
-        .map(|architecture| measure(architecture, &device, arguments.runs))
+        .map(|architecture| measure(architecture, &device, arguments))
         .collect::<Result<Vec<_>, _>>()?;
     let on = device.gpu().map(ToString::to_string);
     if as_json {
@@ -53,6 +56,12 @@ pub(crate) fn run(arguments: &BenchRunArguments, as_json: bool) -> Outcome {
     ))?;
     for row in &rows {
         line(row_text(row))?;
+        if !row.operators.is_empty() {
+            let shares: Vec<String> = (row.operators.iter())
+                .map(|(operator, us)| format!("{operator} {us:.1} us"))
+                .collect();
+            line(format_args!("    {}", shares.join(", ")))?;
+        }
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let on = on.unwrap_or_else(|| "none but the CPU".to_owned());
@@ -67,23 +76,48 @@ pub(crate) fn run(arguments: &BenchRunArguments, as_json: bool) -> Outcome {
 fn measure(
     architecture: Architecture,
     device: &ExecutionDevice,
-    runs: u32,
+    arguments: &BenchRunArguments,
 ) -> Result<Row, Failure> {
+    let runs = arguments.runs;
     let name = architecture.name();
     say(format_args!("measuring {name} ({runs} runs) ..."));
     let (model, input) = architecture.model(SEED);
     let model = model.checked().or_fail(Exit::Failed, "check the model")?;
     let cpu = times(&ExecutionDevice::cpu(), &model, &input, runs)?;
-    let device = match device.gpu() {
+    let times_there = match device.gpu() {
         None => Err("the CPU".to_owned()),
         Some(_) => times(device, &model, &input, runs)?,
+    };
+    let operators = if arguments.by_operator {
+        operators(device, &model, &input)?
+    } else {
+        Vec::new()
     };
     Ok(Row {
         name,
         macs: model.program.macs(),
         cpu: cpu.map_err(|reason| Failure::new(Exit::Failed, anyhow::anyhow!(reason)))?,
-        device,
+        device: times_there,
+        operators,
     })
+}
+
+/// Microseconds of a device by operator, the longest first.
+fn operators(
+    device: &ExecutionDevice,
+    model: &ExecutableModel,
+    input: &IntTensor,
+) -> Result<Vec<(&'static str, f64)>, Failure> {
+    let times = device.node_times(model, input);
+    let times = times.or_fail(Exit::Failed, "time the operators")?;
+    let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();
+    for (node, time) in times.into_iter().flatten() {
+        let operator = model.program.nodes[node].op.name();
+        *sums.entry(operator).or_default() += time.as_secs_f64() * 1e6;
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by(|a, b| b.1.total_cmp(&a.1));
+    Ok(sums)
 }
 
 /// Median times on a device, or why they are the CPU's. The first run, which uploads or packs the model, does not count,
@@ -164,7 +198,11 @@ fn row_json(row: &Row) -> serde_json::Value {
         Ok(device) => (Some(times(device)), None),
         Err(reason) => (None, Some(reason)),
     };
+    let operators: serde_json::Map<String, serde_json::Value> = (row.operators.iter())
+        .map(|&(operator, us)| (operator.to_owned(), us.into()))
+        .collect();
     serde_json::json!({
         "model": row.name, "macs": row.macs, "cpu": times(&row.cpu), "device": device, "instead": instead,
+        "operators_us": operators,
     })
 }

@@ -79,7 +79,7 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
         price_per_mmac: arguments.price_per_mmac,
         price_per_gpu_second: arguments.price_per_gpu_second,
         pricing: arguments.machine.pricing(),
-        machine: arguments.machine.machine(),
+        machine: arguments.machine.machine(&machine::found(device.gpu())),
         slots: arguments.slots,
         collateral: arguments.collateral,
         throttle_mmac_per_s: arguments.throttle_mmac_per_s,
