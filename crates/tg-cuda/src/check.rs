@@ -20,7 +20,7 @@ use tg_exec::execute::execute_tensor;
 use tg_exec::kernels::Cpu;
 use tg_exec::sample;
 use tg_ir::IntTensor;
-use tg_ir::{CompiledModel, ExecutableModel, Op, TensorId};
+use tg_ir::{CompiledModel, ExecutableModel, TensorId};
 
 /// What a device did with the programs of a family of operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,10 +88,11 @@ struct Family {
 }
 
 /// The families, in the order of the report. As many programs as reach every kernel of a family (the tests count them).
-const FAMILIES: [Family; 15] = [
+const FAMILIES: [Family; 16] = [
     family("convolutions", cases::conv, 40),
     family("dense layers", cases::dense, 20),
     family("matrix products", cases::matmul, 24),
+    family("long products", cases::long_product, 24),
     family("greatest sums", cases::bounds, 6),
     family("embeddings", cases::embed, 15),
     family("weighted sums", cases::add, 15),
@@ -222,13 +223,17 @@ fn check_node(
     let bytes = expected.to_bytes();
     let got = loaded.read(place(output), bytes.len())?;
     compare(&expected, &got)?;
-    // Decision trees note the leaves that they reach in memory of their own.
-    if !matches!(program.nodes[last].op, Op::Trees(_)) {
-        let [start, end] = [0, bytes.len()].map(|length| place(output).offset + length);
-        let after = arena(&*loaded, &plan)?;
-        if after[..start] != before[..start] || after[end..] != before[end..] {
-            return Err(FaultKind::Beside);
-        }
+    let mut after = arena(&*loaded, &plan)?;
+    // What the node writes is its output, and memory of its own.
+    for (offset, length) in [(place(output).offset, bytes.len())]
+        .into_iter()
+        .chain(plan.scratch.iter().copied())
+    {
+        let written = offset..offset + length;
+        after[written.clone()].copy_from_slice(&before[written]);
+    }
+    if after != before {
+        return Err(FaultKind::Beside);
     }
     result.elements += expected.len() as u64;
     let launches = plan.launches.iter();

@@ -16,13 +16,14 @@ use cudarc::nvrtc::Ptx;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tg_ir::{ElementType, IntTensor};
 
 /// The arguments of one kernel: longer than any.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Words([u64; WORDS]);
 
-/// Words of the longest arguments (those of a matrix product take 27).
+/// Words of the longest arguments (those of a matrix product take 30).
 const WORDS: usize = 32;
 
 // SAFETY: plain integers, copied bit by bit into a kernel's parameters.
@@ -121,6 +122,13 @@ struct OnGpu {
     stream: Arc<CudaStream>,
 }
 
+/// An integer of a tensor.
+trait Integer: DeviceRepr {}
+impl Integer for u8 {}
+impl Integer for i8 {}
+impl Integer for i16 {}
+impl Integer for i32 {}
+
 /// Recorded launches.
 struct Replay(CudaGraph);
 
@@ -140,17 +148,21 @@ impl LoadedPlan for OnGpu {
     }
 
     fn read(&self, address: Address, length: usize) -> Result<Vec<u8>, DriverFailure> {
-        let mut bytes = vec![0u8; length];
-        let region = match address.region {
-            Region::Constants => &self.constants,
-            Region::Arena => &self.arena,
-        };
-        let place = region.slice(address.offset..address.offset + length);
-        self.stream
-            .memcpy_dtoh(&place, &mut bytes)
-            .and_then(|()| self.stream.synchronize())
-            .map_err(DriverFailure::of("download a tensor"))?;
-        Ok(bytes)
+        self.download(address, vec![0u8; length])
+    }
+
+    /// Straight into the tensor: the elements lie on the device as they do here, little end first.
+    fn read_tensor(
+        &self,
+        address: Address,
+        kind: ElementType,
+        count: usize,
+    ) -> Result<IntTensor, DriverFailure> {
+        Ok(match kind {
+            ElementType::I8 => IntTensor::I8(self.download(address, vec![0; count])?),
+            ElementType::I16 => IntTensor::I16(self.download(address, vec![0; count])?),
+            ElementType::I32 => IntTensor::I32(self.download(address, vec![0; count])?),
+        })
     }
 
     fn run(&mut self) -> Result<(), DriverFailure> {
@@ -188,6 +200,27 @@ impl LoadedPlan for OnGpu {
 }
 
 impl OnGpu {
+    /// Fills a list of integers with what lies at a place.
+    fn download<T: Integer>(
+        &self,
+        address: Address,
+        mut list: Vec<T>,
+    ) -> Result<Vec<T>, DriverFailure> {
+        let region = match address.region {
+            Region::Constants => &self.constants,
+            Region::Arena => &self.arena,
+        };
+        let length = list.len() * size_of::<T>();
+        let bytes = region.slice(address.offset..address.offset + length);
+        // SAFETY: as many elements as there are bytes for; any bits are an integer, and buffers start at multiples of 256 bytes.
+        let place = unsafe { bytes.transmute::<T>(list.len()) }.expect("bytes for every element");
+        self.stream
+            .memcpy_dtoh(&place, &mut list)
+            .and_then(|()| self.stream.synchronize())
+            .map_err(DriverFailure::of("download a tensor"))?;
+        Ok(list)
+    }
+
     /// Puts kernels into the stream, in order.
     fn launch(&self, wanted: impl Fn(&Bound) -> bool) -> Result<(), DriverFailure> {
         for bound in self.launches.iter().filter(|bound| wanted(bound)) {

@@ -148,9 +148,8 @@ impl DeviceEngine {
 
     fn download(&self, id: TensorId) -> Result<IntTensor, RunError> {
         let kind = self.program.element_type(id);
-        let length = self.program.shape(id).elements() * kind.bytes();
+        let count = self.program.shape(id).elements();
         let address = self.tensors[id.index()].expect("a tensor that the engine keeps");
-        let bytes = self.loaded.read(address, length)?;
-        Ok(IntTensor::from_bytes(kind, &bytes).expect("whole elements"))
+        Ok(self.loaded.read_tensor(address, kind, count)?)
     }
 }

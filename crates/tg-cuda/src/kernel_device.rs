@@ -5,6 +5,7 @@
 use super::plan::{Address, NoKernel, Plan};
 use super::probe::{DeviceInfo, DriverFailure};
 use std::time::Duration;
+use tg_ir::{ElementType, IntTensor};
 
 /// A device that runs kernels.
 pub(crate) trait KernelDevice: Send + Sync {
@@ -40,6 +41,23 @@ pub(crate) trait LoadedPlan: Send {
     /// # Panics
     /// If the place is not inside its region.
     fn read(&self, address: Address, length: usize) -> Result<Vec<u8>, DriverFailure>;
+
+    /// Reads a tensor of so many elements from a place.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    ///
+    /// # Panics
+    /// As [`Self::read`].
+    fn read_tensor(
+        &self,
+        address: Address,
+        kind: ElementType,
+        count: usize,
+    ) -> Result<IntTensor, DriverFailure> {
+        let bytes = self.read(address, count * kind.bytes())?;
+        Ok(IntTensor::from_bytes(kind, &bytes).expect("whole elements"))
+    }
 
     /// Runs every kernel in order and waits for the last one.
     ///

@@ -113,6 +113,8 @@ pub(crate) struct Plan {
     pub(crate) constants: Vec<u8>,
     /// Bytes of [`Region::Arena`].
     pub(crate) arena_bytes: usize,
+    /// Memory for the time of one node: offsets and lengths in [`Region::Arena`].
+    pub(crate) scratch: Vec<(usize, usize)>,
     /// Where tensors lie; nothing for those that are never stored. Unless all are kept, only those of the input (at the
     /// start) and the outputs (at the end) can be relied on.
     pub(crate) tensors: Vec<Option<Address>>,
@@ -177,6 +179,7 @@ pub(crate) struct Planner<'a> {
     arena: Arena,
     tensors: Vec<Option<Address>>,
     launches: Vec<Launch>,
+    scratch: Vec<(usize, usize)>,
     /// Per tensor the nodes that read it, in order.
     readers: Vec<Vec<usize>>,
     /// Per node whether an output depends on it.
@@ -224,6 +227,7 @@ impl<'a> Planner<'a> {
             arena: Arena::default(),
             tensors: vec![None; count + 1],
             launches: Vec::new(),
+            scratch: Vec::new(),
             readers,
             needed,
             done: vec![false; count],
@@ -249,6 +253,7 @@ impl<'a> Planner<'a> {
     /// Memory for the time of one node, in bytes. Later nodes may use it again: kernels run one after the other.
     pub(crate) fn scratch(&mut self, bytes: usize) -> Address {
         let offset = self.arena.reserve(bytes);
+        self.scratch.push((offset, bytes));
         if self.keep == Keep::Output {
             self.arena.release(offset);
         }
@@ -328,6 +333,7 @@ impl<'a> Planner<'a> {
                 .map(|node| (node.name.clone(), node.op.name()))
                 .collect(),
             launches: self.launches,
+            scratch: self.scratch,
             constants: self.constants,
             arena_bytes: self.arena.bytes + ALIGNMENT,
             tensors: self.tensors,

@@ -93,6 +93,8 @@ fn products() {
     check("dense layers", &["tg_dense"]);
     let all = ["tg_gemm_gather", "tg_gemm_large", "tg_gemm_small"];
     check("matrix products", &all);
+    let all = ["tg_gemm_gather", "tg_gemm_planes", "tg_gemm_small"];
+    check("long products", &all);
 }
 
 #[test]
@@ -337,6 +339,27 @@ fn models_give_way_to_what_does_not_fit_beside_them() {
         };
         assert_eq!([run(0), run(1), run(2)], [1, 2, 3]);
         assert_eq!([run(1), run(2), run(0)], [3, 3, 4]);
+    }
+}
+
+/// What blocks leave behind that divide a sum among them does not disturb the next run.
+#[test]
+fn divided_sums_are_the_same_in_every_run() {
+    let (model, input) = product(70, 1_024, 70);
+    let model = model.checked().unwrap();
+    let expected = execute_tensor(&model, input.clone()).unwrap();
+    for mut device in EmulatedDevice::both() {
+        device.info.multiprocessors = 132;
+        let plan = Plan::of(&model, Keep::Output, 132).unwrap();
+        assert_eq!(
+            plan.launches[0].grid,
+            [2, 2, 4],
+            "four blocks, each in four parts"
+        );
+        let mut engine = DeviceEngine::new(&device, &model, Keep::Output).unwrap();
+        for _ in 0..3 {
+            assert_eq!(engine.outputs(&input).unwrap(), [expected.output().clone()]);
+        }
     }
 }
 

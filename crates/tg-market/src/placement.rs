@@ -251,7 +251,7 @@ pub fn charged(ask: Amount, needs: &JobNeeds) -> Option<Amount> {
 /// What an endpoint asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndpointPrices {
-    /// For each minute, whatever is asked in it: the base price, and the time of the GPUs that are held.
+    /// For each minute, whatever is asked in it: [`OfferTerms::minute_price`], and the time of the GPUs that are held.
     pub minute: Amount,
     /// For each run of the model beside that.
     pub run: Amount,
@@ -271,8 +271,9 @@ pub fn endpoint_prices(
     let held = u64::from(held_milli(&terms.machine, needs)).checked_mul(60)?;
     let gpus = second.checked_mul_div_ceil(held, 1_000)?;
     let work = terms.price(macs)?.checked_sub(terms.price_base)?;
+    let minute = terms.minute_price()?.checked_add(gpus)?;
     Some(EndpointPrices {
-        minute: charged(terms.price_base.checked_add(gpus)?, needs)?,
+        minute: charged(minute, needs)?,
         run: charged(work, needs)?,
     })
 }

@@ -67,7 +67,7 @@ pub use id::{
 pub use keccak::{keccak256, keccak256_of};
 pub use label::{Label, LabelError};
 pub use mode::{ModeSet, Tier, VerificationMode};
-pub use order::{JobOrder, OfferTerms, Receipt};
+pub use order::{BASE_PRICES_PER_MINUTE, JobOrder, OfferTerms, Receipt};
 pub use resources::{
     CapacityTier, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, Lane, Machine, Pricing,
     RegionSet, SharingMode, SharingSet, TierSet,

@@ -64,7 +64,18 @@ signed_struct! {
     }
 }
 
+/// How many base prices a minute of an endpoint costs: what jobs back to back would pay, each of which takes 1.5 s to go over
+/// blocks. Whoever holds a machine without asking anything pays what it keeps others from paying.
+pub const BASE_PRICES_PER_MINUTE: u64 = 40;
+
 impl OfferTerms {
+    /// The price of a minute of an endpoint beside the time of GPUs, whatever is asked in it; `None` above [`Amount::MAX`].
+    #[must_use]
+    pub fn minute_price(&self) -> Option<Amount> {
+        self.price_base
+            .checked_mul_div_ceil(BASE_PRICES_PER_MINUTE, 1)
+    }
+
     /// The price of a job of `macs` multiply-accumulates, each begun million in full; `None` above [`Amount::MAX`].
     #[must_use]
     pub fn price(&self, macs: u64) -> Option<Amount> {

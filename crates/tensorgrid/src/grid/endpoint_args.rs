@@ -29,8 +29,8 @@ pub(crate) enum EndpointCommand {
 /// `endpoint open`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  tensorgrid endpoint open mlp-digits --money 1 --hours 2 --yes\n\nThe provider is paid its base price and \
-                  GPU time for each minute, and the price of the work for each answer, as this account signs for it. \
+    after_help = "Example:\n  tensorgrid endpoint open mlp-digits --money 1 --hours 2 --yes\n\nThe provider is paid forty times its base price and \
+                  its GPU time for each minute, and the price of the work for each answer, as this account signs for it. \
                   Nobody checks the answers but you: they are signed by the provider."
 )]
 pub(crate) struct EndpointOpenArguments {

@@ -270,6 +270,41 @@ pub(crate) fn matmul(case: &mut Case) {
     case.push(op, Shape::new(groups * repeat, rows, columns), None);
 }
 
+/// Convolutions and matrices of few results and many terms for each: a device divides the terms among its blocks.
+pub(crate) fn long_product(case: &mut Case) {
+    let (rows, columns) = (case.side(1, 80), case.side(1, 80));
+    let depth = if case.flag() {
+        16 * case.side(16, 64)
+    } else {
+        case.side(256, 1_024)
+    };
+    let shape = Shape::new(1, rows, depth);
+    let input = case.activations(shape, 1_000);
+    if case.flag() {
+        let window = Window::new([1, case.side(1, rows.min(3))], [1, 1], [0; 4]);
+        let layer = case.layer(columns, window.positions() * depth as usize);
+        let [height, width] = window.output(shape).expect(DRAWN);
+        let op = Op::Conv(op::Conv {
+            input,
+            window,
+            groups: 1,
+            zero: 0,
+        });
+        case.push(op, Shape::new(height, width, columns), Some(layer));
+        return;
+    }
+    let transposed = case.flag();
+    let right = if transposed {
+        Shape::new(1, columns, depth)
+    } else {
+        Shape::new(1, depth, columns)
+    };
+    let right = case.activations(right, 1_000);
+    let inputs = [input, right];
+    let op = Op::MatMul(op::MatMul { inputs, transposed });
+    case.push(op, Shape::new(1, rows, columns), None);
+}
+
 pub(crate) fn embed(case: &mut Case) {
     let shape = case.shape([6, 6, 1]);
     let rows = case.side(1, 100);

@@ -139,6 +139,19 @@ static int byte_of(unsigned word, int index, bool is_signed) {
 
 static inline void __syncthreads() { emulator::wait(emulator::AT_BLOCK_BARRIER); }
 
+template <class T>
+DEVICE T __ldg(const T* place) {
+    return *place;
+}
+
+// Blocks run one after the other.
+static inline void __threadfence() {}
+static inline unsigned atomicAdd(unsigned* place, unsigned value) {
+    const unsigned before = *place;
+    *place += value;
+    return before;
+}
+
 static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     const uint64_t bytes = (uint64_t)y << 32 | x;
     unsigned result = 0;

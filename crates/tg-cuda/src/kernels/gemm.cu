@@ -9,6 +9,9 @@ struct GemmArguments {
     const u8* b;
     const i32* bias;  // or null
     Finish finish;
+    i32* parts;    // sums over parts of k, a block of them after the other; null if there is one part
+    u32* arrived;  // how many parts of a block are there, zero before and after
+    i32 splits;    // parts of k
     i32 rows;     // m
     i32 columns;  // n
     i32 depth;    // k
@@ -21,7 +24,7 @@ struct GemmArguments {
     i32 b_kind;
     i32 b_row;    // elements from row n to row n + 1, or from k to k + 1 if across
     i32 b_batch;
-    i32 b_wide;
+    i32 b_wide;  // the same for b along k, or along n if across
     i32 b_repeat;  // batches of a per batch of b
     i32 b_across;  // whether b is stored [k][n] instead of [n][k]
     i32 out_row;
@@ -129,11 +132,19 @@ DEVICE uint4 load_a(const GemmArguments& p, const u8* a, const Row& row, i32 k0,
     return packed(words);
 }
 
-// One byte plane of b(n, k0 .. k0 + 16); zeros beyond the last row and k.
+// Sixteen bytes of neighbouring rows, each to its own row of a tile.
+DEVICE void store_across(u8* place, uint4 run) {
+    const u32 words[4] = {run.x, run.y, run.z, run.w};
+#pragma unroll
+    for (i32 i = 0; i < 16; ++i) place[i * TILE_STRIDE] = (u8)(words[i / 4] >> (8 * (i % 4)));
+}
+
+// One byte plane of b(n, k0 .. k0 + 16), or of b(n .. n + 16, k0) where runs lie along n; zeros beyond the last row and k.
 template <bool GATHER>
 DEVICE uint4 load_b(const GemmArguments& p, const u8* b, i32 n, i32 k0, i32 plane) {
     if (n >= p.columns || k0 >= p.depth) return splat(0);
-    if (!GATHER || p.b_wide) return load_run(b, p.b_kind, (i64)n * p.b_row + k0, plane);
+    if (!GATHER && p.b_across) return load_run(b, p.b_kind, (i64)k0 * p.b_row + n, plane);
+    if (!GATHER || (p.b_wide && !p.b_across)) return load_run(b, p.b_kind, (i64)n * p.b_row + k0, plane);
     u32 words[4] = {0, 0, 0, 0};
 #pragma unroll 1
     for (i32 j = 0; j < 16 && k0 + j < p.depth; ++j) {
@@ -190,21 +201,56 @@ DEVICE void multiply_tile(i32 (&sums)[TILES_M][TILES_N][4], const u8* a, const u
     }
 }
 
+// Brings together what blocks have summed over parts of k: each writes its sums, and the last one to arrive adds them all.
+// The sums of integers are the same in any order. `earlier` is shared. False for a block that is not the last one.
+template <i32 ELEMENTS, i32 THREADS, i32 SUMS>
+DEVICE bool gathered(const GemmArguments& p, i32 z, i32 split, i32 (&sums)[SUMS], u32* earlier) {
+    const i32 thread = (i32)threadIdx.x;
+    const i64 block = ((i64)z * gridDim.x + blockIdx.x) * gridDim.y + blockIdx.y;
+    i32* parts = p.parts + block * p.splits * ELEMENTS + thread;
+#pragma unroll
+    for (i32 s = 0; s < SUMS; ++s) parts[(i64)split * ELEMENTS + s * THREADS] = sums[s];
+    __threadfence();
+    __syncthreads();
+    if (thread == 0) *earlier = atomicAdd(&p.arrived[block], 1u);
+    __syncthreads();
+    const bool is_last = *earlier + 1 == (u32)p.splits;
+    // Shared memory is written again only when all have read it.
+    __syncthreads();
+    if (!is_last) return false;
+    __threadfence();
+    for (i32 other = 0; other < p.splits; ++other) {
+        if (other == split) continue;
+#pragma unroll
+        for (i32 s = 0; s < SUMS; ++s) {
+            sums[s] = add32(sums[s], ((volatile i32*)parts)[(i64)other * ELEMENTS + s * THREADS]);
+        }
+    }
+    if (thread == 0) p.arrived[block] = 0;
+    return true;
+}
+
 // A block computes BM x BN sums, a warp WM x WN of them. Shared memory holds two tiles.
-template <int BM, int BN, int WM, int WN, bool GATHER>
+// BOTH: a is of 16 bits and b of 8, and the two planes of a are multiplied in one pass, each with sums of its own.
+template <int BM, int BN, int WM, int WN, bool GATHER, bool BOTH>
 DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
     constexpr i32 THREADS = (BM / WM) * (BN / WN) * 32;
     constexpr i32 RUNS = TILE_DEPTH / 16;
     constexpr i32 A_SLOTS = BM * RUNS / THREADS;
     constexpr i32 B_SLOTS = BN * RUNS / THREADS;
-    constexpr i32 BUFFER = (BM + BN) * TILE_STRIDE;
+    constexpr i32 A_ROWS = BOTH ? 2 * BM : BM;
+    constexpr i32 BUFFER = (A_ROWS + BN) * TILE_STRIDE;
+    constexpr i32 SUMS = WM * WN / 32;
     const i32 thread = (i32)threadIdx.x;
     const i32 warp = thread / 32;
     const i32 warp_m = warp / (BN / WN) * WM;
     const i32 warp_n = warp % (BN / WN) * WN;
     const i32 block_m = (i32)blockIdx.x * BM;
     const i32 block_n = (i32)blockIdx.y * BN;
-    const i32 tiles = (p.depth + TILE_DEPTH - 1) / TILE_DEPTH;
+    const i32 all_tiles = (p.depth + TILE_DEPTH - 1) / TILE_DEPTH;
+    const i32 split = (i32)blockIdx.z % p.splits;
+    const i32 first_tile = (i32)((i64)all_tiles * split / p.splits);
+    const i32 end_tile = (i32)((i64)all_tiles * (split + 1) / p.splits);
     const i32 a_planes = p.a_kind == KIND_I8 ? 1 : 2;
     const i32 b_planes = p.b_kind == KIND_I8 ? 1 : 2;
 
@@ -221,18 +267,27 @@ DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
 #pragma unroll
     for (i32 slot = 0; slot < B_SLOTS; ++slot) {
         const i32 index = thread + slot * THREADS;
+        if (!GATHER && p.b_across) {
+            // A run lies along n; neighbouring threads take neighbouring k.
+            const i32 row = index / TILE_DEPTH * 16;
+            b_runs[slot] = index % TILE_DEPTH;
+            b_rows[slot] = block_n + row;
+            b_places[slot] = (A_ROWS + row) * TILE_STRIDE + b_runs[slot];
+            continue;
+        }
         // Where n is the contiguous axis, neighbouring threads take neighbouring n.
         const i32 row = p.b_across ? index % BN : index / RUNS;
         b_runs[slot] = (p.b_across ? index / BN : index % RUNS) * 16;
         b_rows[slot] = block_n + row;
-        b_places[slot] = (BM + row) * TILE_STRIDE + b_runs[slot];
+        b_places[slot] = (A_ROWS + row) * TILE_STRIDE + b_runs[slot];
     }
 
-    for (i32 z = (i32)blockIdx.z; z < p.batches; z += (i32)gridDim.z) {
+    for (i32 z = (i32)blockIdx.z / p.splits; z < p.batches; z += (i32)gridDim.z / p.splits) {
         const u8* a = p.a + (i64)z * p.a_batch * a_planes;
         const u8* b = p.b + (i64)(z / p.b_repeat) * p.b_batch * b_planes;
         i32 sums[WM / 16][WN / 8][4] = {};
-        const i32 top = a_planes + b_planes - 2;
+        i32 low_sums[BOTH ? WM / 16 : 1][WN / 8][4] = {};
+        const i32 top = BOTH ? 0 : a_planes + b_planes - 2;
 #pragma unroll 1
         for (i32 level = top; level >= 0; --level) {
             if (level < top) {
@@ -244,47 +299,70 @@ DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
                         for (i32 c = 0; c < 4; ++c) sums[i][j][c] = (i32)((u32)sums[i][j][c] << 8);
             }
 #pragma unroll 1
-            for (i32 a_plane = 0; a_plane < a_planes; ++a_plane) {
+            for (i32 a_plane = 0; a_plane < (BOTH ? 1 : a_planes); ++a_plane) {
                 const i32 b_plane = level - a_plane;
                 if (b_plane < 0 || b_plane >= b_planes) continue;
                 const bool a_signed = a_plane == a_planes - 1;
                 const bool b_signed = b_plane == b_planes - 1;
                 // While tile t is multiplied, tile t + 1 is on its way through registers.
 #pragma unroll 1
-                for (i32 tile = -1; tile < tiles; ++tile) {
-                    uint4 a_next[A_SLOTS], b_next[B_SLOTS];
+                for (i32 tile = first_tile - 1; tile < end_tile; ++tile) {
+                    uint4 a_next[A_SLOTS], a_low_next[BOTH ? A_SLOTS : 1], b_next[B_SLOTS];
                     const i32 k = (tile + 1) * TILE_DEPTH;
-                    if (tile + 1 < tiles) {
+                    if (tile + 1 < end_tile) {
 #pragma unroll
                         for (i32 s = 0; s < A_SLOTS; ++s) {
-                            a_next[s] = load_a<GATHER>(p, a, a_rows[s], k + a_runs[s], a_plane);
+                            a_next[s] = load_a<GATHER>(p, a, a_rows[s], k + a_runs[s], BOTH ? 1 : a_plane);
+                            if (BOTH) a_low_next[s] = load_a<GATHER>(p, a, a_rows[s], k + a_runs[s], 0);
                         }
 #pragma unroll
                         for (i32 s = 0; s < B_SLOTS; ++s) {
                             b_next[s] = load_b<GATHER>(p, b, b_rows[s], k + b_runs[s], b_plane);
                         }
                     }
-                    if (tile >= 0) {
+                    if (tile >= first_tile) {
                         const u8* buffer = shared + tile % 2 * BUFFER;
                         const u8* left = buffer + warp_m * TILE_STRIDE;
-                        const u8* right = buffer + (BM + warp_n) * TILE_STRIDE;
-                        if (a_signed && b_signed) multiply_tile<WM / 16, WN / 8, true, true>(sums, left, right);
+                        const u8* right = buffer + (A_ROWS + warp_n) * TILE_STRIDE;
+                        if (BOTH) {
+                            const u8* low = left + BM * TILE_STRIDE;
+                            multiply_tile<WM / 16, WN / 8, true, true>(sums, left, right);
+                            multiply_tile<BOTH ? WM / 16 : 1, WN / 8, false, true>(low_sums, low, right);
+                        } else if (a_signed && b_signed) multiply_tile<WM / 16, WN / 8, true, true>(sums, left, right);
                         else if (a_signed) multiply_tile<WM / 16, WN / 8, true, false>(sums, left, right);
                         else if (b_signed) multiply_tile<WM / 16, WN / 8, false, true>(sums, left, right);
                         else multiply_tile<WM / 16, WN / 8, false, false>(sums, left, right);
                     }
-                    if (tile + 1 < tiles) {
+                    if (tile + 1 < end_tile) {
                         // The buffer's last readers, of tile t - 1, have all passed the barrier before.
                         u8* buffer = shared + (tile + 1) % 2 * BUFFER;
 #pragma unroll
-                        for (i32 s = 0; s < A_SLOTS; ++s) *(uint4*)(buffer + a_places[s]) = a_next[s];
+                        for (i32 s = 0; s < A_SLOTS; ++s) {
+                            *(uint4*)(buffer + a_places[s]) = a_next[s];
+                            if (BOTH) *(uint4*)(buffer + BM * TILE_STRIDE + a_places[s]) = a_low_next[s];
+                        }
 #pragma unroll
-                        for (i32 s = 0; s < B_SLOTS; ++s) *(uint4*)(buffer + b_places[s]) = b_next[s];
+                        for (i32 s = 0; s < B_SLOTS; ++s) {
+                            if (!GATHER && p.b_across) store_across(buffer + b_places[s], b_next[s]);
+                            else *(uint4*)(buffer + b_places[s]) = b_next[s];
+                        }
                     }
                     __syncthreads();
                 }
             }
         }
+        if (BOTH) {
+#pragma unroll
+            for (i32 i = 0; i < WM / 16; ++i)
+#pragma unroll
+                for (i32 j = 0; j < WN / 8; ++j)
+#pragma unroll
+                    for (i32 c = 0; c < 4; ++c) {
+                        const u32 high = (u32)sums[i][j][c] << 8;
+                        sums[i][j][c] = add32((i32)high, low_sums[BOTH ? i : 0][j][c]);
+                    }
+        }
+        if (p.splits > 1 && !gathered<BM * BN, THREADS>(p, z, split, (i32(&)[SUMS])sums, (u32*)shared)) continue;
         const i32 lane = thread % 32;
 #pragma unroll
         for (i32 i = 0; i < WM / 16; ++i) {
@@ -296,7 +374,7 @@ DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
                     const i32 n = block_n + warp_n + 8 * j + 2 * (lane % 4) + c % 2;
                     if (m >= p.rows || n >= p.columns) continue;
                     const i32 channel = z * p.channel_batch + n;
-                    const i32 bias = p.bias ? p.bias[channel] : 0;
+                    const i32 bias = p.bias ? __ldg(p.bias + channel) : 0;
                     const i64 index = (i64)z * p.out_batch + (i64)m * p.out_row + n;
                     finish(p.finish, channel, index, add32(sums[i][j][c], bias));
                 }
@@ -307,17 +385,22 @@ DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
 
 KERNEL(tg_gemm_large, GemmArguments, 256) {
     __shared__ __align__(16) u8 shared[2 * (128 + 128) * TILE_STRIDE];
-    multiply_blocks<128, 128, 64, 32, false>(p, shared);
+    multiply_blocks<128, 128, 64, 32, false, false>(p, shared);
 }
 
 KERNEL(tg_gemm_small, GemmArguments, 128) {
     __shared__ __align__(16) u8 shared[2 * (64 + 64) * TILE_STRIDE];
-    multiply_blocks<64, 64, 32, 32, false>(p, shared);
+    multiply_blocks<64, 64, 32, 32, false, false>(p, shared);
+}
+
+KERNEL(tg_gemm_planes, GemmArguments, 128) {
+    __shared__ __align__(16) u8 shared[2 * (2 * 64 + 64) * TILE_STRIDE];
+    multiply_blocks<64, 64, 32, 32, false, true>(p, shared);
 }
 
 KERNEL(tg_gemm_gather, GemmArguments, 128) {
     __shared__ __align__(16) u8 shared[2 * (64 + 64) * TILE_STRIDE];
-    multiply_blocks<64, 64, 32, 32, true>(p, shared);
+    multiply_blocks<64, 64, 32, 32, true, false>(p, shared);
 }
 
 struct DenseArguments {

@@ -1,7 +1,13 @@
 // Elements moved, repeated or left out: one thread per element of the result.
 
-// `kind` stands for the width of an element only.
-DEVICE void move(void* out, i64 to, const void* in, i64 from, i32 kind) { store(out, kind, to, load(in, kind, from)); }
+// `kind` stands for the width of an element only; two more of 8 and 16 bytes stand for several elements that move together.
+enum { KIND_8_BYTES = 3, KIND_16_BYTES = 4 };
+
+DEVICE void move(void* out, i64 to, const void* in, i64 from, i32 kind) {
+    if (kind == KIND_16_BYTES) ((uint4*)out)[to] = ((const uint4*)in)[from];
+    else if (kind == KIND_8_BYTES) ((u64*)out)[to] = ((const u64*)in)[from];
+    else store(out, kind, to, load(in, kind, from));
+}
 
 #define VIEW_AXES_MAX 8
 

@@ -122,8 +122,10 @@ struct SoftmaxArguments {
 
 DEVICE u32 exponential(const SoftmaxArguments& p, i32 distance) {
     const i64 index = rescaled((u32)p.pair, distance);
-    return p.table[index < p.entries - 1 ? (i32)index : p.entries - 1];
+    return __ldg(p.table + (index < p.entries - 1 ? (i32)index : p.entries - 1));
 }
+
+#define SOFTMAX_KEPT 8
 
 KERNEL(tg_softmax, SoftmaxArguments, ROW_THREADS) {
     __shared__ u64 shared[ROW_THREADS];
@@ -134,19 +136,43 @@ KERNEL(tg_softmax, SoftmaxArguments, ROW_THREADS) {
         const i32 reach = pixel % p.width + p.causal + 1;
         part = reach < part ? reach : part;
     }
+    // A thread keeps its first elements, and reads the others of a long row again.
+    i32 kept[SOFTMAX_KEPT];
+    const i32 start = (i32)threadIdx.x;
+    const i32 step = (i32)blockDim.x;
     u64 mine = 0;
-    for (i32 c = (i32)threadIdx.x; c < part; c += (i32)blockDim.x) {
+#pragma unroll
+    for (i32 i = 0; i < SOFTMAX_KEPT; ++i) {
+        const i32 c = start + i * step;
+        if (c >= part) continue;
+        kept[i] = load(p.input, p.kind, first + c);
+        const u64 key = ordered(kept[i]);
+        mine = key > mine ? key : mine;
+    }
+    for (i32 c = start + SOFTMAX_KEPT * step; c < part; c += step) {
         const u64 key = ordered(load(p.input, p.kind, first + c));
         mine = key > mine ? key : mine;
     }
     const i32 greatest = unordered((u32)over_block(shared, mine, Greatest()));
     mine = 0;
-    for (i32 c = (i32)threadIdx.x; c < part; c += (i32)blockDim.x) {
+#pragma unroll
+    for (i32 i = 0; i < SOFTMAX_KEPT; ++i) {
+        if (start + i * step >= part) continue;
+        kept[i] = (i32)exponential(p, greatest - kept[i]);
+        mine += (u32)kept[i];
+    }
+    for (i32 c = start + SOFTMAX_KEPT * step; c < part; c += step) {
         mine += exponential(p, greatest - load(p.input, p.kind, first + c));
     }
     // At most 2^30, so that 32,767^2 + sum / 2 fits 32 bits.
     const u32 sum = (u32)over_block(shared, mine, Sum());
-    for (i32 c = (i32)threadIdx.x; c < p.channels; c += (i32)blockDim.x) {
+#pragma unroll
+    for (i32 i = 0; i < SOFTMAX_KEPT; ++i) {
+        const i32 c = start + i * step;
+        if (c >= p.channels) continue;
+        p.out[first + c] = (i16)(c < part ? ((u32)kept[i] * 32767u + sum / 2) / sum : 0);
+    }
+    for (i32 c = start + SOFTMAX_KEPT * step; c < p.channels; c += step) {
         u32 value = 0;
         if (c < part) value = (exponential(p, greatest - load(p.input, p.kind, first + c)) * 32767u + sum / 2) / sum;
         p.out[first + c] = (i16)value;

@@ -1,16 +1,27 @@
 //! What products of matrices share: tiles of sums, and the requantisation that is fused into them.
 
-use super::launches::int;
-use super::launches::{Operand, output, pair_word};
+use super::launches::{Operand, int, kind_of, output, pair_word};
 use crate::plan::{Address, Arguments, Launch, Planner};
 use tg_ir::op;
-use tg_ir::{Op, Requantise, TensorId};
+use tg_ir::{ElementType, Op, Requantise, TensorId};
 
 /// Most blocks along the third axis of a grid.
 pub(super) const GRID_DEPTH_MAX: u32 = 65_535;
 
 /// Groups of fewer outputs are computed without tiles.
 pub(super) const TILED_OUTPUTS_MIN: u32 = 8;
+
+/// Elements of the depth that a block multiplies at a time (`TILE_DEPTH`).
+const TILE_DEPTH: u32 = 64;
+
+/// A part of the depth is at least so many tiles long: less costs more to bring together than it gains.
+const TILES_PER_SPLIT_MIN: u32 = 4;
+
+/// Most parts of a depth.
+const SPLITS_MAX: u32 = 32;
+
+/// Blocks that keep a multiprocessor busy.
+const BLOCKS_PER_MULTIPROCESSOR: u64 = 4;
 
 /// Elements that kernels read at once.
 pub(super) const RUN: u32 = 16;
@@ -96,7 +107,12 @@ pub(super) fn gemm(
     let mut arguments = Arguments::default();
     arguments.address(a.address).address(b).address(bias);
     finish_of(planner, &mut arguments, node);
+    // After the memory of the results: what a node has for its own time may be given to the next one that asks.
+    let tiling = Tiling::of(sizes, a.kind, planner.multiprocessors);
+    let (parts, arrived) = tiling.gathering(planner);
+    arguments.address(parts).address(arrived);
     arguments.words(&[
+        int(tiling.splits),
         int(sizes.rows),
         int(sizes.columns),
         int(sizes.depth),
@@ -120,29 +136,73 @@ pub(super) fn gemm(
         int(sizes.group_channels),
     ]);
     arguments.words(&sizes.window.unwrap_or([0; 13]));
-    let batches = sizes.batches.min(GRID_DEPTH_MAX);
-    let blocks = |side: u32| {
-        [
-            sizes.rows.div_ceil(side),
-            sizes.columns.div_ceil(side),
-            batches,
-        ]
-    };
-    let large = blocks(128);
-    let fills = large.iter().map(|&count| u64::from(count)).product::<u64>()
-        >= u64::from(planner.multiprocessors);
-    let (kernel, grid, threads) = if !(sizes.a_wide && sizes.b_wide) {
-        ("tg_gemm_gather", blocks(64), 128)
-    } else if fills {
-        ("tg_gemm_large", large, 256)
-    } else {
-        ("tg_gemm_small", blocks(64), 128)
-    };
+    let [x, y, z] = tiling.blocks;
     planner.push(Launch {
         node,
-        kernel,
-        grid,
-        threads,
+        kernel: tiling.kernel,
+        grid: [x, y, z * tiling.splits],
+        threads: tiling.threads,
         arguments,
     });
+}
+
+/// Which kernel computes a product, and by how many blocks.
+struct Tiling {
+    kernel: &'static str,
+    threads: u32,
+    /// Sums along each side of a block.
+    side: u32,
+    /// Blocks of rows, of columns, and of batches.
+    blocks: [u32; 3],
+    /// Parts of the depth, each by a block of its own: a product of few rows and columns would leave most of a device idle.
+    splits: u32,
+}
+
+impl Tiling {
+    fn of(sizes: &Gemm, a_kind: i32, multiprocessors: u32) -> Self {
+        let batches = sizes.batches.min(GRID_DEPTH_MAX);
+        let blocks = |side: u32| {
+            [
+                sizes.rows.div_ceil(side),
+                sizes.columns.div_ceil(side),
+                batches,
+            ]
+        };
+        let count = |blocks: [u32; 3]| blocks.iter().map(|&side| u64::from(side)).product::<u64>();
+        let fills = count(blocks(128)) >= u64::from(multiprocessors);
+        let [narrow, wide] = [ElementType::I8, ElementType::I16].map(kind_of);
+        let (kernel, side, threads) = if !(sizes.a_wide && sizes.b_wide) {
+            ("tg_gemm_gather", 64, 128)
+        } else if [a_kind, sizes.b_kind] == [wide, narrow] {
+            ("tg_gemm_planes", 64, 128)
+        } else if fills {
+            ("tg_gemm_large", 128, 256)
+        } else {
+            ("tg_gemm_small", 64, 128)
+        };
+        let blocks = blocks(side);
+        let wanted = u64::from(multiprocessors) * BLOCKS_PER_MULTIPROCESSOR / count(blocks).max(1);
+        let longest = u64::from(sizes.depth.div_ceil(TILE_DEPTH) / TILES_PER_SPLIT_MIN);
+        let splits = wanted.min(longest).clamp(1, u64::from(SPLITS_MAX));
+        Self {
+            kernel,
+            threads,
+            side,
+            blocks,
+            splits: u32::try_from(splits).unwrap_or(SPLITS_MAX),
+        }
+    }
+
+    /// Memory for the sums of parts, and for a count of each block's parts that starts at zero.
+    fn gathering(&self, planner: &mut Planner<'_>) -> (Option<Address>, Option<Address>) {
+        if self.splits == 1 {
+            return (None, None);
+        }
+        let blocks: usize = self.blocks.iter().map(|&count| count as usize).product();
+        let sums = blocks * (self.side * self.side * self.splits) as usize;
+        let parts = planner.scratch(4 * sums);
+        // Every run leaves zeros behind.
+        let arrived = planner.constant(std::iter::repeat_n(0, 4 * blocks));
+        (Some(parts), Some(arrived))
+    }
 }

@@ -28,7 +28,11 @@ pub(super) fn matrices(
         b_kind: right.kind,
         b_row: b.channels,
         b_batch: b.width * b.channels,
-        b_wide: transposed && is_wide,
+        b_wide: if transposed {
+            is_wide
+        } else {
+            columns.is_multiple_of(RUN)
+        },
         b_repeat: a.height / b.height,
         b_across: !transposed,
         out_row: columns,

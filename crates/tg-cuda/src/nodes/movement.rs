@@ -4,24 +4,50 @@ use super::launches::{SLOTS, elements, inner_of, int, operand, output, per_eleme
 use crate::plan::{Arguments, Planner};
 use tg_ir::{Axis, TensorId, View};
 
+/// Elements that are moved together, and the kernels' number for their width: as many as fit 16 bytes and divide every given
+/// count and distance. Tensors start at multiples of 256 bytes.
+fn together(kind: i32, counts: impl IntoIterator<Item = u64>) -> (u32, i32) {
+    let divisor = counts.into_iter().fold(0, gcd);
+    // A kind is the logarithm of its bytes.
+    let widest = (kind..=4)
+        .rev()
+        .find(|wide| divisor.is_multiple_of(1 << (wide - kind)));
+    let wide = widest.unwrap_or(kind);
+    (1 << (wide - kind), wide)
+}
+
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 /// `struct ViewArguments`.
 pub(super) fn view(planner: &mut Planner<'_>, node: usize, input: TensorId, how: &View) {
     let input = operand(planner, input);
     let out = output(planner, node);
     let mut arguments = Arguments::default();
     arguments.address(input.address).address(out.address);
+    let last = how.axes.len().saturating_sub(1);
+    // Runs along the last axis move together if everything else goes by whole runs.
+    let is_run = how.axes.last().is_some_and(|axis| axis.stride == 1);
+    let strides = how.axes[..last]
+        .iter()
+        .map(|axis| u64::from(axis.stride.unsigned_abs()));
+    let size = how.axes.last().map_or(1, |axis| u64::from(axis.size));
+    let counts = [size, u64::from(how.offset), u64::from(!is_run)];
+    let (run, kind) = together(input.kind, strides.chain(counts));
+    let count = out.shape.elements() / run as usize;
     let axes = int(how.axes.len());
-    arguments.words(&[input.kind, elements(out.shape), int(how.offset), axes]);
+    arguments.words(&[kind, int(count), int(how.offset / run), axes]);
     let axis = |slot: usize| how.axes.get(slot);
-    let sizes: [i32; SLOTS] = std::array::from_fn(|slot| axis(slot).map_or(1, |a| int(a.size)));
-    let strides: [i32; SLOTS] = std::array::from_fn(|slot| axis(slot).map_or(0, |a| a.stride));
+    let sizes: [i32; SLOTS] = std::array::from_fn(|slot| {
+        axis(slot).map_or(1, |a| int(if slot == last { a.size / run } else { a.size }))
+    });
+    let strides: [i32; SLOTS] = std::array::from_fn(|slot| {
+        let by = if slot == last { 1 } else { run.cast_signed() };
+        axis(slot).map_or(0, |a| a.stride / by)
+    });
     arguments.words(&sizes).words(&strides);
-    planner.push(per_element(
-        node,
-        "tg_view",
-        out.shape.elements(),
-        arguments,
-    ));
+    planner.push(per_element(node, "tg_view", count, arguments));
 }
 
 /// `struct ConcatArguments`, once per input.

@@ -5,6 +5,9 @@ use crate::plan::{Arguments, Planner};
 use tg_ir::TensorId;
 use tg_ir::op::Softmax;
 
+/// `SOFTMAX_KEPT`: elements that a thread reads once.
+const KEPT: u32 = 8;
+
 /// `struct SoftmaxArguments`.
 pub(super) fn softmax(planner: &mut Planner<'_>, node: usize, input: TensorId, how: &Softmax) {
     let Softmax {
@@ -29,12 +32,13 @@ pub(super) fn softmax(planner: &mut Planner<'_>, node: usize, input: TensorId, h
         // A greater offset masks nothing either.
         causal.map_or(-1, |offset| int(offset.min(shape.channels))),
     ]);
-    let channels = shape.channels as usize;
+    // A thread keeps eight elements, so that few threads meet to sum them.
+    let threads = shape.channels.div_ceil(KEPT) as usize;
     planner.push(per_row(
         node,
         "tg_softmax",
         shape.pixels(),
-        channels,
+        threads,
         arguments,
     ));
 }

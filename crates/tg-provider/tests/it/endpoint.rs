@@ -21,7 +21,8 @@ use crate::grid::wallet;
 /// A minute for 6 TGRID, a run of the model for a thousandth.
 fn offer() -> OfferTerms {
     OfferTerms {
-        price_base: Amount::from_tgrid(6),
+        // A fortieth of a minute.
+        price_base: Amount::new(150_000_000_000_000_000),
         price_per_mmac: Amount::new(1_000_000_000_000_000),
         ..terms()
     }

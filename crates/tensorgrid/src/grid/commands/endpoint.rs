@@ -8,7 +8,7 @@ use tg_sdk::dto::{JobDto, JobStateDto, LeaseDto, MeterDto, ModeDto, QuoteDto};
 use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession, serving_lease};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{CheckedModel, Client, JobFilter, OrderTerms, Wallet};
-use tg_types::{Amount, JobId, Transaction};
+use tg_types::{Amount, BASE_PRICES_PER_MINUTE, JobId, Transaction};
 
 use super::order::{describe_wait, offers};
 use super::{ask_to_proceed, json_of};
@@ -137,7 +137,8 @@ async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Outcome {
 /// What an offer asks a minute and for an answer, without GPU time: what its terms say.
 fn prices(quote: &QuoteDto) -> Option<(Amount, Amount)> {
     let base = quote.offer.terms.price_base;
-    Some((base, quote.price?.saturating_sub(base)))
+    let minute = base.checked_mul_div_ceil(BASE_PRICES_PER_MINUTE, 1)?;
+    Some((minute, quote.price?.saturating_sub(base)))
 }
 
 fn describe_prices(lease: &LeaseDto) -> String {
