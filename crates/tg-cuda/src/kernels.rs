@@ -12,7 +12,7 @@ pub(crate) const SOURCE: &str = concat!(
 
 /// The kernels by name.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 23] = [
+pub(crate) const NAMES: [&str; 22] = [
     "tg_add",
     "tg_concat",
     "tg_conv_direct",
@@ -21,7 +21,6 @@ pub(crate) const NAMES: [&str; 23] = [
     "tg_gather",
     "tg_gemm_gather",
     "tg_gemm_large",
-    "tg_gemm_planes",
     "tg_gemm_small",
     "tg_norm",
     "tg_pad",

@@ -388,7 +388,8 @@ pub(crate) struct InferArguments {
     /// --proof-out and for orders with needs of their own.
     #[arg(long, value_enum)]
     pub(crate) verify: Option<Verify>,
-    /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
+    /// Most that is paid to the provider, in TGRID. If absent, twice what the third cheapest asks; of an order with needs of its
+    /// own, twice what a dry run of it comes to.
     #[arg(long, value_parser = amount, value_name = "TGRID")]
     pub(crate) max_price: Option<Amount>,
     /// Seconds the job may take.
@@ -465,7 +466,8 @@ pub(crate) struct WriteArguments {
     /// How the result is checked.
     #[arg(long, value_enum, default_value = "none")]
     pub(crate) verify: Verify,
-    /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
+    /// Most that is paid to the provider, in TGRID. If absent, twice what the third cheapest asks; of an order with needs of its
+    /// own, twice what a dry run of it comes to.
     #[arg(long, value_parser = amount, value_name = "TGRID")]
     pub(crate) max_price: Option<Amount>,
     /// Do not ask before spending.
@@ -546,7 +548,8 @@ pub(crate) struct ProgramSubmitArguments {
     /// How the result is checked: recompute or optimistic, on development networks none.
     #[arg(long, value_enum, default_value = "recompute")]
     pub(crate) verify: Verify,
-    /// Most that is paid to the provider, in TGRID; twice what the third cheapest asks if absent.
+    /// Most that is paid to the provider, in TGRID. If absent, twice what the third cheapest asks; of an order with needs of its
+    /// own, twice what a dry run of it comes to.
     #[arg(long, value_parser = amount, value_name = "TGRID")]
     pub(crate) max_price: Option<Amount>,
     /// Seconds the job may take.

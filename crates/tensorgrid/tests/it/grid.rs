@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use tg_types::{Decode as _, Encode as _};
 
 use crate::run::{Grid, Provider, Ran, root, until};
@@ -370,7 +371,41 @@ fn wrong_orders_are_refused_and_nothing_is_lost() {
     ];
     let dry = grid.run(&gpu).ends(0);
     assert!(dry.stdout.contains("nothing was ordered"), "{}", dry.stdout);
+    // What cannot be served is said at once, and nothing is ordered.
+    let start = Instant::now();
+    let refused = infer(&grid, &["--gpus", "1"]).ends(3);
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
+    let says = &refused.stderr;
+    assert!(says.contains("no offer serves this order now"), "{says}");
     assert_eq!(grid.run(&["balance", "--json"]).ends(0).json(), before);
+}
+
+/// Needs that the quotes do not know have a price all the same: that of a dry run.
+#[test]
+fn an_order_with_needs_of_its_own_needs_no_price() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 0);
+    let machine = [
+        "--gpus",
+        "1",
+        "--gpu-model",
+        "t4",
+        "--price-per-gpu-second",
+        "0.02",
+    ];
+    let _provider = Provider::start(&grid, &folder.path().join("key"), "0.01", &machine);
+    until("the offer stands", || offers(&grid) == 1);
+    let ran = infer(&grid, &["--gpus", "1", "--gpu-seconds", "2"])
+        .ends(0)
+        .json();
+    assert_eq!(ran["greatest"], 7);
+    let price = ran["receipt"]["settlement"]["price"].as_str().unwrap();
+    // A hundredth for the job and two fiftieths for the time.
+    assert_eq!(price, "0.05");
 }
 
 #[test]

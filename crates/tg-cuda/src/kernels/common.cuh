@@ -61,13 +61,16 @@ struct Finish {
     i32 unused;
 };
 
-// What no kernel writes while it runs is read by __ldg: the compiler may then read it ahead of earlier stores. Without it a
-// thread waits for memory twice for each of its results, one after the other.
-DEVICE i32 requantised(const Finish& f, i32 channel, i32 sum) {
-    const i64 scaled = rescaled(__ldg(f.pairs + (f.one_pair ? 0 : channel)), sum) + f.zero;
+// What no kernel writes while it runs is read by __ldg: the compiler may then read it ahead of earlier stores.
+DEVICE u32 pair_of(const Finish& f, i32 channel) { return __ldg(f.pairs + (f.one_pair ? 0 : channel)); }
+
+DEVICE i32 requantised_by(const Finish& f, u32 pair, i32 sum) {
+    const i64 scaled = rescaled(pair, sum) + f.zero;
     const i32 y = scaled < f.low ? f.low : scaled > f.high ? f.high : (i32)scaled;
     return f.table ? __ldg(f.table + (y - f.low)) : y;
 }
+
+DEVICE i32 requantised(const Finish& f, i32 channel, i32 sum) { return requantised_by(f, pair_of(f, channel), sum); }
 
 DEVICE void finish(const Finish& f, i32 channel, i64 index, i32 sum) {
     if (f.sums) f.sums[index] = sum;

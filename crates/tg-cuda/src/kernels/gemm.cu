@@ -230,16 +230,63 @@ DEVICE bool gathered(const GemmArguments& p, i32 z, i32 split, i32 (&sums)[SUMS]
     return true;
 }
 
+// Adds the biases to a warp's sums from row m0 and column n0 on, and keeps them, requantised or as they are. Whatever has to be
+// read is read for many sums at once, beyond the last row and column too: asked for one by one, a thread would wait for
+// memory three times for each of its sums.
+template <int TILES_M, int TILES_N>
+DEVICE void store_sums(const GemmArguments& p, i32 (&sums)[TILES_M][TILES_N][4], i32 z, i32 m0, i32 n0) {
+    const i32 lane = (i32)(threadIdx.x % 32);
+    const i32 first_m = m0 + lane / 4;
+    const i32 first_n = n0 + 2 * (lane % 4);
+    u32 pairs[TILES_N][2];
+#pragma unroll
+    for (i32 j = 0; j < TILES_N; ++j) {
+#pragma unroll
+        for (i32 c = 0; c < 2; ++c) {
+            const i32 n = first_n + 8 * j + c;
+            const i32 channel = z * p.channel_batch + (n < p.columns ? n : p.columns - 1);
+            const i32 bias = p.bias ? __ldg(p.bias + channel) : 0;
+            pairs[j][c] = p.finish.out ? pair_of(p.finish, channel) : 0;
+#pragma unroll
+            for (i32 i = 0; i < TILES_M; ++i) {
+                sums[i][j][c] = add32(sums[i][j][c], bias);
+                sums[i][j][c + 2] = add32(sums[i][j][c + 2], bias);
+            }
+        }
+    }
+#pragma unroll
+    for (i32 i = 0; i < TILES_M; ++i) {
+        i32 values[TILES_N][4] = {};
+        if (p.finish.out) {
+#pragma unroll
+            for (i32 j = 0; j < TILES_N; ++j) {
+#pragma unroll
+                for (i32 c = 0; c < 4; ++c) values[j][c] = requantised_by(p.finish, pairs[j][c % 2], sums[i][j][c]);
+            }
+        }
+#pragma unroll
+        for (i32 j = 0; j < TILES_N; ++j) {
+#pragma unroll
+            for (i32 c = 0; c < 4; ++c) {
+                const i32 m = first_m + 16 * i + 8 * (c / 2);
+                const i32 n = first_n + 8 * j + c % 2;
+                if (m >= p.rows || n >= p.columns) continue;
+                const i64 index = (i64)z * p.out_batch + (i64)m * p.out_row + n;
+                if (p.finish.sums) p.finish.sums[index] = sums[i][j][c];
+                if (p.finish.out) store(p.finish.out, p.finish.out_kind, index, values[j][c]);
+            }
+        }
+    }
+}
+
 // A block computes BM x BN sums, a warp WM x WN of them. Shared memory holds two tiles.
-// BOTH: a is of 16 bits and b of 8, and the two planes of a are multiplied in one pass, each with sums of its own.
-template <int BM, int BN, int WM, int WN, bool GATHER, bool BOTH>
+template <int BM, int BN, int WM, int WN, bool GATHER>
 DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
     constexpr i32 THREADS = (BM / WM) * (BN / WN) * 32;
     constexpr i32 RUNS = TILE_DEPTH / 16;
     constexpr i32 A_SLOTS = BM * RUNS / THREADS;
     constexpr i32 B_SLOTS = BN * RUNS / THREADS;
-    constexpr i32 A_ROWS = BOTH ? 2 * BM : BM;
-    constexpr i32 BUFFER = (A_ROWS + BN) * TILE_STRIDE;
+    constexpr i32 BUFFER = (BM + BN) * TILE_STRIDE;
     constexpr i32 SUMS = WM * WN / 32;
     const i32 thread = (i32)threadIdx.x;
     const i32 warp = thread / 32;
@@ -272,22 +319,21 @@ DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
             const i32 row = index / TILE_DEPTH * 16;
             b_runs[slot] = index % TILE_DEPTH;
             b_rows[slot] = block_n + row;
-            b_places[slot] = (A_ROWS + row) * TILE_STRIDE + b_runs[slot];
+            b_places[slot] = (BM + row) * TILE_STRIDE + b_runs[slot];
             continue;
         }
         // Where n is the contiguous axis, neighbouring threads take neighbouring n.
         const i32 row = p.b_across ? index % BN : index / RUNS;
         b_runs[slot] = (p.b_across ? index / BN : index % RUNS) * 16;
         b_rows[slot] = block_n + row;
-        b_places[slot] = (A_ROWS + row) * TILE_STRIDE + b_runs[slot];
+        b_places[slot] = (BM + row) * TILE_STRIDE + b_runs[slot];
     }
 
     for (i32 z = (i32)blockIdx.z / p.splits; z < p.batches; z += (i32)gridDim.z / p.splits) {
         const u8* a = p.a + (i64)z * p.a_batch * a_planes;
         const u8* b = p.b + (i64)(z / p.b_repeat) * p.b_batch * b_planes;
         i32 sums[WM / 16][WN / 8][4] = {};
-        i32 low_sums[BOTH ? WM / 16 : 1][WN / 8][4] = {};
-        const i32 top = BOTH ? 0 : a_planes + b_planes - 2;
+        const i32 top = a_planes + b_planes - 2;
 #pragma unroll 1
         for (i32 level = top; level >= 0; --level) {
             if (level < top) {
@@ -299,7 +345,7 @@ DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
                         for (i32 c = 0; c < 4; ++c) sums[i][j][c] = (i32)((u32)sums[i][j][c] << 8);
             }
 #pragma unroll 1
-            for (i32 a_plane = 0; a_plane < (BOTH ? 1 : a_planes); ++a_plane) {
+            for (i32 a_plane = 0; a_plane < a_planes; ++a_plane) {
                 const i32 b_plane = level - a_plane;
                 if (b_plane < 0 || b_plane >= b_planes) continue;
                 const bool a_signed = a_plane == a_planes - 1;
@@ -307,13 +353,12 @@ DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
                 // While tile t is multiplied, tile t + 1 is on its way through registers.
 #pragma unroll 1
                 for (i32 tile = first_tile - 1; tile < end_tile; ++tile) {
-                    uint4 a_next[A_SLOTS], a_low_next[BOTH ? A_SLOTS : 1], b_next[B_SLOTS];
+                    uint4 a_next[A_SLOTS], b_next[B_SLOTS];
                     const i32 k = (tile + 1) * TILE_DEPTH;
                     if (tile + 1 < end_tile) {
 #pragma unroll
                         for (i32 s = 0; s < A_SLOTS; ++s) {
-                            a_next[s] = load_a<GATHER>(p, a, a_rows[s], k + a_runs[s], BOTH ? 1 : a_plane);
-                            if (BOTH) a_low_next[s] = load_a<GATHER>(p, a, a_rows[s], k + a_runs[s], 0);
+                            a_next[s] = load_a<GATHER>(p, a, a_rows[s], k + a_runs[s], a_plane);
                         }
 #pragma unroll
                         for (i32 s = 0; s < B_SLOTS; ++s) {
@@ -323,12 +368,8 @@ DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
                     if (tile >= first_tile) {
                         const u8* buffer = shared + tile % 2 * BUFFER;
                         const u8* left = buffer + warp_m * TILE_STRIDE;
-                        const u8* right = buffer + (A_ROWS + warp_n) * TILE_STRIDE;
-                        if (BOTH) {
-                            const u8* low = left + BM * TILE_STRIDE;
-                            multiply_tile<WM / 16, WN / 8, true, true>(sums, left, right);
-                            multiply_tile<BOTH ? WM / 16 : 1, WN / 8, false, true>(low_sums, low, right);
-                        } else if (a_signed && b_signed) multiply_tile<WM / 16, WN / 8, true, true>(sums, left, right);
+                        const u8* right = buffer + (BM + warp_n) * TILE_STRIDE;
+                        if (a_signed && b_signed) multiply_tile<WM / 16, WN / 8, true, true>(sums, left, right);
                         else if (a_signed) multiply_tile<WM / 16, WN / 8, true, false>(sums, left, right);
                         else if (b_signed) multiply_tile<WM / 16, WN / 8, false, true>(sums, left, right);
                         else multiply_tile<WM / 16, WN / 8, false, false>(sums, left, right);
@@ -337,10 +378,7 @@ DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
                         // The buffer's last readers, of tile t - 1, have all passed the barrier before.
                         u8* buffer = shared + (tile + 1) % 2 * BUFFER;
 #pragma unroll
-                        for (i32 s = 0; s < A_SLOTS; ++s) {
-                            *(uint4*)(buffer + a_places[s]) = a_next[s];
-                            if (BOTH) *(uint4*)(buffer + BM * TILE_STRIDE + a_places[s]) = a_low_next[s];
-                        }
+                        for (i32 s = 0; s < A_SLOTS; ++s) *(uint4*)(buffer + a_places[s]) = a_next[s];
 #pragma unroll
                         for (i32 s = 0; s < B_SLOTS; ++s) {
                             if (!GATHER && p.b_across) store_across(buffer + b_places[s], b_next[s]);
@@ -351,56 +389,24 @@ DEVICE void multiply_blocks(const GemmArguments& p, u8* shared) {
                 }
             }
         }
-        if (BOTH) {
-#pragma unroll
-            for (i32 i = 0; i < WM / 16; ++i)
-#pragma unroll
-                for (i32 j = 0; j < WN / 8; ++j)
-#pragma unroll
-                    for (i32 c = 0; c < 4; ++c) {
-                        const u32 high = (u32)sums[i][j][c] << 8;
-                        sums[i][j][c] = add32((i32)high, low_sums[BOTH ? i : 0][j][c]);
-                    }
-        }
         if (p.splits > 1 && !gathered<BM * BN, THREADS>(p, z, split, (i32(&)[SUMS])sums, (u32*)shared)) continue;
-        const i32 lane = thread % 32;
-#pragma unroll
-        for (i32 i = 0; i < WM / 16; ++i) {
-#pragma unroll
-            for (i32 j = 0; j < WN / 8; ++j) {
-#pragma unroll
-                for (i32 c = 0; c < 4; ++c) {
-                    const i32 m = block_m + warp_m + 16 * i + lane / 4 + 8 * (c / 2);
-                    const i32 n = block_n + warp_n + 8 * j + 2 * (lane % 4) + c % 2;
-                    if (m >= p.rows || n >= p.columns) continue;
-                    const i32 channel = z * p.channel_batch + n;
-                    const i32 bias = p.bias ? __ldg(p.bias + channel) : 0;
-                    const i64 index = (i64)z * p.out_batch + (i64)m * p.out_row + n;
-                    finish(p.finish, channel, index, add32(sums[i][j][c], bias));
-                }
-            }
-        }
+        store_sums<WM / 16, WN / 8>(p, sums, z, block_m + warp_m, block_n + warp_n);
     }
 }
 
 KERNEL(tg_gemm_large, GemmArguments, 256) {
     __shared__ __align__(16) u8 shared[2 * (128 + 128) * TILE_STRIDE];
-    multiply_blocks<128, 128, 64, 32, false, false>(p, shared);
+    multiply_blocks<128, 128, 64, 32, false>(p, shared);
 }
 
 KERNEL(tg_gemm_small, GemmArguments, 128) {
     __shared__ __align__(16) u8 shared[2 * (64 + 64) * TILE_STRIDE];
-    multiply_blocks<64, 64, 32, 32, false, false>(p, shared);
-}
-
-KERNEL(tg_gemm_planes, GemmArguments, 128) {
-    __shared__ __align__(16) u8 shared[2 * (2 * 64 + 64) * TILE_STRIDE];
-    multiply_blocks<64, 64, 32, 32, false, true>(p, shared);
+    multiply_blocks<64, 64, 32, 32, false>(p, shared);
 }
 
 KERNEL(tg_gemm_gather, GemmArguments, 128) {
     __shared__ __align__(16) u8 shared[2 * (64 + 64) * TILE_STRIDE];
-    multiply_blocks<64, 64, 32, 32, true, false>(p, shared);
+    multiply_blocks<64, 64, 32, 32, true>(p, shared);
 }
 
 struct DenseArguments {

@@ -1,9 +1,9 @@
 //! What products of matrices share: tiles of sums, and the requantisation that is fused into them.
 
-use super::launches::{Operand, int, kind_of, output, pair_word};
+use super::launches::{Operand, int, output, pair_word};
 use crate::plan::{Address, Arguments, Launch, Planner};
 use tg_ir::op;
-use tg_ir::{ElementType, Op, Requantise, TensorId};
+use tg_ir::{Op, Requantise, TensorId};
 
 /// Most blocks along the third axis of a grid.
 pub(super) const GRID_DEPTH_MAX: u32 = 65_535;
@@ -108,7 +108,7 @@ pub(super) fn gemm(
     arguments.address(a.address).address(b).address(bias);
     finish_of(planner, &mut arguments, node);
     // After the memory of the results: what a node has for its own time may be given to the next one that asks.
-    let tiling = Tiling::of(sizes, a.kind, planner.multiprocessors);
+    let tiling = Tiling::of(sizes, planner.multiprocessors);
     let (parts, arrived) = tiling.gathering(planner);
     arguments.address(parts).address(arrived);
     arguments.words(&[
@@ -159,7 +159,7 @@ struct Tiling {
 }
 
 impl Tiling {
-    fn of(sizes: &Gemm, a_kind: i32, multiprocessors: u32) -> Self {
+    fn of(sizes: &Gemm, multiprocessors: u32) -> Self {
         let batches = sizes.batches.min(GRID_DEPTH_MAX);
         let blocks = |side: u32| {
             [
@@ -170,11 +170,8 @@ impl Tiling {
         };
         let count = |blocks: [u32; 3]| blocks.iter().map(|&side| u64::from(side)).product::<u64>();
         let fills = count(blocks(128)) >= u64::from(multiprocessors);
-        let [narrow, wide] = [ElementType::I8, ElementType::I16].map(kind_of);
         let (kernel, side, threads) = if !(sizes.a_wide && sizes.b_wide) {
             ("tg_gemm_gather", 64, 128)
-        } else if [a_kind, sizes.b_kind] == [wide, narrow] {
-            ("tg_gemm_planes", 64, 128)
         } else if fills {
             ("tg_gemm_large", 128, 256)
         } else {

@@ -10,7 +10,7 @@ use tg_sdk::jobs::{self, Followed, Inference};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
 use tg_types::{Amount, JobId, Lane};
 
-use super::order::{confirm, describe_dry_run, describe_wait};
+use super::order::{confirm, describe_dry_run, describe_wait, price_of_trial};
 use super::{float, json_of, modes};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
@@ -42,22 +42,25 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         let text = "--detach: a sealed bid is opened by the command that made it, which has to run until then";
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     }
-    let max_price = max_price_of(&client, &wallet, arguments, &quotes).await?;
-    let terms = OrderTerms {
+    let named = named_price(&client, &wallet, arguments, &quotes).await?;
+    let mut terms = OrderTerms {
         mode: mode.into(),
-        max_price,
+        max_price: named.most,
         deadline: Duration::from_secs(arguments.deadline_s),
         max_attempts: arguments.attempts,
         needs,
     };
-    if arguments.dry_run {
+    if arguments.dry_run || named.is_trial {
         let requestor = wallet.address();
         let answer = jobs::dry_run(&client, requestor, &checked, &input, terms).await;
         let answer = answer.of_job()?;
-        return match as_json {
-            true => json_of(&answer),
-            false => Ok(line(describe_dry_run(&answer))?),
-        };
+        if arguments.dry_run {
+            return match as_json {
+                true => json_of(&answer),
+                false => Ok(line(describe_dry_run(&answer))?),
+            };
+        }
+        terms.max_price = price_of_trial(&answer)?;
     }
     refuse_low_price(&quotes, terms)?;
     if !arguments.yes {
@@ -145,27 +148,39 @@ async fn finish(
     }
 }
 
-/// The maximum price that was named, or the usual one.
-async fn max_price_of(
+/// The most that an order may cost.
+struct NamedPrice {
+    most: Amount,
+    /// Whether nobody named it: it is what the account can pay, and a dry run says what is needed of it.
+    is_trial: bool,
+}
+
+/// The maximum price that was named, or the usual one; for needs that the quotes do not know (GPU time, priorities, gangs), as much
+/// as the account can pay.
+async fn named_price(
     client: &Client,
     wallet: &Wallet,
     arguments: &InferArguments,
     quotes: &[QuoteDto],
-) -> Result<Amount, Failure> {
+) -> Result<NamedPrice, Failure> {
     let usual = jobs::usual_max_price(quotes);
-    // The quotes know nothing of GPU time, priorities and gangs.
     let is_usual = arguments.needs.are_usual();
-    match arguments.max_price.or(usual.filter(|_| is_usual)) {
-        Some(max_price) => Ok(max_price),
-        // What it would cost is what a dry run is asked: any price that the account can pay will do.
-        None if arguments.dry_run => {
-            let account = client.account(wallet.address()).await;
-            let balance = account.calling("ask for the balance")?.balance;
-            Ok(Amount::new(balance.get() / 2))
-        }
-        None if is_usual => Err(infer::no_offer()),
-        None => Err(no_max_price()),
+    if let Some(most) = arguments.max_price.or(usual.filter(|_| is_usual)) {
+        let is_trial = false;
+        return Ok(NamedPrice { most, is_trial });
     }
+    if is_usual && !arguments.dry_run {
+        return Err(infer::no_offer());
+    }
+    if arguments.needs.needs().lane() == Lane::Auction && !arguments.dry_run {
+        return Err(no_bid());
+    }
+    let account = client.account(wallet.address()).await;
+    let balance = account.calling("ask for the balance")?.balance;
+    Ok(NamedPrice {
+        most: Amount::new(balance.get() / 2),
+        is_trial: true,
+    })
 }
 
 /// Random bytes that hide a bid until it is opened.
@@ -193,9 +208,9 @@ fn tell_bid(stage: Stage<'_>) {
     }
 }
 
-/// Needs without a maximum price.
-fn no_max_price() -> Failure {
-    let text = "an order with needs of its own has no usual price";
+/// A bid without a price.
+fn no_bid() -> Failure {
+    let text = "batch work bids in a sealed auction, and the maximum price is the bid: name one";
     Failure::new(Exit::Usage, anyhow::anyhow!(text))
         .hint("--max-price N bounds what is spent; with --dry-run it says what would be charged")
 }

@@ -2,12 +2,12 @@
 
 use tg_sdk::OrderTerms;
 use tg_sdk::dto::{DryRunDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
-use tg_types::Lane;
+use tg_types::{Amount, Lane};
 
 use super::ask_to_proceed;
 use crate::grid::describe::{describe_lease, describe_why};
 use crate::grid::table::{Table, brief, short};
-use crate::outcome::{Outcome, say};
+use crate::outcome::{Exit, Failure, Outcome, say};
 
 /// What an order would come to, in lines.
 pub(super) fn describe_dry_run(answer: &DryRunDto) -> String {
@@ -32,6 +32,27 @@ pub(super) fn describe_dry_run(answer: &DryRunDto) -> String {
         lines.push(describe_why(why));
     }
     lines.join("\n")
+}
+
+/// A maximum price for an order whose needs the quotes do not know, by what a dry run of it came to: twice the price of the
+/// leases it would get, since prices move until it is placed.
+///
+/// # Errors
+/// If it would get none, with the reason.
+pub(super) fn price_of_trial(answer: &DryRunDto) -> Result<Amount, Failure> {
+    let leases = &answer.job.leases;
+    if leases.is_empty() {
+        let text = format!(
+            "no offer serves this order now: {}",
+            describe_why(&answer.why)
+        );
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
+            "nothing was ordered; change what it asks, or order it with --max-price N: it then waits until its deadline",
+        ));
+    }
+    let prices = leases.iter().map(|lease| lease.price);
+    let price = prices.fold(Amount::ZERO, Amount::saturating_add);
+    Ok(price.saturating_add(price))
 }
 
 /// Shows the offers and asks before spending.
