@@ -4,7 +4,7 @@
 //! ([`onnx_conformance`], as proofs [`coverage`]), graphs of exporters drawn from a seed ([`exporters`]), folders of Hugging Face ([`pretrained`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
 //! EZKL costs ([`compare_ezkl`]); placements under the outside judge ([`market`]) and beside those of other rules
 //! ([`market_report`]); that the SDK builds for a browser ([`sdk`]); the example programs of WebAssembly ([`programs`]), and that OpenAI's
-//! client is served ([`openai_client`]); the page that nodes serve ([`dashboard`]); what each cheat comes to ([`cheats`]); what tests are
+//! client is served ([`openai_client`]); that Prometheus and its rules see a grid ([`monitoring`]); the page that nodes serve ([`dashboard`]); what each cheat comes to ([`cheats`]); what tests are
 //! worth, by mutants ([`mutants`]).
 
 pub mod accuracy;
@@ -23,6 +23,7 @@ pub mod gate;
 pub mod manifest;
 pub mod market;
 pub mod market_report;
+pub mod monitoring;
 pub mod mutants;
 pub mod names;
 pub mod onnx_conformance;

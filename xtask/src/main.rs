@@ -25,6 +25,7 @@ usage: cargo xtask COMMAND
               --binary FILE and --require as above
   openai-client
               OpenAI's own Python client against the OpenAI routes of a grid; --binary FILE and --require as above
+  monitoring  a Prometheus server scrapes a grid: alert rules and panels of ops/ are tried; --binary FILE and --require as above
   corpus-report
               runs the corpus (--corpus DIR, or made now with --data DIR) beside onnxruntime; writes docs/CORPUS.md
   tosa-conformance
@@ -100,6 +101,9 @@ fn run(words: &[&str]) -> Result<()> {
         }
         ["bring-your-model", rest @ ..] => {
             xtask::bring::run(&root, &xtask::bring::Options::parse(rest)?)
+        }
+        ["monitoring", rest @ ..] => {
+            xtask::monitoring::run(&root, &xtask::bring::Options::parse(rest)?)
         }
         ["openai-client", rest @ ..] => {
             xtask::openai_client::run(&root, &xtask::bring::Options::parse(rest)?)

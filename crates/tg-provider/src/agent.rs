@@ -606,6 +606,7 @@ impl<W: Worker> Agent<W> {
             task,
             requestor: entry.requestor,
             run: lease.price,
+            minute: lease.meter.as_ref().map_or(Amount::ZERO, |it| it.minute),
             claimed: lease.meter.as_ref().map_or(Amount::ZERO, |it| it.vouchers),
         };
         let long_ago = Instant::now().checked_sub(FUNDS_CHECK);

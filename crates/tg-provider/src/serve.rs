@@ -9,21 +9,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tg_privacy::{SealedChannel, SealingKey};
-use tg_sdk::endpoint::session::answer_price;
+use tg_sdk::endpoint::session::{answer_price, proved_price};
 use tg_sdk::endpoint::wire::{
-    AnswerPart, ENDPOINT_BATCH_MAX, ENDPOINT_BYTES_MAX, EndpointRefusal, EndpointRequest,
-    NumberedPart, SERVE_BYTES_MAX, SealedInput, ServeAnswer, ServeCall, ServingProof, sign_answer,
+    AnswerPart, AskedFor, AskedInput, ENDPOINT_BATCH_MAX, ENDPOINT_BYTES_MAX, EndpointRefusal,
+    EndpointRequest, GivenOutput, NumberedPart, SERVE_BYTES_MAX, SealedInput, ServeAnswer,
+    ServeCall, ServingProof, sign_answer,
 };
 use tg_sdk::{Client, ClientError};
 use tg_types::{
-    Address, Amount, ChainDomain, Decode as _, Digest, Label, LeaseId, ServingClaim, SignedVoucher,
-    TimestampMs, Wallet,
+    Address, Amount, ChainDomain, Decode as _, Digest, Encode as _, Label, LeaseId, ServingClaim,
+    SignedVoucher, TimestampMs, Wallet,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::work::{Outcome, Report, ServeReport, chain};
-use crate::worker::{Task, Worker};
+use crate::worker::{Task, WorkError, Worker};
 
 /// Runs of the model that may be answered before a voucher pays for them: what a requestor can take without paying.
 const UNPAID_RUNS_MAX: u64 = 64;
@@ -62,6 +63,8 @@ pub struct ServedTerms {
     pub requestor: Address,
     /// What a run of the model costs.
     pub run: Amount,
+    /// What a proved answer costs.
+    pub proved: Amount,
     /// What was claimed of vouchers before this agent began.
     pub claimed: Amount,
     /// What the network's signatures are bound to.
@@ -74,6 +77,7 @@ pub(crate) struct LeaseToServe {
     pub(crate) task: Arc<Task>,
     pub(crate) requestor: Address,
     pub(crate) run: Amount,
+    pub(crate) minute: Amount,
     pub(crate) claimed: Amount,
 }
 
@@ -182,22 +186,39 @@ impl ServedBook {
         if self.pending.len() >= PENDING_MAX {
             return RequestDecision::Say(Box::new(self.refusal(EndpointRefusal::Busy, "")));
         }
-        let price = self.terms.run;
-        let pending = self.pending.values().copied();
-        let promised = pending.fold(self.owed, Amount::saturating_add);
+        match self.promise(request.number, self.terms.run) {
+            Ok(()) => RequestDecision::Run,
+            Err(refusal) => RequestDecision::Say(Box::new(refusal)),
+        }
+    }
+
+    /// Takes note that an answer is made that may cost so much, instead of what was noted for it before.
+    fn promise(&mut self, number: u64, price: Amount) -> Result<(), AnswerPart> {
+        let others = self.pending.iter().filter(|(other, _)| **other != number);
+        let promised = others.fold(self.owed, |sum, (_, other)| sum.saturating_add(*other));
         let paid = self.paid();
-        let most = self.terms.run.saturating_mul(UNPAID_RUNS_MAX);
+        // A proof costs more than many runs: one at a time is answered that is not paid for.
+        let runs = self.terms.run.saturating_mul(UNPAID_RUNS_MAX);
+        let most = runs.max(price);
         let after = promised.saturating_add(price);
         if after.saturating_sub(paid) > most {
-            return RequestDecision::Say(Box::new(self.refusal(EndpointRefusal::Unpaid, "")));
+            return Err(self.refusal(EndpointRefusal::Unpaid, ""));
         }
         let earned = self.funds.time.saturating_add(after.max(paid));
         if earned > self.funds.all {
             let detail = format!("{} TGRID are locked", self.funds.all);
-            return RequestDecision::Say(Box::new(self.refusal(EndpointRefusal::NoMoney, &detail)));
+            return Err(self.refusal(EndpointRefusal::NoMoney, &detail));
         }
-        self.pending.insert(request.number, price);
-        RequestDecision::Run
+        self.pending.insert(number, price);
+        Ok(())
+    }
+
+    /// As [`Self::decide`] went on, for a request that turned out to ask for a proof.
+    ///
+    /// # Errors
+    /// With the refusal, if it costs more than may be owed or is there.
+    pub fn decide_proved(&mut self, number: u64) -> Result<(), AnswerPart> {
+        self.promise(number, self.terms.proved)
     }
 
     /// What was paid for by vouchers.
@@ -258,6 +279,7 @@ struct AskedRun {
     number: u64,
     asked: Digest,
     input: Arc<[u8]>,
+    is_proved: bool,
     channel: SealedChannel,
 }
 
@@ -281,6 +303,7 @@ pub(crate) async fn serve<W: Worker>(
         task,
         requestor,
         run,
+        minute,
         claimed,
     } = lease;
     let reports = Reports {
@@ -309,6 +332,7 @@ pub(crate) async fn serve<W: Worker>(
         lease: task.lease,
         requestor,
         run,
+        proved: proved_price(run, minute),
         claimed,
         domain,
     };
@@ -320,7 +344,7 @@ pub(crate) async fn serve<W: Worker>(
         wallet,
         terms,
         book: ServedBook::new(terms, funds),
-        runners: Runners::start(&worker, &task, &made_sender, run),
+        runners: Runners::start(&worker, &task, &made_sender, &terms),
         key: SealingKey::draw(),
         channels: VecDeque::new(),
         token: None,
@@ -361,8 +385,9 @@ impl Runners {
         worker: &Arc<W>,
         task: &Arc<Task>,
         made: &mpsc::Sender<FromRunner>,
-        run: Amount,
+        terms: &ServedTerms,
     ) -> Self {
+        let ServedTerms { run, proved, .. } = *terms;
         let (queue, jobs) = std::sync::mpsc::sync_channel::<AskedRun>(PENDING_MAX);
         let jobs = Arc::new(std::sync::Mutex::new(jobs));
         for _ in 0..RUNNERS {
@@ -375,8 +400,12 @@ impl Runners {
                     let run_it = || answered(worker.as_ref(), &task, &asked, &made);
                     let answer = std::panic::catch_unwind(AssertUnwindSafe(run_it));
                     let answer = answer.unwrap_or_else(|_| Err("the worker failed".to_owned()));
-                    let answer = answer.and_then(|plain| {
-                        let price = answer_price(run, &asked.input, &plain);
+                    let answer = answer.and_then(|given| {
+                        let price = match asked.is_proved {
+                            true => proved,
+                            false => answer_price(run, &asked.input, &given.output),
+                        };
+                        let plain = given.to_bytes();
                         let sealed = asked.channel.seal_answer(asked.number, &plain);
                         sealed.map(|it| (it, price)).map_err(|it| chain(&it))
                     });
@@ -397,11 +426,14 @@ fn answered<W: Worker>(
     task: &Arc<Task>,
     asked: &AskedRun,
     made: &mpsc::Sender<FromRunner>,
-) -> Result<Vec<u8>, String> {
+) -> Result<GivenOutput, String> {
     let task = Task {
         input: Arc::clone(&asked.input),
         ..(**task).clone()
     };
+    if asked.is_proved {
+        return proved(worker, &task).map_err(|error| chain(&error));
+    }
     let mut index = 0;
     let mut piece = |bytes: &[u8]| {
         if let Ok(piece) = asked.channel.seal_piece(asked.number, index, bytes) {
@@ -412,9 +444,21 @@ fn answered<W: Worker>(
         }
         true
     };
-    worker
-        .answer(&task, &mut piece)
-        .map_err(|error| chain(&error))
+    let output = worker.answer(&task, &mut piece);
+    Ok(GivenOutput {
+        output: output.map_err(|error| chain(&error))?,
+        proof: Vec::new(),
+    })
+}
+
+/// Runs the model on what was asked and proves the answer, as a job of mode `proof` is.
+fn proved<W: Worker>(worker: &W, task: &Task) -> Result<GivenOutput, WorkError> {
+    let execution = worker.execute(task, &|_| {})?;
+    let proof = worker.prove(task, &execution, &|_| {})?;
+    Ok(GivenOutput {
+        output: execution.output,
+        proof,
+    })
 }
 
 /// The loop and what it knows.
@@ -570,27 +614,34 @@ impl ServingLoop {
             return;
         }
         let refused = match self.opened(request) {
-            None => EndpointRefusal::Unsealed,
-            Some((channel, input)) => {
+            None => self.book.refusal(EndpointRefusal::Unsealed, ""),
+            Some((channel, AskedInput { wanted, input })) => {
+                let is_proved = wanted == AskedFor::Proof;
                 let job = AskedRun {
                     number,
                     asked,
                     input: Arc::from(input),
+                    is_proved,
                     channel,
                 };
-                match self.runners.queue.try_send(job) {
-                    Ok(()) => return,
-                    Err(_) => EndpointRefusal::Busy,
+                let promised = match is_proved {
+                    true => self.book.decide_proved(number),
+                    false => Ok(()),
+                };
+                match promised.map(|()| self.runners.queue.try_send(job)) {
+                    Ok(Ok(())) => return,
+                    Ok(Err(_)) => self.book.refusal(EndpointRefusal::Busy, ""),
+                    Err(refusal) => refusal,
                 }
             }
         };
-        let part = self.book.refusal(refused, "");
+        let part = refused;
         self.book.answered(number, &part);
         self.outbox.push_back(NumberedPart { number, part });
     }
 
-    /// The input of a request, and the channel that it came through; nothing if it was not sealed to the key of this agent.
-    fn opened(&mut self, request: &EndpointRequest) -> Option<(SealedChannel, Vec<u8>)> {
+    /// What a request asks, and the channel that it came through; nothing if it was not sealed to the key of this agent.
+    fn opened(&mut self, request: &EndpointRequest) -> Option<(SealedChannel, AskedInput)> {
         let sealed = SealedInput::from_bytes(&request.input).ok()?;
         let name = Digest::of_blob(&sealed.encapsulated);
         let known = self.channels.iter().find(|(it, _)| *it == name);
@@ -606,8 +657,9 @@ impl ServingLoop {
                 channel
             }
         };
-        let input = channel.open_request(request.number, &sealed.sealed).ok()?;
-        (!input.is_empty()).then_some((channel, input))
+        let asked = channel.open_request(request.number, &sealed.sealed).ok()?;
+        let asked = AskedInput::from_bytes(&asked).ok()?;
+        (!asked.input.is_empty()).then_some((channel, asked))
     }
 
     fn take_made(&mut self, made: FromRunner) {
@@ -704,6 +756,7 @@ mod tests {
 
     const LEASE: LeaseId = LeaseId::new([1; 32]);
     const RUN: Amount = Amount::new(10);
+    const PROVED: Amount = Amount::new(1_000);
 
     fn domain() -> ChainDomain {
         ChainDomain {
@@ -722,6 +775,7 @@ mod tests {
             lease: LEASE,
             requestor: alice().address(),
             run: RUN,
+            proved: PROVED,
             claimed: Amount::ZERO,
             domain: domain(),
         };

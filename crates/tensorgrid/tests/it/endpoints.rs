@@ -102,6 +102,11 @@ fn an_endpoint_is_opened_asked_and_closed_and_all_its_money_is_accounted_for() {
     assert_eq!(asked["values"], once.ends(0).json()["values"]);
     let people = grid.run(&["endpoint", "ask", &id, &digit]).ends(0);
     assert!(people.stdout.contains("1 answers"), "{}", people.stdout);
+    let proved = grid
+        .run(&["endpoint", "ask", &id, &digit, "--prove"])
+        .ends(0);
+    let says = &proved.stdout;
+    assert!(says.contains("each proved and checked here"), "{says}");
     let listed = grid.run(&["endpoint", "list"]).ends(0);
     assert!(listed.stdout.contains("served"), "{}", listed.stdout);
     let more = grid
@@ -120,7 +125,7 @@ fn an_endpoint_is_opened_asked_and_closed_and_all_its_money_is_accounted_for() {
         5 * 10_u128.pow(18)
     );
     let meter = &closed["leases"][0]["meter"];
-    assert_eq!(meter["answered"], 41);
+    assert_eq!(meter["answered"], 42);
     assert!(units(&meter["paid"]) > units(&meter["vouchers"]));
     refused(&grid, &id);
     assert!(grid.interrupt().success());

@@ -8,7 +8,7 @@ use tg_types::{
 };
 
 use crate::lanes::{gpu_needs, gpu_terms};
-use crate::world::{World, address, terms, tgrid, wallet};
+use crate::world::{TICK, World, address, terms, tgrid, wallet};
 
 #[test]
 fn needs_that_no_machine_can_meet() {
@@ -76,6 +76,28 @@ fn machines_that_cannot_be() {
         assert_eq!(world.refusal("cheap", post), expected);
         let update = Transaction::UpdateOffer { offer, terms };
         assert_eq!(world.refusal("dear", update), expected);
+    }
+}
+
+#[test]
+fn an_offer_may_change_when_the_interval_is_over_and_not_a_millisecond_before() {
+    for (early, is_refused) in [(1, true), (0, false)] {
+        let mut world = World::new();
+        let offer = world.post("cheap", terms(30));
+        let interval = world.state.parameters().offer_update_interval.get();
+        let due = world.state.offer(&offer).unwrap().updated_at.get() + interval;
+        world.wait_until(due - 2 * TICK);
+        world.time = due - early - TICK;
+        let terms = terms(31);
+        let update = world.sign("cheap", Transaction::UpdateOffer { offer, terms });
+        let proposed = world.block(vec![update], vec![]);
+        let codes = proposed.refused.iter().map(|(_, error)| error.code());
+        let expected = if is_refused {
+            vec!["TG-LED-059"]
+        } else {
+            vec![]
+        };
+        assert_eq!(codes.collect::<Vec<_>>(), expected);
     }
 }
 

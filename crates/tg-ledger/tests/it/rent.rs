@@ -96,6 +96,19 @@ fn an_offer_whose_rent_is_spent_leaves_unless_anyone_pays_for_it() {
 }
 
 #[test]
+fn a_job_that_ended_pays_the_rent_of_ended_jobs() {
+    let mut world = with_rent();
+    world.activate_model(facts());
+    let order = world.order();
+    let job = world.submit("alice", order);
+    let name = Digest::new(*job.as_bytes());
+    let category = |world: &World| world.state.rent_of(&name).unwrap().category;
+    assert_eq!(category(&world), RentCategory::OpenJobs);
+    world.send("alice", Transaction::CancelJob { job });
+    assert_eq!(category(&world), RentCategory::EndedJobs);
+}
+
+#[test]
 fn rent_of_nothing_and_for_nothing_is_refused() {
     let mut world = with_rent();
     let offer = world.post("cheap", terms(30));

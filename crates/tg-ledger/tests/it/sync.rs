@@ -107,6 +107,25 @@ fn voting_in(mut world: World) -> (World, JobId, LeaseId) {
     (world, job, lease)
 }
 
+/// What a committee votes on, no verdict of a block decides before it is disputed.
+#[test]
+fn a_verdict_on_what_a_committee_votes_on_is_refused() {
+    let (mut world, job, lease) = voting();
+    assert_eq!(world.job(job).state(), JobState::Verifying);
+    let subject = Subject::Lease(lease);
+    for outcome in [rejected(), Outcome::LeaseAccepted] {
+        let verdict = tg_ledger::Verdict {
+            subject,
+            evidence: Digest::new([0x36; 32]),
+            outcome,
+        };
+        let proposed = world.block(vec![], vec![verdict.clone()]);
+        let refused = VerdictError::NotPending { subject };
+        assert_eq!(proposed.refused_verdicts, [(verdict, refused)]);
+        assert_eq!(world.job(job).state(), JobState::Verifying);
+    }
+}
+
 fn opened(lease: LeaseId, vote: Vote) -> OpenedVote {
     OpenedVote {
         lease,

@@ -8,11 +8,11 @@ use tg_exec::execute_tensor;
 use tg_provider::{
     AgentConfig, AgentEvent, Execution, Progress, ProvingWorker, Task, WorkError, Worker,
 };
-use tg_sdk::OrderTerms;
 use tg_sdk::dto::{JobDto, JobStateDto, ModeDto};
 use tg_sdk::endpoint::session::{EndpointError, EndpointSession};
 use tg_sdk::endpoint::wire::EndpointRefusal;
 use tg_sdk::jobs;
+use tg_sdk::{CheckedModel, OrderTerms};
 use tg_types::{Amount, Digest, JobId, OfferTerms, Transaction, VerificationMode};
 
 use crate::agent::{Fixture, fixture, terms, until};
@@ -69,6 +69,11 @@ impl Fixture {
             .unwrap();
         until(async || self.is(id, JobStateDto::Paid).await).await;
         self.job(id).await.unwrap()
+    }
+
+    fn checked(&self) -> CheckedModel {
+        let public = self.proving.register().unwrap();
+        CheckedModel::read(&public.encode(), self.model).unwrap()
     }
 
     fn expected(&self) -> Vec<u8> {
@@ -281,8 +286,70 @@ impl Worker for WrongAnswers {
         execution: &Execution,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
-        self.0.prove(task, execution, progress)
+        let mut proof = self.0.prove(task, execution, progress)?;
+        let middle = proof.len() / 2;
+        proof[middle] ^= 1;
+        Ok(proof)
     }
+}
+
+/// Asked for a proof, it gives one and is paid what a job with a proof costs; a proof of nothing is not paid at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proved_answer_is_checked_before_it_is_owed() {
+    let fixture = fixture().await;
+    let _running = fixture.agent(ProvingWorker::new(), AgentConfig::new(offer()));
+    let job = fixture.endpoint(100).await;
+    let session = fixture.session(job).await;
+    let model = fixture.checked();
+    let plain = session
+        .ask(fixture.input.clone(), &mut |_| {})
+        .await
+        .unwrap();
+    assert_eq!(plain.proof, None);
+    for _ in 0..2 {
+        let before = session.owed().amount;
+        let answer = session.ask_proved(fixture.input.clone(), &model).await;
+        let answer = answer.unwrap();
+        assert_eq!(answer.output, fixture.expected());
+        assert!(answer.proof.is_some_and(|it| it.len() > 1_000));
+        // The base price of a job, beside the run.
+        let base = Amount::new(150_000_000_000_000_000);
+        assert_eq!(answer.price, session.run().saturating_add(base));
+        let owed = session.owed().amount.checked_sub(before);
+        assert_eq!(owed, Some(answer.price));
+    }
+    // An input that the model does not take has neither answer nor proof.
+    let refused = session.ask_proved(vec![1, 2, 3], &model).await;
+    let is_failed = matches!(
+        refused,
+        Err(EndpointError::Refused {
+            because: EndpointRefusal::Failed,
+            ..
+        })
+    );
+    assert!(is_failed, "{refused:?}");
+    session.pay().await.unwrap();
+    let owed = session.owed();
+    let ended = fixture.close(job).await;
+    let meter = ended.leases[0].meter.clone().unwrap();
+    assert_eq!((meter.answered, meter.vouchers), (3, owed.amount));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proof_that_does_not_hold_is_not_paid() {
+    let fixture = fixture().await;
+    let worker = WrongAnswers(ProvingWorker::new());
+    let _running = fixture.agent(worker, AgentConfig::new(offer()));
+    let job = fixture.endpoint(100).await;
+    let session = fixture.session(job).await;
+    let model = fixture.checked();
+    let before = session.owed();
+    let answer = session.ask_proved(fixture.input.clone(), &model).await;
+    assert!(
+        matches!(answer, Err(EndpointError::Unproved(_))),
+        "{answer:?}"
+    );
+    assert_eq!(session.owed(), before);
 }
 
 /// A provider that lies is paid what its requestor signed for, and no more than its time beside that.

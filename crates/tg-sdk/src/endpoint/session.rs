@@ -6,20 +6,23 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use http_body_util::BodyExt as _;
 use hyper::Method;
+use tg_ir::GenerationRequest;
 use tg_ir::request::answered_share;
 use tg_privacy::{SealError, SealedChannel};
 use tg_types::{
-    Address, Amount, ChainDomain, Decode as _, Digest, Encode as _, JobId, LeaseId, Signature,
-    SignedVoucher, Voucher, Wallet, asked_digest,
+    Address, Amount, BASE_PRICES_PER_MINUTE, ChainDomain, Decode as _, Digest, Encode as _, JobId,
+    LeaseId, Signature, SignedVoucher, Voucher, Wallet, asked_digest,
 };
 
 use super::wire::{
-    AnswerPart, ENDPOINT_BYTES_MAX, EndpointRefusal, EndpointRequest, SealedInput, answer_signer,
+    AnswerPart, AskedFor, AskedInput, ENDPOINT_BYTES_MAX, EndpointRefusal, EndpointRequest,
+    GivenOutput, SealedInput, answer_signer,
 };
 use crate::client::Client;
 use crate::dto::{JobDto, JobStateDto, LeaseDto, ModeDto};
 use crate::error::ClientError;
 use crate::transport::Payload;
+use crate::verify::{CheckError, CheckedModel, Expected};
 
 /// Bytes of one part of an answer: the largest answer, and what stands around it.
 const PART_BYTES_MAX: usize = ENDPOINT_BYTES_MAX + 1_024;
@@ -74,6 +77,9 @@ pub enum EndpointError {
     /// A request cannot be sealed, or an answer not be opened.
     #[error("seal what is asked, or open the answer")]
     Seal(#[from] SealError),
+    /// The proof that was asked for does not show the answer. Nothing is owed for it.
+    #[error("check the proof of an answer")]
+    Unproved(#[from] CheckError),
     /// Nothing came for long.
     #[error("nothing came from the provider for {} s", SILENCE_MAX.as_secs())]
     Silent,
@@ -89,6 +95,8 @@ pub struct EndpointAnswer {
     pub number: u64,
     /// The output.
     pub output: Vec<u8>,
+    /// Its proof, if one was asked for: it has been checked.
+    pub proof: Option<Vec<u8>>,
     /// The output as it came, sealed: what the provider signed.
     pub sealed: Vec<u8>,
     /// What is owed for it; paid by the voucher of the next request.
@@ -108,6 +116,8 @@ pub struct EndpointSession {
     provider: Address,
     /// What a run of the model costs.
     run: Amount,
+    /// What a proved answer costs.
+    proved: Amount,
     owed: Arc<Mutex<OwedSoFar>>,
     next: AtomicU64,
     seal: Mutex<Option<Arc<SessionSeal>>>,
@@ -170,6 +180,10 @@ impl EndpointSession {
             lease: lease.id,
             provider: lease.provider,
             run: lease.price,
+            proved: proved_price(
+                lease.price,
+                lease.meter.as_ref().map_or(Amount::ZERO, |it| it.minute),
+            ),
             owed: Arc::new(Mutex::new(OwedSoFar {
                 voucher,
                 sent: amount,
@@ -235,16 +249,41 @@ impl EndpointSession {
         input: Vec<u8>,
         piece: &mut (dyn FnMut(&[u8]) + Send),
     ) -> Result<EndpointAnswer, EndpointError> {
-        match self.ask_once(&input, piece).await {
+        let wanted = AskedFor::Output;
+        self.ask_for(&AskedInput { wanted, input }, None, piece)
+            .await
+    }
+
+    /// Asks for an answer with a proof of it, and checks that against the model. An answer that is not proved is not owed.
+    ///
+    /// # Errors
+    /// As [`Self::ask`]; if the proof does not show the answer.
+    pub async fn ask_proved(
+        &self,
+        input: Vec<u8>,
+        model: &CheckedModel,
+    ) -> Result<EndpointAnswer, EndpointError> {
+        let wanted = AskedFor::Proof;
+        self.ask_for(&AskedInput { wanted, input }, Some(model), &mut |_| {})
+            .await
+    }
+
+    async fn ask_for(
+        &self,
+        asked: &AskedInput,
+        model: Option<&CheckedModel>,
+        piece: &mut (dyn FnMut(&[u8]) + Send),
+    ) -> Result<EndpointAnswer, EndpointError> {
+        match self.ask_once(asked, model, piece).await {
             // It has a later voucher than this session knows: go on from there, once.
-            Err(AskFailure::Behind) => self.ask_once(&input, piece).await.map_err(Into::into),
+            Err(AskFailure::Behind) => self.ask_once(asked, model, piece).await.map_err(Into::into),
             // It was started again, and has another key.
             Err(AskFailure::Failed(EndpointError::Refused {
                 because: EndpointRefusal::Unsealed,
                 ..
             })) => {
                 self.tell_owed().await?;
-                self.ask_once(&input, piece).await.map_err(Into::into)
+                self.ask_once(asked, model, piece).await.map_err(Into::into)
             }
             other => other.map_err(Into::into),
         }
@@ -258,7 +297,8 @@ impl EndpointSession {
     /// Asks under a number of its own, as what is sealed under one number is one input.
     async fn ask_once(
         &self,
-        input: &[u8],
+        asked: &AskedInput,
+        model: Option<&CheckedModel>,
         piece: &mut (dyn FnMut(&[u8]) + Send),
     ) -> Result<EndpointAnswer, AskFailure> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -267,7 +307,7 @@ impl EndpointSession {
             encapsulated: seal.encapsulated.clone(),
             sealed: seal
                 .channel
-                .seal_request(number, input)
+                .seal_request(number, &asked.to_bytes())
                 .map_err(EndpointError::Seal)?,
         };
         let (mut expected, channel) = (0, &seal.channel);
@@ -281,17 +321,50 @@ impl EndpointSession {
             }
         };
         let mut answer = self.try_ask(number, sealed.to_bytes(), &mut opened).await?;
-        let output = channel.open_answer(number, &answer.sealed);
-        answer.output = output.map_err(EndpointError::Seal)?;
-        if answer.price > answer_price(self.run, input, &answer.output) {
+        let given = channel.open_answer(number, &answer.sealed);
+        let given = GivenOutput::from_bytes(&given.map_err(EndpointError::Seal)?);
+        let given = given.map_err(|_| EndpointError::NotTheirs {
+            what: "it cannot be read",
+        })?;
+        let most = match model {
+            None => answer_price(self.run, &asked.input, &given.output),
+            Some(_) => self.proved,
+        };
+        if answer.price > most {
             let what = "it costs more than was agreed";
             return Err(EndpointError::NotTheirs { what }.into());
         }
+        if let Some(model) = model {
+            self.check(model, &asked.input, &given)?;
+            answer.proof = Some(given.proof);
+        }
+        answer.output = given.output;
         let mut owing = self.owing();
         let next = owing.voucher.after(answer.price);
         owing.voucher = next.ok_or(EndpointError::Overflow)?;
         drop(owing);
         Ok(answer)
+    }
+
+    /// Checks that the proof of an answer is one of this endpoint's job by its provider, and shows the input and the output.
+    fn check(
+        &self,
+        model: &CheckedModel,
+        input: &[u8],
+        given: &GivenOutput,
+    ) -> Result<(), EndpointError> {
+        let expected = Expected {
+            job: self.job,
+            provider: self.provider,
+            input: Digest::of_blob(input),
+            output: Digest::of_blob(&given.output),
+        };
+        if GenerationRequest::is_one(input) {
+            model.check_sequence(&given.proof, expected)?;
+        } else {
+            model.check(&given.proof, expected)?;
+        }
+        Ok(())
     }
 
     /// Gives the provider a voucher for all that is owed, if it has none.
@@ -366,6 +439,7 @@ impl EndpointSession {
                         let answer = EndpointAnswer {
                             number,
                             output: Vec::new(),
+                            proof: None,
                             sealed: answer,
                             price,
                             signature,
@@ -446,6 +520,14 @@ pub fn answer_price(run: Amount, input: &[u8], answer: &[u8]) -> Amount {
     }
     let (part, whole) = answered_share(input, answer);
     run.checked_mul_div_ceil(part, whole).unwrap_or(run)
+}
+
+/// What a proved answer costs where a run of the model costs `run` and a minute `minute`: what a job with a proof is paid, which is a
+/// base price, the time of GPUs while it goes over blocks, and a run.
+#[must_use]
+pub fn proved_price(run: Amount, minute: Amount) -> Amount {
+    let job = minute.checked_mul_div_ceil(1, BASE_PRICES_PER_MINUTE);
+    run.saturating_add(job.unwrap_or(minute))
 }
 
 /// What came of asking once.

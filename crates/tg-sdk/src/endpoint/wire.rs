@@ -27,7 +27,7 @@ pub struct EndpointRequest {
     pub number: u64,
     /// What is owed for the answers so far; it asks for this input.
     pub voucher: SignedVoucher,
-    /// The model's input, or a request to generate, in a [`SealedInput`]; empty if nothing is asked, and the provider answers with its public
+    /// An [`AskedInput`] in a [`SealedInput`]; empty if nothing is asked, and the provider answers with its public
     /// key.
     pub input: Vec<u8>,
 }
@@ -48,7 +48,7 @@ fields! { EndpointRequest { number, voucher, input: bytes("input", ENDPOINT_BYTE
 pub struct SealedInput {
     /// The secret, encapsulated to the provider's key.
     pub encapsulated: Vec<u8>,
-    /// The input, sealed under the request's number.
+    /// The [`AskedInput`], sealed under the request's number.
     pub sealed: Vec<u8>,
 }
 
@@ -56,6 +56,48 @@ fields! {
     SealedInput {
         encapsulated: bytes("encapsulated secret", ENCAPSULATED_BYTES_MAX),
         sealed: bytes("sealed input", ENDPOINT_BYTES_MAX),
+    }
+}
+
+/// What is wanted of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskedFor {
+    /// The output.
+    Output,
+    /// The output and a proof of it, for its price.
+    Proof,
+}
+
+tags! {
+    AskedFor: "what is asked for" {
+        Output = 0, Proof = 1,
+    }
+}
+
+/// What is sealed in a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedInput {
+    /// What is wanted.
+    pub wanted: AskedFor,
+    /// The model's input, or a request to generate.
+    pub input: Vec<u8>,
+}
+
+fields! { AskedInput { wanted, input: bytes("input", ENDPOINT_BYTES_MAX) } }
+
+/// What is sealed in an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenOutput {
+    /// The output.
+    pub output: Vec<u8>,
+    /// The proof that was asked for, of the endpoint's job and provider; else empty.
+    pub proof: Vec<u8>,
+}
+
+fields! {
+    GivenOutput {
+        output: bytes("output", ENDPOINT_BYTES_MAX),
+        proof: bytes("proof", ENDPOINT_BYTES_MAX),
     }
 }
 
@@ -95,7 +137,7 @@ impl EndpointRefusal {
             Self::Unpaid => "too many answers are not paid for",
             Self::NoMoney => "the endpoint's money does not pay for it",
             Self::Busy => "too many requests wait",
-            Self::Failed => "the model cannot be run on this input",
+            Self::Failed => "the model cannot be run on this input, or not be proved",
             Self::Ends => "the endpoint ends",
             Self::Behind => "a later voucher was signed",
             Self::Unsealed => "the request is not sealed to the provider's key",
@@ -115,7 +157,7 @@ pub enum AnswerPart {
     },
     /// The whole answer, for its price. Nothing follows.
     Whole {
-        /// The output, sealed.
+        /// The [`GivenOutput`], sealed.
         answer: Vec<u8>,
         /// What is owed for it.
         price: Amount,

@@ -62,7 +62,10 @@ fn failed(error: EndpointError) -> Failure {
             Exit::Unavailable,
             "ask again; a provider that is gone is replaced after half a minute".to_owned(),
         ),
-        EndpointError::NotTheirs { .. } | EndpointError::Seal(_) | EndpointError::Overflow => (
+        EndpointError::NotTheirs { .. }
+        | EndpointError::Unproved(_)
+        | EndpointError::Seal(_)
+        | EndpointError::Overflow => (
             Exit::Rejected,
             "nothing is owed for it; `endpoint close` ends the endpoint".to_owned(),
         ),
@@ -279,8 +282,8 @@ async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outcome {
     let reals = files::inputs(&arguments.inputs, checked.program())?;
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
-    let session = Arc::new(session);
-    let asked = ask_often(&session, &input, arguments).await;
+    let (session, checked) = (Arc::new(session), Arc::new(checked));
+    let asked = ask_often(&session, (&checked, &input), arguments).await;
     // What came is paid, whatever became of the rest.
     let paid = session.pay().await;
     let AskedOften {
@@ -307,13 +310,21 @@ async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outcome {
             "owed": owed.amount.to_string(), "answered": owed.answered,
             "number": last.number, "price": last.price.to_string(),
             "signature": hex(&last.signature.to_rsv()),
+            "proof_bytes": last.proof.as_ref().map(Vec::len),
         }))?);
     }
     for text in answers.lines(arguments.raw) {
         line(text)?;
     }
+    let checked = match &last.proof {
+        Some(proof) => format!(
+            "each proved and checked here ({} bytes the last one)",
+            proof.len()
+        ),
+        None => "checked by nobody but you".to_owned(),
+    };
     line(format_args!(
-        "{} answers, {:.0} a second; p50 {:.1} ms, p99 {:.1} ms; signed by {}, checked by nobody but you",
+        "{} answers, {:.0} a second; p50 {:.1} ms, p99 {:.1} ms; signed by {}, {checked}",
         times.len(),
         rate,
         at(500),
@@ -343,13 +354,14 @@ struct AskedOften {
 /// Asks an input as often as the arguments say, so many at once.
 async fn ask_often(
     session: &Arc<EndpointSession>,
-    input: &[u8],
+    (model, input): (&Arc<CheckedModel>, &[u8]),
     arguments: &EndpointAskArguments,
 ) -> Result<AskedOften, Failure> {
     let (started, left) = (Instant::now(), Arc::new(AtomicU32::new(arguments.times)));
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..u32::from(arguments.parallel).min(arguments.times) {
         let (session, left) = (Arc::clone(session), Arc::clone(&left));
+        let model = arguments.prove.then(|| Arc::clone(model));
         let input = input.to_vec();
         tasks.spawn(async move {
             let (mut times, mut last) = (Vec::new(), None);
@@ -358,7 +370,10 @@ async fn ask_often(
                 .is_ok()
             {
                 let asked = Instant::now();
-                last = Some(session.ask(input.clone(), &mut |_| {}).await?);
+                last = Some(match &model {
+                    Some(model) => session.ask_proved(input.clone(), model).await?,
+                    None => session.ask(input.clone(), &mut |_| {}).await?,
+                });
                 times.push(asked.elapsed());
             }
             Ok::<_, EndpointError>((times, last))

@@ -1,14 +1,14 @@
 //! `tensorgrid infer`.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
-use tg_sdk::dto::{JobDto, QuoteDto};
+use tg_sdk::dto::{DryRunDto, JobDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
-use tg_types::{Amount, JobId, Lane};
+use tg_types::{Address, Amount, JobId, Lane};
 
 use super::order::{confirm, describe_dry_run, describe_wait, price_of_trial};
 use super::{float, json_of, modes};
@@ -51,9 +51,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         needs,
     };
     if arguments.dry_run || named.is_trial {
-        let requestor = wallet.address();
-        let answer = jobs::dry_run(&client, requestor, &checked, &input, terms).await;
-        let answer = answer.of_job()?;
+        let answer = trial(&client, wallet.address(), &checked, &input, terms).await?;
         if arguments.dry_run {
             return match as_json {
                 true => json_of(&answer),
@@ -148,6 +146,30 @@ async fn finish(
     }
 }
 
+/// How long a dry run is asked again that neither fits an offer nor is turned away by one: validators do not hold a new model's
+/// files at once.
+const TRIAL_MAX: Duration = Duration::from_secs(5);
+
+/// What an order would come to.
+async fn trial(
+    client: &Client,
+    requestor: Address,
+    model: &CheckedModel,
+    input: &[u8],
+    terms: OrderTerms,
+) -> Result<DryRunDto, Failure> {
+    let started = Instant::now();
+    loop {
+        let answer = jobs::dry_run(client, requestor, model, input, terms).await;
+        let answer = answer.of_job()?;
+        let is_told = answer.charge.is_some() || !answer.why.constraints.is_empty();
+        if is_told || started.elapsed() > TRIAL_MAX {
+            return Ok(answer);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
 /// The most that an order may cost.
 struct NamedPrice {
     most: Amount,
@@ -169,7 +191,7 @@ async fn named_price(
         let is_trial = false;
         return Ok(NamedPrice { most, is_trial });
     }
-    if is_usual && !arguments.dry_run {
+    if (is_usual || quotes.is_empty()) && !arguments.dry_run {
         return Err(infer::no_offer());
     }
     if arguments.needs.needs().lane() == Lane::Auction && !arguments.dry_run {

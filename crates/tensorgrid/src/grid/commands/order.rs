@@ -34,25 +34,22 @@ pub(super) fn describe_dry_run(answer: &DryRunDto) -> String {
     lines.join("\n")
 }
 
-/// A maximum price for an order whose needs the quotes do not know, by what a dry run of it came to: twice the price of the
-/// leases it would get, since prices move until it is placed.
+/// A maximum price for an order whose needs the quotes do not know, by what a dry run of it came to: twice the charge, since prices
+/// move until it is placed.
 ///
 /// # Errors
-/// If it would get none, with the reason.
+/// If no offer serves it, with the reason.
 pub(super) fn price_of_trial(answer: &DryRunDto) -> Result<Amount, Failure> {
-    let leases = &answer.job.leases;
-    if leases.is_empty() {
-        let text = format!(
-            "no offer serves this order now: {}",
-            describe_why(&answer.why)
-        );
-        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
-            "nothing was ordered; change what it asks, or order it with --max-price N: it then waits until its deadline",
-        ));
+    if let Some(charge) = answer.charge {
+        return Ok(charge.saturating_add(charge));
     }
-    let prices = leases.iter().map(|lease| lease.price);
-    let price = prices.fold(Amount::ZERO, Amount::saturating_add);
-    Ok(price.saturating_add(price))
+    let text = format!(
+        "no offer serves this order now: {}",
+        describe_why(&answer.why)
+    );
+    Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
+        "nothing was ordered; change what it asks, or order it with --max-price N: it then waits until its deadline",
+    ))
 }
 
 /// Shows the offers and asks before spending.

@@ -1,0 +1,258 @@
+//! `cargo xtask monitoring`: a Prometheus server scrapes a grid; the alert rules and every panel of `ops/` are asked of it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::bring::{Options, build};
+use crate::process;
+use crate::python::Missing;
+
+const GRID: &str = "127.0.0.1:17070";
+const PROMETHEUS: &str = "127.0.0.1:19090";
+
+/// How long anything that is waited for may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs the checks.
+///
+/// # Errors
+/// If one of them fails, or Prometheus is missing where it is required.
+pub fn run(root: &Path, options: &Options) -> Result<()> {
+    for program in ["prometheus", "promtool"] {
+        let found = Command::new(program).arg("--version").output();
+        if found.is_ok_and(|it| it.status.success()) {
+            continue;
+        }
+        if options.missing == Missing::Fail {
+            bail!("there is no `{program}`: install Prometheus");
+        }
+        eprintln!(
+            "SKIPPED: THE MONITORING WAS NOT CHECKED (there is no `{program}`); --require makes this an error"
+        );
+        return Ok(());
+    }
+    let rules = root.join("ops/prometheus");
+    for arguments in [
+        ["check", "config", "prometheus.yml"],
+        ["test", "rules", "tests.yml"],
+    ] {
+        let mut command = Command::new("promtool");
+        process::run(
+            command.args(arguments).current_dir(&rules),
+            "promtool refuses the rules",
+        )?;
+    }
+    let binary = match &options.binary {
+        Some(file) => {
+            fs::canonicalize(file).with_context(|| format!("there is no `{}`", file.display()))?
+        }
+        None => build(root)?,
+    };
+    let folder = root.join("target/monitoring");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let mut grid = Running::start(
+        Command::new(&binary)
+            .args(["up", "--listen", GRID, "--data-dir"])
+            .arg(folder.join("grid")),
+    )?;
+    until("the grid has offers", || {
+        Ok(metric("tensorgrid_offers")? > 0.0)
+    })?;
+    lint(&folder)?;
+    let _prometheus = Running::start(&mut server(&rules, &folder)?)?;
+    until("the target is up", || Ok(!values("up == 1")?.is_empty()))?;
+    let order = [
+        "infer",
+        "mlp-digits",
+        "examples/digit.json",
+        "--yes",
+        "--verify",
+        "none",
+        "--api",
+    ];
+    let mut command = Command::new(&binary);
+    let command = command.args(order).arg(format!("http://{GRID}"));
+    process::run(
+        command.current_dir(root).stdout(Stdio::null()),
+        "an order failed",
+    )?;
+    let panels = panels(&root.join("ops/grafana/tensorgrid.json"))?;
+    for (title, expression) in &panels {
+        until(&format!("the panel `{title}` has values"), || {
+            Ok(!values(expression)?.is_empty())
+        })?;
+    }
+    ensure!(
+        alerts()?.is_empty(),
+        "a grid in good order has alerts: {:?}",
+        alerts()?
+    );
+    grid.stop();
+    until("the alert of a node that is down", || {
+        Ok(alerts()?.contains(&"TensorGridNodeDown".to_owned()))
+    })?;
+    println!(
+        "a Prometheus server scraped the grid; {} panels have values, and a stopped node is told",
+        panels.len()
+    );
+    Ok(())
+}
+
+/// Prometheus with the settings of `ops/`, for the grid of this run and looking once a second.
+fn server(rules: &Path, folder: &Path) -> Result<Command> {
+    let settings = fs::read_to_string(rules.join("prometheus.yml"))?;
+    let settings = settings.replace("127.0.0.1:7070", GRID).replace("5s", "1s");
+    fs::write(folder.join("prometheus.yml"), settings)?;
+    let name = "tensorgrid.rules.yml";
+    fs::copy(rules.join(name), folder.join(name))?;
+    let mut command = Command::new("prometheus");
+    command
+        .arg("--config.file=prometheus.yml")
+        .arg("--storage.tsdb.path=data")
+        .arg(format!("--web.listen-address={PROMETHEUS}"))
+        .current_dir(folder);
+    Ok(command)
+}
+
+/// What promtool thinks of the metrics' names and types.
+fn lint(folder: &Path) -> Result<()> {
+    let file = folder.join("metrics.txt");
+    fs::write(&file, get(GRID, "/metrics")?)?;
+    let mut command = Command::new("promtool");
+    let command = command.args(["check", "metrics"]);
+    process::run(
+        command.stdin(fs::File::open(file)?),
+        "promtool refuses the metrics",
+    )
+}
+
+/// Titles and expressions of the panels of a dashboard.
+fn panels(file: &Path) -> Result<Vec<(String, String)>> {
+    let dashboard: Value = serde_json::from_str(&fs::read_to_string(file)?)?;
+    let panels = dashboard["panels"]
+        .as_array()
+        .context("a dashboard has panels")?;
+    let mut found = Vec::new();
+    for panel in panels {
+        let title = panel["title"].as_str().context("a panel has a title")?;
+        for target in panel["targets"].as_array().context("a panel has targets")? {
+            let expression = target["expr"]
+                .as_str()
+                .context("a target has an expression")?;
+            found.push((title.to_owned(), expression.to_owned()));
+        }
+    }
+    ensure!(!found.is_empty(), "the dashboard has no panels");
+    Ok(found)
+}
+
+/// A metric without labels of the grid.
+fn metric(name: &str) -> Result<f64> {
+    let text = get(GRID, "/metrics")?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let value = line.with_context(|| format!("there is no {name}"))?;
+    Ok(value.trim().parse()?)
+}
+
+/// What an expression comes to now, without what is no number.
+fn values(expression: &str) -> Result<Vec<f64>> {
+    let path = format!("/api/v1/query?query={}", escaped(expression));
+    let answer: Value = serde_json::from_str(&get(PROMETHEUS, &path)?)?;
+    ensure!(answer["status"] == "success", "{expression}: {answer}");
+    let results = answer["data"]["result"].as_array().context("a vector")?;
+    let value = |result: &Value| result["value"][1].as_str()?.parse::<f64>().ok();
+    Ok(results
+        .iter()
+        .filter_map(value)
+        .filter(|it| it.is_finite())
+        .collect())
+}
+
+/// Names of alerts that fire or are about to.
+fn alerts() -> Result<Vec<String>> {
+    let answer: Value = serde_json::from_str(&get(PROMETHEUS, "/api/v1/alerts")?)?;
+    let list = answer["data"]["alerts"]
+        .as_array()
+        .context("a list of alerts")?;
+    let name = |alert: &Value| alert["labels"]["alertname"].as_str().map(str::to_owned);
+    Ok(list.iter().filter_map(name).collect())
+}
+
+/// The bytes of a query that stand for themselves, and the others by their number.
+fn escaped(text: &str) -> String {
+    let one = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'.' | b'-' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(one).collect()
+}
+
+/// The body of what a server on this machine answers.
+fn get(address: &str, path: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    // HTTP 1.0: the answer ends with the connection, and is not in chunks.
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .context("an answer has a head")?;
+    let status = head.split_whitespace().nth(1).unwrap_or_default();
+    ensure!(status == "200", "{path}: {head}\n{body}");
+    Ok(body.to_owned())
+}
+
+/// Asks until the answer is yes.
+fn until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let answer = is_so();
+        if matches!(answer, Ok(true)) {
+            return Ok(());
+        }
+        if start.elapsed() > PATIENCE {
+            answer.with_context(|| format!("waited in vain: {what}"))?;
+            bail!("waited in vain: {what}");
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// A process that is stopped when the run ends, however it ends.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Result<Self> {
+        let quiet = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = quiet.spawn();
+        Ok(Self(child.with_context(|| format!("start {command:?}"))?))
+    }
+
+    fn stop(&mut self) {
+        // It may have ended by itself: there is nothing left to stop then.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
