@@ -22,7 +22,7 @@ struct Times {
 
 /// What was measured for one model.
 #[derive(Debug)]
-struct Row {
+struct ModelTimes {
     name: &'static str,
     macs: u64,
     cpu: Times,
@@ -77,7 +77,7 @@ fn measure(
     architecture: Architecture,
     device: &ExecutionDevice,
     arguments: &BenchRunArguments,
-) -> Result<Row, Failure> {
+) -> Result<ModelTimes, Failure> {
     let runs = arguments.runs;
     let name = architecture.name();
     say(format_args!("measuring {name} ({runs} runs) ..."));
@@ -93,7 +93,7 @@ fn measure(
     } else {
         Vec::new()
     };
-    Ok(Row {
+    Ok(ModelTimes {
         name,
         macs: model.program.macs(),
         cpu: cpu.map_err(|reason| Failure::new(Exit::Failed, anyhow::anyhow!(reason)))?,
@@ -169,7 +169,7 @@ fn median(times: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-fn row_text(row: &Row) -> String {
+fn row_text(row: &ModelTimes) -> String {
     let Times { outputs, trace } = row.cpu;
     let start = format!(
         "{:<46}{:>14}{:>11.3} ms{:>11.3} ms",
@@ -191,7 +191,7 @@ fn row_text(row: &Row) -> String {
     }
 }
 
-fn row_json(row: &Row) -> serde_json::Value {
+fn row_json(row: &ModelTimes) -> serde_json::Value {
     let times =
         |times: &Times| serde_json::json!({ "outputs_ms": times.outputs, "trace_ms": times.trace });
     let (device, instead) = match &row.device {
