@@ -1,5 +1,7 @@
 //! Why a job is where it is.
 
+use std::collections::BTreeMap;
+
 use tg_ledger::{GangWhy, Job, JobState, Relaxation, State, TransactionError, WhyWaiting};
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
 use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs};
@@ -78,12 +80,65 @@ pub fn dry_run(
         let prices = after.gang_of(lead).map(|lease| lease.price);
         prices.fold(fee.saturating_add(job.owed_sum()), Amount::saturating_add)
     });
+    let mut why = why(&after, job);
+    let price = match job.state() {
+        JobState::Submitted => price_with_input(state, order, &mut why),
+        _ => None,
+    };
     Ok(DryRunDto {
         job: super::job::job(&after, job),
-        why: why(&after, job),
-        charge,
+        why,
+        charge: charge.or(price.map(|price| price.saturating_add(fee))),
         charge_max: order.max_price.saturating_add(fee),
     })
+}
+
+/// What an order pays providers once validators hold its input, which they say of ordered jobs only: the offers as they are now, with
+/// what they lack, are added to `why`. Nothing if too few fit now, or the order is a sealed bid.
+fn price_with_input(state: &State, order: &JobOrder, why: &mut JobWhyDto) -> Option<Amount> {
+    let model = state.model(&order.model)?;
+    if order.needs.lane() == Lane::Auction || !state.is_held(&model.storage) {
+        return None;
+    }
+    let mut member = order.clone();
+    member.needs.gang = 1;
+    let assessments = state.assess_order(&member)?;
+    let mut rejected = BTreeMap::new();
+    let mut places = Vec::new();
+    for assessment in &assessments {
+        for constraint in assessment.broken.iter() {
+            *rejected.entry(constraint.explanation()).or_insert(0) += 1;
+        }
+        if why.offers.len() < OFFERS_EXPLAINED_MAX {
+            why.offers.push(OfferWhyDto {
+                offer: assessment.offer,
+                provider: assessment.provider,
+                price: assessment.quote.map(|quote| quote.price),
+                lacks: lacks(assessment.broken.iter().map(|it| it.explanation())),
+            });
+        }
+        let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
+        if let (Some(quote), Some(offer)) = (quote, state.offer(&assessment.offer)) {
+            let free = offer.terms.slots.saturating_sub(offer.slots_taken);
+            places.extend((0..free).map(|_| quote.price));
+        }
+    }
+    let counts = rejected
+        .into_iter()
+        .map(|(constraint, rejected)| ConstraintDto {
+            constraint: constraint.to_owned(),
+            rejected,
+        });
+    why.constraints = counts.collect();
+    let members = usize::from(order.needs.gang);
+    if places.len() < members {
+        return None;
+    }
+    let prices = places.into_iter().take(members);
+    let price = prices.fold(Amount::ZERO, Amount::saturating_add);
+    why.summary
+        .push_str("; then offers that fit now would take it");
+    Some(price)
 }
 
 fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
