@@ -1,17 +1,16 @@
 //! `tensorgrid infer`.
 
 use std::path::Path;
-use std::time::Duration;
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
-use tg_sdk::dto::{JobDto, QuoteDto};
+use tg_sdk::dto::{DryRunDto, JobDto, ModelDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
-use tg_types::{Amount, JobId, Lane};
+use tg_types::{JobId, Lane};
 
-use super::order::{confirm, describe_dry_run, describe_wait};
-use super::{float, json_of, modes};
+use super::order::{confirm, describe_wait, dry_run, print_dry_run, quotes, terms};
+use super::{float, modes, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
@@ -29,41 +28,22 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     if float::is_float(&model) {
         return float::infer(&client, &model, arguments, as_json).await;
     }
-    let checked = jobs::public_model(&client, &model).await.of_job()?;
-    let reals = text::inputs(checked.program(), (&arguments.text, &arguments.inputs))?;
-    let input = checked.stored_input(&reals);
-    let input = input.or_fail(Exit::Usage, "take the input")?;
-    let mode = modes::mode_of(&client, &model, arguments).await?;
-    let needs = arguments.needs.needs();
-    let at_risk = needs.value_at_risk;
-    let quotes = jobs::patiently(|| client.quotes_at_risk(model.id, mode, at_risk)).await;
-    let quotes = quotes.calling("ask for prices")?;
-    if arguments.detach && needs.lane() == Lane::Auction {
-        let text = "--detach: a sealed bid is opened by the command that made it, which has to run until then";
-        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
-    }
-    let max_price = max_price_of(&client, &wallet, arguments, &quotes).await?;
-    let terms = OrderTerms {
-        mode: mode.into(),
-        max_price,
-        deadline: Duration::from_secs(arguments.deadline_s),
-        max_attempts: arguments.attempts,
-        needs,
-    };
-    if arguments.dry_run {
-        let requestor = wallet.address();
-        let answer = jobs::dry_run(&client, requestor, &checked, &input, terms).await;
-        let answer = answer.of_job()?;
-        return match as_json {
-            true => json_of(&answer),
-            false => Ok(line(describe_dry_run(&answer))?),
-        };
+    let order = &arguments.order;
+    let Inferring {
+        checked,
+        input,
+        quotes,
+        terms,
+    } = asked(&client, &wallet, &model, arguments).await?;
+    if order.dry_run {
+        let input = (model.id, input.as_slice());
+        return print_dry_run(&dry_run(&client, &wallet, input, terms).await?, as_json);
     }
     refuse_low_price(&quotes, terms)?;
-    if !arguments.yes {
+    if !order.yes {
         confirm(&model, &quotes, terms)?;
     }
-    let id = if needs.lane() == Lane::Auction {
+    let id = if terms.needs.lane() == Lane::Auction {
         let bid = Bid {
             model: &checked,
             input,
@@ -90,7 +70,55 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         proof_out: arguments.proof_out.as_deref(),
         as_json,
     };
-    finish(&client, &checked, id, &shown).await
+    finish(&client, &checked, id, &shown).await?;
+    wallet::hint(&arguments.key);
+    Ok(())
+}
+
+/// What the order of some arguments would come to in the next block.
+pub(crate) async fn quote(arguments: &InferArguments) -> Result<DryRunDto, Failure> {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+    if float::is_float(&model) {
+        return float::quote(&client, &model, arguments).await;
+    }
+    let asked = asked(&client, &wallet, &model, arguments).await?;
+    dry_run(&client, &wallet, (model.id, &asked.input), asked.terms).await
+}
+
+/// What is ordered.
+struct Inferring {
+    checked: CheckedModel,
+    input: Vec<u8>,
+    quotes: Vec<QuoteDto>,
+    terms: OrderTerms,
+}
+
+/// The order of some arguments.
+async fn asked(
+    client: &Client,
+    wallet: &Wallet,
+    model: &ModelDto,
+    arguments: &InferArguments,
+) -> Result<Inferring, Failure> {
+    let checked = jobs::public_model(client, model).await.of_job()?;
+    let reals = text::inputs(checked.program(), (&arguments.text, &arguments.inputs))?;
+    let input = checked.stored_input(&reals);
+    let input = input.or_fail(Exit::Usage, "take the input")?;
+    let mode = modes::mode_of(client, model, arguments).await?;
+    let quotes = quotes(client, (model, mode), &arguments.order).await?;
+    if arguments.detach && arguments.order.needs.needs().lane() == Lane::Auction {
+        let text = "--detach: a sealed bid is opened by the command that made it, which has to run until then";
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    }
+    let terms = terms(client, wallet, (mode, &arguments.order), &quotes).await?;
+    Ok(Inferring {
+        checked,
+        input,
+        quotes,
+        terms,
+    })
 }
 
 /// Waits for a job that was ordered before, checks its proof and prints the result.
@@ -145,29 +173,6 @@ async fn finish(
     }
 }
 
-/// The maximum price that was named, or the usual one.
-async fn max_price_of(
-    client: &Client,
-    wallet: &Wallet,
-    arguments: &InferArguments,
-    quotes: &[QuoteDto],
-) -> Result<Amount, Failure> {
-    let usual = jobs::usual_max_price(quotes);
-    // The quotes know nothing of GPU time, priorities and gangs.
-    let is_usual = arguments.needs.are_usual();
-    match arguments.max_price.or(usual.filter(|_| is_usual)) {
-        Some(max_price) => Ok(max_price),
-        // What it would cost is what a dry run is asked: any price that the account can pay will do.
-        None if arguments.dry_run => {
-            let account = client.account(wallet.address()).await;
-            let balance = account.calling("ask for the balance")?.balance;
-            Ok(Amount::new(balance.get() / 2))
-        }
-        None if is_usual => Err(infer::no_offer()),
-        None => Err(no_max_price()),
-    }
-}
-
 /// Random bytes that hide a bid until it is opened.
 fn drawn_salt() -> Result<Digest, Failure> {
     let mut salt = [0; 32];
@@ -191,13 +196,6 @@ fn tell_bid(stage: Stage<'_>) {
              price for all winners of a class",
         ),
     }
-}
-
-/// Needs without a maximum price.
-fn no_max_price() -> Failure {
-    let text = "an order with needs of its own has no usual price";
-    Failure::new(Exit::Usage, anyhow::anyhow!(text))
-        .hint("--max-price N bounds what is spent; with --dry-run it says what would be charged")
 }
 
 /// Refuses a price that no fitting offer takes: the job would only wait for its deadline.
