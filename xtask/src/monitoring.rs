@@ -24,12 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// If one of them fails, or Prometheus is missing where it is required.
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "this is a command line tool"
+)]
 pub fn run(root: &Path, options: &Options) -> Result<()> {
-    for program in ["prometheus", "promtool"] {
-        let found = Command::new(program).arg("--version").output();
-        if found.is_ok_and(|it| it.status.success()) {
-            continue;
-        }
+    if let Some(program) = missing() {
         if options.missing == Missing::Fail {
             bail!("there is no `{program}`: install Prometheus");
         }
@@ -44,10 +45,8 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         ["test", "rules", "tests.yml"],
     ] {
         let mut command = Command::new("promtool");
-        process::run(
-            command.args(arguments).current_dir(&rules),
-            "promtool refuses the rules",
-        )?;
+        let command = command.args(arguments).current_dir(&rules);
+        process::run(command, "promtool refuses the rules")?;
     }
     let binary = match &options.binary {
         Some(file) => {
@@ -60,34 +59,48 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    let mut grid = Running::start(
-        Command::new(&binary)
+    let panels = panels(&root.join("ops/grafana/tensorgrid.json"))?;
+    watched(root, &binary, &folder, &panels)?;
+    println!(
+        "a Prometheus server scraped the grid; {} panels have values, and a stopped node is told",
+        panels.len()
+    );
+    Ok(())
+}
+
+/// A program of Prometheus that is not installed.
+fn missing() -> Option<&'static str> {
+    let is_there = |program: &&str| {
+        let found = Command::new(program).arg("--version").output();
+        found.is_ok_and(|it| it.status.success())
+    };
+    ["prometheus", "promtool"]
+        .into_iter()
+        .find(|it| !is_there(it))
+}
+
+/// A grid and a server that scrapes it: every panel has values, nothing is wrong, and then the grid is stopped.
+fn watched(root: &Path, binary: &Path, folder: &Path, panels: &[(String, String)]) -> Result<()> {
+    let mut grid = StoppedAtEnd::start(
+        Command::new(binary)
             .args(["up", "--listen", GRID, "--data-dir"])
             .arg(folder.join("grid")),
     )?;
     until("the grid has offers", || {
         Ok(metric("tensorgrid_offers")? > 0.0)
     })?;
-    lint(&folder)?;
-    let _prometheus = Running::start(&mut server(&rules, &folder)?)?;
+    lint(folder)?;
+    let _prometheus = StoppedAtEnd::start(&mut server(&root.join("ops/prometheus"), folder)?)?;
     until("the target is up", || Ok(!values("up == 1")?.is_empty()))?;
-    let order = [
-        "infer",
-        "mlp-digits",
-        "examples/digit.json",
-        "--yes",
-        "--verify",
-        "none",
-        "--api",
-    ];
-    let mut command = Command::new(&binary);
-    let command = command.args(order).arg(format!("http://{GRID}"));
+    let mut command = Command::new(binary);
+    let command = command
+        .args(["infer", "mlp-digits", "examples/digit.json", "--yes"])
+        .args(["--verify", "none", "--api", &format!("http://{GRID}")]);
     process::run(
         command.current_dir(root).stdout(Stdio::null()),
         "an order failed",
     )?;
-    let panels = panels(&root.join("ops/grafana/tensorgrid.json"))?;
-    for (title, expression) in &panels {
+    for (title, expression) in panels {
         until(&format!("the panel `{title}` has values"), || {
             Ok(!values(expression)?.is_empty())
         })?;
@@ -100,12 +113,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     grid.stop();
     until("the alert of a node that is down", || {
         Ok(alerts()?.contains(&"TensorGridNodeDown".to_owned()))
-    })?;
-    println!(
-        "a Prometheus server scraped the grid; {} panels have values, and a stopped node is told",
-        panels.len()
-    );
-    Ok(())
+    })
 }
 
 /// Prometheus with the settings of `ops/`, for the grid of this run and looking once a second.
@@ -232,9 +240,9 @@ fn until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
 }
 
 /// A process that is stopped when the run ends, however it ends.
-struct Running(Child);
+struct StoppedAtEnd(Child);
 
-impl Running {
+impl StoppedAtEnd {
     fn start(command: &mut Command) -> Result<Self> {
         let quiet = command
             .stdin(Stdio::null())
@@ -251,7 +259,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for StoppedAtEnd {
     fn drop(&mut self) {
         self.stop();
     }

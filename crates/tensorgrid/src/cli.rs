@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
+use crate::grid::account_args::{DoctorArguments, FaucetArguments, WalletCommand};
 use crate::grid::args;
 use crate::grid::draw::DrawArguments;
 use crate::grid::endpoint_args::EndpointCommand;
@@ -65,10 +66,17 @@ pub(crate) enum Command {
     Rent(args::RentCommand),
     /// Print what accounts have.
     Balance(args::BalanceArguments),
+    /// Make key files, show whose they are, and copy them to a safe place.
+    #[command(subcommand)]
+    Wallet(WalletCommand),
+    /// Get play money on a development network.
+    Faucet(FaucetArguments),
     /// Pay another account.
     Transfer(args::TransferArguments),
     /// Print where the grid stands and where all money is.
     Status(args::StatusArguments),
+    /// Say what is wrong with this machine, its settings or the grid it uses, and what to do.
+    Doctor(DoctorArguments),
     /// Compile models, and add them to a grid.
     #[command(subcommand)]
     Model(ModelCommand),
@@ -93,6 +101,45 @@ pub(crate) enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Print the script by which a shell completes commands.
+    Completions(CompletionsArguments),
+    /// Print the manual page, or write those of all commands to a folder.
+    Man(ManArguments),
+}
+
+/// A shell that completes commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CompletingShell {
+    /// Bash, 4.4 or newer.
+    Bash,
+    /// Zsh.
+    Zsh,
+    /// Fish.
+    Fish,
+    /// PowerShell.
+    #[value(name = "powershell")]
+    PowerShell,
+    /// Elvish.
+    Elvish,
+}
+
+/// `completions`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid completions bash > ~/.local/share/bash-completion/completions/tensorgrid\n  \
+                  tensorgrid completions zsh > ~/.zfunc/_tensorgrid\n  tensorgrid completions fish > ~/.config/fish/completions/tensorgrid.fish"
+)]
+pub(crate) struct CompletionsArguments {
+    /// The shell.
+    pub(crate) shell: CompletingShell,
+}
+
+/// `man`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  tensorgrid man ~/.local/share/man/man1")]
+pub(crate) struct ManArguments {
+    /// Folder to write a page for each command to; without it the page of the program is printed.
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// Commands about models.
@@ -124,7 +171,7 @@ pub(crate) enum ProgramCommand {
     /// Register a program with the grid.
     Add(args::ProgramAddArguments),
     /// Run a program on the grid, where validators run it again before the provider is paid.
-    Submit(args::ProgramSubmitArguments),
+    Submit(Box<args::ProgramSubmitArguments>),
 }
 
 /// `program check`.

@@ -2,19 +2,20 @@
 //!
 //! Read in this order: [`cli`] (what can be asked), [`outcome`] (how a command ends), [`bundled`] (what is built in),
 //! [`offline`] (models and proofs without a grid), [`grid`] (everything that speaks to a grid, or is one), [`network`] (a
-//! grid of separate processes), [`demo`] (all of it in a minute).
+//! grid of separate processes), [`jobfile`] (job files), [`demo`] (all of it in a minute).
 
 mod bundled;
 mod cli;
 mod demo;
 mod grid;
+mod jobfile;
 #[cfg(target_os = "linux")]
 mod memory;
 mod network;
 mod offline;
 mod outcome;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use cli::{Cli, Command, ModelCommand, ProgramCommand};
 use outcome::OrFail as _;
 use std::process::ExitCode;
@@ -48,8 +49,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> outcome::Outcome {
     use grid::commands::{
-        balance, bench_grid, block_on, endpoint, gateway, infer, job, network, program, provider,
-        rent, seat, transfer, up, validator, write,
+        balance, bench_grid, block_on, doctor, endpoint, faucet, gateway, infer, job, network,
+        provider, rent, seat, transfer, up, validator, wallet, write,
     };
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
@@ -77,19 +78,15 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Job(command) => block_on(job::run(&command, json)),
         Command::Rent(command) => block_on(rent::run(&command, json)),
         Command::Balance(arguments) => block_on(balance::run(&arguments, json)),
+        Command::Wallet(command) => wallet::run(&command, json),
+        Command::Faucet(arguments) => block_on(faucet::run(&arguments, json)),
+        Command::Doctor(arguments) => block_on(doctor::run(&arguments, json)),
+        Command::Completions(arguments) => offline::shell::completions(&arguments, Cli::command()),
+        Command::Man(arguments) => offline::shell::manual(&arguments, Cli::command()),
         Command::Transfer(arguments) => block_on(transfer::run(&arguments, json)),
         Command::Status(arguments) => block_on(balance::status(&arguments, json)),
         Command::Model(command) => of_models(command, json),
-        Command::Program(ProgramCommand::Check(arguments)) => {
-            offline::program::check(&arguments, json)
-        }
-        Command::Program(ProgramCommand::Run(arguments)) => offline::program::run(&arguments, json),
-        Command::Program(ProgramCommand::Add(arguments)) => {
-            block_on(program::add(&arguments, json))
-        }
-        Command::Program(ProgramCommand::Submit(arguments)) => {
-            block_on(program::submit(&arguments, json))
-        }
+        Command::Program(command) => of_programs(&command, json),
         Command::Run(arguments) => offline::run::run(&arguments, json),
         Command::Generate(arguments) => offline::generate::run(&arguments, json),
         Command::Prove(arguments) => offline::prove::run(&arguments, json),
@@ -127,5 +124,15 @@ fn of_models(command: ModelCommand, json: bool) -> outcome::Outcome {
         ModelCommand::Modes(arguments) => block_on(modes::run(&arguments, json)),
         ModelCommand::Compile(arguments) => offline::compile::run(&arguments, json),
         ModelCommand::Explain(arguments) => offline::compile::explain(&arguments),
+    }
+}
+
+fn of_programs(command: &ProgramCommand, json: bool) -> outcome::Outcome {
+    use grid::commands::{block_on, program};
+    match command {
+        ProgramCommand::Check(arguments) => offline::program::check(arguments, json),
+        ProgramCommand::Run(arguments) => offline::program::run(arguments, json),
+        ProgramCommand::Add(arguments) => block_on(program::add(arguments, json)),
+        ProgramCommand::Submit(arguments) => block_on(program::submit(arguments, json)),
     }
 }

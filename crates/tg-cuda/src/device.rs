@@ -123,11 +123,11 @@ struct OnGpu {
 }
 
 /// An integer of a tensor.
-trait Integer: DeviceRepr {}
-impl Integer for u8 {}
-impl Integer for i8 {}
-impl Integer for i16 {}
-impl Integer for i32 {}
+trait TensorInteger: DeviceRepr {}
+impl TensorInteger for u8 {}
+impl TensorInteger for i8 {}
+impl TensorInteger for i16 {}
+impl TensorInteger for i32 {}
 
 /// Recorded launches.
 struct Replay(CudaGraph);
@@ -201,7 +201,7 @@ impl LoadedPlan for OnGpu {
 
 impl OnGpu {
     /// Fills a list of integers with what lies at a place.
-    fn download<T: Integer>(
+    fn download<T: TensorInteger>(
         &self,
         address: Address,
         mut list: Vec<T>,

@@ -188,12 +188,12 @@ impl ServedBook {
         }
         match self.promise(request.number, self.terms.run) {
             Ok(()) => RequestDecision::Run,
-            Err(refusal) => RequestDecision::Say(Box::new(refusal)),
+            Err(refusal) => RequestDecision::Say(refusal),
         }
     }
 
     /// Takes note that an answer is made that may cost so much, instead of what was noted for it before.
-    fn promise(&mut self, number: u64, price: Amount) -> Result<(), AnswerPart> {
+    fn promise(&mut self, number: u64, price: Amount) -> Result<(), Box<AnswerPart>> {
         let others = self.pending.iter().filter(|(other, _)| **other != number);
         let promised = others.fold(self.owed, |sum, (_, other)| sum.saturating_add(*other));
         let paid = self.paid();
@@ -202,12 +202,12 @@ impl ServedBook {
         let most = runs.max(price);
         let after = promised.saturating_add(price);
         if after.saturating_sub(paid) > most {
-            return Err(self.refusal(EndpointRefusal::Unpaid, ""));
+            return Err(Box::new(self.refusal(EndpointRefusal::Unpaid, "")));
         }
         let earned = self.funds.time.saturating_add(after.max(paid));
         if earned > self.funds.all {
             let detail = format!("{} TGRID are locked", self.funds.all);
-            return Err(self.refusal(EndpointRefusal::NoMoney, &detail));
+            return Err(Box::new(self.refusal(EndpointRefusal::NoMoney, &detail)));
         }
         self.pending.insert(number, price);
         Ok(())
@@ -217,7 +217,7 @@ impl ServedBook {
     ///
     /// # Errors
     /// With the refusal, if it costs more than may be owed or is there.
-    pub fn decide_proved(&mut self, number: u64) -> Result<(), AnswerPart> {
+    pub fn decide_proved(&mut self, number: u64) -> Result<(), Box<AnswerPart>> {
         self.promise(number, self.terms.proved)
     }
 
@@ -628,10 +628,10 @@ impl ServingLoop {
                     true => self.book.decide_proved(number),
                     false => Ok(()),
                 };
-                match promised.map(|()| self.runners.queue.try_send(job)) {
-                    Ok(Ok(())) => return,
-                    Ok(Err(_)) => self.book.refusal(EndpointRefusal::Busy, ""),
-                    Err(refusal) => refusal,
+                match promised {
+                    Ok(()) if self.runners.queue.try_send(job).is_ok() => return,
+                    Ok(()) => self.book.refusal(EndpointRefusal::Busy, ""),
+                    Err(refusal) => *refusal,
                 }
             }
         };

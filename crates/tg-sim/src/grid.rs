@@ -168,6 +168,24 @@ impl SimGrid {
                 let _ = write!(text, " seat{seat} {held}");
             }
         }
+        let Some(state) = &checks.last else {
+            return text;
+        };
+        for (_, lease) in state.live_leases() {
+            let Some(evidence) = lease.evidence() else {
+                continue;
+            };
+            let holds = |(seat, store): (usize, &Option<Arc<tg_node::BlobStore>>)| {
+                let store = store.as_ref()?;
+                store.contains(&evidence.digest).then_some(seat)
+            };
+            let stores = checks.facts.stores.iter().enumerate();
+            let holders: Vec<usize> = stores.filter_map(holds).collect();
+            let _ = write!(text, "; evidence of {} at {holders:?}", lease.id);
+            if let Some(check) = &lease.check {
+                let _ = write!(text, ", {:?}", check.stage);
+            }
+        }
         text
     }
 

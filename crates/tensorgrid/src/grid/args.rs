@@ -9,36 +9,13 @@ use tg_sdk::dto::ModeDto;
 use tg_types::Amount;
 
 use super::accounts::REQUESTOR;
+pub(crate) use super::connect_args::{ApiArguments, KeyArguments, PassphraseArguments, amount};
 use super::draw::DrawArguments;
-use super::needs::{MachineArguments, NeedsArguments};
+use super::job_args::{JobCostArguments, JobSubmitArguments, JobValidateArguments};
+use super::needs::MachineArguments;
+use super::order_args::OrderArguments;
 use crate::network::process::ApiSetting;
 use crate::offline::text::TextArguments;
-
-/// Which grid.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ApiArguments {
-    /// Address of the grid's API.
-    #[arg(
-        long,
-        env = "TENSORGRID_API",
-        default_value = "http://127.0.0.1:7070",
-        value_name = "URL"
-    )]
-    pub(crate) api: String,
-}
-
-/// Who signs.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct KeyArguments {
-    /// File with the key that signs (64 hexadecimal digits, or under a passphrase).
-    #[arg(long, env = "TENSORGRID_KEY", value_name = "FILE")]
-    pub(crate) key: Option<PathBuf>,
-    /// Funded account of a development network that signs if there is no key file.
-    #[arg(long, default_value = REQUESTOR, value_name = "NAME")]
-    pub(crate) account: String,
-    #[command(flatten)]
-    pub(crate) passphrase: PassphraseArguments,
-}
 
 /// Whom to trust.
 #[derive(Debug, Clone, Args)]
@@ -47,14 +24,6 @@ pub(crate) struct TrustArguments {
     /// final; without it whoever serves the API is believed.
     #[arg(long, env = "TENSORGRID_GENESIS", value_name = "FILE")]
     pub(crate) genesis: Option<PathBuf>,
-}
-
-/// What a key file is locked with.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct PassphraseArguments {
-    /// File whose first line is the passphrase of the key file, if it is under one.
-    #[arg(long, env = "TENSORGRID_PASSPHRASE_FILE", value_name = "FILE")]
-    pub(crate) passphrase_file: Option<PathBuf>,
 }
 
 /// How a result is checked.
@@ -362,7 +331,7 @@ pub(crate) enum ProviderCommand {
 }
 
 /// `infer`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Examples:\n  tensorgrid infer lenet-digits seven.png\n  tensorgrid infer mlp-digits digit.npy --verify none --max-price 0.05 --yes\n  \
                   tensorgrid infer lenet-digits seven.png --gpu-share 250 --gpu-seconds 2 --max-price 1 --dry-run\n\n\
@@ -388,30 +357,14 @@ pub(crate) struct InferArguments {
     /// --proof-out and for orders with needs of their own.
     #[arg(long, value_enum)]
     pub(crate) verify: Option<Verify>,
-    /// Most that is paid to the provider, in TGRID. If absent, twice what the third cheapest asks; of an order with needs of its
-    /// own, twice what a dry run of it comes to.
-    #[arg(long, value_parser = amount, value_name = "TGRID")]
-    pub(crate) max_price: Option<Amount>,
-    /// Seconds the job may take.
-    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=604_800))]
-    pub(crate) deadline_s: u64,
-    /// Providers to try at most.
-    #[arg(long, default_value_t = tg_types::limits::ATTEMPTS_USUAL, value_parser = clap::value_parser!(u8).range(1..=16))]
-    pub(crate) attempts: u8,
-    /// Do not ask before spending.
-    #[arg(short, long)]
-    pub(crate) yes: bool,
-    /// Say what ordering would come to in the next block, and order nothing.
-    #[arg(long)]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) order: OrderArguments,
     /// Order, print the job's id, and do not wait: `job fetch` gives the result.
     #[arg(long, conflicts_with_all = ["dry_run", "proof_out"])]
     pub(crate) detach: bool,
     /// What a sealed bid locks until it is opened (--class batch), in TGRID; the network's least if absent.
     #[arg(long, value_parser = amount, value_name = "TGRID")]
     pub(crate) deposit: Option<Amount>,
-    #[command(flatten)]
-    pub(crate) needs: NeedsArguments,
     /// Write the proof, with its input and output, for `tensorgrid verify`.
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
@@ -452,7 +405,7 @@ pub(crate) struct ApiKeyNewArguments {
 }
 
 /// `write`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Example:\n  tensorgrid write gpt-bytes --text 'KING RICHARD:' --yes\n\nThe prompt and how tokens are drawn are the \
                   order's input: whoever runs the job can change neither. With --verify proof every written token is \
@@ -466,13 +419,8 @@ pub(crate) struct WriteArguments {
     /// How the result is checked.
     #[arg(long, value_enum, default_value = "none")]
     pub(crate) verify: Verify,
-    /// Most that is paid to the provider, in TGRID. If absent, twice what the third cheapest asks; of an order with needs of its
-    /// own, twice what a dry run of it comes to.
-    #[arg(long, value_parser = amount, value_name = "TGRID")]
-    pub(crate) max_price: Option<Amount>,
-    /// Do not ask before spending.
-    #[arg(short, long)]
-    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) order: OrderArguments,
     /// Write sequence and proof, for `tensorgrid verify`.
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
@@ -531,7 +479,7 @@ pub(crate) struct ProgramAddArguments {
 }
 
 /// `program submit`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Example:\n  tensorgrid program submit words --input README.md --chunks 4 --yes\n\n\
                   The program is run here again and the answer compared, unless --trust leaves that to the validators. Exit \
@@ -548,16 +496,8 @@ pub(crate) struct ProgramSubmitArguments {
     /// How the result is checked: recompute or optimistic, on development networks none.
     #[arg(long, value_enum, default_value = "recompute")]
     pub(crate) verify: Verify,
-    /// Most that is paid to the provider, in TGRID. If absent, twice what the third cheapest asks; of an order with needs of its
-    /// own, twice what a dry run of it comes to.
-    #[arg(long, value_parser = amount, value_name = "TGRID")]
-    pub(crate) max_price: Option<Amount>,
-    /// Seconds the job may take.
-    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=604_800))]
-    pub(crate) deadline_s: u64,
-    /// Do not ask before spending.
-    #[arg(short, long)]
-    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) order: OrderArguments,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
@@ -649,6 +589,14 @@ pub(crate) enum JobCommand {
     Challenge(JobChallengeArguments),
     /// Wait for a job's end, check its proof and print the result: the second half of `infer --detach`.
     Fetch(JobFetchArguments),
+    /// Read job files, and say what they ask for or what is wrong with them, without a grid.
+    Validate(JobValidateArguments),
+    /// Order what a job file asks for.
+    Submit(JobSubmitArguments),
+    /// Print the JSON Schema of job files.
+    Schema,
+    /// Sum up what an account spent, by model and day.
+    Cost(JobCostArguments),
 }
 
 /// `job challenge`.
@@ -896,10 +844,4 @@ pub(crate) struct TransferArguments {
 pub(crate) struct StatusArguments {
     #[command(flatten)]
     pub(crate) api: ApiArguments,
-}
-
-/// Reads an amount of TGRID.
-pub(crate) fn amount(text: &str) -> Result<Amount, String> {
-    text.parse()
-        .map_err(|error: tg_types::ParseAmountError| error.to_string())
 }

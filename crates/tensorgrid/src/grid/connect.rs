@@ -8,7 +8,7 @@ use tg_sdk::{Client, ClientError};
 use tg_types::{JobId, Wallet};
 
 use super::accounts;
-use super::args::{ApiArguments, KeyArguments};
+use super::connect_args::{ApiArguments, KeyArguments};
 use super::keys::{self, Passphrase};
 use crate::outcome::{Exit, Failure};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use tg_types::Amount;
 
-use super::args::{ApiArguments, KeyArguments, amount};
+use super::connect_args::{ApiArguments, KeyArguments, amount};
 use super::draw::DrawArguments;
 use super::needs::NeedsArguments;
 
@@ -27,7 +27,7 @@ pub(crate) enum EndpointCommand {
 }
 
 /// `endpoint open`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(
     after_help = "Example:\n  tensorgrid endpoint open mlp-digits --money 1 --hours 2 --yes\n\nThe provider is paid forty times its base price and \
                   its GPU time for each minute, and the price of the work for each answer, as this account signs for it. \
@@ -47,6 +47,9 @@ pub(crate) struct EndpointOpenArguments {
     /// Do not ask before spending.
     #[arg(short, long)]
     pub(crate) yes: bool,
+    /// Say what ordering would come to in the next block, and order nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]

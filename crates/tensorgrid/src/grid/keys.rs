@@ -118,6 +118,11 @@ pub(crate) fn read(path: &Path, passphrase: Option<&Passphrase>) -> Result<[u8; 
     })
 }
 
+/// Whether a key file is under a passphrase.
+pub(crate) fn is_locked(path: &Path) -> bool {
+    files::read(path, FILE_BYTES_MAX).is_ok_and(|bytes| bytes.starts_with(FORMAT.as_bytes()))
+}
+
 /// Reads the key of an account.
 pub(crate) fn read_wallet(path: &Path, passphrase: Option<&Passphrase>) -> Result<Wallet, Failure> {
     let wallet = Wallet::from_secret(&read(path, passphrase)?);

@@ -271,7 +271,7 @@ fn class(text: &str) -> Result<JobClass, String> {
 }
 
 /// `8.0` is 80.
-fn capability(text: &str) -> Result<u16, String> {
+pub(crate) fn capability(text: &str) -> Result<u16, String> {
     let parts = text.split_once('.').unwrap_or((text, "0"));
     let parsed = (parts.0.parse::<u16>(), parts.1.parse::<u16>());
     match parsed {
@@ -281,7 +281,7 @@ fn capability(text: &str) -> Result<u16, String> {
 }
 
 /// The share and the memory that a partition of this name has at least, on whichever models have one.
-fn mig_profile(text: &str) -> Result<Partition, String> {
+pub(crate) fn mig_profile(text: &str) -> Result<Partition, String> {
     let all = MigModel::ALL.into_iter().flat_map(|model| {
         let profiles = MigProfile::ALL.into_iter();
         profiles.map(move |profile| (model, profile))

@@ -1,5 +1,5 @@
 //! Models and proofs without a grid: [`compile`], [`run`], [`generate`], [`prove`], [`verify`], `bench` with its [`suite`] and [`bench_run`], programs ([`program`]), what
-//! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), whole grids from seeds ([`sim`]), the steps of a long proof ([`partial`]), what proofs show ([`modes`]), the files they share ([`files`]), and texts as inputs ([`text`]).
+//! there is to compute with ([`device`], [`device_check`], [`execution`]), placing a trace ([`market`]), whole grids from seeds ([`sim`]), the steps of a long proof ([`partial`]), what proofs show ([`modes`]), the files they share ([`files`]), texts as inputs ([`text`]), and scripts and pages for shells ([`shell`]).
 
 pub(crate) mod answer;
 pub(crate) mod bench;
@@ -18,6 +18,7 @@ pub(crate) mod program;
 pub(crate) mod prove;
 mod repeats;
 pub(crate) mod run;
+pub(crate) mod shell;
 pub(crate) mod sim;
 pub(crate) mod suite;
 mod suite_page;

@@ -12,12 +12,12 @@ type Page = (
     &'static [&'static [&'static str]],
 );
 
-/// Every command, on one of two pages.
-const PAGES: [Page; 2] = [
+/// Every command, on one of three pages.
+const PAGES: [Page; 3] = [
     (
         "CLI.md",
-        "# The command line\n\nWritten by `cargo xtask bless` from the program's own help. Commands that need no grid: \
-         [CLI_OFFLINE.md](CLI_OFFLINE.md).\n",
+        "# The command line\n\nWritten by `cargo xtask bless` from the program's own help. Commands that order work: \
+         [CLI_ORDERS.md](CLI_ORDERS.md); that need no grid: [CLI_OFFLINE.md](CLI_OFFLINE.md).\n",
         &[
             &[],
             &["demo"],
@@ -26,11 +26,30 @@ const PAGES: [Page; 2] = [
             &["network", "new"],
             &["network", "join"],
             &["validator"],
-            &["infer"],
-            &["write"],
             &["api-key", "new"],
             &["provider"],
             &["provider", "list"],
+            &["balance"],
+            &["faucet"],
+            &["transfer"],
+            &["status"],
+            &["doctor"],
+            &["model"],
+            &["model", "add"],
+            &["model", "add-builtin"],
+            &["model", "list"],
+            &["model", "show"],
+        ],
+    ),
+    (
+        "CLI_ORDERS.md",
+        "# Commands that order work\n\nWritten by `cargo xtask bless` from the program's own help. The others: \
+         [CLI.md](CLI.md), [CLI_OFFLINE.md](CLI_OFFLINE.md).\n",
+        &[
+            &["infer"],
+            &["write"],
+            &["program", "submit"],
+            &["endpoint", "open"],
             &["job"],
             &["job", "list"],
             &["job", "show"],
@@ -38,14 +57,8 @@ const PAGES: [Page; 2] = [
             &["job", "receipt"],
             &["job", "raise"],
             &["job", "cancel"],
-            &["balance"],
-            &["transfer"],
-            &["status"],
-            &["model"],
-            &["model", "add"],
-            &["model", "add-builtin"],
-            &["model", "list"],
-            &["model", "show"],
+            &["job", "submit"],
+            &["job", "cost"],
         ],
     ),
     (
@@ -65,6 +78,14 @@ const PAGES: [Page; 2] = [
             &["device"],
             &["bench"],
             &["bench", "prove"],
+            &["job", "validate"],
+            &["job", "schema"],
+            &["wallet"],
+            &["wallet", "new"],
+            &["wallet", "show"],
+            &["wallet", "backup"],
+            &["completions"],
+            &["man"],
         ],
     ),
 ];

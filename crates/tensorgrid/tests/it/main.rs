@@ -8,6 +8,7 @@ mod forms;
 mod fuzz;
 mod grid;
 mod http;
+mod jobs;
 mod modes;
 mod openai;
 mod openai_batches;

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use tg_sdk::dto::{JobDto, JobStateDto, LeaseDto, MeterDto, ModeDto, QuoteDto};
+use tg_sdk::dto::{
+    DryRunDto, JobDto, JobStateDto, LeaseDto, MeterDto, ModeDto, ModelDto, QuoteDto,
+};
 use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession, serving_lease};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{CheckedModel, Client, JobFilter, OrderTerms, Wallet};
 use tg_types::{Amount, BASE_PRICES_PER_MINUTE, JobId, Transaction};
 
-use super::order::{describe_wait, offers};
+use super::order::{describe_wait, dry_run, offers, print_dry_run};
 use super::{ask_to_proceed, json_of};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::endpoint_args::{
@@ -77,12 +79,14 @@ fn failed(error: EndpointError) -> Failure {
     }
 }
 
-async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Outcome {
-    let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&client, &arguments.key).await?;
-    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+/// The model, what offers ask, and the terms of an order.
+async fn asked(
+    client: &Client,
+    arguments: &EndpointOpenArguments,
+) -> Result<(ModelDto, Vec<QuoteDto>, OrderTerms), Failure> {
+    let model = jobs::find_model(client, &arguments.model).await.of_job()?;
     // What cannot be asked is not opened: its minutes would be paid for nothing.
-    let checked = jobs::public_model(&client, &model).await.of_job();
+    let checked = jobs::public_model(client, &model).await.of_job();
     checked.map_err(|failure| {
         failure.hint("endpoints serve models of integers (tier TGX-1); graphs of floats and programs are jobs: `infer`, `program submit`")
     })?;
@@ -96,26 +100,51 @@ async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Outcome {
     if arguments.needs.are_usual() && jobs::usual_max_price(&quotes).is_none() {
         return Err(infer::no_offer());
     }
-    if !arguments.yes {
-        say(offers(&quotes));
-        if let Some((minute, run)) = quotes.iter().find(|it| it.chosen).and_then(prices) {
-            say(format_args!(
-                "an endpoint of {}: {} TGRID a minute and {} for each answer; {} are locked for {} h at most",
-                model.name,
-                short(minute),
-                short(run),
-                short(arguments.money),
-                arguments.hours
-            ));
-        }
-        ask_to_proceed("nothing was ordered", "--yes orders without asking")?;
-    }
     let terms = OrderTerms {
         mode: ModeDto::Endpoint.into(),
         deadline: Duration::from_secs_f64(seconds),
         needs: arguments.needs.needs(),
         ..OrderTerms::new(arguments.money)
     };
+    Ok((model, quotes, terms))
+}
+
+/// What the order of some arguments would come to in the next block.
+pub(crate) async fn quote(arguments: &EndpointOpenArguments) -> Result<DryRunDto, Failure> {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let (model, _, terms) = asked(&client, arguments).await?;
+    dry_run(&client, &wallet, (model.id, &[]), terms).await
+}
+
+/// Shows the offers and asks before spending.
+fn confirm(arguments: &EndpointOpenArguments, model: &ModelDto, quotes: &[QuoteDto]) -> Outcome {
+    say(offers(quotes));
+    if let Some((minute, run)) = quotes.iter().find(|it| it.chosen).and_then(prices) {
+        say(format_args!(
+            "an endpoint of {}: {} TGRID a minute and {} for each answer; {} are locked for {} h at most",
+            model.name,
+            short(minute),
+            short(run),
+            short(arguments.money),
+            arguments.hours
+        ));
+    }
+    ask_to_proceed("nothing was ordered", "--yes orders without asking")
+}
+
+/// Orders an endpoint, and waits until it is served.
+pub(crate) async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let (model, quotes, terms) = asked(&client, arguments).await?;
+    if arguments.dry_run {
+        let answer = dry_run(&client, &wallet, (model.id, &[]), terms).await?;
+        return print_dry_run(&answer, as_json);
+    }
+    if !arguments.yes {
+        confirm(arguments, &model, &quotes)?;
+    }
     let id = jobs::order_endpoint(&client, &wallet, model.id, terms).await;
     let id = id.of_job()?;
     say(format_args!("job {id}"));

@@ -9,19 +9,20 @@ use tg_float::job::{
 };
 use tg_float::tgf::{Budget, run_in_order};
 use tg_float::{Data, Dim, FloatTensor, Graph, tensor};
-use tg_sdk::dto::{JobDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto};
+use tg_sdk::dto::{DryRunDto, JobDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{Decode as _, Digest, Encode as _, JobId, Lane, Tier, Wallet, stated_trace};
+use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, Wallet, stated_trace};
 
-use super::json_of;
-use super::order::{confirm, describe_dry_run, describe_wait};
+use super::order::{
+    confirm, describe_wait, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
+};
+use super::{json_of, wallet};
 use crate::grid::args::{InferArguments, ModelAddArguments, Verify};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
-use crate::grid::infer;
 use crate::offline::{files, run, text};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 
@@ -126,14 +127,13 @@ fn given_inputs(outline: &Graph, arguments: &InferArguments) -> Result<Vec<Float
     text::graph_inputs(outline, &tokenizer, given, (None, None))
 }
 
-/// Orders a run, follows it, and prints the outputs.
-pub(super) async fn infer(
+/// What is ordered: its input, what offers ask, and the terms.
+async fn asked(
     client: &Client,
+    wallet: &Wallet,
     model: &ModelDto,
     arguments: &InferArguments,
-    as_json: bool,
-) -> Outcome {
-    let wallet = connect::wallet(client, &arguments.key).await?;
+) -> Result<(Vec<u8>, Vec<QuoteDto>, OrderTerms), Failure> {
     let mode = mode_of(arguments.verify)?;
     if arguments.proof_out.is_some() {
         return Err(not_yet());
@@ -151,34 +151,44 @@ pub(super) async fn infer(
         );
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     }
-    let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
-    let quotes = quotes.calling("ask for prices")?;
-    let usual = jobs::usual_max_price(&quotes);
-    let max_price = arguments.max_price.or(usual).ok_or_else(infer::no_offer)?;
-    let terms = OrderTerms {
-        mode: mode.into(),
-        deadline: Duration::from_secs(arguments.deadline_s),
-        max_attempts: arguments.attempts,
-        needs: arguments.needs.needs(),
-        ..OrderTerms::new(max_price)
-    };
-    if terms.needs.lane() == Lane::Auction {
-        let text = "a float model (TGF-1) is not ordered by a sealed bid yet";
-        return Err(
-            Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("leave out --class batch")
-        );
+    let quotes = quotes(client, (model, mode), &arguments.order).await?;
+    let terms = terms(
+        client,
+        wallet,
+        (mode, &arguments.order),
+        &quotes,
+        (model.id, &input),
+    )
+    .await?;
+    refuse_sealed_bid(terms, "a float model (TGF-1)")?;
+    Ok((input, quotes, terms))
+}
+
+/// What the order of some arguments would come to in the next block.
+pub(super) async fn quote(
+    client: &Client,
+    model: &ModelDto,
+    arguments: &InferArguments,
+) -> Result<DryRunDto, Failure> {
+    let wallet = connect::wallet(client, &arguments.key).await?;
+    let (input, _, terms) = asked(client, &wallet, model, arguments).await?;
+    dry_run(client, &wallet, (model.id, &input), terms).await
+}
+
+/// Orders a run, follows it, and prints the outputs.
+pub(super) async fn infer(
+    client: &Client,
+    model: &ModelDto,
+    arguments: &InferArguments,
+    as_json: bool,
+) -> Outcome {
+    let wallet = connect::wallet(client, &arguments.key).await?;
+    let (input, quotes, terms) = asked(client, &wallet, model, arguments).await?;
+    if arguments.order.dry_run {
+        let answer = dry_run(client, &wallet, (model.id, &input), terms).await?;
+        return print_dry_run(&answer, as_json);
     }
-    if arguments.dry_run {
-        let status = client.status().await.calling("ask for the grid's time")?;
-        let order = terms.order(model.id, &input, status.ledger_time_ms);
-        let answer = client.dry_run(wallet.address(), &order).await;
-        let answer = answer.calling("ask what the order would come to")?;
-        return match as_json {
-            true => json_of(&answer),
-            false => Ok(line(describe_dry_run(&answer))?),
-        };
-    }
-    if !arguments.yes {
+    if !arguments.order.yes {
         confirm(model, &quotes, terms)?;
     }
     let id = jobs::order_of(client, &wallet, model.id, input.clone(), terms).await;
@@ -193,14 +203,17 @@ pub(super) async fn infer(
         };
     }
     let again = (!arguments.trust).then_some(input.as_slice());
-    let watched = again.filter(|_| mode == ModeDto::Optimistic);
+    let is_watched = ModeDto::from(terms.mode) == ModeDto::Optimistic;
+    let watched = again.filter(|_| is_watched);
     let guard = guarded(client, &wallet, (model, id), watched);
     let finish = finish(client, model, id, again, as_json);
     let (finished, challenged) = tokio::join!(finish, guard);
     if challenged? > 0 {
         say("a result was challenged: the model gave another one here");
     }
-    finished
+    finished?;
+    wallet::hint(&arguments.key);
+    Ok(())
 }
 
 /// How the result of a float model is checked.

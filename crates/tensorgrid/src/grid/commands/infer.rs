@@ -1,17 +1,16 @@
 //! `tensorgrid infer`.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
-use tg_sdk::dto::{DryRunDto, JobDto, QuoteDto};
+use tg_sdk::dto::{DryRunDto, JobDto, ModelDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
-use tg_types::{Address, Amount, JobId, Lane};
+use tg_types::{JobId, Lane};
 
-use super::order::{confirm, describe_dry_run, describe_wait, price_of_trial};
-use super::{float, json_of, modes};
+use super::order::{confirm, describe_wait, dry_run, print_dry_run, quotes, terms};
+use super::{float, modes, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
@@ -29,42 +28,22 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     if float::is_float(&model) {
         return float::infer(&client, &model, arguments, as_json).await;
     }
-    let checked = jobs::public_model(&client, &model).await.of_job()?;
-    let reals = text::inputs(checked.program(), (&arguments.text, &arguments.inputs))?;
-    let input = checked.stored_input(&reals);
-    let input = input.or_fail(Exit::Usage, "take the input")?;
-    let mode = modes::mode_of(&client, &model, arguments).await?;
-    let needs = arguments.needs.needs();
-    let at_risk = needs.value_at_risk;
-    let quotes = jobs::patiently(|| client.quotes_at_risk(model.id, mode, at_risk)).await;
-    let quotes = quotes.calling("ask for prices")?;
-    if arguments.detach && needs.lane() == Lane::Auction {
-        let text = "--detach: a sealed bid is opened by the command that made it, which has to run until then";
-        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
-    }
-    let named = named_price(&client, &wallet, arguments, &quotes).await?;
-    let mut terms = OrderTerms {
-        mode: mode.into(),
-        max_price: named.most,
-        deadline: Duration::from_secs(arguments.deadline_s),
-        max_attempts: arguments.attempts,
-        needs,
-    };
-    if arguments.dry_run || named.is_trial {
-        let answer = trial(&client, wallet.address(), &checked, &input, terms).await?;
-        if arguments.dry_run {
-            return match as_json {
-                true => json_of(&answer),
-                false => Ok(line(describe_dry_run(&answer))?),
-            };
-        }
-        terms.max_price = price_of_trial(&answer)?;
+    let order = &arguments.order;
+    let Inferring {
+        checked,
+        input,
+        quotes,
+        terms,
+    } = asked(&client, &wallet, &model, arguments).await?;
+    if order.dry_run {
+        let input = (model.id, input.as_slice());
+        return print_dry_run(&dry_run(&client, &wallet, input, terms).await?, as_json);
     }
     refuse_low_price(&quotes, terms)?;
-    if !arguments.yes {
+    if !order.yes {
         confirm(&model, &quotes, terms)?;
     }
-    let id = if needs.lane() == Lane::Auction {
+    let id = if terms.needs.lane() == Lane::Auction {
         let bid = Bid {
             model: &checked,
             input,
@@ -91,7 +70,62 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         proof_out: arguments.proof_out.as_deref(),
         as_json,
     };
-    finish(&client, &checked, id, &shown).await
+    finish(&client, &checked, id, &shown).await?;
+    wallet::hint(&arguments.key);
+    Ok(())
+}
+
+/// What the order of some arguments would come to in the next block.
+pub(crate) async fn quote(arguments: &InferArguments) -> Result<DryRunDto, Failure> {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+    if float::is_float(&model) {
+        return float::quote(&client, &model, arguments).await;
+    }
+    let asked = asked(&client, &wallet, &model, arguments).await?;
+    dry_run(&client, &wallet, (model.id, &asked.input), asked.terms).await
+}
+
+/// What is ordered.
+struct Inferring {
+    checked: CheckedModel,
+    input: Vec<u8>,
+    quotes: Vec<QuoteDto>,
+    terms: OrderTerms,
+}
+
+/// The order of some arguments.
+async fn asked(
+    client: &Client,
+    wallet: &Wallet,
+    model: &ModelDto,
+    arguments: &InferArguments,
+) -> Result<Inferring, Failure> {
+    let checked = jobs::public_model(client, model).await.of_job()?;
+    let reals = text::inputs(checked.program(), (&arguments.text, &arguments.inputs))?;
+    let input = checked.stored_input(&reals);
+    let input = input.or_fail(Exit::Usage, "take the input")?;
+    let mode = modes::mode_of(client, model, arguments).await?;
+    let quotes = quotes(client, (model, mode), &arguments.order).await?;
+    if arguments.detach && arguments.order.needs.needs().lane() == Lane::Auction {
+        let text = "--detach: a sealed bid is opened by the command that made it, which has to run until then";
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    }
+    let terms = terms(
+        client,
+        wallet,
+        (mode, &arguments.order),
+        &quotes,
+        (model.id, &input),
+    )
+    .await?;
+    Ok(Inferring {
+        checked,
+        input,
+        quotes,
+        terms,
+    })
 }
 
 /// Waits for a job that was ordered before, checks its proof and prints the result.
@@ -146,65 +180,6 @@ async fn finish(
     }
 }
 
-/// How long a dry run is asked again that neither fits an offer nor is turned away by one: validators do not hold a new model's
-/// files at once.
-const TRIAL_MAX: Duration = Duration::from_secs(5);
-
-/// What an order would come to.
-async fn trial(
-    client: &Client,
-    requestor: Address,
-    model: &CheckedModel,
-    input: &[u8],
-    terms: OrderTerms,
-) -> Result<DryRunDto, Failure> {
-    let started = Instant::now();
-    loop {
-        let answer = jobs::dry_run(client, requestor, model, input, terms).await;
-        let answer = answer.of_job()?;
-        let is_told = answer.charge.is_some() || !answer.why.constraints.is_empty();
-        if is_told || started.elapsed() > TRIAL_MAX {
-            return Ok(answer);
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-/// The most that an order may cost.
-struct NamedPrice {
-    most: Amount,
-    /// Whether nobody named it: it is what the account can pay, and a dry run says what is needed of it.
-    is_trial: bool,
-}
-
-/// The maximum price that was named, or the usual one; for needs that the quotes do not know (GPU time, priorities, gangs), as much
-/// as the account can pay.
-async fn named_price(
-    client: &Client,
-    wallet: &Wallet,
-    arguments: &InferArguments,
-    quotes: &[QuoteDto],
-) -> Result<NamedPrice, Failure> {
-    let usual = jobs::usual_max_price(quotes);
-    let is_usual = arguments.needs.are_usual();
-    if let Some(most) = arguments.max_price.or(usual.filter(|_| is_usual)) {
-        let is_trial = false;
-        return Ok(NamedPrice { most, is_trial });
-    }
-    if (is_usual || quotes.is_empty()) && !arguments.dry_run {
-        return Err(infer::no_offer());
-    }
-    if arguments.needs.needs().lane() == Lane::Auction && !arguments.dry_run {
-        return Err(no_bid());
-    }
-    let account = client.account(wallet.address()).await;
-    let balance = account.calling("ask for the balance")?.balance;
-    Ok(NamedPrice {
-        most: Amount::new(balance.get() / 2),
-        is_trial: true,
-    })
-}
-
 /// Random bytes that hide a bid until it is opened.
 fn drawn_salt() -> Result<Digest, Failure> {
     let mut salt = [0; 32];
@@ -228,13 +203,6 @@ fn tell_bid(stage: Stage<'_>) {
              price for all winners of a class",
         ),
     }
-}
-
-/// A bid without a price.
-fn no_bid() -> Failure {
-    let text = "batch work bids in a sealed auction, and the maximum price is the bid: name one";
-    Failure::new(Exit::Usage, anyhow::anyhow!(text))
-        .hint("--max-price N bounds what is spent; with --dry-run it says what would be charged")
 }
 
 /// Refuses a price that no fitting offer takes: the job would only wait for its deadline.

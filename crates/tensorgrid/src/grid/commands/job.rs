@@ -1,4 +1,4 @@
-//! `tensorgrid job list`, `show`, `why`, `receipt`, `raise`, `cancel` and `challenge`.
+//! `tensorgrid job list`, `show`, `why`, `receipt`, `raise`, `cancel` and `challenge`; the others are elsewhere.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use tg_sdk::{Client, JobFilter};
 use tg_types::chain::TrustRoot;
 use tg_types::{JobId, Transaction};
 
-use super::json_of;
+use super::{job_cost, job_file, json_of};
 use crate::grid::args::{
     JobArguments, JobCancelArguments, JobChallengeArguments, JobCommand, JobListArguments,
     JobRaiseArguments, JobReceiptArguments, JobShowArguments,
@@ -33,6 +33,10 @@ pub(crate) async fn run(command: &JobCommand, as_json: bool) -> Outcome {
         JobCommand::Cancel(arguments) => cancel(arguments, as_json).await,
         JobCommand::Challenge(arguments) => challenge(arguments, as_json).await,
         JobCommand::Fetch(arguments) => super::infer::fetch(arguments, as_json).await,
+        JobCommand::Validate(arguments) => job_file::validate(arguments, as_json),
+        JobCommand::Submit(arguments) => job_file::submit(arguments, as_json).await,
+        JobCommand::Schema => job_file::print_schema(),
+        JobCommand::Cost(arguments) => job_cost::run(arguments, as_json).await,
     }
 }
 

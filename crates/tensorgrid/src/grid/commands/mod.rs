@@ -2,11 +2,16 @@
 
 pub(crate) mod balance;
 pub(crate) mod bench_grid;
+pub(crate) mod doctor;
 pub(crate) mod endpoint;
+pub(crate) mod faucet;
 pub(crate) mod float;
 pub(crate) mod gateway;
 pub(crate) mod infer;
 pub(crate) mod job;
+mod job_cost;
+pub(crate) mod job_file;
+mod job_words;
 pub(crate) mod model;
 pub(crate) mod modes;
 pub(crate) mod network;
@@ -18,6 +23,7 @@ pub(crate) mod seat;
 pub(crate) mod transfer;
 pub(crate) mod up;
 pub(crate) mod validator;
+pub(crate) mod wallet;
 pub(crate) mod write;
 
 use std::future::Future;

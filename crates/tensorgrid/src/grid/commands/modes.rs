@@ -47,16 +47,16 @@ pub(crate) async fn mode_of(
         return Ok(asked.mode());
     }
     // What offers would ask is known for usual needs only.
-    if arguments.proof_out.is_some() || !arguments.needs.are_usual() {
+    if arguments.proof_out.is_some() || !arguments.order.needs.are_usual() {
         return Ok(ModeDto::Proof);
     }
-    let at_risk = arguments.needs.value_at_risk;
+    let at_risk = arguments.order.needs.value_at_risk;
     let prices = prices(client, model, at_risk).await?;
     let Some(mode) = jobs::usual_mode(&prices) else {
         // Nobody serves it: that is said with what each offer lacks.
         return Ok(ModeDto::Proof);
     };
-    if !arguments.yes && !arguments.dry_run {
+    if !arguments.order.yes && !arguments.order.dry_run {
         say(table(&prices, Some(mode)));
     }
     let sync = prices.iter().find(|price| price.mode == ModeDto::Sync);

@@ -1,16 +1,120 @@
 //! What is shown and asked before an order, and while its job waits.
 
-use tg_sdk::OrderTerms;
-use tg_sdk::dto::{DryRunDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
-use tg_types::{Amount, Lane};
+use std::time::{Duration, Instant};
 
-use super::ask_to_proceed;
+use tg_sdk::dto::{DryRunDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
+use tg_sdk::{Client, OrderTerms, Wallet, jobs};
+use tg_types::{Amount, Lane, ModelId};
+
+use super::{ask_to_proceed, json_of};
+use crate::grid::connect::Calling as _;
 use crate::grid::describe::{describe_lease, describe_why};
+use crate::grid::infer;
+use crate::grid::order_args::OrderArguments;
 use crate::grid::table::{Table, brief, short};
-use crate::outcome::{Exit, Failure, Outcome, say};
+use crate::outcome::{Exit, Failure, Outcome, line, say};
+
+/// What offers ask for a run of a model that is checked so.
+pub(super) async fn quotes(
+    client: &Client,
+    (model, mode): (&ModelDto, ModeDto),
+    order: &OrderArguments,
+) -> Result<Vec<QuoteDto>, Failure> {
+    let at_risk = order.needs.value_at_risk;
+    let quotes = jobs::patiently(|| client.quotes_at_risk(model.id, mode, at_risk)).await;
+    quotes.calling("ask for prices")
+}
+
+/// The terms of an order for a run on `input`, at the maximum price that was named or the usual one. For needs that the quotes do not
+/// know (GPU time, priorities, gangs) a dry run says what it comes to.
+pub(super) async fn terms(
+    client: &Client,
+    wallet: &Wallet,
+    (mode, order): (ModeDto, &OrderArguments),
+    quotes: &[QuoteDto],
+    input: (ModelId, &[u8]),
+) -> Result<OrderTerms, Failure> {
+    let at = |max_price: Amount| OrderTerms {
+        mode: mode.into(),
+        max_price,
+        deadline: Duration::from_secs(order.deadline_s),
+        max_attempts: order.attempts,
+        needs: order.needs.needs(),
+    };
+    let usual = jobs::usual_max_price(quotes);
+    let is_usual = order.needs.are_usual();
+    if let Some(max_price) = order.max_price.or(usual.filter(|_| is_usual)) {
+        return Ok(at(max_price));
+    }
+    if (is_usual || quotes.is_empty()) && !order.dry_run {
+        return Err(infer::no_offer());
+    }
+    if order.needs.needs().lane() == Lane::Auction && !order.dry_run {
+        return Err(no_bid());
+    }
+    // Any price that the account can pay will do.
+    let account = client.account(wallet.address()).await;
+    let balance = account.calling("ask for the balance")?.balance;
+    let trial = at(Amount::new(balance.get() / 2));
+    if order.dry_run {
+        return Ok(trial);
+    }
+    Ok(at(price_of_trial(
+        &dry_run(client, wallet, input, trial).await?,
+    )?))
+}
+
+/// A bid without a price.
+fn no_bid() -> Failure {
+    let text = "batch work bids in a sealed auction, and the maximum price is the bid: name one";
+    Failure::new(Exit::Usage, anyhow::anyhow!(text))
+        .hint("--max-price N bounds what is spent; with --dry-run it says what would be charged")
+}
+
+/// Refuses a sealed bid for what is not ordered by one.
+pub(super) fn refuse_sealed_bid(terms: OrderTerms, what: &str) -> Outcome {
+    if terms.needs.lane() != Lane::Auction {
+        return Ok(());
+    }
+    let text = format!("{what} is not ordered by a sealed bid yet");
+    Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("leave out --class batch"))
+}
+
+/// How long a dry run is asked again that neither fits an offer nor is turned away by one: validators do not hold a new model's
+/// files at once.
+const DRY_RUN_MAX: Duration = Duration::from_secs(5);
+
+/// Asks what an order would come to in the next block.
+pub(super) async fn dry_run(
+    client: &Client,
+    wallet: &Wallet,
+    (model, input): (ModelId, &[u8]),
+    terms: OrderTerms,
+) -> Result<DryRunDto, Failure> {
+    let started = Instant::now();
+    loop {
+        let status = client.status().await.calling("ask for the grid's time")?;
+        let order = terms.order(model, input, status.ledger_time_ms);
+        let answer = client.dry_run(wallet.address(), &order).await;
+        let answer = answer.calling("ask what the order would come to")?;
+        let is_told = answer.charge.is_some() || !answer.why.constraints.is_empty();
+        if is_told || started.elapsed() > DRY_RUN_MAX {
+            return Ok(answer);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Prints what an order would come to.
+pub(super) fn print_dry_run(answer: &DryRunDto, as_json: bool) -> Outcome {
+    match as_json {
+        true => json_of(answer),
+        false => Ok(line(describe_dry_run(answer))?),
+    }
+}
 
 /// What an order would come to, in lines.
-pub(super) fn describe_dry_run(answer: &DryRunDto) -> String {
+fn describe_dry_run(answer: &DryRunDto) -> String {
     let DryRunDto {
         job,
         why,
@@ -39,7 +143,7 @@ pub(super) fn describe_dry_run(answer: &DryRunDto) -> String {
 ///
 /// # Errors
 /// If no offer serves it, with the reason.
-pub(super) fn price_of_trial(answer: &DryRunDto) -> Result<Amount, Failure> {
+fn price_of_trial(answer: &DryRunDto) -> Result<Amount, Failure> {
     if let Some(charge) = answer.charge {
         return Ok(charge.saturating_add(charge));
     }

@@ -1,8 +1,6 @@
 //! `tensorgrid program add` and `submit`.
 
-use std::time::Duration;
-
-use tg_sdk::dto::{JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
+use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::{Digest, JobId, Wallet, stated_trace};
@@ -10,12 +8,11 @@ use tg_wasm::limits::FILE_BYTES_MAX;
 use tg_wasm::{ProgramAnswer, WasmProgram};
 
 use super::modes::assurance;
-use super::order::offers;
-use super::{ask_to_proceed, json_of};
+use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
+use super::{ask_to_proceed, json_of, wallet};
 use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments, Verify};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
-use crate::grid::infer;
 use crate::grid::table::short;
 use crate::offline::{files, program};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
@@ -51,26 +48,76 @@ pub(crate) async fn add(arguments: &ProgramAddArguments, as_json: bool) -> Outco
     Ok(())
 }
 
+/// What is ordered.
+struct Submitting {
+    listed: ModelDto,
+    checked: WasmProgram,
+    input: Vec<u8>,
+    quotes: Vec<QuoteDto>,
+    terms: OrderTerms,
+}
+
+/// The order of some arguments.
+async fn asked(
+    client: &Client,
+    wallet: &Wallet,
+    arguments: &ProgramSubmitArguments,
+) -> Result<Submitting, Failure> {
+    let listed = jobs::find_model(client, &arguments.program).await;
+    let listed = listed.of_job()?;
+    let checked = fetch(client, &listed).await?;
+    let input = program::input(&arguments.given)?;
+    let mode = mode_of(arguments.verify)?;
+    let quotes = quotes(client, (&listed, mode), &arguments.order).await?;
+    let terms = terms(
+        client,
+        wallet,
+        (mode, &arguments.order),
+        &quotes,
+        (listed.id, &input),
+    )
+    .await?;
+    refuse_sealed_bid(terms, "a program")?;
+    Ok(Submitting {
+        listed,
+        checked,
+        input,
+        quotes,
+        terms,
+    })
+}
+
+/// What the order of some arguments would come to in the next block.
+pub(crate) async fn quote(arguments: &ProgramSubmitArguments) -> Result<DryRunDto, Failure> {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let asked = asked(&client, &wallet, arguments).await?;
+    dry_run(
+        &client,
+        &wallet,
+        (asked.listed.id, &asked.input),
+        asked.terms,
+    )
+    .await
+}
+
 /// Orders a run of a program, follows it, and prints the answer.
 pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let listed = jobs::find_model(&client, &arguments.program)
-        .await
-        .of_job()?;
-    let checked = fetch(&client, &listed).await?;
-    let input = program::input(&arguments.given)?;
-    let mode = mode_of(arguments.verify)?;
-    let quotes = jobs::patiently(|| client.quotes(listed.id, mode)).await;
-    let quotes = quotes.calling("ask for prices")?;
-    let usual = jobs::usual_max_price(&quotes);
-    let max_price = arguments.max_price.or(usual).ok_or_else(infer::no_offer)?;
-    let terms = OrderTerms {
-        mode: mode.into(),
-        deadline: Duration::from_secs(arguments.deadline_s),
-        ..OrderTerms::new(max_price)
-    };
-    if !arguments.yes {
+    let Submitting {
+        listed,
+        checked,
+        input,
+        quotes,
+        terms,
+    } = asked(&client, &wallet, arguments).await?;
+    let mode = arguments.verify.mode();
+    if arguments.order.dry_run {
+        let answer = dry_run(&client, &wallet, (listed.id, &input), terms).await?;
+        return print_dry_run(&answer, as_json);
+    }
+    if !arguments.order.yes {
         confirm(&listed, &quotes, terms)?;
     }
     let id = jobs::order_of(&client, &wallet, listed.id, input.clone(), terms).await;
@@ -97,25 +144,37 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
     if is_checked {
         run_again(&checked, &input, &receipt, &bytes)?;
     }
+    show(arguments, (id, &receipt), &answer, as_json)?;
+    wallet::hint(&arguments.key);
+    program::ended(&answer)
+}
+
+/// Prints an answer, and writes its output where that was asked for.
+fn show(
+    arguments: &ProgramSubmitArguments,
+    (id, receipt): (JobId, &JobReceiptDto),
+    answer: &ProgramAnswer,
+    as_json: bool,
+) -> Outcome {
+    let is_checked = !arguments.trust;
     if let Some(path) = &arguments.given.output {
         files::write(path, &answer.output)?;
     }
     if as_json {
         let trace = receipt.receipt.trace.to_string();
-        let answer = program::answer_json(&answer, &trace);
+        let answer = program::answer_json(answer, &trace);
         let data = serde_json::json!({
             "job": id.to_string(), "answer": answer, "run_again": is_checked, "receipt": receipt,
         });
-        json(&data)?;
-    } else {
-        program::show(&answer, arguments.given.output.as_deref())?;
-        line(match is_checked {
-            true => "the program was run here again and gave the same answer, bill and trace",
-            false => "not run here: this answer is the word of those that ran it again",
-        })?;
-        line(crate::grid::describe::describe_receipt(&receipt, None))?;
+        return Ok(json(&data)?);
     }
-    program::ended(&answer)
+    program::show(answer, arguments.given.output.as_deref())?;
+    line(match is_checked {
+        true => "the program was run here again and gave the same answer, bill and trace",
+        false => "not run here: this answer is the word of those that ran it again",
+    })?;
+    line(crate::grid::describe::describe_receipt(receipt, None))?;
+    Ok(())
 }
 
 /// Fetches a program, and checks that it is the one of its id.

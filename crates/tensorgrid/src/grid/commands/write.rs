@@ -1,32 +1,39 @@
 //! `tensorgrid write`: a language model of the grid writes what follows a prompt.
 
-use std::time::Duration;
-
 use tg_ir::GenerationRequest;
 use tg_ir::sampling::NUCLEUS_ALL;
-use tg_sdk::OrderTerms;
+use tg_sdk::dto::{DryRunDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, WrittenAnswer};
+use tg_sdk::{CheckedModel, Client, OrderTerms, Wallet};
 
-use super::order::offers;
-use super::{ask_to_proceed, modes};
+use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
+use super::{ask_to_proceed, modes, wallet};
 use crate::grid::args::WriteArguments;
-use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::connect::{self, OfJob};
 use crate::grid::describe::describe_receipt;
-use crate::grid::infer;
 use crate::grid::table::short;
 use crate::offline::files;
 use crate::offline::generate::{TokenCoding, hex, request};
-use crate::outcome::{Exit, OrFail, Outcome, json, line, say};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 
-/// How long the job may take.
-const DEADLINE: Duration = Duration::from_secs(300);
+/// What is ordered.
+struct Writing {
+    checked: CheckedModel,
+    coding: TokenCoding,
+    request: GenerationRequest,
+    input: Vec<u8>,
+    quotes: Vec<QuoteDto>,
+    terms: OrderTerms,
+}
 
-/// Orders what is to be written, follows the job, checks its proof and prints the text.
-pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
-    let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&client, &arguments.key).await?;
-    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
-    let checked = jobs::public_model(&client, &model).await.of_job()?;
+/// The order of some arguments.
+async fn asked(
+    client: &Client,
+    wallet: &Wallet,
+    arguments: &WriteArguments,
+) -> Result<Writing, Failure> {
+    let model = jobs::find_model(client, &arguments.model).await.of_job()?;
+    let checked = jobs::public_model(client, &model).await.of_job()?;
     let generator = checked.generator();
     let generator = generator.or_fail(Exit::Usage, format!("{} cannot write", model.name))?;
     let coding = TokenCoding::of(&arguments.what, checked.program(), &generator)?;
@@ -34,21 +41,58 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     let input = checked.request(&request);
     let input = input.or_fail(Exit::Usage, "take the prompt")?;
     let mode = arguments.verify.mode();
-    let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
-    let quotes = quotes.calling("ask for prices")?;
-    let usual = jobs::usual_max_price(&quotes);
-    let max_price = arguments.max_price.or(usual).ok_or_else(infer::no_offer)?;
-    let terms = OrderTerms {
-        mode: mode.into(),
-        deadline: DEADLINE,
-        ..OrderTerms::new(max_price)
-    };
+    let quotes = quotes(client, (&model, mode), &arguments.order).await?;
+    let terms = terms(
+        client,
+        wallet,
+        (mode, &arguments.order),
+        &quotes,
+        (model.id, &input),
+    )
+    .await?;
+    refuse_sealed_bid(terms, "a text")?;
+    Ok(Writing {
+        checked,
+        coding,
+        request,
+        input,
+        quotes,
+        terms,
+    })
+}
+
+/// What the order of some arguments would come to in the next block.
+pub(crate) async fn quote(arguments: &WriteArguments) -> Result<DryRunDto, Failure> {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let asked = asked(&client, &wallet, arguments).await?;
+    let model = asked.checked.public().id();
+    dry_run(&client, &wallet, (model, &asked.input), asked.terms).await
+}
+
+/// Orders what is to be written, follows the job, checks its proof and prints the text.
+pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let Writing {
+        checked,
+        coding,
+        request,
+        input,
+        quotes,
+        terms,
+    } = asked(&client, &wallet, arguments).await?;
+    if arguments.order.dry_run {
+        let input = (checked.public().id(), input.as_slice());
+        return print_dry_run(&dry_run(&client, &wallet, input, terms).await?, as_json);
+    }
     say(drawn(&request));
-    if !arguments.yes {
+    if !arguments.order.yes {
         say(offers(&quotes));
         say(format_args!(
-            "write with verify {mode} for at most {} TGRID plus the verification fee",
-            short(max_price)
+            "write with verify {} for at most {} TGRID plus the verification fee",
+            arguments.verify.mode(),
+            short(terms.max_price)
         ));
         ask_to_proceed("nothing was ordered", "--yes orders without asking")?;
     }
@@ -71,10 +115,12 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     }
     let shown = coding.text(&request.prompt, &written.tokens)?;
     if as_json {
-        print_json(&written, (&request, shown))
+        print_json(&written, (&request, shown))?;
     } else {
-        print(&written, shown)
+        print(&written, shown)?;
     }
+    wallet::hint(&arguments.key);
+    Ok(())
 }
 
 /// How tokens are drawn, all of which the order's input says.

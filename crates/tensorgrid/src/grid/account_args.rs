@@ -1,0 +1,98 @@
+//! The command line of wallets, of the faucet and of the doctor.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::connect_args::{ApiArguments, KeyArguments};
+
+/// Commands about key files.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WalletCommand {
+    /// Make a key file with a fresh key.
+    New(WalletNewArguments),
+    /// Print the address of a key file, and how the file is kept.
+    Show(WalletShowArguments),
+    /// Copy a key under a passphrase to another place, and check that the copy can be read back.
+    Backup(WalletBackupArguments),
+}
+
+/// `wallet new`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid wallet new my.key --passphrase-file secret\n\nWhoever has the file, and its passphrase if it has one, has the account's \
+                  money. Nobody can make a lost key again."
+)]
+pub(crate) struct WalletNewArguments {
+    /// The file to make; one that exists is left.
+    pub(crate) file: PathBuf,
+    /// Put the key under the passphrase in the first line of this file.
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "no_encryption",
+        conflicts_with = "no_encryption"
+    )]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Write the key as it is, readable for this user only.
+    #[arg(long)]
+    pub(crate) no_encryption: bool,
+}
+
+/// `wallet show`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid wallet show --key my.key\n\nThe secret is not printed."
+)]
+pub(crate) struct WalletShowArguments {
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// `wallet backup`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid wallet backup /media/stick/my.key --key my.key --backup-passphrase-file secret\n\n\
+                  The copy is a key file as any other: `--key COPY --passphrase-file FILE` signs with it. Keep the passphrase elsewhere than the copy."
+)]
+pub(crate) struct WalletBackupArguments {
+    /// The file to make, on another disk or machine; one that exists is left.
+    pub(crate) to: PathBuf,
+    /// File whose first line is the passphrase of the copy; that of the key file if absent and it has one.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) backup_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// `faucet`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid faucet\n  tensorgrid faucet 0x52908400098527886E0F7030069857D2E4169EE7 50\n\nOnly development networks have a faucet: their \
+                  money is play money."
+)]
+pub(crate) struct FaucetArguments {
+    /// Address of the account that gets the money, that of --key or --account if absent; and how much, in TGRID, 10 if absent.
+    #[arg(value_names = ["ADDRESS", "AMOUNT"], num_args = 0..=2)]
+    pub(crate) asked: Vec<String>,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// `doctor`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid doctor\n  tensorgrid doctor --api http://10.0.0.7:7101 --key my.key --data-dir /var/lib/grid\n\n\
+                  Each line is ok, warn or fail, with what to do. Exit code 1 says that something fails."
+)]
+pub(crate) struct DoctorArguments {
+    /// Folder of a grid's state, whose disk is looked at.
+    #[arg(long, default_value = "./tensorgrid-data", value_name = "DIR")]
+    pub(crate) data_dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}

@@ -1,0 +1,48 @@
+//! Which grid, and who signs: arguments of every command that speaks to a grid.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tg_types::Amount;
+
+use super::accounts::REQUESTOR;
+
+/// Which grid.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ApiArguments {
+    /// Address of the grid's API.
+    #[arg(
+        long,
+        env = "TENSORGRID_API",
+        default_value = "http://127.0.0.1:7070",
+        value_name = "URL"
+    )]
+    pub(crate) api: String,
+}
+
+/// Who signs.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct KeyArguments {
+    /// File with the key that signs (64 hexadecimal digits, or under a passphrase).
+    #[arg(long, env = "TENSORGRID_KEY", value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+    /// Funded account of a development network that signs if there is no key file.
+    #[arg(long, default_value = REQUESTOR, value_name = "NAME")]
+    pub(crate) account: String,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArguments,
+}
+
+/// What a key file is locked with.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PassphraseArguments {
+    /// File whose first line is the passphrase of the key file, if it is under one.
+    #[arg(long, env = "TENSORGRID_PASSPHRASE_FILE", value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+}
+
+/// Reads an amount of TGRID.
+pub(crate) fn amount(text: &str) -> Result<Amount, String> {
+    text.parse()
+        .map_err(|error: tg_types::ParseAmountError| error.to_string())
+}

@@ -1,0 +1,76 @@
+//! The command line of job files and of what jobs cost.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::connect_args::{ApiArguments, KeyArguments};
+
+/// Values for the names in a job file.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct JobEnvArguments {
+    /// Value for `$NAME` in the file, instead of what its `envs` say; without a value, that of the environment.
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub(crate) env: Vec<String>,
+}
+
+/// `job validate`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid job validate examples/jobs/*.yaml\n\nPrints what each file asks for, in words and as a command. \
+                  Exit code 2 says that a file is refused: each reason has its line and column, and what to do."
+)]
+pub(crate) struct JobValidateArguments {
+    /// The files.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) envs: JobEnvArguments,
+}
+
+/// `job submit`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid job submit examples/jobs/digit.yaml --dry-run\n  tensorgrid job submit examples/jobs/digit.yaml --env FILE=examples/digit.json --yes\n\n\
+                  The order is that of `infer`, `write`, `program submit` or `endpoint open`, which are said. Of several alternatives each is \
+                  asked for its price, and the cheapest that is offered is ordered, or with `ordered` the first."
+)]
+pub(crate) struct JobSubmitArguments {
+    /// The file.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) envs: JobEnvArguments,
+    /// Do not ask before spending.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Say what ordering would come to in the next block, and order nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// `job cost`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid job cost\n  tensorgrid job cost --days 30 --csv > cost.csv\n\nDays are those of UTC in which jobs were ordered. Money \
+                  that is locked for jobs that did not end is in a column of its own. Jobs that the grid's ledger has dropped are not in the sums."
+)]
+pub(crate) struct JobCostArguments {
+    /// The account, by its address; that of --key or --account if absent.
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: Option<String>,
+    /// Only jobs of so many last days, today among them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3_650))]
+    pub(crate) days: Option<u32>,
+    /// Print rows of comma-separated values.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}

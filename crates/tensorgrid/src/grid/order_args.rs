@@ -1,0 +1,30 @@
+//! What every order says: its price, its time, and what it needs of a machine.
+
+use clap::Args;
+use tg_types::Amount;
+
+use super::connect_args::amount;
+use super::needs::NeedsArguments;
+
+/// What every order says.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OrderArguments {
+    /// Most that is paid to the provider, in TGRID. If absent, twice what the third cheapest asks; of an order with needs of its
+    /// own, twice what a dry run of it comes to.
+    #[arg(long, value_parser = amount, value_name = "TGRID")]
+    pub(crate) max_price: Option<Amount>,
+    /// Seconds the job may take.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=604_800))]
+    pub(crate) deadline_s: u64,
+    /// Providers to try at most.
+    #[arg(long, default_value_t = tg_types::limits::ATTEMPTS_USUAL, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) attempts: u8,
+    /// Do not ask before spending.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Say what ordering would come to in the next block, and order nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) needs: NeedsArguments,
+}
