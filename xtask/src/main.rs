@@ -99,16 +99,10 @@ fn run(words: &[&str]) -> Result<()> {
         ["corpus-report", rest @ ..] => {
             xtask::corpus_report::run(&root, &xtask::corpus_report::Options::parse(rest)?)
         }
-        ["bring-your-model", rest @ ..] => {
-            xtask::bring::run(&root, &xtask::bring::Options::parse(rest)?)
-        }
-        ["monitoring", rest @ ..] => {
-            xtask::monitoring::run(&root, &xtask::bring::Options::parse(rest)?)
-        }
-        ["openai-client", rest @ ..] => {
-            xtask::openai_client::run(&root, &xtask::bring::Options::parse(rest)?)
-        }
-        ["wheel", rest @ ..] => xtask::wheel::run(&root, &xtask::bring::Options::parse(rest)?),
+        [
+            name @ ("bring-your-model" | "openai-client" | "wheel" | "monitoring"),
+            rest @ ..,
+        ] => with_binary(&root, name, &xtask::bring::Options::parse(rest)?),
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)
         }
@@ -180,4 +174,15 @@ fn only_require(words: &[&str]) -> Result<xtask::python::Missing> {
         bail!("a comparison does not know `{word}`; it takes --require");
     }
     Ok(missing)
+}
+
+/// The commands that take a built `tensorgrid`.
+fn with_binary(root: &Path, name: &str, options: &xtask::bring::Options) -> Result<()> {
+    match name {
+        "bring-your-model" => xtask::bring::run(root, options),
+        "openai-client" => xtask::openai_client::run(root, options),
+        "wheel" => xtask::wheel::run(root, options),
+        "monitoring" => xtask::monitoring::run(root, options),
+        other => bail!("`{other}` takes no built tensorgrid"),
+    }
 }
