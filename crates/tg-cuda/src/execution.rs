@@ -348,7 +348,10 @@ impl SharedGpu {
             }
             let engine = loop {
                 match DeviceEngine::new(&*self.device, model, keep) {
-                    Err(OpenError::Unfit(Unfit::Memory { .. })) if !held.is_empty() => {
+                    // What never fits drives nobody out.
+                    Err(OpenError::Unfit(Unfit::Memory { need, .. }))
+                        if !held.is_empty() && need <= self.device.info().memory_bytes =>
+                    {
                         held.remove(0);
                     }
                     opened => break opened?,

@@ -338,6 +338,11 @@ fn models_give_way_to_what_does_not_fit_beside_them() {
         };
         assert_eq!([run(0), run(1), run(2)], [1, 2, 3]);
         assert_eq!([run(1), run(2), run(0)], [3, 3, 4]);
+        // What never fits drives nobody out.
+        let (large, input) = product(2_048, 64, 64);
+        let executed = device.execute(&large.checked().unwrap(), input).unwrap();
+        assert!(matches!(executed.on, ExecutedOn::CpuInstead { .. }));
+        assert_eq!(run(0), 4);
     }
 }
 

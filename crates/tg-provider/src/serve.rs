@@ -29,6 +29,9 @@ use crate::worker::{Task, WorkError, Worker};
 /// Runs of the model that may be answered before a voucher pays for them: what a requestor can take without paying.
 const UNPAID_RUNS_MAX: u64 = 64;
 
+/// Proved answers that may be given before a voucher pays for them.
+const UNPAID_PROOFS_MAX: u64 = 4;
+
 /// Requests that are answered or wait to be, at most.
 const PENDING_MAX: usize = 1_024;
 
@@ -100,6 +103,8 @@ pub struct ServedBook {
     owed: Amount,
     /// What those may cost that are being made.
     pending: BTreeMap<u64, Amount>,
+    /// Prices of proved answers that no voucher pays for yet, each with what was owed once it was given.
+    unpaid_proofs: VecDeque<(Amount, Amount)>,
     kept: VecDeque<(u64, AnswerPart)>,
     kept_bytes: usize,
     /// Numbers below the oldest kept answer are not answered again.
@@ -127,6 +132,7 @@ impl ServedBook {
             last: None,
             owed: terms.claimed,
             pending: BTreeMap::new(),
+            unpaid_proofs: VecDeque::new(),
             kept: VecDeque::new(),
             kept_bytes: 0,
             answered_up_to: 0,
@@ -197,11 +203,17 @@ impl ServedBook {
         let others = self.pending.iter().filter(|(other, _)| **other != number);
         let promised = others.fold(self.owed, |sum, (_, other)| sum.saturating_add(*other));
         let paid = self.paid();
-        // A proof costs more than many runs: one at a time is answered that is not paid for.
-        let runs = self.terms.run.saturating_mul(UNPAID_RUNS_MAX);
-        let most = runs.max(price);
         let after = promised.saturating_add(price);
-        if after.saturating_sub(paid) > most {
+        let proofs = self.promised_proofs(number);
+        // A proof costs as much as many runs: each has a bound of its own.
+        let is_too_much = if price > self.terms.run {
+            let most = self.terms.proved.saturating_mul(UNPAID_PROOFS_MAX);
+            proofs.saturating_add(price) > most
+        } else {
+            let most = self.terms.run.saturating_mul(UNPAID_RUNS_MAX);
+            after.saturating_sub(paid).saturating_sub(proofs) > most
+        };
+        if is_too_much {
             return Err(Box::new(self.refusal(EndpointRefusal::Unpaid, "")));
         }
         let earned = self.funds.time.saturating_add(after.max(paid));
@@ -211,6 +223,17 @@ impl ServedBook {
         }
         self.pending.insert(number, price);
         Ok(())
+    }
+
+    /// What proved answers cost that no voucher pays for, and those that are being made but for one.
+    fn promised_proofs(&self, but_for: u64) -> Amount {
+        let unpaid = self.unpaid_proofs.iter().map(|(_, price)| *price);
+        let pending = self
+            .pending
+            .iter()
+            .filter(|(number, price)| **number != but_for && **price > self.terms.run);
+        let all = unpaid.chain(pending.map(|(_, price)| *price));
+        all.fold(Amount::ZERO, Amount::saturating_add)
     }
 
     /// As [`Self::decide`] went on, for a request that turned out to ask for a proof.
@@ -234,6 +257,9 @@ impl ServedBook {
             return;
         };
         self.owed = self.owed.saturating_add(*price);
+        if *price > self.terms.run {
+            self.unpaid_proofs.push_back((self.owed, *price));
+        }
         self.kept_bytes += answer.len();
         self.kept.push_back((number, part.clone()));
         while self.kept.len() > KEPT_MAX || self.kept_bytes > KEPT_BYTES_MAX {
@@ -261,6 +287,14 @@ impl ServedBook {
         if self.last.is_none() || voucher.voucher.amount > before {
             self.last = Some(voucher);
             self.owed = self.owed.max(voucher.voucher.amount);
+            let paid = self.paid();
+            while self
+                .unpaid_proofs
+                .front()
+                .is_some_and(|(owed, _)| *owed <= paid)
+            {
+                self.unpaid_proofs.pop_front();
+            }
         }
     }
 }
@@ -748,183 +782,4 @@ enum Fetched {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-
-    use super::*;
-    use tg_types::{Signature, Voucher};
-
-    const LEASE: LeaseId = LeaseId::new([1; 32]);
-    const RUN: Amount = Amount::new(10);
-    const PROVED: Amount = Amount::new(1_000);
-
-    fn domain() -> ChainDomain {
-        ChainDomain {
-            chain_id: 1,
-            verifying_contract: Address::default(),
-            salt: [0; 32],
-        }
-    }
-
-    fn alice() -> Wallet {
-        Wallet::from_seed(b"alice")
-    }
-
-    fn book(money: u128) -> ServedBook {
-        let terms = ServedTerms {
-            lease: LEASE,
-            requestor: alice().address(),
-            run: RUN,
-            proved: PROVED,
-            claimed: Amount::ZERO,
-            domain: domain(),
-        };
-        let funds = ServedFunds {
-            all: Amount::new(money),
-            time: Amount::ZERO,
-        };
-        ServedBook::new(terms, funds)
-    }
-
-    fn request(number: u64, answered: u64, wallet: &Wallet) -> EndpointRequest {
-        let input = vec![1, 2, 3];
-        let asked = tg_types::asked_digest(number, &Digest::of_blob(&input));
-        let voucher = Voucher {
-            answered,
-            amount: RUN.saturating_mul(answered),
-            ..Voucher::first(LEASE).asking(asked)
-        };
-        EndpointRequest {
-            number,
-            voucher: voucher.sign(wallet, &domain()),
-            input,
-        }
-    }
-
-    fn whole() -> AnswerPart {
-        AnswerPart::Whole {
-            answer: vec![5],
-            price: RUN,
-            signature: Signature {
-                r: [0; 32],
-                s: [0; 32],
-                y_parity: 0,
-            },
-        }
-    }
-
-    fn because(verdict: &RequestDecision) -> Option<EndpointRefusal> {
-        match verdict {
-            RequestDecision::Say(part) => match part.as_ref() {
-                AnswerPart::Refused { because, .. } => Some(*because),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn only_the_requestors_own_requests_are_answered() {
-        let mut book = book(1_000_000);
-        assert_eq!(book.decide(&request(1, 0, &alice())), RequestDecision::Run);
-        let stranger = request(2, 0, &Wallet::from_seed(b"mallory"));
-        let unsigned = Some(EndpointRefusal::Unsigned);
-        assert_eq!(because(&book.decide(&stranger)), unsigned);
-        // A copied request with another input or number.
-        let mut other = request(3, 0, &alice());
-        other.input.push(4);
-        assert_eq!(because(&book.decide(&other)), unsigned);
-        let mut other = request(3, 0, &alice());
-        other.number = 4;
-        assert_eq!(because(&book.decide(&other)), unsigned);
-        // The same again is answered once.
-        assert_eq!(book.decide(&request(1, 0, &alice())), RequestDecision::Wait);
-        book.answered(1, &whole());
-        assert_eq!(
-            book.decide(&request(1, 0, &alice())),
-            RequestDecision::Say(Box::new(whole()))
-        );
-    }
-
-    #[test]
-    fn who_does_not_pay_gets_no_more_than_the_limit() {
-        let mut book = book(1_000_000);
-        for number in 1..=UNPAID_RUNS_MAX {
-            assert_eq!(
-                book.decide(&request(number, 0, &alice())),
-                RequestDecision::Run
-            );
-            book.answered(number, &whole());
-        }
-        let next = UNPAID_RUNS_MAX + 1;
-        let refused = book.decide(&request(next, 0, &alice()));
-        assert_eq!(because(&refused), Some(EndpointRefusal::Unpaid));
-        assert_eq!(
-            book.decide(&request(next, 1, &alice())),
-            RequestDecision::Run
-        );
-        assert_eq!(book.last().unwrap().voucher.answered, 1);
-        // An earlier voucher does not take back a later one.
-        book.answered(next, &whole());
-        book.decide(&request(next + 1, 0, &alice()));
-        assert_eq!(book.last().unwrap().voucher.answered, 1);
-    }
-
-    #[test]
-    fn nothing_is_answered_that_the_escrow_does_not_pay() {
-        let mut book = book(25);
-        for number in [1, 2] {
-            assert_eq!(
-                book.decide(&request(number, 0, &alice())),
-                RequestDecision::Run
-            );
-            book.answered(number, &whole());
-        }
-        let refused = book.decide(&request(3, 2, &alice()));
-        assert_eq!(because(&refused), Some(EndpointRefusal::NoMoney));
-        book.set_funds(ServedFunds {
-            all: Amount::new(100),
-            time: Amount::new(70),
-        });
-        assert_eq!(book.decide(&request(3, 2, &alice())), RequestDecision::Run);
-        book.answered(3, &whole());
-        let refused = book.decide(&request(4, 3, &alice()));
-        assert_eq!(because(&refused), Some(EndpointRefusal::NoMoney));
-    }
-
-    #[test]
-    fn a_requestor_that_lost_count_is_told_the_last_voucher() {
-        let mut book = book(1_000_000);
-        book.decide(&request(1, 9, &alice()));
-        let mut payment = request(2, 0, &alice());
-        payment.input.clear();
-        let asked = payment.asked();
-        let voucher = Voucher::first(LEASE).asking(asked);
-        payment.voucher = voucher.sign(&alice(), &domain());
-        let verdict = book.decide(&payment);
-        assert_eq!(because(&verdict), Some(EndpointRefusal::Behind));
-        let RequestDecision::Say(part) = verdict else {
-            unreachable!("it was refused");
-        };
-        let AnswerPart::Refused { last, .. } = *part else {
-            unreachable!("it was refused");
-        };
-        assert_eq!(last.unwrap().voucher.answered, 9);
-    }
-
-    #[test]
-    fn answers_that_are_kept_no_more_are_not_made_again() {
-        let mut book = book(1_000_000);
-        for number in 1..=KEPT_MAX as u64 + 1 {
-            assert_eq!(
-                book.decide(&request(number, number - 1, &alice())),
-                RequestDecision::Run
-            );
-            book.answered(number, &whole());
-        }
-        let old = book.decide(&request(1, 0, &alice()));
-        assert_eq!(because(&old), Some(EndpointRefusal::Unsigned));
-        let kept = book.decide(&request(2, 1, &alice()));
-        assert_eq!(kept, RequestDecision::Say(Box::new(whole())));
-    }
-}
+mod tests;

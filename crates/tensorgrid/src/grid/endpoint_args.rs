@@ -82,7 +82,8 @@ pub(crate) struct EndpointAskArguments {
     /// How many requests are under way at once.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=200))]
     pub(crate) parallel: u16,
-    /// Ask for a proof of each answer and check it here, for the price of a job: an answer that is not proved is not owed.
+    /// Ask for a proof of each answer and check it here, for as much as a minute and a run: an answer that is not proved is not
+    /// owed. Four are under way at once at most.
     #[arg(long)]
     pub(crate) prove: bool,
     /// Print stored integers instead of real values.

@@ -522,8 +522,8 @@ pub fn answer_price(run: Amount, input: &[u8], answer: &[u8]) -> Amount {
     run.checked_mul_div_ceil(part, whole).unwrap_or(run)
 }
 
-/// What a proved answer costs where a run of the model costs `run` and a minute `minute`: what a job with a proof is paid, which is a
-/// base price, the time of GPUs while it goes over blocks, and a run.
+/// What a proved answer costs where a run of the model costs `run` and a minute `minute`: a run, and of a minute the part that has one
+/// base price in it, with the time of GPUs in that part.
 #[must_use]
 pub fn proved_price(run: Amount, minute: Amount) -> Amount {
     let job = minute.checked_mul_div_ceil(1, BASE_PRICES_PER_MINUTE);

@@ -388,7 +388,10 @@ async fn ask_often(
 ) -> Result<AskedOften, Failure> {
     let (started, left) = (Instant::now(), Arc::new(AtomicU32::new(arguments.times)));
     let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..u32::from(arguments.parallel).min(arguments.times) {
+    // A provider has no more proofs under way that are not paid for.
+    let most = if arguments.prove { 4 } else { u32::MAX };
+    let parallel = u32::from(arguments.parallel).min(most);
+    for _ in 0..parallel.min(arguments.times) {
         let (session, left) = (Arc::clone(session), Arc::clone(&left));
         let model = arguments.prove.then(|| Arc::clone(model));
         let input = input.to_vec();

@@ -1,0 +1,219 @@
+//! What the book of a served lease decides.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use tg_types::{Signature, Voucher};
+
+const LEASE: LeaseId = LeaseId::new([1; 32]);
+const RUN: Amount = Amount::new(10);
+const PROVED: Amount = Amount::new(1_000);
+
+fn domain() -> ChainDomain {
+    ChainDomain {
+        chain_id: 1,
+        verifying_contract: Address::default(),
+        salt: [0; 32],
+    }
+}
+
+fn alice() -> Wallet {
+    Wallet::from_seed(b"alice")
+}
+
+fn book(money: u128) -> ServedBook {
+    let terms = ServedTerms {
+        lease: LEASE,
+        requestor: alice().address(),
+        run: RUN,
+        proved: PROVED,
+        claimed: Amount::ZERO,
+        domain: domain(),
+    };
+    let funds = ServedFunds {
+        all: Amount::new(money),
+        time: Amount::ZERO,
+    };
+    ServedBook::new(terms, funds)
+}
+
+fn request(number: u64, answered: u64, wallet: &Wallet) -> EndpointRequest {
+    let input = vec![1, 2, 3];
+    let asked = tg_types::asked_digest(number, &Digest::of_blob(&input));
+    let voucher = Voucher {
+        answered,
+        amount: RUN.saturating_mul(answered),
+        ..Voucher::first(LEASE).asking(asked)
+    };
+    EndpointRequest {
+        number,
+        voucher: voucher.sign(wallet, &domain()),
+        input,
+    }
+}
+
+#[test]
+fn as_many_proofs_are_answered_unpaid_as_may_be_and_runs_beside_them() {
+    let mut book = book(1_000_000);
+    let alice = alice();
+    for number in 1..=UNPAID_PROOFS_MAX {
+        let asked = book.decide(&request(number, 0, &alice));
+        assert_eq!(asked, RequestDecision::Run);
+        assert_eq!(book.decide_proved(number), Ok(()));
+    }
+    let more = UNPAID_PROOFS_MAX + 1;
+    assert_eq!(book.decide(&request(more, 0, &alice)), RequestDecision::Run);
+    let refused = book.decide_proved(more).unwrap_err();
+    assert!(matches!(
+        *refused,
+        AnswerPart::Refused {
+            because: EndpointRefusal::Unpaid,
+            ..
+        }
+    ));
+    // It may still be run; given answers count as those that are made.
+    let AnswerPart::Whole {
+        answer, signature, ..
+    } = whole()
+    else {
+        panic!("an answer");
+    };
+    let proved = AnswerPart::Whole {
+        answer,
+        price: PROVED,
+        signature,
+    };
+    book.answered(1, &proved);
+    book.answered(more, &whole());
+    assert!(book.decide_proved(more + 1).is_err());
+    // A voucher for the first one makes room for one more: 100 runs are worth a proof.
+    let paying = request(more + 2, 100, &alice);
+    assert_eq!(book.decide(&paying), RequestDecision::Run);
+    assert_eq!(book.decide_proved(more + 2), Ok(()));
+}
+
+fn whole() -> AnswerPart {
+    AnswerPart::Whole {
+        answer: vec![5],
+        price: RUN,
+        signature: Signature {
+            r: [0; 32],
+            s: [0; 32],
+            y_parity: 0,
+        },
+    }
+}
+
+fn because(verdict: &RequestDecision) -> Option<EndpointRefusal> {
+    match verdict {
+        RequestDecision::Say(part) => match part.as_ref() {
+            AnswerPart::Refused { because, .. } => Some(*because),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[test]
+fn only_the_requestors_own_requests_are_answered() {
+    let mut book = book(1_000_000);
+    assert_eq!(book.decide(&request(1, 0, &alice())), RequestDecision::Run);
+    let stranger = request(2, 0, &Wallet::from_seed(b"mallory"));
+    let unsigned = Some(EndpointRefusal::Unsigned);
+    assert_eq!(because(&book.decide(&stranger)), unsigned);
+    // A copied request with another input or number.
+    let mut other = request(3, 0, &alice());
+    other.input.push(4);
+    assert_eq!(because(&book.decide(&other)), unsigned);
+    let mut other = request(3, 0, &alice());
+    other.number = 4;
+    assert_eq!(because(&book.decide(&other)), unsigned);
+    // The same again is answered once.
+    assert_eq!(book.decide(&request(1, 0, &alice())), RequestDecision::Wait);
+    book.answered(1, &whole());
+    assert_eq!(
+        book.decide(&request(1, 0, &alice())),
+        RequestDecision::Say(Box::new(whole()))
+    );
+}
+
+#[test]
+fn who_does_not_pay_gets_no_more_than_the_limit() {
+    let mut book = book(1_000_000);
+    for number in 1..=UNPAID_RUNS_MAX {
+        assert_eq!(
+            book.decide(&request(number, 0, &alice())),
+            RequestDecision::Run
+        );
+        book.answered(number, &whole());
+    }
+    let next = UNPAID_RUNS_MAX + 1;
+    let refused = book.decide(&request(next, 0, &alice()));
+    assert_eq!(because(&refused), Some(EndpointRefusal::Unpaid));
+    assert_eq!(
+        book.decide(&request(next, 1, &alice())),
+        RequestDecision::Run
+    );
+    assert_eq!(book.last().unwrap().voucher.answered, 1);
+    // An earlier voucher does not take back a later one.
+    book.answered(next, &whole());
+    book.decide(&request(next + 1, 0, &alice()));
+    assert_eq!(book.last().unwrap().voucher.answered, 1);
+}
+
+#[test]
+fn nothing_is_answered_that_the_escrow_does_not_pay() {
+    let mut book = book(25);
+    for number in [1, 2] {
+        assert_eq!(
+            book.decide(&request(number, 0, &alice())),
+            RequestDecision::Run
+        );
+        book.answered(number, &whole());
+    }
+    let refused = book.decide(&request(3, 2, &alice()));
+    assert_eq!(because(&refused), Some(EndpointRefusal::NoMoney));
+    book.set_funds(ServedFunds {
+        all: Amount::new(100),
+        time: Amount::new(70),
+    });
+    assert_eq!(book.decide(&request(3, 2, &alice())), RequestDecision::Run);
+    book.answered(3, &whole());
+    let refused = book.decide(&request(4, 3, &alice()));
+    assert_eq!(because(&refused), Some(EndpointRefusal::NoMoney));
+}
+
+#[test]
+fn a_requestor_that_lost_count_is_told_the_last_voucher() {
+    let mut book = book(1_000_000);
+    book.decide(&request(1, 9, &alice()));
+    let mut payment = request(2, 0, &alice());
+    payment.input.clear();
+    let asked = payment.asked();
+    let voucher = Voucher::first(LEASE).asking(asked);
+    payment.voucher = voucher.sign(&alice(), &domain());
+    let verdict = book.decide(&payment);
+    assert_eq!(because(&verdict), Some(EndpointRefusal::Behind));
+    let RequestDecision::Say(part) = verdict else {
+        unreachable!("it was refused");
+    };
+    let AnswerPart::Refused { last, .. } = *part else {
+        unreachable!("it was refused");
+    };
+    assert_eq!(last.unwrap().voucher.answered, 9);
+}
+
+#[test]
+fn answers_that_are_kept_no_more_are_not_made_again() {
+    let mut book = book(1_000_000);
+    for number in 1..=KEPT_MAX as u64 + 1 {
+        assert_eq!(
+            book.decide(&request(number, number - 1, &alice())),
+            RequestDecision::Run
+        );
+        book.answered(number, &whole());
+    }
+    let old = book.decide(&request(1, 0, &alice()));
+    assert_eq!(because(&old), Some(EndpointRefusal::Unsigned));
+    let kept = book.decide(&request(2, 1, &alice()));
+    assert_eq!(kept, RequestDecision::Say(Box::new(whole())));
+}
