@@ -15,6 +15,7 @@ use crate::fetch::Need;
 use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::{HeartbeatError, Watch, steady_now};
 use crate::mempool::{Statuses, TransactionStatus};
+use crate::nonces::WaitingNonces;
 use crate::protocol::{self, UnknownProtocol};
 use crate::store::{Store, StoreError};
 use crate::submit::{Submission, SubmitError};
@@ -91,6 +92,7 @@ pub(crate) struct NodeStatus {
     heard: Mutex<BTreeMap<[u8; 32], (TimestampMs, u64)>>,
     providers: Mutex<Watch>,
     transactions: Mutex<Statuses>,
+    nonces: WaitingNonces,
     /// What shows that a validator signed contradicting votes, one for each.
     faults: Mutex<Vec<Equivocation>>,
     /// Where validators are dialled, by key.
@@ -123,6 +125,7 @@ impl NodeStatus {
             heard: Mutex::default(),
             providers: Mutex::default(),
             transactions: Mutex::default(),
+            nonces: WaitingNonces::default(),
             faults: Mutex::default(),
             endpoints: Mutex::default(),
             dealing: Mutex::default(),
@@ -196,6 +199,11 @@ impl NodeStatus {
     pub(crate) fn transaction(&self, id: &TransactionId) -> Option<TransactionStatus> {
         let all = self.transactions.lock();
         all.unwrap_or_else(PoisonError::into_inner).get(id)
+    }
+
+    /// The nonces that wait in this node's pool.
+    pub(crate) const fn nonces(&self) -> &WaitingNonces {
+        &self.nonces
     }
 
     /// Notes that the validator has stopped by itself, and why; the first reason stays.
@@ -395,6 +403,13 @@ impl NodeHandle {
     #[must_use]
     pub fn transaction_status(&self, id: &TransactionId) -> Option<TransactionStatus> {
         self.node_status.transaction(id)
+    }
+
+    /// The nonce of the next transaction of an account: the first that is neither final nor waits in this node's pool.
+    #[must_use]
+    pub fn next_nonce(&self, address: &Address) -> u64 {
+        let settled = self.node_status.latest().state.nonce(address);
+        self.node_status.nonces.next(address, settled)
     }
 
     /// The content-addressed store.

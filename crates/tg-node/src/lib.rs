@@ -89,7 +89,7 @@
 //! [`mempool`], `submit`, [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the ledger as used here), `core` (the machine
 //! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), [`voting`] (when it votes),
 //! [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the
-//! process), [`nonces`] (which nonce an account uses next), [`liveness`] (which providers are there), [`follow`] (a node
+//! process), `nonces` (which nonce an account uses next), [`liveness`] (which providers are there), [`follow`] (a node
 //! without a vote).
 //!
 //! ```no_run
@@ -135,7 +135,7 @@ pub mod follow;
 pub mod handle;
 pub mod key;
 pub mod liveness;
-pub mod nonces;
+mod nonces;
 pub mod open;
 mod peers;
 mod protocol;
@@ -162,7 +162,6 @@ pub use handle::{Finalized, NodeHandle, Status};
 pub use key::ValidatorKey;
 pub use liveness::{HeartbeatError, Watch, steady_now};
 pub use mempool::{DropReason, MempoolError, TransactionStatus};
-pub use nonces::TakenNonces;
 pub use peers::{Peer, Scheme};
 pub use protocol::UnknownProtocol;
 pub use store::{History, OpenError, StoreError};

@@ -7,9 +7,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use commonware_runtime::{Clock as _, deterministic};
 use tg_ledger::{Event, Outcome, State};
-use tg_node::{Finalized, NodeHandle, TakenNonces};
+use tg_node::{Finalized, NodeHandle};
 use tg_provider::submit::COUNTED_FOR;
-use tg_types::{Address, ChainDomain, Fees, TimestampMs, Transaction, TransactionId, Wallet};
+use tg_types::{ChainDomain, Fees, TimestampMs, Transaction, TransactionId, Wallet};
 
 use crate::checks::Checks;
 use crate::coverage::FaultCoverage;
@@ -38,8 +38,6 @@ pub(crate) struct SimGrid {
     coverage: Mutex<FaultCoverage>,
     /// Parties that have orders to give.
     ordering: Mutex<usize>,
-    /// The nonces that each validator's API took.
-    nonces: Mutex<BTreeMap<usize, TakenNonces>>,
 }
 
 /// Milliseconds of the run.
@@ -76,7 +74,6 @@ impl SimGrid {
             checks: Mutex::new(checks),
             coverage: Mutex::new(coverage),
             ordering: Mutex::new(ordering),
-            nonces: Mutex::default(),
         }
     }
 
@@ -111,10 +108,9 @@ impl SimGrid {
         locked(&self.nodes).insert(seat, node);
     }
 
-    /// A validator does not run, and its API has forgotten what it took.
+    /// A validator does not run.
     pub(crate) fn down(&self, seat: usize) {
         locked(&self.nodes).remove(&seat);
-        locked(&self.nonces).remove(&seat);
     }
 
     /// Running honest validators.
@@ -126,35 +122,12 @@ impl SimGrid {
 
     /// The validator that a client asks: its own, or the next one that runs and is not behind.
     pub(crate) fn gateway(&self, own: usize, now: u64) -> Option<NodeHandle> {
-        self.seat_asked(own, now).map(|(_, node)| node)
-    }
-
-    fn seat_asked(&self, own: usize, now: u64) -> Option<(usize, NodeHandle)> {
         let nodes = locked(&self.nodes);
         let in_turn = nodes.range(own..).chain(nodes.range(..own));
-        let in_turn: Vec<(&usize, &NodeHandle)> = in_turn.collect();
-        let is_fresh =
-            |(_, node): &&(&usize, &NodeHandle)| node.status().timestamp.get() + STALE_MS >= now;
+        let in_turn: Vec<&NodeHandle> = in_turn.map(|(_, node)| node).collect();
+        let is_fresh = |node: &&&NodeHandle| node.status().timestamp.get() + STALE_MS >= now;
         let fresh = in_turn.iter().find(is_fresh).or_else(|| in_turn.first());
-        fresh.map(|(seat, node)| (**seat, (*node).clone()))
-    }
-
-    /// The nonce that an API tells an account to use next.
-    fn next_nonce(
-        &self,
-        (seat, node): (usize, &NodeHandle),
-        address: &Address,
-        settled: (u64, TimestampMs),
-    ) -> u64 {
-        let mut nonces = locked(&self.nonces);
-        let nonces = nonces.entry(seat).or_default();
-        nonces.next(address, settled, |id| node.transaction_status(id))
-    }
-
-    fn took(&self, seat: usize, signed: (Address, u64, TransactionId), now: TimestampMs) {
-        let (sender, nonce, id) = signed;
-        let mut nonces = locked(&self.nonces);
-        nonces.entry(seat).or_default().take(sender, nonce, id, now);
+        fresh.map(|node| (*node).clone())
     }
 
     /// How many of all inputs each honest validator holds, for the log.
@@ -347,8 +320,8 @@ impl ClientAccount {
     ) -> Result<TransactionId, String> {
         context.sleep(CLIENT_DELAY).await;
         let now = now_ms(context);
-        let asked = grid.seat_asked(self.gateway, now);
-        let (seat, node) = asked.ok_or_else(|| "no validator runs".to_owned())?;
+        let asked = grid.gateway(self.gateway, now);
+        let node = asked.ok_or_else(|| "no validator runs".to_owned())?;
         let state = node.snapshot().state.clone();
         let fees = if transaction.kind().is_prepaid() {
             Fees::NONE
@@ -357,7 +330,7 @@ impl ClientAccount {
         };
         let me = self.wallet.address();
         let now = TimestampMs::new(now);
-        let told = grid.next_nonce((seat, &node), &me, (state.nonce(&me), now));
+        let told = node.next_nonce(&me);
         let counted_for = u64::try_from(COUNTED_FOR.as_millis()).unwrap_or(u64::MAX);
         let counted = self
             .nonce
@@ -368,7 +341,6 @@ impl ClientAccount {
             .sign_with_fees(transaction, nonce, fees, &grid.domain);
         match node.submit(signed).await {
             Ok(id) => {
-                grid.took(seat, (me, nonce, id), now);
                 self.nonce = Some((nonce + 1, told_at));
                 Ok(id)
             }

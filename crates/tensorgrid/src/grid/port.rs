@@ -9,7 +9,7 @@ use tg_api::{
     PortFuture, ShownState, TransactionFate, Upload, named_blobs,
 };
 use tg_ledger::State;
-use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TakenNonces, TransactionStatus};
+use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TransactionStatus};
 use tg_sdk::Client;
 use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
 use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
@@ -41,7 +41,6 @@ const SEARCH_POLL: Duration = Duration::from_millis(50);
 pub(crate) struct NodePort {
     nodes: Vec<NodeHandle>,
     network: String,
-    nonces: Mutex<TakenNonces>,
     /// Names of the funded accounts of a development network; `None` on another.
     funded: Option<Vec<String>>,
     /// One blob at a time is looked for among all that records name.
@@ -81,7 +80,6 @@ impl NodePort {
         Self {
             nodes,
             network,
-            nonces: Mutex::default(),
             funded,
             search: Arc::default(),
             faucet: tokio::sync::Mutex::default(),
@@ -176,10 +174,7 @@ impl GridPort for NodePort {
     }
 
     fn next_nonce(&self, address: &Address) -> u64 {
-        let settled = self.state().nonce(address);
-        let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = |id: &TransactionId| self.node().transaction_status(id);
-        nonces.next(address, (settled, tg_node::steady_now()), status)
+        self.node().next_nonce(address)
     }
 
     fn random(&self) -> Result<[u8; 16], PortError> {
@@ -205,13 +200,8 @@ impl GridPort for NodePort {
 
     fn submit(&self, transaction: SignedTransaction) -> PortFuture<'_, TransactionId> {
         Box::pin(async move {
-            let (sender, nonce) = (transaction.sender, transaction.nonce);
             let id = self.node().submit(transaction).await;
-            let id = id.map_err(|error| submit_error(&error))?;
-            let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
-            nonces.take(sender, nonce, id, tg_node::steady_now());
-            drop(nonces);
-            Ok(id)
+            id.map_err(|error| submit_error(&error))
         })
     }
 

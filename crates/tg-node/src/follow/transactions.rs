@@ -11,7 +11,7 @@ use super::source::{ChainSource, SourceError};
 use super::sources::SourceList;
 use crate::chain::{self, Executed};
 use crate::handle::NodeStatus;
-use crate::limits::{GOSSIP_TRANSACTIONS_MAX, REGOSSIP_INTERVAL};
+use crate::limits::{GOSSIP_TRANSACTIONS_MAX, REGOSSIP_INTERVAL, SENDERS_LOOKED_AT_MAX};
 use crate::liveness::steady_now;
 use crate::mempool::{Admission, Arrival, Mempool, Origin, TransactionStatus};
 use crate::submit::{Submission, SubmitError};
@@ -31,7 +31,10 @@ pub(super) struct WaitingTransactions {
 impl WaitingTransactions {
     pub(super) fn new(tip: &Executed, node_status: Arc<NodeStatus>, enough: usize) -> Self {
         Self {
-            pool: Mutex::new(Mempool::new(tip.state.base_fee())),
+            pool: Mutex::new(Mempool::new(
+                tip.state.base_fee(),
+                node_status.nonces().clone(),
+            )),
             node_status,
             enough,
         }
@@ -57,6 +60,16 @@ impl WaitingTransactions {
             steady_now(),
         );
         self.note_dropped(&mut pool);
+    }
+
+    /// What is to be handed on again, without what holds no more.
+    fn again(&self) -> Vec<Vec<u8>> {
+        let state = self.node_status.latest().state.clone();
+        let holds = |signed: &_| tg_ledger::check_transaction(&state, signed);
+        let mut pool = self.pool();
+        pool.forget_refused(SENDERS_LOOKED_AT_MAX, holds);
+        self.note_dropped(&mut pool);
+        pool.local(GOSSIP_TRANSACTIONS_MAX)
     }
 
     fn note_dropped(&self, pool: &mut Mempool) {
@@ -114,7 +127,7 @@ pub(super) async fn hand_on(
                 tokio::spawn(async move { take(&sources, &waiting, submission).await });
             }
             _ = again.tick() => {
-                let all = waiting.pool().local(GOSSIP_TRANSACTIONS_MAX);
+                let all = waiting.again();
                 for bytes in all {
                     let Ok(signed) = SignedTransaction::from_bytes(&bytes) else { continue };
                     // Refused where it is final already, or by a source that is behind.

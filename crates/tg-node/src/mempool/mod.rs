@@ -19,6 +19,7 @@ mod tests;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use tg_ledger::gas::BlockGas;
 use tg_ledger::{Prepaid, TransactionError};
@@ -28,6 +29,7 @@ use crate::limits::{
     MEMPOOL_AGE_MAX, MEMPOOL_PREPAID_MAX, MEMPOOL_REPLACEMENT_PERCENT, MEMPOOL_SENDER_MAX,
     MEMPOOL_TRANSACTIONS_MAX,
 };
+use crate::nonces::WaitingNonces;
 pub(crate) use status::Statuses;
 pub use status::{DropReason, TransactionStatus};
 
@@ -236,16 +238,21 @@ pub(crate) struct Mempool {
     count: usize,
     numbers: u64,
     base_fee: Amount,
+    /// The last sender whose turn was looked at again.
+    looked: Address,
     /// The last transaction that was told to the others again.
     told: (Address, u64),
     dropped: Vec<(TransactionId, DropReason)>,
+    /// Which nonces wait, for those who sign the next ones.
+    nonces: WaitingNonces,
 }
 
 impl Mempool {
-    /// An empty pool while the base fee is `base_fee`.
-    pub(crate) fn new(base_fee: Amount) -> Self {
+    /// An empty pool while the base fee is `base_fee`, which writes into `nonces` what waits.
+    pub(crate) fn new(base_fee: Amount, nonces: WaitingNonces) -> Self {
         Self {
             base_fee,
+            nonces,
             ..Self::default()
         }
     }
@@ -376,6 +383,7 @@ impl Mempool {
             number: self.numbers,
         };
         sender.waiting.insert(nonce, entry);
+        self.nonces.add(address, nonce);
         self.numbers += 1;
         self.count += 1;
         self.rank(&address);
@@ -465,6 +473,7 @@ impl Mempool {
         now: TimestampMs,
     ) {
         self.base_fee = base_fee;
+        self.nonces.forget_idle();
         let age_max = u64::try_from(MEMPOOL_AGE_MAX.as_millis()).unwrap_or(u64::MAX);
         let addresses: Vec<Address> = self.senders.keys().copied().collect();
         for address in addresses {
@@ -474,6 +483,7 @@ impl Mempool {
                 continue;
             };
             sender.next = next;
+            self.nonces.settle(&address, next);
             let reason = |nonce: u64, entry: &Entry| {
                 if nonce < next {
                     return Some(DropReason::NonceUsed);
@@ -520,6 +530,34 @@ impl Mempool {
         }
     }
 
+    /// Forgets what the ledger takes no more, though its turn has come: `holds` says why. At most `limit` senders are looked
+    /// at, from where the last call stopped. Who fills a block notices by itself; a node that does so seldom, or never,
+    /// would keep such a transaction, and give its clients nonces that come after it.
+    pub(crate) fn forget_refused(
+        &mut self,
+        limit: usize,
+        holds: impl Fn(&SignedTransaction) -> Result<(), TransactionError>,
+    ) {
+        let looked = self.looked;
+        let next = self
+            .senders
+            .range((Bound::Excluded(looked), Bound::Unbounded));
+        let again = self.senders.range(..=looked);
+        let turn: Vec<(&Address, &Sender)> = next.chain(again).take(limit).collect();
+        let last = turn.last().map_or(looked, |(address, _)| **address);
+        let due = turn.into_iter().filter_map(|(address, sender)| {
+            sender.turn(sender.next, self.base_fee)?;
+            let entry = sender.waiting.get(&sender.next)?;
+            let refused = holds(&entry.arrival.signed).err()?;
+            Some((*address, sender.next, refused))
+        });
+        let due: Vec<(Address, u64, TransactionError)> = due.collect();
+        self.looked = last;
+        for (sender, nonce, error) in due {
+            self.refuse(&sender, nonce, error);
+        }
+    }
+
     /// Encodings of at most `limit` waiting transactions that were submitted to this validator: the next ones, from where
     /// the last call stopped.
     pub(crate) fn local(&mut self, limit: usize) -> Vec<Vec<u8>> {
@@ -560,6 +598,7 @@ impl Mempool {
             return;
         };
         self.count -= 1;
+        self.nonces.remove(address, nonce);
         self.dropped.push((entry.arrival.id, reason));
         if let Some(prepaid) = entry.prepaid {
             sender.prepaid.remove(&nonce);

@@ -67,7 +67,7 @@ fn at(next: u64) -> Standing {
 }
 
 fn pool() -> Mempool {
-    Mempool::new(BASE_FEE)
+    Mempool::new(BASE_FEE, WaitingNonces::default())
 }
 
 fn insert(pool: &mut Mempool, sender: u16, nonce: u64) -> Result<Admission, MempoolError> {
@@ -312,6 +312,35 @@ fn what_is_told_again_takes_turns_over_all_senders() {
     assert_eq!(pool.local(9).len(), 5);
 }
 
+/// Found by `tensorgrid sim --seed 5` with endpoints of 40 base prices a minute: a provider handed its evidence in twice, as
+/// the first one was long under way. The second one stayed in the pool of a gateway that proposed no block, and everything
+/// that the provider sent there afterwards stood behind it.
+#[test]
+fn what_is_refused_when_its_turn_has_come_leaves_also_where_no_block_is_built() {
+    let mut pool = pool();
+    for (sender, nonce) in [(1, 0), (1, 1), (2, 0), (3, 1)] {
+        insert(&mut pool, sender, nonce).unwrap();
+    }
+    insert(&mut pool, 4, 0).unwrap();
+    let (first, second) = (transfer(1, 0, 5).signed, transfer(3, 1, 5).signed);
+    let refused = TransactionError::NoAccount {
+        sender: first.sender,
+    };
+    let holds = |signed: &SignedTransaction| match signed.sender {
+        it if it == first.sender || it == second.sender => Err(refused),
+        _ => Ok(()),
+    };
+    // All senders get their turn, two at a time.
+    pool.forget_refused(2, holds);
+    pool.forget_refused(2, holds);
+    assert_eq!(reasons(&mut pool), [DropReason::Refused(refused)]);
+    // Its place is free. What is behind a gap is not asked about.
+    assert_eq!(pool.nonces.next(&first.sender, 0), 0);
+    assert_eq!(pool.len(), 4);
+    insert(&mut pool, 1, 0).unwrap();
+    assert_eq!(pool.nonces.next(&first.sender, 0), 2);
+}
+
 proptest! {
     #[test]
     fn candidates_never_skip_a_nonce_and_the_books_agree(
@@ -337,6 +366,10 @@ proptest! {
         }
         let held: usize = pool.senders.values().map(|it| it.waiting.len()).sum();
         prop_assert_eq!(pool.len(), held);
+        for (address, sender) in &pool.senders {
+            let free = (next..).find(|nonce| !sender.waiting.contains_key(nonce));
+            prop_assert_eq!(Some(pool.nonces.next(address, next)), free);
+        }
         let prepaid: usize = pool.senders.values().map(|it| it.prepaid.len()).sum();
         prop_assert_eq!(pool.prepaid.len(), prepaid);
         let ranked: BTreeSet<_> = pool
