@@ -64,9 +64,9 @@ signed_struct! {
     }
 }
 
-/// How many base prices a minute of an endpoint costs. Jobs back to back, each of which takes 1.5 s to go over blocks, would pay 40:
-/// what a holder who asks nothing keeps others from paying is more than it pays (ADR 30).
-pub const BASE_PRICES_PER_MINUTE: u64 = 1;
+/// How many base prices a minute of an endpoint costs: what jobs back to back would pay, each of which takes 1.5 s to go over
+/// blocks. Whoever holds a machine without asking anything pays what it keeps others from paying (ADR 30).
+pub const BASE_PRICES_PER_MINUTE: u64 = 40;
 
 impl OfferTerms {
     /// The price of a minute of an endpoint beside the time of GPUs, whatever is asked in it; `None` above [`Amount::MAX`].

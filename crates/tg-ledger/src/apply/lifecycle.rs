@@ -705,3 +705,22 @@ const fn share_of(part: Amount, whole: Amount, sum: Amount) -> Amount {
     let steps = sum.get() / (whole.get() / STEPS + 1);
     Amount::new(part.get() / STEPS * steps)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forfeited_is_shared_by_what_is_owed() {
+        let whole = Amount::from_tgrid(6);
+        for sum in [0, 1, 1_000_000, Amount::from_tgrid(3).get(), whole.get()] {
+            let sum = Amount::new(sum);
+            let shares = [1, 2, 3].map(|part| share_of(Amount::from_tgrid(part), whole, sum).get());
+            let all: u128 = shares.iter().sum();
+            assert!(all <= sum.get());
+            // Rounding takes less than two millionths of the sum, and what a millionth of all that is owed does not reach.
+            assert!(sum.get() - all <= sum.get() / 500_000 + whole.get() / 1_000_000);
+            assert!(shares[1] >= 2 * shares[0] && shares[2] >= 3 * shares[0]);
+        }
+    }
+}

@@ -4,14 +4,14 @@ use tg_ledger::{
     EndReason, EndpointProblem, Event, JobState, LeaseEnd, TransactionError, VoucherProblem,
 };
 use tg_types::{
-    Amount, Digest, DurationMs, JobId, JobOrder, LeaseId, OfferTerms, SignedVoucher, TimestampMs,
-    Transaction, TransactionKind, VerificationMode, Voucher,
+    Amount, BASE_PRICES_PER_MINUTE, Digest, DurationMs, JobId, JobOrder, LeaseId, OfferTerms,
+    SignedVoucher, TimestampMs, Transaction, TransactionKind, VerificationMode, Voucher,
 };
 
 use crate::world::{TICK, World, address, commit, fee, terms, tgrid, wallet};
 
 /// What a minute of `cheap` costs, in thousandths of a TGRID.
-const MINUTE: u64 = 60;
+const MINUTE: u64 = 120;
 
 /// What an answer costs: 420,000 multiply-accumulates begin one million.
 const RUN: u64 = 2;
@@ -19,7 +19,7 @@ const RUN: u64 = 2;
 fn offer(minute: u64) -> OfferTerms {
     OfferTerms {
         price_per_mmac: tgrid(RUN),
-        ..terms(minute)
+        ..terms(minute / BASE_PRICES_PER_MINUTE)
     }
 }
 
@@ -211,14 +211,14 @@ fn a_provider_that_does_not_claim_is_paid_its_time_when_the_window_is_over() {
 #[test]
 fn without_money_it_waits_for_more_and_goes_on() {
     // Enough for the price of a run and for 70 s.
-    let (mut world, job, lease) = serving(70, 600_000);
+    let (mut world, job, lease) = serving(140, 600_000);
     let start = world.time;
     let due = world.state.next_timeout().unwrap().get();
     assert!((start + 69_000..=start + 70_002).contains(&due), "{due}");
     world.wait_until(start + 69_000);
     assert_eq!(world.job(job).state(), JobState::Running);
     let events = world.idle();
-    assert_eq!(paid(&events), tgrid(70));
+    assert_eq!(paid(&events), tgrid(140));
     assert_eq!(world.job(job).state(), JobState::Queued);
     assert_eq!(world.job(job).escrow(), Amount::ZERO);
     let ended = world.state.lease(&lease).unwrap();
@@ -227,7 +227,7 @@ fn without_money_it_waits_for_more_and_goes_on() {
     assert_eq!(world.job(job).state(), JobState::Queued);
     let raise = Transaction::RaiseJob {
         job,
-        max_price: tgrid(140),
+        max_price: tgrid(280),
         max_attempts: 3,
     };
     world.send("alice", raise);
@@ -238,9 +238,9 @@ fn without_money_it_waits_for_more_and_goes_on() {
     let before = world.balance("alice");
     let events = world.send("alice", Transaction::CancelJob { job });
     let settlement = *world.job(job).settlement().unwrap();
-    assert_eq!(settlement.price, tgrid(70));
+    assert_eq!(settlement.price, tgrid(140));
     assert_eq!(world.job(job).state(), JobState::Cancelled);
-    assert!(settlement.refund < tgrid(70), "the holder is paid its gas");
+    assert!(settlement.refund < tgrid(140), "the holder is paid its gas");
     assert!(world.balance("alice") > before, "{events:?}");
 }
 

@@ -49,6 +49,22 @@ fn a_prepaid_transaction_serves_one_thing_and_others_serve_nothing() {
 }
 
 #[test]
+fn what_serves_a_lease_is_owed_until_the_lease_ends() {
+    let mut world = World::with_offers();
+    let job = world.submit("alice", world.order());
+    let lease = world.lease(job).id;
+    let start = Prepaid::of(&world.sign("cheap", Transaction::StartLease { lease })).unwrap();
+    let other = LeaseId::new([8; 32]);
+    let other = Prepaid::of(&world.sign("cheap", Transaction::StartLease { lease: other }));
+    let ready = Prepaid::of(&world.sign("alice", Transaction::ReadyForProtocol { version: 9 }));
+    let owed =
+        |world: &World| [Some(start), other, ready].map(|it| world.state.is_owed(&it.unwrap()));
+    assert_eq!(owed(&world), [true, false, true]);
+    world.send("alice", Transaction::CancelJob { job });
+    assert_eq!(owed(&world), [false, false, true]);
+}
+
+#[test]
 fn whoever_fills_blocks_keeps_no_lease_out_and_pays_twice_as_much_every_ten_seconds() {
     let mut world = World::with_offers();
     let job = world.submit("alice", world.order());

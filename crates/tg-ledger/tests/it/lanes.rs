@@ -473,6 +473,46 @@ fn sealed_bids_clear_at_one_price_and_unopened_ones_are_lost() {
 }
 
 #[test]
+fn a_bid_that_would_be_served_in_part_makes_room_for_the_next() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 2, 10));
+    world.next_slot();
+    // A second of a T4 is worth 0.05, 0.04 and 0.03 to them; bob wants two machines' worth, and one is left.
+    let bids = [("alice", 1, 5u64), ("bob", 2, 4), ("mallory", 1, 3)];
+    let bids = bids.map(|(name, gpus, tgrid)| {
+        world.time -= 900;
+        let price = Amount::from_tgrid(tgrid);
+        (name, world.bid(name, 7, gpu_needs(gpus, 100), price))
+    });
+    world.next_slot();
+    let jobs = bids.map(|(name, bid)| {
+        world.time -= 900;
+        world.reveal(name, bid)
+    });
+    world.next_slot();
+    let states = jobs.map(|job| world.job(job).state());
+    assert_eq!(
+        states,
+        [JobState::Leased, JobState::Queued, JobState::Leased]
+    );
+}
+
+#[test]
+fn a_bid_of_just_what_a_seller_asks_is_served() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    world.next_slot();
+    world.time -= 900;
+    let bid = world.bid("alice", 7, gpu_needs(1, 100), Amount::from_tgrid(1));
+    world.next_slot();
+    world.time -= 900;
+    let job = world.reveal("alice", bid);
+    world.next_slot();
+    assert_eq!(world.job(job).state(), JobState::Leased);
+    assert_eq!(world.lease(job).price, Amount::from_tgrid(1));
+}
+
+#[test]
 fn paid_priority_goes_first_and_is_paid() {
     let mut world = World::new();
     world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));

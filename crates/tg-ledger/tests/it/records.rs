@@ -14,7 +14,8 @@ use tg_market::mig::{MigInstance, MigProfile};
 use tg_market::reputation::{LeaseOutcome, Reputation};
 use tg_types::{
     Address, Amount, BidId, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, Label,
-    LeaseId, ModelId, OfferId, ProgramId, SharingMode, StateRoot, TileName, TimestampMs, Vote,
+    LeaseId, ModelId, OfferId, ProgramId, SharingMode, StateRoot, Tier, TileName, TimestampMs,
+    Vote,
 };
 
 use crate::world::{World, genesis, parameters, receipt, terms};
@@ -724,4 +725,37 @@ fn ends_are_told_in_words() {
         "Abandoned",
         "never started",
     );
+}
+
+#[test]
+fn a_committee_needs_more_than_two_thirds() {
+    for members in 1..=16 {
+        let round = VoteRound {
+            number: 0,
+            since: TimestampMs::ZERO,
+            opening_since: None,
+            votes: vec![
+                MemberVote {
+                    member: Address::new([1; 20]),
+                    state: VoteState::Silent,
+                };
+                members
+            ],
+        };
+        let enough = (0..=members).find(|count| round.is_enough(*count));
+        assert_eq!(enough, Some(members * 2 / 3 + 1), "{members}");
+    }
+}
+
+#[test]
+fn inputs_have_the_length_of_the_model_or_one_up_to_it() {
+    let facts = |tier| ModelFacts {
+        tier,
+        input_len: 8,
+        ..crate::world::facts()
+    };
+    let taken = |tier| -> Vec<u32> { (0..12).filter(|it| facts(tier).takes(*it)).collect() };
+    assert_eq!(taken(Tier::Tgx1), [8]);
+    assert_eq!(taken(Tier::Tgf1), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(taken(Tier::Wasm1), taken(Tier::Tgf1));
 }

@@ -265,6 +265,37 @@ fn a_bond_answers_for_votes_after_the_seat_ended() {
 }
 
 #[test]
+fn a_seat_without_a_stake_has_no_share_of_fees() {
+    let mut village = Village::new();
+    village.world.send("alice", village.join("alice", 21));
+    village.epoch();
+    village.epoch();
+    assert!(village.sits("alice"));
+    let voter = Voter::new(21);
+    let vote = |block| voter.vote(&village.genesis, VoteKind::Notarize, 9, block);
+    let proof = Equivocation {
+        seat: voter.public,
+        first: vote(1),
+        second: vote(2),
+    };
+    let rewarded = |events: &[Event]| -> Vec<Address> {
+        let rewarded = events.iter().filter_map(|event| match event {
+            Event::Rewarded { validator, .. } => Some(*validator),
+            _ => None,
+        });
+        rewarded.collect()
+    };
+    village
+        .world
+        .send("bob", Transaction::ReportEquivocation { proof });
+    // It sits until the epoch ends.
+    assert!(village.sits("alice"));
+    let after = rewarded(&village.world.send("bob", crate::world::register()));
+    assert_eq!(after.len(), 4);
+    assert!(!after.contains(&address("alice")));
+}
+
+#[test]
 fn silence_ends_a_seat_but_never_below_four() {
     let mut village = Village::new();
     let join = village.join("alice", 21);
@@ -379,6 +410,17 @@ fn what_was_stated_about_files_stays_the_statement_of_who_made_it() {
         village.state().is_held(&model.storage)
     };
     assert!(is_held(&village));
+    // The same of the input of a job: one says that it is here.
+    let job = village.world.submit("mallory", village.world.order());
+    let report = Transaction::ReportStorage {
+        held: vec![job.into()],
+        missing: vec![],
+    };
+    village.world.send("validator 0", report);
+    let input_held = |village: &Village, name: &str| {
+        let seat = village.state().seat_of(&address(name)).unwrap();
+        village.world.job(job).storage.held.contains(seat)
+    };
     for (name, key) in [("alice", 21), ("bob", 22)] {
         let join = village.join(name, key);
         village.world.send(name, join);
@@ -387,6 +429,7 @@ fn what_was_stated_about_files_stays_the_statement_of_who_made_it() {
         assert!(village.sits(name));
         for name in &names[..3] {
             assert!(held(&village, name), "{name}");
+            assert_eq!(input_held(&village, name), name == "validator 0", "{name}");
         }
         assert!(!held(&village, &names[3]) && !held(&village, name));
         // Four of five, or five of six, must hold it.

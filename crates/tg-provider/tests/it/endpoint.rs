@@ -21,7 +21,8 @@ use crate::grid::wallet;
 /// A minute for 6 TGRID, a run of the model for a thousandth.
 fn offer() -> OfferTerms {
     OfferTerms {
-        price_base: Amount::from_tgrid(6),
+        // A fortieth of a minute.
+        price_base: Amount::new(150_000_000_000_000_000),
         price_per_mmac: Amount::new(1_000_000_000_000_000),
         ..terms()
     }
@@ -312,7 +313,7 @@ async fn a_proved_answer_is_checked_before_it_is_owed() {
         assert_eq!(answer.output, fixture.expected());
         assert!(answer.proof.is_some_and(|it| it.len() > 1_000));
         // The base price of a job, beside the run.
-        let base = Amount::from_tgrid(6);
+        let base = Amount::new(150_000_000_000_000_000);
         assert_eq!(answer.price, session.run().saturating_add(base));
         let owed = session.owed().amount.checked_sub(before);
         assert_eq!(owed, Some(answer.price));
