@@ -412,6 +412,12 @@ impl NodeHandle {
         self.node_status.nonces.next(address, settled)
     }
 
+    /// The nonces of an account that wait in this node's pool, in order.
+    #[must_use]
+    pub fn waiting_nonces(&self, address: &Address) -> Vec<u64> {
+        self.node_status.nonces.waiting(address)
+    }
+
     /// The content-addressed store.
     #[must_use]
     pub const fn blobs(&self) -> &Arc<BlobStore> {

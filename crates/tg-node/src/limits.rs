@@ -59,8 +59,8 @@ pub const REGOSSIP_INTERVAL: Duration = Duration::from_secs(2);
 /// Transactions in one gossip message.
 pub const GOSSIP_TRANSACTIONS_MAX: usize = 128;
 
-/// Senders whose next transaction is checked again each time that what waits is told again: some 25 ms of signatures at most.
-pub const SENDERS_LOOKED_AT_MAX: usize = 256;
+/// Senders whose next transaction is checked again with each final block: some 6 ms of signatures at most.
+pub const SENDERS_LOOKED_AT_MAX: usize = 64;
 
 /// How often a validator tells the others its finalised height.
 pub const TIP_INTERVAL: Duration = Duration::from_secs(1);

@@ -52,6 +52,13 @@ impl WaitingNonces {
         self.accounts().retain(|_, it| !it.waiting.is_empty());
     }
 
+    /// The nonces of an account that wait.
+    pub(crate) fn waiting(&self, sender: &Address) -> Vec<u64> {
+        let accounts = self.accounts();
+        let account = accounts.get(sender);
+        account.map_or_else(Vec::new, |it| it.waiting.iter().copied().collect())
+    }
+
     /// The first nonce from `settled`, the ledger's, on that does not wait.
     pub(crate) fn next(&self, sender: &Address, settled: u64) -> u64 {
         let accounts = self.accounts();

@@ -373,7 +373,6 @@ impl<W: Worker> Agent<W> {
         let Some(id) = self.offer else { return };
         let is_gone = matches!(self.client.offer(id).await, Err(error) if error.is_not_found());
         if is_gone {
-            self.submitter.resync();
             if let Err(error) = self.ensure_offer().await {
                 self.problem("restore the offer", &error);
             }
@@ -524,9 +523,25 @@ impl<W: Worker> Agent<W> {
     /// Does everything that is due.
     async fn drive(&mut self, is_closing: bool) {
         self.steer(is_closing).await;
+        self.look_for_lost().await;
         let ids: Vec<LeaseId> = self.leases.keys().copied().collect();
         for id in ids {
             while self.drive_one(id, is_closing).await {}
+        }
+    }
+
+    /// Finds out which messages are lost, or stand behind one that is: until they are sent again, a lease may be late.
+    async fn look_for_lost(&mut self) {
+        let now = now_ms();
+        let mut tasks = self.leases.values().map(|entry| &entry.task);
+        if !tasks.any(|task| task.waits_for_effect(now)) {
+            return;
+        }
+        // Without an answer they are sent again when their time is up.
+        if let Ok(next) = self.submitter.next_nonce().await {
+            for entry in self.leases.values_mut() {
+                entry.task.told_nonce(next);
+            }
         }
     }
 
@@ -674,16 +689,11 @@ impl<W: Worker> Agent<W> {
         let Some(transaction) = transaction(&entry.task, message, voucher) else {
             return false;
         };
-        // What had no effect may stand behind a transaction that waits for a lower base fee: with the ledger's nonce it
-        // takes that one's place.
-        if entry.task.was_sent(message) {
-            self.submitter.resync();
-        }
         let result = self.submitter.submit(transaction).await;
         let task = self.leases.get_mut(&id).map(|entry| &mut entry.task);
         match (result, task) {
-            (Ok(_), Some(task)) => {
-                task.submitted(message, now);
+            (Ok(sent), Some(task)) => {
+                task.submitted(message, sent.nonce, now);
                 self.tell(AgentEvent::Submitted(id, message));
                 true
             }

@@ -42,6 +42,15 @@ pub const RETRY_MS: u64 = 250;
 /// asks may only be cut off from them for a while.
 pub const DECLINE_BEFORE_MS: u64 = RESEND_MS;
 
+/// A transaction that was handed to the grid last.
+#[derive(Debug, Clone, Copy)]
+struct SentMessage {
+    message: Message,
+    /// Its nonce, if the grid took it.
+    nonce: Option<u64>,
+    at: u64,
+}
+
 /// A transaction about a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Message {
@@ -113,7 +122,7 @@ pub struct LeaseTask {
     mode: ModeDto,
     done: WorkDone,
     busy: Option<Stage>,
-    sent: Option<(Message, u64)>,
+    sent: Option<SentMessage>,
     failures: u32,
     /// What could not be pulled, if that is why work failed last.
     missing: Option<DeclineReason>,
@@ -242,8 +251,9 @@ impl LeaseTask {
 
     /// Before the start: everything that is needed is pulled, or the lease is declined.
     fn next_leased(&self, now: u64, is_closing: bool) -> Step {
-        if let Some((Message::Decline(_), at)) = self.sent
-            && now < at + RESEND_MS
+        if let Some(sent) = self.sent
+            && matches!(sent.message, Message::Decline(_))
+            && now < sent.at + RESEND_MS
         {
             return Step::Forget(StopReason::Declined);
         }
@@ -357,8 +367,8 @@ impl LeaseTask {
 
     fn submit(&self, message: Message, now: u64) -> Step {
         match self.sent {
-            Some((sent, at)) if sent == message && now < at + RESEND_MS => {
-                Step::Wait(at + RESEND_MS)
+            Some(sent) if sent.message == message && now < sent.at + RESEND_MS => {
+                Step::Wait(sent.at + RESEND_MS)
             }
             _ => Step::Submit(message),
         }
@@ -378,15 +388,28 @@ impl LeaseTask {
         self.lease = lease;
     }
 
-    /// Whether this transaction was handed to the grid before: it is sent again.
+    /// Whether a transaction was handed to the grid lately whose effect is not seen.
     #[must_use]
-    pub fn was_sent(&self, message: Message) -> bool {
-        self.sent.is_some_and(|(sent, _)| sent == message)
+    pub fn waits_for_effect(&self, now: u64) -> bool {
+        self.sent
+            .is_some_and(|sent| sent.nonce.is_some() && now < sent.at + RESEND_MS)
     }
 
-    /// A transaction was handed to the grid at `now`.
-    pub fn submitted(&mut self, message: Message, now: u64) {
-        self.sent = Some((message, now));
+    /// The grid says that `next` is the first nonce at which nothing of this account waits: what was sent with it or a later
+    /// one is lost, or stands behind a transaction that was. It is sent again now.
+    pub fn told_nonce(&mut self, next: u64) {
+        let is_lost = |sent: &SentMessage| sent.nonce.is_some_and(|nonce| nonce >= next);
+        self.sent = self.sent.filter(|sent| !is_lost(sent));
+    }
+
+    /// A transaction was handed to the grid at `now`, with this nonce.
+    pub fn submitted(&mut self, message: Message, nonce: u64, now: u64) {
+        let nonce = Some(nonce);
+        self.sent = Some(SentMessage {
+            message,
+            nonce,
+            at: now,
+        });
         if message == Message::Claim {
             // If it is lost the next one says more.
             self.claim = ClaimWanted::Nothing;
@@ -408,7 +431,11 @@ impl LeaseTask {
 
     /// A transaction was refused at `now` for a reason that may pass: it is tried again like lost ones.
     pub const fn refused(&mut self, message: Message, now: u64) {
-        self.sent = Some((message, now.saturating_sub(RESEND_MS - RETRY_MS)));
+        self.sent = Some(SentMessage {
+            message,
+            nonce: None,
+            at: now.saturating_sub(RESEND_MS - RETRY_MS),
+        });
     }
 
     /// A stage of work began at `now`.

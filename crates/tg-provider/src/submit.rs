@@ -1,6 +1,6 @@
 //! Transactions of one account, in order of their nonces, signed here.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tg_sdk::{Client, ClientError};
 use tg_types::{ChainDomain, Fees, Transaction, TransactionId, Wallet};
@@ -11,26 +11,22 @@ const SIGNED_MAX: u32 = 5;
 /// How long the ledger's nonce may take to be told.
 const SIGN_AGAIN: Duration = Duration::from_millis(300);
 
-/// How long a submitter counts nonces on from the one that it was told. What it sent before may have been dropped, by an API
-/// that was behind when it took it: everything sent after it would wait until its place is used.
-pub const COUNTED_FOR: Duration = Duration::from_secs(1);
+/// A transaction that the grid took.
+#[derive(Debug, Clone, Copy)]
+pub struct SubmittedTransaction {
+    /// Its name.
+    pub id: TransactionId,
+    /// Its nonce.
+    pub nonce: u64,
+}
 
-/// Signs and submits the transactions of one account. It counts nonces itself, so several transactions can be on
-/// their way at once; after a refusal or a loss, and after [`COUNTED_FOR`], it asks the API again.
+/// Signs and submits the transactions of one account. The nonce of each is asked of the API, whose pool knows what waits:
+/// counted on here, those behind one that was dropped would wait until its place is used.
 #[derive(Debug)]
 pub struct Submitter {
     client: Client,
     wallet: Wallet,
     domain: Option<ChainDomain>,
-    nonce: Option<CountedNonce>,
-}
-
-/// The next nonce, as far as it was counted.
-#[derive(Debug, Clone, Copy)]
-struct CountedNonce {
-    next: u64,
-    /// When the one that it was counted from was told.
-    told_at: Instant,
 }
 
 impl Submitter {
@@ -41,27 +37,32 @@ impl Submitter {
             client,
             wallet,
             domain: None,
-            nonce: None,
         }
     }
 
-    /// Forgets the nonce, so that the ledger's is taken: something sent earlier had no effect.
-    pub const fn resync(&mut self) {
-        self.nonce = None;
-        self.domain = None;
+    /// The first nonce of the account that is neither final nor waits at the API.
+    ///
+    /// # Errors
+    /// Those of the client.
+    pub async fn next_nonce(&self) -> Result<u64, ClientError> {
+        let account = self.client.account(self.wallet.address()).await?;
+        Ok(account.nonce)
     }
 
     /// Signs and submits a transaction; signs it again, a few times, if its nonce was overtaken. That happens when the
     /// API that told the account's nonce was behind the others.
     ///
     /// # Errors
-    /// Those of the client. Whatever the error, the next call starts from the ledger's nonce.
-    pub async fn submit(&mut self, transaction: Transaction) -> Result<TransactionId, ClientError> {
+    /// Those of the client.
+    pub async fn submit(
+        &mut self,
+        transaction: Transaction,
+    ) -> Result<SubmittedTransaction, ClientError> {
         let mut tries = 0;
         loop {
             let result = self.try_submit(transaction.clone()).await;
             if result.is_err() {
-                self.resync();
+                self.domain = None;
             }
             tries += 1;
             match &result {
@@ -73,7 +74,10 @@ impl Submitter {
         }
     }
 
-    async fn try_submit(&mut self, transaction: Transaction) -> Result<TransactionId, ClientError> {
+    async fn try_submit(
+        &mut self,
+        transaction: Transaction,
+    ) -> Result<SubmittedTransaction, ClientError> {
         // What is prepaid needs no fee, so nothing has to be asked for it.
         let (domain, fees) = match &self.domain {
             Some(domain) if transaction.kind().is_prepaid() => (*domain, Fees::NONE),
@@ -83,22 +87,12 @@ impl Submitter {
                 (status.domain.into(), fees)
             }
         };
-        let counted = match self.nonce {
-            Some(counted) if counted.told_at.elapsed() < COUNTED_FOR => counted,
-            _ => CountedNonce {
-                told_at: Instant::now(),
-                next: self.client.account(self.wallet.address()).await?.nonce,
-            },
-        };
+        let nonce = self.next_nonce().await?;
         let signed = self
             .wallet
-            .sign_with_fees(transaction, counted.next, fees, &domain);
+            .sign_with_fees(transaction, nonce, fees, &domain);
         let id = self.client.submit(&signed).await?;
         self.domain = Some(domain);
-        self.nonce = Some(CountedNonce {
-            next: counted.next + 1,
-            ..counted
-        });
-        Ok(id)
+        Ok(SubmittedTransaction { id, nonce })
     }
 }

@@ -8,8 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use commonware_runtime::{Clock as _, deterministic};
 use tg_ledger::{Event, Outcome, State};
 use tg_node::{Finalized, NodeHandle};
-use tg_provider::submit::COUNTED_FOR;
-use tg_types::{ChainDomain, Fees, TimestampMs, Transaction, TransactionId, Wallet};
+use tg_types::{Address, ChainDomain, Fees, Transaction, TransactionId, Wallet};
 
 use crate::checks::Checks;
 use crate::coverage::FaultCoverage;
@@ -128,6 +127,22 @@ impl SimGrid {
         let is_fresh = |node: &&&NodeHandle| node.status().timestamp.get() + STALE_MS >= now;
         let fresh = in_turn.iter().find(is_fresh).or_else(|| in_turn.first());
         fresh.map(|node| (*node).clone())
+    }
+
+    /// What of an account waits at each honest validator, and where the ledger stands there, for the log.
+    pub(crate) fn waiting(&self, address: &Address) -> String {
+        let mut text = format!("of {address}");
+        for (seat, node) in self.nodes() {
+            let state = node.snapshot().state.clone();
+            let (settled, base_fee) = (state.nonce(address), state.base_fee());
+            let waiting = node.waiting_nonces(address);
+            let height = state.head().height.get();
+            let _ = write!(
+                text,
+                " seat{seat} at {height} has {waiting:?} from {settled}, base fee {base_fee};"
+            );
+        }
+        text
     }
 
     /// How many of all inputs each honest validator holds, for the log.
@@ -282,27 +297,29 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
     })
 }
 
-/// An account that sends transactions through a validator, and counts its nonces as the agent of production does.
+/// An account that sends transactions through a validator, which tells it its nonces, as the agent of production does.
 #[derive(Debug)]
 pub(crate) struct ClientAccount {
     pub(crate) wallet: Wallet,
     pub(crate) gateway: usize,
-    /// The next nonce as counted, and when the one that it was counted from was told.
-    nonce: Option<(u64, TimestampMs)>,
+}
+
+/// A transaction that a validator took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SentTransaction {
+    pub(crate) id: TransactionId,
+    pub(crate) nonce: u64,
 }
 
 impl ClientAccount {
     pub(crate) const fn new(wallet: Wallet, gateway: usize) -> Self {
-        Self {
-            wallet,
-            gateway,
-            nonce: None,
-        }
+        Self { wallet, gateway }
     }
 
-    /// Forgets the nonce, so that the ledger's is taken.
-    pub(crate) const fn resync(&mut self) {
-        self.nonce = None;
+    /// The nonce that the account's validator tells it to use next.
+    pub(crate) fn next_nonce(&self, grid: &SimGrid, now: u64) -> Option<u64> {
+        let node = grid.gateway(self.gateway, now)?;
+        Some(node.next_nonce(&self.wallet.address()))
     }
 
     /// The last final state that the account's validator shows.
@@ -313,11 +330,11 @@ impl ClientAccount {
 
     /// Sends a transaction; if it was not taken, why not: it may be sent again.
     pub(crate) async fn send(
-        &mut self,
+        &self,
         grid: &SimGrid,
         context: &Context,
         transaction: Transaction,
-    ) -> Result<TransactionId, String> {
+    ) -> Result<SentTransaction, String> {
         context.sleep(CLIENT_DELAY).await;
         let now = now_ms(context);
         let asked = grid.gateway(self.gateway, now);
@@ -329,25 +346,13 @@ impl ClientAccount {
             Fees::from_base_fee(state.base_fee())
         };
         let me = self.wallet.address();
-        let now = TimestampMs::new(now);
-        let told = node.next_nonce(&me);
-        let counted_for = u64::try_from(COUNTED_FOR.as_millis()).unwrap_or(u64::MAX);
-        let counted = self
-            .nonce
-            .filter(|(_, told_at)| now.saturating_since(*told_at).get() < counted_for);
-        let (nonce, told_at) = counted.unwrap_or((told, now));
+        let nonce = node.next_nonce(&me);
         let signed = self
             .wallet
             .sign_with_fees(transaction, nonce, fees, &grid.domain);
         match node.submit(signed).await {
-            Ok(id) => {
-                self.nonce = Some((nonce + 1, told_at));
-                Ok(id)
-            }
-            Err(error) => {
-                self.nonce = None;
-                Err(format!("nonce {nonce}: {}", chain(&error)))
-            }
+            Ok(id) => Ok(SentTransaction { id, nonce }),
+            Err(error) => Err(format!("nonce {nonce}: {}", chain(&error))),
         }
     }
 }
@@ -365,9 +370,9 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// How a transaction fared, for the log.
-pub(crate) fn fate(sent: &Result<TransactionId, String>) -> String {
+pub(crate) fn fate(sent: &Result<SentTransaction, String>) -> String {
     match sent {
-        Ok(_) => "taken".to_owned(),
+        Ok(sent) => format!("taken as nonce {}", sent.nonce),
         Err(error) => format!("not taken: {error}"),
     }
 }

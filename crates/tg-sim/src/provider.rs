@@ -92,6 +92,7 @@ impl SimProvider {
             if let Some(state) = self.account.state(&grid, &context) {
                 self.offer(&grid, &context, &state).await;
                 self.look(&state);
+                self.look_for_lost(&grid, &context);
                 let ids: Vec<LeaseId> = self.leases.keys().copied().collect();
                 for id in ids {
                     self.finish(&grid, &context, id);
@@ -123,7 +124,6 @@ impl SimProvider {
                 let is_due = self.posted_at.is_none_or(|at| now >= at + OFFER_APPEARS_MS);
                 if is_due {
                     let terms = terms(&self.plan, price);
-                    self.account.resync();
                     let sent = Transaction::PostOffer { terms };
                     let sent = self.account.send(grid, context, sent).await;
                     self.posted_at = sent.ok().map(|_| now);
@@ -182,6 +182,16 @@ impl SimProvider {
         }
     }
 
+    /// Finds out which messages are lost, as the agent does.
+    fn look_for_lost(&mut self, grid: &SimGrid, context: &Context) {
+        let now = now_ms(context);
+        if let Some(next) = self.account.next_nonce(grid, now) {
+            for entry in self.leases.values_mut() {
+                entry.task.told_nonce(next);
+            }
+        }
+    }
+
     /// Does the next thing of a lease; returns whether there may be more.
     async fn drive(&mut self, grid: &SimGrid, context: &Context, id: LeaseId) -> bool {
         let now = now_ms(context);
@@ -230,9 +240,6 @@ impl SimProvider {
         let Some(transaction) = transaction(&entry.task, message, voucher) else {
             return false;
         };
-        if entry.task.was_sent(message) {
-            self.account.resync();
-        }
         let sent = self.account.send(grid, context, transaction).await;
         let what = format!("{message:?} of {id}, {}", fate(&sent));
         self.tell(grid, context, &what);
@@ -240,7 +247,7 @@ impl SimProvider {
             return false;
         };
         match sent {
-            Ok(_) => entry.task.submitted(message, now),
+            Ok(sent) => entry.task.submitted(message, sent.nonce, now),
             Err(_) => entry.task.refused(message, now),
         }
         sent.is_ok()

@@ -110,16 +110,14 @@ impl SimRequestor {
                 let _ = node.blobs().put(&input, 1 << 20);
             }
             let state = node.snapshot().state.clone();
-            self.account.resync();
             let order = order(&state, digest, (deadline, mode));
             let sent = Transaction::SubmitJob { order };
-            if let Ok(id) = self.account.send(grid, context, sent).await {
-                let job = job_id(id);
+            if let Ok(sent) = self.account.send(grid, context, sent).await {
+                let job = job_id(sent.id);
                 self.jobs.push(job);
                 self.tell(grid, context, &format!("orders {job}"));
                 return;
             }
-            self.account.resync();
             sleep_ms(context, 500).await;
         }
         self.tell(grid, context, "gives up an order");
@@ -146,7 +144,6 @@ impl SimRequestor {
             return;
         }
         let lease = self.draw.pick(&leases);
-        self.account.resync();
         let challenge = Transaction::ChallengeResult { lease };
         let sent = self.account.send(grid, context, challenge).await;
         let what = format!("challenges {lease}, {}", fate(&sent));
@@ -185,7 +182,6 @@ impl SimRequestor {
         sleep_ms(context, pause).await;
         let job = self.draw.pick(&self.jobs);
         let cancel = Transaction::CancelJob { job };
-        self.account.resync();
         let sent = self.account.send(grid, context, cancel).await;
         let what = format!("takes back {job}, {}", fate(&sent));
         self.tell(grid, context, &what);

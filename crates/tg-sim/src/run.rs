@@ -319,7 +319,7 @@ fn start_parties(context: &Context, grid: &Arc<SimGrid>) {
 }
 
 /// Registers the model, and gives its files to the validator that is asked.
-async fn register(context: Context, grid: Arc<SimGrid>, mut registrar: ClientAccount) {
+async fn register(context: Context, grid: Arc<SimGrid>, registrar: ClientAccount) {
     loop {
         if let Some(node) = grid.gateway(registrar.gateway, now_ms(&context)) {
             model().put(node.blobs());
@@ -327,7 +327,6 @@ async fn register(context: Context, grid: Arc<SimGrid>, mut registrar: ClientAcc
                 return;
             }
         }
-        registrar.resync();
         // Sent again until it is there.
         let _ = registrar
             .send(&grid, &context, model().registration())
@@ -395,7 +394,24 @@ async fn is_over(world: &SimWorld) -> bool {
     for what in accused {
         checks.violated("accused", now_ms(&world.context), what);
     }
-    !checks.violations.is_empty()
+    let is_over = !checks.violations.is_empty();
+    drop(checks);
+    if is_over {
+        tell_waiting(world);
+    }
+    is_over
+}
+
+/// Says what of each provider waits where: why something came too late, if it did.
+fn tell_waiting(world: &SimWorld) {
+    let Some((_, node)) = world.grid.nodes().into_iter().next() else {
+        return;
+    };
+    let state = node.snapshot().state.clone();
+    for offer in state.offers().iter() {
+        let what = world.grid.waiting(&offer.provider);
+        world.grid.line(&world.context, "waiting", &what);
+    }
 }
 
 /// Without faults, all that was begun comes to its end and the chain goes on.

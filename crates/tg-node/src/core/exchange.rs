@@ -12,8 +12,7 @@ use crate::chain::{self, Body};
 use crate::evidence::CheckError;
 use crate::key::public_bytes;
 use crate::limits::{
-    FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX,
-    SENDERS_LOOKED_AT_MAX, span,
+    FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX, span,
 };
 use crate::mempool::{Admission, Arrival, Origin, TransactionStatus};
 use crate::peers::Peer;
@@ -307,10 +306,6 @@ impl Core {
     }
 
     pub(super) fn regossip(&mut self) {
-        let state = &self.tip.state;
-        let holds = |signed: &_| tg_ledger::check_transaction(state, signed);
-        self.mempool.forget_refused(SENDERS_LOOKED_AT_MAX, holds);
-        self.note_dropped();
         let waiting = self.mempool.local(GOSSIP_TRANSACTIONS_MAX);
         if !waiting.is_empty() {
             self.gossip(waiting);

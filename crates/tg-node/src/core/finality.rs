@@ -6,7 +6,7 @@ use super::machine::{Core, Effect, Fatal, Target};
 use super::tree::Resolution;
 use crate::chain::{self, Executed};
 use crate::key::public_bytes;
-use crate::limits::CATCH_UP_BLOCKS;
+use crate::limits::{CATCH_UP_BLOCKS, SENDERS_LOOKED_AT_MAX};
 use crate::term::{self, SeatTerm};
 
 /// Finalisations that may wait for missing blocks. A newer one covers the older ones.
@@ -136,6 +136,8 @@ impl Core {
             tip.state.base_fee(),
             now,
         );
+        let holds = |signed: &_| tg_ledger::check_transaction(&tip.state, signed);
+        self.mempool.forget_refused(SENDERS_LOOKED_AT_MAX, holds);
         self.note_dropped();
         self.expect_evidence(&tip);
         self.evidence_queue.prune(tip.height());

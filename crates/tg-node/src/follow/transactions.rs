@@ -59,17 +59,9 @@ impl WaitingTransactions {
             state.base_fee(),
             steady_now(),
         );
-        self.note_dropped(&mut pool);
-    }
-
-    /// What is to be handed on again, without what holds no more.
-    fn again(&self) -> Vec<Vec<u8>> {
-        let state = self.node_status.latest().state.clone();
-        let holds = |signed: &_| tg_ledger::check_transaction(&state, signed);
-        let mut pool = self.pool();
+        let holds = |signed: &_| tg_ledger::check_transaction(state, signed);
         pool.forget_refused(SENDERS_LOOKED_AT_MAX, holds);
         self.note_dropped(&mut pool);
-        pool.local(GOSSIP_TRANSACTIONS_MAX)
     }
 
     fn note_dropped(&self, pool: &mut Mempool) {
@@ -127,7 +119,7 @@ pub(super) async fn hand_on(
                 tokio::spawn(async move { take(&sources, &waiting, submission).await });
             }
             _ = again.tick() => {
-                let all = waiting.again();
+                let all = waiting.pool().local(GOSSIP_TRANSACTIONS_MAX);
                 for bytes in all {
                     let Ok(signed) = SignedTransaction::from_bytes(&bytes) else { continue };
                     // Refused where it is final already, or by a source that is behind.

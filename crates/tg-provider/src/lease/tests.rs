@@ -76,16 +76,39 @@ fn execute(task: &mut LeaseTask, now: u64) {
     task.executed(execution());
 }
 
+/// Found by `tensorgrid sim --seed 62`: a claim of an endpoint that ended meanwhile was dropped, and the start that was sent
+/// after it stood behind its place.
+#[test]
+fn what_is_lost_or_stands_behind_a_gap_is_sent_again_at_once() {
+    let mut task = task(ModeDto::Proof);
+    let at = 10_000;
+    task.submitted(Message::Start, 7, at);
+    assert!(task.waits_for_effect(at + 1));
+    // It waits, and nothing before it is missing.
+    task.told_nonce(8);
+    assert_eq!(step(&task, at + 10), Step::Wait(at + RESEND_MS));
+    for next in [6, 7] {
+        task.submitted(Message::Start, 7, at + 20);
+        task.told_nonce(next);
+        assert!(!task.waits_for_effect(at + 30));
+        assert_eq!(step(&task, at + 30), Step::Submit(Message::Start));
+    }
+    // Once: what is not taken again waits its time.
+    task.refused(Message::Start, at + 40);
+    task.told_nonce(6);
+    assert_eq!(step(&task, at + 50), Step::Wait(at + 40 + RETRY_MS));
+}
+
 #[test]
 fn a_proved_job_goes_through_every_step() {
     let mut task = task(ModeDto::Proof);
     assert_eq!(step(&task, 0), Step::Submit(Message::Start));
-    task.submitted(Message::Start, 0);
+    task.submitted(Message::Start, 0, 0);
     assert_eq!(step(&task, 1), Step::Wait(RESEND_MS));
     task.seen(lease(JobStateDto::Running));
     execute(&mut task, 2);
     assert_eq!(step(&task, 3), Step::Submit(Message::Commit));
-    task.submitted(Message::Commit, 3);
+    task.submitted(Message::Commit, 0, 3);
     assert_eq!(step(&task, 4), Step::Begin(Stage::Prove));
     task.begun(Stage::Prove, 4);
     task.seen(lease(JobStateDto::Committed));
@@ -93,7 +116,7 @@ fn a_proved_job_goes_through_every_step() {
     task.proved(EVIDENCE, 5);
     assert_eq!(task.evidence(), Some(EVIDENCE));
     assert_eq!(step(&task, 6), Step::Submit(Message::Evidence));
-    task.submitted(Message::Evidence, 6);
+    task.submitted(Message::Evidence, 0, 6);
     task.seen(lease(JobStateDto::Verifying));
     assert_eq!(step(&task, 7), Step::Wait(5 + STORE_AGAIN_MS));
     let ended = LeaseDto {
@@ -110,7 +133,7 @@ fn an_unverified_job_ends_with_the_commitment() {
     task.seen(lease(JobStateDto::Running));
     execute(&mut task, 1);
     assert_eq!(step(&task, 2), Step::Submit(Message::Commit));
-    task.submitted(Message::Commit, 2);
+    task.submitted(Message::Commit, 0, 2);
     assert_eq!(step(&task, 3), Step::Wait(2 + RESEND_MS));
     task.seen(lease(JobStateDto::Committed));
     assert_eq!(step(&task, 4), Step::Wait(u64::MAX));
@@ -119,7 +142,7 @@ fn an_unverified_job_ends_with_the_commitment() {
 #[test]
 fn a_lost_transaction_is_sent_again() {
     let mut task = task(ModeDto::Proof);
-    task.submitted(Message::Start, 10);
+    task.submitted(Message::Start, 0, 10);
     assert_eq!(step(&task, 9 + RESEND_MS), Step::Wait(10 + RESEND_MS));
     assert_eq!(step(&task, 10 + RESEND_MS), Step::Submit(Message::Start));
 }
@@ -137,7 +160,7 @@ fn a_commitment_on_its_way_does_not_hold_the_next_message() {
     let mut task = task(ModeDto::Proof);
     task.seen(lease(JobStateDto::Running));
     execute(&mut task, 0);
-    task.submitted(Message::Commit, 1);
+    task.submitted(Message::Commit, 0, 1);
     task.begun(Stage::Prove, 1);
     task.proved(EVIDENCE, 5);
     assert_eq!(step(&task, 2), Step::Wait(1 + RESEND_MS));
@@ -186,9 +209,9 @@ fn a_closing_agent_starts_nothing_and_finishes_what_it_started() {
     let decline = Message::Decline(DeclineReason::Unwilling);
     assert_eq!(task.next(0, true), Step::Submit(decline));
     let mut declined = task.clone();
-    declined.submitted(decline, 0);
+    declined.submitted(decline, 0, 0);
     assert_eq!(declined.next(1, true), Step::Forget(StopReason::Declined));
-    task.submitted(Message::Start, 0);
+    task.submitted(Message::Start, 0, 0);
     assert_eq!(task.next(0, true), Step::Wait(RESEND_MS));
     task.seen(lease(JobStateDto::Running));
     assert_eq!(task.next(0, true), Step::Begin(Stage::Execute));
@@ -199,7 +222,7 @@ fn a_throttle_holds_the_last_message_back() {
     let mut task = LeaseTask::new(lease(JobStateDto::Running), ModeDto::Proof, 900);
     execute(&mut task, 100);
     assert_eq!(step(&task, 101), Step::Submit(Message::Commit));
-    task.submitted(Message::Commit, 101);
+    task.submitted(Message::Commit, 0, 101);
     task.begun(Stage::Prove, 102);
     task.proved(EVIDENCE, 103);
     task.seen(lease(JobStateDto::Committed));
@@ -224,7 +247,7 @@ fn what_cannot_be_pulled_is_declined_by_name_before_the_start() {
     }
     let decline = Message::Decline(DeclineReason::InputMissing);
     assert_eq!(step(&task, now), Step::Submit(decline));
-    task.submitted(decline, now);
+    task.submitted(decline, 0, now);
     assert_eq!(step(&task, now), Step::Forget(StopReason::Declined));
 }
 
@@ -247,7 +270,7 @@ fn a_member_of_a_gang_commits_to_its_part_and_proves_nothing() {
     let mut task = LeaseTask::new(member(JobStateDto::Running), ModeDto::Proof, 0);
     execute(&mut task, 1);
     assert_eq!(step(&task, 2), Step::Submit(Message::Part));
-    task.submitted(Message::Part, 2);
+    task.submitted(Message::Part, 0, 2);
     let committed = LeaseDto {
         receipt: Some((&execution().receipt).into()),
         ..member(JobStateDto::Running)
@@ -335,7 +358,7 @@ fn an_opening_is_stored_again_until_a_committee_is_drawn() {
     task.begun(Stage::Prove, 1);
     task.proved(EVIDENCE, 2);
     assert_eq!(step(&task, 2), Step::Submit(Message::Evidence));
-    task.submitted(Message::Evidence, 2);
+    task.submitted(Message::Evidence, 0, 2);
     task.seen(sampled(JobStateDto::Verifying, 0));
     // Whoever took it may have lost it, and the deadline of the job does not count any more.
     assert_eq!(step(&task, 3), Step::Wait(2 + STORE_AGAIN_MS));
@@ -358,7 +381,7 @@ fn an_endpoint_is_served_until_its_end_and_claims_now_and_then() {
     task.begun(Stage::Pull, 1_000);
     task.pulled();
     assert_eq!(task.next(1_100, false), Step::Submit(Message::Start));
-    task.submitted(Message::Start, 1_100);
+    task.submitted(Message::Start, 0, 1_100);
     let mut running = lease(JobStateDto::Running);
     running.started = true;
     task.seen(running.clone());
@@ -368,13 +391,13 @@ fn an_endpoint_is_served_until_its_end_and_claims_now_and_then() {
     // A claim is sent once; one that is lost is made up for by the next.
     task.claim_wanted();
     assert_eq!(task.next(2_000, false), Step::Submit(Message::Claim));
-    task.submitted(Message::Claim, 2_000);
+    task.submitted(Message::Claim, 0, 2_000);
     assert_eq!(task.next(2_100, false), Step::Wait(u64::MAX));
     // The last one is sent until the lease has ended, past its deadline too.
     task.served();
     let late = running.finish_by_ms + 10;
     assert_eq!(task.next(late, false), Step::Submit(Message::End));
-    task.submitted(Message::End, late);
+    task.submitted(Message::End, 0, late);
     assert_eq!(task.next(late + 1, false), Step::Wait(late + RESEND_MS));
     let again = late + RESEND_MS;
     assert_eq!(task.next(again, false), Step::Submit(Message::End));
