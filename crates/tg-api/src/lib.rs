@@ -29,6 +29,7 @@ pub mod view;
 
 pub use config::ApiConfig;
 pub use error::ApiError;
+pub use openai::conversation::{ChatTurn, play};
 pub use openai::error::OpenAiError;
 pub use openai::port::{
     Completion, CompletionOrder, CompletionPrompt, EmbeddingOrder, Embeddings, KeptOrder,

@@ -2,7 +2,7 @@
 //!
 //! [`TextTokenizer::read`] takes the bytes of the file: BPE, WordPiece, Unigram or WordLevel with their normalisers, splitters, special
 //! tokens and decoders. The crate `tokenizers`, which wrote the format, does the work; this one makes it safe for files of
-//! strangers: a file is checked before it is used (`layout`), texts are bounded, and a panic of the library is an error
+//! strangers. [`ChatTemplate`] makes a text of a conversation, in the form that a model was trained on. A file is checked before it is used (`layout`), texts are bounded, and a panic of the library is an error
 //! (`contained`). Tokens are the same on every machine: a file that draws them by chance is refused.
 //!
 //! ```
@@ -19,6 +19,7 @@
 mod charsmap;
 mod contained;
 mod layout;
+mod template;
 mod tokenizer;
 mod tokens;
 
@@ -26,5 +27,6 @@ mod tokens;
 pub mod fuzz;
 
 pub use layout::{FILE_BYTES_MAX, LayoutError};
+pub use template::{ChatLine, ChatTemplate, TEMPLATE_BYTES_MAX, TEMPLATE_STEPS_MAX, TemplateError};
 pub use tokenizer::{TEXT_BYTES_MAX, Text, TextError, TextTokenizer, TokenizerError};
 pub use tokens::{PadRule, PadSide, TextLength, TextTokens};

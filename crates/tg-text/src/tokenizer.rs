@@ -239,6 +239,26 @@ impl TextTokenizer {
         }
     }
 
+    /// Tokens of a text that has its special tokens in it by their names, as a chat template writes it.
+    ///
+    /// # Errors
+    /// If the text is empty or too long, or gives no tokens.
+    pub fn encode_whole(&self, text: &str) -> Result<Vec<u32>, TextError> {
+        let bytes = text.len();
+        if bytes > TEXT_BYTES_MAX {
+            return Err(TextError::TooLong { bytes });
+        }
+        if text.is_empty() {
+            return Err(TextError::Empty);
+        }
+        let encoded = contained(|| self.tokenizer.encode_fast(text, false));
+        let encoded = encoded.map_err(|problem| TextError::Failed { problem })?;
+        match encoded.get_ids() {
+            [] => Err(TextError::NoTokens),
+            ids => Ok(ids.to_vec()),
+        }
+    }
+
     /// Tokens of a text of which as much is left out as has to be, special tokens kept.
     fn cut_to(&self, text: Text<'_>, limit: usize) -> Result<Encoding, TextError> {
         let processor = self.tokenizer.get_post_processor();

@@ -7,6 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
+use super::conversation::ChatTurn;
+
 /// Most responses that are kept.
 const KEPT_MAX: usize = 1_024;
 
@@ -18,12 +20,12 @@ struct KeptResponse {
     id: String,
     text: String,
     /// The conversation up to its end.
-    said: String,
+    said: Vec<ChatTurn>,
 }
 
 impl KeptResponse {
-    const fn bytes(&self) -> usize {
-        self.text.len() + self.said.len()
+    fn bytes(&self) -> usize {
+        self.text.len() + self.said.iter().map(ChatTurn::bytes).sum::<usize>()
     }
 }
 
@@ -33,7 +35,7 @@ pub(crate) struct KeptResponses(Mutex<VecDeque<KeptResponse>>);
 
 impl KeptResponses {
     /// Keeps one with the conversation up to its end; one of that name is replaced.
-    pub(super) fn keep(&self, caller: &str, id: &str, (response, said): (&Value, String)) {
+    pub(super) fn keep(&self, caller: &str, id: &str, (response, said): (&Value, Vec<ChatTurn>)) {
         self.remove(caller, id);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.push_back(KeptResponse {
@@ -59,7 +61,7 @@ impl KeptResponses {
     }
 
     /// What was said up to the end of a response of a caller.
-    pub(super) fn said(&self, caller: &str, id: &str) -> Option<String> {
+    pub(super) fn said(&self, caller: &str, id: &str) -> Option<Vec<ChatTurn>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = all.iter().find(|it| it.caller == caller && it.id == id)?;
         Some(found.said.clone())
@@ -79,21 +81,25 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn said(text: &str) -> Vec<ChatTurn> {
+        vec![ChatTurn::of("user", text)]
+    }
+
     #[test]
     fn a_caller_finds_its_own_and_the_oldest_go() {
         let kept = KeptResponses::default();
-        kept.keep("a", "1", (&json!({ "of": "a" }), "hark".to_owned()));
-        assert_eq!(kept.said("a", "1").as_deref(), Some("hark"));
+        kept.keep("a", "1", (&json!({ "of": "a" }), said("hark")));
+        assert_eq!(kept.said("a", "1"), Some(said("hark")));
         assert_eq!(kept.said("b", "1"), None);
         assert_eq!(kept.get("a", "1").as_deref(), Some("{\"of\":\"a\"}"));
         assert_eq!(kept.get("b", "1"), None);
         assert!(!kept.remove("b", "1") && kept.remove("a", "1") && !kept.remove("a", "1"));
         for index in 0..=KEPT_MAX {
-            kept.keep("a", &index.to_string(), (&json!(index), String::new()));
+            kept.keep("a", &index.to_string(), (&json!(index), Vec::new()));
         }
         assert_eq!(kept.get("a", "0"), None);
         assert!(kept.get("a", "1").is_some());
-        kept.keep("a", "large", (&json!(1), "x".repeat(KEPT_BYTES_MAX)));
+        kept.keep("a", "large", (&json!(1), said(&"x".repeat(KEPT_BYTES_MAX))));
         assert!(kept.get("a", "1").is_none() && kept.get("a", "large").is_none());
     }
 }

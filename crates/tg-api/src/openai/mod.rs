@@ -5,7 +5,7 @@
 //! for: `verify` (none or proof), `max_price`, `top_k`. A job's tokens are there when its receipt is, so that a stream
 //! begins when the job has ended; until then it is kept alive.
 //!
-//! - [`error`]: OpenAI's error object; [`port`]: what is needed of whoever orders; `fields`, `request`, `embedding`, `bodies`: the
+//! - [`error`]: OpenAI's error object; [`port`]: what is needed of whoever orders; `fields`, `request`, `conversation`, `embedding`, `bodies`: the
 //!   bodies; `answer`, `response`, `stream`: the answers;
 //! - `replay`: a request that comes again is charged once; `kept`: responses that can be asked for again; `rate`: calls a
 //!   minute; `access`: who calls;
@@ -21,6 +21,7 @@ mod batch_store;
 pub(crate) mod batches;
 mod bodies;
 pub(crate) mod completions;
+pub mod conversation;
 mod disk;
 mod embedding;
 pub(crate) mod embeddings;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tg_sdk::dto::ModeDto;
 use tg_types::{Amount, JobId, ModelId};
 
+use super::conversation::ChatTurn;
 use super::error::OpenAiError;
 
 /// What an asynchronous method of the port returns.
@@ -49,6 +50,8 @@ pub enum CompletionPrompt {
     Text(String),
     /// Tokens.
     Tokens(Vec<u32>),
+    /// A conversation that the assistant goes on with: in the model's own form, or as a play ([`play`](super::play)).
+    Conversation(Vec<ChatTurn>),
 }
 
 /// What was written, and what stands behind it.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tg_sdk::dto::ModeDto;
 use tg_types::Amount;
 
+use super::conversation::{ChatTurn, conversation};
 use super::error::OpenAiError;
 use super::fields::BodyFields;
 use super::port::{CompletionOrder, CompletionPrompt};
@@ -13,9 +14,6 @@ const STOPS_MAX: usize = 4;
 
 /// Most bytes of one: each is looked for in all that was written.
 const STOP_BYTES_MAX: usize = 1_024;
-
-/// The assistant speaks next.
-const NEXT: &str = "ASSISTANT:\n";
 
 /// A request, and how its answer is sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,10 +29,10 @@ pub(super) struct AskedResponse {
     pub(super) asked: Asked,
     /// The response that it follows.
     pub(super) previous: Option<String>,
-    /// What is said before the conversation.
-    head: String,
+    /// Instructions, which are said before the conversation.
+    head: Option<ChatTurn>,
     /// What is said now.
-    spoken: String,
+    spoken: Vec<ChatTurn>,
     /// Whether the answer is kept to be asked for again.
     pub(super) store: bool,
     /// What the answer repeats of the request.
@@ -115,10 +113,10 @@ fn chat(body: Value) -> Result<Asked, OpenAiError> {
     let Some(Value::Array(messages)) = fields.take("messages") else {
         return Err(OpenAiError::invalid("messages", "`messages` is a list"));
     };
-    let prompt = conversation("messages", messages)? + NEXT;
+    let turns = conversation("messages", messages)?;
     let tokens_max = fields.count("max_completion_tokens")?;
     let tokens_max = tokens_max.or(fields.count("max_tokens")?);
-    asked(fields, CompletionPrompt::Text(prompt), tokens_max)
+    asked(fields, CompletionPrompt::Conversation(turns), tokens_max)
 }
 
 /// Reads a request of `/responses`.
@@ -136,7 +134,7 @@ pub(super) fn response(body: Value) -> Result<AskedResponse, OpenAiError> {
     };
     let spoken = conversation("input", messages)?;
     let head = instructions.as_ref();
-    let head = head.map_or_else(String::new, |text| line("system", text));
+    let head = head.map(|text| ChatTurn::of("system", text));
     let tokens_max = fields.count("max_output_tokens")?;
     let store = match fields.take("store") {
         None => true,
@@ -150,8 +148,8 @@ pub(super) fn response(body: Value) -> Result<AskedResponse, OpenAiError> {
             return Err(OpenAiError::unsupported(name));
         }
     }
-    let prompt = CompletionPrompt::Text(format!("{head}{spoken}{NEXT}"));
-    let asked = asked(fields, prompt, tokens_max)?;
+    let turns = head.iter().chain(&spoken).cloned().collect();
+    let asked = asked(fields, CompletionPrompt::Conversation(turns), tokens_max)?;
     let order = &asked.order;
     let echo = json!({
         "previous_response_id": previous, "instructions": instructions, "max_output_tokens": tokens_max, "metadata": metadata,
@@ -169,70 +167,16 @@ pub(super) fn response(body: Value) -> Result<AskedResponse, OpenAiError> {
 
 impl AskedResponse {
     /// Goes on with a conversation; instructions of before do not hold any more.
-    pub(super) fn follow(&mut self, before: &str) {
-        self.spoken.insert_str(0, before);
-        let text = format!("{}{}{NEXT}", self.head, self.spoken);
-        self.asked.order.prompt = CompletionPrompt::Text(text);
+    pub(super) fn follow(&mut self, before: &[ChatTurn]) {
+        self.spoken.splice(..0, before.iter().cloned());
+        let turns = self.head.iter().chain(&self.spoken).cloned().collect();
+        self.asked.order.prompt = CompletionPrompt::Conversation(turns);
     }
 
     /// The conversation with its answer, for a response that follows.
-    pub(super) fn said(&self, answer: &str) -> String {
-        format!("{}{}", self.spoken, line("assistant", answer))
-    }
-}
-
-/// Messages as the text of a play: each speaker's name in capitals, then what is said.
-///
-/// Templates of conversations that models are published with are not executed.
-fn conversation(field: &str, messages: Vec<Value>) -> Result<String, OpenAiError> {
-    let mut text = String::new();
-    let invalid = |message: &str| OpenAiError::invalid(field, message);
-    if messages.is_empty() {
-        return Err(invalid("there is no message"));
-    }
-    for message in messages {
-        let mut fields = BodyFields::of(message)?;
-        let role = fields.text("role")?.unwrap_or_default();
-        if !["system", "developer", "user", "assistant"].contains(&role.as_str()) {
-            return Err(invalid("a role is system, developer, user or assistant"));
-        }
-        let content = match fields.take("content") {
-            Some(Value::String(text)) => text,
-            Some(Value::Array(parts)) => parts.into_iter().map(part).collect::<Result<_, _>>()?,
-            _ => return Err(invalid("a message has text as its content")),
-        };
-        let name = fields.text("name")?.unwrap_or(role);
-        if fields.text("type")?.is_some_and(|kind| kind != "message") {
-            return Err(OpenAiError::unsupported("type"));
-        }
-        // What messages of answers have.
-        for name in ["refusal", "id", "status"] {
-            fields.take(name);
-        }
-        fields.finish()?;
-        text.push_str(&line(&name, &content));
-    }
-    Ok(text)
-}
-
-/// What somebody says.
-fn line(name: &str, content: &str) -> String {
-    format!("{}:\n{content}\n\n", name.to_uppercase())
-}
-
-fn part(part: Value) -> Result<String, OpenAiError> {
-    let mut fields = BodyFields::of(part)?;
-    match fields.text("type")?.as_deref() {
-        Some("text" | "input_text" | "output_text") => {
-            let text = fields.text("text")?.unwrap_or_default();
-            // What parts of answers have.
-            for name in ["annotations", "logprobs"] {
-                fields.take(name);
-            }
-            fields.finish()?;
-            Ok(text)
-        }
-        other => Err(OpenAiError::unsupported(other.unwrap_or("type"))),
+    pub(super) fn said(&self, answer: &str) -> Vec<ChatTurn> {
+        let answer = ChatTurn::answered(answer);
+        self.spoken.iter().cloned().chain([answer]).collect()
     }
 }
 
@@ -342,8 +286,16 @@ fn stops(value: Option<Value>) -> Result<Vec<String>, OpenAiError> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::super::conversation::play;
     use super::*;
     use serde_json::json;
+
+    fn played(prompt: &CompletionPrompt) -> String {
+        match prompt {
+            CompletionPrompt::Conversation(turns) => play(turns),
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn a_conversation_is_a_play() {
@@ -362,7 +314,7 @@ mod tests {
             stream_usage,
         } = asked.unwrap();
         let text = "SYSTEM:\nBe brief.\n\nROMEO:\nHark!\n\nASSISTANT:\n";
-        assert_eq!(order.prompt, CompletionPrompt::Text(text.to_owned()));
+        assert_eq!(played(&order.prompt), text);
         assert!(stream && stream_usage);
         assert_eq!((order.tokens_max, order.seed), (Some(5), Some(-3)));
         assert_eq!(order.stops, ["\n"]);
@@ -457,7 +409,7 @@ mod tests {
         .unwrap();
         let text = "SYSTEM:\nBe brief.\n\nUSER:\nHark!\n\nASSISTANT:\nWho?\n\nASSISTANT:\n";
         let order = &asked.asked.order;
-        assert_eq!(order.prompt, CompletionPrompt::Text(text.to_owned()));
+        assert_eq!(played(&order.prompt), text);
         assert_eq!((order.tokens_max, order.mode), (Some(7), ModeDto::Proof));
         assert!(asked.store && asked.echo["metadata"]["a"] == "b");
         let said = asked.said("I.");
@@ -468,7 +420,7 @@ mod tests {
         let text =
             "USER:\nHark!\n\nASSISTANT:\nWho?\n\nASSISTANT:\nI.\n\nUSER:\nGo.\n\nASSISTANT:\n";
         let order = &next.asked.order;
-        assert_eq!(order.prompt, CompletionPrompt::Text(text.to_owned()));
+        assert_eq!(played(&order.prompt), text);
         let base = json!({"model": "m", "input": "p"});
         assert!(
             !response(json!({"model": "m", "input": "p", "store": false}))

@@ -6,3 +6,4 @@ mod drawn;
 mod encode;
 mod files;
 mod refused;
+mod templates;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::Value;
 use tg_api::OpenAiError;
 use tg_sdk::Client;
-use tg_text::{FILE_BYTES_MAX, TextTokenizer};
+use tg_text::{ChatTemplate, FILE_BYTES_MAX, TEMPLATE_BYTES_MAX, TextTokenizer};
 use tg_types::Digest;
 
 use super::refusal::beside;
@@ -39,6 +39,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 pub(super) struct HeldTokenizer {
     pub(super) tokenizer: TextTokenizer,
     pub(super) end: Option<u32>,
+    /// The form of conversations, if the folder says it.
+    pub(super) template: Option<ChatTemplate>,
 }
 
 /// A file as it was when its digest was taken.
@@ -209,7 +211,12 @@ impl Tokenizers {
         }
         let stated = path.parent().and_then(|folder| end(folder, &tokenizer));
         let end = stated.or_else(|| tokenizer.end());
-        Some(HeldTokenizer { tokenizer, end })
+        let template = path.parent().and_then(template);
+        Some(HeldTokenizer {
+            tokenizer,
+            end,
+            template,
+        })
     }
 }
 
@@ -226,6 +233,31 @@ fn candidates(folder: &Path) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = all.take(FILES_MAX).collect();
     all.sort();
     all
+}
+
+/// The form of conversations that the files beside a tokenizer say: `chat_template.jinja`, else `chat_template` in
+/// `tokenizer_config.json`, of several the one that is named `default`. One that cannot be read is said in the log and left out.
+fn template(folder: &Path) -> Option<ChatTemplate> {
+    let config = files::read(&folder.join("tokenizer_config.json"), CONFIG_BYTES_MAX).ok();
+    let config = config.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    let config = config.unwrap_or_default();
+    let own = folder.join("chat_template.jinja");
+    let own = files::read(&own, TEMPLATE_BYTES_MAX as u64).ok();
+    let own = own.and_then(|bytes| String::from_utf8(bytes).ok());
+    let stated = &config["chat_template"];
+    let named = stated.as_array().and_then(|all| {
+        let default = all.iter().find(|it| it["name"] == "default")?;
+        default["template"].as_str()
+    });
+    let source = own.or_else(|| stated.as_str().or(named).map(str::to_owned))?;
+    let token = |name: &str| {
+        let stated = &config[name];
+        let text = stated.as_str().or_else(|| stated["content"].as_str());
+        text.unwrap_or_default().to_owned()
+    };
+    let read = ChatTemplate::read(source, token("bos_token"), token("eos_token"));
+    read.inspect_err(|error| say(format_args!("{}: {error}", folder.display())))
+        .ok()
 }
 
 /// The token that ends a text, as the files beside a tokenizer say: the first number of `eos_token_id`, or the name in `eos_token`.
@@ -307,6 +339,24 @@ mod tests {
             std::fs::write(model.join(name), text).unwrap();
             assert_eq!(all.read(digest).unwrap().end, expected);
         }
+        // The form of conversations: a file of its own goes before the one in the configuration.
+        assert_eq!(all.read(digest).unwrap().template, None);
+        let config = r#"{"eos_token": "stop", "bos_token": {"content": "yes"}, "chat_template": [
+            {"name": "tools", "template": "x"},
+            {"name": "default", "template": "{{ bos_token }}{% for it in messages %}{{ it.content }}{{ eos_token }}{% endfor %}"}
+        ]}"#;
+        let line = [tg_text::ChatLine {
+            role: "user",
+            name: None,
+            content: " no ",
+        }];
+        std::fs::write(model.join("tokenizer_config.json"), config).unwrap();
+        let rendered = || all.read(digest).unwrap().template?.render(&line).ok();
+        assert_eq!(rendered().as_deref(), Some("yes no stop"));
+        std::fs::write(model.join("chat_template.jinja"), "{% for %}").unwrap();
+        assert_eq!(rendered(), None);
+        std::fs::write(model.join("chat_template.jinja"), "own").unwrap();
+        assert_eq!(rendered().as_deref(), Some("own"));
         // A file that says another thing than its digest is not that tokenizer any more.
         std::fs::write(model.join("tokenizer.json"), WORDS.replace("yes", "yea")).unwrap();
         assert!(all.read(digest).is_none());
