@@ -1,7 +1,7 @@
 //! What a reader gets: a form as a tensor of the bits and bound that it asks for, in one requantisation.
 
 use super::form::{Form, Lowered, Read, Version, unit};
-use super::lowering::{LowerError, Lowering, Reader, SLACK, Step, Stop, unsupported};
+use super::lowering::{LowerError, Lowering, Precision, Reader, SLACK, Step, Stop, unsupported};
 use super::strided::{Strided, default_groups, grouped_layout};
 use std::collections::BTreeMap;
 use tg_float::tgf::{self, Budget};
@@ -9,7 +9,7 @@ use tg_float::{DType, FloatTensor, ValueId, convert};
 use tg_ir::op;
 use tg_ir::requantise::{PAIRS_MAX, TABLE_MAX};
 use tg_ir::rescale::MULTIPLIER_MAX;
-use tg_ir::segment::SegmentTable;
+use tg_ir::segment::{SEGMENTS_MAX, SegmentTable};
 use tg_ir::wide::{WIDE_SHIFT_MAX, WideTable};
 use tg_ir::{Axis, ElementType, FIELD_BOUND, Op, Requantise, Rescale, Shape, TensorId, View};
 
@@ -27,6 +27,16 @@ const FAR: f64 = 1e30;
 const HEADROOM: f64 = 1.5;
 /// Room that the argument of a table has over what was seen, at either side, as a share of its span.
 const MARGIN: f64 = 0.15;
+/// Most entries of all tables of a program in 16 bits, about; a quarter of those that a proof has room for.
+const ENTRIES_MAX: usize = 1 << 16;
+/// Entries that a table has at least.
+const ENTRIES_LEAST: usize = 1 << 9;
+/// Operators that need a table of their own.
+const BENT: [&str; 9] = [
+    "Elu", "Erf", "Exp", "Gelu", "Log", "Sigmoid", "Softplus", "Softsign", "Tanh",
+];
+/// So many segments of a table cost a proof as much as a shift of one element before.
+const ELEMENT_SEGMENTS: usize = 2;
 /// Most runs of channels that are requantised each by itself for the sake of a proof.
 const RUNS_MAX: usize = 16;
 /// A factor of fewer units is not near enough.
@@ -351,6 +361,18 @@ impl Lowering<'_> {
         })
     }
 
+    /// Most entries of a table: where a program has many in 16 bits, such as one for each step of a recurrence, fewer, since a
+    /// proof has room for so many in all and its time goes with them.
+    fn entries(&self) -> usize {
+        if self.options.precision != Precision::Bits16 {
+            return TABLE_MAX;
+        }
+        let nodes = self.prepared.graph.nodes.iter();
+        let bent = nodes.filter(|node| BENT.iter().any(|name| node.is(name)));
+        let each = ENTRIES_MAX / bent.count().max(1);
+        (1usize << each.max(1).ilog2()).clamp(ENTRIES_LEAST, TABLE_MAX)
+    }
+
     /// Looked up in a table over what the argument takes.
     fn tabulated(&mut self, form: &Form, wanted: Wanted) -> Step<Version> {
         let (scale, zero, top) = self.target(form, wanted);
@@ -374,7 +396,8 @@ impl Lowering<'_> {
         let finest = form.channels.as_ref().map_or(1.0, |factors| {
             factors.iter().copied().fold(f64::INFINITY, f64::min)
         });
-        let entries = TABLE_MAX as f64 - 3.0;
+        let entries = if integer { TABLE_MAX } else { self.entries() };
+        let entries = entries as f64 - 3.0;
         let mut step = ((span + 2.0 * room) / entries).max(form.scale * finest);
         if wanted.kind == ElementType::I16 && form.channels.is_none() {
             step = form.scale * 2f64.powf((step / form.scale).log2().ceil());
@@ -460,23 +483,17 @@ impl Lowering<'_> {
             Ok::<_, Stop>(this.builder.push(&name, op, shape, scale, None))
         };
         if pairs_of(&rescales).0.len() <= PAIRS_MAX {
-            let goes = is_provable(&how(self, form.tensor, &rescales)?);
-            if !goes && kind == ElementType::I16 && table.is_none() {
-                if let Some((multiplied, shifts)) = self.multiplied(form, base, factors) {
-                    return write(self, multiplied, &shifts, shape);
-                }
-                let runs = runs_of(factors);
-                if form.zero == 0 && (2..=RUNS_MAX).contains(&runs.len()) {
-                    return self.run_by_run(form, &runs, (unit, zero, clamp, kind));
-                }
-            }
-            let shifts = kind == ElementType::I16 && table.is_none();
+            let goes = self.goes(&how(self, form.tensor, &rescales)?, form, shape);
+            let plain = kind == ElementType::I16 && table.is_none();
             if !goes
-                && !shifts
-                && let Some(narrow) = self.narrowed(form, unit, clamp)?
+                && plain
+                && let Some((multiplied, shifts)) = self.multiplied(form, base, factors)
             {
-                let table = table.clone().map(|table| (table, scale));
-                return self.requantise(&narrow, unit, zero, clamp, table, kind);
+                return write(self, multiplied, &shifts, shape);
+            }
+            let table = table.clone().map(|table| (table, scale));
+            if !goes && let Some(found) = self.in_steps(form, (unit, zero, clamp, kind), table)? {
+                return Ok(found);
             }
             return write(self, form.tensor, &rescales, shape);
         }
@@ -486,6 +503,42 @@ impl Lowering<'_> {
             parts.push(write(self, part, rescales, own)?);
         }
         Ok(self.side_by_side(&node, parts, (shape, scale)))
+    }
+
+    /// A requantisation that has no proof as it is, in several: to 16 bits run by run of its channels, else behind a shift.
+    fn in_steps(
+        &mut self,
+        form: &Form,
+        (unit, zero, clamp, kind): (f64, i64, [i16; 2], ElementType),
+        table: Option<(Vec<i16>, f64)>,
+    ) -> Step<Option<TensorId>> {
+        if kind == ElementType::I16 && table.is_none() {
+            let runs = runs_of(form.channels.as_deref().unwrap_or(&[1.0]));
+            if form.zero != 0 || !(2..=RUNS_MAX).contains(&runs.len()) {
+                return Ok(None);
+            }
+            return self
+                .run_by_run(form, &runs, (unit, zero, clamp, kind))
+                .map(Some);
+        }
+        let Some(narrow) = self.narrowed(form, unit, clamp)? else {
+            return Ok(None);
+        };
+        self.requantise(&narrow, unit, zero, clamp, table, kind)
+            .map(Some)
+    }
+
+    /// Whether a requantisation is written as it is: it has a proof, and in 16 bits a table of few segments beside those of its
+    /// entries, as accumulators that reach far have many at the ends of the clamp.
+    fn goes(&self, how: &Requantise, form: &Form, shape: Shape) -> bool {
+        let wide = self.builder.kind(form.tensor) == ElementType::I32;
+        match &how.table {
+            Some(table) if wide && self.options.precision == Precision::Bits16 => {
+                let most = table.len() + ELEMENT_SEGMENTS * shape.elements();
+                SegmentTable::within(how, most.min(SEGMENTS_MAX)).is_ok()
+            }
+            _ => is_provable(how),
+        }
     }
 
     /// A form whose accumulators reach further than a proof of this requantisation has segments for: shifted to 16 bits first,
