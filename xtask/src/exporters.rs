@@ -267,8 +267,9 @@ fn both_widths(root: &Path, folder: &Path, options: &ExporterOptions) -> Result<
 /// The example's lines.
 fn lines(root: &Path, folder: &Path, options: &ExporterOptions) -> Result<String> {
     let mut command = process::coverage(root, options.runner.as_deref());
+    command.arg(folder);
     command.args(options.widths.then_some("--widths"));
-    process::answer_or(command.arg(folder), "the graphs could not be run")
+    process::answer_or(&mut command, "the graphs could not be run")
 }
 
 /// What a graph is, as its maker wrote it.

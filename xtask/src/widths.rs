@@ -25,7 +25,7 @@ more the median should cost at most twice as much and none more than four times,
 
 /// A graph in one precision.
 #[derive(Debug, Clone, PartialEq)]
-enum Width {
+enum WidthOutcome {
     Proved { ms: f64, db: f64 },
     Left(String),
 }
@@ -33,7 +33,7 @@ enum Width {
 /// All graphs in both precisions.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WidthReport {
-    graphs: BTreeMap<String, [Option<Width>; 2]>,
+    graphs: BTreeMap<String, [Option<WidthOutcome>; 2]>,
 }
 
 impl WidthReport {
@@ -54,11 +54,11 @@ impl WidthReport {
                     .with_context(|| format!("the runner wrote the number `{text}`"))
             };
             let width = match outcome {
-                "proved" => Width::Proved {
+                "proved" => WidthOutcome::Proved {
                     ms: number(ms)?,
                     db: number(db)?,
                 },
-                "refused" | "wrong" => Width::Left(format!("{outcome}: {reason}")),
+                "refused" | "wrong" => WidthOutcome::Left(format!("{outcome}: {reason}")),
                 _ => bail!("the runner wrote the outcome `{outcome}`"),
             };
             let slot = match bits {
@@ -75,8 +75,8 @@ impl WidthReport {
     fn pairs(&self) -> impl Iterator<Item = (&str, [f64; 2], [f64; 2])> {
         self.graphs.iter().filter_map(|(graph, widths)| {
             let [
-                Some(Width::Proved { ms: few, db: low }),
-                Some(Width::Proved { ms: many, db: high }),
+                Some(WidthOutcome::Proved { ms: few, db: low }),
+                Some(WidthOutcome::Proved { ms: many, db: high }),
             ] = widths
             else {
                 return None;
@@ -98,11 +98,11 @@ impl WidthReport {
     pub fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
         for (graph, widths) in &self.graphs {
-            if let [Some(Width::Proved { .. }), other] = widths
-                && !matches!(other, Some(Width::Proved { .. }))
+            if let [Some(WidthOutcome::Proved { .. }), other] = widths
+                && !matches!(other, Some(WidthOutcome::Proved { .. }))
             {
                 let reason = match other {
-                    Some(Width::Left(reason)) => reason,
+                    Some(WidthOutcome::Left(reason)) => reason,
                     _ => "it was not tried",
                 };
                 findings.push(format!("{graph} is proved in 8 bits, not in 16: {reason}"));
@@ -129,8 +129,9 @@ impl WidthReport {
         let mut text = format!("{HEADING}\n{PREFACE}\n");
         let count = |slot: usize| {
             let widths = self.graphs.values();
-            let proved =
-                |widths: &&[Option<Width>; 2]| matches!(widths[slot], Some(Width::Proved { .. }));
+            let proved = |widths: &&[Option<WidthOutcome>; 2]| {
+                matches!(widths[slot], Some(WidthOutcome::Proved { .. }))
+            };
             widths.filter(proved).count()
         };
         let ratios = self.ratios();

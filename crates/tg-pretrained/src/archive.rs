@@ -40,9 +40,9 @@ pub(crate) struct FilePlace {
 }
 
 /// The bytes of a record, from its start on.
-struct Record<'a>(&'a [u8]);
+struct ZipRecord<'a>(&'a [u8]);
 
-impl Record<'_> {
+impl ZipRecord<'_> {
     fn number(&self, at: usize, bytes: usize) -> Option<u64> {
         let own = self.0.get(at..at + bytes)?.iter().rev();
         Some(own.fold(0, |all, &byte| all << 8 | u64::from(byte)))
@@ -66,18 +66,19 @@ pub(crate) fn files<R: Read + Seek>(
     let mut starts = (0..tail.len().saturating_sub(21)).rev();
     let end = starts.find(|&at| tail[at..].starts_with(b"PK\x05\x06"));
     let end = end.ok_or(ArchiveProblem::NotOne)?;
-    let record = Record(&tail[end..]);
-    let of = |record: &Record<'_>, at, bytes| record.number(at, bytes).ok_or(ArchiveProblem::List);
+    let record = ZipRecord(&tail[end..]);
+    let of =
+        |record: &ZipRecord<'_>, at, bytes| record.number(at, bytes).ok_or(ArchiveProblem::List);
     let mut list = [of(&record, 12, 4)?, of(&record, 16, 4)?];
     // A large archive has a longer record before this one.
-    let locator = end.checked_sub(20).map(|at| Record(&tail[at..end]));
+    let locator = end.checked_sub(20).map(|at| ZipRecord(&tail[at..end]));
     if let Some(locator) = locator.filter(|record| record.starts_with(*b"PK\x06\x07")) {
         let at = of(&locator, 8, 8)?;
         if at.checked_add(56).is_none_or(|end| end > length) {
             return Err(ArchiveProblem::List);
         }
         let long = bytes_at(source, at, 56)?;
-        let long = Record(&long);
+        let long = ZipRecord(&long);
         if !long.starts_with(*b"PK\x06\x06") {
             return Err(ArchiveProblem::List);
         }
@@ -95,7 +96,7 @@ fn listed(list: &[u8], length: u64) -> Result<BTreeMap<String, FilePlace>, Archi
     let mut files = BTreeMap::new();
     let mut rest = list;
     while !rest.is_empty() {
-        let record = Record(rest);
+        let record = ZipRecord(rest);
         if !record.starts_with(*b"PK\x01\x02") {
             return Err(ArchiveProblem::List);
         }
@@ -129,14 +130,14 @@ fn listed(list: &[u8], length: u64) -> Result<BTreeMap<String, FilePlace>, Archi
 /// Numbers that do not fit four bytes are in an extra field, in this order.
 fn widen(numbers: &mut [u64; 3], mut extra: &[u8]) {
     while extra.len() >= 4 {
-        let record = Record(extra);
+        let record = ZipRecord(extra);
         let [kind, length] = [0, 2].map(|at| record.number(at, 2).unwrap_or_default());
         let end = (4 + length as usize).min(extra.len());
         if kind == 1 {
             let mut own = extra[4..end].chunks_exact(8);
             for number in numbers.iter_mut().filter(|n| **n == u64::from(u32::MAX)) {
                 if let Some(wide) = own.next() {
-                    *number = Record(wide).number(0, 8).unwrap_or_default();
+                    *number = ZipRecord(wide).number(0, 8).unwrap_or_default();
                 }
             }
         }
@@ -154,7 +155,7 @@ pub(crate) fn start_of<R: Read + Seek>(
         name: name.to_owned(),
     };
     let header = bytes_at(source, place.header, 30)?;
-    let record = Record(&header);
+    let record = ZipRecord(&header);
     if !record.starts_with(*b"PK\x03\x04") {
         return Err(wrong());
     }

@@ -52,6 +52,21 @@ pub(crate) fn write(
         stream = model.onward(stream, narrow);
     }
     let hidden = model.layer_norm(stream, "ln_f", (width, epsilon))?;
+    head(
+        model,
+        architecture,
+        (ids, hidden, table),
+        [width, vocabulary],
+    )
+}
+
+/// What is made of the hidden states, by the class that the weights were saved from.
+fn head(
+    model: &mut ModelWriter<'_>,
+    architecture: &str,
+    (ids, hidden, table): (ValueId, ValueId, ValueId),
+    [width, vocabulary]: [usize; 2],
+) -> Result<(), PretrainedError> {
     let logits = match architecture {
         "" | "GPT2Model" => {
             model.writer.output("last_hidden_state", hidden);
@@ -69,7 +84,7 @@ pub(crate) fn write(
             model.linear(hidden, "classifier", [width, classes])?
         }
         _ => {
-            return Err(config.refuse(
+            return Err(model.config.refuse(
                 "architectures",
                 "GPT2Model, GPT2LMHeadModel, GPT2ForSequenceClassification, GPT2ForTokenClassification and GPT2ForQuestionAnswering are taken",
             ));

@@ -49,20 +49,20 @@ pub(crate) struct TensorView {
 
 /// A value on the stack.
 #[derive(Debug, Clone)]
-enum Value {
+enum PickleValue {
     /// `None`, a truth value, a float: nothing that a tensor is read from.
     Other,
     Int(i64),
     Text(Rc<str>),
     Global(Rc<str>),
-    Tuple(Rc<Vec<Value>>, u32),
+    Tuple(Rc<Vec<PickleValue>>, u32),
     /// A dictionary, with the tensors among its items; what else it holds is not kept.
     Dict(Vec<(Rc<str>, Rc<TensorView>)>),
     Storage(Rc<str>, Rc<str>),
     Tensor(Rc<TensorView>),
 }
 
-impl Value {
+impl PickleValue {
     fn depth(&self) -> u32 {
         match self {
             Self::Tuple(_, depth) => *depth,
@@ -102,7 +102,7 @@ pub(crate) fn tensors(pickle: &[u8]) -> Result<Vec<(Rc<str>, Rc<TensorView>)>, P
     for _ in 0..STEPS_MAX {
         if machine.step()? {
             return match machine.pop()? {
-                Value::Dict(items) => Ok(items),
+                PickleValue::Dict(items) => Ok(items),
                 _ => Err(PickleProblem::Malformed),
             };
         }
@@ -113,10 +113,10 @@ pub(crate) fn tensors(pickle: &[u8]) -> Result<Vec<(Rc<str>, Rc<TensorView>)>, P
 /// A pickle that is being read.
 struct PickleReader<'a> {
     rest: &'a [u8],
-    stack: Vec<Value>,
+    stack: Vec<PickleValue>,
     /// Lengths of the stack at the marks.
     marks: Vec<usize>,
-    memo: Vec<Value>,
+    memo: Vec<PickleValue>,
 }
 
 impl<'a> PickleReader<'a> {
@@ -148,7 +148,7 @@ impl<'a> PickleReader<'a> {
         Ok(line)
     }
 
-    fn pop(&mut self) -> Result<Value, PickleProblem> {
+    fn pop(&mut self) -> Result<PickleValue, PickleProblem> {
         let floor = self.marks.last().copied().unwrap_or(0);
         if self.stack.len() <= floor {
             return Err(PickleProblem::Malformed);
@@ -156,7 +156,7 @@ impl<'a> PickleReader<'a> {
         self.stack.pop().ok_or(PickleProblem::Malformed)
     }
 
-    fn since_mark(&mut self) -> Result<Vec<Value>, PickleProblem> {
+    fn since_mark(&mut self) -> Result<Vec<PickleValue>, PickleProblem> {
         let mark = self.marks.pop().ok_or(PickleProblem::Malformed)?;
         Ok(self.stack.split_off(mark.min(self.stack.len())))
     }
@@ -167,7 +167,7 @@ impl<'a> PickleReader<'a> {
             items.push(self.pop()?);
         }
         items.reverse();
-        self.stack.push(Value::tuple(items)?);
+        self.stack.push(PickleValue::tuple(items)?);
         Ok(())
     }
 
@@ -179,18 +179,18 @@ impl<'a> PickleReader<'a> {
             0x80 => drop(self.take(1)?),
             0x95 => drop(self.take(8)?),
             b'(' => self.marks.push(self.stack.len()),
-            b'N' | 0x88 | 0x89 => self.stack.push(Value::Other),
+            b'N' | 0x88 | 0x89 => self.stack.push(PickleValue::Other),
             b'G' => {
                 self.take(8)?;
-                self.stack.push(Value::Other);
+                self.stack.push(PickleValue::Other);
             }
-            b'}' => self.stack.push(Value::Dict(Vec::new())),
-            b')' | b']' => self.stack.push(Value::tuple(Vec::new())?),
+            b'}' => self.stack.push(PickleValue::Dict(Vec::new())),
+            b')' | b']' => self.stack.push(PickleValue::tuple(Vec::new())?),
             b'K' | b'M' | b'J' | 0x8a => self.integer(code)?,
             b'X' | 0x8c | b'U' | b'T' => {
                 let length = self.number(if matches!(code, b'X' | b'T') { 4 } else { 1 })?;
                 let text = self.text(length)?;
-                self.stack.push(Value::Text(text));
+                self.stack.push(PickleValue::Text(text));
             }
             b'q' | b'r' | 0x94 => self.remember(code)?,
             b'h' | b'j' => {
@@ -200,7 +200,7 @@ impl<'a> PickleReader<'a> {
             }
             b't' => {
                 let items = self.since_mark()?;
-                self.stack.push(Value::tuple(items)?);
+                self.stack.push(PickleValue::tuple(items)?);
             }
             0x85..=0x87 => self.last_ones(usize::from(code - 0x84))?,
             b'c' => {
@@ -209,7 +209,7 @@ impl<'a> PickleReader<'a> {
             }
             0x93 => {
                 let (name, module) = (self.pop()?, self.pop()?);
-                let (Value::Text(module), Value::Text(name)) = (module, name) else {
+                let (PickleValue::Text(module), PickleValue::Text(name)) = (module, name) else {
                     return Err(PickleProblem::Malformed);
                 };
                 self.global(&module, &name)?;
@@ -246,7 +246,7 @@ impl<'a> PickleReader<'a> {
         let signed = matches!(code, b'J' | 0x8a) && own.last().is_some_and(|&top| top >= 0x80);
         let mut wide = [if signed { 0xff } else { 0 }; 8];
         wide[..bytes].copy_from_slice(own);
-        self.stack.push(Value::Int(i64::from_le_bytes(wide)));
+        self.stack.push(PickleValue::Int(i64::from_le_bytes(wide)));
         Ok(())
     }
 
@@ -262,7 +262,7 @@ impl<'a> PickleReader<'a> {
         }
         let value = match self.stack.last().ok_or(PickleProblem::Malformed)? {
             // A dictionary that is filled later: nobody reads it again.
-            Value::Dict(_) => Value::Other,
+            PickleValue::Dict(_) => PickleValue::Other,
             value => value.clone(),
         };
         if index == self.memo.len() {
@@ -285,19 +285,19 @@ impl<'a> PickleReader<'a> {
             let name = format!("{module}.{name}").chars().take(200).collect();
             return Err(PickleProblem::Global { name });
         }
-        self.stack.push(Value::Global(name.into()));
+        self.stack.push(PickleValue::Global(name.into()));
         Ok(())
     }
 
     /// A storage: `("storage", class, name of the file, device, elements)`.
     fn stored(&mut self) -> Result<(), PickleProblem> {
-        let Value::Tuple(items, _) = self.pop()? else {
+        let PickleValue::Tuple(items, _) = self.pop()? else {
             return Err(PickleProblem::Malformed);
         };
         let [
-            Value::Text(word),
-            Value::Global(class),
-            Value::Text(key),
+            PickleValue::Text(word),
+            PickleValue::Global(class),
+            PickleValue::Text(key),
             ..,
         ] = items.as_slice()
         else {
@@ -306,24 +306,26 @@ impl<'a> PickleReader<'a> {
         if &**word != "storage" {
             return Err(PickleProblem::Malformed);
         }
-        let storage = Value::Storage(Rc::clone(class), Rc::clone(key));
+        let storage = PickleValue::Storage(Rc::clone(class), Rc::clone(key));
         self.stack.push(storage);
         Ok(())
     }
 
     fn call(&mut self) -> Result<(), PickleProblem> {
         let (arguments, function) = (self.pop()?, self.pop()?);
-        let (Value::Tuple(arguments, _), Value::Global(function)) = (arguments, function) else {
+        let (PickleValue::Tuple(arguments, _), PickleValue::Global(function)) =
+            (arguments, function)
+        else {
             return Err(PickleProblem::Malformed);
         };
         let value = match (&*function, arguments.as_slice()) {
-            ("OrderedDict", _) => Value::Dict(Vec::new()),
-            ("_rebuild_parameter", [tensor @ Value::Tensor(_), ..]) => tensor.clone(),
+            ("OrderedDict", _) => PickleValue::Dict(Vec::new()),
+            ("_rebuild_parameter", [tensor @ PickleValue::Tensor(_), ..]) => tensor.clone(),
             (
                 "_rebuild_tensor_v2",
                 [
-                    Value::Storage(class, key),
-                    Value::Int(offset),
+                    PickleValue::Storage(class, key),
+                    PickleValue::Int(offset),
                     shape,
                     strides,
                     ..,
@@ -340,7 +342,7 @@ impl<'a> PickleReader<'a> {
                 if shape.len() != strides.len() || shape.len() > RANK_MAX {
                     return Err(PickleProblem::Malformed);
                 }
-                Value::Tensor(Rc::new(TensorView {
+                PickleValue::Tensor(Rc::new(TensorView {
                     storage: Rc::clone(class),
                     key: Rc::clone(key),
                     offset,
@@ -355,12 +357,12 @@ impl<'a> PickleReader<'a> {
     }
 
     /// Puts keys and values into the dictionary below them.
-    fn items(&mut self, items: Vec<Value>) -> Result<(), PickleProblem> {
-        let Some(Value::Dict(own)) = self.stack.last_mut() else {
+    fn items(&mut self, items: Vec<PickleValue>) -> Result<(), PickleProblem> {
+        let Some(PickleValue::Dict(own)) = self.stack.last_mut() else {
             return Err(PickleProblem::Malformed);
         };
         for pair in items.chunks_exact(2) {
-            if let [Value::Text(name), Value::Tensor(tensor)] = pair {
+            if let [PickleValue::Text(name), PickleValue::Tensor(tensor)] = pair {
                 own.push((Rc::clone(name), Rc::clone(tensor)));
             }
         }

@@ -307,7 +307,8 @@ mod tests {
         assert!(masked.security_bits >= 100.0);
         let page = suite_page::page(&[row, masked]);
         assert!(page.contains("MLP 64-32-10") && page.contains("not measured"));
-        assert_eq!(page.matches("| MLP 64-32-10 |").count(), 4);
+        assert_eq!(page.matches("| MLP 64-32-10 |").count(), 5);
+        assert!(page.contains("| MLP 64-32-10, zk |"));
         assert!(measure(ENTRIES.len(), 1, false).is_err());
     }
 }

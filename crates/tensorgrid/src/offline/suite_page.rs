@@ -144,9 +144,9 @@ pub(crate) fn page(rows: &[Row]) -> String {
     );
     push(
         &mut text,
-        "| model | prove | least | CPU | of it kernel | page faults | verify | proof | peak | held to | above |",
+        "| model | prove | least | CPU | verify | proof | peak | held to | above |",
     );
-    push(&mut text, "|---|---|---|---|---|---|---|---|---|---|---|");
+    push(&mut text, "|---|---|---|---|---|---|---|---|---|");
     for (entry, target) in &ENTRIES {
         let name = entry.name();
         let held = format!(
@@ -162,12 +162,10 @@ pub(crate) fn page(rows: &[Row]) -> String {
                 push(
                     &mut text,
                     &format!(
-                        "| {name} | {} | {} | {} | {} | {:.0} | {} | {:.0} kB | {} | {held} | {above} |",
+                        "| {name} | {} | {} | {} | {} | {:.0} kB | {} | {held} | {above} |",
                         time(row.prove.wall_ms),
                         time(row.prove.least_wall_ms),
                         time(row.prove.cpu_ms),
-                        percent(row.prove.system_share),
-                        row.prove.faults,
                         time(row.verify.wall_ms),
                         row.proof_bytes as f64 / 1e3,
                         megabytes(row.peak_mib),
@@ -176,12 +174,14 @@ pub(crate) fn page(rows: &[Row]) -> String {
             }
             None => push(
                 &mut text,
-                &format!("| {name} | not measured | | | | | | | | {held} | |"),
+                &format!("| {name} | not measured | | | | | | {held} | |"),
             ),
         }
     }
+    let all = rows;
     let (masked, rows): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.zk);
     in_zero_knowledge(&mut text, &masked);
+    in_the_kernel(&mut text, all);
     once(&mut text, &rows);
     stages(&mut text, &rows);
     text.push_str(PEERS);
@@ -193,24 +193,49 @@ fn in_zero_knowledge(text: &mut String, rows: &[&Row]) {
     push(text, ZERO_KNOWLEDGE);
     push(
         text,
-        "| model | prove | least | CPU | of it kernel | page faults | verify | proof | peak | bits | runs |",
+        "| model | prove | least | CPU | verify | proof | peak | bits | runs |",
     );
-    push(text, "|---|---|---|---|---|---|---|---|---|---|---|");
+    push(text, "|---|---|---|---|---|---|---|---|---|");
     for row in rows {
         push(
             text,
             &format!(
-                "| {} | {} | {} | {} | {} | {:.0} | {} | {:.0} kB | {} | {:.1} | {} |",
+                "| {} | {} | {} | {} | {} | {:.0} kB | {} | {:.1} | {} |",
                 row.name,
                 time(row.prove.wall_ms),
                 time(row.prove.least_wall_ms),
                 time(row.prove.cpu_ms),
-                percent(row.prove.system_share),
-                row.prove.faults,
                 time(row.verify.wall_ms),
                 row.proof_bytes as f64 / 1e3,
                 megabytes(row.peak_mib),
                 row.security_bits,
+                row.runs,
+            ),
+        );
+    }
+}
+
+/// How much of the time of proofs is the kernel's.
+fn in_the_kernel(text: &mut String, rows: &[Row]) {
+    push(text, KERNEL);
+    push(
+        text,
+        "| model | CPU | of it kernel | page faults | runs | load then |",
+    );
+    push(text, "|---|---|---|---|---|---|");
+    for row in rows {
+        let load = row
+            .load
+            .map_or("unknown".to_owned(), |load| format!("{load:.1}"));
+        let zk = if row.zk { ", zk" } else { "" };
+        push(
+            text,
+            &format!(
+                "| {}{zk} | {} | {} | {:.0} | {} | {load} |",
+                row.name,
+                time(row.prove.cpu_ms),
+                percent(row.prove.system_share),
+                row.prove.faults,
                 row.runs,
             ),
         );
@@ -301,15 +326,20 @@ included. The GPTs have 8 bits where something is multiplied and 16 elsewhere; G
 the embedding's weights, as one tensor; it gives the most likely of 50,257 tokens after each of 16, or the scores of all of them after the last
 of 512. Security is composed and at least 100 bits (Johnson bound,
 no conjecture). A machine with other work (see the loads) stretches wall
-times, which are what a row is held to; CPU time is then the figure to compare. *Kernel* is its share of the CPU time of
-all runs of a row together (it is told from the rest by what runs at ticks of the clock, so it is rough where a row takes a
-few milliseconds); page faults are those of one proof, exactly.
+times, which are what a row is held to; CPU time is then the figure to compare.
 
 ";
 
 const ZERO_KNOWLEDGE: &str = "
 ## In zero knowledge
 `zk: true`, the input hidden, the output public, the weights not hidden ([PROOF.md](PROOF.md#zero-knowledge)).
+";
+
+const KERNEL: &str = "
+## Time in the kernel
+Its share of the CPU time of all proofs of a row together, and the page faults of one proof. The share is told from the rest by
+what runs at ticks of the clock, so it is rough where a row takes a few milliseconds, and threads that wait for each other on a
+machine with other work are in the kernel, too.
 ";
 
 const PEERS: &str = "

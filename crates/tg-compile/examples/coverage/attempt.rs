@@ -5,13 +5,13 @@ use crate::cost::{ProofCost, cpu_ms};
 use tg_compile::integer::{InputOrder, LowerError, Precision, input_order};
 use tg_compile::passes::{PrepareError, PrepareOptions, prepare};
 use tg_compile::{CompileError, CompileOptions, Compiled, PrecisionChoice, compile_taken};
-use tg_exec::sample::Numbers;
+use tg_exec::{IntTensor, Trace, sample::Numbers};
 use tg_float::tgf::{self, Budget};
 use tg_float::{FloatTensor, Graph, convert};
 use tg_ir::Answer;
 use tg_ir::coding::encode;
-use tg_proof::{ExpectedStatement, PlanError, verify};
-use tg_prover::{ModelError, ProveRequest, ProvingModel, prove};
+use tg_proof::{ExpectedStatement, PlanError, ProofFile, verify};
+use tg_prover::{ModelError, ProveError, ProveRequest, ProvingModel, prove};
 use tg_types::{Address, Digest, JobId};
 
 /// Calibration inputs beside the case's own.
@@ -33,6 +33,9 @@ pub(crate) enum Attempt {
     Poor(String),
     Wrong(String),
 }
+
+/// What proving gives.
+type Made = Result<(ProofFile, Vec<Trace>), ProveError>;
 
 /// The inputs of one request, by name.
 pub(crate) type Given = Vec<(String, FloatTensor)>;
@@ -156,23 +159,11 @@ impl Program<'_> {
             Ok(public) => public,
             Err(error) => return Attempt::Refused(why_not_proved(&error)),
         };
-        let names = (JobId::default(), Address::default());
-        let once = || {
-            let request = ProveRequest::of(vec![input.clone()]).named(names.0, names.1);
-            let start = cpu_ms();
-            let made = prove(&model, request, &mut |_| ());
-            (made, cpu_ms() - start)
-        };
-        let (made, mut least_ms) = once();
+        let (made, cpu_ms) = self.timed(&model, &input);
         let (file, proved) = match made {
             Ok(proved) => proved,
             Err(error) => return Attempt::Refused(chain(&error)),
         };
-        for _ in 1..RUNS {
-            if self.precision.is_some() && least_ms < ONCE_MS {
-                least_ms = least_ms.min(once().1);
-            }
-        }
         if proved[0] != trace || file.output != trace.output_bytes() {
             return Attempt::Wrong("the proof is of another answer".to_owned());
         }
@@ -184,11 +175,31 @@ impl Program<'_> {
         };
         match verify(&public, &file, &asked) {
             Ok(()) => Attempt::Proved(ProofCost {
-                cpu_ms: least_ms,
+                cpu_ms,
                 snr_db: least_snr,
             }),
             Err(error) => Attempt::Wrong(format!("the proof is refused: {}", chain(&error))),
         }
+    }
+}
+
+impl Program<'_> {
+    /// A proof, and its processor time in milliseconds: the least of a few where it is measured.
+    fn timed(&self, model: &ProvingModel, input: &IntTensor) -> (Made, f64) {
+        let once = || {
+            let request = ProveRequest::of(vec![input.clone()]);
+            let request = request.named(JobId::default(), Address::default());
+            let start = cpu_ms();
+            let made = prove(model, request, &mut |_| ());
+            (made, cpu_ms() - start)
+        };
+        let (made, mut least_ms) = once();
+        for _ in 1..RUNS {
+            if self.precision.is_some() && least_ms < ONCE_MS {
+                least_ms = least_ms.min(once().1);
+            }
+        }
+        (made, least_ms)
     }
 }
 

@@ -357,11 +357,8 @@ impl Lowering<'_> {
             return unsupported("only the last axis is normalised");
         }
         let centred = node.op != "RMSNormalization" && node.op != "SimplifiedLayerNormalization";
-        let length = if instance {
-            shape[2..].iter().product()
-        } else {
-            shape[rank - 1]
-        };
+        let rows = if instance { 2 } else { rank - 1 };
+        let length = shape[rows..].iter().product();
         let epsilon = f64::from(crate::passes::float(node, "epsilon", 1e-5));
         let read = self.normalisable(x, (narrow(length)?, epsilon, centred))?;
         let name = node.name.clone();

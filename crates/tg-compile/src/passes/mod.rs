@@ -68,6 +68,7 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
     grouped::rewrite(&mut graph)?;
     shapes::fix(&mut graph, options)?;
     quantised::rewrite(&mut graph)?;
+    vectors::check(&graph)?;
     learned::rewrite(&mut graph);
     ensembles::rewrite(&mut graph);
     shapes::fold_constants(&mut graph)?;

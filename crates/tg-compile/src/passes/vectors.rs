@@ -1,6 +1,7 @@
 //! Support vector machines of `ai.onnx.ml` as products with the support vectors and a function of each, or as a polynomial of
 //! the input where the kernel is one.
 
+use super::PrepareError;
 use super::edit::{Writer, float_list, input, output, text, uses};
 use super::ensembles::label;
 use tg_float::{Attribute, DType, Graph, Node, ValueId};
@@ -217,8 +218,32 @@ pub(super) fn regressor(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     Some(writer.finish(y, value))
 }
 
+/// Refuses a machine whose probabilities have no program, where they are read.
+pub(super) fn check(graph: &Graph) -> Result<(), PrepareError> {
+    let used = uses(graph);
+    let read = |node: &Node| {
+        let value = node.outputs.get(1).copied().flatten();
+        value.is_some_and(|value| used[value.index()] > 0)
+    };
+    let iterated = |node: &&Node| {
+        node.domain == "ai.onnx.ml"
+            && node.op == "SVMClassifier"
+            && float_list(node, "prob_a").len() > 1
+            && read(node)
+    };
+    match graph.nodes.iter().find(iterated) {
+        None => Ok(()),
+        Some(node) => Err(PrepareError::Node {
+            node: node.name.clone(),
+            op: node.op.clone(),
+            reason: "probabilities of more than two classes are found by iteration, which has no program; keep the label \
+                     alone, or train with probability=False",
+        }),
+    }
+}
+
 /// What a classifier says of itself.
-struct Machine {
+struct VectorMachine {
     labels: Vec<i64>,
     /// Vectors of each class.
     counts: Vec<usize>,
@@ -227,7 +252,7 @@ struct Machine {
     rho: Vec<f32>,
 }
 
-impl Machine {
+impl VectorMachine {
     fn read(node: &Node) -> Option<Self> {
         let Some(Attribute::Ints(labels)) = node.attributes.get("classlabels_ints") else {
             return None;
@@ -307,7 +332,7 @@ pub(super) fn classifier(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
         let value = node.outputs.get(slot).copied().flatten();
         value.filter(|value| used[value.index()] > 0)
     };
-    let machine = Machine::read(node)?;
+    let machine = VectorMachine::read(node)?;
     let two = machine.labels.len() == 2;
     let (slope, offset) = (float_list(node, "prob_a"), float_list(node, "prob_b"));
     let mut writer = Writer::new(graph, &node.name);
@@ -511,6 +536,11 @@ mod tests {
                 .with("prob_a", probable.clone())
                 .with("prob_b", probable);
             assert!(classifier(&mut graph, &node).is_none());
+            graph.nodes = vec![node];
+            let refused = check(&graph).unwrap_err().to_string();
+            assert!(refused.contains("probability=False"), "{refused}");
+            graph.outputs.truncate(1);
+            assert_eq!(check(&graph), Ok(()));
         }
     }
 }
