@@ -47,6 +47,9 @@ pub(crate) struct TensorView {
     pub(crate) strides: Vec<usize>,
 }
 
+/// A tensor with its name.
+type NamedView = (Rc<str>, Rc<TensorView>);
+
 /// A value on the stack.
 #[derive(Debug, Clone)]
 enum PickleValue {
@@ -55,9 +58,9 @@ enum PickleValue {
     Int(i64),
     Text(Rc<str>),
     Global(Rc<str>),
-    Tuple(Rc<Vec<PickleValue>>, u32),
+    Tuple(Rc<Vec<Self>>, u32),
     /// A dictionary, with the tensors among its items; what else it holds is not kept.
-    Dict(Vec<(Rc<str>, Rc<TensorView>)>),
+    Dict(Vec<NamedView>),
     Storage(Rc<str>, Rc<str>),
     Tensor(Rc<TensorView>),
 }
@@ -92,7 +95,7 @@ impl PickleValue {
 }
 
 /// The dictionary's tensors.
-pub(crate) fn tensors(pickle: &[u8]) -> Result<Vec<(Rc<str>, Rc<TensorView>)>, PickleProblem> {
+pub(crate) fn tensors(pickle: &[u8]) -> Result<Vec<NamedView>, PickleProblem> {
     let mut machine = PickleReader {
         rest: pickle,
         stack: Vec::new(),
@@ -221,11 +224,11 @@ impl<'a> PickleReader<'a> {
             b'e' => drop(self.since_mark()?),
             b's' => {
                 let (value, key) = (self.pop()?, self.pop()?);
-                self.items(vec![key, value])?;
+                self.items(&[key, value])?;
             }
             b'u' => {
                 let items = self.since_mark()?;
-                self.items(items)?;
+                self.items(&items)?;
             }
             _ => return Err(PickleProblem::Instruction { code }),
         }
@@ -357,7 +360,7 @@ impl<'a> PickleReader<'a> {
     }
 
     /// Puts keys and values into the dictionary below them.
-    fn items(&mut self, items: Vec<PickleValue>) -> Result<(), PickleProblem> {
+    fn items(&mut self, items: &[PickleValue]) -> Result<(), PickleProblem> {
         let Some(PickleValue::Dict(own)) = self.stack.last_mut() else {
             return Err(PickleProblem::Malformed);
         };
