@@ -194,6 +194,9 @@ fn of_a_pickle_only_tensors_are_read() {
     }
 }
 
+/// What takes any bytes.
+type Fuzzed = fn(&[u8]);
+
 /// A mutation of a file of weights or a configuration gives a graph or an error.
 #[test]
 fn mutated_files_never_panic() {
@@ -213,7 +216,7 @@ fn mutated_files_never_panic() {
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below.max(1)
     };
-    let fuzzed: [(&str, fn(&[u8])); 3] = [
+    let fuzzed: [(&str, Fuzzed); 3] = [
         ("bert", fuzz::safetensors),
         ("llama", fuzz::safetensors),
         ("pickled", fuzz::torch),
