@@ -9,11 +9,12 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 use crate::python::Missing;
+use crate::widths;
 
-/// What stands before the table.
 /// The page.
 const PAGE: &str = "docs/CORPUS.md";
 
+/// What stands before the table.
 const PREFACE: &str = "\
 # Models as exporters write them
 
@@ -105,7 +106,14 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     let mut report = process::example(root, "tg-compile", "corpus");
     let (table, is_whole) = process::answer(report.arg(folder))?;
     print!("{table}");
-    process::write(root, PAGE, &format!("{PREFACE}\n{table}"))?;
+    // The section of both precisions is written by another command.
+    let before = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
+    let page = format!("{PREFACE}\n{table}");
+    let page = match widths::kept(&before) {
+        "" => page,
+        section => widths::placed(&page, section),
+    };
+    process::write(root, PAGE, &page)?;
     ensure!(
         is_whole,
         "a model of the corpus is refused or too far from onnxruntime; see {PAGE}"

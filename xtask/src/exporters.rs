@@ -15,9 +15,12 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{self, CaseLine};
 use crate::python::{Missing, Python, or_skip};
+use crate::widths::{WidthReport, placed};
 
 const COMMITTED: &str = "xtask/exporters.txt";
 const PAGE: &str = "docs/EXPORTERS.md";
+/// The page that has a section of both precisions.
+const WIDTHS_PAGE: &str = "docs/CORPUS.md";
 /// The seed of the committed names.
 const SEED: u64 = 1;
 
@@ -47,12 +50,14 @@ pub struct ExporterOptions {
     pub runner: Option<PathBuf>,
     /// Whether page and names are written.
     pub bless: bool,
+    /// Whether 16 bits are compared with 8, instead of everything else.
+    pub widths: bool,
     /// What a missing Python means.
     pub missing: Missing,
 }
 
 impl ExporterOptions {
-    /// Reads `--seed S`, `--dir DIR`, `--runner FILE`, `--bless` and `--require`.
+    /// Reads `--seed S`, `--dir DIR`, `--runner FILE`, `--bless`, `--widths` and `--require`.
     ///
     /// # Errors
     /// If a word is unknown or a value is missing or no number, or another seed than the committed one is blessed.
@@ -64,6 +69,7 @@ impl ExporterOptions {
             folder: None,
             runner: None,
             bless: false,
+            widths: false,
         };
         let mut rest = words.iter();
         while let Some(&word) = rest.next() {
@@ -73,8 +79,9 @@ impl ExporterOptions {
                 "--dir" => options.folder = Some(PathBuf::from(value()?)),
                 "--runner" => options.runner = Some(PathBuf::from(value()?)),
                 "--bless" => options.bless = true,
+                "--widths" => options.widths = true,
                 _ => bail!(
-                    "exporters does not know `{word}`; it takes --seed, --dir, --runner, --bless and --require"
+                    "exporters does not know `{word}`; it takes --seed, --dir, --runner, --bless, --widths and --require"
                 ),
             }
         }
@@ -217,6 +224,9 @@ pub fn run(root: &Path, options: &ExporterOptions) -> Result<()> {
         options.seed.to_string().into(),
     ];
     python.script("make_exporters.py", &arguments)?;
+    if options.widths {
+        return both_widths(root, &folder, options);
+    }
     let report = ExporterReport::read(&lines(root, &folder, options)?)?;
     let what = |graph: &str| configuration(&folder.join(graph)).unwrap_or_default();
     let tables = report.tables(what);
@@ -240,10 +250,26 @@ pub fn run(root: &Path, options: &ExporterOptions) -> Result<()> {
     Ok(())
 }
 
+/// Compares 16 bits with 8 on all graphs.
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
+fn both_widths(root: &Path, folder: &Path, options: &ExporterOptions) -> Result<()> {
+    let report = WidthReport::read(&lines(root, folder, options)?)?;
+    let section = report.section();
+    println!("{section}");
+    if options.bless {
+        let page = fs::read_to_string(root.join(WIDTHS_PAGE));
+        let page = page.with_context(|| format!("`{WIDTHS_PAGE}` cannot be read"))?;
+        process::write(root, WIDTHS_PAGE, &placed(&page, &section))?;
+    }
+    Ok(())
+}
+
 /// The example's lines.
 fn lines(root: &Path, folder: &Path, options: &ExporterOptions) -> Result<String> {
     let mut command = process::coverage(root, options.runner.as_deref());
-    process::answer_or(command.arg(folder), "the graphs could not be run")
+    command.arg(folder);
+    command.args(options.widths.then_some("--widths"));
+    process::answer_or(&mut command, "the graphs could not be run")
 }
 
 /// What a graph is, as its maker wrote it.

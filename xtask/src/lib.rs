@@ -1,7 +1,7 @@
 //! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
 //! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]), the models that exporters
 //! write ([`corpus`], [`corpus_report`]), a user's way from PyTorch to a receipt ([`bring`]), ONNX's own cases
-//! ([`onnx_conformance`], as proofs [`coverage`]), graphs of exporters drawn from a seed ([`exporters`]), folders of Hugging Face ([`pretrained`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
+//! ([`onnx_conformance`], as proofs [`coverage`]), graphs of exporters drawn from a seed ([`exporters`], in 8 and 16 bits [`widths`]), folders of Hugging Face ([`pretrained`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
 //! EZKL costs ([`compare_ezkl`]); placements under the outside judge ([`market`]) and beside those of other rules
 //! ([`market_report`]); that the SDK builds for a browser ([`sdk`]); the example programs of WebAssembly ([`programs`]), and that OpenAI's
 //! client is served ([`openai_client`]); that Prometheus and its rules see a grid ([`monitoring`]); the page that nodes serve ([`dashboard`]); what each cheat comes to ([`cheats`]); what tests are
@@ -37,6 +37,7 @@ pub mod sdk;
 pub mod tidy;
 pub mod tosa;
 pub mod wheel;
+pub mod widths;
 
 use std::path::PathBuf;
 

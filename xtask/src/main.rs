@@ -43,7 +43,8 @@ usage: cargo xtask COMMAND
               is the built example, --cases DIR and --require as above
   exporters   graphs of PyTorch, transformers, scikit-learn, boosted trees and Keras, drawn from a seed, compiled, proved
               and verified; writes docs/EXPORTERS.md with --bless, else fails if one of seed 1 is lost; --seed S draws
-              others, --dir DIR and --runner FILE as above, --require makes a missing Python an error
+              others, --dir DIR and --runner FILE as above, --require makes a missing Python an error; --widths compares
+              proofs in 16 bits with those in 8 instead, and writes a section of docs/CORPUS.md with --bless
   pretrained  folders as Hugging Face's save_pretrained writes them, drawn from a seed, with transformers as the judge;
               --seed S draws others, --bless writes the tiny ones that the tests read, --require as above
   market-judge --data DIR [--judge FILE] [--policy NAME]

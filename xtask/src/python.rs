@@ -1,8 +1,9 @@
 //! The Python that outside judges run in: environments under `target/`, of pinned packages.
 //!
 //! `xtask/python/` holds the scripts and one `requirements-NAME.txt` per environment. An environment is made at first
-//! use, into `target/venv-NAME`, and again when its requirements change. Where Python or a package cannot be had,
-//! [`or_skip`] says so in one line, and whether that is a failure is the caller's choice.
+//! use, into `target/venv-NAME`, and again when its requirements change. What stands in `requirements-NAME-alone.txt` is
+//! installed last and without what it asks for: a package whose stated bounds are narrower than what it runs with. Where
+//! Python or a package cannot be had, [`or_skip`] says so in one line, and whether that is a failure is the caller's choice.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -51,8 +52,14 @@ impl Python {
     pub fn prepare(root: &Path, name: &str) -> Result<Self> {
         let scripts = root.join("xtask/python");
         let requirements = scripts.join(format!("requirements-{name}.txt"));
-        let wanted = fs::read_to_string(&requirements)
-            .with_context(|| format!("`{}` cannot be read", requirements.display()))?;
+        let text = |path: &Path| {
+            fs::read_to_string(path).with_context(|| format!("`{}` cannot be read", path.display()))
+        };
+        let alone = scripts.join(format!("requirements-{name}-alone.txt"));
+        let mut wanted = text(&requirements)?;
+        if alone.is_file() {
+            wanted += &text(&alone)?;
+        }
         let folder = root.join(format!("target/venv-{name}"));
         let installed = folder.join("requirements.txt");
         let python = Self { scripts, folder };
@@ -60,13 +67,22 @@ impl Python {
             return Ok(python);
         }
         create(&python.folder)?;
-        run(Command::new(python.tool("python"))
-            .args(["-m", "pip", "install", "--quiet", "--requirement"])
-            .arg(&requirements))
-        .with_context(|| format!("the packages of `{}` are missing", requirements.display()))?;
+        python.install(&requirements, &[])?;
+        if alone.is_file() {
+            python.install(&alone, &["--no-deps"])?;
+        }
         fs::write(&installed, wanted)
             .with_context(|| format!("`{}` cannot be written", installed.display()))?;
         Ok(python)
+    }
+
+    /// Installs the packages of a file.
+    fn install(&self, requirements: &Path, options: &[&str]) -> Result<()> {
+        let mut command = Command::new(self.tool("python"));
+        command.args(["-m", "pip", "install", "--quiet"]);
+        command.args(options).arg("--requirement").arg(requirements);
+        run(&mut command)
+            .with_context(|| format!("the packages of `{}` are missing", requirements.display()))
     }
 
     /// Runs a script of `xtask/python/`.

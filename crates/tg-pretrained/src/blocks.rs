@@ -22,6 +22,8 @@ pub(crate) struct AttentionForm {
     /// What scores are multiplied by.
     pub(crate) scale: f32,
     pub(crate) causal: bool,
+    /// How many keys up to its own place a query may look at; none: all.
+    pub(crate) window: Option<usize>,
     /// Truth values by item and key, of four axes.
     pub(crate) mask: Option<ValueId>,
 }
@@ -140,12 +142,15 @@ impl ModelWriter<'_> {
     /// Attention of queries, keys and values, with the heads side by side in the last axis or on an axis of their own.
     pub(crate) fn attention(&mut self, [q, k, v]: [ValueId; 3], form: &AttentionForm) -> ValueId {
         let count = |heads: usize| Attribute::Int(heads as i64);
-        let attributes = [
+        let mut attributes = vec![
             ("q_num_heads", count(form.heads)),
             ("kv_num_heads", count(form.key_heads)),
             ("scale", Attribute::Float(form.scale)),
             ("is_causal", Attribute::Int(i64::from(form.causal))),
         ];
+        if let Some(window) = form.window {
+            attributes.push(("left_window_size", count(window.saturating_sub(1))));
+        }
         let mut inputs = vec![Some(q), Some(k), Some(v)];
         inputs.extend(form.mask.map(Some));
         self.writer.node_of("Attention", inputs, &attributes)
@@ -194,4 +199,13 @@ pub(crate) fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32
         turned.extend((0..rows).map(|row| values[row * columns + column]));
     }
     turned
+}
+
+/// The number of classes: as many as `id2label` names, two if there are no names.
+pub(crate) fn labels(model: &ModelWriter<'_>) -> Result<usize, PretrainedError> {
+    let names = model.config.labels();
+    if !names.is_empty() {
+        return Ok(names.len());
+    }
+    Ok(model.config.optional_size("num_labels")?.unwrap_or(2))
 }

@@ -36,6 +36,7 @@ pub(crate) fn write(
             key_heads: heads,
             scale: scale_of(width / heads),
             causal: true,
+            window: None,
             mask: None,
         },
         width,

@@ -1,13 +1,15 @@
 //! Llama and what has its shape (Qwen2, Qwen3, Mistral): rotary positions, grouped queries, gated layers.
 
-use crate::blocks::{AttentionForm, ModelWriter, scale_of};
+use crate::blocks::{AttentionForm, ModelWriter, labels, scale_of};
 use crate::config::PretrainedConfig;
 use crate::error::PretrainedError;
-use serde_json::json;
+use crate::purpose::{last_of_sequence, questions};
+use crate::rotary::{Rotations, rotations};
+use serde_json::{Value, json};
 use tg_float::ValueId;
 use tg_float::graph::Attribute;
 
-/// DecoderSizes of a model.
+/// Sizes of a model.
 struct DecoderSizes {
     width: usize,
     heads: usize,
@@ -16,13 +18,8 @@ struct DecoderSizes {
     each: usize,
     inner: usize,
     epsilon: f64,
-}
-
-/// The cosines and sines of the positions of an input: `[positions, channels of a head]`.
-#[derive(Clone, Copy)]
-struct Rotations {
-    cosines: ValueId,
-    sines: ValueId,
+    /// Of each layer, how many keys before its own place a query may look at, its own among them; none: all.
+    windows: Vec<Option<usize>>,
 }
 
 /// Writes the model; `architecture` is the class it was saved from.
@@ -32,16 +29,23 @@ pub(crate) fn write(
 ) -> Result<(), PretrainedError> {
     let config = model.config;
     let sizes = sizes(config)?;
+    // Llama alone has another name for its body under this head.
+    if architecture.ends_with("ForQuestionAnswering")
+        && model.weights.has("transformer.embed_tokens.weight")
+    {
+        model.weights.set_prefix("transformer.");
+    }
     let vocabulary = config.size("vocab_size")?;
     let ids = model.writer.tokens("input_ids");
     let table = model.parameter("embed_tokens.weight", &[vocabulary, sizes.width])?;
     let mut stream = model.embedded(table, ids);
     let turns = rotations(model, ids, sizes.each)?;
-    for layer in 0..config.layers("num_hidden_layers")? {
+    for (layer, &window) in sizes.windows.iter().enumerate() {
         let path = format!("layers.{layer}");
         let norm = (sizes.width, sizes.epsilon);
         let normal = model.rms_norm(stream, &format!("{path}.input_layernorm"), norm)?;
-        let mixed = mixed(model, normal, &format!("{path}.self_attn"), &sizes, turns)?;
+        let name = format!("{path}.self_attn");
+        let mixed = mixed(model, normal, &name, &sizes, (turns, window))?;
         stream = model.onward(stream, mixed);
         let name = format!("{path}.post_attention_layernorm");
         let normal = model.rms_norm(stream, &name, norm)?;
@@ -49,14 +53,48 @@ pub(crate) fn write(
         stream = model.onward(stream, narrow);
     }
     let hidden = model.rms_norm(stream, "norm", (sizes.width, sizes.epsilon))?;
-    if architecture.ends_with("ForCausalLM") {
-        let logits = model.scores(hidden, "lm_head", table, [sizes.width, vocabulary])?;
-        model.writer.output("logits", logits);
-    } else if architecture.is_empty() || architecture.ends_with("Model") {
-        model.writer.output("last_hidden_state", hidden);
-    } else {
-        return Err(config.refuse("architectures", "the base model and ForCausalLM are taken"));
-    }
+    head(
+        model,
+        architecture,
+        (ids, hidden, table),
+        [sizes.width, vocabulary],
+    )
+}
+
+/// What is made of the hidden states, by the class that the weights were saved from.
+fn head(
+    model: &mut ModelWriter<'_>,
+    architecture: &str,
+    (ids, hidden, table): (ValueId, ValueId, ValueId),
+    [width, vocabulary]: [usize; 2],
+) -> Result<(), PretrainedError> {
+    let purpose = architecture
+        .find("For")
+        .map_or("", |at| &architecture[at..]);
+    let logits = match purpose {
+        "" => {
+            model.writer.output("last_hidden_state", hidden);
+            return Ok(());
+        }
+        "ForQuestionAnswering" => return questions(model, hidden, width),
+        "ForCausalLM" => model.scores(hidden, "lm_head", table, [width, vocabulary])?,
+        "ForSequenceClassification" => {
+            let last = last_of_sequence(model, ids, hidden)?;
+            let classes = labels(model)?;
+            model.linear(last, "score", [width, classes])?
+        }
+        "ForTokenClassification" => {
+            let classes = labels(model)?;
+            model.linear(hidden, "score", [width, classes])?
+        }
+        _ => {
+            return Err(model.config.refuse(
+                "architectures",
+                "the base model, ForCausalLM, ForSequenceClassification, ForTokenClassification and ForQuestionAnswering are taken",
+            ));
+        }
+    };
+    model.writer.output("logits", logits);
     Ok(())
 }
 
@@ -77,21 +115,6 @@ fn sizes(config: &PretrainedConfig) -> Result<DecoderSizes, PretrainedError> {
     if each % 2 != 0 {
         return Err(config.refuse("head_dim", "an even number of channels a head is taken"));
     }
-    config.only("use_sliding_window", &json!(false))?;
-    // Qwen2 names a window and says that it does not use it.
-    let unused = config.get("use_sliding_window").is_some();
-    if config.get("sliding_window").is_some() && !unused {
-        return Err(config.refuse(
-            "sliding_window",
-            "null alone is taken: no window of attention",
-        ));
-    }
-    if let Some(kinds) = config.get("layer_types") {
-        let full = |kind: &serde_json::Value| kind == "full_attention";
-        if !kinds.as_array().is_some_and(|kinds| kinds.iter().all(full)) {
-            return Err(config.refuse("layer_types", "full_attention in every layer is taken"));
-        }
-    }
     config.only("pretraining_tp", &json!(1))?;
     Ok(DecoderSizes {
         width,
@@ -100,6 +123,42 @@ fn sizes(config: &PretrainedConfig) -> Result<DecoderSizes, PretrainedError> {
         each,
         inner: config.size("intermediate_size")?,
         epsilon: config.number("rms_norm_eps", 1e-6)?,
+        windows: windows(config)?,
+    })
+}
+
+/// The window of each layer: Mistral's is that of all layers; Qwen2 and Qwen3 say whether they use theirs, and `layer_types`
+/// which layers do, else those from `max_window_layers` on.
+fn windows(config: &PretrainedConfig) -> Result<Vec<Option<usize>>, PretrainedError> {
+    let layers = config.layers("num_hidden_layers")?;
+    let kind = config.text("model_type", "")?;
+    let window = match kind {
+        "mistral" => config.optional_size("sliding_window")?,
+        "qwen2" | "qwen3" if config.flag("use_sliding_window", false)? => {
+            Some(config.optional_size("sliding_window")?.unwrap_or(4_096))
+        }
+        _ => None,
+    };
+    let Some(kinds) = config.get("layer_types").filter(|_| kind != "mistral") else {
+        let first = match kind {
+            "mistral" => 0,
+            _ => config.optional_size("max_window_layers")?.unwrap_or(28),
+        };
+        let own = |layer: usize| window.filter(|_| layer >= first);
+        return Ok((0..layers).map(own).collect());
+    };
+    let kinds = kinds.as_array().filter(|kinds| kinds.len() == layers);
+    let of = |kind: &Value| match kind.as_str() {
+        Some("full_attention") => Some(None),
+        Some("sliding_attention") => window.map(Some),
+        _ => None,
+    };
+    let windows = kinds.and_then(|kinds| kinds.iter().map(of).collect());
+    windows.ok_or_else(|| {
+        config.refuse(
+            "layer_types",
+            "full_attention and, with a `sliding_window` that is used, sliding_attention are taken, one for each layer",
+        )
     })
 }
 
@@ -109,7 +168,7 @@ fn mixed(
     x: ValueId,
     path: &str,
     sizes: &DecoderSizes,
-    turns: Rotations,
+    (turns, window): (Rotations, Option<usize>),
 ) -> Result<ValueId, PretrainedError> {
     let (each, wide) = (sizes.each, sizes.heads * sizes.each);
     let narrow = sizes.key_heads * each;
@@ -143,6 +202,7 @@ fn mixed(
         key_heads: sizes.key_heads,
         scale: scale_of(each),
         causal: true,
+        window,
         mask: None,
     };
     let mixed = model.attention(heads, &form);
@@ -182,90 +242,4 @@ fn gated(
         &format!("{path}.down_proj"),
         [sizes.inner, sizes.width],
     )
-}
-
-/// Most numbers of a table of rotations.
-const ROTATIONS_MAX: usize = 1 << 26;
-
-/// The table of rotations, cut to the positions of `ids`.
-fn rotations(
-    model: &mut ModelWriter<'_>,
-    ids: ValueId,
-    each: usize,
-) -> Result<Rotations, PretrainedError> {
-    let config = model.config;
-    let places = config.size("max_position_embeddings")?;
-    if places.saturating_mul(each) > ROTATIONS_MAX {
-        let taken = format!("at most {} positions are taken", ROTATIONS_MAX / each);
-        return Err(config.refuse("max_position_embeddings", taken));
-    }
-    let steps = frequencies(config, each)?;
-    let angles = (0..places).flat_map(|place| {
-        let own = steps.iter().map(move |&step| place as f32 * step);
-        own.clone().chain(own)
-    });
-    let angles: Vec<f32> = angles.collect();
-    let shape = [places, each];
-    // In the library's order: angles in single precision, then cosine and sine of them.
-    let of = |turn: fn(f64) -> f64| -> Vec<f32> {
-        let turned = angles.iter().map(|&angle| turn(f64::from(angle)) as f32);
-        turned.collect()
-    };
-    let cosines = model.writer.floats("cosines", &shape, of(f64::cos));
-    let sines = model.writer.floats("sines", &shape, of(f64::sin));
-    Ok(Rotations {
-        cosines: model.writer.rows_of_positions(cosines, ids, 0),
-        sines: model.writer.rows_of_positions(sines, ids, 0),
-    })
-}
-
-/// The angle of each pair of channels from a position to the next.
-fn frequencies(config: &PretrainedConfig, each: usize) -> Result<Vec<f32>, PretrainedError> {
-    let scaling = match config.object("rope_parameters")? {
-        Some(parameters) => parameters,
-        None => config
-            .object("rope_scaling")?
-            .unwrap_or_else(|| PretrainedConfig::new(serde_json::Map::new())),
-    };
-    let base = scaling.number("rope_theta", config.number("rope_theta", 10_000.0)?)?;
-    if base <= 0.0 {
-        return Err(config.refuse("rope_theta", "a number above 0 is taken"));
-    }
-    for holder in [config, &scaling] {
-        holder.only("partial_rotary_factor", &json!(1.0))?;
-    }
-    // In the library's order and precision: a power, rounded, of which the reciprocal is taken.
-    let share = |pair: usize| (2 * pair) as f32 / each as f32;
-    let step = |pair: usize| 1.0 / (base.powf(f64::from(share(pair))) as f32);
-    let steps = (0..each / 2).map(step);
-    let kind = scaling.text("rope_type", scaling.text("type", "default")?)?;
-    match kind {
-        "default" => Ok(steps.collect()),
-        "linear" => {
-            let factor = scaling.number("factor", 1.0)? as f32;
-            Ok(steps.map(|step| step / factor).collect())
-        }
-        "llama3" => steps.map(|step| stretched(&scaling, step)).collect(),
-        _ => Err(scaling.refuse("rope_type", "default, linear and llama3 are taken")),
-    }
-}
-
-/// Llama 3's step of long waves: slower by `factor`, with a passage between the two.
-fn stretched(scaling: &PretrainedConfig, step: f32) -> Result<f32, PretrainedError> {
-    let number = |field: &str, default: f64| -> Result<f32, PretrainedError> {
-        Ok(scaling.number(field, default)? as f32)
-    };
-    let factor: f32 = number("factor", 8.0)?;
-    let low = number("low_freq_factor", 1.0)?;
-    let high = number("high_freq_factor", 4.0)?;
-    let before = number("original_max_position_embeddings", 8_192.0)?;
-    let length = std::f32::consts::TAU / step;
-    Ok(if length < before / high {
-        step
-    } else if length > before / low {
-        step / factor
-    } else {
-        let share = (before / length - low) / (high - low);
-        (1.0 - share) * step / factor + share * step
-    })
 }

@@ -1,7 +1,8 @@
 //! BERT, RoBERTa and DistilBERT: layers that look both ways, normalised after each block.
 
-use crate::blocks::{AttentionForm, ModelWriter, scale_of};
+use crate::blocks::{AttentionForm, ModelWriter, labels, scale_of};
 use crate::error::PretrainedError;
+use crate::purpose::questions;
 use serde_json::json;
 use tg_float::graph::Attribute;
 use tg_float::{DType, FloatTensor, ValueId};
@@ -196,6 +197,7 @@ impl EncoderWriter<'_, '_> {
             key_heads: heads,
             scale: scale_of(width / heads),
             causal: false,
+            window: None,
             mask: Some(seen),
         };
         let (folder, names) = match self.kind {
@@ -247,6 +249,7 @@ impl EncoderWriter<'_, '_> {
             .map_or("", |at| &architecture[at..]);
         let logits = match purpose {
             "" => return self.states(hidden),
+            "ForQuestionAnswering" => return questions(self.model, hidden, self.width),
             "ForSequenceClassification" => self.classes(hidden)?,
             "ForTokenClassification" => {
                 let labels = self.labels()?;
@@ -257,7 +260,7 @@ impl EncoderWriter<'_, '_> {
             _ => {
                 return Err(self.model.config.refuse(
                     "architectures",
-                    "the base model, ForSequenceClassification, ForTokenClassification and ForMaskedLM are taken",
+                    "the base model, ForSequenceClassification, ForTokenClassification, ForQuestionAnswering and ForMaskedLM are taken",
                 ));
             }
         };
@@ -352,13 +355,4 @@ impl EncoderWriter<'_, '_> {
         let bias = self.model.parameter(bias, &[vocabulary])?;
         Ok(self.model.writer.add(scores, bias))
     }
-}
-
-/// The number of classes: as many as `id2label` names, two if there are no names.
-pub(crate) fn labels(model: &ModelWriter<'_>) -> Result<usize, PretrainedError> {
-    let names = model.config.labels();
-    if !names.is_empty() {
-        return Ok(names.len());
-    }
-    Ok(model.config.optional_size("num_labels")?.unwrap_or(2))
 }

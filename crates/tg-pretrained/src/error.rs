@@ -1,6 +1,7 @@
 //! Why a folder is refused.
 
 use crate::safetensors::SafetensorsProblem;
+use crate::torch::TorchProblem;
 use std::path::PathBuf;
 use tg_float::graph::GraphError;
 
@@ -56,8 +57,8 @@ pub enum PretrainedError {
     },
     /// A folder without weights in a form that is read.
     #[error(
-        "the folder has neither `model.safetensors` nor `model.safetensors.index.json`; write it again with \
-         `save_pretrained(..., safe_serialization=True)`"
+        "the folder has none of `model.safetensors`, `pytorch_model.bin` and their lists of several files (`.index.json`); \
+         open it with transformers and write it again with `save_pretrained`"
     )]
     NoWeights,
     /// A file of weights that is malformed.
@@ -69,10 +70,21 @@ pub enum PretrainedError {
         #[source]
         problem: SafetensorsProblem,
     },
-    /// A list of files that names one outside the folder.
+    /// A file of weights of PyTorch that is not taken.
     #[error(
-        "model.safetensors.index.json names the file `{name}`; files of the folder itself are read alone"
+        "`{}` is not a file of weights that is taken; open the folder with transformers and write it again with \
+         `save_pretrained`, which gives `model.safetensors`",
+        path.display()
     )]
+    Torch {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        problem: TorchProblem,
+    },
+    /// A list of files that names one outside the folder.
+    #[error("the list of files names `{name}`; files of the folder itself are read alone")]
     Outside {
         /// The name.
         name: String,

@@ -1,7 +1,8 @@
 //! GPT-2: learned positions, normalised before each block, weights stored inputs first.
 
-use crate::blocks::{AttentionForm, ModelWriter, scale_of};
+use crate::blocks::{AttentionForm, ModelWriter, labels, scale_of};
 use crate::error::PretrainedError;
+use crate::purpose::{last_of_sequence, questions};
 use serde_json::json;
 use tg_float::ValueId;
 
@@ -36,6 +37,7 @@ pub(crate) fn write(
             key_heads: heads,
             scale,
             causal: true,
+            window: None,
             mask: None,
         };
         let normal = model.layer_norm(stream, &format!("{path}.ln_1"), (width, epsilon))?;
@@ -50,16 +52,45 @@ pub(crate) fn write(
         stream = model.onward(stream, narrow);
     }
     let hidden = model.layer_norm(stream, "ln_f", (width, epsilon))?;
-    match architecture {
-        "" | "GPT2Model" => model.writer.output("last_hidden_state", hidden),
-        "GPT2LMHeadModel" => {
-            let logits = model.scores(hidden, "lm_head", table, [width, vocabulary])?;
-            model.writer.output("logits", logits);
+    head(
+        model,
+        architecture,
+        (ids, hidden, table),
+        [width, vocabulary],
+    )
+}
+
+/// What is made of the hidden states, by the class that the weights were saved from.
+fn head(
+    model: &mut ModelWriter<'_>,
+    architecture: &str,
+    (ids, hidden, table): (ValueId, ValueId, ValueId),
+    [width, vocabulary]: [usize; 2],
+) -> Result<(), PretrainedError> {
+    let logits = match architecture {
+        "" | "GPT2Model" => {
+            model.writer.output("last_hidden_state", hidden);
+            return Ok(());
+        }
+        "GPT2ForQuestionAnswering" => return questions(model, hidden, width),
+        "GPT2LMHeadModel" => model.scores(hidden, "lm_head", table, [width, vocabulary])?,
+        "GPT2ForSequenceClassification" => {
+            let last = last_of_sequence(model, ids, hidden)?;
+            let classes = labels(model)?;
+            model.linear(last, "score", [width, classes])?
+        }
+        "GPT2ForTokenClassification" => {
+            let classes = labels(model)?;
+            model.linear(hidden, "classifier", [width, classes])?
         }
         _ => {
-            return Err(config.refuse("architectures", "GPT2Model and GPT2LMHeadModel are taken"));
+            return Err(model.config.refuse(
+                "architectures",
+                "GPT2Model, GPT2LMHeadModel, GPT2ForSequenceClassification, GPT2ForTokenClassification and GPT2ForQuestionAnswering are taken",
+            ));
         }
-    }
+    };
+    model.writer.output("logits", logits);
     Ok(())
 }
 

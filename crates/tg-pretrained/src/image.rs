@@ -1,7 +1,6 @@
 //! ViT: patches of a picture as tokens, normalised before each block.
 
-use crate::blocks::{AttentionForm, ModelWriter, scale_of};
-use crate::encoder::labels;
+use crate::blocks::{AttentionForm, ModelWriter, labels, scale_of};
 use crate::error::PretrainedError;
 use crate::prenorm::{PreNormForm, PreNormNames, layer};
 use tg_float::graph::Attribute;
@@ -37,6 +36,7 @@ pub(crate) fn write(
             key_heads: heads,
             scale: scale_of(width / heads),
             causal: false,
+            window: None,
             mask: None,
         },
         width,

@@ -2,6 +2,7 @@
 
 use crate::error::PretrainedError;
 use crate::safetensors::SafetensorsFile;
+use crate::torch::TorchFile;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,15 +15,76 @@ pub(crate) const JSON_MAX: u64 = 32 << 20;
 /// Most files of weights.
 const FILES_MAX: usize = 1_024;
 
-/// `model.safetensors.index.json`.
+/// `model.safetensors.index.json` or `pytorch_model.bin.index.json`.
 #[derive(Debug, Deserialize)]
 struct RawIndex {
     weight_map: BTreeMap<String, String>,
 }
 
+/// An open file of weights.
+enum WeightFile {
+    Safetensors(SafetensorsFile<File>),
+    Torch(TorchFile<File>),
+}
+
+impl WeightFile {
+    fn open(path: &Path) -> Result<Self, PretrainedError> {
+        let source = File::open(path).map_err(|source| PretrainedError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        if path.extension().is_some_and(|end| end == "bin") {
+            let file = TorchFile::open(source).map_err(|problem| torch_refused(path, problem))?;
+            return Ok(Self::Torch(file));
+        }
+        let file = SafetensorsFile::open(source);
+        file.map(Self::Safetensors)
+            .map_err(|problem| PretrainedError::Safetensors {
+                path: path.to_owned(),
+                problem,
+            })
+    }
+
+    fn names(&self) -> Vec<String> {
+        match self {
+            Self::Safetensors(file) => file.names().map(str::to_owned).collect(),
+            Self::Torch(file) => file.names().map(str::to_owned).collect(),
+        }
+    }
+
+    fn shape(&self, name: &str) -> Option<&[usize]> {
+        match self {
+            Self::Safetensors(file) => file.shape(name),
+            Self::Torch(file) => file.shape(name),
+        }
+    }
+
+    fn values(&mut self, path: &Path, name: &str) -> Result<Option<Vec<f32>>, PretrainedError> {
+        match self {
+            Self::Safetensors(file) => {
+                file.values(name)
+                    .map_err(|problem| PretrainedError::Safetensors {
+                        path: path.to_owned(),
+                        problem,
+                    })
+            }
+            Self::Torch(file) => file
+                .values(name)
+                .map_err(|problem| torch_refused(path, problem)),
+        }
+    }
+}
+
+fn torch_refused(path: &Path, problem: crate::torch::TorchProblem) -> PretrainedError {
+    PretrainedError::Torch {
+        path: path.to_owned(),
+        problem,
+    }
+}
+
 /// The weights of a folder.
 pub(crate) struct FolderWeights {
-    files: Vec<(std::path::PathBuf, SafetensorsFile<File>)>,
+    files: Vec<(std::path::PathBuf, WeightFile)>,
     /// The file of each tensor.
     found: BTreeMap<String, usize>,
     /// What the names of the base model's tensors may begin with.
@@ -65,18 +127,10 @@ impl FolderWeights {
         };
         for name in names {
             let path = folder.join(name);
-            let source = File::open(&path).map_err(|source| PretrainedError::Read {
-                path: path.clone(),
-                source,
-            })?;
-            let file =
-                SafetensorsFile::open(source).map_err(|problem| PretrainedError::Safetensors {
-                    path: path.clone(),
-                    problem,
-                })?;
+            let file = WeightFile::open(&path)?;
             let index = weights.files.len();
-            let tensors = file.names().map(|name| (name.to_owned(), index));
-            weights.found.extend(tensors);
+            let names = file.names().into_iter();
+            weights.found.extend(names.map(|name| (name, index)));
             weights.files.push((path, file));
         }
         Ok(weights)
@@ -145,12 +199,7 @@ impl FolderWeights {
         let stored = self.stored(name).ok_or_else(absent)?;
         let index = *self.found.get(&stored).ok_or_else(absent)?;
         let (path, file) = self.files.get_mut(index).ok_or_else(absent)?;
-        let values = file
-            .values(&stored)
-            .map_err(|problem| PretrainedError::Safetensors {
-                path: path.clone(),
-                problem,
-            })?;
+        let values = file.values(path, &stored)?;
         values.ok_or_else(absent)
     }
 
@@ -165,16 +214,26 @@ impl FolderWeights {
     }
 }
 
+/// What files of weights are called, the ones that are looked for first before the others.
+const NAMES: [&str; 2] = ["model.safetensors", "pytorch_model.bin"];
+
 /// The names of the files with weights.
 fn files(folder: &Path) -> Result<Vec<String>, PretrainedError> {
-    let single = "model.safetensors";
-    if folder.join(single).is_file() {
-        return Ok(vec![single.to_owned()]);
+    for single in NAMES {
+        if folder.join(single).is_file() {
+            return Ok(vec![single.to_owned()]);
+        }
+        let index = format!("{single}.index.json");
+        if folder.join(&index).is_file() {
+            return listed(folder, &index);
+        }
     }
-    let path = folder.join("model.safetensors.index.json");
-    if !path.is_file() {
-        return Err(PretrainedError::NoWeights);
-    }
+    Err(PretrainedError::NoWeights)
+}
+
+/// The names in a list of files.
+fn listed(folder: &Path, index: &str) -> Result<Vec<String>, PretrainedError> {
+    let path = folder.join(index);
     let bytes = read_file(&path, JSON_MAX)?;
     let index: RawIndex =
         serde_json::from_slice(&bytes).map_err(|source| PretrainedError::Json {

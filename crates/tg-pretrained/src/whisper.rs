@@ -39,6 +39,7 @@ pub(crate) fn write(
             key_heads: heads,
             scale: scale_of(width / heads),
             causal: false,
+            window: None,
             mask: None,
         },
         width,

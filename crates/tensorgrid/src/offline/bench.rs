@@ -189,8 +189,15 @@ fn measure_once(
 
 fn row_json(row: &Row) -> serde_json::Value {
     let cost = |costs: &[Cost]| {
-        let Cost { wall_ms, cpu_ms } = median(costs);
-        serde_json::json!({ "wall_ms": wall_ms, "cpu_ms": cpu_ms })
+        let Cost {
+            wall_ms,
+            cpu_ms,
+            system_ms,
+            faults,
+        } = median(costs);
+        serde_json::json!({
+            "wall_ms": wall_ms, "cpu_ms": cpu_ms, "system_ms": system_ms, "page_faults": faults,
+        })
     };
     serde_json::json!({
         "model": row.name, "macs": row.macs, "zk": row.zk, "security_bits": row.security_bits,

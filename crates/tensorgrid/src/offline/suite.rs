@@ -1,7 +1,7 @@
 //! `tensorgrid bench prove --suite`: known architectures with weights from a seed, one process each.
 
 use crate::cli::BenchArguments;
-use crate::offline::measure::{Moment, peak_memory_mib, reset_peak_memory};
+use crate::offline::measure::{Cost, Moment, peak_memory_mib, reset_peak_memory};
 use crate::offline::prove::random_seed;
 use crate::offline::suite_rows::{ENTRIES, Entry, Figure, MASKED, Row};
 use crate::offline::{files, suite_page};
@@ -92,12 +92,12 @@ fn measure(index: usize, runs: u32, zk: bool) -> Result<Row, Failure> {
     let public = model
         .register()
         .or_fail(Exit::Failed, "prove the weights' range")?;
-    let register = figure(&[start.cost().times()]);
+    let register = figure(&[start.cost()]);
     let start = Moment::now();
     public
         .verify_registration()
         .or_fail(Exit::Rejected, "check the registration")?;
-    let registration_verify = figure(&[start.cost().times()]);
+    let registration_verify = figure(&[start.cost()]);
     reset_peak_memory();
     let mut runs_done = Runs::default();
     let inputs: Vec<IntTensor> = (0..batch as u64)
@@ -174,9 +174,9 @@ const fn few(wall_ms: f64) -> u32 {
 /// The times of all runs of a row, wall and CPU.
 #[derive(Default)]
 struct Runs {
-    stages: Vec<(String, Vec<[f64; 2]>)>,
-    prove: Vec<[f64; 2]>,
-    verify: Vec<[f64; 2]>,
+    stages: Vec<(String, Vec<Cost>)>,
+    prove: Vec<Cost>,
+    verify: Vec<Cost>,
     bytes: usize,
 }
 
@@ -203,23 +203,23 @@ impl Runs {
         let start = Moment::now();
         let proved = tg_prover::prove(model, request, &mut observe);
         let (file, _) = proved.or_fail(Exit::Failed, "prove")?;
-        let prove = start.cost().times();
+        let prove = start.cost();
         let start = Moment::now();
         verify(public, &file, &ExpectedStatement::default()).or_fail(Exit::Rejected, "verify")?;
-        let verified = start.cost().times();
+        let verified = start.cost();
         self.bytes = self.bytes.max(file.proof.len());
-        if !warming || prove[0] >= ONCE_MS {
+        if !warming || prove.wall_ms >= ONCE_MS {
             self.prove.push(prove);
             self.verify.push(verified);
             for pair in marks.windows(2) {
-                let times = pair[0].1.until(&pair[1].1).times();
+                let times = pair[0].1.until(&pair[1].1);
                 match self.stages.iter_mut().find(|(name, _)| name == pair[0].0) {
                     Some((_, all)) => all.push(times),
                     None => self.stages.push((pair[0].0.to_owned(), vec![times])),
                 }
             }
         }
-        Ok(prove[0])
+        Ok(prove.wall_ms)
     }
 }
 
@@ -236,21 +236,29 @@ const fn stage_name(stage: Stage) -> &'static str {
     }
 }
 
-/// Medians and the least of wall and CPU times.
-fn figure(times: &[[f64; 2]]) -> Figure {
-    let median = |which: usize| {
-        let mut values: Vec<f64> = times.iter().map(|time| time[which]).collect();
+/// Medians and the least of wall and CPU times; what the kernel did, of all runs together.
+fn figure(times: &[Cost]) -> Figure {
+    let median = |which: fn(&Cost) -> f64| {
+        let mut values: Vec<f64> = times.iter().map(which).collect();
         values.sort_by(f64::total_cmp);
         values.get(values.len() / 2).copied().unwrap_or_default()
     };
+    let sum = |which: fn(&Cost) -> f64| times.iter().map(which).sum::<f64>();
     let least = times
         .iter()
-        .map(|time| time[0])
+        .map(|time| time.wall_ms)
         .fold(f64::INFINITY, f64::min);
+    let cpu = sum(|cost| cost.cpu_ms);
     Figure {
-        wall_ms: median(0),
-        cpu_ms: median(1),
+        wall_ms: median(|cost| cost.wall_ms),
+        cpu_ms: median(|cost| cost.cpu_ms),
         least_wall_ms: if least.is_finite() { least } else { 0.0 },
+        system_share: if cpu > 0.0 {
+            sum(|cost| cost.system_ms) / cpu
+        } else {
+            0.0
+        },
+        faults: median(|cost| cost.faults),
     }
 }
 
@@ -262,13 +270,27 @@ mod tests {
 
     #[test]
     fn medians_and_least_are_of_each_column() {
-        let all = [[5.0, 1.0], [1.0, 9.0], [3.0, 4.0]];
+        let cost = |[wall_ms, cpu_ms, system_ms, faults]: [f64; 4]| Cost {
+            wall_ms,
+            cpu_ms,
+            system_ms,
+            faults,
+        };
+        let all = [
+            [5.0, 1.0, 0.5, 7.0],
+            [1.0, 9.0, 3.0, 2.0],
+            [3.0, 4.0, 0.0, 3.0],
+        ];
+        let got = figure(&all.map(cost));
         let Figure {
             wall_ms,
             cpu_ms,
             least_wall_ms,
-        } = figure(&all);
+            system_share,
+            faults,
+        } = got;
         assert_eq!((wall_ms, cpu_ms, least_wall_ms), (3.0, 4.0, 1.0));
+        assert_eq!((system_share, faults), (0.25, 3.0));
         assert_eq!(figure(&[]).wall_ms, 0.0);
     }
 
@@ -285,7 +307,8 @@ mod tests {
         assert!(masked.security_bits >= 100.0);
         let page = suite_page::page(&[row, masked]);
         assert!(page.contains("MLP 64-32-10") && page.contains("not measured"));
-        assert_eq!(page.matches("| MLP 64-32-10 |").count(), 4);
+        assert_eq!(page.matches("| MLP 64-32-10 |").count(), 5);
+        assert!(page.contains("| MLP 64-32-10, zk |"));
         assert!(measure(ENTRIES.len(), 1, false).is_err());
     }
 }

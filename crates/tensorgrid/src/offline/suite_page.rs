@@ -60,6 +60,10 @@ fn time(ms: f64) -> String {
     }
 }
 
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
 fn megabytes(mib: Option<f64>) -> String {
     mib.map_or("unknown".to_owned(), |mib| {
         format!("{:.0} MB", mib * 1.048_576)
@@ -72,7 +76,8 @@ pub(crate) fn table(rows: &[Row], zk: bool) -> Vec<String> {
         return Vec::new();
     }
     let heads = [
-        "register", "witness", "commit", "prove", "least", "CPU", "verify", "proof", "peak", "bits",
+        "register", "witness", "commit", "prove", "least", "CPU", "kernel", "verify", "proof",
+        "peak", "bits",
     ];
     let mut head = format!("{:<30}", if zk { "zk: true" } else { "model" });
     heads
@@ -91,6 +96,7 @@ pub(crate) fn table(rows: &[Row], zk: bool) -> Vec<String> {
             time(row.prove.wall_ms),
             time(row.prove.least_wall_ms),
             time(row.prove.cpu_ms),
+            percent(row.prove.system_share),
             time(row.verify.wall_ms),
             format!("{:.0} kB", row.proof_bytes as f64 / 1e3),
             megabytes(row.peak_mib),
@@ -172,8 +178,10 @@ pub(crate) fn page(rows: &[Row]) -> String {
             ),
         }
     }
+    let all = rows;
     let (masked, rows): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.zk);
     in_zero_knowledge(&mut text, &masked);
+    in_the_kernel(&mut text, all);
     once(&mut text, &rows);
     stages(&mut text, &rows);
     text.push_str(PEERS);
@@ -201,6 +209,33 @@ fn in_zero_knowledge(text: &mut String, rows: &[&Row]) {
                 row.proof_bytes as f64 / 1e3,
                 megabytes(row.peak_mib),
                 row.security_bits,
+                row.runs,
+            ),
+        );
+    }
+}
+
+/// How much of the time of proofs is the kernel's.
+fn in_the_kernel(text: &mut String, rows: &[Row]) {
+    push(text, KERNEL);
+    push(
+        text,
+        "| model | CPU | of it kernel | page faults | runs | load then |",
+    );
+    push(text, "|---|---|---|---|---|---|");
+    for row in rows {
+        let load = row
+            .load
+            .map_or("unknown".to_owned(), |load| format!("{load:.1}"));
+        let zk = if row.zk { ", zk" } else { "" };
+        push(
+            text,
+            &format!(
+                "| {}{zk} | {} | {} | {:.0} | {} | {load} |",
+                row.name,
+                time(row.prove.cpu_ms),
+                percent(row.prove.system_share),
+                row.prove.faults,
                 row.runs,
             ),
         );
@@ -298,6 +333,13 @@ times, which are what a row is held to; CPU time is then the figure to compare.
 const ZERO_KNOWLEDGE: &str = "
 ## In zero knowledge
 `zk: true`, the input hidden, the output public, the weights not hidden ([PROOF.md](PROOF.md#zero-knowledge)).
+";
+
+const KERNEL: &str = "
+## Time in the kernel
+Its share of the CPU time of all proofs of a row together, and the page faults of one proof. The share is told from the rest by
+what runs at ticks of the clock, so it is rough where a row takes a few milliseconds, and threads that wait for each other on a
+machine with other work are in the kernel, too.
 ";
 
 const PEERS: &str = "

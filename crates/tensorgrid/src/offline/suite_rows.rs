@@ -81,12 +81,18 @@ impl Entry {
     }
 }
 
-/// Medians of wall and CPU time, and the least wall time.
+/// What the runs of something cost.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Figure {
+    /// Median.
     pub(crate) wall_ms: f64,
+    /// Median, in this process and in the kernel for it.
     pub(crate) cpu_ms: f64,
     pub(crate) least_wall_ms: f64,
+    /// How much of all runs' CPU time was the kernel's.
+    pub(crate) system_share: f64,
+    /// Median of the page faults.
+    pub(crate) faults: f64,
 }
 
 /// What was measured for one row.

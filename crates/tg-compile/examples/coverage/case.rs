@@ -1,8 +1,10 @@
 //! One node test: its graph, its tensors, and what comes of it.
 
 use crate::attempt::{Attempt, Given, Program};
+use crate::cost::ProofCost;
 use std::fs;
 use std::path::PathBuf;
+use tg_compile::integer::Precision;
 use tg_compile::passes::PrepareOptions;
 use tg_float::{DType, FloatTensor, Graph, Input, ValueId};
 use tg_ir::signature::PORTS_MAX;
@@ -47,7 +49,7 @@ impl Bound {
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// Every output is proved and the proof verified: by one program, or by several, with the reason.
-    Proved(Bound, Option<String>),
+    Proved(Bound, Option<String>, ProofCost),
     /// No program, or none that can be proved.
     Refused(String),
     /// A program whose answer is too far from the expected one; it is not proved.
@@ -141,6 +143,7 @@ impl NodeTest {
                 given: &given,
                 calibration: &[],
                 options: PrepareOptions::default(),
+                precision: None,
             };
             let verdict = all_outputs(&program, &asked, &outputs, bound);
             if verbose {
@@ -180,6 +183,8 @@ pub(crate) struct Asked<'a> {
     /// See [`Program::calibration`].
     pub(crate) calibration: &'a [Given],
     pub(crate) options: PrepareOptions,
+    /// See [`Program::precision`].
+    pub(crate) precision: Option<Precision>,
 }
 
 /// Proves all outputs by one program; where that does not do, each by one of its own.
@@ -195,29 +200,32 @@ pub(crate) fn all_outputs(
         calibration: asked.calibration,
         expected,
         options: asked.options.clone(),
+        precision: asked.precision,
     };
     let several = (2..=PORTS_MAX).contains(&graph.outputs.len());
     let mut together = "more outputs than a program has".to_owned();
     if several && expected.len() == graph.outputs.len() {
         match program(graph.clone(), expected).prove() {
-            Attempt::Proved => return Verdict::Proved(bound, None),
+            Attempt::Proved(cost) => return Verdict::Proved(bound, None, cost),
             Attempt::Wrong(reason) => return Verdict::Wrong(format!("all outputs: {reason}")),
             Attempt::Refused(reason) | Attempt::Poor(reason) => together = reason,
         }
     }
     let mut poor = None;
+    let mut all: Option<ProofCost> = None;
     for (index, &output) in graph.outputs.iter().enumerate().take(expected.len()) {
         let mut graph = graph.clone();
         graph.outputs = vec![output];
         match program(graph, &expected[index..=index]).prove() {
-            Attempt::Proved => {}
+            Attempt::Proved(cost) => all = Some(all.map_or(cost, |all| all.and(cost))),
             Attempt::Poor(reason) => poor = Some(reason),
             Attempt::Refused(reason) => return Verdict::Refused(reason),
             Attempt::Wrong(reason) => return Verdict::Wrong(format!("output {index}: {reason}")),
         }
     }
     let apart = (graph.outputs.len() > 1).then_some(together);
-    poor.map_or(Verdict::Proved(bound, apart), Verdict::Poor)
+    let proved = Verdict::Proved(bound, apart, all.unwrap_or_default());
+    poor.map_or(proved, Verdict::Poor)
 }
 
 /// An error with its sources.

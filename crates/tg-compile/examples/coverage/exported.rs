@@ -5,6 +5,7 @@ use crate::case::{Asked, Bound, Verdict, all_outputs, chain};
 use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
+use tg_compile::integer::Precision;
 use tg_compile::passes::PrepareOptions;
 use tg_float::npy::read_npy;
 use tg_float::{FloatTensor, Graph};
@@ -48,19 +49,20 @@ impl Exported {
         names.join(",")
     }
 
-    /// Compiles every output on the calibration samples, proves the first test sample and verifies.
-    pub(crate) fn judge(&self) -> Verdict {
+    /// Compiles every output on the calibration samples, proves the first test sample and verifies; in this precision, if
+    /// one is told.
+    pub(crate) fn judge(&self, precision: Option<Precision>) -> Verdict {
         let graph = match self.graph() {
             Ok(graph) => graph,
             Err(reason) => return Verdict::Refused(reason),
         };
-        match self.prove(&graph) {
+        match self.prove(&graph, precision) {
             Ok(verdict) => verdict,
             Err(error) => Verdict::Refused(format!("the entry is not read: {error:#}")),
         }
     }
 
-    fn prove(&self, graph: &Graph) -> Result<Verdict> {
+    fn prove(&self, graph: &Graph, precision: Option<Precision>) -> Result<Verdict> {
         let mut stacks = Vec::new();
         for index in 0..self.inputs.len() {
             stacks.push((
@@ -93,6 +95,7 @@ impl Exported {
             given: &request(0, true)?,
             calibration: &calibration?,
             options,
+            precision,
         };
         Ok(all_outputs(graph, &asked, &expected, Bound::None))
     }

@@ -2,15 +2,17 @@
 //! prints one line per case; `cargo xtask coverage` and `cargo xtask exporters` read them.
 //!
 //! ```text
-//! cargo run -p tg-compile --example coverage -- CASES [NAME PART ...] [--sample N] [--seed S] [--done FILE] [--verbose]
+//! cargo run -p tg-compile --example coverage -- CASES [NAME PART ...] [--sample N] [--seed S] [--done FILE] [--widths] [--verbose]
 //! ```
 //!
 //! CASES is a folder as `xtask/python/dump_onnx_cases.py` or `make_exporters.py` writes it. Lines are `OUTCOME CASE OPS`, with `: REASON` after
 //! all outcomes but `proved...`, which has one where the outputs of a graph are not in one program. `--sample` draws so many cases by a seed; `--done` leaves out the cases of a file of such
-//! lines.
+//! lines. With `--widths`, graphs of exporters alone are proved in 8 and in 16 bits, whatever their answers are worth: lines
+//! `GRAPH BITS OUTCOME MILLISECONDS DECIBELS`, with `: REASON` where there is no proof.
 
 mod attempt;
 mod case;
+mod cost;
 mod exported;
 
 use std::collections::BTreeSet;
@@ -22,6 +24,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use case::{NodeTest, Verdict};
 use exported::Exported;
+use tg_compile::integer::Precision;
 use tg_exec::sample::Numbers;
 
 /// What is asked for.
@@ -34,6 +37,7 @@ struct Options {
     seed: u64,
     done: BTreeSet<String>,
     verbose: bool,
+    widths: bool,
 }
 
 impl Options {
@@ -47,8 +51,12 @@ impl Options {
         };
         let mut rest = rest.iter();
         while let Some(word) = rest.next() {
-            if word == "--verbose" {
-                options.verbose = true;
+            if let Some(flag) = match word.as_str() {
+                "--verbose" => Some(&mut options.verbose),
+                "--widths" => Some(&mut options.widths),
+                _ => None,
+            } {
+                *flag = true;
                 continue;
             }
             if !word.starts_with("--") {
@@ -114,7 +122,7 @@ impl Case {
     fn judge(&self, verbose: bool) -> Verdict {
         match self {
             Self::Node(test) => test.judge(verbose),
-            Self::Exported(graph) => graph.judge(),
+            Self::Exported(graph) => graph.judge(None),
         }
     }
 }
@@ -144,6 +152,29 @@ fn cases(options: &Options) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
+/// A graph of an exporter in 8 and in 16 bits, a line each.
+fn widths(case: &Case, output: &mut impl std::io::Write) -> Result<()> {
+    let Case::Exported(graph) = case else {
+        return Ok(());
+    };
+    for (bits, precision) in [(8, Precision::Bits8), (16, Precision::Bits16)] {
+        let verdict = catch_unwind(AssertUnwindSafe(|| graph.judge(Some(precision))));
+        let name = &graph.name;
+        match verdict.unwrap_or_else(|_| Verdict::Wrong("it panics".to_owned())) {
+            Verdict::Proved(_, _, cost) => {
+                let (ms, db) = (cost.cpu_ms, cost.snr_db);
+                writeln!(output, "{name} {bits} proved {ms:.3} {db:.1}")?;
+            }
+            Verdict::Refused(reason) | Verdict::Poor(reason) => {
+                writeln!(output, "{name} {bits} refused 0 0: {reason}")?;
+            }
+            Verdict::Wrong(reason) => writeln!(output, "{name} {bits} wrong 0 0: {reason}")?,
+        }
+        output.flush()?;
+    }
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let options = Options::parse(&words)?;
@@ -153,14 +184,18 @@ fn main() -> Result<()> {
     }
     let mut output = std::io::stdout().lock();
     for case in cases(&options)? {
+        if options.widths {
+            widths(&case, &mut output)?;
+            continue;
+        }
         let verdict = catch_unwind(AssertUnwindSafe(|| case.judge(options.verbose)));
         let verdict = verdict.unwrap_or_else(|_| Verdict::Wrong("it panics".to_owned()));
         let operators = case.operators();
         match verdict {
-            Verdict::Proved(bound, None) => {
+            Verdict::Proved(bound, None, _) => {
                 writeln!(output, "{} {} {operators}", bound.word(), case.name())?;
             }
-            Verdict::Proved(bound, Some(reason)) => {
+            Verdict::Proved(bound, Some(reason), _) => {
                 let (word, name) = (bound.word(), case.name());
                 writeln!(
                     output,

@@ -356,13 +356,11 @@ impl Lowering<'_> {
         if !instance && axis_of(int(node, "axis", -1), rank) + 1 != rank {
             return unsupported("only the last axis is normalised");
         }
-        let read = self.read(x, Reader::Other, 32_767)?;
         let centred = node.op != "RMSNormalization" && node.op != "SimplifiedLayerNormalization";
-        let read = if centred || read.zero == 0 {
-            read
-        } else {
-            self.read_centred(x, Reader::Other, 32_767)?
-        };
+        let rows = if instance { 2 } else { rank - 1 };
+        let length = shape[rows..].iter().product();
+        let epsilon = f64::from(crate::passes::float(node, "epsilon", 1e-5));
+        let read = self.normalisable(x, (narrow(length)?, epsilon, centred))?;
         let name = node.name.clone();
         let (tensor, layout) = if instance {
             let groups = [vec![0, 1], Vec::new(), (2..rank).collect()];
@@ -370,10 +368,6 @@ impl Lowering<'_> {
             (tensor, grouped_layout(shape, &groups))
         } else {
             self.channels_last(&read, rank - 1, &name)?
-        };
-        let epsilon = match node.attributes.get("epsilon") {
-            Some(Attribute::Float(epsilon)) => f64::from(*epsilon),
-            _ => 1e-5,
         };
         let own = self.builder.shape(tensor);
         let how = norm_of(
@@ -421,7 +415,49 @@ impl Lowering<'_> {
         let name = format!("{name}.gain");
         self.channel_affine(value, &normalised, axis, &gain, &offset, &name)
     }
+
+    /// A value that rows of so many elements are normalised of: with fewer units where the rows are so long that a proof has
+    /// no room for all.
+    fn normalisable(
+        &mut self,
+        x: ValueId,
+        (length, epsilon, centred): (u32, f64, bool),
+    ) -> Step<Read> {
+        let mut limit = i64::from(i16::MAX);
+        let reach = self.statistics.get(&x).map_or(1.0, |found| {
+            f64::from(found.greatest_magnitude()).max(1e-30)
+        });
+        let short = |limit: i64| {
+            let unit = reach / limit as f64;
+            let how = norm_of(length, limit, epsilon / unit.powi(2), centred);
+            how.is_ok_and(|how| !has_room(how, length, limit))
+        };
+        while self.bits(Reader::Other) == ElementType::I16
+            && short(limit)
+            && limit > NORM_LIMIT_LEAST
+        {
+            limit /= 2;
+        }
+        let read = self.read(x, Reader::Other, limit)?;
+        if centred || read.zero == 0 {
+            return Ok(read);
+        }
+        self.read_centred(x, Reader::Other, limit)
+    }
 }
+
+/// Whether a proof has room for normalising rows of so many elements of so many units.
+fn has_room(how: Norm, length: u32, magnitude: i64) -> bool {
+    let (n, most) = (i128::from(length), i128::from(magnitude));
+    let bits = how.precision + how.fraction;
+    bits >= PROVED_BITS
+        && (n * most) << how.precision < 1 << 28
+        && (2 * n * most) << bits < 1 << 42
+        && (length <= 1 << 12 || n * most * most <= i128::from(FIELD_BOUND))
+}
+
+/// Units that a normalised value has at least, whatever a proof has room for.
+const NORM_LIMIT_LEAST: i64 = 256;
 
 fn is_power_of_two(factor: f64) -> bool {
     factor > 0.0 && factor.log2().fract() == 0.0 && (-8.0..=8.0).contains(&factor.log2())

@@ -1,7 +1,7 @@
 //! What a reader gets: a form as a tensor of the bits and bound that it asks for, in one requantisation.
 
 use super::form::{Form, Lowered, Read, Version, unit};
-use super::lowering::{LowerError, Lowering, Reader, SLACK, Step, Stop, unsupported};
+use super::lowering::{LowerError, Lowering, Precision, Reader, SLACK, Step, Stop, unsupported};
 use super::strided::{Strided, default_groups, grouped_layout};
 use std::collections::BTreeMap;
 use tg_float::tgf::{self, Budget};
@@ -9,7 +9,7 @@ use tg_float::{DType, FloatTensor, ValueId, convert};
 use tg_ir::op;
 use tg_ir::requantise::{PAIRS_MAX, TABLE_MAX};
 use tg_ir::rescale::MULTIPLIER_MAX;
-use tg_ir::segment::SegmentTable;
+use tg_ir::segment::{SEGMENTS_MAX, SegmentTable};
 use tg_ir::wide::{WIDE_SHIFT_MAX, WideTable};
 use tg_ir::{Axis, ElementType, FIELD_BOUND, Op, Requantise, Rescale, Shape, TensorId, View};
 
@@ -27,6 +27,18 @@ const FAR: f64 = 1e30;
 const HEADROOM: f64 = 1.5;
 /// Room that the argument of a table has over what was seen, at either side, as a share of its span.
 const MARGIN: f64 = 0.15;
+/// Most entries of all tables of a program in 16 bits, about; a quarter of those that a proof has room for.
+const ENTRIES_MAX: usize = 1 << 16;
+/// Entries that a table has at least.
+const ENTRIES_LEAST: usize = 1 << 9;
+/// Operators that need a table of their own.
+const BENT: [&str; 9] = [
+    "Elu", "Erf", "Exp", "Gelu", "Log", "Sigmoid", "Softplus", "Softsign", "Tanh",
+];
+/// So many segments of a table cost a proof as much as a shift of one element before.
+const ELEMENT_SEGMENTS: usize = 2;
+/// Most runs of channels that are requantised each by itself for the sake of a proof.
+const RUNS_MAX: usize = 16;
 /// A factor of fewer units is not near enough.
 const MULTIPLIER_LEAST: f64 = 2_048.0;
 
@@ -349,6 +361,18 @@ impl Lowering<'_> {
         })
     }
 
+    /// Most entries of a table: where a program has many in 16 bits, such as one for each step of a recurrence, fewer, since a
+    /// proof has room for so many in all and its time goes with them.
+    fn entries(&self) -> usize {
+        if self.options.precision != Precision::Bits16 {
+            return TABLE_MAX;
+        }
+        let nodes = self.prepared.graph.nodes.iter();
+        let bent = nodes.filter(|node| BENT.iter().any(|name| node.is(name)));
+        let each = ENTRIES_MAX / bent.count().max(1);
+        (1usize << each.max(1).ilog2()).clamp(ENTRIES_LEAST, TABLE_MAX)
+    }
+
     /// Looked up in a table over what the argument takes.
     fn tabulated(&mut self, form: &Form, wanted: Wanted) -> Step<Version> {
         let (scale, zero, top) = self.target(form, wanted);
@@ -372,7 +396,8 @@ impl Lowering<'_> {
         let finest = form.channels.as_ref().map_or(1.0, |factors| {
             factors.iter().copied().fold(f64::INFINITY, f64::min)
         });
-        let entries = TABLE_MAX as f64 - 3.0;
+        let entries = if integer { TABLE_MAX } else { self.entries() };
+        let entries = entries as f64 - 3.0;
         let mut step = ((span + 2.0 * room) / entries).max(form.scale * finest);
         if wanted.kind == ElementType::I16 && form.channels.is_none() {
             step = form.scale * 2f64.powf((step / form.scale).log2().ceil());
@@ -458,38 +483,152 @@ impl Lowering<'_> {
             Ok::<_, Stop>(this.builder.push(&name, op, shape, scale, None))
         };
         if pairs_of(&rescales).0.len() <= PAIRS_MAX {
-            if kind == ElementType::I16
-                && table.is_none()
-                && !is_provable(&how(self, form.tensor, &rescales)?)
+            let goes = self.goes(&how(self, form.tensor, &rescales)?, form, shape);
+            let plain = kind == ElementType::I16 && table.is_none();
+            if !goes
+                && plain
                 && let Some((multiplied, shifts)) = self.multiplied(form, base, factors)
             {
                 return write(self, multiplied, &shifts, shape);
+            }
+            let table = table.clone().map(|table| (table, scale));
+            if !goes && let Some(found) = self.in_steps(form, (unit, zero, clamp, kind), table)? {
+                return Ok(found);
             }
             return write(self, form.tensor, &rescales, shape);
         }
         let mut parts = Vec::new();
         for (run, rescales) in rescales.chunks(PAIRS_MAX).enumerate() {
-            let first = u32::try_from(run * PAIRS_MAX).expect("a channel");
-            let count = u32::try_from(rescales.len()).expect("few");
-            let pixels = u32::try_from(shape.pixels()).expect("a shape has at most 2^26 elements");
-            let channels = i32::try_from(shape.channels).expect("an axis is short");
-            let op = Op::View(op::Unary {
-                input: form.tensor,
-                how: View::new(first, &[(pixels, channels), (count, 1)]),
-            });
-            let own = shape.with_axis(Axis::Channels, count);
-            let part = self
-                .builder
-                .push(&format!("{node}.channels"), op, own, form.scale, None);
+            let (part, own) = self.part(form, run * PAIRS_MAX, rescales.len());
             parts.push(write(self, part, rescales, own)?);
         }
+        Ok(self.side_by_side(&node, parts, (shape, scale)))
+    }
+
+    /// A requantisation that has no proof as it is, in several: to 16 bits run by run of its channels, else behind a shift.
+    fn in_steps(
+        &mut self,
+        form: &Form,
+        (unit, zero, clamp, kind): (f64, i64, [i16; 2], ElementType),
+        table: Option<(Vec<i16>, f64)>,
+    ) -> Step<Option<TensorId>> {
+        if kind == ElementType::I16 && table.is_none() {
+            let runs = runs_of(form.channels.as_deref().unwrap_or(&[1.0]));
+            if form.zero != 0 || !(2..=RUNS_MAX).contains(&runs.len()) {
+                return Ok(None);
+            }
+            return self
+                .run_by_run(form, &runs, (unit, zero, clamp, kind))
+                .map(Some);
+        }
+        let Some(narrow) = self.narrowed(form, unit, clamp)? else {
+            return Ok(None);
+        };
+        self.requantise(&narrow, unit, zero, clamp, table, kind)
+            .map(Some)
+    }
+
+    /// Whether a requantisation is written as it is: it has a proof, and in 16 bits a table of few segments beside those of its
+    /// entries, as accumulators that reach far have many at the ends of the clamp.
+    fn goes(&self, how: &Requantise, form: &Form, shape: Shape) -> bool {
+        let wide = self.builder.kind(form.tensor) == ElementType::I32;
+        match &how.table {
+            Some(table) if wide && self.options.precision == Precision::Bits16 => {
+                let most = table.len() + ELEMENT_SEGMENTS * shape.elements();
+                SegmentTable::within(how, most.min(SEGMENTS_MAX)).is_ok()
+            }
+            _ => is_provable(how),
+        }
+    }
+
+    /// A form whose accumulators reach further than a proof of this requantisation has segments for: shifted to 16 bits first,
+    /// with as many digits as the units within the clamp leave room for.
+    fn narrowed(&mut self, form: &Form, unit: f64, clamp: [i16; 2]) -> Step<Option<Form>> {
+        let wide = self.builder.kind(form.tensor) == ElementType::I32;
+        if !wide || form.zero != 0 {
+            return Ok(None);
+        }
+        let factors = form.channels.as_deref().unwrap_or(&[1.0]);
+        let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
+        let ends = clamp.map(|end| f64::from(end).abs());
+        let reach = (ends[0].max(ends[1]) + 1.0) * unit / (form.scale * least);
+        let top = f64::from(i16::MAX);
+        let shift = (reach / top).log2().ceil().max(0.0);
+        if shift > f64::from(WIDE_SHIFT_MAX) {
+            return Ok(None);
+        }
+        let narrow = Form {
+            scale: form.scale * shift.exp2(),
+            channels: None,
+            ..form.clone()
+        };
+        let plain = Form {
+            channels: None,
+            ..form.clone()
+        };
+        let ends = [-i16::MAX, i16::MAX];
+        let tensor = self.requantise(&plain, narrow.scale, 0, ends, None, ElementType::I16)?;
+        Ok(Some(Form {
+            tensor,
+            channels: form.channels.clone(),
+            ..narrow
+        }))
+    }
+
+    /// Some channels of a form's tensor, and their shape.
+    fn part(&mut self, form: &Form, first: usize, count: usize) -> (TensorId, Shape) {
+        let shape = self.builder.shape(form.tensor);
+        let first = u32::try_from(first).expect("a channel");
+        let count = u32::try_from(count).expect("few");
+        let pixels = u32::try_from(shape.pixels()).expect("a shape has at most 2^26 elements");
+        let channels = i32::try_from(shape.channels).expect("an axis is short");
+        let op = Op::View(op::Unary {
+            input: form.tensor,
+            how: View::new(first, &[(pixels, channels), (count, 1)]),
+        });
+        let own = shape.with_axis(Axis::Channels, count);
+        let name = format!("{}.channels", self.prepared.graph.name_of(form.value));
+        (self.builder.push(&name, op, own, form.scale, None), own)
+    }
+
+    /// Parts along the channels as one tensor.
+    fn side_by_side(
+        &mut self,
+        name: &str,
+        parts: Vec<TensorId>,
+        (shape, scale): (Shape, f64),
+    ) -> TensorId {
         let op = Op::Concat(op::Concat {
             inputs: parts,
             axis: Axis::Channels,
         });
-        Ok(self
-            .builder
-            .push(&format!("{node}.channels"), op, shape, scale, None))
+        self.builder
+            .push(&format!("{name}.channels"), op, shape, scale, None)
+    }
+
+    /// Channels whose factors have nothing in common, each run of equal ones by itself: a factor alone always has a proof.
+    fn run_by_run(
+        &mut self,
+        form: &Form,
+        runs: &[(usize, usize, f64)],
+        (unit, zero, clamp, kind): (f64, i64, [i16; 2], ElementType),
+    ) -> Step<TensorId> {
+        let mut parts = Vec::with_capacity(runs.len());
+        for &(first, count, factor) in runs {
+            let (tensor, _) = self.part(form, first, count);
+            let alone = Form {
+                tensor,
+                scale: form.scale * factor,
+                channels: None,
+                ..form.clone()
+            };
+            parts.push(self.requantise(&alone, unit, zero, clamp, None, kind)?);
+        }
+        let (name, shape) = (
+            self.prepared.graph.name_of(form.value).to_owned(),
+            self.builder.shape(form.tensor),
+        );
+        Ok(self.side_by_side(&name, parts, (shape, unit)))
     }
 
     /// A tensor times a whole number, and the shift after it for each channel, that together are the factors of a rescale:
@@ -654,6 +793,18 @@ impl Lowering<'_> {
         self.give(value, tensor, source.layout.clone(), scale, 0);
         true
     }
+}
+
+/// First channel and length of each run of channels of one factor, with it.
+fn runs_of(factors: &[f64]) -> Vec<(usize, usize, f64)> {
+    let mut runs: Vec<(usize, usize, f64)> = Vec::new();
+    for (channel, &factor) in factors.iter().enumerate() {
+        match runs.last_mut() {
+            Some((_, count, before)) if *before == factor => *count += 1,
+            _ => runs.push((channel, 1, factor)),
+        }
+    }
+    runs
 }
 
 /// The distinct rescales, largest factor first, and the one of each channel.

@@ -8,6 +8,9 @@ use tg_ir::op::{self, Ranked, Reduction};
 use tg_ir::window::KERNEL_MAX;
 use tg_ir::{Axis, ElementType, FIELD_BOUND, Op, Shape, TensorId, Window};
 
+/// How far elements that are compared reach: their differences, and one more, have 29 bits in a proof.
+const COMPARED_MAX: i64 = (1 << 28) - 1;
+
 impl Lowering<'_> {
     pub(crate) fn reduce(&mut self, index: usize) -> Step<()> {
         let node = self.node(index);
@@ -150,7 +153,9 @@ impl Lowering<'_> {
             return unsupported("only the greatest, at its first place, is taken");
         }
         let read = match self.raw(x) {
-            Ok(read) => read,
+            Ok(read) if self.builder.magnitude(read.tensor) <= COMPARED_MAX => read,
+            // Sums that reach too far to be compared are activations first.
+            Ok(_) => self.read_as(x, ElementType::I16, i64::MAX, None)?,
             Err(_) => self.read(x, Reader::Other, i64::MAX)?,
         };
         let name = node.name.clone();

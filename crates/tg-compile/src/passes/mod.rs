@@ -9,7 +9,7 @@
 //! what values take and comes after calibration.
 //!
 //! Operators that are short for others are written out, a file for each family: reductions and choices (`primitives`,
-//! `products`, `chosen`), normalisations (`normalised`), attention (`attended`, `stateful`), losses (`losses`), recurrences
+//! `products`, `chosen`), normalisations (`normalised`), distributions (`shares`), functions of a tree (`leaves`), attention (`attended`, `stateful`), losses (`losses`), recurrences
 //! and scans (`recurring`, `unrolled`), integers with scales (`units`), windows (`patches`). What is left and only moves
 //! elements (`moved`) or is linear (`matrices`) is found out by executing it.
 
@@ -22,6 +22,7 @@ mod grouped;
 mod indexing;
 mod known;
 mod learned;
+mod leaves;
 mod losses;
 mod mapped;
 mod masks;
@@ -37,6 +38,7 @@ mod quantised;
 mod recurrent;
 mod recurring;
 mod shapes;
+mod shares;
 mod simplify;
 mod smooth;
 mod stateful;
@@ -66,11 +68,15 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
     grouped::rewrite(&mut graph)?;
     shapes::fix(&mut graph, options)?;
     quantised::rewrite(&mut graph)?;
+    vectors::check(&graph)?;
     learned::rewrite(&mut graph);
     ensembles::rewrite(&mut graph);
     shapes::fold_constants(&mut graph)?;
     graph.remove_dead();
     let mut facts = shapes::infer(&mut graph)?;
+    if leaves::rewrite(&mut graph, &facts) {
+        facts = shapes::infer(&mut graph)?;
+    }
     if recurring::rewrite(&mut graph, &facts) {
         shapes::fold_constants(&mut graph)?;
         graph.remove_dead();
@@ -89,6 +95,7 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
         changed |= units::rewrite(&mut graph, &facts);
         changed |= products::rewrite(&mut graph, &facts);
         changed |= chosen::rewrite(&mut graph, &facts);
+        changed |= shares::rewrite(&mut graph, &facts);
         changed |= primitives::rewrite(&mut graph, &facts);
         changed |= normalised::rewrite(&mut graph, &facts);
         changed |= simplify::run(&mut graph, &facts);

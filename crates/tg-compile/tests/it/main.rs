@@ -11,6 +11,7 @@ mod oracle;
 mod outputs;
 mod passes;
 mod pretrained;
+mod provable;
 mod quantised;
 mod shipped;
 mod smoke;

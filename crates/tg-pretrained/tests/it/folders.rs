@@ -91,7 +91,7 @@ fn compare(root: &Path) -> usize {
 
 #[test]
 fn folders_give_what_transformers_computes() {
-    assert_eq!(compare(&data()), 11);
+    assert_eq!(compare(&data()), 16);
     if let Some(drawn) = std::env::var_os("TENSORGRID_PRETRAINED") {
         println!("{} drawn folders agree", compare(Path::new(&drawn)));
     }

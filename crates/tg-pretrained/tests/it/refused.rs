@@ -37,10 +37,13 @@ fn the_field_and_its_value_are_named() {
         ),
         ("roberta", "pad_token_id", json!(-1)),
         ("gpt2", "architectures", json!(["GPT2DoubleHeadsModel"])),
+        ("classes", "pad_token_id", json!("end")),
         ("llama", "num_key_value_heads", json!(0)),
-        ("llama", "rope_parameters", json!({"rope_type": "yarn"})),
+        ("llama", "rope_parameters", json!({"rope_type": "longrope"})),
+        ("llama", "architectures", json!(["LlamaForDepthEstimation"])),
         ("llama", "max_position_embeddings", json!(1u64 << 40)),
-        ("mistral", "sliding_window", json!(4096)),
+        ("mistral", "sliding_window", json!(0)),
+        ("qwen2", "layer_types", json!(["chunked_attention"])),
         ("vit", "patch_size", json!(3)),
     ];
     for (folder, field, value) in cases {
@@ -93,13 +96,115 @@ fn files_outside_the_folder_are_not_read() {
     }
 }
 
+/// A file of weights as PyTorch writes it: an archive of this pickle, and one storage of two floats.
+fn archive(pickle: &[u8]) -> Vec<u8> {
+    let files: [(&str, &[u8]); 2] = [
+        ("a/data.pkl", pickle),
+        ("a/data/0", &[0, 0, 128, 63, 0, 0, 0, 64]),
+    ];
+    let (mut all, mut list) = (Vec::new(), Vec::new());
+    for (name, bytes) in files {
+        let sizes = [bytes.len() as u32; 2].map(u32::to_le_bytes).concat();
+        let lengths = [name.len() as u8, 0, 0, 0];
+        let start = (all.len() as u32).to_le_bytes();
+        all.extend(b"PK\x03\x04");
+        all.extend([0; 14]);
+        all.extend([sizes.as_slice(), &lengths, name.as_bytes(), bytes].concat());
+        list.extend(b"PK\x01\x02");
+        list.extend([0; 16]);
+        list.extend(
+            [
+                sizes.as_slice(),
+                &lengths,
+                &[0; 10],
+                &start,
+                name.as_bytes(),
+            ]
+            .concat(),
+        );
+    }
+    let [size, start] = [list.len(), all.len()].map(|n| (n as u32).to_le_bytes());
+    all.extend(list);
+    all.extend(b"PK\x05\x06");
+    all.extend([[0; 8].as_slice(), &size, &start, &[0; 2]].concat());
+    all
+}
+
+/// A folder with these weights.
+fn with_weights(pickle: &[u8]) -> PretrainedError {
+    let folder = tempfile::tempdir().unwrap();
+    let config =
+        r#"{"model_type":"gpt2","n_embd":2,"n_head":1,"n_layer":1,"vocab_size":1,"n_positions":2}"#;
+    std::fs::write(folder.path().join("config.json"), config).unwrap();
+    std::fs::write(folder.path().join("pytorch_model.bin"), archive(pickle)).unwrap();
+    read(folder.path()).unwrap_err()
+}
+
+/// A dictionary of one tensor.
+fn pickled(name: &str, places: &[u8]) -> Vec<u8> {
+    let mut pickle = b"\x80\x02}(X".to_vec();
+    pickle.extend((name.len() as u32).to_le_bytes());
+    pickle.extend(name.as_bytes());
+    pickle.extend(b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000X\x03\0\0\0cpuK\x02tQ");
+    pickle.extend(places);
+    pickle.extend(b"\x89ccollections\nOrderedDict\n)RtRu.");
+    pickle
+}
+
+#[test]
+fn of_a_pickle_only_tensors_are_read() {
+    // The table is there; the next tensor is not.
+    let found = with_weights(&pickled("wte.weight", b"K\0K\x01K\x02\x86K\x02K\x01\x86"));
+    assert!(
+        matches!(&found, PretrainedError::NoTensor { name } if name == "wpe.weight"),
+        "{found:?}"
+    );
+    // Of a shape or strides that do not fit the storage.
+    for places in [
+        b"K\x01K\x01K\x02\x86K\x02K\x01\x86".as_slice(),
+        b"K\0K\x01K\x02\x86K\x02K\x02\x86",
+        b"K\0K\x01K\x02\x86K\0K\0\x86",
+        b"J\xff\xff\xff\xffK\x01K\x02\x86K\x02K\x01\x86",
+    ] {
+        let found = with_weights(&pickled("wte.weight", places));
+        assert!(matches!(found, PretrainedError::Torch { .. }), "{found:?}");
+    }
+    // What a pickle could do is not done, and is named.
+    let found = with_weights(b"\x80\x02cos\nsystem\n(X\x04\0\0\0truetR.");
+    let text = format!("{:?}", found);
+    assert!(
+        matches!(found, PretrainedError::Torch { .. }) && text.contains("os.system"),
+        "{text}"
+    );
+    let mut deep = b"\x80\x02)".to_vec();
+    deep.extend([0x85; 100_000]);
+    for pickle in [
+        deep.as_slice(),
+        b"",
+        b"}",
+        b"(((",
+        b"I1\n.",
+        b"q\0.",
+        b"h\x09.",
+        b"u.",
+        b"K\x01.",
+    ] {
+        let found = with_weights(pickle);
+        assert!(matches!(found, PretrainedError::Torch { .. }), "{found:?}");
+    }
+}
+
+/// What takes any bytes.
+type Fuzzed = fn(&[u8]);
+
 /// A mutation of a file of weights or a configuration gives a graph or an error.
 #[test]
 fn mutated_files_never_panic() {
     let first = |folder: &Path| {
         let entries = std::fs::read_dir(folder).unwrap();
         let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-        paths.retain(|path| path.extension().is_some_and(|end| end == "safetensors"));
+        let weights = ["safetensors", "bin"].map(std::ffi::OsStr::new);
+        paths.retain(|path| path.extension().is_some_and(|end| weights.contains(&end)));
         paths.sort();
         std::fs::read(&paths[0]).unwrap()
     };
@@ -111,12 +216,23 @@ fn mutated_files_never_panic() {
             .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below.max(1)
     };
-    for name in ["bert", "llama"] {
+    let fuzzed: [(&str, Fuzzed); 3] = [
+        ("bert", fuzz::safetensors),
+        ("llama", fuzz::safetensors),
+        ("pickled", fuzz::torch),
+    ];
+    for (name, fuzzed) in fuzzed {
         let file = first(&data().join(name));
         for _ in 0..2_000 {
             let mut bytes = file.clone();
             for _ in 0..=next(3) {
+                // Lists are at the start, or at the end.
                 let at = next(bytes.len().min(2_000));
+                let at = if next(2) == 0 {
+                    at
+                } else {
+                    bytes.len() - 1 - at
+                };
                 bytes[at] = next(256) as u8;
             }
             bytes.truncate(if next(4) == 0 {
@@ -124,7 +240,7 @@ fn mutated_files_never_panic() {
             } else {
                 bytes.len()
             });
-            fuzz::safetensors(&bytes);
+            fuzzed(&bytes);
         }
     }
 }
