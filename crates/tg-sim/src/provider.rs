@@ -307,12 +307,9 @@ impl SimProvider {
                 entry.task.executed(executed);
             }
             Stage::Serve => {
-                let ends = entry
-                    .task
-                    .lease()
-                    .meter
-                    .as_ref()
-                    .is_some_and(|it| it.ends_ms.is_some());
+                let lease = entry.task.lease();
+                let is_taken_back = lease.meter.as_ref().is_some_and(|it| it.ends_ms.is_some());
+                let ends = is_taken_back || now >= lease.finish_by_ms;
                 match ends || self.plan.role == ProviderRole::Idle {
                     true => entry.task.served(),
                     false => {

@@ -29,7 +29,7 @@ pub(crate) enum EndpointCommand {
 /// `endpoint open`.
 #[derive(Debug, Clone, Args)]
 #[command(
-    after_help = "Example:\n  tensorgrid endpoint open mlp-digits --money 1 --hours 2 --yes\n\nThe provider is paid forty times its base price and \
+    after_help = "Example:\n  tensorgrid endpoint open mlp-digits --money 75 --hours 2 --yes\n\nThe provider is paid forty times its base price and \
                   its GPU time for each minute, and the price of the work for each answer, as this account signs for it. \
                   Nobody checks the answers but you: they are signed by the provider."
 )]

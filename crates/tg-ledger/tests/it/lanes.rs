@@ -618,6 +618,37 @@ fn who_makes_room_has_its_grace_to_the_last_millisecond() {
 }
 
 #[test]
+fn one_machine_is_told_to_make_room_for_an_order_and_no_second_one_while_it_has_its_grace() {
+    let mut world = World::new();
+    let spot = JobNeeds {
+        preemptible: true,
+        tier: CapacityTier::Spot,
+        ..gpu_needs(1, 500)
+    };
+    let jobs = ["cheap", "dear"].map(|name| {
+        world.post(name, gpu_terms(GpuModel::T4, 1, 10));
+        let job = world.submit("alice", world.order_for(spot));
+        let lease = world.live(job);
+        assert_eq!(lease.provider, address(name));
+        world.send(name, Transaction::StartLease { lease: lease.id });
+        job
+    });
+    let needs = JobNeeds {
+        priority: 2,
+        ..gpu_needs(1, 60)
+    };
+    let urgent = world.submit("bob", world.order_for(needs));
+    let told = |world: &World| jobs.map(|job| world.live(job).preemption.is_some());
+    let first = told(&world);
+    assert_eq!(first.iter().filter(|it| **it).count(), 1);
+    for _ in 0..3 {
+        world.idle();
+        assert_eq!(told(&world), first);
+    }
+    assert_eq!(world.job(urgent).state(), JobState::Queued);
+}
+
+#[test]
 fn an_order_that_is_taken_back_pushes_nobody_out() {
     // Ordering and taking back before the grace is over costs gas alone, and would end others' work again and again.
     let (mut world, cheap, urgent) = told_to_leave(600);

@@ -122,12 +122,16 @@ fn confirm(arguments: &EndpointOpenArguments, model: &ModelDto, quotes: &[QuoteD
     say(offers(quotes));
     if let Some((minute, run)) = quotes.iter().find(|it| it.chosen).and_then(prices) {
         say(format_args!(
-            "an endpoint of {}: {} TGRID a minute and {} for each answer; {} are locked for {} h at most",
+            "an endpoint of {}: {} TGRID a minute and {} for each answer; {} are locked for {} h at most{}",
             model.name,
             short(minute),
             short(run),
             short(arguments.money),
-            arguments.hours
+            arguments.hours,
+            match arguments.money.get().checked_div(minute.get()) {
+                Some(minutes) => format!(", and last {minutes} min if nothing is asked"),
+                None => String::new(),
+            }
         ));
     }
     ask_to_proceed("nothing was ordered", "--yes orders without asking")
@@ -159,6 +163,12 @@ pub(crate) async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Ou
         brief(lease.provider),
         describe_prices(lease)
     ));
+    if let Some(meter) = &lease.meter {
+        say(format_args!(
+            "its money lasts {} if nothing is asked; tensorgrid endpoint top-up adds to it",
+            lasts(&job, meter)
+        ));
+    }
     let short_id = brief_prefix(id);
     say(format_args!(
         "next: tensorgrid endpoint ask {short_id} INPUT, or endpoint write; tensorgrid endpoint close {short_id}"
