@@ -372,10 +372,8 @@ impl<W: Worker> Agent<W> {
     async fn restore_offer(&mut self) {
         let Some(id) = self.offer else { return };
         let is_gone = matches!(self.client.offer(id).await, Err(error) if error.is_not_found());
-        if is_gone {
-            if let Err(error) = self.ensure_offer().await {
-                self.problem("restore the offer", &error);
-            }
+        if is_gone && let Err(error) = self.ensure_offer().await {
+            self.problem("restore the offer", &error);
         }
     }
 

@@ -146,6 +146,10 @@ fn environment<'source>() -> Environment<'source> {
 }
 
 /// A value as Python's `json.dumps` writes it: a space after commas and colons, letters as they are.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the library gives arguments so"
+)]
 fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
     for name in ["ensure_ascii", "sort_keys", "separators"] {
