@@ -15,6 +15,8 @@ use tg_ir::{CompiledModel, Shape, TensorId};
 /// A model of the suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Architecture {
+    /// 13-1: a linear regression.
+    LinearRegression,
     /// 64-32-10.
     Mlp,
     /// LeNet for 28 x 28 images without padding: two 5 x 5 convolutions of 6 and 16 channels, 120-84-10.
@@ -29,6 +31,12 @@ pub enum Architecture {
     ResNet18,
     /// A transformer that predicts the next of 256 characters after each of 64: 4 layers of 64 channels and 4 heads.
     Gpt250k,
+    /// ViT-Tiny without its class token, for 224 x 224 images: 196 patches, 12 layers of 192 channels and 3 heads; the first
+    /// patch's scores of 1,000 classes.
+    VitTiny,
+    /// BERT-base on 128 tokens: 12 layers of 768 channels and 12 heads, 110M parameters, normalised before each block as GPT-2
+    /// is; the states after the last layer.
+    BertBase,
     /// GPT-2 small on 16 tokens: 12 layers of 768 channels and 12 heads, 124M parameters, the embedding of its whole
     /// vocabulary, and an output layer with the embedding's weights. Its output is the most likely next token after each.
     Gpt2,
@@ -38,7 +46,8 @@ pub enum Architecture {
 
 impl Architecture {
     /// All of them, the smallest first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
+        Self::LinearRegression,
         Self::Mlp,
         Self::LeNet,
         Self::Cnn264k,
@@ -46,6 +55,8 @@ impl Architecture {
         Self::Vgg16,
         Self::ResNet18,
         Self::Gpt250k,
+        Self::VitTiny,
+        Self::BertBase,
         Self::Gpt2,
         Self::Gpt2Of512,
     ];
@@ -54,6 +65,7 @@ impl Architecture {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::LinearRegression => "linear regression 13-1",
             Self::Mlp => "MLP 64-32-10",
             Self::LeNet => "LeNet-28",
             Self::Cnn264k => "CNN 264k",
@@ -61,6 +73,8 @@ impl Architecture {
             Self::Vgg16 => "VGG-16 CIFAR",
             Self::ResNet18 => "ResNet-18 224",
             Self::Gpt250k => "GPT 0.25M, 64 tokens",
+            Self::VitTiny => "ViT-Tiny, 196 patches",
+            Self::BertBase => "BERT-base 110M, 128 tokens",
             Self::Gpt2 => "GPT-2 124M, 16 tokens: next token after each",
             Self::Gpt2Of512 => "GPT-2 124M, 512 tokens: scores after the last",
         }
@@ -70,6 +84,7 @@ impl Architecture {
     #[must_use]
     pub fn model(self, seed: u64) -> (CompiledModel, IntTensor) {
         match self {
+            Self::LinearRegression => regression(seed),
             Self::Mlp => mlp(seed),
             Self::LeNet => lenet(seed),
             Self::Cnn264k => cnn(seed),
@@ -77,6 +92,8 @@ impl Architecture {
             Self::Vgg16 => vgg(seed),
             Self::ResNet18 => resnet(seed),
             Self::Gpt250k => gpt::small(seed),
+            Self::VitTiny => gpt::vit_tiny(seed),
+            Self::BertBase => gpt::bert_base(seed),
             Self::Gpt2 => gpt::gpt2_likeliest(16, seed),
             Self::Gpt2Of512 => gpt::gpt2_scores(512, seed),
         }
@@ -93,6 +110,12 @@ pub fn tiny_transformer(seed: u64) -> (CompiledModel, IntTensor) {
 #[must_use]
 pub fn writing_transformer(sizes: &WriterSizes, seed: u64) -> (CompiledModel, IntTensor) {
     gpt::writer(sizes, seed)
+}
+
+fn regression(seed: u64) -> (CompiledModel, IntTensor) {
+    let mut net = Net::new("regression", Shape::vector(13), seed);
+    net.dense(TensorId::INPUT, 1);
+    net.finish()
 }
 
 fn mlp(seed: u64) -> (CompiledModel, IntTensor) {

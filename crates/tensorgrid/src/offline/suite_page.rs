@@ -180,7 +180,7 @@ pub(crate) fn page(rows: &[Row]) -> String {
     }
     let all = rows;
     let (masked, rows): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.zk);
-    in_zero_knowledge(&mut text, &masked);
+    in_zero_knowledge(&mut text, &masked, &rows);
     in_the_kernel(&mut text, all);
     once(&mut text, &rows);
     stages(&mut text, &rows);
@@ -189,18 +189,24 @@ pub(crate) fn page(rows: &[Row]) -> String {
 }
 
 /// The rows whose proofs hide input and activations.
-fn in_zero_knowledge(text: &mut String, rows: &[&Row]) {
+fn in_zero_knowledge(text: &mut String, rows: &[&Row], clear: &[&Row]) {
     push(text, ZERO_KNOWLEDGE);
     push(
         text,
-        "| model | prove | least | CPU | verify | proof | peak | bits | runs |",
+        "| model | prove | least | CPU | of the clear one's | verify | proof | more | peak | bits | runs |",
     );
-    push(text, "|---|---|---|---|---|---|---|---|---|");
+    push(text, "|---|---|---|---|---|---|---|---|---|---|---|");
     for row in rows {
+        let beside = clear.iter().find(|it| it.name == row.name);
+        let [times, more] = beside.map_or_else(Default::default, |clear| {
+            let more = row.proof_bytes as f64 - clear.proof_bytes as f64;
+            let times = row.prove.cpu_ms / clear.prove.cpu_ms;
+            [format!("{times:.2} x"), format!("{:.0} kB", more / 1e3)]
+        });
         push(
             text,
             &format!(
-                "| {} | {} | {} | {} | {} | {:.0} kB | {} | {:.1} | {} |",
+                "| {} | {} | {} | {} | {times} | {} | {:.0} kB | {more} | {} | {:.1} | {} |",
                 row.name,
                 time(row.prove.wall_ms),
                 time(row.prove.least_wall_ms),
@@ -322,9 +328,9 @@ Written by `tensorgrid bench prove --suite --write docs/BENCHMARKS.md`. Models a
 architectures, bell-shaped random weights of 8 bits, requantisations calibrated on one input. `zk: false`. A row runs in
 its own process, on all cores; `prove` holds execution, witness and commitment of the activations; medians, and the
 least run beside them because the machine may be shared; a proof of over a minute is made once. Peak is the highest resident set, the model and its registration
-included. The GPTs have 8 bits where something is multiplied and 16 elsewhere; GPT-2's output layer has
+included. The transformers have 8 bits where something is multiplied and 16 elsewhere; GPT-2's output layer has
 the embedding's weights, as one tensor; it gives the most likely of 50,257 tokens after each of 16, or the scores of all of them after the last
-of 512. Security is composed and at least 100 bits (Johnson bound,
+of 512. BERT gives the states after its last layer, ViT-Tiny scores of 1,000 classes. Security is composed and at least 100 bits (Johnson bound,
 no conjecture). A machine with other work (see the loads) stretches wall
 times, which are what a row is held to; CPU time is then the figure to compare.
 
@@ -333,6 +339,7 @@ times, which are what a row is held to; CPU time is then the figure to compare.
 const ZERO_KNOWLEDGE: &str = "
 ## In zero knowledge
 `zk: true`, the input hidden, the output public, the weights not hidden ([PROOF.md](PROOF.md#zero-knowledge)).
+Beside the CPU time its ratio to that of the proof in the clear, and beside the proof what it has more than that one.
 ";
 
 const KERNEL: &str = "

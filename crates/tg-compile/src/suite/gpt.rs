@@ -1,4 +1,4 @@
-//! Transformers that predict the next token, lowered as `mixed` precision lowers them: 8 bits where weights or other
+//! Transformers of tokens and of patches of images, lowered as `mixed` precision lowers them: 8 bits where weights or other
 //! activations multiply, 16 for the stream between blocks, normalisations and probabilities.
 
 use super::net::Net;
@@ -44,6 +44,8 @@ struct Sizes {
     vocabulary: u32,
     channels: u32,
     heads: u32,
+    /// Whether a position sees those after it.
+    sees_all: bool,
     output: Output,
 }
 
@@ -56,6 +58,10 @@ enum Output {
     LastScores,
     /// Every position's most likely next token, by the weights of the embedding.
     Likeliest,
+    /// Every position's state, normalised.
+    States,
+    /// The first position's scores of so many classes.
+    Classes(u32),
 }
 
 /// 4 layers, 64 tokens of 256.
@@ -68,6 +74,7 @@ pub(super) fn small(seed: u64) -> (CompiledModel, IntTensor) {
         vocabulary: 256,
         channels: 64,
         heads: 4,
+        sees_all: false,
         output: Output::Scores,
     };
     transformer(&sizes, seed)
@@ -83,6 +90,7 @@ pub(super) fn tiny(seed: u64) -> (CompiledModel, IntTensor) {
         vocabulary: 32,
         channels: 16,
         heads: 2,
+        sees_all: false,
         output: Output::Scores,
     };
     transformer(&sizes, seed)
@@ -105,6 +113,7 @@ pub(super) fn writer(sizes: &WriterSizes, seed: u64) -> (CompiledModel, IntTenso
         vocabulary,
         channels,
         heads,
+        sees_all: false,
         output: Output::Scores,
     };
     transformer(&sizes, seed)
@@ -129,16 +138,61 @@ fn gpt2_of((tokens, output): (u32, Output), seed: u64) -> (CompiledModel, IntTen
         vocabulary: 50_257,
         channels: 768,
         heads: 12,
+        sees_all: false,
         output,
     };
     transformer(&sizes, seed)
+}
+
+/// The shape of BERT-base on 128 tokens.
+pub(super) fn bert_base(seed: u64) -> (CompiledModel, IntTensor) {
+    let sizes = Sizes {
+        name: "bert-base",
+        layers: 12,
+        tokens: 128,
+        places: 512,
+        vocabulary: 30_522,
+        channels: 768,
+        heads: 12,
+        sees_all: true,
+        output: Output::States,
+    };
+    transformer(&sizes, seed)
+}
+
+/// The shape of ViT-Tiny on images of 224 x 224.
+pub(super) fn vit_tiny(seed: u64) -> (CompiledModel, IntTensor) {
+    let sizes = Sizes {
+        name: "vit-tiny",
+        layers: 12,
+        tokens: 196,
+        places: 196,
+        vocabulary: 0,
+        channels: 192,
+        heads: 3,
+        sees_all: true,
+        output: Output::Classes(1_000),
+    };
+    let mut net = Net::new(sizes.name, Shape::new(224, 224, 3), seed);
+    let sums = net.conv(TensorId::INPUT, sizes.channels, square(16, 16, 0));
+    let input = net.requantise(sums, [-128, 127]);
+    let how = View::transpose(&[sizes.tokens, sizes.channels], &[0, 1]);
+    let shape = Shape::new(1, sizes.tokens, sizes.channels);
+    let patches = net.push(Op::View(op::Unary { input, how }), shape, None);
+    let stream = net.placed(patches, &sizes);
+    blocks(net, stream, &sizes)
 }
 
 fn transformer(sizes: &Sizes, seed: u64) -> (CompiledModel, IntTensor) {
     let mut input = InputSpec::scaled(Shape::new(1, sizes.tokens, 1), 1.0);
     input.coding = Coding::Tokens(sizes.vocabulary);
     let mut net = Net::of_input(sizes.name, input, seed);
-    let mut stream = net.embedded(sizes);
+    let stream = net.embedded(sizes);
+    blocks(net, stream, sizes)
+}
+
+/// The layers, and what is made of the last one's stream.
+fn blocks(mut net: Net, mut stream: TensorId, sizes: &Sizes) -> (CompiledModel, IntTensor) {
     for _ in 0..sizes.layers {
         let mixed = net.attention(stream, sizes);
         stream = net.onward(stream, mixed);
@@ -154,14 +208,17 @@ fn transformer(sizes: &Sizes, seed: u64) -> (CompiledModel, IntTensor) {
             net.conv(normal, sizes.vocabulary, square(1, 1, 0));
         }
         Output::LastScores => {
-            let op = Op::Gather(op::Gather {
-                input: stream,
-                axis: Axis::Columns,
-                indices: vec![sizes.tokens - 1],
-            });
-            let last = net.push(op, Shape::new(1, 1, sizes.channels), None);
+            let last = net.position(stream, sizes.tokens - 1);
             let normal = net.normalised(last);
             net.tied_conv(normal, EMBEDDING);
+        }
+        Output::States => {
+            net.normalised(stream);
+        }
+        Output::Classes(classes) => {
+            let first = net.position(stream, 0);
+            let normal = net.normalised(first);
+            net.conv(normal, classes, square(1, 1, 0));
         }
         Output::Likeliest => {
             let normal = net.normalised(stream);
@@ -177,17 +234,33 @@ fn transformer(sizes: &Sizes, seed: u64) -> (CompiledModel, IntTensor) {
 }
 
 impl Net {
-    /// Rows of the embedding plus those of the places, as the stream.
+    /// Rows of the embedding, with the places, as the stream.
     fn embedded(&mut self, sizes: &Sizes) -> TensorId {
         let shape = Shape::new(1, sizes.tokens, sizes.channels);
-        let table = |rows: u32| rows as usize * sizes.channels as usize;
         let op = Op::Embed(op::Embed {
             input: TensorId::INPUT,
             rows: sizes.vocabulary,
         });
-        let layer = self.unbiased(table(sizes.vocabulary));
+        let layer = self.unbiased(sizes.vocabulary as usize * sizes.channels as usize);
         let rows = self.push(op, shape, Some(layer));
-        let layer = self.unbiased(table(sizes.places));
+        self.placed(rows, sizes)
+    }
+
+    /// One position of the stream.
+    fn position(&mut self, input: TensorId, at: u32) -> TensorId {
+        let shape = self.model.program.shape(input);
+        let op = Op::Gather(op::Gather {
+            input,
+            axis: Axis::Columns,
+            indices: vec![at],
+        });
+        self.push(op, Shape::new(1, 1, shape.channels), None)
+    }
+
+    /// Rows of 8 bits plus those of the places, as the stream.
+    fn placed(&mut self, rows: TensorId, sizes: &Sizes) -> TensorId {
+        let shape = Shape::new(1, sizes.tokens, sizes.channels);
+        let layer = self.unbiased(sizes.places as usize * sizes.channels as usize);
         let all = Shape::new(1, sizes.places, sizes.channels);
         let mut places = self.push(Op::Parameter(op::Parameter), all, Some(layer));
         if sizes.places > sizes.tokens {
@@ -260,7 +333,7 @@ impl Net {
         self.requantise(sums, [-128, 127])
     }
 
-    /// Causal self-attention of all heads, projected, as accumulators.
+    /// Self-attention of all heads, projected, as accumulators.
     fn attention(&mut self, stream: TensorId, sizes: &Sizes) -> TensorId {
         let &Sizes {
             tokens,
@@ -282,7 +355,7 @@ impl Net {
             transposed: true,
         });
         let scores = self.push(op, Shape::new(heads, tokens, tokens), None);
-        let probabilities = self.softmax(scores);
+        let probabilities = self.softmax(scores, sizes.sees_all);
         let op = Op::MatMul(op::MatMul {
             inputs: [probabilities, values],
             transposed: false,
@@ -295,8 +368,8 @@ impl Net {
         self.conv(joined, channels, square(1, 1, 0))
     }
 
-    /// Softmax of scores, of which each row sees the columns up to its own: a standard deviation is 3/2.
-    fn softmax(&mut self, input: TensorId) -> TensorId {
+    /// Softmax of scores, of which each row sees all columns or those up to its own: a standard deviation is 3/2.
+    fn softmax(&mut self, input: TensorId, sees_all: bool) -> TensorId {
         let unit = EXPONENT_REACH / (TABLE_MAX as f64 - 2.0);
         let factor = 1.5 / self.deviation(input).max(1.0) / unit;
         let entries = (EXPONENT_REACH / unit).ceil() as usize + 1;
@@ -305,7 +378,7 @@ impl Net {
         let how = Softmax {
             rescale: Rescale::nearest(factor).expect("scores are wide"),
             table: (0..entries.min(TABLE_MAX)).map(entry).collect(),
-            causal: Some(0),
+            causal: (!sees_all).then_some(0),
         };
         let shape = self.model.program.shape(input);
         self.push(Op::Softmax(op::Unary { input, how }), shape, None)
@@ -354,6 +427,7 @@ mod tests {
                 vocabulary: 32,
                 channels: 16,
                 heads: 2,
+                sees_all: false,
                 output,
             };
             let (CompiledModel { program, weights }, input) = transformer(&sizes, 3);
