@@ -294,15 +294,15 @@ mod tests {
         assert_eq!(figure(&[]).wall_ms, 0.0);
     }
 
-    /// The first row is measured, and its page holds what was measured.
+    /// The second row is measured, and its page holds what was measured.
     #[test]
     fn a_row_is_measured_and_written() {
-        let row = measure(0, 2, false).unwrap();
+        let row = measure(1, 2, false).unwrap();
         assert_eq!((row.runs, row.batch, row.parameters), (2, 1, 2_410));
         assert!(row.proof_bytes > 10_000 && row.prove.wall_ms > 0.0);
         assert!(row.security_bits >= 100.0);
         assert!(row.stage("lookup").wall_ms > 0.0);
-        let masked = measure(0, 1, true).unwrap();
+        let masked = measure(1, 1, true).unwrap();
         assert!(masked.zk && masked.proof_bytes > row.proof_bytes);
         assert!(masked.security_bits >= 100.0);
         let page = suite_page::page(&[row, masked]);
