@@ -149,6 +149,10 @@ fn extent(view: &TensorView) -> Option<u64> {
 
 /// Where the elements of a tensor are in its storage, in order.
 fn places(view: &TensorView) -> Vec<usize> {
+    // One empty axis makes all of it empty, however long the others are said to be.
+    if view.shape.contains(&0) {
+        return Vec::new();
+    }
     let mut places = vec![view.offset];
     for (&size, &stride) in view.shape.iter().zip(&view.strides) {
         let inner = |&start: &usize| (0..size).map(move |index| start + index * stride);
@@ -168,5 +172,26 @@ fn float(storage: &str, bytes: &[u8]) -> f32 {
         "HalfStorage" => f16_to_f32(word(2) as u16),
         "BFloat16Storage" => bf16_to_f32(word(2) as u16),
         _ => f64::from_bits(word(8)) as f32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_lie_where_strides_say_and_an_empty_axis_leaves_none() {
+        let view = |shape: &[usize], strides: &[usize]| TensorView {
+            storage: "FloatStorage".into(),
+            key: "0".into(),
+            offset: 1,
+            shape: shape.to_vec(),
+            strides: strides.to_vec(),
+        };
+        assert_eq!(places(&view(&[2, 3], &[1, 2])), [1, 3, 5, 2, 4, 6]);
+        assert_eq!(extent(&view(&[2, 3], &[1, 2])), Some(7));
+        // A file may say any length of the axes beside it: nothing is laid out for them.
+        let empty = view(&[1 << 40, 0], &[1, 1]);
+        assert_eq!((extent(&empty), places(&empty)), (Some(0), vec![]));
     }
 }
