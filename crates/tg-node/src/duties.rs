@@ -11,8 +11,8 @@ use std::sync::Arc;
 use tg_ledger::{SampleTask, SeedKeyPhase, State, StorageTask, StoredFile};
 use tg_types::limits::STORAGE_STATEMENTS_MAX;
 use tg_types::{
-    Address, DealingLog, Digest, Fees, LeaseId, StorageSubject, TimestampMs, Transaction,
-    TransactionId, Vote, Wallet,
+    Address, DealingLog, Digest, Fees, LeaseId, StorageSubject, TimestampMs, Transaction, Vote,
+    Wallet,
 };
 
 use crate::blob::BlobStore;
@@ -24,7 +24,6 @@ use crate::limits::{
     DUTIES_INTERVAL, DUTIES_PATIENCE, LIVENESS_INTERVAL, MISSING_AFTER, STORAGE_CHECKS_PER_TURN,
     STORAGE_LOOKS_PER_TURN, WRONG_AGAIN_AFTER,
 };
-use crate::mempool::TransactionStatus;
 use crate::storage::{self, Holding};
 
 /// What is known of one subject's files.
@@ -169,22 +168,20 @@ fn is_here(store: &BlobStore, task: &StorageTask) -> bool {
 }
 
 /// Transactions that were sent and are not in a final block yet.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct Sent {
-    ids: Vec<TransactionId>,
     /// The account's nonce once they are.
     next: u64,
     at: TimestampMs,
 }
 
 impl Sent {
-    /// Whether any of them may still come into a block. One that the ledger does not take any more was dropped: what is to be
-    /// said now does not wait for it.
-    fn waits(&self, node: &NodeHandle, nonce: u64, now: TimestampMs) -> bool {
-        let waits = |id| node.transaction_status(id) == Some(TransactionStatus::Waiting);
+    /// Whether they may still come into a block: the next one, at `nonce`, waits. Behind one that the ledger does not take any
+    /// more, and which was dropped, the others would wait until its place is used: what is to be said now is said there.
+    fn waits(&self, node: &NodeHandle, me: &Address, nonce: u64, now: TimestampMs) -> bool {
         nonce < self.next
             && now.saturating_since(self.at) < span(DUTIES_PATIENCE)
-            && self.ids.iter().any(waits)
+            && node.next_nonce(me) > nonce
     }
 }
 
@@ -236,7 +233,7 @@ impl Duties {
         }
         let nonce = state.nonce(&me);
         let sent = self.sent.as_ref();
-        if sent.is_some_and(|sent| sent.waits(node, nonce, now())) {
+        if sent.is_some_and(|sent| sent.waits(node, &me, nonce, now())) {
             return;
         }
         let mut reports = Vec::new();
@@ -364,7 +361,7 @@ async fn send(
     at: TimestampMs,
 ) -> Option<Sent> {
     let first = state.nonce(&account.address());
-    let (mut next, mut ids) = (first, Vec::new());
+    let mut next = first;
     for report in reports {
         let fees = match report.kind().is_prepaid() {
             true => Fees::NONE,
@@ -372,13 +369,12 @@ async fn send(
         };
         let signed = account.sign_with_fees(report, next, fees, state.domain());
         // Refused if the ledger has moved on meanwhile: the next turn says what is still true.
-        let Ok(id) = node.submit(signed).await else {
+        if node.submit(signed).await.is_err() {
             break;
-        };
-        ids.push(id);
+        }
         next += 1;
     }
-    (next > first).then_some(Sent { ids, next, at })
+    (next > first).then_some(Sent { next, at })
 }
 
 #[cfg(test)]
