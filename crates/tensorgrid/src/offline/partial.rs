@@ -203,9 +203,8 @@ impl PartialFile {
         for step in std::mem::take(&mut self.waiting) {
             let length = u32::try_from(step.len()).map_err(io::Error::other)?;
             let kept = digest(self.key, self.ends.len(), &step);
-            file.write_all(&length.to_le_bytes())?;
-            file.write_all(kept.as_bytes())?;
-            file.write_all(&step)?;
+            let before = [length.to_le_bytes().as_slice(), kept.as_bytes()].concat();
+            file.write_all(&[before, step].concat())?;
             self.ends.push(file.stream_position()?);
         }
         file.sync_data()?;
