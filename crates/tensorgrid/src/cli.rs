@@ -9,6 +9,7 @@ use crate::grid::draw::DrawArguments;
 use crate::grid::endpoint_args::EndpointCommand;
 use crate::offline::text::TextArguments;
 use tg_cuda::DeviceChoice;
+use tg_types::resources::{GANG_MEMBERS_MAX, REPLICAS_USUAL};
 
 /// A grid of GPUs owned by strangers: send a model and an input, get the answer and a receipt anyone can check.
 #[derive(Debug, Parser)]
@@ -283,6 +284,8 @@ pub(crate) enum BenchCommand {
     Prove(BenchArguments),
     /// Execute the suite's models on the CPU and on a GPU, without proofs: medians, with every bit compared.
     Run(BenchRunArguments),
+    /// Compare the ways of checking: what each costs the providers and the validators, beside a run that nobody checks.
+    Modes(BenchModesArguments),
     /// Run a grid in this process under load: jobs that settle in a second, how soon orders are final, CPU time.
     Grid(BenchGridArguments),
 }
@@ -630,6 +633,23 @@ pub(crate) struct BenchGridArguments {
     /// Seconds of each phase.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: u32,
+}
+
+/// `bench modes`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchModesArguments {
+    /// Runs per model and way of checking; the median is printed.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) runs: u32,
+    /// Validators that the sums are for.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) validators: u16,
+    /// Members of mode replicate that the sums are for.
+    #[arg(long, default_value_t = REPLICAS_USUAL, value_parser = clap::value_parser!(u16).range(2..=i64::from(GANG_MEMBERS_MAX)))]
+    pub(crate) members: u16,
+    /// Leave out ResNet-18, whose proofs take seconds.
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 /// `bench run`.

@@ -14,6 +14,7 @@ mod memory;
 mod network;
 mod offline;
 mod outcome;
+mod scratch;
 
 use clap::{CommandFactory as _, Parser};
 use cli::{Cli, Command, ModelCommand, ProgramCommand};
@@ -104,6 +105,9 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Device(_) => offline::device::run(json),
         Command::Bench(cli::BenchCommand::Grid(arguments)) => {
             block_on(bench_grid::run(&arguments, json))
+        }
+        Command::Bench(cli::BenchCommand::Modes(arguments)) => {
+            offline::bench_modes::run(&arguments, json)
         }
         Command::Bench(cli::BenchCommand::Run(arguments)) => {
             offline::bench_run::run(&arguments, json)

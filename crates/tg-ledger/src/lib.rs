@@ -81,4 +81,4 @@ pub use state::{
 };
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};
-pub use verdict::{EvidenceTask, Outcome, SampleTask, Subject, Verdict, seed_of};
+pub use verdict::{EvidenceTask, Outcome, ReplicasTask, SampleTask, Subject, Verdict, seed_of};

@@ -148,24 +148,7 @@ pub enum EvidenceTask {
         size: u32,
     },
     /// The members of a job of mode `replicate` found different things: the program runs again.
-    Replicas {
-        /// The lease that leads.
-        lease: LeaseId,
-        /// The job.
-        job: JobId,
-        /// The model.
-        model: ModelId,
-        /// Content hash of the model's public part.
-        public_blob: Digest,
-        /// Content hash of the model with its weights.
-        weights_blob: Digest,
-        /// The model's program.
-        program: ProgramId,
-        /// What one of the members found; the others agree with it on program, model, input and tier.
-        receipt: Box<Receipt>,
-        /// Names what all members found.
-        claims: Digest,
-    },
+    Replicas(ReplicasTask),
     /// What the validators dealt: it gives a key, or does not.
     SeedKey {
         /// The network.
@@ -224,13 +207,36 @@ pub struct SampleTask {
     pub size: u32,
 }
 
+/// A program that runs again because the members of a job found different things.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicasTask {
+    /// The lease that leads.
+    pub lease: LeaseId,
+    /// The job.
+    pub job: JobId,
+    /// The model.
+    pub model: ModelId,
+    /// Content hash of the model's public part.
+    pub public_blob: Digest,
+    /// Content hash of the model with its weights.
+    pub weights_blob: Digest,
+    /// The model's program.
+    pub program: ProgramId,
+    /// What one of the members found; the others agree with it on program, model, input and tier.
+    pub receipt: Box<Receipt>,
+    /// Names what all members found.
+    pub claims: Digest,
+}
+
 impl EvidenceTask {
     /// What the verdict will be about.
     #[must_use]
     pub const fn subject(&self) -> Subject {
         match self {
             Self::Model { model, .. } => Subject::Model(*model),
-            Self::Lease { lease, .. } | Self::Replicas { lease, .. } => Subject::Lease(*lease),
+            Self::Lease { lease, .. } | Self::Replicas(ReplicasTask { lease, .. }) => {
+                Subject::Lease(*lease)
+            }
             Self::SeedKey { round, .. } => Subject::SeedKey(*round),
             Self::Seed { height, .. } => Subject::Seed(*height),
             Self::Accusation { vote, sample } => Subject::Accusation(sample.lease, *vote),
@@ -243,7 +249,7 @@ impl EvidenceTask {
         match self {
             Self::Model { public_blob, .. } => *public_blob,
             Self::Lease { evidence, .. } => *evidence,
-            Self::Replicas { claims, .. } => *claims,
+            Self::Replicas(task) => task.claims,
             Self::SeedKey { digest, .. } => *digest,
             Self::Seed { round, height, .. } => seed_subject(*round, *height),
             Self::Accusation { sample, .. } => sample.evidence,

@@ -129,25 +129,7 @@ impl EvidenceChecker for ProofChecker {
                     }
                 }
             }
-            EvidenceTask::Replicas {
-                lease: _,
-                job,
-                model,
-                public_blob,
-                weights_blob,
-                program,
-                receipt,
-                claims: _,
-            } => {
-                let run = RepeatedRun {
-                    model: *model,
-                    program: *program,
-                    public_blob,
-                    weights_blob,
-                    receipt,
-                };
-                self.run_for_replicas(job, &run, blobs)
-            }
+            EvidenceTask::Replicas(task) => self.run_for_replicas(task, blobs),
         };
         match outcome {
             Ok(outcome) => Ok(outcome),

@@ -5,7 +5,7 @@
 use std::sync::{Arc, OnceLock};
 
 use tg_exec::sample::random_model;
-use tg_ledger::{EvidenceTask, ModelFacts, Outcome, SampleTask};
+use tg_ledger::{EvidenceTask, ModelFacts, Outcome, ReplicasTask, SampleTask};
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_node::{BlobStore, CheckError, EvidenceChecker, ProofChecker};
 use tg_prover::ProvingModel;
@@ -329,6 +329,24 @@ fn simulated_watch(task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckEr
     })
 }
 
+/// What every validator finds where members differ: as in production it is kept.
+fn simulated_run(task: &ReplicasTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
+    let answer = model().simulated_output(&task.receipt.input);
+    let output = blobs.put(&answer, EVIDENCE_BYTES_MAX)?;
+    let checksum = trace_checksum(&simulated_trace(&answer));
+    let trace = RunCommitment::of_replica(&task.job, checksum, 0).digest();
+    Ok(Outcome::ReplicasRun { output, trace })
+}
+
+/// Whether the answer that members found is here: as in production nothing else is looked at.
+fn is_delivered(answer: &Digest, size: u32, blobs: &BlobStore) -> Result<Outcome, CheckError> {
+    match blobs.get(answer, EVIDENCE_BYTES_MAX)? {
+        None => Err(CheckError::Missing { digest: *answer }),
+        Some(bytes) if bytes.len() == size as usize => Ok(Outcome::LeaseAccepted),
+        Some(_) => Ok(rejected("simulated: another size")),
+    }
+}
+
 /// Stands in for the checker of production: takes simulated evidence only.
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedChecker;
@@ -363,19 +381,12 @@ impl EvidenceChecker for SimulatedChecker {
         match task {
             EvidenceTask::Model {
                 model: id,
-                public_blob,
-            } => {
-                if !blobs.contains(public_blob) {
-                    return Err(CheckError::Missing {
-                        digest: *public_blob,
-                    });
-                }
-                Ok(if *id == model.id {
-                    Outcome::ModelAccepted(model.facts)
-                } else {
-                    rejected("simulated: another model")
-                })
-            }
+                public_blob: digest,
+            } => match blobs.contains(digest) {
+                false => Err(CheckError::Missing { digest: *digest }),
+                true if *id == model.id => Ok(Outcome::ModelAccepted(model.facts)),
+                true => Ok(rejected("simulated: another model")),
+            },
             // Dealings are real in every run.
             EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
                 ProofChecker::default().check(task, blobs)
@@ -390,24 +401,13 @@ impl EvidenceChecker for SimulatedChecker {
                     Outcome::Refuted
                 })
             }
-            EvidenceTask::Replicas { job, receipt, .. } => {
-                let answer = model.simulated_output(&receipt.input);
-                let output = blobs.put(&answer, EVIDENCE_BYTES_MAX)?;
-                let checksum = trace_checksum(&simulated_trace(&answer));
-                let trace = RunCommitment::of_replica(job, checksum, 0).digest();
-                Ok(Outcome::ReplicasRun { output, trace })
-            }
-            // As in production: all that is looked at is whether the answer is here.
+            EvidenceTask::Replicas(task) => simulated_run(task, blobs),
             EvidenceTask::Lease {
                 mode: VerificationMode::Replicate,
                 evidence,
                 size,
                 ..
-            } => match blobs.get(evidence, EVIDENCE_BYTES_MAX)? {
-                None => Err(CheckError::Missing { digest: *evidence }),
-                Some(bytes) if bytes.len() == *size as usize => Ok(Outcome::LeaseAccepted),
-                Some(_) => Ok(rejected("simulated: another size")),
-            },
+            } => is_delivered(evidence, *size, blobs),
             EvidenceTask::Lease {
                 lease: _,
                 job,

@@ -3,6 +3,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod bench;
+pub(crate) mod bench_modes;
 pub(crate) mod bench_run;
 pub(crate) mod compile;
 pub(crate) mod device;

@@ -78,6 +78,7 @@ const PAGES: [Page; 3] = [
             &["device"],
             &["bench"],
             &["bench", "prove"],
+            &["bench", "modes"],
             &["job", "validate"],
             &["job", "schema"],
             &["wallet"],
@@ -369,4 +370,33 @@ fn tokens_are_an_input_of_a_proof() {
     assert!(!nowhere.stderr.contains("committing"), "{}", nowhere.stderr);
     let refused = run(&["prove", &private, &input, "-o", &file]).ends(2);
     assert!(refused.stderr.contains("32"), "{}", refused.stderr);
+}
+
+/// Every way of checking is measured, by evidence that a validator accepts.
+#[test]
+fn ways_of_checking_are_compared() {
+    let measured = run(&[
+        "bench",
+        "modes",
+        "--quick",
+        "--runs",
+        "1",
+        "--members",
+        "4",
+        "--json",
+    ]);
+    let rows = measured.ends(0).json();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 6 + 6 + 4);
+    for row in rows {
+        let (mode, number) = (row["mode"].as_str().unwrap(), |key: &str| {
+            row[key].as_f64().unwrap()
+        });
+        let checks = mode != "none";
+        assert!(number("provider_cpu_ms") > 0.0, "{row}");
+        assert_eq!(number("validators") > 0.0, checks, "{row}");
+        assert_eq!(number("evidence_bytes") > 0.0, checks, "{row}");
+        assert_eq!(number("providers") == 4.0, mode == "replicate", "{row}");
+        assert!(number("total_times_one_run") > 0.0, "{row}");
+    }
 }

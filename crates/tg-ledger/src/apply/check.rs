@@ -133,12 +133,20 @@ pub(super) fn check(
             Amount::ZERO
         }
         Transaction::CommitPart { lease, receipt } => check_part(state, sender, lease, receipt)?,
-        Transaction::SealResult { lease, .. } => replicas::check_seal(state, sender, lease)?,
+        Transaction::SealResult { lease, .. } => {
+            let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
+            replicas::check_seal(held, job)?;
+            Amount::ZERO
+        }
         Transaction::OpenResult {
             lease,
             receipt,
             salt,
-        } => replicas::check_open(state, sender, lease, (receipt, salt))?,
+        } => {
+            let (held, job) = held_lease(state, sender, lease, JobState::Committed)?;
+            replicas::check_open(held, receipt, salt)?;
+            check_claims(state, job, receipt)?
+        }
     };
     let fee = Fee::of(state, transaction)?;
     let needed = spent.saturating_add(fee.sum());

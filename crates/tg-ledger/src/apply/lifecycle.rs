@@ -537,8 +537,6 @@ impl Execution {
         if job.order.deadline < self.now {
             return self.end_unpaid(job, Unpaid::Deadline);
         }
-        // The members of another attempt are drawn by another seed.
-        job.draw = None;
         self.step(&mut job, OpenStage::Queued)?;
         if !self.is_ready(&job) {
             self.step(&mut job, OpenStage::Submitted)?;

@@ -18,12 +18,14 @@
 //! it would open only what turns out to be the others' answer. A member that never seals loses what any late provider
 //! loses, out of which the others are paid for their work. Members of one hand that are all members of a job can lie at no
 //! risk; how often they are is their share of the collateral to the power of the number of members, whatever names they
-//! use and whatever they know: nobody knows the seed before the order and the offers are final. Whoever orders can ask its
+//! use and whatever they know: nobody knows the seed before the order and the offers are final. Nor do they draw anew by
+//! letting members fall: the seed stays, so that who failed is replaced by the next in the order and the others are drawn
+//! again. Whoever orders can ask its
 //! own providers for nothing: it pays them what it pays itself.
 
 use tg_market::Quote;
 use tg_market::book::Looks;
-use tg_market::book::draw::{Draw, drawn};
+use tg_market::book::draw::{MemberDraw, drawn};
 use tg_types::{
     Digest, Domain, DurationMs, Encode as _, JobId, Label, LeaseId, OfferId, Receipt,
     RunCommitment, TimestampMs, VerificationMode, Writer,
@@ -127,7 +129,7 @@ impl Execution {
         // Of two jobs that are drawn by one seed each has a drawing of its own.
         let name = [seed.as_bytes().as_slice(), job.id.as_bytes()].concat();
         let own_seed = Digest::of(Domain::ReplicaDraw, &name);
-        let own = Draw {
+        let own = MemberDraw {
             seed: &own_seed,
             takes_part: &takes_part,
         };

@@ -21,7 +21,7 @@ use crate::record::{
 use crate::rent::Meters;
 use crate::table::{NO_CONTENT, Table};
 use crate::tree::{LeafHead, LeafKey, LeafPath, Leaves, StateProof, Tree, content_digest};
-use crate::verdict::EvidenceTask;
+use crate::verdict::{EvidenceTask, ReplicasTask};
 
 use super::book_changes::BookChanges;
 use super::consent::Consents;
@@ -488,7 +488,7 @@ impl State {
                 return None;
             };
             if lease.replicas == Some(ReplicaStage::Differ) {
-                return Some(EvidenceTask::Replicas {
+                return Some(EvidenceTask::Replicas(ReplicasTask {
                     lease: lease.id,
                     job: job.id,
                     model: model.id,
@@ -497,7 +497,7 @@ impl State {
                     program: facts.program,
                     receipt: Box::new(lease.receipt()?.clone()),
                     claims: self.replica_claims(lease),
-                });
+                }));
             }
             let LeasePhase::Live(LeaseProgress::Verifying {
                 receipt, evidence, ..

@@ -128,8 +128,8 @@ impl Files {
                 Proof::Wrong => rejected(),
                 Proof::Absent => return None,
             },
-            EvidenceTask::Replicas { job, .. } => Outcome::ReplicasRun {
-                output: answer_of(job),
+            EvidenceTask::Replicas(replicas) => Outcome::ReplicasRun {
+                output: answer_of(&replicas.job),
                 trace: Digest::default(),
             },
             EvidenceTask::SeedKey { .. } => Outcome::SeedKey([1; SEED_KEY_BYTES]),

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use tg_lab::synthetic::Draws;
 use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{
-    Applicant, Head, JobState, Proposal, Proposed, RentCategory, ReplicaStage, State, Subject,
-    SyncStage, Verdict, VerdictError, apply, propose,
+    Applicant, Head, Proposal, Proposed, RentCategory, ReplicaStage, State, Subject, SyncStage,
+    Verdict, VerdictError, apply, propose,
 };
 use tg_types::{
     Address, Amount, BlockId, Decode, Digest, Encode, JobId, SignedTransaction, StateRoot,

@@ -361,15 +361,15 @@ impl Provider {
                     out.send(&self.wallet, Transaction::SealResult { lease: id, seal });
                 }
             }
-            (LeaseProgress::Sealed { .. }, Some(ReplicaStage::Opening { .. })) => {
-                if mischief != Mischief::NameNothing {
-                    let opened = Transaction::OpenResult {
-                        lease: id,
-                        receipt,
-                        salt,
-                    };
-                    out.send(&self.wallet, opened);
-                }
+            (LeaseProgress::Sealed { .. }, Some(ReplicaStage::Opening { .. }))
+                if mischief != Mischief::NameNothing =>
+            {
+                let opened = Transaction::OpenResult {
+                    lease: id,
+                    receipt,
+                    salt,
+                };
+                out.send(&self.wallet, opened);
             }
             (LeaseProgress::Committed { receipt, .. }, Some(ReplicaStage::Agreed { .. }))
                 if lease.lead().is_none() && mischief != Mischief::NameNothing =>

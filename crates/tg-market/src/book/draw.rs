@@ -29,16 +29,16 @@ const KEY_SHIFT: u32 = 88;
 
 /// What members are drawn by.
 #[derive(Clone, Copy)]
-pub struct Draw<'a> {
+pub struct MemberDraw<'a> {
     /// Known to nobody before order and offers are final.
     pub seed: &'a Digest,
     /// Which offers take part: those that stood, with these terms, when the seed was not known.
     pub takes_part: &'a dyn Fn(&OfferId) -> bool,
 }
 
-impl std::fmt::Debug for Draw<'_> {
+impl std::fmt::Debug for MemberDraw<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Draw")
+        f.debug_struct("MemberDraw")
             .field("seed", self.seed)
             .finish_non_exhaustive()
     }
@@ -55,7 +55,7 @@ impl OfferBook {
         &self,
         demand: &JobDemand<'_>,
         rates: &Rates<'_>,
-        (draw, reserved): (Draw<'_>, Amount),
+        (draw, reserved): (MemberDraw<'_>, Amount),
         looks: &mut Looks,
     ) -> Option<Vec<Quote>> {
         let whole = *demand;
@@ -76,7 +76,7 @@ impl OfferBook {
 pub fn drawn<'a>(
     demand: &JobDemand<'_>,
     offers: impl Iterator<Item = OfferView<'a>>,
-    draw: Draw<'_>,
+    draw: MemberDraw<'_>,
     reserved: Amount,
 ) -> Option<Vec<Quote>> {
     let demand = member_demand(demand);
@@ -86,7 +86,7 @@ pub fn drawn<'a>(
 fn drawn_with<'a>(
     demand: &JobDemand<'_>,
     offers: impl Iterator<Item = OfferView<'a>>,
-    draw: Draw<'_>,
+    draw: MemberDraw<'_>,
     reserved: Amount,
     looks: &mut Looks,
 ) -> Option<Vec<Quote>> {
@@ -116,7 +116,7 @@ fn drawn_with<'a>(
 }
 
 /// The turn of an offer; `None` if it takes no part.
-fn turn_of<'a>(draw: Draw<'_>, view: OfferView<'a>) -> Option<Turn<'a>> {
+fn turn_of<'a>(draw: MemberDraw<'_>, view: OfferView<'a>) -> Option<Turn<'a>> {
     let weight = view.terms.collateral_per_lease.get();
     if weight == 0 || !(draw.takes_part)(&view.offer) {
         return None;

@@ -9,7 +9,7 @@ use tg_types::{
     SharingMode, TimestampMs, VerificationMode,
 };
 
-use super::draw::{Draw, drawn};
+use super::draw::{MemberDraw, drawn};
 use super::{Looks, Mark, OfferBook, Rates, Reach, Standing};
 use crate::packing::WorkloadProfile;
 use crate::placement::{best_offer, cheapest, compare_quotes, explain};
@@ -330,8 +330,8 @@ fn draw_members(draws: &mut Draws, market: &Market) -> bool {
     demand.prices = (draws.below(4) > 0).then_some(&prices);
     let rates = market.rates();
     let seed = Digest::new([draws.below(256) as u8; 32]);
-    let is_old = |offer: &OfferId| offer.as_bytes()[31] % 4 > 0;
-    let draw = Draw {
+    let is_old = |offer: &OfferId| !offer.as_bytes()[31].is_multiple_of(4);
+    let draw = MemberDraw {
         seed: &seed,
         takes_part: &is_old,
     };
@@ -407,7 +407,7 @@ fn members_are_drawn_as_often_as_their_collateral_says_however_many_offers_they_
         let mut bytes = [0; 32];
         bytes[..4].copy_from_slice(&round.to_le_bytes());
         let seed = Digest::new(bytes);
-        let draw = Draw {
+        let draw = MemberDraw {
             seed: &seed,
             takes_part: &|_| true,
         };

@@ -1,8 +1,8 @@
 //! Running a program again, whole: by every validator for a job of mode `recompute`, where a result of mode `optimistic` is disputed and
 //! where the members of a job of mode `replicate` differ, and by the watcher of a result.
 
-use tg_ledger::{Outcome, SampleTask};
-use tg_types::{Digest, JobId, Tier, Vote, trace_checksum};
+use tg_ledger::{Outcome, ReplicasTask, SampleTask};
+use tg_types::{Digest, Tier, Vote, trace_checksum};
 use tg_wasm::WasmProgram;
 
 use super::kept::Executable;
@@ -68,15 +68,21 @@ impl ProofChecker {
     /// Runs a program again whose members found different things; what is right is delivered too.
     pub(super) fn run_for_replicas(
         &self,
-        job: &JobId,
-        run: &RepeatedRun<'_>,
+        task: &ReplicasTask,
         blobs: &BlobStore,
     ) -> Result<Outcome, Refusal> {
-        let ran = self.run_of(run, blobs)?;
+        let run = RepeatedRun {
+            model: task.model,
+            program: task.program,
+            public_blob: &task.public_blob,
+            weights_blob: &task.weights_blob,
+            receipt: &task.receipt,
+        };
+        let ran = self.run_of(&run, blobs)?;
         keep(&ran, blobs)?;
         Ok(Outcome::ReplicasRun {
             output: Digest::of_blob(&ran.answer),
-            trace: ran.replica_commitment(job).digest(),
+            trace: ran.replica_commitment(&task.job).digest(),
         })
     }
 

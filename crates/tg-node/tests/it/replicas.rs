@@ -91,6 +91,24 @@ async fn serve(
     }
 }
 
+/// The member that leads names the answer.
+async fn deliver(
+    network: &Network,
+    handle: &NodeHandle,
+    (job, members): (&JobId, [&Wallet; 2]),
+    answer: &[u8],
+) {
+    let lead = gang(&handle.snapshot().state, job)[0].clone();
+    let evidence = handle.blobs().put(answer, 1 << 20).unwrap();
+    let leading = members.into_iter().find(|it| it.address() == lead.provider);
+    let show = Transaction::SubmitEvidence {
+        lease: lead.id,
+        evidence,
+        size: u32::try_from(answer.len()).unwrap(),
+    };
+    send(network, handle, leading.unwrap(), show).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn members_agree_and_are_paid_and_where_they_differ_a_run_of_all_decides() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,15 +135,7 @@ async fn members_agree_and_are_paid_and_where_they_differ_a_run_of_all_decides()
         matches!(stage(state, &job), Some(ReplicaStage::Agreed { .. }))
     })
     .await;
-    let lead = gang(&handle.snapshot().state, &job)[0].clone();
-    let evidence = handle.blobs().put(&answer.1, 1 << 20).unwrap();
-    let leading = members.into_iter().find(|it| it.address() == lead.provider);
-    let show = Transaction::SubmitEvidence {
-        lease: lead.id,
-        evidence,
-        size: u32::try_from(answer.1.len()).unwrap(),
-    };
-    send(&network, handle, leading.unwrap(), show).await;
+    deliver(&network, handle, (&job, members), &answer.1).await;
     let is_paid = |job: JobId| {
         move |state: &State| {
             state

@@ -425,7 +425,7 @@ fn a_member_seals_what_it_found_and_opens_it_once_all_have() {
         task.begun(Stage::Execute, 10);
         task.executed(execution());
         assert_eq!(task.next(20, false), Step::Submit(Message::Seal));
-        let sealed = task.sealing(Message::Seal, salt).unwrap();
+        let sealed = task.sealing(Message::Seal, salt).expect("it was executed");
         task.submitted(Message::Seal, 0, 20);
         assert!(matches!(task.next(21, false), Step::Wait(_)));
         task.seen(of(JobStateDto::Running, true, None));
@@ -433,7 +433,7 @@ fn a_member_seals_what_it_found_and_opens_it_once_all_have() {
         // Past its deadline too: the opening has a window of its own.
         task.seen(of(JobStateDto::Committed, true, Some(ReplicasDto::Opening)));
         assert_eq!(task.next(LATE + 1, false), Step::Submit(Message::Open));
-        let opened = task.sealing(Message::Open, salt).unwrap();
+        let opened = task.sealing(Message::Open, salt).expect("it was executed");
         let (Transaction::SealResult { seal, .. }, Transaction::OpenResult { receipt, .. }) =
             (sealed, opened)
         else {

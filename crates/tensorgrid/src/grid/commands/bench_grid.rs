@@ -6,7 +6,6 @@
 //! rate, and the time from sending an order to the final block that has it is taken.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tg_api::ApiConfig;
@@ -27,6 +26,7 @@ use crate::grid::connect::Calling as _;
 use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, register_bundled};
 use crate::offline::measure::Moment;
 use crate::outcome::{Exit, Failure, Outcome, json, line, say};
+use crate::scratch::ScratchFolder;
 
 /// What each account of the load begins with.
 const FUNDS: Amount = Amount::from_tgrid(100_000);
@@ -111,13 +111,13 @@ struct GridLoad {
 
 /// Measures a grid of this process.
 pub(crate) async fn run(arguments: &BenchGridArguments, as_json: bool) -> Outcome {
-    let folder = Folder::new()?;
+    let folder = ScratchFolder::new()?;
     say("starting a grid; its data are removed afterwards");
     let names = (0..ACCOUNTS).flat_map(|index| [requestor(index), provider(index)]);
     let mut funded: Vec<(String, Amount)> = names.map(|name| (name, FUNDS)).collect();
     funded.push((accounts::REGISTRAR.to_owned(), FUNDS));
     let grid = EmbeddedGrid::start(EmbeddedOptions {
-        directory: folder.0.clone(),
+        directory: folder.path().to_owned(),
         api: ApiConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             ..ApiConfig::default()
@@ -161,25 +161,6 @@ fn requestor(index: usize) -> String {
 
 fn provider(index: usize) -> String {
     format!("bench provider {index}")
-}
-
-/// A folder of its own, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, Failure> {
-        let path =
-            std::env::current_dir()?.join(format!(".tensorgrid-bench-{}", std::process::id()));
-        std::fs::create_dir(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed is left for whoever looks.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn terms() -> OfferTerms {

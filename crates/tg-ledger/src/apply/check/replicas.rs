@@ -1,45 +1,37 @@
 //! Whether sealed results of mode `replicate` hold.
 
 use tg_types::transaction::result_seal;
-use tg_types::{Address, Amount, Digest, LeaseId, Receipt, VerificationMode};
+use tg_types::{Digest, Receipt, VerificationMode};
 
-use super::outcome::{Check, Spent};
-use super::{check_claims, held_lease};
+use super::outcome::Check;
 use crate::error::TransactionError;
-use crate::record::{Job, JobState, Lease, LeaseProgress, ReplicaStage};
-use crate::state::State;
+use crate::record::{Job, Lease, LeaseProgress, ReplicaStage};
 
-/// Whether a member may seal what it found.
-pub(super) fn check_seal(state: &State, sender: Address, lease: &LeaseId) -> Spent {
-    let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
+/// Whether a member may seal what it found: its job runs.
+pub(super) fn check_seal(held: &Lease, job: &Job) -> Check {
+    let lease = held.id;
     if job.order.mode != VerificationMode::Replicate {
-        return Err(TransactionError::NoSealedResult { lease: *lease });
+        return Err(TransactionError::NoSealedResult { lease });
     }
     match held.progress() {
-        LeaseProgress::Running { .. } => Ok(Amount::ZERO),
+        LeaseProgress::Running { .. } => Ok(()),
         LeaseProgress::Waiting
         | LeaseProgress::Sealed { .. }
         | LeaseProgress::Committed { .. }
-        | LeaseProgress::Verifying { .. } => Err(TransactionError::NotSealable { lease: *lease }),
+        | LeaseProgress::Verifying { .. } => Err(TransactionError::NotSealable { lease }),
     }
 }
 
-/// Whether a member opens what it sealed, and it is about the job.
-pub(super) fn check_open(
-    state: &State,
-    sender: Address,
-    lease: &LeaseId,
-    (receipt, salt): (&Receipt, &Digest),
-) -> Spent {
-    let (held, job) = held_lease(state, sender, lease, JobState::Committed)?;
+/// Whether a member opens what it sealed. Stops: opening what another member opened before.
+pub(super) fn check_open(held: &Lease, receipt: &Receipt, salt: &Digest) -> Check {
+    let lease = held.id;
     let LeaseProgress::Sealed { seal, .. } = held.progress() else {
-        return Err(TransactionError::NotSealable { lease: *lease });
+        return Err(TransactionError::NotSealable { lease });
     };
-    // Stops: opening what another member opened before.
-    if result_seal(lease, receipt, salt) != *seal {
-        return Err(TransactionError::WrongSeal { lease: *lease });
+    match result_seal(&lease, receipt, salt) == *seal {
+        true => Ok(()),
+        false => Err(TransactionError::WrongSeal { lease }),
     }
-    check_claims(state, job, receipt)
 }
 
 /// Whether a lease may commit to its result in the open.
