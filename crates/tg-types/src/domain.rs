@@ -103,6 +103,8 @@ pub enum Domain {
     SeedHeight,
     /// What a validator's part of that key is drawn from.
     SeedSecret,
+    /// Id of a served model: its card.
+    ServedModel,
 }
 
 impl Domain {
@@ -160,6 +162,7 @@ impl Domain {
             Self::SeedKey => "TG/node/seed/v1",
             Self::SeedHeight => "TG/node/seed-height/v1",
             Self::SeedSecret => "TG/node/seed-secret/v1",
+            Self::ServedModel => "TG/types/served-model/v1",
         }
     }
 }

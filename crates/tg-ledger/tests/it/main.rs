@@ -26,6 +26,7 @@ mod refusals;
 mod rent;
 mod scenarios;
 mod seats;
+mod served;
 mod sharing;
 mod storage;
 mod sync;

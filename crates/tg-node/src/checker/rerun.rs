@@ -84,6 +84,8 @@ impl ProofChecker {
                 Executable::Program(program) => run_program(&program, run, blobs)?,
                 _ => return Err(rejected(CODE_PUBLIC_MODEL, "program")),
             },
+            // Its jobs are endpoints, which have no receipt.
+            Tier::Served => return Err(rejected(CODE_PUBLIC_MODEL, "a served model")),
         };
         // Stops: an answer that the program does not give.
         if Digest::of_blob(&ran.answer) != run.receipt.output {
