@@ -90,7 +90,7 @@ function RunForm() {
     <form onSubmit={order} onDragOver={(event) => event.preventDefault()} onDrop={(event) => { event.preventDefault(); void take(event.dataTransfer?.files[0]); }}>
       <div class="fields">
         <label>model <select value={chosen?.id ?? ""} onChange={(event) => setModel(event.currentTarget.value)}>{usable.map((it) => <option key={it.id} value={it.id}>{it.name}</option>)}</select></label>
-        <label>verified by <select value={mode} onChange={(event) => setMode(event.currentTarget.value as Mode)}><option value="proof">a proof</option><option value="sync">a drawn committee</option><option value="optimistic">a drawn validator</option><option value="recompute">running it again</option><option value="none">nobody</option></select></label>
+        <label>verified by <select value={mode} onChange={(event) => setMode(event.currentTarget.value as Mode)}><option value="proof">a proof</option><option value="sync">a drawn committee</option><option value="optimistic">a drawn validator</option><option value="replicate">three drawn providers</option><option value="recompute">running it again</option><option value="none">nobody</option></select></label>
         <label>picture or JSON <input type="file" accept="image/*,.json,.txt" onChange={(event) => void take(event.currentTarget.files?.[0])} /></label>
       </div>
       <label>input{chosen?.facts && <span class="small"> {bytes(chosen.facts.input_len)} as integers; numbers as JSON, or drop a file</span>}

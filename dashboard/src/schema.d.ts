@@ -1494,6 +1494,9 @@ export interface components {
             provider: string;
             receipt?: components["schemas"]["ReceiptDto"] | null;
             rejection?: components["schemas"]["RejectionDto"] | null;
+            replicas?: components["schemas"]["ReplicasDto"] | null;
+            /** @description Whether it sealed its result, of mode replicate. */
+            sealed?: boolean;
             /**
              * Format: int64
              * @description When it must be started.
@@ -1605,7 +1608,7 @@ export interface components {
          * @description How a job's result is checked.
          * @enum {string}
          */
-        ModeDto: "none" | "proof" | "recompute" | "sync" | "optimistic" | "endpoint";
+        ModeDto: "none" | "proof" | "recompute" | "sync" | "optimistic" | "endpoint" | "replicate";
         /** @description What a way of checking would come to for one usual job on a model. */
         ModePriceDto: {
             /**
@@ -1894,6 +1897,11 @@ export interface components {
          * @enum {string}
          */
         RentKindDto: "offer" | "provider" | "model" | "job";
+        /**
+         * @description Where the members of a job of mode replicate stand.
+         * @enum {string}
+         */
+        ReplicasDto: "opening" | "agreed" | "differ";
         /** @description What a provider has done, as the ledger counted it. */
         ReputationDto: {
             /**

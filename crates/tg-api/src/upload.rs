@@ -41,6 +41,7 @@ pub fn allowance(state: &State, owner: &Address) -> UploadAllowance {
             | VerificationMode::Proof
             | VerificationMode::Recompute
             | VerificationMode::Optimistic
+            | VerificationMode::Replicate
             | VerificationMode::Endpoint => EVIDENCE_BYTES_MAX,
         };
         u64::from(evidence).saturating_add(output)

@@ -9,6 +9,7 @@ use tg_sdk::dto::{
     TotalsDto,
 };
 use tg_types::limits::ATTEMPTS_USUAL;
+use tg_types::resources::REPLICAS_USUAL;
 use tg_types::{Address, Amount, Digest, DurationMs, JobNeeds, JobOrder, VerificationMode};
 
 mod event;
@@ -247,7 +248,12 @@ pub fn mode_prices(state: &State, model: &Model, value_at_risk: Amount) -> Vec<M
             mode: mode.into(),
             refused: refused.map(|it| it.to_string()),
             offers: serving.count() as u64,
-            price: cheapest.map(|quote| quote.price),
+            price: cheapest.and_then(|quote| match mode {
+                VerificationMode::Replicate => quote
+                    .price
+                    .checked_mul_div_ceil(u64::from(REPLICAS_USUAL), 1),
+                _ => Some(quote.price),
+            }),
             verification_fee: state.parameters().verification_fee(mode),
             eta_ms: cheapest.map(|quote| quote.duration.get()),
         }
@@ -276,6 +282,10 @@ fn usual_order(
         max_attempts: ATTEMPTS_USUAL,
         needs: JobNeeds {
             value_at_risk,
+            gang: match mode {
+                VerificationMode::Replicate => REPLICAS_USUAL,
+                _ => 1,
+            },
             ..JobNeeds::ANY_MACHINE
         },
     };

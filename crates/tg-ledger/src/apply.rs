@@ -20,6 +20,7 @@ mod lifecycle;
 mod market;
 mod matching;
 mod rent;
+mod replicas;
 mod rewards;
 mod seats;
 mod seeds;

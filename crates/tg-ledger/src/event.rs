@@ -254,6 +254,22 @@ pub enum Event {
         /// How much.
         amount: Amount,
     },
+    /// The members of a job of mode `replicate` found different things: every validator runs its program.
+    ReplicasDiffer {
+        /// The lease that led.
+        lease: LeaseId,
+        /// The job.
+        job: JobId,
+    },
+    /// A member found something else than every validator: it paid for their run out of its collateral.
+    RunCharged {
+        /// The lease.
+        lease: LeaseId,
+        /// Whose collateral.
+        provider: Address,
+        /// How much; validators share it.
+        amount: Amount,
+    },
     /// Collateral was taken from a provider and burned.
     Slashed {
         /// The lease.

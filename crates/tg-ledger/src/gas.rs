@@ -69,6 +69,9 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         // Account, lease and job each.
         TransactionKind::StartLease | TransactionKind::SubmitEvidence => (68, 3, 0),
         TransactionKind::CommitReceipt | TransactionKind::CommitPart => (193, 3, 0),
+        // Account and lease; with the last of them the lease that leads, and the job.
+        TransactionKind::SealResult => (64, 4, 0),
+        TransactionKind::OpenResult => (225, 4, 0),
         // Account, lease, job, provider, offer, and the job or model again with the answer.
         TransactionKind::DeclineLease => (33, 6, 0),
         TransactionKind::UpdateOffer => (262, 3, MATCHING_GAS),
@@ -115,6 +118,12 @@ pub const fn gas_of(kind: TransactionKind) -> u64 {
 /// Gas of the transactions that serve one lease: start, receipt and evidence.
 pub const LEASE_GAS: u64 = gas_of(TransactionKind::StartLease)
     + gas_of(TransactionKind::CommitReceipt)
+    + gas_of(TransactionKind::SubmitEvidence);
+
+/// Gas of the transactions that serve the lease of a member of mode `replicate`: start, seal, opening and evidence.
+pub const REPLICA_GAS: u64 = gas_of(TransactionKind::StartLease)
+    + gas_of(TransactionKind::SealResult)
+    + gas_of(TransactionKind::OpenResult)
     + gas_of(TransactionKind::SubmitEvidence);
 
 /// The gas of a transaction in a block.
@@ -178,6 +187,8 @@ impl Prepaid {
             Transaction::StartLease { lease }
             | Transaction::DeclineLease { lease, .. }
             | Transaction::CommitPart { lease, .. }
+            | Transaction::SealResult { lease, .. }
+            | Transaction::OpenResult { lease, .. }
             | Transaction::CommitReceipt { lease, .. }
             | Transaction::SubmitEvidence { lease, .. } => *lease.as_bytes(),
             Transaction::RevealBid { bid, .. } => *bid.as_bytes(),

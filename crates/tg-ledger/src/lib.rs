@@ -69,10 +69,10 @@ pub use record::{
     AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, EndReason,
     EndpointMeter, Evidence, GangRole, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd,
     LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState, Offer,
-    OpenStage, Owed, Preemption, Provider, Recheck, RefusedBecause, SEED_KEY_BYTES,
-    SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Settlement, Stars,
-    Step, Storage, SyncCheck, SyncStage, Unbonding, Unpaid, Upgrade, Validator, VoteRound,
-    VoteState,
+    OpenStage, Owed, Preemption, Provider, Recheck, RefusedBecause, ReplicaDraw, ReplicaStage,
+    SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase,
+    Settlement, Stars, Step, Storage, SyncCheck, SyncStage, Unbonding, Unpaid, Upgrade, Validator,
+    VoteRound, VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{

@@ -222,7 +222,9 @@ impl Parameters {
     pub const fn verification_fee(&self, mode: VerificationMode) -> Amount {
         match mode {
             VerificationMode::None | VerificationMode::Endpoint => Amount::ZERO,
-            VerificationMode::Proof | VerificationMode::Sync => self.verification_fee_zk,
+            VerificationMode::Proof | VerificationMode::Sync | VerificationMode::Replicate => {
+                self.verification_fee_zk
+            }
             VerificationMode::Recompute => self
                 .verification_fee_zk
                 .saturating_mul(RECOMPUTE_FEE_FACTOR),

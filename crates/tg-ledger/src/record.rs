@@ -22,12 +22,13 @@ pub use bid::{Bid, LivenessReport};
 pub use entry::Record;
 pub use grant::Grant;
 pub use job::{
-    EndReason, Job, JobPhase, JobState, OpenStage, Owed, Settlement, Stars, Step, Unpaid,
+    EndReason, Job, JobPhase, JobState, OpenStage, Owed, ReplicaDraw, Settlement, Stars, Step,
+    Unpaid,
 };
 pub(crate) use lease::lease_id;
 pub use lease::{
     AbandonedBecause, BadLeaseStep, Evidence, GangRole, LatePhase, Lease, LeaseEnd, LeasePhase,
-    LeaseProgress, Preemption,
+    LeaseProgress, Preemption, ReplicaStage,
 };
 pub use meter::EndpointMeter;
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};

@@ -61,6 +61,13 @@ pub enum Outcome {
         /// Fuel that was burned, as [`ModelFacts::macs`] counts it.
         macs: u64,
     },
+    /// What a run again gives, where the members of a job of mode `replicate` found different things.
+    ReplicasRun {
+        /// BLAKE3 of the answer.
+        output: Digest,
+        /// What a right receipt states in the place of the trace.
+        trace: Digest,
+    },
     /// The key that a round's dealings give.
     SeedKey([u8; SEED_KEY_BYTES]),
     /// The signature that the seed of a block is made of.
@@ -85,6 +92,7 @@ variants! {
         4 = SeedKey(key),
         5 = Seed(signature),
         6 = Refuted {},
+        7 = ReplicasRun { output, trace },
     }
 }
 
@@ -138,6 +146,25 @@ pub enum EvidenceTask {
         evidence: Digest,
         /// Its size in bytes, as the provider said.
         size: u32,
+    },
+    /// The members of a job of mode `replicate` found different things: the program runs again.
+    Replicas {
+        /// The lease that leads.
+        lease: LeaseId,
+        /// The job.
+        job: JobId,
+        /// The model.
+        model: ModelId,
+        /// Content hash of the model's public part.
+        public_blob: Digest,
+        /// Content hash of the model with its weights.
+        weights_blob: Digest,
+        /// The model's program.
+        program: ProgramId,
+        /// What one of the members found; the others agree with it on program, model, input and tier.
+        receipt: Box<Receipt>,
+        /// Names what all members found.
+        claims: Digest,
     },
     /// What the validators dealt: it gives a key, or does not.
     SeedKey {
@@ -203,19 +230,20 @@ impl EvidenceTask {
     pub const fn subject(&self) -> Subject {
         match self {
             Self::Model { model, .. } => Subject::Model(*model),
-            Self::Lease { lease, .. } => Subject::Lease(*lease),
+            Self::Lease { lease, .. } | Self::Replicas { lease, .. } => Subject::Lease(*lease),
             Self::SeedKey { round, .. } => Subject::SeedKey(*round),
             Self::Seed { height, .. } => Subject::Seed(*height),
             Self::Accusation { vote, sample } => Subject::Accusation(sample.lease, *vote),
         }
     }
 
-    /// Content hash of the blob to verify; of a key the digest of what was dealt, of a seed that of round and height.
+    /// Content hash of the blob to verify; of replicas what names their results, of a key the digest of what was dealt, of a seed that of round and height.
     #[must_use]
     pub fn evidence(&self) -> Digest {
         match self {
             Self::Model { public_blob, .. } => *public_blob,
             Self::Lease { evidence, .. } => *evidence,
+            Self::Replicas { claims, .. } => *claims,
             Self::SeedKey { digest, .. } => *digest,
             Self::Seed { round, height, .. } => seed_subject(*round, *height),
             Self::Accusation { sample, .. } => sample.evidence,

@@ -293,6 +293,10 @@ pub const SYNC_STAKE_FACTOR: u64 = 20;
 /// with a probability of two thirds at least, even if nobody challenges it.
 pub const OPTIMISTIC_STAKE_FACTOR: u64 = 3;
 
+/// The same for a member of a job of mode `replicate`. Members are drawn by what they put up, so that a lie of whoever has half of it
+/// stands with a probability of a quarter at most: it wins less than it loses if each member has as much at stake as all could win.
+pub const REPLICATE_STAKE_FACTOR: u64 = 1;
+
 /// Whether what a provider puts up is enough for a result that is not checked whole by all: a lie could win the price, and what the
 /// requestor says that a wrong answer costs it.
 #[must_use]
@@ -309,6 +313,7 @@ pub fn is_stake_enough(
         | VerificationMode::Endpoint => 0,
         VerificationMode::Sync => SYNC_STAKE_FACTOR,
         VerificationMode::Optimistic => OPTIMISTIC_STAKE_FACTOR,
+        VerificationMode::Replicate => REPLICATE_STAKE_FACTOR,
     };
     let won = price.saturating_add(needs.value_at_risk);
     won.saturating_mul(factor) <= collateral

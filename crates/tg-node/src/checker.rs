@@ -123,6 +123,7 @@ impl EvidenceChecker for ProofChecker {
                 };
                 match mode {
                     VerificationMode::Recompute => self.check_run(&run, evidence, blobs),
+                    VerificationMode::Replicate => check_delivered(evidence, *size, blobs),
                     _ => {
                         let work = Work {
                             job: *job,
@@ -132,6 +133,25 @@ impl EvidenceChecker for ProofChecker {
                         self.check_lease(&work, (evidence, *size), blobs)
                     }
                 }
+            }
+            EvidenceTask::Replicas {
+                lease: _,
+                job,
+                model,
+                public_blob,
+                weights_blob,
+                program,
+                receipt,
+                claims: _,
+            } => {
+                let run = RepeatedRun {
+                    model: *model,
+                    program: *program,
+                    public_blob,
+                    weights_blob,
+                    receipt,
+                };
+                self.run_for_replicas(job, &run, blobs)
             }
         };
         match outcome {
@@ -300,6 +320,15 @@ impl ProofChecker {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         // A poisoned lock holds whole values all the same.
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the answer is here that the members of a job found, of the size that was said: its name is the ledger's to check.
+fn check_delivered(answer: &Digest, size: u32, blobs: &BlobStore) -> Result<Outcome, Refusal> {
+    let bytes = read(blobs, answer, EVIDENCE_BYTES_MAX, "evidence size")?;
+    match u32::try_from(bytes.len()) == Ok(size) {
+        true => Ok(Outcome::LeaseAccepted),
+        false => Err(rejected(CODE_SIZE, "evidence size")),
     }
 }
 

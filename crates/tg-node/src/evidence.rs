@@ -248,6 +248,7 @@ impl EvidenceQueue {
 fn runs_program(task: &EvidenceTask) -> bool {
     match task {
         EvidenceTask::Lease { mode, .. } => *mode == VerificationMode::Recompute,
+        EvidenceTask::Replicas { .. } => true,
         EvidenceTask::Accusation { vote, .. } => *vote == Vote::WrongRun,
         EvidenceTask::Model { .. } | EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
             false

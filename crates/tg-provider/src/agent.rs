@@ -12,7 +12,8 @@ use tg_cuda::ExecutedOn;
 use tg_sdk::dto::{LeaseDto, MeterDto, OfferTermsDto, RentDto, RentKindDto};
 use tg_sdk::{Client, ClientError};
 use tg_types::{
-    Amount, Heartbeat, LeaseId, ModelId, OfferId, OfferTerms, SignedVoucher, TimestampMs,
+    Amount, Digest, Domain, Heartbeat, LeaseId, ModelId, OfferId, OfferTerms, SignedVoucher,
+    TimestampMs,
     Transaction, Wallet,
 };
 use tokio::sync::{mpsc, watch};
@@ -721,7 +722,10 @@ impl<W: Worker> Agent<W> {
             return false;
         };
         let voucher = entry.serving.as_ref().and_then(|it| it.voucher);
-        let Some(transaction) = transaction(&entry.task, message, voucher) else {
+        let salt = self
+            .wallet
+            .derived_secret(Domain::ResultSalt, id.as_bytes());
+        let Some(transaction) = transaction(&entry.task, message, (voucher, salt)) else {
             return false;
         };
         let result = self.submitter.submit(transaction).await;
@@ -846,7 +850,7 @@ const PARTS_MISSING: &str = "TG-LED-098";
 fn transaction(
     task: &LeaseTask,
     message: Message,
-    voucher: Option<SignedVoucher>,
+    (voucher, salt): (Option<SignedVoucher>, Digest),
 ) -> Option<Transaction> {
     let lease = task.lease().id;
     Some(match message {
@@ -865,6 +869,7 @@ fn transaction(
             lease,
             receipt: task.execution()?.receipt.clone(),
         },
+        Message::Seal | Message::Open => task.sealing(message, salt)?,
         Message::Commit => Transaction::CommitReceipt {
             lease,
             receipt: task.execution()?.receipt.clone(),

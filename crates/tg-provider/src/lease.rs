@@ -11,14 +11,16 @@
 //! What a lease needs is pulled and checked before it is started: from then on there is no end without a fault. What
 //! cannot be had until shortly before the start is due is declined by name, which is free if the validators do not hold it
 //! either. A member of a gang that does
-//! not lead it commits to its part, and needs no proof.
+//! not lead it commits to its part, and needs no proof. A member of a job of mode replicate seals what it found, and opens it once all
+//! have; the one that leads then hands in the answer.
 //!
 //! Proving starts while the commitment is still on its way into a block. A transaction without effect is sent again
 //! after [`RESEND_MS`]; work that fails is tried again after a growing wait, [`TRIES_MAX`] times.
 //! A declared throttle holds back the last message until the work has taken as long as a machine of that speed takes.
 
-use tg_sdk::dto::{JobStateDto, LeaseDto, ModeDto};
-use tg_types::{DeclineReason, Digest};
+use tg_sdk::dto::{JobStateDto, LeaseDto, ModeDto, ReplicasDto};
+use tg_types::transaction::result_seal;
+use tg_types::{DeclineReason, Digest, Transaction};
 
 use crate::worker::{Execution, Stage};
 
@@ -62,6 +64,10 @@ pub enum Message {
     Part,
     /// The receipt.
     Commit,
+    /// The seal of the result, of mode replicate.
+    Seal,
+    /// The result that was sealed.
+    Open,
     /// The evidence.
     Evidence,
     /// What an endpoint earned so far.
@@ -216,6 +222,7 @@ impl LeaseTask {
         let is_drawn = matches!(self.mode, ModeDto::Sync | ModeDto::Optimistic);
         let is_checked = is_drawn && self.lease.check.is_some();
         let is_handed_in = is_checked
+            || self.lease.replicas.is_some()
             || self.lease.state == JobStateDto::Verifying
             || self.mode == ModeDto::Endpoint;
         if now >= self.lease.finish_by_ms && !is_handed_in {
@@ -230,6 +237,10 @@ impl LeaseTask {
         match self.lease.state {
             // The other members of the gang have yet to start.
             JobStateDto::Leased => Step::Wait(u64::MAX),
+            JobStateDto::Running if self.mode == ModeDto::Replicate => self.next_sealed(now),
+            JobStateDto::Committed if self.lease.replicas == Some(ReplicasDto::Opening) => {
+                self.next_opening(now)
+            }
             JobStateDto::Running if self.lease.lead.is_some() => self.next_part(now),
             // Another member hands in the result.
             _ if self.lease.lead.is_some() => Step::Wait(u64::MAX),
@@ -287,6 +298,29 @@ impl LeaseTask {
         }
     }
 
+    /// What a member of a job of mode replicate found is sealed, before anybody opens anything.
+    fn next_sealed(&self, now: u64) -> Step {
+        match &self.done {
+            WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
+            // The others of the job have yet to seal.
+            WorkDone::Executed(_) | WorkDone::Proved(..) if self.lease.sealed => {
+                Step::Wait(u64::MAX)
+            }
+            WorkDone::Executed(_) | WorkDone::Proved(..) => {
+                self.submit_throttled(Message::Seal, now)
+            }
+        }
+    }
+
+    /// All members have sealed what they found: it is opened, or all of the collateral is lost.
+    fn next_opening(&self, now: u64) -> Step {
+        match &self.done {
+            _ if !self.lease.sealed => Step::Wait(u64::MAX),
+            WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
+            WorkDone::Executed(_) | WorkDone::Proved(..) => self.submit(Message::Open, now),
+        }
+    }
+
     /// An endpoint is served until its end; what it earned is claimed now and then.
     fn next_serving(&self, now: u64) -> Step {
         match (self.claim, &self.done) {
@@ -304,9 +338,11 @@ impl LeaseTask {
         }
         let commit = match self.mode {
             ModeDto::None | ModeDto::Endpoint => self.submit_throttled(Message::Commit, now),
-            ModeDto::Proof | ModeDto::Recompute | ModeDto::Sync | ModeDto::Optimistic => {
-                self.submit(Message::Commit, now)
-            }
+            ModeDto::Proof
+            | ModeDto::Recompute
+            | ModeDto::Sync
+            | ModeDto::Optimistic
+            | ModeDto::Replicate => self.submit(Message::Commit, now),
         };
         match (&self.done, self.mode, &commit) {
             (WorkDone::Executed(_), ModeDto::Proof | ModeDto::Recompute, Step::Wait(_)) => {
@@ -345,12 +381,17 @@ impl LeaseTask {
         }
     }
 
-    /// Until the validators have judged a proof they must find it, or what is at risk is lost: it is stored again.
+    /// Until the validators have judged a proof, or hold the answer of replicas, they must find it, or what is at risk is lost: it is
+    /// stored again.
     const fn next_named(&self, now: u64) -> Step {
         let again = self.stored_at + STORE_AGAIN_MS;
         match (&self.done, self.mode) {
-            (WorkDone::Proved(..), ModeDto::Proof) if now < again => Step::Wait(again),
-            (WorkDone::Proved(..), ModeDto::Proof) => self.begin(Stage::Prove, now),
+            (WorkDone::Proved(..), ModeDto::Proof | ModeDto::Replicate) if now < again => {
+                Step::Wait(again)
+            }
+            (WorkDone::Proved(..), ModeDto::Proof | ModeDto::Replicate) => {
+                self.begin(Stage::Prove, now)
+            }
             _ => Step::Wait(u64::MAX),
         }
     }
@@ -400,6 +441,24 @@ impl LeaseTask {
     pub fn told_nonce(&mut self, next: u64) {
         let is_lost = |sent: &SentMessage| sent.nonce.is_some_and(|nonce| nonce >= next);
         self.sent = self.sent.filter(|sent| !is_lost(sent));
+    }
+
+    /// The seal of the result, or the result with what seals it; nothing before there is one. `salt` follows from the provider's key, so
+    /// that it opens what it sealed after a restart.
+    #[must_use]
+    pub fn sealing(&self, message: Message, salt: Digest) -> Option<Transaction> {
+        let (lease, receipt) = (self.lease.id, self.execution()?.receipt.clone());
+        Some(match message {
+            Message::Seal => Transaction::SealResult {
+                lease,
+                seal: result_seal(&lease, &receipt, &salt),
+            },
+            _ => Transaction::OpenResult {
+                lease,
+                receipt,
+                salt,
+            },
+        })
     }
 
     /// A transaction was handed to the grid at `now`, with this nonce.

@@ -290,8 +290,11 @@ impl Worker for ProvingWorker {
         execution: &Execution,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
-        if task.mode == VerificationMode::Recompute {
-            // Validators run it again: the answer is all there is to show.
+        if matches!(
+            task.mode,
+            VerificationMode::Recompute | VerificationMode::Replicate
+        ) {
+            // Validators run it again, or others did: the answer is all there is to show.
             return Ok(execution.output.clone());
         }
         let ready = self.ready(task)?;

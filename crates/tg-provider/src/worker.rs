@@ -31,7 +31,7 @@ impl Task {
     /// What its receipt says of the trace of a run ([`stated_trace`]).
     #[must_use]
     pub fn stated_trace(&self, trace: Digest, work: u64) -> Digest {
-        stated_trace(self.mode, &self.lease, trace, work)
+        stated_trace(self.mode, (&self.job, &self.lease), trace, work)
     }
 }
 

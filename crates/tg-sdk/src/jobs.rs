@@ -576,6 +576,7 @@ pub async fn collect(
             | ModeDto::Recompute
             | ModeDto::Sync
             | ModeDto::Optimistic
+            | ModeDto::Replicate
             | ModeDto::Endpoint,
             _,
         ) => {
@@ -626,6 +627,7 @@ pub async fn collect_written(
             | ModeDto::Recompute
             | ModeDto::Sync
             | ModeDto::Optimistic
+            | ModeDto::Replicate
             | ModeDto::Endpoint,
             _,
         ) => {

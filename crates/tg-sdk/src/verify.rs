@@ -14,6 +14,7 @@ use tg_proof::{
     VerifyError, verify_answer,
 };
 use tg_types::limits::ATTEMPTS_USUAL;
+use tg_types::resources::REPLICAS_USUAL;
 use tg_types::{
     Address, Amount, Digest, JobId, JobNeeds, JobOrder, ModelId, TimestampMs, VerificationMode,
 };
@@ -125,7 +126,18 @@ impl OrderTerms {
             max_price: self.max_price,
             deadline: TimestampMs::new(ledger_ms.saturating_add(wait)),
             max_attempts: self.max_attempts,
-            needs: self.needs,
+            needs: self.needs_of_mode(),
+        }
+    }
+
+    /// What the job needs; of mode replicate, with the usual number of members if none is named.
+    const fn needs_of_mode(&self) -> JobNeeds {
+        match self.mode {
+            VerificationMode::Replicate if self.needs.gang < 2 => JobNeeds {
+                gang: REPLICAS_USUAL,
+                ..self.needs
+            },
+            _ => self.needs,
         }
     }
 }

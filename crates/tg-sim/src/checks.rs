@@ -103,6 +103,13 @@ pub struct PaidResults {
     pub wrong: u64,
 }
 
+/// Whether a block has a verdict on the result of a lease.
+fn has_verdict(block: &Finalized, lease: LeaseId, is: impl Fn(&Outcome) -> bool) -> bool {
+    let verdicts = block.block.verdicts.iter();
+    let mut own = verdicts.filter(|it| it.subject == Subject::Lease(lease));
+    own.any(|it| is(&it.outcome))
+}
+
 impl Checks {
     pub(crate) fn new(minted: Amount, facts: KnownFacts) -> Self {
         Self {
@@ -449,10 +456,8 @@ impl Checks {
                     .any(|it| it.subject == disputed && it.outcome == Outcome::LeaseAccepted);
                 is_upheld || self.votes.stands(block, &lease.id)
             }
-            _ => block.block.verdicts.iter().any(|verdict| {
-                verdict.subject == Subject::Lease(lease.id)
-                    && verdict.outcome == Outcome::LeaseAccepted
-            }),
+            VerificationMode::Replicate => return self.replicated(block, job, (lease, truth)),
+            _ => has_verdict(block, lease.id, |it| *it == Outcome::LeaseAccepted),
         };
         let Some(evidence) = lease.evidence().filter(|_| accepted) else {
             return Err(format!("{id} is paid without accepted evidence"));
@@ -469,6 +474,38 @@ impl Checks {
         }
         self.is_held(&block.state, &evidence.digest)
             .map_err(|what| format!("{id} is paid, its evidence {what}"))
+    }
+
+    /// Whether a job of mode replicate was paid for what all of its members found, or for what every validator found where they
+    /// differ: wrong only if no member is honest.
+    fn replicated(
+        &self,
+        block: &Finalized,
+        job: &Job,
+        (lease, truth): (&Lease, Truth),
+    ) -> Result<(), String> {
+        let id = job.id;
+        let is_delivered = has_verdict(block, lease.id, |it| *it == Outcome::LeaseAccepted);
+        let gang: Vec<&Lease> = block.state.gang_of(lease).collect();
+        let is_run = gang
+            .iter()
+            .any(|it| has_verdict(block, it.id, |it| matches!(it, Outcome::ReplicasRun { .. })));
+        if !is_delivered && !is_run {
+            return Err(format!("{id} is paid without accepted evidence"));
+        }
+        let is_honest = |it: &&Lease| self.facts.honest.contains(&it.provider);
+        if truth != Truth::Right && (is_run || gang.iter().any(is_honest)) {
+            return Err(format!("{id} is paid for a wrong result"));
+        }
+        let paid = gang
+            .iter()
+            .filter(|it| it.end() == Some(&LeaseEnd::Fulfilled));
+        if paid.clone().any(|it| it.receipt() != lease.receipt()) {
+            return Err(format!("{id} pays members for different results"));
+        }
+        let output = lease.receipt().map(|it| it.output).unwrap_or_default();
+        self.is_held(&block.state, &output)
+            .map_err(|what| format!("{id} is paid, its answer {what}"))
     }
 
     /// Whether as many honest validators have a blob as must, if all that are not honest say that they have it.

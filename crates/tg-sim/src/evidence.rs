@@ -159,7 +159,8 @@ impl SampleModel {
             Proving::Simulated => {
                 let digest = Digest::of_blob(input);
                 let output = self.simulated_output(&digest);
-                let trace = stated_trace(owner.mode, &owner.lease, simulated_trace(&output), 0);
+                let names = (&owner.job, &owner.lease);
+                let trace = stated_trace(owner.mode, names, simulated_trace(&output), 0);
                 Execution {
                     receipt: Receipt {
                         trace,
@@ -215,7 +216,9 @@ impl SampleModel {
     ) -> Vec<u8> {
         if matches!(
             owner.mode,
-            VerificationMode::Recompute | VerificationMode::Optimistic
+            VerificationMode::Recompute
+                | VerificationMode::Optimistic
+                | VerificationMode::Replicate
         ) {
             return claimed.output.clone();
         }
@@ -317,7 +320,7 @@ fn simulated_watch(task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckEr
     let trace = simulated_trace(&answer);
     let fits = task.evidence == task.receipt.output
         && task.evidence == blobs.put(&answer, EVIDENCE_BYTES_MAX)?
-        && task.receipt.trace == stated_trace(task.mode, &task.lease, trace, 0);
+        && task.receipt.trace == RunCommitment::of(&task.lease, trace_checksum(&trace), 0).digest();
     Ok(match fits {
         true => Vote::Right {
             checksum: trace_checksum(&trace),
@@ -387,6 +390,24 @@ impl EvidenceChecker for SimulatedChecker {
                     Outcome::Refuted
                 })
             }
+            EvidenceTask::Replicas { job, receipt, .. } => {
+                let answer = model.simulated_output(&receipt.input);
+                let output = blobs.put(&answer, EVIDENCE_BYTES_MAX)?;
+                let checksum = trace_checksum(&simulated_trace(&answer));
+                let trace = RunCommitment::of_replica(job, checksum, 0).digest();
+                Ok(Outcome::ReplicasRun { output, trace })
+            }
+            // As in production: all that is looked at is whether the answer is here.
+            EvidenceTask::Lease {
+                mode: VerificationMode::Replicate,
+                evidence,
+                size,
+                ..
+            } => match blobs.get(evidence, EVIDENCE_BYTES_MAX)? {
+                None => Err(CheckError::Missing { digest: *evidence }),
+                Some(bytes) if bytes.len() == *size as usize => Ok(Outcome::LeaseAccepted),
+                Some(_) => Ok(rejected("simulated: another size")),
+            },
             EvidenceTask::Lease {
                 lease: _,
                 job,
@@ -501,6 +522,10 @@ impl EvidenceChecker for LyingChecker {
             (EvidenceTask::Model { .. }, Outcome::Rejected { .. }) => {
                 Outcome::ModelAccepted(model().facts)
             }
+            (EvidenceTask::Replicas { .. }, Outcome::Rejected { .. }) => Outcome::ReplicasRun {
+                output: Digest::default(),
+                trace: Digest::default(),
+            },
             (
                 EvidenceTask::Lease { .. }
                 | EvidenceTask::Accusation {
@@ -515,6 +540,7 @@ impl EvidenceChecker for LyingChecker {
                 Outcome::ModelAccepted(_)
                 | Outcome::LeaseAccepted
                 | Outcome::ProgramAccepted { .. }
+                | Outcome::ReplicasRun { .. }
                 | Outcome::SeedKey(_)
                 | Outcome::Seed(_)
                 | Outcome::Refuted,

@@ -221,6 +221,7 @@ impl SimGrid {
                 Outcome::ModelAccepted(_)
                 | Outcome::LeaseAccepted
                 | Outcome::ProgramAccepted { .. } => "accepted".to_owned(),
+                Outcome::ReplicasRun { output, .. } => format!("run again: {output}"),
                 Outcome::SeedKey(_) => "made".to_owned(),
                 Outcome::Seed(_) => "signed".to_owned(),
                 Outcome::Refuted => "refuted".to_owned(),
@@ -266,6 +267,9 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
             vote,
             ..
         } => ("committee", format!("{accuser} says of {lease}: {vote}")),
+        Event::ReplicasDiffer { lease, .. } => {
+            ("replicas", format!("the members of {lease} differ"))
+        }
         Event::AccusationRefuted { validator, burned } => (
             "slashed",
             format!("{validator} {burned} for accusing falsely"),

@@ -9,8 +9,8 @@ use tg_node::limits::{BLOB_TOTAL_BYTES_DEFAULT, EVIDENCE_BYTES_MAX};
 use tg_provider::Stage;
 use tg_provider::lease::{Evidence, LeaseTask, Message, Step, StopReason};
 use tg_types::{
-    Amount, DeclineReason, Digest, DurationMs, JobId, Label, LeaseId, Machine, ModeSet, OfferId,
-    OfferTerms, Pricing, SignedVoucher, Transaction, VerificationMode,
+    Amount, DeclineReason, Digest, Domain, DurationMs, JobId, Label, LeaseId, Machine, ModeSet,
+    OfferId, OfferTerms, Pricing, SignedVoucher, Transaction, VerificationMode,
 };
 
 use crate::draw::SeedStream;
@@ -154,7 +154,7 @@ impl SimProvider {
     fn look(&mut self, state: &State) {
         let me = self.account.wallet.address();
         let mine: Vec<(&Job, &Lease)> = state
-            .live_leases()
+            .live_members()
             .filter(|(_, lease)| lease.provider == me)
             .collect();
         self.leases
@@ -237,7 +237,9 @@ impl SimProvider {
             return false;
         };
         let voucher = grid.checks().facts.vouchers.get(&id).copied();
-        let Some(transaction) = transaction(&entry.task, message, voucher) else {
+        let wallet = &self.account.wallet;
+        let salt = wallet.derived_secret(Domain::ResultSalt, id.as_bytes());
+        let Some(transaction) = transaction(&entry.task, message, (voucher, salt)) else {
             return false;
         };
         let sent = self.account.send(grid, context, transaction).await;
@@ -407,7 +409,7 @@ fn shown(state: &State, of: impl Fn(&Lease) -> bool) -> Option<(Digest, u32)> {
 fn transaction(
     task: &LeaseTask,
     message: Message,
-    voucher: Option<SignedVoucher>,
+    (voucher, salt): (Option<SignedVoucher>, Digest),
 ) -> Option<Transaction> {
     let lease = task.lease().id;
     Some(match message {
@@ -417,6 +419,7 @@ fn transaction(
             lease,
             receipt: task.execution()?.receipt.clone(),
         },
+        Message::Seal | Message::Open => task.sealing(message, salt)?,
         Message::Commit => Transaction::CommitReceipt {
             lease,
             receipt: task.execution()?.receipt.clone(),

@@ -89,7 +89,8 @@ impl SimRequestor {
             .collect();
         let digest = Digest::of_blob(&input);
         let deadline = self.draw.between(15_000, 40_000);
-        let drawn = match self.draw.between(0, 10) {
+        let drawn = match self.draw.between(0, 11) {
+            11 => VerificationMode::Replicate,
             10 => VerificationMode::Endpoint,
             0 => VerificationMode::None,
             1 => VerificationMode::Recompute,
@@ -110,7 +111,8 @@ impl SimRequestor {
                 let _ = node.blobs().put(&input, 1 << 20);
             }
             let state = node.snapshot().state.clone();
-            let order = order(&state, digest, (deadline, mode));
+            let members = u16::try_from(self.draw.between(2, 3)).unwrap_or(2);
+            let order = order(&state, digest, (deadline, mode, members));
             let sent = Transaction::SubmitJob { order };
             if let Ok(sent) = self.account.send(grid, context, sent).await {
                 let job = job_id(sent.id);
@@ -228,7 +230,12 @@ impl SimRequestor {
 }
 
 /// An order of the model.
-fn order(state: &State, input: Digest, (deadline_ms, mode): (u64, VerificationMode)) -> JobOrder {
+/// An order; of mode replicate with so many members.
+fn order(
+    state: &State,
+    input: Digest,
+    (deadline_ms, mode, members): (u64, VerificationMode, u16),
+) -> JobOrder {
     let length = u32::try_from(model().input_len).unwrap_or(u32::MAX);
     let (input, input_len) = match mode {
         VerificationMode::Endpoint => (Digest::default(), 0),
@@ -242,6 +249,12 @@ fn order(state: &State, input: Digest, (deadline_ms, mode): (u64, VerificationMo
         max_price: Amount::from_tgrid(10),
         deadline: TimestampMs::new(state.head().time.get() + deadline_ms),
         max_attempts: 4,
-        needs: JobNeeds::ANY_MACHINE,
+        needs: JobNeeds {
+            gang: match mode {
+                VerificationMode::Replicate => members,
+                _ => 1,
+            },
+            ..JobNeeds::ANY_MACHINE
+        },
     }
 }

@@ -24,8 +24,9 @@ use crate::requestor::SimRequestor;
 use crate::twins;
 use crate::world::{SimSeat, SimWorld};
 
-/// How long everything may take to end after faults have, in milliseconds.
-const LIVENESS_MS: u64 = 75_000;
+/// How long everything may take to end after faults have, in milliseconds: a job that was ordered last has 40 s to get a provider
+/// and as long to be done, and its result may be sampled by three committees in turn, opened late, and challenged in its last second.
+const LIVENESS_MS: u64 = 120_000;
 
 /// Blocks that must come after faults have ended.
 const LIVENESS_BLOCKS: u64 = 20;

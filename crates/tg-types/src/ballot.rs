@@ -4,7 +4,7 @@ use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::digest::Digest;
 use crate::domain::Domain;
 use crate::fields;
-use crate::id::{Address, LeaseId};
+use crate::id::{Address, JobId, LeaseId};
 use crate::mode::VerificationMode;
 
 /// What a member of a committee found when it computed the drawn tiles of an execution again.
@@ -182,6 +182,12 @@ impl RunCommitment {
         Self { hash, work }
     }
 
+    /// The commitment of a run of mode `replicate`: that of all members of a job, so that they can be compared.
+    #[must_use]
+    pub fn of_replica(job: &JobId, checksum: u64, work: u64) -> Self {
+        Self::of(&LeaseId::new(*job.as_bytes()), checksum, work)
+    }
+
     /// The commitment in the place of a receipt's trace; any bytes are one.
     #[must_use]
     pub fn read(trace: &Digest) -> Self {
@@ -209,12 +215,21 @@ impl RunCommitment {
 }
 
 /// What a receipt says of the trace of a run that took `work` of its limit, 0 in a tier that does not count that: in mode `optimistic`
-/// a [`RunCommitment`], so that whoever watches has to run the program; else the trace.
+/// a [`RunCommitment`], so that whoever watches has to run the program, in mode `replicate` one of the job, whose bill is compared with
+/// the rest; else the trace.
 #[must_use]
-pub fn stated_trace(mode: VerificationMode, lease: &LeaseId, trace: Digest, work: u64) -> Digest {
+pub fn stated_trace(
+    mode: VerificationMode,
+    (job, lease): (&JobId, &LeaseId),
+    trace: Digest,
+    work: u64,
+) -> Digest {
     match mode {
         VerificationMode::Optimistic => {
             RunCommitment::of(lease, trace_checksum(&trace), work).digest()
+        }
+        VerificationMode::Replicate => {
+            RunCommitment::of_replica(job, trace_checksum(&trace), work).digest()
         }
         VerificationMode::None
         | VerificationMode::Proof

@@ -103,6 +103,14 @@ pub enum Domain {
     SeedHeight,
     /// What a validator's part of that key is drawn from.
     SeedSecret,
+    /// A sealed result of a job of mode `replicate`.
+    ResultSeal,
+    /// What hides a sealed result, of its provider's key.
+    ResultSalt,
+    /// The drawing of the members of a job of mode `replicate`.
+    ReplicaDraw,
+    /// What the members of such a job found, where they differ.
+    ReplicaClaims,
     /// Id of a served model: its card.
     ServedModel,
 }
@@ -162,6 +170,10 @@ impl Domain {
             Self::SeedKey => "TG/node/seed/v1",
             Self::SeedHeight => "TG/node/seed-height/v1",
             Self::SeedSecret => "TG/node/seed-secret/v1",
+            Self::ResultSeal => "TG/types/result-seal/v1",
+            Self::ResultSalt => "TG/types/result-salt/v1",
+            Self::ReplicaDraw => "TG/market/replica-draw/v1",
+            Self::ReplicaClaims => "TG/ledger/replica-claims/v1",
             Self::ServedModel => "TG/types/served-model/v1",
         }
     }

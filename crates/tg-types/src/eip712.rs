@@ -70,6 +70,11 @@ impl TransactionKind {
             Self::ChallengeResult => ("bytes32 lease", &[]),
             Self::ReadyForProtocol => ("uint16 version", &[]),
             Self::SettleEndpoint => ("bytes32 lease,bytes voucher,bool ends", &[]),
+            Self::SealResult => ("bytes32 lease,bytes32 seal", &[]),
+            Self::OpenResult => (
+                "bytes32 lease,Receipt receipt,bytes32 salt",
+                &[Receipt::TYPE],
+            ),
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
     }
@@ -223,6 +228,17 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
         Transaction::CommitPart { lease, receipt } => {
             start.word(*lease.as_bytes()).word(receipt.struct_hash())
         }
+        Transaction::SealResult { lease, seal } => {
+            start.word(*lease.as_bytes()).word(*seal.as_bytes())
+        }
+        Transaction::OpenResult {
+            lease,
+            receipt,
+            salt,
+        } => start
+            .word(*lease.as_bytes())
+            .word(receipt.struct_hash())
+            .word(*salt.as_bytes()),
         Transaction::RaiseJob {
             job,
             max_price,

@@ -19,17 +19,21 @@ pub enum VerificationMode {
     Optimistic = 4,
     /// A service for some time: the requestor judges each answer itself, and pays by vouchers that it signs.
     Endpoint = 5,
+    /// Several providers that nobody chose run the program, seal what they found and open it; where they differ every validator runs
+    /// it again.
+    Replicate = 6,
 }
 
 impl VerificationMode {
     /// All modes, in the order of their tags.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::None,
         Self::Proof,
         Self::Recompute,
         Self::Sync,
         Self::Optimistic,
         Self::Endpoint,
+        Self::Replicate,
     ];
 
     /// Whether validators check a result before it is paid.
@@ -54,6 +58,7 @@ impl VerificationMode {
             3 => Some(Self::Sync),
             4 => Some(Self::Optimistic),
             5 => Some(Self::Endpoint),
+            6 => Some(Self::Replicate),
             _ => None,
         }
     }
@@ -68,6 +73,7 @@ impl VerificationMode {
             Self::Sync => "sync",
             Self::Optimistic => "optimistic",
             Self::Endpoint => "endpoint",
+            Self::Replicate => "replicate",
         }
     }
 
@@ -109,7 +115,7 @@ impl ModeSet {
     pub const EMPTY: Self = Self(0);
 
     /// Every mode.
-    pub const ALL: Self = Self(0b11_1111);
+    pub const ALL: Self = Self(0b111_1111);
 
     /// The set of the given modes.
     #[must_use]

@@ -17,6 +17,9 @@ pub const WHOLE_GPU_MILLI: u16 = 1_000;
 /// Most regions of a network; region `i` is bit `i` of a [`RegionSet`].
 pub const REGIONS_MAX: u8 = 64;
 
+/// Members of a job of mode `replicate` whose order names no number: a wrong answer needs that all are of one hand.
+pub const REPLICAS_USUAL: u16 = 3;
+
 /// Most members of a gang.
 pub const GANG_MEMBERS_MAX: u16 = 32;
 

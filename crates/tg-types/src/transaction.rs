@@ -176,6 +176,22 @@ pub enum Transaction {
         /// What it commits to.
         receipt: Receipt,
     },
+    /// A member of a job of mode `replicate` seals what it found: nobody copies it.
+    SealResult {
+        /// Its lease.
+        lease: LeaseId,
+        /// [`result_seal`] of its receipt.
+        seal: Digest,
+    },
+    /// A member of a job of mode `replicate` opens what it sealed, once all members have sealed theirs.
+    OpenResult {
+        /// Its lease.
+        lease: LeaseId,
+        /// What it found.
+        receipt: Receipt,
+        /// What hid it.
+        salt: Digest,
+    },
     /// Pay more for a job that did not end, or let it have more leases.
     RaiseJob {
         /// The job.
@@ -231,6 +247,16 @@ pub fn bid_commitment(order: &JobOrder, salt: &Digest, sender: &Address) -> Dige
     salt.encode(&mut writer);
     order.encode(&mut writer);
     Digest::of(Domain::BidCommitment, &writer.into_bytes())
+}
+
+/// What a sealed result commits to: without the salt nobody reads it, and it is void for any other lease.
+#[must_use]
+pub fn result_seal(lease: &LeaseId, receipt: &Receipt, salt: &Digest) -> Digest {
+    let mut writer = Writer::new();
+    lease.encode(&mut writer);
+    salt.encode(&mut writer);
+    receipt.encode(&mut writer);
+    Digest::of(Domain::ResultSeal, &writer.into_bytes())
 }
 
 /// The kind of a [`Transaction`].
@@ -293,11 +319,15 @@ pub enum TransactionKind {
     ReadyForProtocol = 28,
     /// [`Transaction::SettleEndpoint`].
     SettleEndpoint = 29,
+    /// [`Transaction::SealResult`].
+    SealResult = 30,
+    /// [`Transaction::OpenResult`].
+    OpenResult = 31,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -326,6 +356,8 @@ impl TransactionKind {
         Self::ChallengeResult,
         Self::ReadyForProtocol,
         Self::SettleEndpoint,
+        Self::SealResult,
+        Self::OpenResult,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -360,6 +392,8 @@ impl TransactionKind {
             Self::ChallengeResult => "ChallengeResult",
             Self::ReadyForProtocol => "ReadyForProtocol",
             Self::SettleEndpoint => "SettleEndpoint",
+            Self::SealResult => "SealResult",
+            Self::OpenResult => "OpenResult",
         }
     }
 
@@ -376,6 +410,8 @@ impl TransactionKind {
             | Self::ReportStorage
             | Self::DeclineLease
             | Self::CommitPart
+            | Self::SealResult
+            | Self::OpenResult
             | Self::PostDealing
             | Self::CommitVotes
             | Self::RevealVotes
@@ -445,6 +481,8 @@ impl Transaction {
             Self::ChallengeResult { .. } => TransactionKind::ChallengeResult,
             Self::ReadyForProtocol { .. } => TransactionKind::ReadyForProtocol,
             Self::SettleEndpoint { .. } => TransactionKind::SettleEndpoint,
+            Self::SealResult { .. } => TransactionKind::SealResult,
+            Self::OpenResult { .. } => TransactionKind::OpenResult,
         }
     }
 }
@@ -486,5 +524,7 @@ variants! {
         27 = ChallengeResult { lease },
         28 = ReadyForProtocol { version },
         29 = SettleEndpoint { lease, voucher, ends: flag("ends") },
+        30 = SealResult { lease, seal },
+        31 = OpenResult { lease, receipt, salt },
     }
 }

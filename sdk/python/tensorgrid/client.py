@@ -242,7 +242,7 @@ class Client:
         Args:
             model: A registered model's name or id.
             inputs: One inference's, as for :func:`tensorgrid.run`.
-            verify: How the result is checked: ``proof``, ``sync``, ``recompute``, ``optimistic``, or ``none`` on development networks.
+            verify: How the result is checked: ``proof``, ``sync``, ``recompute``, ``optimistic``, ``replicate``, or ``none`` on development networks.
             max_price: Most that is paid to the provider, in TGRID, as a text; by default what the command takes.
             deadline_s: Seconds the job may take.
             attempts: Providers to try at most.

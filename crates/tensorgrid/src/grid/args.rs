@@ -1,12 +1,16 @@
 //! Arguments of the commands that speak to a grid.
 
+use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Args, Subcommand, ValueEnum as _};
 use tg_cuda::DeviceChoice;
 use tg_sdk::dto::ModeDto;
 use tg_types::Amount;
+use tg_types::resources::GANG_MEMBERS_MAX;
 
 use super::accounts::REQUESTOR;
 pub(crate) use super::connect_args::{ApiArguments, KeyArguments, PassphraseArguments, amount};
@@ -40,8 +44,76 @@ pub(crate) enum Verify {
     /// By one validator drawn after the answer was committed to, which runs it again; then anybody may challenge it for some seconds, and all
     /// run it again: cheaper than recompute, for runs of any kind.
     Optimistic,
+    /// By comparing what several providers find that are drawn with the weight of their collateral: 3, or as many as --gang or
+    /// replicate:N says. Where they differ every validator runs it again.
+    Replicate,
     /// By nobody; on development networks only.
     None,
+}
+
+/// `--verify`: how a result is checked; of replicate with how many members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct VerifyChoice {
+    pub(crate) verify: Verify,
+    members: Option<u16>,
+}
+
+impl VerifyChoice {
+    /// The mode's name in the API.
+    pub(crate) const fn mode(self) -> ModeDto {
+        self.verify.mode()
+    }
+
+    /// How many members run it, if that was said.
+    pub(crate) const fn members(self) -> Option<u16> {
+        self.members
+    }
+
+    /// A choice by its name, as in job files: `sync`, `replicate:5`.
+    pub(crate) fn named(text: &str) -> Option<Self> {
+        let (name, members) = match text.split_once(':') {
+            None => (text, None),
+            Some((name, members)) => (name, Some(members.parse::<u16>().ok()?)),
+        };
+        let verify = <Verify as clap::ValueEnum>::from_str(name, false).ok()?;
+        let fits = members
+            .is_none_or(|it| verify == Verify::Replicate && (2..=GANG_MEMBERS_MAX).contains(&it));
+        fits.then_some(Self { verify, members })
+    }
+}
+
+/// Reads `--verify`, and lists its names for help and completions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct VerifyParser;
+
+impl TypedValueParser for VerifyParser {
+    type Value = VerifyChoice;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<VerifyChoice, clap::Error> {
+        let text = value.to_str().unwrap_or_default();
+        if let Some(choice) = VerifyChoice::named(text) {
+            return Ok(choice);
+        }
+        if text.starts_with("replicate:") {
+            let text = format!("`{text}`: replicate:N names 2 to {GANG_MEMBERS_MAX} members\n");
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, text).with_cmd(command));
+        }
+        let verify = EnumValueParser::<Verify>::new().parse_ref(command, argument, value)?;
+        Ok(VerifyChoice {
+            verify,
+            members: None,
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let all = Verify::value_variants().iter();
+        Some(Box::new(all.filter_map(Verify::to_possible_value)))
+    }
 }
 
 impl Verify {
@@ -52,6 +124,7 @@ impl Verify {
             Self::Recompute => ModeDto::Recompute,
             Self::Sync => ModeDto::Sync,
             Self::Optimistic => ModeDto::Optimistic,
+            Self::Replicate => ModeDto::Replicate,
             Self::None => ModeDto::None,
         }
     }
@@ -359,8 +432,8 @@ pub(crate) struct InferArguments {
     pub(crate) trust: bool,
     /// How the result is checked. If absent: by sync where an offer has the stake for it, else by a proof; by a proof with
     /// --proof-out and for orders with needs of their own.
-    #[arg(long, value_enum)]
-    pub(crate) verify: Option<Verify>,
+    #[arg(long, value_parser = VerifyParser)]
+    pub(crate) verify: Option<VerifyChoice>,
     #[command(flatten)]
     pub(crate) order: OrderArguments,
     /// Order, print the job's id, and do not wait: `job fetch` gives the result.
@@ -421,8 +494,8 @@ pub(crate) struct WriteArguments {
     #[command(flatten)]
     pub(crate) what: DrawArguments,
     /// How the result is checked.
-    #[arg(long, value_enum, default_value = "none")]
-    pub(crate) verify: Verify,
+    #[arg(long, value_parser = VerifyParser, default_value = "none")]
+    pub(crate) verify: VerifyChoice,
     #[command(flatten)]
     pub(crate) order: OrderArguments,
     /// Write sequence and proof, for `tensorgrid verify`.
@@ -497,9 +570,9 @@ pub(crate) struct ProgramSubmitArguments {
     /// Believe the validators that ran it again: two thirds of them must say so before it is paid.
     #[arg(long)]
     pub(crate) trust: bool,
-    /// How the result is checked: recompute or optimistic, on development networks none.
-    #[arg(long, value_enum, default_value = "recompute")]
-    pub(crate) verify: Verify,
+    /// How the result is checked: recompute, optimistic or replicate, on development networks none.
+    #[arg(long, value_parser = VerifyParser, default_value = "recompute")]
+    pub(crate) verify: VerifyChoice,
     #[command(flatten)]
     pub(crate) order: OrderArguments,
     #[command(flatten)]

@@ -97,6 +97,13 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
                  not a proof"
             )
         }
+        Some(_) if receipt.job.mode == ModeDto::Replicate => {
+            let members = receipt.members.len() + 1;
+            format!("evidence   the answer: {members} drawn providers found the same; not a proof")
+        }
+        None if receipt.job.mode == ModeDto::Replicate => {
+            "evidence   the answer: members differed, and every validator ran it again".to_owned()
+        }
         Some(_) if receipt.job.mode == ModeDto::Optimistic => {
             let check = receipt.lease.check.as_ref();
             match check.map_or(0, |it| it.right) {

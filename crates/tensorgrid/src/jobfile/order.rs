@@ -228,8 +228,8 @@ fn other_word(text: &str) -> Option<&'static str> {
     match text.to_ascii_lowercase().as_str() {
         "zk" | "zkml" | "snark" | "stark" => Some("it is called `proof`"),
         "sample" | "sampling" => Some("drawn parts are checked by `sync`"),
-        "replicate" | "replication" | "redundant" => {
-            Some("`recompute`: every validator runs it again; `optimistic`: one that is drawn does")
+        "replication" | "replicated" | "redundant" => {
+            Some("it is called `replicate`, or `replicate:3` with the number of providers")
         }
         "tee" | "sgx" | "tdx" | "attestation" => Some(
             "attested execution is not there yet: `proof`, `sync`, `recompute` or `optimistic`",

@@ -25,6 +25,8 @@ pub(crate) enum FieldShape {
     Seconds(u64, u64),
     /// One of some words, in whatever case.
     Word(fn() -> Vec<&'static str>),
+    /// One of some words, or something else that fits, of a pattern.
+    WordOr(fn() -> Vec<&'static str>, fn(&str) -> bool, &'static str),
     /// Text that a function takes; its examples are for the schema.
     Parsed(fn(&str) -> Result<(), String>, &'static [&'static str]),
     /// One, or a list of them.
@@ -125,6 +127,11 @@ impl FieldShape {
                 let found = words().into_iter().find(|it| it.eq_ignore_ascii_case(text));
                 found.map(str::to_owned).ok_or_else(none)
             }
+            Self::WordOr(words, fits, _) => {
+                let lower = text.to_ascii_lowercase();
+                let is_known = words().contains(&lower.as_str()) || fits(&lower);
+                is_known.then_some(lower).ok_or_else(none)
+            }
             Self::Parsed(parse, _) => parse(text).map(|()| text.to_owned()),
             Self::Several(inner) => inner.read_scalar(kind, text),
             _ => Ok(text.to_owned()),
@@ -145,7 +152,9 @@ impl FieldShape {
             Self::Number(least, most) => format!("a number from {least} to {most}"),
             Self::Amount => "an amount of TGRID".to_owned(),
             Self::Seconds(least, most) => format!("a time from {least} to {most} seconds"),
-            Self::Word(words) => format!("one of {}", words().join(", ")),
+            Self::Word(words) | Self::WordOr(words, ..) => {
+                format!("one of {}", words().join(", "))
+            }
             Self::Parsed(_, examples) => format!("like {}", examples.join(", ")),
             Self::Several(inner) => format!("{}, or a list of them", inner.expected()),
             Self::Quantity(_) => "a number".to_owned(),
@@ -191,6 +200,9 @@ impl FieldShape {
                 "pattern": "^([0-9]+[smhd]?|\\$.*)$",
             }),
             Self::Word(words) => json!({ "enum": words() }),
+            Self::WordOr(words, _, pattern) => json!({
+                "anyOf": [{ "enum": words() }, { "type": "string", "pattern": pattern }],
+            }),
             Self::Parsed(_, examples) => {
                 json!({ "type": ["number", "string"], "examples": examples })
             }

@@ -4,11 +4,19 @@ use tg_types::resources::{GANG_MEMBERS_MAX, PRIORITY_MAX, REGIONS_MAX};
 use tg_types::{CapacityTier, GpuLink, JobClass, SharingMode};
 
 use super::shape::{FieldRule, FieldShape, JobBlock};
+use crate::grid::args::VerifyChoice;
 use crate::grid::draw::Seed;
 use crate::grid::needs;
 
 /// The ways of checking, as `--verify` names them.
-const MODES: [&str; 5] = ["proof", "sync", "recompute", "optimistic", "none"];
+const MODES: [&str; 6] = [
+    "proof",
+    "sync",
+    "recompute",
+    "optimistic",
+    "replicate",
+    "none",
+];
 
 /// What a command in a container would need.
 const NO_CONTAINERS: &str =
@@ -435,8 +443,8 @@ pub(crate) static VERIFY: JobBlock = JobBlock {
         FieldRule::flag(
             "mode",
             "verify",
-            FieldShape::Word(modes),
-            "proof, sync, recompute, optimistic or none; `tensorgrid model modes` says what each costs and assures.",
+            FieldShape::WordOr(modes, is_choice, "^replicate:([2-9]|[12][0-9]|3[0-2])$"),
+            "proof, sync, recompute, optimistic, replicate (replicate:N names the number of providers) or none; `tensorgrid model modes` says what each costs and assures.",
         ),
         FieldRule::flag(
             "value_at_risk",
@@ -525,6 +533,10 @@ pub(crate) static CANDIDATE: JobBlock = JobBlock {
 
 fn modes() -> Vec<&'static str> {
     MODES.to_vec()
+}
+
+fn is_choice(text: &str) -> bool {
+    VerifyChoice::named(text).is_some()
 }
 
 fn tiers() -> Vec<&'static str> {

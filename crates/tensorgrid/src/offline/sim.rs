@@ -131,6 +131,7 @@ fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -
         VerificationMode::Proof,
         VerificationMode::Sync,
         VerificationMode::Optimistic,
+        VerificationMode::Replicate,
     ];
     let each = CheatKind::ALL
         .iter()

@@ -157,3 +157,61 @@ fn a_watched_program_is_billed_and_cannot_be_challenged_once_it_is_paid() {
     }
     assert!(grid.interrupt().success());
 }
+
+#[test]
+fn drawn_providers_run_a_program_and_a_model_and_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 3);
+    let pi = example("pi");
+    let add = ["program", "add", text(&pi), "--fuel", "20000000", "--json"];
+    grid.run(&add).ends(0);
+    let chunk = points(folder.path(), "compared", 4, 50_000);
+    let submit = ["program", "submit", "pi", "--yes", "--input", text(&chunk)];
+    let compared = |mode: &str| {
+        let ran = grid.run(&[&submit[..], &["--verify", mode, "--json"]].concat());
+        ran.ends(0).json()
+    };
+    let ran = compared("replicate:2");
+    assert_eq!(ran["run_again"], true);
+    let receipt = &ran["receipt"];
+    assert_eq!(receipt["job"]["mode"], "replicate");
+    let members = receipt["members"].as_array().unwrap();
+    assert_eq!(members.len(), 1);
+    assert_ne!(members[0]["provider"], receipt["lease"]["provider"]);
+    assert_ne!(members[0]["price"], "0");
+    // As many as are usual, or as --gang says; not two numbers at once.
+    let usual = compared("replicate");
+    assert_eq!(usual["receipt"]["members"].as_array().unwrap().len(), 2);
+    let both = ["--verify", "replicate:2", "--gang", "3"];
+    let both = grid.run(&[&submit[..], &both].concat()).ends(2);
+    assert!(both.stderr.contains("contradict"), "{}", both.stderr);
+    for wrong in ["replicate:1", "replicate:33", "replicate:", "sync:3"] {
+        grid.run(&[&submit[..], &["--verify", wrong]].concat())
+            .ends(2);
+    }
+    // Four cannot be drawn of three, which is said at once and costs nothing.
+    let started = std::time::Instant::now();
+    let four = [&submit[..], &["--verify", "replicate:4", "--dry-run"]].concat();
+    let four = grid.run(&four).ends(0);
+    assert!(four.stdout.contains("3 of 4 members"), "{}", four.stdout);
+    assert!(started.elapsed() < std::time::Duration::from_secs(20));
+
+    let digit = folder.path().join("digit.json");
+    std::fs::write(
+        &digit,
+        serde_json::json!({ "input_data": [vec![0.5; 64]] }).to_string(),
+    )
+    .unwrap();
+    let infer = ["infer", "mlp-digits", text(&digit), "--yes", "--json"];
+    let by = |mode: &str| {
+        grid.run(&[&infer[..], &["--verify", mode]].concat())
+            .ends(0)
+            .json()
+    };
+    assert_eq!(by("replicate")["values"], by("recompute")["values"]);
+    let job = ran["job"].as_str().unwrap();
+    let shown = grid.run(&["job", "receipt", job]).ends(0);
+    let said = "2 drawn providers found the same";
+    assert!(shown.stdout.contains(said), "{}", shown.stdout);
+    assert!(grid.interrupt().success());
+}

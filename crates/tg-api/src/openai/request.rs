@@ -246,10 +246,11 @@ pub(super) fn terms(ours: &mut BodyFields) -> Result<Terms, OpenAiError> {
         Some("recompute") => ModeDto::Recompute,
         Some("sync") => ModeDto::Sync,
         Some("optimistic") => ModeDto::Optimistic,
+        Some("replicate") => ModeDto::Replicate,
         Some(_) => {
             return Err(OpenAiError::invalid(
                 "tensorgrid.verify",
-                "`verify` is none, sync, optimistic, recompute or proof",
+                "`verify` is none, sync, optimistic, replicate, recompute or proof",
             ));
         }
     };

@@ -120,6 +120,8 @@ fn parts(event: &Event) -> Parts {
         | Event::ResultDisputed { .. }
         | Event::AccusationRefuted { .. }
         | Event::VoteRefuted { .. }
+        | Event::ReplicasDiffer { .. }
+        | Event::RunCharged { .. }
         | Event::ChallengeReturned { .. } => sync_parts(event),
         Event::OfferUpdated { .. }
         | Event::BidCommitted { .. }
@@ -330,6 +332,28 @@ fn sync_parts(event: &Event) -> Parts {
             account: Some(*validator),
             amount: Some(*burned),
             text: format!("what validator {validator} said is not so: {burned} TGRID burned"),
+            ..Parts::default()
+        },
+        Event::ReplicasDiffer { lease, job } => Parts {
+            kind: "replicas_differ",
+            job: Some(*job),
+            lease: Some(*lease),
+            text: "the members found different results: every validator runs the program"
+                .to_owned(),
+            ..Parts::default()
+        },
+        Event::RunCharged {
+            lease,
+            provider,
+            amount,
+        } => Parts {
+            kind: "run_charged",
+            lease: Some(*lease),
+            account: Some(*provider),
+            amount: Some(*amount),
+            text: format!(
+                "the run of every validator cost {provider} {amount} TGRID of its collateral"
+            ),
             ..Parts::default()
         },
         Event::ChallengeReturned {

@@ -2,11 +2,11 @@
 
 use tg_ledger::{
     EndpointMeter, Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, MemberVote,
-    Settlement, State, Step, SyncCheck, VoteState,
+    ReplicaStage, Settlement, State, Step, SyncCheck, VoteState,
 };
 use tg_sdk::dto::{
     CheckDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto, LeaseEndDto, MemberPayDto,
-    MeterDto, RejectionDto, SettlementDto,
+    MeterDto, RejectionDto, ReplicasDto, SettlementDto,
 };
 use tg_types::{Amount, TimestampMs};
 
@@ -34,6 +34,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         storage: _,
         declined: _,
         rent: _,
+        draw: _,
     } = job;
     JobDto {
         id: *id,
@@ -170,12 +171,24 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
         members: u16::try_from(lease.members().len()).unwrap_or(u16::MAX),
         start_by_ms: by_clocks(state, job, lease.start_by),
         finish_by_ms: by_clocks(state, job, lease.deadline),
+        sealed: matches!(lease.progress(), LeaseProgress::Sealed { .. }),
+        replicas: replicas(state, lease),
         receipt: lease.receipt().map(Into::into),
         evidence: lease.evidence().map(|evidence| evidence.digest),
         check: lease.check.as_ref().map(check),
         end,
         end_text: lease.end().map(ToString::to_string),
         rejection,
+    }
+}
+
+/// Where the members of a job of mode replicate stand: what the lease that leads says.
+fn replicas(state: &State, lease: &Lease) -> Option<ReplicasDto> {
+    let lead = lease.lead().and_then(|it| state.lease(&it));
+    match lead.unwrap_or(lease).replicas? {
+        ReplicaStage::Opening { .. } => Some(ReplicasDto::Opening),
+        ReplicaStage::Agreed { .. } => Some(ReplicasDto::Agreed),
+        ReplicaStage::Differ => Some(ReplicasDto::Differ),
     }
 }
 
@@ -206,6 +219,7 @@ const fn lease_state(job: &Job, lease: &Lease) -> JobStateDto {
         (LeaseEnd::Fulfilled, _) => JobStateDto::Paid,
         (_, LeaseProgress::Waiting) => JobStateDto::Leased,
         (_, LeaseProgress::Running { .. }) => JobStateDto::Running,
+        (_, LeaseProgress::Sealed { .. }) => JobStateDto::Committed,
         (_, LeaseProgress::Committed { .. }) => JobStateDto::Committed,
         (_, LeaseProgress::Verifying { .. }) => JobStateDto::Verifying,
     }

@@ -1,10 +1,10 @@
 //! Why a job is where it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tg_ledger::{GangWhy, Job, JobState, Relaxation, State, TransactionError, WhyWaiting};
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
-use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs};
+use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs, VerificationMode};
 
 use super::state::{job_state, lacks};
 
@@ -103,7 +103,8 @@ fn price_with_input(state: &State, order: &JobOrder, why: &mut JobWhyDto) -> Opt
     let mut member = order.clone();
     member.needs.gang = 1;
     let assessments = state.assess_order(&member)?;
-    let mut rejected = BTreeMap::new();
+    let is_compared = order.mode == VerificationMode::Replicate;
+    let (mut rejected, mut owners) = (BTreeMap::new(), BTreeSet::new());
     let mut places = Vec::new();
     for assessment in &assessments {
         for constraint in assessment.broken.iter() {
@@ -120,7 +121,13 @@ fn price_with_input(state: &State, order: &JobOrder, why: &mut JobWhyDto) -> Opt
         let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
         if let (Some(quote), Some(offer)) = (quote, state.offer(&assessment.offer)) {
             let free = offer.terms.slots.saturating_sub(offer.slots_taken);
-            places.extend((0..free).map(|_| quote.price));
+            // Members that are compared are of distinct providers.
+            let most = match is_compared {
+                true if !owners.insert(assessment.provider) => 0,
+                true => free.min(1),
+                false => free,
+            };
+            places.extend((0..most).map(|_| quote.price));
         }
     }
     let counts = rejected
@@ -132,9 +139,18 @@ fn price_with_input(state: &State, order: &JobOrder, why: &mut JobWhyDto) -> Opt
     why.constraints = counts.collect();
     let members = usize::from(order.needs.gang);
     if places.len() < members {
+        let found = places.len();
+        why.summary.push_str(&format!(
+            "; then {found} of {members} members would have a place"
+        ));
         return None;
     }
-    let prices = places.into_iter().take(members);
+    // Who is drawn does not follow from the price: the dearest of twice as many.
+    let first = match is_compared {
+        true => places.len().min(2 * members) - members,
+        false => 0,
+    };
+    let prices = places.into_iter().skip(first).take(members);
     let price = prices.fold(Amount::ZERO, Amount::saturating_add);
     why.summary
         .push_str("; then offers that fit now would take it");
@@ -145,12 +161,20 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
     let failed = failures(state, job);
     let stands = match job.state() {
         JobState::Submitted => waits_for_storage(state, job),
+        JobState::Queued if job.draw.is_some_and(|it| it.seed.is_none()) => {
+            "waits for the seed of a block, which draws its members".to_owned()
+        }
         JobState::Queued => match waiting {
             Some(waiting) => waits(job, waiting) + &held_back(state, job),
             None => "waits: its model is not active".to_owned(),
         },
         JobState::Leased => "a provider has it and has not started".to_owned(),
         JobState::Running => "a provider works on it".to_owned(),
+        JobState::Committed | JobState::Disputed
+            if job.order.mode == VerificationMode::Replicate =>
+        {
+            replicas(state, job).to_owned()
+        }
         JobState::Committed => "the result is committed; its proof is being made".to_owned(),
         JobState::Verifying => "validators check the proof".to_owned(),
         JobState::Accepted => "the result is accepted".to_owned(),
@@ -164,6 +188,13 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
     } else {
         format!("{stands}; earlier attempts: {}", failed.join(", "))
     }
+}
+
+/// Where the members of a job of mode replicate stand.
+fn replicas(state: &State, job: &Job) -> &'static str {
+    let lead = job.live_lease().and_then(|it| state.lease(&it));
+    let stage = lead.and_then(|it| it.replicas);
+    stage.map_or("the members are compared", |it| it.as_str())
 }
 
 /// What is held back for a job that waits, and what that cost so far.

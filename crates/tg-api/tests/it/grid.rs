@@ -177,6 +177,7 @@ impl Grid {
             let outcome = match &task {
                 EvidenceTask::SeedKey { .. }
                 | EvidenceTask::Seed { .. }
+                | EvidenceTask::Replicas { .. }
                 | EvidenceTask::Accusation { .. } => return None,
                 EvidenceTask::Model { .. } => Outcome::ModelAccepted(self.facts),
                 EvidenceTask::Lease { evidence, .. } => {

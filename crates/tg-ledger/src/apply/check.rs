@@ -10,6 +10,7 @@ mod endpoint;
 mod equivocation;
 mod market;
 mod outcome;
+mod replicas;
 mod seats;
 mod storage;
 mod sync;
@@ -19,7 +20,7 @@ use outcome::{Check, Spent};
 
 use super::execution::Execution;
 use super::gas::Fee;
-use crate::error::TransactionError;
+use crate::error::{NeedsProblem, TransactionError};
 use crate::gas::order_gas;
 use crate::limits::{
     ACCOUNTS_MAX, MODELS_MAX, MODELS_PER_ACCOUNT_MAX, OFFERS_MAX, OFFERS_PER_ACCOUNT_MAX,
@@ -61,9 +62,11 @@ pub(super) fn check(
         Transaction::CommitReceipt { lease, receipt } => {
             check_receipt(state, sender, lease, receipt)?
         }
-        Transaction::SubmitEvidence { lease, size, .. } => {
-            check_evidence(state, sender, lease, *size)?
-        }
+        Transaction::SubmitEvidence {
+            lease,
+            evidence,
+            size,
+        } => check_evidence(state, sender, lease, (evidence, *size))?,
         Transaction::UpdateOffer { offer, terms } => {
             market::check_update(state, now, sender, offer, terms)?
         }
@@ -130,6 +133,12 @@ pub(super) fn check(
             Amount::ZERO
         }
         Transaction::CommitPart { lease, receipt } => check_part(state, sender, lease, receipt)?,
+        Transaction::SealResult { lease, .. } => replicas::check_seal(state, sender, lease)?,
+        Transaction::OpenResult {
+            lease,
+            receipt,
+            salt,
+        } => replicas::check_open(state, sender, lease, (receipt, salt))?,
     };
     let fee = Fee::of(state, transaction)?;
     let needed = spent.saturating_add(fee.sum());
@@ -153,6 +162,8 @@ pub(super) fn check_ahead(state: &State, transaction: &VerifiedTransaction) -> C
         Transaction::StartLease { lease }
         | Transaction::DeclineLease { lease, .. }
         | Transaction::CommitPart { lease, .. }
+        | Transaction::SealResult { lease, .. }
+        | Transaction::OpenResult { lease, .. }
         | Transaction::CommitReceipt { lease, .. }
         | Transaction::SubmitEvidence { lease, .. } => {
             check_holder(state, sender, lease).map(|_| ())
@@ -343,6 +354,10 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         });
     }
     market::check_needs(state, needs)?;
+    if *mode == VerificationMode::Replicate && needs.gang < 2 {
+        let problem = NeedsProblem::Replicas;
+        return Err(TransactionError::BadNeeds { problem });
+    }
     let charge = state.job_charge(order, now);
     if !state.has_room(RentCategory::OpenJobs, &charge) {
         return Err(TransactionError::TooManyOpenJobs {
@@ -434,6 +449,7 @@ fn check_holder<'a>(
 /// Whether a member of a gang may commit to its part.
 fn check_part(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
     let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
+    replicas::check_open_result(held, job)?;
     if held.lead().is_none() {
         return Err(TransactionError::NotGangMember { lease: *lease });
     }
@@ -445,6 +461,7 @@ fn check_part(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt
 
 fn check_receipt(state: &State, sender: Address, lease: &LeaseId, receipt: &Receipt) -> Spent {
     let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
+    replicas::check_open_result(held, job)?;
     market::check_leads(held)?;
     if held.meter.is_some() {
         return Err(TransactionError::EndpointHasNoReceipt { lease: *lease });
@@ -500,9 +517,15 @@ fn check_claims(state: &State, job: &Job, receipt: &Receipt) -> Spent {
     Ok(Amount::ZERO)
 }
 
-fn check_evidence(state: &State, sender: Address, lease: &LeaseId, size: u32) -> Spent {
-    let (held, _) = held_lease(state, sender, lease, JobState::Committed)?;
+fn check_evidence(
+    state: &State,
+    sender: Address,
+    lease: &LeaseId,
+    (evidence, size): (&Digest, u32),
+) -> Spent {
+    let (held, job) = held_lease(state, sender, lease, JobState::Committed)?;
     market::check_leads(held)?;
+    replicas::check_answer(held, job, evidence)?;
     // Stops: an opening that was made before anybody knew what to open.
     let limit = match held.check.as_ref().map(|it| &it.stage) {
         None => EVIDENCE_BYTES_MAX,

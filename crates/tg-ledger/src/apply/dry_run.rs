@@ -21,7 +21,8 @@ pub struct DryRun {
 }
 
 impl State {
-    /// What `order` would get if `requestor` had it in the next block, at `time`, alone.
+    /// What `order` would get if `requestor` had it in the next block, at `time`, alone. The members of mode `replicate` are
+    /// an example: nobody knows before who is drawn.
     ///
     /// # Errors
     /// If the order would be refused.
@@ -59,6 +60,7 @@ impl State {
         let id = JobId::default();
         execution
             .submit_as(id, requestor, order)
+            .and_then(|()| execution.draw_as_example(&id))
             .and_then(|()| execution.run_timeouts())
             .and_then(|()| execution.run_matching())
             .map_err(|_| refused)?;

@@ -114,6 +114,8 @@ impl Execution {
             Transaction::ChallengeResult { lease } => self.challenge(sender, lease),
             Transaction::DeclineLease { lease, reason } => self.decline(lease, *reason),
             Transaction::CommitPart { lease, receipt } => self.commit_part(lease, receipt),
+            Transaction::SealResult { lease, seal } => self.seal_result(lease, *seal),
+            Transaction::OpenResult { lease, receipt, .. } => self.open_result(lease, receipt),
             Transaction::SettleEndpoint {
                 lease,
                 voucher,
@@ -223,6 +225,7 @@ impl Execution {
             storage: Storage::default(),
             declined: 0,
             rent,
+            draw: None,
         };
         if let Ok(request) = request_of(&order.needs) {
             self.state.schedule.work.observe(&request, order.needs.gang);
@@ -263,7 +266,8 @@ impl Execution {
         match job.order.mode {
             // Nobody checks, so the commitment is the result. An endpoint has none.
             VerificationMode::None | VerificationMode::Endpoint => self.accept(job, lease),
-            VerificationMode::Proof | VerificationMode::Recompute => {
+            // Results of members are sealed and opened instead, which the check before this made sure of.
+            VerificationMode::Proof | VerificationMode::Recompute | VerificationMode::Replicate => {
                 self.save_job(job);
                 self.state.put_lease(lease);
                 Ok(())

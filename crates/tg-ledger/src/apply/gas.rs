@@ -1,12 +1,12 @@
 //! Money for gas: what a transaction pays when it is executed, and what a lease prepays and gets back.
 
-use tg_types::{Address, Amount, TransactionKind, VerifiedTransaction};
+use tg_types::{Address, Amount, TransactionKind, VerificationMode, VerifiedTransaction};
 
 use super::Execution;
 use crate::error::{InvariantError, TransactionError};
 use crate::event::Event;
 use crate::gas::{charged_gas, gas_of};
-use crate::record::{Lease, LeaseEnd};
+use crate::record::{Job, Lease, LeaseEnd};
 use crate::state::State;
 
 type Done = Result<(), InvariantError>;
@@ -60,9 +60,10 @@ impl Execution {
 
     /// Takes what the transactions of a new lease cost from its provider, who has it: it was offered no more than it could
     /// lock beside that.
-    pub(super) fn prepay_gas(&mut self, lease: &mut Lease) -> Done {
+    pub(super) fn prepay_gas(&mut self, job: &Job, lease: &mut Lease) -> Done {
         let balance = self.state.balance(&lease.provider);
-        lease.gas = self.state.lease_fees().min(balance);
+        let most = self.state.lease_fees_of(job.order.mode);
+        lease.gas = most.min(balance);
         self.debit(lease.provider, lease.gas)?;
         self.events.push(Event::GasPrepaid {
             lease: lease.id,
@@ -83,7 +84,9 @@ impl Execution {
             | LeaseEnd::Declined(_)
             | LeaseEnd::Unavailable => {
                 let price = self.state.parameters.base_fee_min;
-                price.saturating_mul(used_gas(lease, end)).min(prepaid)
+                let mode = self.state.job(&lease.job).map(|it| it.order.mode);
+                let used = used_gas(mode, lease, end);
+                price.saturating_mul(used).min(prepaid)
             }
             // A requestor that takes its job back pays for the gas.
             LeaseEnd::Cancelled
@@ -105,14 +108,22 @@ impl Execution {
 }
 
 /// The gas of the transactions that a lease has had.
-fn used_gas(lease: &Lease, end: &LeaseEnd) -> u64 {
+fn used_gas(mode: Option<VerificationMode>, lease: &Lease, end: &LeaseEnd) -> u64 {
+    let is_replica = mode == Some(VerificationMode::Replicate);
+    let is_sealed = is_replica && lease.has_result();
+    let has_opened = is_replica && lease.receipt().is_some();
     let did = [
         (
             matches!(end, LeaseEnd::Declined(_)),
             TransactionKind::DeclineLease,
         ),
         (lease.started_at().is_some(), TransactionKind::StartLease),
-        (lease.receipt().is_some(), TransactionKind::CommitReceipt),
+        (is_sealed, TransactionKind::SealResult),
+        (has_opened, TransactionKind::OpenResult),
+        (
+            lease.receipt().is_some() && !has_opened,
+            TransactionKind::CommitReceipt,
+        ),
         (lease.evidence().is_some(), TransactionKind::SubmitEvidence),
     ];
     did.into_iter()

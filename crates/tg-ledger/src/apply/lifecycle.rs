@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tg_market::reputation::{LeaseOutcome, TOP_BONUS_PPM};
 use tg_market::throughput::Correction;
 use tg_market::view::{gpu_class, gpu_time, held_milli, work_kind};
-use tg_types::{Address, Amount, DurationMs, JobId, LeaseId};
+use tg_types::{Address, Amount, DurationMs, JobId, LeaseId, VerificationMode};
 
 use super::Execution;
 use super::decline::Settled;
@@ -263,6 +263,10 @@ impl Execution {
         let mut sum = Amount::ZERO;
         for id in lead.members() {
             let member = self.lease(id)?;
+            // One that found something else than every validator.
+            if member.end().is_some() {
+                continue;
+            }
             // The result is committed after all parts are; a share without a part would go back to the requestor.
             if member.receipt().is_none() {
                 self.let_go(member, LeaseEnd::Released)?;
@@ -449,7 +453,7 @@ impl Execution {
 
     /// Ends a lease whose provider failed. What it loses for a lie is burned here; what it loses otherwise is returned,
     /// to be burned after the members of its gang were paid out of it.
-    fn punish(
+    pub(super) fn punish(
         &mut self,
         job: &mut Job,
         lease: Lease,
@@ -462,9 +466,10 @@ impl Execution {
             return self.punish_unstarted(job, lease, end);
         }
         let is_lie = matches!(end, LeaseEnd::Rejected { .. });
-        // Whoever committed to a result that is sampled had its trace. If less were at risk, a liar would show nothing whenever
-        // the seed draws what is wrong.
-        let lost = match is_lie || lease.check.is_some() {
+        // Whoever committed to a result that is sampled had its trace, and whoever sealed one knows it. If less were at risk, a
+        // liar would show nothing whenever the seed draws what is wrong, or the other members found something else.
+        let has_sealed = job.order.mode == VerificationMode::Replicate && lease.has_result();
+        let lost = match is_lie || lease.check.is_some() || has_sealed {
             true => lease.locked(),
             false => lease.at_risk.min(lease.locked()),
         };
@@ -532,6 +537,8 @@ impl Execution {
         if job.order.deadline < self.now {
             return self.end_unpaid(job, Unpaid::Deadline);
         }
+        // The members of another attempt are drawn by another seed.
+        job.draw = None;
         self.step(&mut job, OpenStage::Queued)?;
         if !self.is_ready(&job) {
             self.step(&mut job, OpenStage::Submitted)?;
@@ -583,7 +590,7 @@ impl Execution {
     /// What a requestor owes to the holder of a lease that it ends: the gas of the lease, and from its start on the part
     /// of the price that its time so far is of the declared time, at most the price.
     fn due_for_holding(&self, lease: &Lease) -> Amount {
-        let gas = self.state.lease_fees();
+        let gas = lease.gas_locked();
         let Some(started) = lease.started_at() else {
             return gas;
         };

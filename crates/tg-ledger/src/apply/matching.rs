@@ -386,7 +386,7 @@ impl Execution {
             price: lease.price,
             collateral: lease.collateral,
         });
-        self.prepay_gas(&mut lease)?;
+        self.prepay_gas(job, &mut lease)?;
         self.decisions.push(Decision::Placed {
             job: job.id,
             lease: lease.id,
@@ -451,6 +451,7 @@ impl Execution {
             },
             check: None,
             meter: prices.map(|it| EndpointMeter::new(it.minute)),
+            replicas: None,
         }
     }
 }

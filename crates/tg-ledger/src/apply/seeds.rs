@@ -13,13 +13,13 @@
 
 use std::sync::Arc;
 
-use tg_types::{Address, DealingLog, Digest, DurationMs, Height, LeaseId, TimestampMs};
+use tg_types::{Address, DealingLog, Digest, DurationMs, Height, JobId, LeaseId, TimestampMs};
 
 use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
-    Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase, SyncStage,
+    Dealing, ReplicaDraw, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase, SyncStage,
 };
 use crate::verdict::{EvidenceTask, seed_of};
 
@@ -69,7 +69,9 @@ impl Execution {
             let check = lease.check.as_ref()?;
             (check.stage == SyncStage::AwaitsSeed).then_some(check.since.max(since))
         });
-        let oldest = waits.min();
+        let draws = self.state.draws_without_seed();
+        let draws = draws.map(|(_, draw)| draw.since.max(since));
+        let oldest = waits.chain(draws).min();
         oldest.is_some_and(|oldest| self.now > oldest.saturating_add(SEED_PATIENCE))
     }
 
@@ -93,7 +95,8 @@ impl Execution {
         self.events.push(Event::SeedKeyMade { round });
     }
 
-    /// The seed of a block is known: it draws the tiles of the results that were committed to in it.
+    /// The seed of a block is known: it draws the tiles of the results that were committed to in it, and the members of the
+    /// jobs whose drawing began in it.
     pub(super) fn take_seed(
         &mut self,
         height: Height,
@@ -111,18 +114,31 @@ impl Execution {
             }
             self.state.put_lease(lease);
         }
+        let drawn = self.state.draws_without_seed();
+        let drawn = drawn.filter(|(_, draw)| draw.from == height);
+        let drawn: Vec<JobId> = drawn.map(|(job, _)| job).collect();
+        for id in drawn {
+            let mut job = self.job(&id)?;
+            if let Some(draw) = &mut job.draw {
+                draw.seed = Some(seed);
+            }
+            self.save_job(job);
+        }
         Ok(())
     }
 }
 
 impl crate::state::State {
-    /// The heights whose seeds are wanted, ascending: of blocks in which results were committed to that wait for one.
+    /// The heights whose seeds are wanted, ascending: of blocks in which results were committed to, or drawings of members
+    /// begun, that wait for one.
     #[must_use]
     pub fn seeds_wanted(&self) -> Vec<Height> {
         if self.seeds.key().is_none() {
             return Vec::new();
         }
-        let mut wanted: Vec<Height> = self.checks_without_seed().map(|(from, _)| from).collect();
+        let checks = self.checks_without_seed().map(|(from, _)| from);
+        let draws = self.draws_without_seed().map(|(_, draw)| draw.from);
+        let mut wanted: Vec<Height> = checks.chain(draws).collect();
         wanted.sort_unstable();
         wanted.dedup();
         wanted
@@ -140,6 +156,14 @@ impl crate::state::State {
         self.live_leases().filter_map(|(_, lease)| {
             let check = lease.check.as_ref()?;
             (check.stage == SyncStage::AwaitsSeed).then_some((check.from, lease.id))
+        })
+    }
+
+    /// Waiting jobs whose members wait to be drawn.
+    fn draws_without_seed(&self) -> impl Iterator<Item = (JobId, ReplicaDraw)> {
+        self.queued_jobs().filter_map(|job| {
+            let draw = job.draw.filter(|it| it.seed.is_none())?;
+            Some((job.id, draw))
         })
     }
 

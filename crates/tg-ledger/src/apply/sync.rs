@@ -260,7 +260,7 @@ impl Execution {
     }
 
     /// Lowers the price of a run to what it took of its limit, if its tier counts that.
-    fn bill(&self, lease: &mut Lease, job: &Job, took: Option<u64>) {
+    pub(super) fn bill(&self, lease: &mut Lease, job: &Job, took: Option<u64>) {
         let facts = self.state.active_model(&job.order);
         let is_counted = facts.is_some_and(|it| it.tier != Tier::Tgx1);
         if let Some(took) = took.filter(|_| is_counted) {

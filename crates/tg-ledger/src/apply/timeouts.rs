@@ -9,7 +9,7 @@ use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
     AbandonedBecause, Bid, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, Model, ModelState,
-    OpenStage, RefusedBecause, SyncStage, Unpaid,
+    OpenStage, RefusedBecause, ReplicaStage, SyncStage, Unpaid,
 };
 
 impl Execution {
@@ -74,10 +74,15 @@ impl Execution {
     }
 
     /// Whose fault it is that a lease ran out of time: of a gang that never started those who did not, of one that
-    /// committed to nothing those who did not commit to their parts, else the lead's.
+    /// committed to nothing those who did not commit to their parts, of replicas those who sealed or opened nothing, else
+    /// the lead's.
     fn absent(&self, job: &Job, lead: &Lease) -> Vec<LeaseId> {
         let members = self.state.gang_of(lead);
+        let is_replicated = job.order.mode == VerificationMode::Replicate;
         let absent: Vec<LeaseId> = match job.state() {
+            JobState::Running | JobState::Committed if is_replicated => {
+                self.state.absent_replicas(lead, job.state())
+            }
             JobState::Leased => members
                 .filter(|member| member.started_at().is_none())
                 .map(|member| member.id)
@@ -132,6 +137,17 @@ impl Execution {
             OpenStage::Running(_) if lease.meter.is_some() => return None,
             OpenStage::Running(_) => (lease.deadline, LeaseEnd::Late(LatePhase::Running)),
             OpenStage::Committed(_) => {
+                match lease.replicas {
+                    Some(ReplicaStage::Opening { open_by }) => {
+                        let end = LeaseEnd::Late(LatePhase::Sealed);
+                        return (open_by < self.now).then_some(end);
+                    }
+                    Some(ReplicaStage::Agreed { deliver_by }) => {
+                        let end = LeaseEnd::Late(LatePhase::Committed);
+                        return (deliver_by < self.now).then_some(end);
+                    }
+                    Some(ReplicaStage::Differ) | None => {}
+                }
                 let due = match lease.check.as_ref().map(|it| &it.stage) {
                     None => lease.deadline,
                     Some(SyncStage::Challenged { answer_by, .. }) => *answer_by,

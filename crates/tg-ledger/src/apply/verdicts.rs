@@ -4,11 +4,12 @@ use tg_types::limits::{EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX};
 use tg_types::{Amount, Digest, Height, Label, LeaseId, ModelId, Tier, VerificationMode, Vote};
 
 use super::Execution;
+use super::replicas::ReplicaRun;
 use crate::error::{InvariantError, VerdictError};
 use crate::event::Event;
 use crate::record::{
     LeaseEnd, LeasePhase, LeaseProgress, Model, ModelFacts, ModelState, Record, RefusedBecause,
-    SyncStage,
+    ReplicaStage, SyncStage,
 };
 use crate::verdict::{Outcome, Subject, Verdict, seed_subject};
 
@@ -43,6 +44,14 @@ impl Execution {
         }
         match (subject, outcome) {
             (Subject::Model(_), Outcome::ModelAccepted(facts)) => check_facts(subject, facts),
+            (Subject::Lease(id), Outcome::ReplicasRun { .. }) if self.replicas_differ(&id) => {
+                Ok(())
+            }
+            (Subject::Lease(id), Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. })
+                if self.replicas_differ(&id) =>
+            {
+                Err(VerdictError::WrongOutcome { subject })
+            }
             // Of a run every validator repeats all of it, and says what it came to.
             (
                 Subject::Accusation(id, Vote::WrongRun),
@@ -83,7 +92,11 @@ impl Execution {
                 Tier::Tgx1,
                 Outcome::LeaseAccepted,
             )
-            | (VerificationMode::None | VerificationMode::Proof, _, Outcome::LeaseAccepted) => true,
+            | (
+                VerificationMode::None | VerificationMode::Proof | VerificationMode::Replicate,
+                _,
+                Outcome::LeaseAccepted,
+            ) => true,
             _ => false,
         };
         match fits {
@@ -113,8 +126,23 @@ impl Execution {
             {
                 Ok(evidence.digest)
             }
+            (LeasePhase::Live(_), true) if lease.replicas == Some(ReplicaStage::Differ) => {
+                Ok(self.state.replica_claims(lease))
+            }
             _ => Err(VerdictError::NotPending { subject }),
         }
+    }
+
+    /// Whether the members of a job that this lease leads found different things.
+    fn replicas_differ(&self, id: &LeaseId) -> bool {
+        let lease = self.state.lease(id);
+        lease.is_some_and(|it| it.replicas == Some(ReplicaStage::Differ))
+    }
+
+    /// Whether the job that this lease leads is of mode `replicate`.
+    fn is_replicated(&self, id: &LeaseId) -> bool {
+        let job = self.state.lease(id).and_then(|it| self.state.job(&it.job));
+        job.is_some_and(|it| it.order.mode == VerificationMode::Replicate)
     }
 
     fn pending_key(&self, round: u64, subject: Subject) -> Result<Digest, VerdictError> {
@@ -169,6 +197,16 @@ impl Execution {
                     check: check.clone(),
                 };
                 self.decide_model(id, ModelState::Refused(because))
+            }
+            (Subject::Lease(id), Outcome::ReplicasRun { output, trace }) => {
+                let (output, trace) = (*output, *trace);
+                self.settle_replicas(id, ReplicaRun { output, trace })
+            }
+            (Subject::Lease(id), Outcome::Rejected { .. }) if self.replicas_differ(id) => {
+                self.release_replicas(id)
+            }
+            (Subject::Lease(id), Outcome::LeaseAccepted) if self.is_replicated(id) => {
+                self.accept_replicas(id)
             }
             (Subject::Lease(id), Outcome::LeaseAccepted) => {
                 let lease = self.lease(id)?;

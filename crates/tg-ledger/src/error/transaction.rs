@@ -23,6 +23,11 @@ pub enum NeedsProblem {
     /// Too many members, or none.
     #[error("a gang has 1 to 32 members")]
     Gang,
+    /// One result has nothing to be compared with.
+    #[error(
+        "mode replicate needs a gang of 2 to 32 members, and the others of their results are compared"
+    )]
+    Replicas,
     /// Out of range.
     #[error("priority is 1 to 8")]
     Priority,
@@ -460,6 +465,21 @@ pub enum TransactionError {
          what its nodes give has more than 14 MiB"
     )]
     ModelNotSampled { model: ModelId },
+    /// Results of mode `replicate` are sealed first.
+    #[error("the result of lease {lease} is sealed and then opened: its job is of mode replicate")]
+    ResultIsSealed { lease: LeaseId },
+    /// Results of other modes are committed to in the open.
+    #[error("lease {lease} seals no result: its job is not of mode replicate")]
+    NoSealedResult { lease: LeaseId },
+    /// The result was sealed or opened before, or the time for it is not now.
+    #[error("lease {lease} has nothing to seal or to open now")]
+    NotSealable { lease: LeaseId },
+    /// What is opened is not what was sealed.
+    #[error("the result of lease {lease} is not the one that was sealed")]
+    WrongSeal { lease: LeaseId },
+    /// The evidence of mode `replicate` is the answer that all members found.
+    #[error("the evidence of lease {lease} must be the answer {expected} that all members found")]
+    NotTheAnswer { lease: LeaseId, expected: Digest },
     /// There is no result to challenge.
     #[error(
         "the result of lease {lease} cannot be challenged now: only one of mode optimistic can be, from the time that its watcher is \
@@ -586,6 +606,11 @@ impl TransactionError {
             Self::EndpointHasNoReceipt { .. } => "TG-LED-140",
             Self::EndpointEnds { .. } => "TG-LED-141",
             Self::ServedAsEndpoint { .. } => "TG-LED-142",
+            Self::ResultIsSealed { .. } => "TG-LED-143",
+            Self::NoSealedResult { .. } => "TG-LED-144",
+            Self::NotSealable { .. } => "TG-LED-145",
+            Self::WrongSeal { .. } => "TG-LED-146",
+            Self::NotTheAnswer { .. } => "TG-LED-147",
         }
     }
 

@@ -1,7 +1,7 @@
 //! Jobs: their states, their money and the reason they ended.
 
 use tg_types::{
-    Address, Amount, Decode, DecodeError, Encode, Height, JobId, JobOrder, LeaseId, Reader,
+    Address, Amount, Decode, DecodeError, Digest, Encode, Height, JobId, JobOrder, LeaseId, Reader,
     TimestampMs, VerificationMode, Writer, fields, tags, variants,
 };
 
@@ -69,7 +69,7 @@ impl JobState {
                 Self::Committed | Self::Accepted | Self::Queued | Self::Refunded | Self::Cancelled
             ) | (
                 Self::Committed,
-                Self::Verifying | Self::Accepted | Self::Queued | Self::Refunded
+                Self::Verifying | Self::Accepted | Self::Queued | Self::Refunded | Self::Disputed
             ) | (
                 Self::Verifying,
                 Self::Accepted | Self::Queued | Self::Refunded | Self::Disputed
@@ -370,7 +370,22 @@ pub struct Job {
     pub declined: u8,
     /// What secures its rent, of an open job or of an ended one.
     pub rent: Rent,
+    /// By what its members are drawn, if it is of mode `replicate` and waits for them, or by what they were.
+    pub draw: Option<ReplicaDraw>,
 }
+
+/// The drawing of the members of a job of mode `replicate`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplicaDraw {
+    /// The block whose seed draws.
+    pub from: Height,
+    /// When it was made: the offers that stood then take part.
+    pub since: TimestampMs,
+    /// The seed, once it is known.
+    pub seed: Option<Digest>,
+}
+
+fields! { ReplicaDraw { from, since, seed } }
 
 impl Job {
     /// The name of where it stands.
@@ -538,6 +553,7 @@ fields! {
         storage,
         declined,
         rent,
+        draw,
     }
 }
 

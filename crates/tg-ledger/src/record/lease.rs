@@ -30,6 +30,8 @@ pub enum LatePhase {
     Running = 0,
     /// A receipt was committed, but no evidence was named.
     Committed = 1,
+    /// A result was sealed, but not opened.
+    Sealed = 2,
 }
 
 /// In which way a provider walked away.
@@ -99,6 +101,9 @@ impl std::fmt::Display for LeaseEnd {
             }
             Self::Late(LatePhase::Running) => f.write_str("late: no receipt in time"),
             Self::Late(LatePhase::Committed) => f.write_str("late: no evidence in time"),
+            Self::Late(LatePhase::Sealed) => {
+                f.write_str("late: a sealed result was not opened in time")
+            }
             Self::Abandoned(AbandonedBecause::NotStarted) => f.write_str("never started"),
             Self::Abandoned(AbandonedBecause::EvidenceNotDelivered) => {
                 f.write_str("evidence named but not delivered")
@@ -122,7 +127,7 @@ impl std::fmt::Display for LeaseEnd {
 }
 
 tags! {
-    LatePhase: "late phase" { Running = 0, Committed = 1 }
+    LatePhase: "late phase" { Running = 0, Committed = 1, Sealed = 2 }
     AbandonedBecause: "abandoned because" {
         NotStarted = 0, EvidenceNotDelivered = 1, ProviderLost = 2,
     }
@@ -163,6 +168,13 @@ pub enum LeaseProgress {
         /// When it started.
         started_at: TimestampMs,
     },
+    /// It sealed a result, in mode `replicate`.
+    Sealed {
+        /// When it started.
+        started_at: TimestampMs,
+        /// [`tg_types::transaction::result_seal`] of it.
+        seal: Digest,
+    },
     /// It committed to a result, or a member of a gang to its part.
     Committed {
         /// When it started.
@@ -189,6 +201,44 @@ variants! {
         1 = Running { started_at },
         2 = Committed { started_at, receipt },
         3 = Verifying { started_at, receipt, evidence, verify_by },
+        4 = Sealed { started_at, seal },
+    }
+}
+
+/// Where the members of a job of mode `replicate` stand, once all have sealed what they found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplicaStage {
+    /// They open it.
+    Opening {
+        /// Until when.
+        open_by: TimestampMs,
+    },
+    /// All found the same; the one that leads names the answer, so that validators fetch it.
+    Agreed {
+        /// Until when it must have.
+        deliver_by: TimestampMs,
+    },
+    /// They found different things: every validator runs the program.
+    Differ,
+}
+
+variants! {
+    ReplicaStage: "stage of replicas" {
+        0 = Opening { open_by },
+        1 = Agreed { deliver_by },
+        2 = Differ {},
+    }
+}
+
+impl ReplicaStage {
+    /// The name that users read.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Opening { .. } => "the members open what they sealed",
+            Self::Agreed { .. } => "all members found the same",
+            Self::Differ => "the members differ: every validator runs the program",
+        }
     }
 }
 
@@ -278,6 +328,8 @@ pub struct Lease {
     pub check: Option<SyncCheck>,
     /// What it counts, if its job is an endpoint.
     pub meter: Option<EndpointMeter>,
+    /// Where the members stand, if it leads a job of mode `replicate` whose members have sealed what they found.
+    pub replicas: Option<ReplicaStage>,
 }
 
 fields! {
@@ -300,6 +352,7 @@ fields! {
         role,
         check,
         meter,
+        replicas,
     }
 }
 
@@ -318,6 +371,7 @@ impl LeaseProgress {
         match self {
             Self::Waiting => None,
             Self::Running { started_at }
+            | Self::Sealed { started_at, .. }
             | Self::Committed { started_at, .. }
             | Self::Verifying { started_at, .. } => Some(*started_at),
         }
@@ -327,7 +381,7 @@ impl LeaseProgress {
     #[must_use]
     pub const fn receipt(&self) -> Option<&Receipt> {
         match self {
-            Self::Waiting | Self::Running { .. } => None,
+            Self::Waiting | Self::Running { .. } | Self::Sealed { .. } => None,
             Self::Committed { receipt, .. } | Self::Verifying { receipt, .. } => Some(receipt),
         }
     }
@@ -337,7 +391,9 @@ impl LeaseProgress {
     pub const fn evidence(&self) -> Option<Evidence> {
         match self {
             Self::Verifying { evidence, .. } => Some(*evidence),
-            Self::Waiting | Self::Running { .. } | Self::Committed { .. } => None,
+            Self::Waiting | Self::Running { .. } | Self::Sealed { .. } | Self::Committed { .. } => {
+                None
+            }
         }
     }
 }
@@ -439,6 +495,38 @@ impl Lease {
             return Err(self.bad_step());
         };
         self.phase = LeasePhase::Live(LeaseProgress::Running { started_at: at });
+        Ok(())
+    }
+
+    /// Whether its provider sealed or committed to a result.
+    #[must_use]
+    pub(crate) const fn has_result(&self) -> bool {
+        match self.progress() {
+            LeaseProgress::Waiting | LeaseProgress::Running { .. } => false,
+            LeaseProgress::Sealed { .. }
+            | LeaseProgress::Committed { .. }
+            | LeaseProgress::Verifying { .. } => true,
+        }
+    }
+
+    /// Takes note of the result that its provider seals.
+    pub(crate) fn seal(&mut self, seal: Digest) -> Result<(), BadLeaseStep> {
+        let LeasePhase::Live(LeaseProgress::Running { started_at }) = self.phase else {
+            return Err(self.bad_step());
+        };
+        self.phase = LeasePhase::Live(LeaseProgress::Sealed { started_at, seal });
+        Ok(())
+    }
+
+    /// Takes note of what its provider had sealed.
+    pub(crate) fn open(&mut self, receipt: Receipt) -> Result<(), BadLeaseStep> {
+        let LeasePhase::Live(LeaseProgress::Sealed { started_at, .. }) = self.phase else {
+            return Err(self.bad_step());
+        };
+        self.phase = LeasePhase::Live(LeaseProgress::Committed {
+            started_at,
+            receipt,
+        });
         Ok(())
     }
 

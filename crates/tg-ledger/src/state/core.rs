@@ -16,7 +16,7 @@ use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
 use crate::record::{
     Account, Bid, Job, JobState, Lease, LeasePhase, LeaseProgress, LivenessReport, Model,
-    ModelState, Offer, Provider, Record, SeatBook, SeedBook, SyncStage, Validator,
+    ModelState, Offer, Provider, Record, ReplicaStage, SeatBook, SeedBook, SyncStage, Validator,
 };
 use crate::rent::Meters;
 use crate::table::{NO_CONTENT, Table};
@@ -483,14 +483,26 @@ impl State {
             if lease.check.is_some() {
                 return None;
             }
+            let model = self.model(&job.order.model)?;
+            let ModelState::Active(facts) = &model.state else {
+                return None;
+            };
+            if lease.replicas == Some(ReplicaStage::Differ) {
+                return Some(EvidenceTask::Replicas {
+                    lease: lease.id,
+                    job: job.id,
+                    model: model.id,
+                    public_blob: model.public_blob,
+                    weights_blob: model.weights_blob,
+                    program: facts.program,
+                    receipt: Box::new(lease.receipt()?.clone()),
+                    claims: self.replica_claims(lease),
+                });
+            }
             let LeasePhase::Live(LeaseProgress::Verifying {
                 receipt, evidence, ..
             }) = &lease.phase
             else {
-                return None;
-            };
-            let model = self.model(&job.order.model)?;
-            let ModelState::Active(facts) = &model.state else {
                 return None;
             };
             Some(EvidenceTask::Lease {
@@ -528,6 +540,11 @@ impl State {
                 JobState::Running if lease.meter.is_some() => self.endpoint_ends(job, lease),
                 JobState::Leased => lease.start_by.min(lease.deadline),
                 JobState::Verifying => lease.verify_by().unwrap_or(lease.deadline),
+                JobState::Committed => match lease.replicas {
+                    Some(ReplicaStage::Opening { open_by: due })
+                    | Some(ReplicaStage::Agreed { deliver_by: due }) => due,
+                    Some(ReplicaStage::Differ) | None => lease.deadline,
+                },
                 _ => lease.deadline,
             };
             let waits = matches!(job.state(), JobState::Leased | JobState::Running);

@@ -13,7 +13,7 @@ use tg_types::{
 };
 
 use crate::error::TransactionError;
-use crate::gas::LEASE_GAS;
+use crate::gas::{LEASE_GAS, REPLICA_GAS};
 use crate::limits::EPOCH_BLOCKS;
 use crate::parameters::UnverifiedJobs;
 use crate::record::{Job, ModelFacts, ModelState, Offer};
@@ -61,7 +61,9 @@ impl State {
             VerificationMode::Proof if !facts.provable => {
                 Err(TransactionError::ModelNotProvable { model: *model })
             }
-            VerificationMode::Recompute | VerificationMode::Optimistic
+            VerificationMode::Recompute
+            | VerificationMode::Optimistic
+            | VerificationMode::Replicate
                 if !facts.is_recomputable() =>
             {
                 Err(TransactionError::ModelNotRecomputable { model: *model })
@@ -78,6 +80,7 @@ impl State {
             | VerificationMode::Recompute
             | VerificationMode::Sync
             | VerificationMode::Optimistic
+            | VerificationMode::Replicate
             | VerificationMode::Endpoint
             | VerificationMode::None => Ok(facts),
         }
@@ -91,6 +94,16 @@ impl State {
             max_price: Amount::MAX,
             ..order.clone()
         })?;
+        // Members are drawn among those whose price is within the limit: twice as many as there are members.
+        let choices = match order.mode {
+            VerificationMode::Replicate => {
+                let twice = order.needs.gang.saturating_mul(2);
+                order
+                    .max_attempts
+                    .max(u8::try_from(twice).unwrap_or(u8::MAX))
+            }
+            _ => order.max_attempts,
+        };
         let asks = |passes: fn(Constraint) -> bool| {
             let able = move |it: &&Assessment| it.broken.iter().all(passes);
             let asks = assessments.iter().filter(able);
@@ -103,11 +116,11 @@ impl State {
                 .filter(|(owner, _)| self.is_known(owner, order.needs.class));
             let known: Vec<_> = known.collect();
             let owners: BTreeSet<Address> = known.iter().map(|(owner, _)| *owner).collect();
-            let asks = match owners.len() >= usize::from(order.max_attempts) {
+            let asks = match owners.len() >= usize::from(choices) {
                 true => known,
                 false => all,
             };
-            pricing::usual_max_price(asks.into_iter(), order.max_attempts)
+            pricing::usual_max_price(asks.into_iter(), choices)
         };
         // Who failed lately does not set the price where others serve.
         let each = asks(Constraint::is_occupied).or_else(|| asks(Constraint::may_pass))?;
@@ -255,6 +268,20 @@ impl State {
     /// take the room that its transactions have. Otherwise whoever fills the rest of the blocks would make leases dear.
     pub(crate) const fn lease_fees(&self) -> Amount {
         self.parameters.base_fee_min.saturating_mul(LEASE_GAS)
+    }
+
+    /// The same of a lease of one mode: members of a job of mode `replicate` have one transaction more.
+    pub(crate) const fn lease_fees_of(&self, mode: VerificationMode) -> Amount {
+        let gas = match mode {
+            VerificationMode::Replicate => REPLICA_GAS,
+            VerificationMode::None
+            | VerificationMode::Proof
+            | VerificationMode::Recompute
+            | VerificationMode::Sync
+            | VerificationMode::Optimistic
+            | VerificationMode::Endpoint => LEASE_GAS,
+        };
+        self.parameters.base_fee_min.saturating_mul(gas)
     }
 
     pub(crate) fn offer_view<'a>(&self, offer: &'a Offer) -> OfferView<'a> {

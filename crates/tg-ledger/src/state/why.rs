@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tg_market::book::gang::{GangSurvey, cell_of, member_demand};
 use tg_market::view::request_of;
 use tg_market::{Assessment, Constraint, Placement, best_offer, explain};
-use tg_types::{Amount, GpuLink, GpuModel, JobId, Lane, TimestampMs};
+use tg_types::{Amount, GpuLink, GpuModel, JobId, Lane, TimestampMs, VerificationMode};
 
 use crate::record::{Job, JobState};
 use crate::state::State;
@@ -228,7 +228,9 @@ impl State {
         assessments: &'a [Assessment],
     ) -> Vec<Vec<&'a Assessment>> {
         let needs = &job.order.needs;
-        if needs.lane() != Lane::Gang {
+        // Members that are compared may be anywhere.
+        let is_compared = job.order.mode == VerificationMode::Replicate;
+        if needs.lane() != Lane::Gang || is_compared {
             return vec![assessments.iter().collect()];
         }
         let mut cells: BTreeMap<_, Vec<&Assessment>> = BTreeMap::new();

@@ -83,6 +83,7 @@ pub(super) fn waiting_with(
         owed: Vec::new(),
         escrow_burned: Amount::ZERO,
         served: Amount::ZERO,
+        draw: None,
         rent: crate::Rent::default(),
     });
     Arc::make_mut(&mut state.queued).insert(sequence, id);
@@ -175,6 +176,7 @@ fn cheap_offers_that_never_serve_such_a_job_are_passed_over_together() {
             | VerificationMode::Recompute
             | VerificationMode::Sync
             | VerificationMode::Optimistic
+            | VerificationMode::Replicate
             | VerificationMode::Endpoint => JobState::Leased,
         };
         assert_eq!(alone.state.job(&id).unwrap().state(), expected);

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tg_ledger::{EndReason, Event, Job, Lease, LeaseEnd, State};
-use tg_types::{Address, JobId, LeaseId, TransactionKind};
+use tg_types::{Address, JobId, LeaseId, TransactionKind, VerificationMode};
 
 use crate::net::{Moment, Side, WINDOW};
 
@@ -481,7 +481,12 @@ impl Books {
         tally: Tally,
         (is_trap, taken_back): (bool, &BTreeSet<JobId>),
     ) {
-        let gas = tg_ledger::gas::LEASE_GAS;
+        let job = state.job(&lease.job);
+        let is_compared = job.is_some_and(|it| it.order.mode == VerificationMode::Replicate);
+        let gas = match is_compared {
+            true => tg_ledger::gas::REPLICA_GAS,
+            false => tg_ledger::gas::LEASE_GAS,
+        };
         let gas = state.parameters().base_fee_min.saturating_mul(gas).get();
         assert!(tally.gas <= gas, "more gas than was prepaid");
         match end {

@@ -194,6 +194,7 @@ const fn end_name(end: &LeaseEnd) -> &'static str {
         LeaseEnd::Rejected { .. } => "lease Rejected",
         LeaseEnd::Late(LatePhase::Running) => "lease Late running",
         LeaseEnd::Late(LatePhase::Committed) => "lease Late committed",
+        LeaseEnd::Late(LatePhase::Sealed) => "lease Late sealed",
         LeaseEnd::Abandoned(AbandonedBecause::NotStarted) => "lease Abandoned not started",
         LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered) => {
             "lease Abandoned evidence not delivered"
@@ -222,6 +223,8 @@ fn other_name(event: &Event) -> &'static str {
         Event::Slashed { .. } => "slashed",
         Event::SeedSigned { .. } => "seed signed",
         Event::ResultDisputed { .. } => "a member disputes a result",
+        Event::ReplicasDiffer { .. } => "the members of a job differ",
+        Event::RunCharged { .. } => "a run of all was paid",
         Event::AccusationRefuted { .. } => "a member was refuted",
         Event::ChallengeReturned { .. } => "a challenge was right",
         Event::VoteRefuted { .. } => "a vote for a wrong result was refuted",

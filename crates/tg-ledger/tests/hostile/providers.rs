@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 
 use tg_lab::synthetic::Draws;
-use tg_ledger::{EndpointMeter, Job, JobState, Lease, State, SyncStage};
+use tg_ledger::{
+    EndpointMeter, Job, JobState, Lease, LeaseProgress, ReplicaStage, State, SyncStage,
+};
+use tg_types::transaction::result_seal;
 use tg_types::{
     Address, Amount, CapacityTier, DeclineReason, Digest, GpuLink, GpuModel, Label, Machine,
     ModeSet, OfferId, OfferTerms, Pricing, Receipt, RunCommitment, SharingMode, SharingSet, Tier,
     TierSet, Transaction, VerificationMode, Wallet,
 };
 
-use crate::files::{CHECKSUM, Files, ONE, Proof, evidence_of};
+use crate::files::{CHECKSUM, Files, ONE, Proof, answer_of, evidence_of};
 use crate::net::{Moment, Side, milli};
 use crate::outbox::Outbox;
 use crate::season::Season;
@@ -174,7 +177,9 @@ impl Provider {
             if waits {
                 continue;
             }
-            if lease.lead().is_none() && job.state() == JobState::Committed {
+            if job.order.mode == VerificationMode::Replicate && job.state() != JobState::Leased {
+                self.replicate(moment, (job, lease), mischief, files, out);
+            } else if lease.lead().is_none() && job.state() == JobState::Committed {
                 self.name_evidence(lease, mischief, files, out);
             } else if job.state() == JobState::Running {
                 self.hand_in(moment, (job, lease), mischief, files, out);
@@ -319,6 +324,69 @@ impl Provider {
                 receipt,
             };
             out.send(&self.wallet, whole);
+        }
+    }
+
+    /// Seals what a member of mode `replicate` found, opens it, and names the answer if it leads.
+    fn replicate(
+        &self,
+        moment: &Moment,
+        (job, lease): (&Job, &Lease),
+        mischief: Mischief,
+        files: &mut Files,
+        out: &mut Outbox<'_>,
+    ) {
+        let (state, now) = (out.state, out.state.head().time);
+        let id = lease.id;
+        let receipt = Receipt {
+            program: tg_types::ProgramId::new(*job.order.model.as_bytes()),
+            model: job.order.model,
+            input: job.order.input,
+            output: match mischief {
+                Mischief::Lie => evidence_of(&id),
+                _ => answer_of(&job.id),
+            },
+            trace: Digest::default(),
+            tier: Tier::Tgx1,
+        };
+        let salt = Digest::default();
+        let lead = lease.lead().and_then(|it| state.lease(&it));
+        match (lease.progress(), lead.unwrap_or(lease).replicas) {
+            (LeaseProgress::Running { started_at }, _) => {
+                let truth = files.models.get(&job.order.model);
+                let can_be_served = truth.is_none_or(|it| it.can_be_served);
+                let is_done = now.saturating_since(*started_at) >= declared(moment.season, lease);
+                if mischief != Mischief::NeverCommit && can_be_served && is_done {
+                    let seal = result_seal(&id, &receipt, &salt);
+                    out.send(&self.wallet, Transaction::SealResult { lease: id, seal });
+                }
+            }
+            (LeaseProgress::Sealed { .. }, Some(ReplicaStage::Opening { .. })) => {
+                if mischief != Mischief::NameNothing {
+                    let opened = Transaction::OpenResult {
+                        lease: id,
+                        receipt,
+                        salt,
+                    };
+                    out.send(&self.wallet, opened);
+                }
+            }
+            (LeaseProgress::Committed { receipt, .. }, Some(ReplicaStage::Agreed { .. }))
+                if lease.lead().is_none() && mischief != Mischief::NameNothing =>
+            {
+                let proof = match mischief {
+                    Mischief::DeliverNothing => Proof::Absent,
+                    _ => Proof::Right,
+                };
+                files.evidence.insert(receipt.output, proof);
+                let named = Transaction::SubmitEvidence {
+                    lease: id,
+                    evidence: receipt.output,
+                    size: 10,
+                };
+                out.send(&self.wallet, named);
+            }
+            _ => {}
         }
     }
 

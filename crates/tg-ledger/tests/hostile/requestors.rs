@@ -186,10 +186,16 @@ impl Requestor {
             && order.mode == VerificationMode::Proof
             && is_sampled
         {
-            order.mode = match order.input.as_bytes()[0] % 3 {
+            order.mode = match order.input.as_bytes()[0] % 4 {
                 0 => VerificationMode::Optimistic,
+                1 => VerificationMode::Replicate,
                 _ => VerificationMode::Sync,
             };
+            if order.mode == VerificationMode::Replicate {
+                order.needs.gang = 2 + u16::from(order.input.as_bytes()[2] % 2);
+                let members = u64::from(order.needs.gang);
+                order.max_price = order.max_price.saturating_mul(members);
+            }
         }
         files.inputs.insert(order.input, holders);
         let sent = out.send_named(&self.wallet, Transaction::SubmitJob { order });

@@ -253,6 +253,14 @@ impl Auditor {
                 self.lose(lease, *provider, *amount);
                 self.give(*challenger, *amount);
             }
+            Event::RunCharged {
+                lease,
+                provider,
+                amount,
+            } => {
+                self.lose(lease, *provider, *amount);
+                self.unpaid_fees += amount.get();
+            }
             Event::AccusationRefuted { burned, .. } | Event::VoteRefuted { burned, .. } => {
                 self.burned += burned.get()
             }

@@ -24,6 +24,7 @@ mod property;
 mod records;
 mod refusals;
 mod rent;
+mod replicas;
 mod scenarios;
 mod seats;
 mod served;

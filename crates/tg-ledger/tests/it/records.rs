@@ -6,8 +6,8 @@ use tg_ledger::{
     EndpointMeter, Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState, LatePhase, Lease,
     LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState,
     Offer, OpenStage, Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause,
-    Rent, SeatSet, Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, Unpaid,
-    UnverifiedJobs, Validator, Verdict, VoteRound, VoteState,
+    Rent, ReplicaDraw, ReplicaStage, SeatSet, Settlement, Stars, Step, Storage, Subject, SyncCheck,
+    SyncStage, Unpaid, UnverifiedJobs, Validator, Verdict, VoteRound, VoteState,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
@@ -107,7 +107,7 @@ fn any_facts(seeds: &Seeds) -> ModelFacts {
 }
 
 fn any_end(seeds: &Seeds) -> LeaseEnd {
-    match seeds.small(12) {
+    match seeds.small(13) {
         0 => LeaseEnd::Fulfilled,
         1 => LeaseEnd::Rejected {
             code: 77,
@@ -122,14 +122,19 @@ fn any_end(seeds: &Seeds) -> LeaseEnd {
         8 => LeaseEnd::Declined(tg_types::DeclineReason::ModelMissing),
         9 => LeaseEnd::Unavailable,
         10 => LeaseEnd::Cancelled,
+        11 => LeaseEnd::Late(LatePhase::Sealed),
         _ => LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered),
     }
 }
 
 fn any_progress(seeds: &Seeds) -> LeaseProgress {
     let started_at = seeds.time();
-    match seeds.small(4) {
+    match seeds.small(5) {
         0 => LeaseProgress::Waiting,
+        4 => LeaseProgress::Sealed {
+            started_at,
+            seal: Digest::new(seeds.word()),
+        },
         1 => LeaseProgress::Running { started_at },
         2 => LeaseProgress::Committed {
             started_at,
@@ -203,6 +208,15 @@ fn any_lease(seeds: &Seeds) -> Lease {
             ends_at: seeds.option(seeds.time()),
         }),
         check: seeds.option(any_check(seeds)),
+        replicas: seeds.option(match seeds.small(3) {
+            0 => ReplicaStage::Opening {
+                open_by: seeds.time(),
+            },
+            1 => ReplicaStage::Agreed {
+                deliver_by: seeds.time(),
+            },
+            _ => ReplicaStage::Differ,
+        }),
     }
 }
 
@@ -334,6 +348,7 @@ fn any_phase(seeds: &Seeds) -> JobPhase {
         OpenStage::Running(lease),
         OpenStage::Committed(lease),
         OpenStage::Verifying(lease),
+        OpenStage::Disputed(lease),
     ];
     match seeds.small(3) {
         0 => JobPhase::Open {
@@ -386,6 +401,11 @@ fn any_job(seeds: &Seeds) -> Job {
         storage: any_storage(seeds),
         declined: 3,
         rent: any_rent(seeds),
+        draw: seeds.option(ReplicaDraw {
+            from: Height::new(seeds.number()),
+            since: seeds.time(),
+            seed: seeds.option(Digest::new(seeds.word())),
+        }),
     }
 }
 
@@ -584,11 +604,11 @@ fn unknown_tags_are_named() {
     check::<EndReason>(&[6], "end reason");
     check::<LeaseEnd>(&[9], "lease end");
     check::<LeaseEnd>(&[6, 3], "decline reason");
-    check::<LeaseEnd>(&[2, 2], "late phase");
+    check::<LeaseEnd>(&[2, 3], "late phase");
     check::<LeaseEnd>(&[3, 3], "abandoned because");
     check::<ModelState>(&[4], "model state");
     check::<Subject>(&[5], "subject");
-    check::<Outcome>(&[7], "outcome");
+    check::<Outcome>(&[8], "outcome");
     check::<UnverifiedJobs>(&[2], "unverified jobs");
     check::<Decision>(&[6], "decision");
     check::<Decision>(&[9], "decision");
@@ -683,7 +703,10 @@ fn the_state_machine_is_the_documented_one() {
         (Queued, &[Submitted, Leased, Refunded, Expired, Cancelled]),
         (Leased, &[Queued, Running, Refunded, Cancelled]),
         (Running, &[Queued, Committed, Accepted, Refunded, Cancelled]),
-        (Committed, &[Queued, Verifying, Accepted, Refunded]),
+        (
+            Committed,
+            &[Queued, Verifying, Accepted, Refunded, Disputed],
+        ),
         (Verifying, &[Queued, Accepted, Refunded, Disputed]),
         (Accepted, &[Paid]),
         (Paid, &[]),

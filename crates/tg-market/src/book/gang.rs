@@ -9,9 +9,9 @@
 //! neighbourhoods with too few machines are passed over by their number alone, and what a place takes from the work to
 //! come is worked out only where all members have one. [`GangSurvey`] looks at everything; both give the same answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tg_types::{Address, Amount, JobNeeds, Machine};
+use tg_types::{Address, Amount, JobNeeds, Machine, TimestampMs, VerificationMode};
 
 use super::bucket::BookEntry;
 use super::offers::OfferBook;
@@ -23,10 +23,10 @@ use crate::placement::{Quote, compare_quotes, quote_now};
 use crate::view::request_of;
 
 /// Looks that one machine counts for which is asked whether it has room: measured, four times a look at a group.
-const ROOM_LOOKS: u64 = 4;
+pub(super) const ROOM_LOOKS: u64 = 4;
 
 /// Looks that one machine counts for whose place is priced.
-const PRICE_LOOKS: u64 = 8;
+pub(super) const PRICE_LOOKS: u64 = 8;
 
 /// Where a machine lies, in sides of a neighbourhood.
 pub type Cell = (i64, i64);
@@ -119,14 +119,23 @@ impl<'a> GangSurvey<'a> {
             ..*self.demand.needs
         };
         let mut cells: BTreeMap<Cell, Vec<Candidate<'a>>> = BTreeMap::new();
+        let mut providers = BTreeSet::new();
         for candidate in &self.candidates {
-            let cell = cell_of(&candidate.view.terms.machine, &needs);
+            // Members that are compared may be anywhere, and are of distinct providers.
+            let is_compared = self.demand.mode == VerificationMode::Replicate;
+            if is_compared && !providers.insert(candidate.view.provider) {
+                continue;
+            }
+            let cell = match is_compared {
+                true => (0, 0),
+                false => cell_of(&candidate.view.terms.machine, &needs),
+            };
             cells.entry(cell).or_default().push(*candidate);
         }
         let mut fit = GangFit::default();
         let mut best = Best::default();
         for candidates in cells.into_values() {
-            let quotes = fill(&self.demand, candidates, self.reserved);
+            let quotes = fill_cheapest(&self.demand, candidates, self.reserved);
             fit.most = fit.most.max(quotes.len());
             best.consider(self.demand.needs, quotes);
         }
@@ -173,14 +182,14 @@ impl OfferBook {
                 let quote = quote_now(&demand, &view, None)?;
                 Some(Candidate { view, quote })
             });
-            let quotes = fill(&demand, candidates.collect(), reserved);
+            let quotes = fill_cheapest(&demand, candidates.collect(), reserved);
             best.consider(demand.needs, quotes);
         }
         (!best.quotes.is_empty()).then_some(best.quotes)
     }
 
     /// The open offers whose terms suit the job, with their neighbourhoods.
-    fn machines_of_suitable_groups<'a>(
+    pub(super) fn machines_of_suitable_groups<'a>(
         &'a self,
         search: &Search<'a, '_>,
         looks: &mut Looks,
@@ -252,9 +261,9 @@ fn machines_with_room<'a>(
 
 /// A machine that could take a member.
 #[derive(Debug, Clone, Copy)]
-struct Candidate<'a> {
-    view: OfferView<'a>,
-    quote: Quote,
+pub(super) struct Candidate<'a> {
+    pub(super) view: OfferView<'a>,
+    pub(super) quote: Quote,
 }
 
 /// The cheapest neighbourhood so far; of equals the first.
@@ -279,7 +288,7 @@ impl Best {
 }
 
 /// Takes the cheapest machines of one neighbourhood, one for each member, until all have a place or no machine is left.
-fn fill(
+fn fill_cheapest(
     demand: &JobDemand<'_>,
     mut candidates: Vec<Candidate<'_>>,
     reserved: Amount,
@@ -287,12 +296,19 @@ fn fill(
     candidates.sort_by(|left, right| compare_quotes(&demand.tie_seed, &left.quote, &right.quote));
     let latest = candidates.iter().map(|it| it.quote.until).max();
     let latest = latest.unwrap_or(demand.start);
+    fill(demand, candidates.into_iter(), latest, reserved)
+}
+
+/// Takes the first machines that have a place until `latest`, one for each member, until all have one or no machine is left.
+pub(super) fn fill<'a>(
+    demand: &JobDemand<'_>,
+    candidates: impl Iterator<Item = Candidate<'a>>,
+    latest: TimestampMs,
+    reserved: Amount,
+) -> Vec<Quote> {
     let mut quotes: Vec<Quote> = Vec::new();
     let mut spent: BTreeMap<Address, Amount> = BTreeMap::new();
     for Candidate { view, quote } in candidates {
-        if quotes.len() >= usize::from(demand.needs.gang) {
-            break;
-        }
         let locked = spent.get(&quote.provider).copied().unwrap_or(Amount::ZERO);
         if quote.collateral > view.funds.saturating_sub(locked) {
             continue;
@@ -313,6 +329,9 @@ fn fill(
         let locked = locked.saturating_add(quote.collateral);
         spent.insert(quote.provider, locked.saturating_add(reserved));
         quotes.push(quote);
+        if quotes.len() >= usize::from(demand.needs.gang) {
+            break;
+        }
     }
     // A gang ends together, so every machine is held as long as the slowest may take.
     let until = quotes.iter().map(|it| it.until).max();
@@ -324,7 +343,7 @@ fn fill(
 
 #[cfg(test)]
 mod tests {
-    use tg_types::{DurationMs, OfferId, TimestampMs};
+    use tg_types::{DurationMs, OfferId};
 
     use super::*;
     use crate::packing::Shape;

@@ -26,6 +26,7 @@
 //! copy), `runs` (sorted maps of which little is copied).
 
 pub mod bucket;
+pub mod draw;
 pub mod gang;
 mod merge;
 mod offers;

@@ -2,13 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tg_types::{
-    Address, Amount, DurationMs, GpuModel, JobClass, JobNeeds, LeaseId, OfferId, SharingMode,
-    TimestampMs, VerificationMode,
+    Address, Amount, Digest, DurationMs, GpuModel, JobClass, JobNeeds, LeaseId, OfferId,
+    SharingMode, TimestampMs, VerificationMode,
 };
 
+use super::draw::{Draw, drawn};
 use super::{Looks, Mark, OfferBook, Rates, Reach, Standing};
 use crate::packing::WorkloadProfile;
 use crate::placement::{best_offer, cheapest, compare_quotes, explain};
@@ -315,6 +316,123 @@ fn decide(draws: &mut Draws, market: &Market) -> (JobNeeds, Option<Quote>, u64) 
         0 => (needs, booked, looks.get()),
         _ => (needs, chosen, looks.get()),
     }
+}
+
+/// The members of a job by the book, by a book built anew, and by a look at every offer; whether there were enough.
+fn draw_members(draws: &mut Draws, market: &Market) -> bool {
+    let mut needs = synthetic_needs(draws);
+    needs.gang = 2 + draws.below(3) as u16;
+    let excluded = [Address::new(numbered(2, draws.below(12)))];
+    let prices = market.prices();
+    let mut demand = demand(draws, market, &needs, &excluded);
+    demand.max_price = Amount::new(demand.max_price.get() * u128::from(needs.gang));
+    demand.stock = Some(&market.stock);
+    demand.prices = (draws.below(4) > 0).then_some(&prices);
+    let rates = market.rates();
+    let seed = Digest::new([draws.below(256) as u8; 32]);
+    let is_old = |offer: &OfferId| offer.as_bytes()[31] % 4 > 0;
+    let draw = Draw {
+        seed: &seed,
+        takes_part: &is_old,
+    };
+    let reserved = Amount::new(1);
+    let all = market.standings.values();
+    let views = all.map(|it| it.view(needs.class, &rates));
+    let expected = drawn(&demand, views, draw, reserved);
+    for book in [&market.rebuilt(), &market.book] {
+        let mut looks = Looks::default();
+        let found = book.draw(&demand, &rates, (draw, reserved), &mut looks);
+        assert_eq!(found, expected);
+    }
+    let Some(members) = expected else {
+        return false;
+    };
+    let owners: BTreeSet<Address> = members.iter().map(|it| it.provider).collect();
+    assert_eq!(owners.len(), usize::from(needs.gang));
+    assert!(members.iter().all(|it| is_old(&it.offer)));
+    assert!(members.iter().all(|it| it.until == members[0].until));
+    true
+}
+
+#[test]
+fn members_are_drawn_as_by_a_look_at_all() {
+    for variety in [Variety::Alike, Variety::Some, Variety::Own] {
+        let mut counts = [0; 2];
+        for seed in 0..MARKETS {
+            let mut draws = Draws::new(seed);
+            let mut market = Market::new(&mut draws, variety);
+            for _ in 0..4 {
+                market.change(&mut draws);
+                counts[usize::from(draw_members(&mut draws, &market))] += 1;
+            }
+        }
+        assert!(counts.iter().all(|it| *it > 20), "{counts:?}");
+    }
+}
+
+#[test]
+fn members_are_drawn_as_often_as_their_collateral_says_however_many_offers_they_have() {
+    let mut draws = Draws::new(3);
+    let mut market = Market::new(&mut draws, Variety::Alike);
+    let like = synthetic_standing(&mut draws, Variety::Alike, 1_000);
+    market.standings.clear();
+    // Owner 0 has 8 offers and a tenth of what owner 1 puts up, who has one; eight more have as much as owner 0.
+    let owners = [0_u64; 8].into_iter().chain(1..10);
+    for (number, owner) in owners.enumerate() {
+        let mut standing = like.clone();
+        standing.offer = OfferId::new(numbered(3, 2_000 + number as u64));
+        standing.provider = Address::new(numbered(2, 100 + owner));
+        let stake = if owner == 1 { 10 } else { 1 };
+        standing.terms.collateral_per_lease = Amount::new(1_000_000 * stake);
+        market.standings.insert(standing.offer, standing);
+    }
+    market.work = WorkloadProfile::new();
+    market.restock();
+    market.book = market.rebuilt();
+    let needs = JobNeeds {
+        gang: 2,
+        ..JobNeeds::ANY_MACHINE
+    };
+    let prices = market.prices();
+    let mut order = demand(&mut draws, &market, &needs, &[]);
+    order.max_price = Amount::from_tgrid(10);
+    order.memory_bytes = 0;
+    order.deadline = TimestampMs::new(u64::MAX);
+    order.stock = Some(&market.stock);
+    order.prices = Some(&prices);
+    let rates = market.rates();
+    let (mut first, mut either) = ([0_u32; 10], [0_u32; 10]);
+    const DRAWINGS: u32 = 4_000;
+    for round in 0..DRAWINGS {
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(&round.to_le_bytes());
+        let seed = Digest::new(bytes);
+        let draw = Draw {
+            seed: &seed,
+            takes_part: &|_| true,
+        };
+        let mut looks = Looks::default();
+        let members = market
+            .book
+            .draw(&order, &rates, (draw, Amount::ZERO), &mut looks)
+            .unwrap();
+        let owner = |it: &Quote| {
+            let all = (0..10).map(|owner| Address::new(numbered(2, 100 + owner)));
+            all.into_iter()
+                .position(|name| name == it.provider)
+                .unwrap()
+        };
+        first[owner(&members[0])] += 1;
+        members.iter().for_each(|it| either[owner(it)] += 1);
+    }
+    // Ten of nineteen, and one of nineteen for each other: four standard deviations are 126 and 56.
+    let expected = |share: u32| DRAWINGS * share / 19;
+    assert!(first[1].abs_diff(expected(10)) < 126, "{first:?}");
+    let others = first.iter().enumerate().filter(|(owner, _)| *owner != 1);
+    for (owner, count) in others {
+        assert!(count.abs_diff(expected(1)) < 57, "{owner}: {first:?}");
+    }
+    assert_eq!(either.iter().sum::<u32>(), 2 * DRAWINGS);
 }
 
 /// How many jobs were placed, waited, and were booked; and how much was looked at, which decides what a block may ask: it changes

@@ -1,8 +1,8 @@
-//! Running a program again, whole: by every validator for a job of mode `recompute` and where a result of mode `optimistic` is disputed, and
-//! by the watcher of one.
+//! Running a program again, whole: by every validator for a job of mode `recompute`, where a result of mode `optimistic` is disputed and
+//! where the members of a job of mode `replicate` differ, and by the watcher of a result.
 
 use tg_ledger::{Outcome, SampleTask};
-use tg_types::{Digest, Tier, Vote, trace_checksum};
+use tg_types::{Digest, JobId, Tier, Vote, trace_checksum};
 use tg_wasm::WasmProgram;
 
 use super::kept::Executable;
@@ -65,6 +65,21 @@ impl ProofChecker {
         Ok(ran)
     }
 
+    /// Runs a program again whose members found different things; what is right is delivered too.
+    pub(super) fn run_for_replicas(
+        &self,
+        job: &JobId,
+        run: &RepeatedRun<'_>,
+        blobs: &BlobStore,
+    ) -> Result<Outcome, Refusal> {
+        let ran = self.run_of(run, blobs)?;
+        keep(&ran, blobs)?;
+        Ok(Outcome::ReplicasRun {
+            output: Digest::of_blob(&ran.answer),
+            trace: ran.replica_commitment(job).digest(),
+        })
+    }
+
     /// A run that gives the answer of its receipt. The answer is kept under the name that the receipt gives it, so that it is delivered
     /// whatever the provider does.
     fn rerun(
@@ -77,24 +92,34 @@ impl ProofChecker {
         if *evidence != run.receipt.output {
             return Err(rejected(CODE_ANSWER, "the evidence is not the answer"));
         }
-        let ran = match run.receipt.tier {
-            Tier::Tgx1 => self.run_model(run, blobs)?,
-            Tier::Tgf1 => self.run_float(run, blobs)?,
-            Tier::Wasm1 => match self.executable(run.public_blob, blobs)? {
-                Executable::Program(program) => run_program(&program, run, blobs)?,
-                _ => return Err(rejected(CODE_PUBLIC_MODEL, "program")),
-            },
-            // Its jobs are endpoints, which have no receipt.
-            Tier::Served => return Err(rejected(CODE_PUBLIC_MODEL, "a served model")),
-        };
+        let ran = self.run_of(run, blobs)?;
         // Stops: an answer that the program does not give.
         if Digest::of_blob(&ran.answer) != run.receipt.output {
             return Err(rejected(CODE_RUN, "another answer"));
         }
-        let kept = blobs.put(&ran.answer, EVIDENCE_BYTES_MAX);
-        kept.map_err(CheckError::Blob)?;
+        keep(&ran, blobs)?;
         Ok(ran)
     }
+
+    /// What a program gives again.
+    fn run_of(&self, run: &RepeatedRun<'_>, blobs: &BlobStore) -> Result<Rerun, Refusal> {
+        match run.receipt.tier {
+            Tier::Tgx1 => self.run_model(run, blobs),
+            Tier::Tgf1 => self.run_float(run, blobs),
+            Tier::Wasm1 => match self.executable(run.public_blob, blobs)? {
+                Executable::Program(program) => run_program(&program, run, blobs),
+                _ => Err(rejected(CODE_PUBLIC_MODEL, "program")),
+            },
+            // Its jobs are endpoints, which have no receipt.
+            Tier::Served => Err(rejected(CODE_PUBLIC_MODEL, "a served model")),
+        }
+    }
+}
+
+/// Keeps an answer under the name that its receipt gives it.
+fn keep(ran: &Rerun, blobs: &BlobStore) -> Result<(), CheckError> {
+    let kept = blobs.put(&ran.answer, EVIDENCE_BYTES_MAX);
+    kept.map(|_| ()).map_err(CheckError::Blob)
 }
 
 /// What validators say of a run that is right.

@@ -1,7 +1,9 @@
 //! What is run again, and what a run gives.
 
 use tg_ledger::SampleTask;
-use tg_types::{Digest, LeaseId, ModelId, ProgramId, Receipt, RunCommitment, trace_checksum};
+use tg_types::{
+    Digest, JobId, LeaseId, ModelId, ProgramId, Receipt, RunCommitment, trace_checksum,
+};
 
 /// What is run again: the model of a lease, on what was ordered.
 #[derive(Debug, Clone, Copy)]
@@ -47,5 +49,11 @@ impl Rerun {
     pub(super) fn commitment(&self, lease: &LeaseId) -> RunCommitment {
         let work = self.work.unwrap_or_default();
         RunCommitment::of(lease, trace_checksum(&self.trace), work)
+    }
+
+    /// What the members of a job of mode `replicate` state in the place of the trace.
+    pub(super) fn replica_commitment(&self, job: &JobId) -> RunCommitment {
+        let work = self.work.unwrap_or_default();
+        RunCommitment::of_replica(job, trace_checksum(&self.trace), work)
     }
 }

@@ -74,9 +74,11 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         EvidenceTask::Accusation { sample, .. } => {
             Some(Need::opening(sample.evidence, sample.size))
         }
-        EvidenceTask::Model { .. } | EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
-            None
-        }
+        // Of replicas that differ every validator makes the answer itself.
+        EvidenceTask::Model { .. }
+        | EvidenceTask::Replicas { .. }
+        | EvidenceTask::SeedKey { .. }
+        | EvidenceTask::Seed { .. } => None,
     });
     // What a committee looks at, also here if this validator stated before that it holds it.
     let voted = state.vote_tasks(me).into_iter().map(|it| it.sample);

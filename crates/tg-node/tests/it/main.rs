@@ -14,6 +14,7 @@ mod network;
 mod optimistic;
 mod programs;
 mod recovery;
+mod replicas;
 mod restart;
 mod simulation;
 mod support;

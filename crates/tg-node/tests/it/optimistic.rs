@@ -17,7 +17,12 @@ use crate::work::{lease_of, send};
 fn watched(program: &Program, lease: &LeaseId, (receipt, bytes): (Receipt, Vec<u8>)) -> Receipt {
     let run = program.program.run(&program.input);
     let fuel = ProgramAnswer::decode(&bytes).unwrap().fuel;
-    let trace = stated_trace(VerificationMode::Optimistic, lease, run.trace, fuel);
+    let trace = stated_trace(
+        VerificationMode::Optimistic,
+        (&JobId::default(), lease),
+        run.trace,
+        fuel,
+    );
     Receipt { trace, ..receipt }
 }
 
@@ -198,9 +203,19 @@ fn a_watcher_opens_the_right_run_only() {
     let fuel = run.answer.fuel;
     let mode = VerificationMode::Optimistic;
     for trace in [
-        stated_trace(mode, &lease, run.trace, fuel + 1),
-        stated_trace(mode, &LeaseId::new([3; 32]), run.trace, fuel),
-        stated_trace(mode, &lease, Digest::new([4; 32]), fuel),
+        stated_trace(mode, (&JobId::default(), &lease), run.trace, fuel + 1),
+        stated_trace(
+            mode,
+            (&JobId::default(), &LeaseId::new([3; 32])),
+            run.trace,
+            fuel,
+        ),
+        stated_trace(
+            mode,
+            (&JobId::default(), &lease),
+            Digest::new([4; 32]),
+            fuel,
+        ),
         run.trace,
     ] {
         let receipt = Receipt {

@@ -28,6 +28,8 @@ fn lease(state: JobStateDto) -> LeaseDto {
         started: state != JobStateDto::Leased,
         start_by_ms: 5_000,
         finish_by_ms: LATE,
+        sealed: false,
+        replicas: None,
         receipt: None,
         evidence: None,
         meter: None,
@@ -404,4 +406,75 @@ fn an_endpoint_is_served_until_its_end_and_claims_now_and_then() {
     running.end = Some(tg_sdk::dto::LeaseEndDto::Fulfilled);
     task.seen(running);
     assert_eq!(task.next(again, false), Step::Forget(StopReason::Ended));
+}
+
+#[test]
+fn a_member_seals_what_it_found_and_opens_it_once_all_have() {
+    let salt = Digest::new([12; 32]);
+    for lead in [None, Some(LeaseId::new([11; 32]))] {
+        let of = |state, sealed, replicas| LeaseDto {
+            lead,
+            sealed,
+            replicas,
+            ..lease(state)
+        };
+        let running = of(JobStateDto::Running, false, None);
+        let mut task = LeaseTask::new(running, ModeDto::Replicate, 0);
+        assert_eq!(task.sealing(Message::Seal, salt), None);
+        assert_eq!(task.next(10, false), Step::Begin(Stage::Execute));
+        task.begun(Stage::Execute, 10);
+        task.executed(execution());
+        assert_eq!(task.next(20, false), Step::Submit(Message::Seal));
+        let sealed = task.sealing(Message::Seal, salt).unwrap();
+        task.submitted(Message::Seal, 0, 20);
+        assert!(matches!(task.next(21, false), Step::Wait(_)));
+        task.seen(of(JobStateDto::Running, true, None));
+        assert_eq!(task.next(30, false), Step::Wait(u64::MAX));
+        // Past its deadline too: the opening has a window of its own.
+        task.seen(of(JobStateDto::Committed, true, Some(ReplicasDto::Opening)));
+        assert_eq!(task.next(LATE + 1, false), Step::Submit(Message::Open));
+        let opened = task.sealing(Message::Open, salt).unwrap();
+        let (Transaction::SealResult { seal, .. }, Transaction::OpenResult { receipt, .. }) =
+            (sealed, opened)
+        else {
+            panic!("a seal and what it seals");
+        };
+        assert_eq!(seal, result_seal(&task.lease().id, &receipt, &salt));
+        // All found the same: the one that leads delivers the answer.
+        task.seen(of(
+            JobStateDto::Committed,
+            false,
+            Some(ReplicasDto::Opening),
+        ));
+        assert_eq!(task.next(LATE + 2, false), Step::Wait(u64::MAX));
+        task.seen(of(JobStateDto::Committed, false, Some(ReplicasDto::Agreed)));
+        let next = task.next(LATE + 3, false);
+        match lead {
+            Some(_) => assert_eq!(next, Step::Wait(u64::MAX)),
+            None => {
+                assert_eq!(next, Step::Begin(Stage::Prove));
+                task.begun(Stage::Prove, LATE + 3);
+                task.proved(EVIDENCE, LATE + 4);
+                let next = task.next(LATE + 5, false);
+                assert_eq!(next, Step::Submit(Message::Evidence));
+            }
+        }
+        // They differ: validators run it.
+        task.seen(of(JobStateDto::Disputed, false, Some(ReplicasDto::Differ)));
+        assert_eq!(task.next(LATE + 6, false), Step::Wait(u64::MAX));
+    }
+}
+
+#[test]
+fn a_member_opens_what_it_sealed_after_a_restart() {
+    let opening = LeaseDto {
+        sealed: true,
+        replicas: Some(ReplicasDto::Opening),
+        ..lease(JobStateDto::Committed)
+    };
+    let mut task = LeaseTask::new(opening, ModeDto::Replicate, 0);
+    assert_eq!(task.next(10, false), Step::Begin(Stage::Execute));
+    task.begun(Stage::Execute, 10);
+    task.executed(execution());
+    assert_eq!(task.next(20, false), Step::Submit(Message::Open));
 }

@@ -195,6 +195,12 @@ pub struct LeaseDto {
     pub start_by_ms: u64,
     /// When it must be finished.
     pub finish_by_ms: u64,
+    /// Whether it sealed its result, of mode replicate.
+    #[serde(default)]
+    pub sealed: bool,
+    /// Where the members of a job of mode replicate stand, once all have sealed their results.
+    #[serde(default)]
+    pub replicas: Option<ReplicasDto>,
     /// What the provider has committed to.
     pub receipt: Option<ReceiptDto>,
     /// The evidence blob, once it is submitted.
@@ -213,6 +219,19 @@ pub struct LeaseDto {
     pub end_text: Option<String>,
     /// The check that failed, if its result was rejected.
     pub rejection: Option<RejectionDto>,
+}
+
+/// Where the members of a job of mode replicate stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum ReplicasDto {
+    /// They open what they sealed.
+    Opening,
+    /// All found the same; validators fetch the answer.
+    Agreed,
+    /// They found different things; every validator runs the program.
+    Differ,
 }
 
 /// What the lease of an endpoint counts. Its price is that of one answer.

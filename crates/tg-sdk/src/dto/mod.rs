@@ -24,7 +24,7 @@ pub use event::EventDto;
 pub use inference::{AnswerDto, DevelopmentInferDto, InferenceDto};
 pub use jobs::{
     BidDto, CheckDto, JobDto, JobReceiptDto, JobStepDto, LeaseDto, MemberPayDto, MeterDto,
-    ReceiptDto, RejectionDto, SettlementDto,
+    ReceiptDto, RejectionDto, ReplicasDto, SettlementDto,
 };
 pub use market::{JobNeedsDto, MachineDto};
 pub use models::{ModeDto, ModelDto, ModelFactsDto, ModelStateDto};

@@ -22,6 +22,8 @@ pub enum ModeDto {
     Optimistic,
     /// By the requestor, answer by answer: a service for some time, paid by vouchers.
     Endpoint,
+    /// By comparing what several drawn providers find; where they differ, by every validator.
+    Replicate,
 }
 
 impl From<VerificationMode> for ModeDto {
@@ -33,6 +35,7 @@ impl From<VerificationMode> for ModeDto {
             VerificationMode::Sync => Self::Sync,
             VerificationMode::Optimistic => Self::Optimistic,
             VerificationMode::Endpoint => Self::Endpoint,
+            VerificationMode::Replicate => Self::Replicate,
         }
     }
 }
@@ -46,6 +49,7 @@ impl From<ModeDto> for VerificationMode {
             ModeDto::Sync => Self::Sync,
             ModeDto::Optimistic => Self::Optimistic,
             ModeDto::Endpoint => Self::Endpoint,
+            ModeDto::Replicate => Self::Replicate,
         }
     }
 }

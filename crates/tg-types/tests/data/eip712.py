@@ -99,6 +99,8 @@ TYPES = {
     "ChallengeResult": HEAD + ",bytes32 lease",
     "ReadyForProtocol": HEAD + ",uint16 version",
     "SettleEndpoint": HEAD + ",bytes32 lease,bytes voucher,bool ends",
+    "SealResult": HEAD + ",bytes32 lease,bytes32 seal",
+    "OpenResult": HEAD + ",bytes32 lease,Receipt receipt,bytes32 salt",
     "Voucher": "bytes32 lease,uint64 answered,uint128 amount,bytes32 asks",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
@@ -375,6 +377,19 @@ SAMPLES = {
     "ChallengeResult": {"lease": word(0x33)},
     "ReadyForProtocol": {"version": 4},
     "SettleEndpoint": {"lease": word(0x33), "voucher": signed_voucher(), "ends": True},
+    "SealResult": {"lease": word(0x33), "seal": word(0x74)},
+    "OpenResult": {
+        "lease": word(0x33),
+        "receipt": {
+            "program": word(0x10),
+            "model": word(0x11),
+            "input": word(0x31),
+            "output": word(0x34),
+            "trace": word(0x35),
+            "tier": 1,
+        },
+        "salt": word(0x75),
+    },
 }
 
 

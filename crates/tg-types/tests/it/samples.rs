@@ -234,6 +234,15 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             voucher: Some(voucher()),
             ends: true,
         },
+        Transaction::SealResult {
+            lease,
+            seal: Digest::new([0x74; 32]),
+        },
+        Transaction::OpenResult {
+            lease,
+            receipt: receipt(),
+            salt: Digest::new([0x75; 32]),
+        },
     ]
 }
 
@@ -540,6 +549,18 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         any::<u16>().prop_map(|version| Transaction::ReadyForProtocol { version }),
         id().prop_map(|id| Transaction::ChallengeResult {
             lease: LeaseId::new(id)
+        }),
+        (id(), id()).prop_map(|(lease, seal)| Transaction::SealResult {
+            lease: LeaseId::new(lease),
+            seal: Digest::new(seal),
+        }),
+        (id(), id(), id()).prop_map(|(lease, output, salt)| Transaction::OpenResult {
+            lease: LeaseId::new(lease),
+            receipt: Receipt {
+                output: Digest::new(output),
+                ..receipt()
+            },
+            salt: Digest::new(salt),
         }),
         (id(), any::<bool>(), any::<bool>()).prop_map(|(id, has_voucher, ends)| {
             Transaction::SettleEndpoint {

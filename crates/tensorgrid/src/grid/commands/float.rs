@@ -19,7 +19,7 @@ use super::order::{
     confirm, describe_wait, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
 use super::{json_of, wallet};
-use crate::grid::args::{InferArguments, ModelAddArguments, Verify};
+use crate::grid::args::{InferArguments, ModelAddArguments, Verify, VerifyChoice};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
@@ -155,7 +155,7 @@ async fn asked(
     let terms = terms(
         client,
         wallet,
-        (mode, &arguments.order),
+        (mode, arguments.verify, &arguments.order),
         &quotes,
         (model.id, &input),
     )
@@ -217,10 +217,12 @@ pub(super) async fn infer(
 }
 
 /// How the result of a float model is checked.
-fn mode_of(verify: Option<Verify>) -> Result<ModeDto, Failure> {
-    match verify.unwrap_or(Verify::Recompute) {
+fn mode_of(asked: Option<VerifyChoice>) -> Result<ModeDto, Failure> {
+    match asked.map_or(Verify::Recompute, |it| it.verify) {
         Verify::Proof | Verify::Sync => Err(not_yet()),
-        verify @ (Verify::Recompute | Verify::Optimistic | Verify::None) => Ok(verify.mode()),
+        verify @ (Verify::Recompute | Verify::Optimistic | Verify::Replicate | Verify::None) => {
+            Ok(verify.mode())
+        }
     }
 }
 
@@ -251,7 +253,7 @@ async fn whole(client: &Client, model: &ModelDto) -> Result<FloatModel, Failure>
 fn not_yet() -> Failure {
     let text = "a float model (TGF-1) is checked by running it again: proof and sync are not made for floats";
     let failure = Failure::new(Exit::Usage, anyhow::anyhow!(text));
-    failure.hint("--verify recompute or --verify optimistic")
+    failure.hint("--verify recompute, optimistic or replicate")
 }
 
 /// Follows a job to its end and prints its outputs. `again`: the input, where the answer is compared with a run here.
@@ -368,10 +370,11 @@ async fn run_again(
     let float = whole(client, model).await?;
     let start = Instant::now();
     let run = float.run(input);
-    let (mode, lease) = (receipt.job.mode.into(), &receipt.lease.id);
+    let mode = receipt.job.mode.into();
+    let names = (&receipt.job.id, &receipt.lease.id);
     let agrees = float.model_id() == model.id
         && run.answer.to_bytes() == answer
-        && stated_trace(mode, lease, run.trace, run.answer.work) == receipt.receipt.trace
+        && stated_trace(mode, names, run.trace, run.answer.work) == receipt.receipt.trace
         && Digest::of_blob(answer) == receipt.receipt.output;
     if agrees {
         return Ok(start.elapsed());

@@ -115,7 +115,7 @@ async fn asked(
     let terms = terms(
         client,
         wallet,
-        (mode, &arguments.order),
+        (mode, arguments.verify, &arguments.order),
         &quotes,
         (model.id, &input),
     )

@@ -134,6 +134,10 @@ pub(crate) const fn assurance(mode: ModeDto) -> &'static str {
             "one drawn validator runs it again, then anybody may have all do so for some seconds; the provider puts up three times \
              what a lie could win; nothing for you to check but by a run of your own"
         }
+        ModeDto::Replicate => {
+            "drawn providers run it, seal what they found and open it: a wrong result is accepted only where all of them are of one \
+             hand, which has a share s of the collateral with probability s to the number of them; nothing for you to check"
+        }
         ModeDto::Sync => {
             "drawn validators compute drawn parts again: one wrong part is found with 5 % or more, all of them in small \
              models, and the provider puts up twenty times what a lie could win; nothing for you to check"

@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use tg_sdk::dto::{DryRunDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
 use tg_sdk::{Client, OrderTerms, Wallet, jobs};
-use tg_types::{Amount, Lane, ModelId};
+use tg_types::resources::REPLICAS_USUAL;
+use tg_types::{Amount, JobNeeds, Lane, ModelId, VerificationMode};
 
 use super::{ask_to_proceed, json_of};
+use crate::grid::args::VerifyChoice;
 use crate::grid::connect::Calling as _;
 use crate::grid::describe::{describe_lease, describe_why};
 use crate::grid::infer;
@@ -30,18 +32,25 @@ pub(super) async fn quotes(
 pub(super) async fn terms(
     client: &Client,
     wallet: &Wallet,
-    (mode, order): (ModeDto, &OrderArguments),
+    (mode, asked, order): (ModeDto, Option<VerifyChoice>, &OrderArguments),
     quotes: &[QuoteDto],
     input: (ModelId, &[u8]),
 ) -> Result<OrderTerms, Failure> {
+    let needs = needs_of(mode, asked, order)?;
     let at = |max_price: Amount| OrderTerms {
         mode: mode.into(),
         max_price,
         deadline: Duration::from_secs(order.deadline_s),
         max_attempts: order.attempts,
-        needs: order.needs.needs(),
+        needs,
     };
-    let usual = jobs::usual_max_price(quotes);
+    let usual = jobs::usual_max_price(quotes).and_then(|it| match mode {
+        // Quotes are of the usual number of members.
+        ModeDto::Replicate => {
+            it.checked_mul_div_ceil(u64::from(needs.gang), u64::from(REPLICAS_USUAL))
+        }
+        _ => Some(it),
+    });
     let is_usual = order.needs.are_usual();
     if let Some(max_price) = order.max_price.or(usual.filter(|_| is_usual)) {
         return Ok(at(max_price));
@@ -49,7 +58,7 @@ pub(super) async fn terms(
     if (is_usual || quotes.is_empty()) && !order.dry_run {
         return Err(infer::no_offer());
     }
-    if order.needs.needs().lane() == Lane::Auction && !order.dry_run {
+    if needs.lane() == Lane::Auction && !order.dry_run {
         return Err(no_bid());
     }
     // Any price that the account can pay will do.
@@ -62,6 +71,30 @@ pub(super) async fn terms(
     Ok(at(price_of_trial(
         &dry_run(client, wallet, input, trial).await?,
     )?))
+}
+
+/// What the job needs, and of mode replicate how many members it has.
+fn needs_of(
+    mode: ModeDto,
+    asked: Option<VerifyChoice>,
+    order: &OrderArguments,
+) -> Result<JobNeeds, Failure> {
+    let needs = order.needs.needs();
+    if mode != ModeDto::Replicate {
+        return Ok(needs);
+    }
+    let members = asked.and_then(VerifyChoice::members);
+    let gang = match (members, needs.gang) {
+        (None, 1) => REPLICAS_USUAL,
+        (None, gang) | (Some(gang), 1) => gang,
+        (Some(members), gang) if members == gang => gang,
+        (Some(members), gang) => {
+            let text =
+                format!("--verify replicate:{members} and --gang {gang} contradict each other");
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("keep one of them"));
+        }
+    };
+    Ok(JobNeeds { gang, ..needs })
 }
 
 /// A bid without a price.
@@ -169,6 +202,12 @@ pub(super) fn confirm(model: &ModelDto, quotes: &[QuoteDto], terms: OrderTerms) 
         say(
             "as a sealed bid: a deposit is locked, and lost unless this command runs until the bid is opened",
         );
+    }
+    if terms.mode == VerificationMode::Replicate {
+        say(format_args!(
+            "{} providers run it, drawn among those that ask no more than an equal part of that",
+            terms.needs.gang
+        ));
     }
     ask_to_proceed(
         "nothing was ordered",

@@ -10,7 +10,7 @@ use tg_wasm::{ProgramAnswer, WasmProgram};
 use super::modes::assurance;
 use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
 use super::{ask_to_proceed, json_of, wallet};
-use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments, Verify};
+use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments, Verify, VerifyChoice};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
 use crate::grid::table::short;
@@ -72,7 +72,7 @@ async fn asked(
     let terms = terms(
         client,
         wallet,
-        (mode, &arguments.order),
+        (mode, Some(arguments.verify), &arguments.order),
         &quotes,
         (listed.id, &input),
     )
@@ -205,13 +205,15 @@ async fn fetch(client: &Client, listed: &ModelDto) -> Result<WasmProgram, Failur
 }
 
 /// How the result of a program is checked.
-fn mode_of(verify: Verify) -> Result<ModeDto, Failure> {
-    match verify {
-        Verify::Recompute | Verify::Optimistic | Verify::None => Ok(verify.mode()),
+fn mode_of(asked: VerifyChoice) -> Result<ModeDto, Failure> {
+    match asked.verify {
+        Verify::Recompute | Verify::Optimistic | Verify::Replicate | Verify::None => {
+            Ok(asked.mode())
+        }
         Verify::Proof | Verify::Sync => {
             let text = "a program is checked by running it again: proof and sync are not made for programs";
             let failure = Failure::new(Exit::Usage, anyhow::anyhow!(text));
-            Err(failure.hint("--verify recompute or --verify optimistic"))
+            Err(failure.hint("--verify recompute, optimistic or replicate"))
         }
     }
 }
@@ -244,8 +246,9 @@ fn run_again(
 ) -> Outcome {
     let run = program.try_run(input);
     let run = run.or_fail(Exit::Failed, "run the program again")?;
-    let (mode, lease) = (receipt.job.mode.into(), &receipt.lease.id);
-    let trace = stated_trace(mode, lease, run.trace, run.answer.fuel);
+    let mode = receipt.job.mode.into();
+    let names = (&receipt.job.id, &receipt.lease.id);
+    let trace = stated_trace(mode, names, run.trace, run.answer.fuel);
     let agrees = run.answer.encode() == answer && trace == receipt.receipt.trace;
     if agrees && Digest::of_blob(answer) == receipt.receipt.output {
         return Ok(());

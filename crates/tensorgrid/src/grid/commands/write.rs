@@ -45,7 +45,7 @@ async fn asked(
     let terms = terms(
         client,
         wallet,
-        (mode, &arguments.order),
+        (mode, Some(arguments.verify), &arguments.order),
         &quotes,
         (model.id, &input),
     )

@@ -6,6 +6,7 @@
 use tg_market::Quote;
 use tg_market::book::Looks;
 use tg_market::book::gang::GangSurvey;
+use tg_types::VerificationMode;
 
 use super::super::Execution;
 use super::super::matching::{MatchContext, Outcome};
@@ -19,6 +20,9 @@ impl Execution {
         context: &mut MatchContext,
         job: Job,
     ) -> Result<Outcome, InvariantError> {
+        if job.order.mode == VerificationMode::Replicate {
+            return self.place_replicas(context, job);
+        }
         let members = job.order.needs.gang;
         if !context.budget.admits(usize::from(members)) {
             return Ok(Outcome::Stopped);
@@ -36,7 +40,8 @@ impl Execution {
         Ok(Outcome::Settled)
     }
 
-    fn lease_gang(
+    /// Leases the places of all members, the one that leads first.
+    pub(in crate::apply) fn lease_gang(
         &mut self,
         context: &mut MatchContext,
         mut job: Job,

@@ -10,6 +10,7 @@ use tg_market::book::gang::member_demand;
 use tg_market::lane::backfill::{IdleRate, OFFERS_MAX, earliest, quote_at, suits};
 use tg_market::view::request_of;
 use tg_market::{OfferView, Quote};
+use tg_types::VerificationMode;
 use tg_types::{Amount, JobId, Lane, OfferId, TimestampMs};
 
 use super::super::Execution;
@@ -41,6 +42,8 @@ impl State {
         matches!(needs.lane(), Lane::Posted | Lane::Gang)
             && needs.gpus > 0
             && !needs.preemptible
+            // Whose members are drawn, nobody knows before.
+            && job.order.mode != VerificationMode::Replicate
             && now.saturating_since(waiting.since) >= waiting.patience()
     }
 }
