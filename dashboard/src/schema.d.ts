@@ -1674,7 +1674,7 @@ export interface components {
             program: string;
             /** @description Whether mode proof is possible. */
             provable: boolean;
-            /** @description What it is executed under: `TGX-1` for a model of integers, `TGF-1` for one of floats, `WASM-1` for a program. */
+            /** @description What it is executed under: `TGX-1` for a model of integers, `TGF-1` for one of floats, `WASM-1` for a program, `served` for one that its provider has a server of its own for. */
             tier: string;
         };
         /** @description A page of models, in the order of their ids. */

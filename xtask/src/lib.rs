@@ -4,7 +4,7 @@
 //! ([`onnx_conformance`], as proofs [`coverage`]), graphs of exporters drawn from a seed ([`exporters`], in 8 and 16 bits [`widths`]), folders of Hugging Face ([`pretrained`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
 //! EZKL costs ([`compare_ezkl`]); placements under the outside judge ([`market`]) and beside those of other rules
 //! ([`market_report`]); that the SDK builds for a browser ([`sdk`]); the example programs of WebAssembly ([`programs`]), and that OpenAI's
-//! client is served ([`openai_client`]); that Prometheus and its rules see a grid ([`monitoring`]); the page that nodes serve ([`dashboard`]); what each cheat comes to ([`cheats`]); what tests are
+//! client is served ([`openai_client`]), by a provider's own server too ([`served_models`]); that Prometheus and its rules see a grid ([`monitoring`]); the page that nodes serve ([`dashboard`]); what each cheat comes to ([`cheats`]); what tests are
 //! worth, by mutants ([`mutants`]).
 
 pub mod accuracy;
@@ -34,6 +34,7 @@ pub mod processors;
 pub mod programs;
 pub mod python;
 pub mod sdk;
+pub mod served_models;
 pub mod tidy;
 pub mod tosa;
 pub mod wheel;

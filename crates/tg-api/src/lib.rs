@@ -32,8 +32,9 @@ pub use error::ApiError;
 pub use openai::conversation::{ChatTurn, play};
 pub use openai::error::OpenAiError;
 pub use openai::port::{
-    Completion, CompletionOrder, CompletionPrompt, EmbeddingOrder, Embeddings, KeptOrder,
-    MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord, PieceSender, Requester,
+    ChoiceSender, Completion, CompletionOrder, CompletionPrompt, EmbeddingOrder, Embeddings,
+    KeptOrder, MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord, PieceSender, Requester,
+    ServedName, ServedOrder, ServedReply,
 };
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,

@@ -61,6 +61,7 @@ impl ApiListener {
             config,
             lanes: Lanes::new(&config, Arc::clone(&connections)),
             replays: Replays::default(),
+            served: Replays::default(),
             embedded: Replays::default(),
             begun: Replays::default(),
             responses: KeptResponses::default(),

@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::calls::Calls;
 use crate::config::ApiConfig;
 use crate::lane::Lanes;
-use crate::openai::port::{Completion, Embeddings};
+use crate::openai::port::{Completion, Embeddings, ServedReply};
 use crate::openai::{KeptResponses, OpenStores, RateLimits, Replays};
 use crate::port::GridPort;
 use crate::relay::Relay;
@@ -21,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) replays: Replays<Completion>,
     /// The same of requests for embeddings.
     pub(crate) embedded: Replays<Embeddings>,
+    /// The same of requests of served models.
+    pub(crate) served: Replays<ServedReply>,
     /// The same of requests to begin a batch, with the batch objects.
     pub(crate) begun: Replays<serde_json::Value>,
     /// Responses that can be asked for again.

@@ -16,6 +16,7 @@ mod owed;
 mod reservations;
 mod schedule;
 mod seal;
+mod served;
 mod stock;
 mod storage;
 mod sync;

@@ -19,7 +19,9 @@ use tg_proof::{
     SequenceFile, VerifyError, verify_answer,
 };
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{Address, BlockId, Digest, JobId, Label, ModelId, Tier, VerificationMode, Vote};
+use tg_types::{
+    Address, BlockId, Digest, JobId, Label, ModelId, ServedCard, Tier, VerificationMode, Vote,
+};
 use tg_wasm::WasmProgram;
 
 use crate::blob::{BlobError, BlobStore};
@@ -61,6 +63,9 @@ pub const CODE_TRACE_FILE: u16 = 93;
 
 /// The file is no float model that the tier allows.
 pub const CODE_FLOAT_MODEL: u16 = 94;
+
+/// The file is no card of a served model that the grid takes.
+pub const CODE_CARD: u16 = 95;
 
 /// Checks evidence by verifying its proof, or by running the program again.
 #[derive(Debug, Default)]
@@ -189,6 +194,7 @@ impl ProofChecker {
             Executable::Model(public) => public,
             Executable::Program(program) => return program_facts(&program, model),
             Executable::PublicFloat(public) => return Self::float_facts(&public, model),
+            Executable::Card(card) => return served_facts(&card, model),
             Executable::Weighted(_) | Executable::Float(_) => {
                 return Err(rejected(CODE_PUBLIC_MODEL, "public model"));
             }
@@ -337,6 +343,11 @@ fn decode(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
     if tg_float::job::is_public_float(&bytes) {
         return ProofChecker::public_float(&bytes);
     }
+    if ServedCard::is_one(&bytes) {
+        let card = ServedCard::read(&bytes);
+        let card = card.map_err(|error| rejected(CODE_CARD, &error.to_string()))?;
+        return Ok(Executable::Card(Arc::new(card)));
+    }
     let model = PublicModel::decode(&bytes).map_err(|error| match error {
         PublicModelError::Decode(_) => rejected(CODE_PUBLIC_MODEL, "public model encoding"),
         PublicModelError::Plan(error) => rejected(CODE_PROGRAM, &error.to_string()),
@@ -365,6 +376,26 @@ fn program_facts(program: &WasmProgram, model: ModelId) -> Result<Outcome, Refus
         proof_bytes: 0,
         work: limits.fuel,
         memory: u64::from(limits.pages) * (64 << 10) + program.memory(),
+        trace_bytes: 0,
+    }))
+}
+
+/// What is found out about a served model: its provider. It takes nothing of a machine of the grid, and what it gives nobody checks.
+fn served_facts(card: &ServedCard, model: ModelId) -> Result<Outcome, Refusal> {
+    // Stops: registering a card under the id of another one.
+    if card.model_id() != model {
+        return Err(rejected(CODE_MODEL_ID, "model id"));
+    }
+    Ok(Outcome::ModelAccepted(ModelFacts {
+        program: card.program_id(),
+        tier: Tier::Served,
+        macs: 0,
+        input_len: INPUT_BYTES_MAX,
+        output_len: INPUT_BYTES_MAX,
+        provable: false,
+        proof_bytes: 0,
+        work: 0,
+        memory: 0,
         trace_bytes: 0,
     }))
 }

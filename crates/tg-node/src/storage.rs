@@ -11,7 +11,7 @@ use tg_ir::range::{RangeError, Ranges, Rows};
 use tg_ir::weights::BIAS_MAX;
 use tg_ir::{Op, Program};
 use tg_proof::PublicModel;
-use tg_types::{Digest, Domain, Encode as _};
+use tg_types::{Digest, Domain, Encode as _, ServedCard};
 use tg_wasm::WasmProgram;
 
 use crate::blob::{BlobError, BlobStore};
@@ -65,6 +65,9 @@ pub fn model(store: &BlobStore, public: &Digest, weights: &Digest) -> Holding {
     if tg_float::job::is_public_float(&bytes) {
         return float_model(store, &bytes, (public, weights));
     }
+    if ServedCard::is_one(&bytes) {
+        return card(&bytes, (public, weights));
+    }
     let program = PublicModel::decode_program(&bytes).map(|program| (program.validate(), program));
     let Ok((Ok(()), program)) = program else {
         return Holding::Wrong(*public);
@@ -98,6 +101,17 @@ fn program(bytes: &[u8], (public, weights): (&Digest, &Digest)) -> Holding {
         return Holding::Wrong(*weights);
     }
     match WasmProgram::read(bytes) {
+        Ok(_) => Holding::Held,
+        Err(_) => Holding::Wrong(*public),
+    }
+}
+
+/// Looks at the card of a served model, which is both blobs of its registration.
+fn card(bytes: &[u8], (public, weights): (&Digest, &Digest)) -> Holding {
+    if public != weights {
+        return Holding::Wrong(*weights);
+    }
+    match ServedCard::read(bytes) {
         Ok(_) => Holding::Held,
         Err(_) => Holding::Wrong(*public),
     }

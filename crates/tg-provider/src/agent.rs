@@ -12,7 +12,8 @@ use tg_cuda::ExecutedOn;
 use tg_sdk::dto::{LeaseDto, MeterDto, OfferTermsDto, RentDto, RentKindDto};
 use tg_sdk::{Client, ClientError};
 use tg_types::{
-    Amount, Digest, Domain, Heartbeat, LeaseId, OfferId, OfferTerms, SignedVoucher, TimestampMs,
+    Amount, Digest, Domain, Heartbeat, LeaseId, ModelId, OfferId, OfferTerms, SignedVoucher,
+    TimestampMs,
     Transaction, Wallet,
 };
 use tokio::sync::{mpsc, watch};
@@ -63,6 +64,10 @@ pub struct AgentConfig {
     pub closing: Duration,
     /// What it pays so that its offer and its provider's record stay.
     pub rent: RentPolicy,
+    /// Models of its own whose rent it pays too.
+    pub models: Vec<ModelId>,
+    /// Why it can do no work now, if it cannot: its offer is withdrawn meanwhile. Nothing if it always can.
+    pub gone: Option<watch::Receiver<Option<String>>>,
 }
 
 impl AgentConfig {
@@ -75,6 +80,8 @@ impl AgentConfig {
             model_bytes_max: 256 << 20,
             closing: Duration::from_secs(20),
             rent: RentPolicy::default(),
+            models: Vec::new(),
+            gone: None,
         }
     }
 }
@@ -184,7 +191,7 @@ pub struct Agent<W> {
 #[derive(Debug)]
 struct Entry {
     task: LeaseTask,
-    model: tg_types::ModelId,
+    model: ModelId,
     input: (tg_types::Digest, u32),
     pulled: Option<Arc<Task>>,
     /// The evidence, until the lease ends: to be stored again if whoever took it has lost it.
@@ -276,6 +283,9 @@ impl<W: Worker> Agent<W> {
             let is_over = closing.is_some_and(|until| Instant::now() >= until);
             if is_over || (closing.is_some() && self.leases.is_empty()) {
                 return Ok(());
+            }
+            if closing.is_none() {
+                self.follow_ability().await;
             }
             if closing.is_none() && offer_checked.elapsed() >= OFFER_CHECK {
                 offer_checked = Instant::now();
@@ -377,10 +387,38 @@ impl<W: Worker> Agent<W> {
         }
     }
 
-    /// Adds to the deposits of the offer and of the provider's record if they are nearly spent.
+    /// Withdraws the offer while no work can be done, and offers again once it can.
+    async fn follow_ability(&mut self) {
+        let Some(gone) = &self.config.gone else {
+            return;
+        };
+        let gone = gone.borrow().clone();
+        match (gone, self.offer) {
+            (Some(reason), Some(offer)) => {
+                self.tell(AgentEvent::Problem(format!(
+                    "{reason}; the offer is withdrawn until it is back"
+                )));
+                // If it does not succeed it is tried again.
+                if self.withdraw_offer(offer).await {
+                    self.offer = None;
+                    self.tell(AgentEvent::Withdrawn);
+                }
+            }
+            (None, None) => {
+                if let Err(error) = self.ensure_offer().await {
+                    self.problem("offer again", &error);
+                }
+            }
+            (Some(_), None) | (None, Some(_)) => {}
+        }
+    }
+
+    /// Adds to the deposits of the offer, of the provider's record and of its models if they are nearly spent.
     async fn renew_rent(&mut self) {
         let Some(offer) = self.offer else { return };
-        let names = [offer.to_string(), self.wallet.address().to_string()];
+        let own = [offer.to_string(), self.wallet.address().to_string()];
+        let models = self.config.models.iter().map(ModelId::to_string);
+        let names: Vec<String> = own.into_iter().chain(models).collect();
         for name in names {
             match self.client.rent(name).await {
                 Ok(rent) => self.renew(&rent).await,

@@ -2,7 +2,8 @@
 //!
 //! Read in this order: [`lease`] (what to do next about one lease: a pure function of what the ledger says and what
 //! is at hand), [`worker`] (the work itself, behind a trait), `proving` (the honest one), `submit` (transactions in order, again if lost),
-//! [`agent`] (the loop that waits, pulls, works and delivers); [`serve`] (endpoints: requests of one lease, as long as it lives).
+//! [`agent`] (the loop that waits, pulls, works and delivers); [`serve`] (endpoints: requests of one lease, as long as it lives), [`upstream`] (servers
+//! of the provider's own, for served models).
 //!
 //! The ledger is the only memory that counts. An agent that is killed finds its leases again and goes on where they
 //! stand; execution is deterministic, so work done twice gives the same receipt.
@@ -16,6 +17,7 @@ mod pull;
 pub mod rent;
 pub mod serve;
 pub mod submit;
+pub mod upstream;
 mod work;
 pub mod worker;
 
@@ -23,4 +25,8 @@ pub use agent::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTr
 pub use lease::{LeaseTask, Step};
 pub use proving::{Entropy, ProvingWorker};
 pub use rent::{Renewal, RentPolicy};
-pub use worker::{Execution, Progress, Stage, Task, WorkError, Worker};
+pub use upstream::{
+    ServedUpstream, UpstreamClient, UpstreamConfig, UpstreamError, UpstreamHealth, UpstreamUrl,
+    UpstreamWorker,
+};
+pub use worker::{Execution, PieceTaker, Progress, ServedFuture, Stage, Task, WorkError, Worker};

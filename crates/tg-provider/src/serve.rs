@@ -3,31 +3,39 @@
 //! [`ServedBook`] decides what is answered, from what the requestor signed and what the ledger says: a pure function. The loop around it
 //! fetches requests from the gateway, runs the model on a few threads, brings the answers, and tells the agent what to claim.
 
+mod runners;
+
 use std::collections::{BTreeMap, VecDeque};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tg_privacy::{SealedChannel, SealingKey};
-use tg_sdk::endpoint::session::{answer_price, proved_price};
+use tg_sdk::endpoint::served::ServedRequest;
+use tg_sdk::endpoint::session::proved_price;
 use tg_sdk::endpoint::wire::{
     AnswerPart, AskedFor, AskedInput, ENDPOINT_BATCH_MAX, ENDPOINT_BYTES_MAX, EndpointRefusal,
-    EndpointRequest, GivenOutput, NumberedPart, SERVE_BYTES_MAX, SealedInput, ServeAnswer,
-    ServeCall, ServingProof, sign_answer,
+    EndpointRequest, NumberedPart, SERVE_BYTES_MAX, SealedInput, ServeAnswer, ServeCall,
+    ServingProof, sign_answer,
 };
 use tg_sdk::{Client, ClientError};
 use tg_types::{
-    Address, Amount, ChainDomain, Decode as _, Digest, Encode as _, Label, LeaseId, ServingClaim,
+    Address, Amount, ChainDomain, Decode as _, Digest, Label, LeaseId, ServedCard, ServingClaim,
     SignedVoucher, TimestampMs, Wallet,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::work::{Outcome, Report, ServeReport, chain};
-use crate::worker::{Task, WorkError, Worker};
+use crate::worker::{Task, Worker};
+
+use runners::{AskedRun, FromRunner, MADE_MAX, Runners};
 
 /// Runs of the model that may be answered before a voucher pays for them: what a requestor can take without paying.
 const UNPAID_RUNS_MAX: u64 = 64;
+
+/// Largest requests of a served model whose answers may be given or be made before a voucher pays for them. Those that were given
+/// alone may cost one.
+const UNPAID_SERVED_MAX: u64 = 16;
 
 /// Proved answers that may be given before a voucher pays for them.
 const UNPAID_PROOFS_MAX: u64 = 4;
@@ -35,15 +43,15 @@ const UNPAID_PROOFS_MAX: u64 = 4;
 /// Requests that are answered or wait to be, at most.
 const PENDING_MAX: usize = 1_024;
 
+/// The same of a served model, whose requests may have a mebibyte each.
+const PENDING_SERVED_MAX: usize = 256;
+
 /// Answers that are kept for a requestor that lost the connection, and their bytes.
 const KEPT_MAX: usize = 2_048;
 const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// Channels of sessions that are kept open.
 const CHANNELS_KEPT: usize = 64;
-
-/// Threads that run the model.
-const RUNNERS: usize = 2;
 
 /// How long a call waits for requests at the gateway, in milliseconds.
 const WAIT_MS: u16 = 4_000;
@@ -64,10 +72,12 @@ pub struct ServedTerms {
     pub lease: LeaseId,
     /// Who signs requests.
     pub requestor: Address,
-    /// What a run of the model costs.
+    /// What a run of the model costs; of a served model what its largest request does.
     pub run: Amount,
     /// What a proved answer costs.
     pub proved: Amount,
+    /// Whether tokens are paid, so that a request says what it costs at most only when it is opened.
+    pub by_tokens: bool,
     /// What was claimed of vouchers before this agent began.
     pub claimed: Amount,
     /// What the network's signatures are bound to.
@@ -189,10 +199,18 @@ impl ServedBook {
                 false => RequestDecision::Run,
             };
         }
-        if self.pending.len() >= PENDING_MAX {
+        let most = match self.terms.by_tokens {
+            true => PENDING_SERVED_MAX,
+            false => PENDING_MAX,
+        };
+        if self.pending.len() >= most {
             return RequestDecision::Say(Box::new(self.refusal(EndpointRefusal::Busy, "")));
         }
-        match self.promise(request.number, self.terms.run) {
+        let least = match self.terms.by_tokens {
+            true => Amount::ZERO,
+            false => self.terms.run,
+        };
+        match self.promise(request.number, least) {
             Ok(()) => RequestDecision::Run,
             Err(refusal) => RequestDecision::Say(refusal),
         }
@@ -206,7 +224,11 @@ impl ServedBook {
         let after = promised.saturating_add(price);
         let proofs = self.promised_proofs(number);
         // A proof costs as much as many runs: each has a bound of its own.
-        let is_too_much = if price > self.terms.run {
+        let is_too_much = if self.terms.by_tokens {
+            let most = self.terms.run.saturating_mul(UNPAID_SERVED_MAX);
+            let given = self.owed.saturating_sub(paid);
+            given > self.terms.run || after.saturating_sub(paid) > most
+        } else if price > self.terms.run {
             let most = self.terms.proved.saturating_mul(UNPAID_PROOFS_MAX);
             proofs.saturating_add(price) > most
         } else {
@@ -244,6 +266,14 @@ impl ServedBook {
         self.promise(number, self.terms.proved)
     }
 
+    /// As [`Self::decide`] went on, for a request of a served model that turned out to cost so much at most.
+    ///
+    /// # Errors
+    /// With the refusal, if it is more than may be owed or is there.
+    pub fn decide_tokens(&mut self, number: u64, most: Amount) -> Result<(), Box<AnswerPart>> {
+        self.promise(number, most)
+    }
+
     /// What was paid for by vouchers.
     fn paid(&self) -> Amount {
         let last = self.last.map_or(Amount::ZERO, |it| it.voucher.amount);
@@ -257,7 +287,7 @@ impl ServedBook {
             return;
         };
         self.owed = self.owed.saturating_add(*price);
-        if *price > self.terms.run {
+        if *price > self.terms.run && !self.terms.by_tokens {
             self.unpaid_proofs.push_back((self.owed, *price));
         }
         self.kept_bytes += answer.len();
@@ -308,22 +338,6 @@ pub struct ServeOrders {
     pub funds: Option<ServedFunds>,
 }
 
-/// What a thread is to answer.
-struct AskedRun {
-    number: u64,
-    asked: Digest,
-    input: Arc<[u8]>,
-    is_proved: bool,
-    channel: SealedChannel,
-}
-
-/// An answer on its way from a thread.
-enum FromRunner {
-    Part(u64, AnswerPart),
-    /// The answer to a request, sealed, and its price.
-    Whole(u64, Digest, Result<(Vec<u8>, Amount), String>),
-}
-
 /// Serves a lease until the order to stop.
 pub(crate) async fn serve<W: Worker>(
     client: Client,
@@ -362,23 +376,29 @@ pub(crate) async fn serve<W: Worker>(
         reports.ended(None).await;
         return;
     };
+    let card = ServedCard::read(&task.model_file).ok().map(Arc::new);
     let terms = ServedTerms {
         lease: task.lease,
         requestor,
-        run,
+        run: card.as_ref().map_or(run, |card| card.largest_price()),
         proved: proved_price(run, minute),
+        by_tokens: card.is_some(),
         claimed,
         domain,
     };
     let (ready, task_ready) = (Arc::clone(&worker), Arc::clone(&task));
     tokio::task::spawn_blocking(move || ready.prepare(&task_ready));
-    let (made_sender, made) = mpsc::channel(PENDING_MAX);
+    let (made_sender, made) = mpsc::channel(MADE_MAX);
     let mut serving = ServingLoop {
         client,
         wallet,
         terms,
         book: ServedBook::new(terms, funds),
-        runners: Runners::start(&worker, &task, &made_sender, &terms),
+        runners: match &card {
+            None => Runners::threads(&worker, &task, &made_sender, (terms.run, terms.proved)),
+            Some(card) => Runners::tasks(&worker, &task, &made_sender, card),
+        },
+        card,
         key: SealingKey::draw(),
         channels: VecDeque::new(),
         token: None,
@@ -409,92 +429,6 @@ impl Reports {
     }
 }
 
-/// Threads that run the model, each from one queue.
-struct Runners {
-    queue: std::sync::mpsc::SyncSender<AskedRun>,
-}
-
-impl Runners {
-    fn start<W: Worker>(
-        worker: &Arc<W>,
-        task: &Arc<Task>,
-        made: &mpsc::Sender<FromRunner>,
-        terms: &ServedTerms,
-    ) -> Self {
-        let ServedTerms { run, proved, .. } = *terms;
-        let (queue, jobs) = std::sync::mpsc::sync_channel::<AskedRun>(PENDING_MAX);
-        let jobs = Arc::new(std::sync::Mutex::new(jobs));
-        for _ in 0..RUNNERS {
-            let (worker, task) = (Arc::clone(worker), Arc::clone(task));
-            let (jobs, made) = (Arc::clone(&jobs), made.clone());
-            tokio::task::spawn_blocking(move || {
-                // A panic of the other thread ends both: the queue is gone then.
-                while let Ok(Ok(asked)) = jobs.lock().map(|jobs| jobs.recv()) {
-                    // A worker that panics is a worker that fails.
-                    let run_it = || answered(worker.as_ref(), &task, &asked, &made);
-                    let answer = std::panic::catch_unwind(AssertUnwindSafe(run_it));
-                    let answer = answer.unwrap_or_else(|_| Err("the worker failed".to_owned()));
-                    let answer = answer.and_then(|given| {
-                        let price = match asked.is_proved {
-                            true => proved,
-                            false => answer_price(run, &asked.input, &given.output),
-                        };
-                        let plain = given.to_bytes();
-                        let sealed = asked.channel.seal_answer(asked.number, &plain);
-                        sealed.map(|it| (it, price)).map_err(|it| chain(&it))
-                    });
-                    let whole = FromRunner::Whole(asked.number, asked.asked, answer);
-                    if made.blocking_send(whole).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        Self { queue }
-    }
-}
-
-/// Runs the model on what was asked; pieces go out sealed.
-fn answered<W: Worker>(
-    worker: &W,
-    task: &Arc<Task>,
-    asked: &AskedRun,
-    made: &mpsc::Sender<FromRunner>,
-) -> Result<GivenOutput, String> {
-    let task = Task {
-        input: Arc::clone(&asked.input),
-        ..(**task).clone()
-    };
-    if asked.is_proved {
-        return proved(worker, &task).map_err(|error| chain(&error));
-    }
-    let mut index = 0;
-    let mut piece = |bytes: &[u8]| {
-        if let Ok(piece) = asked.channel.seal_piece(asked.number, index, bytes) {
-            let part = AnswerPart::Piece { index, piece };
-            // Pieces are for whoever wants to see them at once: one that finds no room is in the whole answer.
-            let _full = made.try_send(FromRunner::Part(asked.number, part));
-            index += 1;
-        }
-        true
-    };
-    let output = worker.answer(&task, &mut piece);
-    Ok(GivenOutput {
-        output: output.map_err(|error| chain(&error))?,
-        proof: Vec::new(),
-    })
-}
-
-/// Runs the model on what was asked and proves the answer, as a job of mode `proof` is.
-fn proved<W: Worker>(worker: &W, task: &Task) -> Result<GivenOutput, WorkError> {
-    let execution = worker.execute(task, &|_| {})?;
-    let proof = worker.prove(task, &execution, &|_| {})?;
-    Ok(GivenOutput {
-        output: execution.output,
-        proof,
-    })
-}
-
 /// The loop and what it knows.
 struct ServingLoop {
     client: Client,
@@ -502,6 +436,8 @@ struct ServingLoop {
     terms: ServedTerms,
     book: ServedBook,
     runners: Runners,
+    /// What tokens cost, if the model is a served one.
+    card: Option<Arc<ServedCard>>,
     key: SealingKey,
     /// Channels of sessions, the ones used last behind.
     channels: VecDeque<(Digest, SealedChannel)>,
@@ -651,6 +587,7 @@ impl ServingLoop {
             None => self.book.refusal(EndpointRefusal::Unsealed, ""),
             Some((channel, AskedInput { wanted, input })) => {
                 let is_proved = wanted == AskedFor::Proof;
+                let promised = self.promised(number, is_proved, &input);
                 let job = AskedRun {
                     number,
                     asked,
@@ -658,12 +595,8 @@ impl ServingLoop {
                     is_proved,
                     channel,
                 };
-                let promised = match is_proved {
-                    true => self.book.decide_proved(number),
-                    false => Ok(()),
-                };
                 match promised {
-                    Ok(()) if self.runners.queue.try_send(job).is_ok() => return,
+                    Ok(()) if self.runners.give(job) => return,
                     Ok(()) => self.book.refusal(EndpointRefusal::Busy, ""),
                     Err(refusal) => *refusal,
                 }
@@ -672,6 +605,30 @@ impl ServingLoop {
         let part = refused;
         self.book.answered(number, &part);
         self.outbox.push_back(NumberedPart { number, part });
+    }
+
+    /// Takes note of what a request may cost, which only shows when it is opened.
+    fn promised(
+        &mut self,
+        number: u64,
+        is_proved: bool,
+        input: &[u8],
+    ) -> Result<(), Box<AnswerPart>> {
+        let failed = |book: &ServedBook, detail| {
+            Err(Box::new(book.refusal(EndpointRefusal::Failed, detail)))
+        };
+        match (&self.card, is_proved) {
+            (None, true) => self.book.decide_proved(number),
+            (None, false) => Ok(()),
+            (Some(_), true) => failed(&self.book, "answers of served models have no proof"),
+            (Some(card), false) => {
+                let request = ServedRequest::from_bytes(input).ok();
+                match request.and_then(|it| it.most(card)) {
+                    Some(most) => self.book.decide_tokens(number, most),
+                    None => failed(&self.book, "this is no request of the OpenAI API"),
+                }
+            }
+        }
     }
 
     /// What a request asks, and the channel that it came through; nothing if it was not sealed to the key of this agent.

@@ -1,5 +1,6 @@
 //! The work itself, behind a trait: execute a model on an input, and prove that it was done.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tg_cuda::ExecutedOn;
@@ -107,10 +108,19 @@ pub enum WorkError {
     /// The proof does not hold, so it is not sent: a rejected one would cost the collateral.
     #[error("check the proof that was made here")]
     Check(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The provider's own server gave no answer.
+    #[error("ask the server")]
+    Server(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The run could not be proved.
     #[error("prove the execution")]
     Prove(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
+
+/// Takes what is written, piece by piece.
+pub type PieceTaker = Box<dyn FnMut(&[u8]) + Send>;
+
+/// What [`Worker::serve`] gives.
+pub type ServedFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, WorkError>> + Send>>;
 
 /// Does the work of a lease. Calls block for as long as the work takes and come on threads of their own, several at
 /// once if the offer has several slots. Both calls are deterministic in what they commit to: the receipt of a task
@@ -137,6 +147,13 @@ pub trait Worker: Send + Sync + 'static {
         task: &Task,
         piece: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Vec<u8>, WorkError>;
+
+    /// Asks the provider's own server, for a request of a served model: the bytes of the
+    /// [`ServedAnswer`](tg_sdk::endpoint::served::ServedAnswer). Nothing if there is no server for the task's model.
+    fn serve(&self, task: &Task, pieces: PieceTaker) -> Option<ServedFuture> {
+        let _ = (task, pieces);
+        None
+    }
 
     /// Opens the tiles of an execution that a seed draws, and returns the evidence file of mode `sync`; of mode `optimistic` that is the
     /// output.

@@ -111,6 +111,8 @@ pub enum Domain {
     ReplicaDraw,
     /// What the members of such a job found, where they differ.
     ReplicaClaims,
+    /// Id of a served model: its card.
+    ServedModel,
 }
 
 impl Domain {
@@ -172,6 +174,7 @@ impl Domain {
             Self::ResultSalt => "TG/types/result-salt/v1",
             Self::ReplicaDraw => "TG/market/replica-draw/v1",
             Self::ReplicaClaims => "TG/ledger/replica-claims/v1",
+            Self::ServedModel => "TG/types/served-model/v1",
         }
     }
 }

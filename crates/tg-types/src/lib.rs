@@ -3,7 +3,7 @@
 //! Read in this order: [`codec`] (how every byte is written and read; [`fields!`], [`tags!`] and [`variants!`] give both from one list), [`digest`] and [`keccak`] (how bytes are
 //! named), [`chunks`] and [`leaves`] (blobs that are checked part by part), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
 //! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
-//! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`Voucher`] (what is owed for an endpoint), [`upload`] (who may
+//! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`Voucher`] (what is owed for an endpoint), [`served`] (models that a provider has a server of its own for), [`upload`] (who may
 //! store a blob), [`heartbeat`] (that a provider is there), [`chain`] (what a client checks of blocks and states), [`limits`].
 //!
 //! ```
@@ -38,6 +38,7 @@ pub mod limits;
 pub mod mode;
 pub mod order;
 pub mod resources;
+pub mod served;
 mod signature;
 pub mod signed;
 mod signed_struct;
@@ -72,6 +73,7 @@ pub use resources::{
     CapacityTier, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, Lane, Machine, Pricing,
     RegionSet, SharingMode, SharingSet, TierSet,
 };
+pub use served::{CardError, ServedCall, ServedCard, TokenUsage};
 pub use signed::{
     Signature, SignatureError, SignedTransaction, VerifiedTransaction, Wallet, WalletError, bid_id,
     job_id, offer_id,

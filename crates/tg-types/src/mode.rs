@@ -184,6 +184,8 @@ pub enum Tier {
     Tgf1 = 2,
     /// A program of WebAssembly under the first profile; the same bits and the same bill on every machine.
     Wasm1 = 3,
+    /// None: the provider's own server answers, and nobody can say what it should have.
+    Served = 4,
 }
 
 impl Tier {
@@ -200,6 +202,7 @@ impl Tier {
             Self::Tgx1 => "TGX-1",
             Self::Tgf1 => "TGF-1",
             Self::Wasm1 => "WASM-1",
+            Self::Served => "served",
         }
     }
 }
@@ -210,4 +213,4 @@ impl std::fmt::Display for Tier {
     }
 }
 
-tags! { Tier: "tier" { Tgx1 = 1, Tgf1 = 2, Wasm1 = 3 } }
+tags! { Tier: "tier" { Tgx1 = 1, Tgf1 = 2, Wasm1 = 3, Served = 4 } }

@@ -47,7 +47,7 @@ signed_struct! {
         latency_base_ms: DurationMs => "uint64 latencyBaseMs",
         /// Declared speed in million multiply-accumulates per second, proving included.
         speed_mmac_per_s: u64 => "uint64 speedMmacPerS",
-        /// Memory that a job may use.
+        /// Memory that a job may use; 0 if the offer is for models that the provider has a server of its own for, and for nothing else.
         memory_bytes: u64 => "uint64 memoryBytes",
         /// Leases at one time.
         slots: u16 => "uint16 slots",

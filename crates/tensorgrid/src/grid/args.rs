@@ -18,6 +18,7 @@ use super::draw::DrawArguments;
 use super::job_args::{JobCostArguments, JobSubmitArguments, JobValidateArguments};
 use super::needs::MachineArguments;
 use super::order_args::OrderArguments;
+use super::serve_args::ServeArguments;
 use crate::network::process::ApiSetting;
 use crate::offline::text::TextArguments;
 
@@ -171,6 +172,7 @@ pub(crate) struct UpArguments {
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  tensorgrid provider --price 0.02\n  tensorgrid provider --price 0.005 --throttle-mmac-per-s 1 --key ./slow.key\n  \
+                  tensorgrid provider --serve-openai llama3.2=http://127.0.0.1:11434/v1 --prompt-price 0.1 --completion-price 0.4\n  \
                   tensorgrid provider list\n\nA provider locks its collateral with every lease, and loses it if its \
                   result is rejected or late. Ctrl-C withdraws the offer and finishes what was started."
 )]
@@ -220,6 +222,8 @@ pub(crate) struct ProviderArguments {
     pub(crate) key: PathBuf,
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArguments,
+    #[command(flatten)]
+    pub(crate) serve: ServeArguments,
 }
 
 /// `validator`.

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`accounts`] (who has money on a development network), [`port`] (a node as the API sees it),
 //! [`embedded`] (a whole grid in this process), [`connect`] (a grid behind an API), [`keys`] (secret keys in files), [`infer`] (one job from order to
-//! checked result), [`machine`] (what this machine offers), [`needs`] (needs and machines as flags), [`table`] (how lists look), [`describe`] (jobs in lines), [`trust`] (what nobody can forge), [`connect_args`], [`order_args`], [`job_args`], [`account_args`], [`args`] and [`commands`]
+//! checked result), [`machine`] (what this machine offers), [`serving`] (models of a server of its own), [`needs`] (needs and machines as flags), [`table`] (how lists look), [`describe`] (jobs in lines), [`trust`] (what nobody can forge), [`connect_args`], [`order_args`], [`serve_args`], [`job_args`], [`account_args`], [`args`] and [`commands`]
 //! (what people type).
 
 pub(crate) mod account_args;
@@ -25,5 +25,7 @@ pub(crate) mod openai;
 pub(crate) mod openai_keys;
 pub(crate) mod order_args;
 pub(crate) mod port;
+pub(crate) mod serve_args;
+pub(crate) mod serving;
 pub(crate) mod table;
 pub(crate) mod trust;

@@ -10,13 +10,14 @@ use tg_exec::sample::{Numbers, random_model};
 use tg_ledger::{Block, Genesis};
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_prover::{ProveRequest, ProvingModel, prove};
+use tg_sdk::endpoint::served::{ServedAnswer, ServedRequest, check_charge};
 use tg_sdk::endpoint::wire::{
     AnswerPart, EndpointRefusal, EndpointRequest, NumberedPart, SealedInput, ServeAnswer,
     ServeCall, ServingProof,
 };
 use tg_types::{
-    Address, Amount, ChainDomain, Decode, Encode, LeaseId, SignedTransaction, Transaction, Voucher,
-    Wallet,
+    Address, Amount, ChainDomain, Decode, Encode, LeaseId, ServedCall, ServedCard,
+    SignedTransaction, Transaction, Voucher, Wallet,
 };
 
 /// Something that reads bytes; returns what it would write for what it read.
@@ -230,6 +231,62 @@ fn endpoint_cases() -> [Case; 2] {
     ]
 }
 
+/// Cards of served models, requests of them and answers.
+fn served_cases() -> [Case; 3] {
+    let card = ServedCard {
+        provider: Address::new([7; 20]),
+        name: tg_types::Label::lossy("parrot"),
+        context: 4_096,
+        calls: 7,
+        prompt_price: Amount::from_tgrid(1),
+        completion_price: Amount::from_tgrid(2),
+        issued: tg_types::TimestampMs::new(5),
+    };
+    let body = r#"{"messages": [{"role": "user", "content": "a"}], "max_tokens": 5, "n": 2, "prompt": ["a"]}"#;
+    let request = ServedRequest {
+        call: ServedCall::Chat,
+        stream: true,
+        body: body.as_bytes().to_vec(),
+    };
+    let answer = ServedAnswer {
+        status: 200,
+        usage: request.bound(&card).unwrap(),
+        body: b"{}".to_vec(),
+    };
+    let (priced, asked) = (card.clone(), request.to_bytes());
+    [
+        Case {
+            name: "card of a served model",
+            seed: card.file(),
+            rounds: 40,
+            target: Box::new(|bytes| ServedCard::read(bytes).ok().map(|card| card.file())),
+        },
+        Case {
+            name: "request of a served model",
+            seed: request.to_bytes(),
+            rounds: 40,
+            target: Box::new(move |bytes| {
+                let request = ServedRequest::from_bytes(bytes).ok()?;
+                let most = request.most(&card);
+                assert!(most.is_none_or(|most| most < Amount::MAX));
+                Some(request.to_bytes())
+            }),
+        },
+        Case {
+            name: "answer of a served model",
+            seed: answer.to_bytes(),
+            rounds: 40,
+            target: Box::new(move |bytes| {
+                let most = answer.usage;
+                if let Ok(read) = check_charge(&priced, &asked, bytes, priced.price(most)) {
+                    assert!(read.usage.is_within(most), "more tokens than there can be");
+                }
+                canonical::<ServedAnswer>(bytes)
+            }),
+        },
+    ]
+}
+
 fn cases() -> Vec<Case> {
     let domain = ChainDomain {
         chain_id: 1,
@@ -296,6 +353,7 @@ fn cases() -> Vec<Case> {
     cases.extend(proof_cases());
     cases.extend(openai_cases());
     cases.extend(endpoint_cases());
+    cases.extend(served_cases());
     cases
 }
 

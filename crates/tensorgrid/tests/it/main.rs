@@ -19,5 +19,7 @@ mod programs;
 mod resume;
 mod run;
 mod sdk;
+mod served_models;
 mod statements;
+mod stub;
 mod texts;

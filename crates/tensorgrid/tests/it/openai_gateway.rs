@@ -17,11 +17,11 @@ fn completion(seed: usize) -> Value {
     })
 }
 
-/// A key of the requestor's account.
-fn keys(folder: &Path, net: &Net) -> PathBuf {
+/// A key of the requestor's account, which may spend so much.
+pub(crate) fn keys(folder: &Path, net: &Net, limit: &str) -> PathBuf {
     let path = folder.join("keys.json");
     let digest = Digest::of_blob(KEY.as_bytes()).to_string();
-    let key = json!({"name": "tester", "digest": digest, "limit": "20", "wallet": net.told["requestor"]["key"]});
+    let key = json!({"name": "tester", "digest": digest, "limit": limit, "wallet": net.told["requestor"]["key"]});
     std::fs::write(&path, json!({"keys": [key]}).to_string()).unwrap();
     path
 }
@@ -32,7 +32,7 @@ fn a_gateway_orders_for_callers_and_is_killed_in_a_batch() {
     let flags = ["--providers", "1", "--gateways", "1", "--no-encryption"];
     let net = Net::found(&folder.path().join("net"), &flags);
     let _validators: Vec<Process> = (0..4).map(|index| net.validator(index)).collect();
-    let keys = keys(folder.path(), &net);
+    let keys = keys(folder.path(), &net, "20");
     let more = ["--openai-keys", keys.to_str().unwrap()];
     let mut gateway = net.gateway_with(0, &more);
     crate::run::until("the gateway sees blocks", || gateway_height(&net, 0) > 0);

@@ -128,12 +128,25 @@ impl Net {
     /// Starts the provider whose key and environment a command told to have made.
     fn provider_as(told: &Value) -> Process {
         let environment = fs::read_to_string(told["environment"].as_str().unwrap()).unwrap();
-        let variables: Vec<(&str, &str)> = environment
-            .lines()
-            .map(|line| line.split_once('=').unwrap())
-            .map(|(name, value)| (name, value.trim_matches('\'')))
-            .collect();
+        let variables = Self::variables(&environment);
         Process::start(&["provider", "--json", "--device", "cpu"], &variables)
+    }
+
+    /// The same with other arguments.
+    pub(crate) fn provider_with(&self, index: usize, more: &[&str]) -> Process {
+        let told = &self.told["providers"][index];
+        let environment = fs::read_to_string(told["environment"].as_str().unwrap()).unwrap();
+        let variables = Self::variables(&environment);
+        Process::start(&[&["provider", "--json"][..], more].concat(), &variables)
+    }
+
+    /// The variables of a file of an environment.
+    fn variables(environment: &str) -> Vec<(&str, &str)> {
+        let lines = environment.lines();
+        let pairs = lines.map(|line| line.split_once('=').unwrap());
+        pairs
+            .map(|(name, value)| (name, value.trim_matches('\'')))
+            .collect()
     }
 
     fn gateway(&self, index: usize) -> Process {

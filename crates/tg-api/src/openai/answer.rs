@@ -149,8 +149,12 @@ pub(super) fn stands_behind(completion: &Completion) -> Value {
         price,
         mode,
         proof_bytes,
+        unchecked,
         ..
     } = completion;
+    if let Some(unchecked) = unchecked {
+        return unchecked.clone();
+    }
     json!({
         "job": job.to_string(), "model": model.to_string(), "price": price.to_string(),
         "verify": mode, "proof_bytes": proof_bytes,

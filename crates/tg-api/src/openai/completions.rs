@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use tg_types::Digest;
+use tg_types::{Digest, ServedCall};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -17,6 +17,7 @@ use super::error::OpenAiError;
 use super::port::{Completion, CompletionOrder, PieceSender, Requester};
 use super::replay::{self, Answer, AnswerId, RequestName, RequestTurn, Waiting};
 use super::request::{self, CompletionKind};
+use super::served;
 use super::stream::{self, StreamPart};
 use crate::routes::SharedState;
 use crate::shared::Shared;
@@ -68,8 +69,19 @@ async fn serve(
     kind: CompletionKind,
 ) -> Response {
     let name = request_name(shared, headers, (kind as u8, body));
-    let begun = name.and_then(|name| {
-        let asked = request::completion_of(kind, parsed(body)?)?;
+    let named = name.and_then(|name| Ok((name, parsed(body)?)));
+    let (name, body) = match named {
+        Ok(named) => named,
+        Err(error) => return error.into_response(),
+    };
+    if served::is_served(shared, &body).await {
+        let call = match kind {
+            CompletionKind::Text => ServedCall::Completion,
+            CompletionKind::Chat => ServedCall::Chat,
+        };
+        return served::respond(shared, name, call, body).await;
+    }
+    let begun = request::completion_of(kind, body).and_then(|asked| {
         let (sender, pieces) = mpsc::unbounded_channel();
         let sender = asked.stream.then_some(sender);
         let (id, waiting) = begin(shared, name, asked.order.clone(), sender)?;

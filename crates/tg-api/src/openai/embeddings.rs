@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Bytes;
 use axum::http::HeaderMap;
-use serde_json::Value;
+use axum::response::{IntoResponse, Response};
+use tg_types::ServedCall;
 use tokio::time::Instant;
 
 use super::access::{orders, parsed};
@@ -15,6 +16,7 @@ use super::embedding::{self, VectorFormat};
 use super::error::OpenAiError;
 use super::port::{EmbeddingOrder, Embeddings, Requester};
 use super::replay::{self, Answer, RequestTurn};
+use super::served;
 use crate::routes::SharedState;
 use crate::shared::Shared;
 
@@ -41,9 +43,13 @@ pub(crate) async fn embeddings(
     shared: SharedState,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Json<Value>, OpenAiError> {
+) -> Result<Response, OpenAiError> {
     let name = request_name(&shared, &headers, (KIND, &body))?;
-    let (order, format): (EmbeddingOrder, VectorFormat) = embedding::read(parsed(&body)?)?;
+    let body = parsed(&body)?;
+    if served::is_served(&shared, &body).await {
+        return Ok(served::respond(&shared, name, ServedCall::Embedding, body).await);
+    }
+    let (order, format): (EmbeddingOrder, VectorFormat) = embedding::read(body)?;
     let model = order.model.clone();
     let waiting = match shared.embedded.turn(&name, Instant::now())? {
         RequestTurn::Again(_, waiting) => waiting,
@@ -61,7 +67,7 @@ pub(crate) async fn embeddings(
         }
     };
     let answer = replay::answer(waiting).await?;
-    Ok(Json(embedding::answer(&model, &answer, format)))
+    Ok(Json(embedding::answer(&model, &answer, format)).into_response())
 }
 
 async fn embed(shared: &Shared, by: Requester, order: EmbeddingOrder) -> Answer<Embeddings> {

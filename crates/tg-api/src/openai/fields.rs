@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Value};
 
+use tg_types::Amount;
+
 use super::error::OpenAiError;
 
 /// Fields that change nothing here.
@@ -105,6 +107,25 @@ impl BodyFields {
         count.map(Some).ok_or_else(|| {
             OpenAiError::invalid(name, format!("`{name}` is a whole number above 0"))
         })
+    }
+
+    /// TGRID as a string.
+    pub(super) fn amount(&mut self, name: &str) -> Result<Option<Amount>, OpenAiError> {
+        let amount = self.text(name)?.map(|text| text.parse::<Amount>());
+        amount.transpose().map_err(|_| {
+            let field = format!("tensorgrid.{name}");
+            OpenAiError::invalid(&field, format!("`{name}` is TGRID as a string"))
+        })
+    }
+
+    /// Puts a field back.
+    pub(super) fn put(&mut self, name: &str, value: Value) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    /// What is left.
+    pub(super) fn rest(self) -> Map<String, Value> {
+        self.0
     }
 
     /// Refuses what is left.

@@ -11,6 +11,7 @@
 //!   minute; `access`: who calls;
 //! - `stores`: what is kept on the disk (`disk`, `file_store`, `batch_store`); `multipart`: uploads; `page`: lists; `batch`,
 //!   `batch_run`: a batch and its work;
+//! - `served`: requests of served models, which go through to a provider's own server;
 //! - `models`, `completions`, `responses`, `embeddings`, `files`, `batches`: the routes.
 
 mod access;
@@ -39,6 +40,7 @@ mod replay;
 mod request;
 mod response;
 pub(crate) mod responses;
+mod served;
 mod stores;
 mod stream;
 
@@ -75,6 +77,9 @@ pub(crate) fn read_any(bytes: &[u8]) {
     };
     for kind in [request::CompletionKind::Text, request::CompletionKind::Chat] {
         let _asked = request::completion_of(kind, body.clone());
+    }
+    for call in tg_types::ServedCall::ALL {
+        served::read(call, body.clone());
     }
     let _asked = request::response(body.clone());
     let _asked = embedding::read(body.clone());

@@ -3,8 +3,11 @@
 use axum::Json;
 use serde_json::{Value, json};
 use tg_ledger::ModelState;
+use tg_types::ServedCall;
 
+use super::access::orders;
 use super::error::OpenAiError;
+use super::port::ServedName;
 use crate::routes::SharedState;
 
 /// Most models in the list.
@@ -19,8 +22,9 @@ const MODELS_MAX: usize = 1_000;
 )]
 pub(crate) async fn models(shared: SharedState) -> Json<Value> {
     let state = shared.port.state();
-    let active = state.models().iter().filter(|model| {
-        matches!(model.state, ModelState::Active(_)) && state.is_held(&model.storage)
+    let active = state.models().iter().filter(|model| match &model.state {
+        ModelState::Active(facts) => facts.served_by().is_none() && state.is_held(&model.storage),
+        ModelState::Pending | ModelState::Refused(_) => false,
     });
     let item = |model: &tg_ledger::Model| {
         json!({
@@ -28,8 +32,35 @@ pub(crate) async fn models(shared: SharedState) -> Json<Value> {
             "owned_by": model.owner.to_string(), "tensorgrid": { "model": model.id.to_string() },
         })
     };
-    let data: Vec<Value> = active.take(MODELS_MAX).map(item).collect();
+    let mut data: Vec<Value> = active.take(MODELS_MAX).map(item).collect();
+    if let Ok(orders) = orders(shared.port.as_ref()) {
+        // A grid that is away serves none.
+        let served = orders.served_names().await.unwrap_or_default();
+        data.extend(served.iter().map(served_item));
+        data.truncate(MODELS_MAX);
+    }
     Json(json!({ "object": "list", "data": data }))
+}
+
+/// A served model: what it costs, and that nobody checks its answers.
+fn served_item(served: &ServedName) -> Value {
+    let ServedName {
+        name,
+        card,
+        providers,
+    } = served;
+    let calls = ServedCall::ALL.into_iter().filter(|it| card.serves(*it));
+    let calls: Vec<&str> = calls.map(ServedCall::as_str).collect();
+    json!({
+        "id": name, "object": "model", "created": card.issued.get() / 1_000,
+        "owned_by": card.provider.to_string(),
+        "tensorgrid": {
+            "model": card.model_id().to_string(), "served": true, "verify": "none", "checked": false,
+            "providers": providers, "context": card.context, "calls": calls,
+            "prompt_price_per_million": card.prompt_price.to_string(),
+            "completion_price_per_million": card.completion_price.to_string(),
+        },
+    })
 }
 
 /// One model, as OpenAI shows it.

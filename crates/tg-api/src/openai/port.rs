@@ -6,8 +6,9 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::{Map, Value, json};
 use tg_sdk::dto::ModeDto;
-use tg_types::{Amount, JobId, ModelId};
+use tg_types::{Address, Amount, JobId, ModelId, ServedCall, ServedCard, TokenUsage};
 
 use super::conversation::ChatTurn;
 use super::error::OpenAiError;
@@ -75,6 +76,8 @@ pub struct Completion {
     pub mode: ModeDto,
     /// Bytes of the proof that was verified here, if one was ordered.
     pub proof_bytes: Option<u64>,
+    /// What stands behind it instead, if a provider's own server wrote it.
+    pub unchecked: Option<Value>,
 }
 
 /// Texts of which vectors are wanted.
@@ -106,6 +109,90 @@ pub struct Embeddings {
     /// How the results were checked.
     pub mode: ModeDto,
 }
+
+/// A request of a served model, as its caller wrote it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServedOrder {
+    /// The model's name or id.
+    pub model: String,
+    /// What is called.
+    pub call: ServedCall,
+    /// Whether pieces are wanted as they come.
+    pub stream: bool,
+    /// The body of OpenAI's request, without what is said here.
+    pub body: Map<String, Value>,
+    /// Most that is paid; what it can cost at most by the provider's prices if absent.
+    pub max_price: Option<Amount>,
+    /// The providers that may be asked; any if there is none.
+    pub providers: Vec<Address>,
+}
+
+/// What a provider's own server answered, and what was paid for it. Nobody checked it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServedReply {
+    /// The body of OpenAI's answer.
+    pub body: Value,
+    /// Tokens that were charged.
+    pub usage: TokenUsage,
+    /// The endpoint's job.
+    pub job: JobId,
+    /// The model, by its card.
+    pub model: ModelId,
+    /// Who served it.
+    pub provider: Address,
+    /// What was paid.
+    pub price: Amount,
+    /// What a million tokens of prompts cost.
+    pub prompt_price: Amount,
+    /// What a million tokens that are written cost.
+    pub completion_price: Amount,
+    /// Providers that were asked before and gave no answer that is paid, and why.
+    pub failed: Vec<String>,
+}
+
+impl ServedReply {
+    /// What stands behind it.
+    #[must_use]
+    pub fn stands_behind(&self) -> Value {
+        json!({
+            "job": self.job.to_string(), "model": self.model.to_string(), "price": self.price.to_string(),
+            "provider": self.provider.to_string(), "verify": "none", "checked": false, "receipt": null,
+            "prompt_price_per_million": self.prompt_price.to_string(),
+            "completion_price_per_million": self.completion_price.to_string(),
+            "failed": self.failed,
+        })
+    }
+
+    /// OpenAI's object of the tokens that were charged.
+    #[must_use]
+    pub fn usage_object(&self) -> Value {
+        let TokenUsage { prompt, completion } = self.usage;
+        let mut usage = match self.body["usage"].as_object() {
+            Some(usage) => Value::Object(usage.clone()),
+            None => json!({}),
+        };
+        usage["prompt_tokens"] = json!(prompt);
+        if self.body["data"].is_null() {
+            usage["completion_tokens"] = json!(completion);
+        }
+        usage["total_tokens"] = json!(prompt.saturating_add(completion));
+        usage
+    }
+}
+
+/// A name under which providers serve models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedName {
+    /// The name.
+    pub name: String,
+    /// The card of the cheapest.
+    pub card: ServedCard,
+    /// How many providers serve it now.
+    pub providers: usize,
+}
+
+/// Where the choices of pieces are sent as they come: no more bytes than an endpoint's answer may have pieces.
+pub type ChoiceSender = tokio::sync::mpsc::UnboundedSender<Value>;
 
 /// An order that was signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,6 +267,28 @@ pub trait OpenAiPort: Send + Sync {
 
     /// Orders a run for each text, waits for their ends and checks the results.
     fn embed(&self, by: Requester, order: EmbeddingOrder) -> OpenAiFuture<'_, Embeddings>;
+
+    /// Whether a name or an id is that of a served model.
+    fn is_served<'a>(&'a self, model: &'a str) -> OpenAiFuture<'a, bool> {
+        let _ = model;
+        Box::pin(async { Ok(false) })
+    }
+
+    /// The served models that can be asked now, by name.
+    fn served_names(&self) -> OpenAiFuture<'_, Vec<ServedName>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Has a provider's own server answer. The choices of pieces are sent to `pieces` as they come.
+    fn serve(
+        &self,
+        by: Requester,
+        order: ServedOrder,
+        pieces: Option<ChoiceSender>,
+    ) -> OpenAiFuture<'_, ServedReply> {
+        let _ = (by, pieces);
+        Box::pin(async move { Err(OpenAiError::model(&order.model)) })
+    }
 
     /// The folder in which files and batches are kept.
     fn folder(&self) -> &Path;

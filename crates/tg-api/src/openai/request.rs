@@ -254,10 +254,7 @@ pub(super) fn terms(ours: &mut BodyFields) -> Result<Terms, OpenAiError> {
             ));
         }
     };
-    let max_price = ours.text("max_price")?.map(|text| text.parse::<Amount>());
-    let max_price = max_price.transpose().map_err(|_| {
-        OpenAiError::invalid("tensorgrid.max_price", "`max_price` is TGRID as a string")
-    })?;
+    let max_price = ours.amount("max_price")?;
     Ok((mode, max_price))
 }
 

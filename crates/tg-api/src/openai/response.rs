@@ -187,6 +187,7 @@ mod tests {
             price: Amount::ZERO,
             mode: ModeDto::None,
             proof_bytes: None,
+            unchecked: None,
         }
     }
 

@@ -30,6 +30,13 @@ impl Execution {
         if !job.is_endpoint() {
             return None;
         }
+        if self.state.served_by(&job.order).is_some() {
+            // Its card says what tokens cost, and nothing else is paid.
+            return Some(EndpointPrices {
+                minute: Amount::ZERO,
+                run: Amount::ZERO,
+            });
+        }
         let facts = self.state.offer_facts(offer, job.order.needs.class);
         endpoint_prices(&offer.terms, &facts, job.macs, &job.order.needs)
     }

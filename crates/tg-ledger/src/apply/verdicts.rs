@@ -1,7 +1,7 @@
 //! What a verdict does: it decides about a model or settles a lease.
 
 use tg_types::limits::{EVIDENCE_BYTES_MAX, INPUT_BYTES_MAX};
-use tg_types::{Amount, Digest, Height, LeaseId, ModelId, Tier, VerificationMode, Vote};
+use tg_types::{Amount, Digest, Height, Label, LeaseId, ModelId, Tier, VerificationMode, Vote};
 
 use super::Execution;
 use super::replicas::ReplicaRun;
@@ -15,6 +15,9 @@ use crate::verdict::{Outcome, Subject, Verdict, seed_subject};
 
 /// The least that a run of a program is paid, as a part of the price: one over this.
 const LEAST_PART: u64 = 4;
+
+/// The code of a card that another account than its provider registered; the checks of validators have those below.
+const CODE_ANOTHERS_CARD: u16 = 96;
 
 impl Execution {
     /// Whether a verdict fits the state.
@@ -179,7 +182,14 @@ impl Execution {
     pub(super) fn execute_verdict(&mut self, verdict: &Verdict) -> Result<(), InvariantError> {
         match (&verdict.subject, &verdict.outcome) {
             (Subject::Model(id), Outcome::ModelAccepted(facts)) => {
-                self.decide_model(id, ModelState::Active(*facts))
+                let state = match self.is_anothers_card(id, facts) {
+                    false => ModelState::Active(*facts),
+                    true => ModelState::Refused(RefusedBecause::Check {
+                        code: CODE_ANOTHERS_CARD,
+                        check: Label::lossy("another account registered the card of a provider"),
+                    }),
+                };
+                self.decide_model(id, state)
             }
             (Subject::Model(id), Outcome::Rejected { code, check }) => {
                 let because = RefusedBecause::Check {
@@ -239,6 +249,13 @@ impl Execution {
             // The check before this refused all others.
             _ => Ok(()),
         }
+    }
+
+    /// Stops: the card of a served model that another account than its provider registers, so that leases come to whoever serves no such
+    /// model.
+    fn is_anothers_card(&self, id: &ModelId, facts: &ModelFacts) -> bool {
+        let owner = self.state.model(id).map(|model| model.owner);
+        facts.served_by().is_some_and(|it| Some(it) != owner)
     }
 
     fn decide_model(&mut self, id: &ModelId, state: ModelState) -> Result<(), InvariantError> {

@@ -423,6 +423,11 @@ pub enum TransactionError {
     /// It was taken back before.
     #[error("endpoint {job} was taken back; its provider has some seconds for its last claim")]
     EndpointEnds { job: JobId },
+    /// A served model has no other jobs than endpoints.
+    #[error(
+        "model {model} is served by a server of its provider: only endpoints of it can be ordered"
+    )]
+    ServedAsEndpoint { model: ModelId },
     /// The votes convict nobody.
     #[error("the votes convict nobody")]
     NoEquivocation(#[source] EquivocationError),
@@ -600,6 +605,7 @@ impl TransactionError {
             Self::BadVoucher { .. } => "TG-LED-139",
             Self::EndpointHasNoReceipt { .. } => "TG-LED-140",
             Self::EndpointEnds { .. } => "TG-LED-141",
+            Self::ServedAsEndpoint { .. } => "TG-LED-142",
             Self::ResultIsSealed { .. } => "TG-LED-143",
             Self::NoSealedResult { .. } => "TG-LED-144",
             Self::NotSealable { .. } => "TG-LED-145",

@@ -1,5 +1,6 @@
 //! Models: `Pending -> Active | Refused`, decided by the validators' verdict on the registration proof.
 
+use tg_types::served::provider_of_program;
 use tg_types::{
     Address, Amount, Decode, DecodeError, Digest, Encode, Height, Label, ModelId, ProgramId,
     Reader, Tier, TimestampMs, Writer, fields, limits::TRACE_EVIDENCE_BYTES_MAX,
@@ -12,9 +13,9 @@ use crate::tree::{LeafHead, kind};
 /// What the validators found out about a model when they verified its public part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelFacts {
-    /// The program.
+    /// The program; of a served model what stands for its provider ([`tg_types::ServedCard::program_id`]).
     pub program: ProgramId,
-    /// What it is executed under: a model of integers or of floats, or a program of WebAssembly.
+    /// What it is executed under: a model of integers or of floats, a program of WebAssembly, or a served model.
     pub tier: Tier,
     /// Multiply-accumulates of one run; what offers are priced by. Of a float model the most units of work of one run, of a program
     /// of WebAssembly the most fuel.
@@ -55,6 +56,7 @@ impl ModelFacts {
         match self.tier {
             Tier::Tgx1 => self.macs <= RECOMPUTED_MACS_MAX && self.memory <= RECOMPUTED_MEMORY_MAX,
             Tier::Tgf1 | Tier::Wasm1 => true,
+            Tier::Served => false,
         }
     }
 
@@ -74,6 +76,17 @@ impl ModelFacts {
         match self.tier {
             Tier::Tgx1 => input_len == self.input_len,
             Tier::Tgf1 | Tier::Wasm1 => input_len > 0 && input_len <= self.input_len,
+            // It has no jobs but endpoints, whose inputs come with requests.
+            Tier::Served => false,
+        }
+    }
+
+    /// The only provider of a served model; nothing of other models, which every provider may run.
+    #[must_use]
+    pub fn served_by(&self) -> Option<Address> {
+        match self.tier {
+            Tier::Tgx1 | Tier::Tgf1 | Tier::Wasm1 => None,
+            Tier::Served => Some(provider_of_program(&self.program)),
         }
     }
 }

@@ -30,7 +30,7 @@ impl State {
         let prices = self.packing_prices();
         let market = (&*self.stock, &prices);
         let demand = self.demand(order, facts, &[], market, self.head.time);
-        Some(explain(&demand, self.offer_views(order.needs.class)))
+        Some(explain(&demand, self.views_for(order)))
     }
 
     /// The facts of a model that a job of this mode may name.
@@ -54,6 +54,9 @@ impl State {
                 });
             }
         };
+        if facts.served_by().is_some() && mode != VerificationMode::Endpoint {
+            return Err(TransactionError::ServedAsEndpoint { model: *model });
+        }
         match mode {
             VerificationMode::Proof if !facts.provable => {
                 Err(TransactionError::ModelNotProvable { model: *model })

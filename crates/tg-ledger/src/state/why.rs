@@ -165,12 +165,12 @@ impl State {
         } else {
             whole
         };
-        let assessments = explain(&demand, self.offer_views(class));
+        let assessments = explain(&demand, self.views_for(&job.order));
         let turn = Self::waiting(job).turn(now);
         let before = |other: &&Job| Self::waiting(other).turn(now) < turn;
         let priority_to_be_next = self.priority_to_be_next(job);
         Some(WhyWaiting {
-            placement: best_offer(&demand, self.offer_views(class)),
+            placement: best_offer(&demand, self.views_for(&job.order)),
             relaxations: self.relaxations(job, &assessments),
             queue_position: self.queued_jobs().filter(before).count() as u64,
             priority_to_be_next,

@@ -27,6 +27,7 @@ mod rent;
 mod replicas;
 mod scenarios;
 mod seats;
+mod served;
 mod sharing;
 mod storage;
 mod sync;

@@ -10,7 +10,8 @@ use tg_float::job::{FloatModel, PublicFloatModel};
 use tg_ir::ExecutableModel;
 use tg_ledger::Outcome;
 use tg_proof::PublicModel;
-use tg_types::Digest;
+use tg_types::served::CARD_BYTES_MAX;
+use tg_types::{Digest, ServedCard};
 use tg_wasm::WasmProgram;
 
 /// Most bytes of the models that are kept, the last one apart: some hundred usual ones.
@@ -31,6 +32,8 @@ pub(super) enum Executable {
     PublicFloat(Arc<PublicFloatModel>),
     /// A float model with its constants, which is run again.
     Float(Arc<FloatModel>),
+    /// The card of a served model.
+    Card(Arc<ServedCard>),
 }
 
 impl Executable {
@@ -42,6 +45,7 @@ impl Executable {
             Self::Weighted(model) => model.weights.bytes(),
             Self::PublicFloat(model) => model.memory() - 2 * model.constants_len(),
             Self::Float(model) => model.memory(),
+            Self::Card(_) => CARD_BYTES_MAX as u64,
         }
     }
 }

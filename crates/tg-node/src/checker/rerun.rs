@@ -116,6 +116,8 @@ impl ProofChecker {
                 Executable::Program(program) => run_program(&program, run, blobs),
                 _ => Err(rejected(CODE_PUBLIC_MODEL, "program")),
             },
+            // Its jobs are endpoints, which have no receipt.
+            Tier::Served => Err(rejected(CODE_PUBLIC_MODEL, "a served model")),
         }
     }
 }

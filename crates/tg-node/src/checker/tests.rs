@@ -4,9 +4,10 @@
 use tg_exec::IntTensor;
 use tg_exec::sample::random_model;
 use tg_prover::{Masking, ModelError, Modes, ProveRequest, ProvingModel, prove};
-use tg_types::{Encode as _, LeaseId, ProgramId, Receipt, Tier};
+use tg_types::{Amount, Encode as _, LeaseId, ProgramId, Receipt, Tier, TimestampMs};
 
 use super::*;
+use crate::storage::Holding;
 
 const JOB: JobId = JobId::new([7; 32]);
 const PROVIDER: Address = Address::new([9; 20]);
@@ -471,6 +472,47 @@ fn facts_count_bytes() {
         panic!("{outcome:?}");
     };
     assert_eq!((facts.input_len, facts.output_len), (6, 8));
+}
+
+#[test]
+fn of_a_served_model_its_card_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = BlobStore::open(folder.path(), 64 << 20).unwrap();
+    let card = ServedCard {
+        provider: PROVIDER,
+        name: Label::lossy("parrot"),
+        context: 4_096,
+        calls: 1,
+        prompt_price: Amount::ZERO,
+        completion_price: Amount::ZERO,
+        issued: TimestampMs::ZERO,
+    };
+    let check = |card: &ServedCard, model| {
+        let public_blob = blobs.put(&card.file(), PUBLIC_MODEL_BYTES_MAX).unwrap();
+        let held = crate::storage::model(&blobs, &public_blob, &public_blob);
+        let task = EvidenceTask::Model { model, public_blob };
+        let outcome = ProofChecker::default().check(&task, &blobs).unwrap();
+        (outcome, held)
+    };
+    let (outcome, held) = check(&card, card.model_id());
+    let Outcome::ModelAccepted(facts) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(
+        (facts.tier, facts.served_by()),
+        (Tier::Served, Some(PROVIDER))
+    );
+    assert_eq!(held, Holding::Held);
+    let code = |outcome| match outcome {
+        Outcome::Rejected { code, .. } => code,
+        other => panic!("{other:?}"),
+    };
+    let (outcome, _) = check(&card, ModelId::new([1; 32]));
+    assert_eq!(code(outcome), CODE_MODEL_ID);
+    let wrong = ServedCard { context: 0, ..card };
+    let (outcome, held) = check(&wrong, wrong.model_id());
+    assert_eq!(code(outcome), CODE_CARD);
+    assert!(matches!(held, Holding::Wrong(_)));
 }
 
 /// Providers hold the weights of what they prove, but not the secret that hides private ones.

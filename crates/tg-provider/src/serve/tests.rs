@@ -26,6 +26,7 @@ fn book(money: u128) -> ServedBook {
         requestor: alice().address(),
         run: RUN,
         proved: PROVED,
+        by_tokens: false,
         claimed: Amount::ZERO,
         domain: domain(),
     };
@@ -158,6 +159,60 @@ fn who_does_not_pay_gets_no_more_than_the_limit() {
     book.answered(next, &whole());
     book.decide(&request(next + 1, 0, &alice()));
     assert_eq!(book.last().unwrap().voucher.answered, 1);
+}
+
+/// A book of a served model whose largest request costs 10.
+fn book_of_tokens(money: u128) -> ServedBook {
+    let mut book = book(money);
+    book.terms.by_tokens = true;
+    book
+}
+
+#[test]
+fn who_does_not_pay_for_tokens_gets_what_one_largest_request_costs() {
+    let mut book = book_of_tokens(1_000_000);
+    let alice = alice();
+    // What a request costs shows when it is opened.
+    for number in 1..=UNPAID_SERVED_MAX {
+        let asked = book.decide(&request(number, 0, &alice));
+        assert_eq!(asked, RequestDecision::Run);
+        assert_eq!(book.decide_tokens(number, RUN), Ok(()));
+    }
+    let more = UNPAID_SERVED_MAX + 1;
+    book.decide(&request(more, 0, &alice));
+    let refused = book.decide_tokens(more, RUN).unwrap_err();
+    assert!(matches!(
+        *refused,
+        AnswerPart::Refused {
+            because: EndpointRefusal::Unpaid,
+            ..
+        }
+    ));
+    book.answered(more, &refused);
+    // Two answers that cost as much: nothing more is made before one is paid.
+    book.answered(1, &whole());
+    book.answered(2, &whole());
+    let next = book.decide(&request(more + 1, 0, &alice));
+    assert_eq!(because(&next), Some(EndpointRefusal::Unpaid));
+    let paying = book.decide(&request(more + 2, 1, &alice));
+    assert_eq!(paying, RequestDecision::Run);
+}
+
+#[test]
+fn a_small_request_is_answered_although_the_largest_could_not_be_paid() {
+    let mut book = book_of_tokens(5);
+    let alice = alice();
+    assert_eq!(book.decide(&request(1, 0, &alice)), RequestDecision::Run);
+    assert_eq!(book.decide_tokens(1, Amount::new(4)), Ok(()));
+    assert_eq!(book.decide(&request(2, 0, &alice)), RequestDecision::Run);
+    let refused = book.decide_tokens(2, Amount::new(2)).unwrap_err();
+    assert!(matches!(
+        *refused,
+        AnswerPart::Refused {
+            because: EndpointRefusal::NoMoney,
+            ..
+        }
+    ));
 }
 
 #[test]

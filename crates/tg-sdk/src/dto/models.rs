@@ -1,7 +1,7 @@
 //! Registered models, and how results are checked.
 
 use serde::{Deserialize, Serialize};
-use tg_types::{Address, Digest, ModelId, ProgramId, VerificationMode};
+use tg_types::{Address, Digest, ModelId, ProgramId, Tier, VerificationMode};
 
 use crate::text;
 
@@ -115,6 +115,15 @@ pub struct ModelDto {
     pub refusal: Option<String>,
 }
 
+impl ModelDto {
+    /// Whether its provider has a server of its own for it, so that nobody checks its answers.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        let facts = self.facts.as_ref();
+        facts.is_some_and(|facts| facts.tier == Tier::Served.as_str())
+    }
+}
+
 /// What validators found in a model's public part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -123,7 +132,7 @@ pub struct ModelFactsDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub program: ProgramId,
-    /// What it is executed under: `TGX-1` for a model of integers, `TGF-1` for one of floats, `WASM-1` for a program.
+    /// What it is executed under: `TGX-1` for a model of integers, `TGF-1` for one of floats, `WASM-1` for a program, `served` for one that its provider has a server of its own for.
     pub tier: String,
     /// Multiply-accumulates of one inference; of a float model the most units of work of a run, of a program the most fuel.
     pub macs: u64,

@@ -4,8 +4,10 @@
 //! answer; the ledger pays time by its clock and answers by the last voucher that is claimed. Either side risks little: a
 //! provider that does not answer is asked nothing more, and one that is not paid answers nothing more.
 //!
-//! [`wire`] is what travels, [`session`] the requestor's side.
+//! [`wire`] is what travels, [`served`] what of it is asked of models that a provider has a server of its own for, [`session`] the requestor's
+//! side.
 
+pub mod served;
 #[cfg(all(feature = "client", feature = "verify"))]
 pub mod session;
 pub mod wire;

@@ -9,11 +9,14 @@ use hyper::Method;
 use tg_ir::GenerationRequest;
 use tg_ir::request::answered_share;
 use tg_privacy::{SealError, SealedChannel};
+use tg_types::served::CARD_BYTES_MAX;
 use tg_types::{
-    Address, Amount, BASE_PRICES_PER_MINUTE, ChainDomain, Decode as _, Digest, Encode as _, JobId,
-    LeaseId, Signature, SignedVoucher, Voucher, Wallet, asked_digest,
+    Address, Amount, BASE_PRICES_PER_MINUTE, CardError, ChainDomain, Decode as _, Digest,
+    Encode as _, JobId, LeaseId, ModelId, ServedCard, Signature, SignedVoucher, Voucher, Wallet,
+    asked_digest,
 };
 
+use super::served::{ChargeError, check_charge};
 use super::wire::{
     AnswerPart, AskedFor, AskedInput, ENDPOINT_BYTES_MAX, EndpointRefusal, EndpointRequest,
     GivenOutput, SealedInput, answer_signer,
@@ -80,6 +83,12 @@ pub enum EndpointError {
     /// The proof that was asked for does not show the answer. Nothing is owed for it.
     #[error("check the proof of an answer")]
     Unproved(#[from] CheckError),
+    /// More is asked for an answer of a served model than it can cost. Nothing is owed for it.
+    #[error("check what is charged for an answer")]
+    Overcharged(#[from] ChargeError),
+    /// Its model is served, and its card cannot be read.
+    #[error("read the card of the endpoint's model")]
+    Card(#[from] CardError),
     /// Nothing came for long.
     #[error("nothing came from the provider for {} s", SILENCE_MAX.as_secs())]
     Silent,
@@ -118,6 +127,8 @@ pub struct EndpointSession {
     run: Amount,
     /// What a proved answer costs.
     proved: Amount,
+    /// What tokens cost, if the model is a served one.
+    card: Option<ServedCard>,
     owed: Arc<Mutex<OwedSoFar>>,
     next: AtomicU64,
     seal: Mutex<Option<Arc<SessionSeal>>>,
@@ -172,6 +183,7 @@ impl EndpointSession {
             amount,
             ..Voucher::first(lease.id)
         };
+        let card = card_of(client, job.model).await?;
         let session = Self {
             client: client.clone(),
             wallet: wallet.clone(),
@@ -179,7 +191,8 @@ impl EndpointSession {
             job: job.id,
             lease: lease.id,
             provider: lease.provider,
-            run: lease.price,
+            run: card.as_ref().map_or(lease.price, ServedCard::largest_price),
+            card,
             proved: proved_price(
                 lease.price,
                 lease.meter.as_ref().map_or(Amount::ZERO, |it| it.minute),
@@ -219,6 +232,12 @@ impl EndpointSession {
     #[must_use]
     pub const fn provider(&self) -> Address {
         self.provider
+    }
+
+    /// What tokens cost, if the model is a served one.
+    #[must_use]
+    pub const fn card(&self) -> Option<&ServedCard> {
+        self.card.as_ref()
     }
 
     /// What a run of the model costs: the most that an answer costs.
@@ -326,9 +345,14 @@ impl EndpointSession {
         let given = given.map_err(|_| EndpointError::NotTheirs {
             what: "it cannot be read",
         })?;
-        let most = match model {
-            None => answer_price(self.run, &asked.input, &given.output),
-            Some(_) => self.proved,
+        let most = match (model, &self.card) {
+            (None, None) => answer_price(self.run, &asked.input, &given.output),
+            (None, Some(card)) => {
+                let charged = check_charge(card, &asked.input, &given.output, answer.price);
+                charged.map_err(EndpointError::Overcharged)?;
+                answer.price
+            }
+            (Some(_), _) => self.proved,
         };
         if answer.price > most {
             let what = "it costs more than was agreed";
@@ -510,6 +534,21 @@ impl EndpointSession {
         drop(owing);
         AskFailure::Failed(EndpointError::Refused { because, detail })
     }
+}
+
+/// The card of a served model; nothing of another model.
+async fn card_of(client: &Client, model: ModelId) -> Result<Option<ServedCard>, EndpointError> {
+    let listed = client.model(model).await?;
+    if !listed.is_served() {
+        return Ok(None);
+    }
+    let file = client.blob(listed.public_blob, CARD_BYTES_MAX).await?;
+    let card = ServedCard::read(&file)?;
+    // Stops: a gateway that shows other prices than the provider's.
+    if card.model_id() != model {
+        return Err(CardError::NoCard.into());
+    }
+    Ok(Some(card))
 }
 
 /// What an answer costs where a run of the model costs `run`.

@@ -78,10 +78,10 @@ fn modes() {
         })
     );
     assert_eq!(
-        Tier::from_bytes(&[4]),
+        Tier::from_bytes(&[5]),
         Err(DecodeError::Invalid {
             field: "tier",
-            value: 4
+            value: 5
         })
     );
     assert_eq!(Tier::Tgx1.to_string(), "TGX-1");

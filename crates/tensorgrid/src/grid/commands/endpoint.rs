@@ -66,6 +66,8 @@ fn failed(error: EndpointError) -> Failure {
         ),
         EndpointError::NotTheirs { .. }
         | EndpointError::Unproved(_)
+        | EndpointError::Overcharged(_)
+        | EndpointError::Card(_)
         | EndpointError::Seal(_)
         | EndpointError::Overflow => (
             Exit::Rejected,
@@ -85,11 +87,13 @@ async fn asked(
     arguments: &EndpointOpenArguments,
 ) -> Result<(ModelDto, Vec<QuoteDto>, OrderTerms), Failure> {
     let model = jobs::find_model(client, &arguments.model).await.of_job()?;
-    // What cannot be asked is not opened: its minutes would be paid for nothing.
-    let checked = jobs::public_model(client, &model).await.of_job();
-    checked.map_err(|failure| {
-        failure.hint("endpoints serve models of integers (tier TGX-1); graphs of floats and programs are jobs: `infer`, `program submit`")
-    })?;
+    if !model.is_served() {
+        // What cannot be asked is not opened: its minutes would be paid for nothing.
+        let checked = jobs::public_model(client, &model).await.of_job();
+        checked.map_err(|failure| {
+            failure.hint("endpoints serve models of integers (tier TGX-1); graphs of floats and programs are jobs: `infer`, `program submit`")
+        })?;
+    }
     let seconds = arguments.hours * 3_600.0;
     if !(1.0..=3_600.0 * 24.0 * 366.0).contains(&seconds) {
         let text = format!("--hours {}: more than 0, a year at most", arguments.hours);
@@ -306,9 +310,14 @@ async fn served(client: &Client, wallet: &Wallet, job: &str) -> Result<OpenEndpo
     let id = connect::job(client, job).await?;
     let job = client.job(id).await.calling("ask for the job")?;
     let model = jobs::find_model(client, &job.model.to_string()).await;
-    let checked = jobs::public_model(client, &model.of_job()?)
-        .await
-        .of_job()?;
+    let model = model.of_job()?;
+    if model.is_served() {
+        let text = format!("`{}` is served by a provider's own server", model.name);
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(
+            "it is asked by the OpenAI API of a gateway, http://HOST/openai/v1, which uses this endpoint by itself",
+        ));
+    }
+    let checked = jobs::public_model(client, &model).await.of_job()?;
     let session = EndpointSession::open(client, wallet, id).await;
     let session = session.map_err(failed)?;
     Ok(OpenEndpoint { session, checked })

@@ -17,7 +17,8 @@ use crate::grid::embedded::{ModelFiles, register, register_bundled, wait_until_a
 use crate::grid::table::{Table, brief};
 use crate::offline::{files, text};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, line, say};
-use tg_types::{Digest, Encode};
+use tg_types::served::CARD_BYTES_MAX;
+use tg_types::{Digest, Encode, ServedCall, ServedCard, Tier};
 
 /// Registers a compiled model and waits for the validators' verdict.
 pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome {
@@ -125,12 +126,14 @@ pub(crate) async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
         "name", "id", "tier", "state", "Mmac", "input", "output", "zk",
     ]);
     for model in models {
-        let facts = model.facts.as_ref();
+        let tier = model.facts.as_ref().map(|facts| facts.tier.clone());
+        // Of a served model the grid knows nothing but its card.
+        let facts = model.facts.as_ref().filter(|_| !model.is_served());
         let of = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         table.row(vec![
             model.name.clone(),
             brief(model.id),
-            of(facts.map(|facts| facts.tier.clone())),
+            of(tier),
             model.state.to_string(),
             of(facts.map(|facts| mmac(facts.macs))),
             of(facts.map(|facts| format!("{} B", facts.input_len))),
@@ -155,7 +158,7 @@ pub(crate) async fn show(arguments: &ModelShowArguments, as_json: bool) -> Outco
             .blob(model.public_blob, 16 << 20)
             .await
             .calling("fetch the public part")?;
-        if !float::is_float(&model) {
+        if !float::is_float(&model) && !model.is_served() {
             PublicModel::decode(&bytes).or_fail(Exit::Rejected, "read the public part")?;
         }
         files::write(path, &bytes)?;
@@ -164,7 +167,36 @@ pub(crate) async fn show(arguments: &ModelShowArguments, as_json: bool) -> Outco
     if as_json {
         return json_of(&model);
     }
+    if model.is_served() {
+        let file = client.blob(model.public_blob, CARD_BYTES_MAX).await;
+        let card = ServedCard::read(&file.calling("fetch the card")?);
+        return Ok(line(describe_served(
+            &model,
+            &card.or_fail(Exit::Rejected, "read the card")?,
+        ))?);
+    }
     Ok(line(describe(&model))?)
+}
+
+fn describe_served(model: &ModelDto, card: &ServedCard) -> String {
+    let calls = ServedCall::ALL.into_iter().filter(|it| card.serves(*it));
+    let calls: Vec<&str> = calls.map(ServedCall::as_str).collect();
+    [
+        format!("name      {}", card.name),
+        format!("id        {}", model.id),
+        format!("state     {}", model.state),
+        format!(
+            "tier      {}, by a server of its provider: nobody checks its answers",
+            Tier::Served
+        ),
+        format!("provider  {}", card.provider),
+        format!("context   {} tokens", card.context),
+        format!("calls     {}", calls.join(", ")),
+        format!("prompts   {} TGRID a million tokens", card.prompt_price),
+        format!("answers   {} TGRID a million tokens", card.completion_price),
+        "ask it    by the OpenAI API of a gateway: http://HOST/openai/v1".to_owned(),
+    ]
+    .join("\n")
 }
 
 fn describe(model: &ModelDto) -> String {

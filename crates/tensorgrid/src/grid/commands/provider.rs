@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tg_provider::{AgentConfig, AgentEvent, ProvingWorker, RentPolicy, Stage};
 use tg_sdk::Client;
 use tg_sdk::dto::FaucetRequestDto;
-use tg_types::{Amount, Label, Wallet};
+use tg_types::{Amount, Label, OfferTerms, Wallet};
 
 use super::{Signals, json_of};
 use crate::grid::accounts;
@@ -15,6 +15,7 @@ use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
 use crate::grid::keys::Passphrase;
 use crate::grid::machine::{self, Ask};
+use crate::grid::serving;
 use crate::grid::table::{Table, brief, short};
 use crate::offline::{execution, files};
 use crate::outcome::{Exit, Failure, Outcome, line, say};
@@ -53,7 +54,11 @@ async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
         table.row(vec![
             offer.provider.to_string(),
             offer.terms.hardware.clone(),
-            short(offer.terms.price_base),
+            // Of an offer for served models cards say what tokens cost.
+            match offer.terms.memory_bytes {
+                0 => "tokens".to_owned(),
+                _ => short(offer.terms.price_base),
+            },
             short(offer.terms.price_per_mmac),
             format!("{}/{}", offer.leases, offer.terms.slots),
             short(offer.terms.collateral_per_lease),
@@ -66,23 +71,17 @@ async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
     Ok(line(table)?)
 }
 
-/// Offers this machine until Ctrl-C.
+/// Offers this machine, or its servers, until Ctrl-C.
 async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
+    if arguments.serve.is_serving() {
+        return serve(arguments, as_json).await;
+    }
     // First: a device that is refused ends this before anything is promised.
     let device = execution::choose(arguments.device)?;
-    let client = connect::client(&arguments.api)?;
-    let passphrase = arguments.passphrase.passphrase_file.as_ref();
-    let passphrase = Passphrase::read_optional(passphrase)?;
-    let wallet = connect::key_file(&arguments.key, passphrase.as_ref())?;
+    let (client, wallet) = account(arguments)?;
     let ask = Ask {
-        price: arguments.price,
-        price_per_mmac: arguments.price_per_mmac,
-        price_per_gpu_second: arguments.price_per_gpu_second,
-        pricing: arguments.machine.pricing(),
         machine: arguments.machine.machine(&machine::found(device.gpu())),
-        slots: arguments.slots,
-        collateral: arguments.collateral,
-        throttle_mmac_per_s: arguments.throttle_mmac_per_s,
+        ..ask(arguments)
     };
     fund(&client, &wallet, &ask).await?;
     let mut terms = machine::terms(&ask);
@@ -96,21 +95,88 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
         wallet.address(),
         short(ask.price)
     ));
-    let config = AgentConfig {
-        throttle_mmac_per_s: ask.throttle_mmac_per_s,
-        rent: RentPolicy {
-            per_day_max: arguments.rent_per_day_max,
-            ..RentPolicy::default()
-        },
-        ..AgentConfig::new(terms)
-    };
+    let config = config(arguments, terms);
     let worker = if arguments.masked {
         ProvingWorker::masking(files::entropy)
     } else {
         ProvingWorker::new()
     };
     let worker = Arc::new(worker.on(device));
-    let mut agent = RunningAgent::start(&client, wallet, worker, config);
+    follow(
+        RunningAgent::start(&client, wallet, worker, config),
+        as_json,
+    )
+    .await
+}
+
+/// Serves models by servers of its own until Ctrl-C.
+async fn serve(arguments: &ProviderArguments, as_json: bool) -> Outcome {
+    // First: a server that is not there ends this before anything is promised.
+    let servers = serving::checked(serving::configs(&arguments.serve)?).await?;
+    let (client, wallet) = account(arguments)?;
+    let ask = Ask {
+        slots: arguments.serve.accounts_at_once,
+        throttle_mmac_per_s: None,
+        ..ask(arguments)
+    };
+    fund(&client, &wallet, &ask).await?;
+    for (config, upstream) in &servers {
+        say(format_args!(
+            "serving `{}` by {} as {} for {} TGRID a million tokens of prompts and {} of answers; nobody checks the answers",
+            config.at.name.as_str(),
+            upstream.url(),
+            wallet.address(),
+            short(config.prompt_price),
+            short(config.completion_price)
+        ));
+    }
+    let serving = serving::start(&client, &wallet, servers).await?;
+    let config = AgentConfig {
+        models: serving.models,
+        gone: Some(serving.gone),
+        ..config(arguments, serving::terms(&ask))
+    };
+    let worker = Arc::new(serving.worker);
+    follow(
+        RunningAgent::start(&client, wallet, worker, config),
+        as_json,
+    )
+    .await
+}
+
+fn account(arguments: &ProviderArguments) -> Result<(Client, Wallet), Failure> {
+    let client = connect::client(&arguments.api)?;
+    let passphrase = arguments.passphrase.passphrase_file.as_ref();
+    let passphrase = Passphrase::read_optional(passphrase)?;
+    let wallet = connect::key_file(&arguments.key, passphrase.as_ref())?;
+    Ok((client, wallet))
+}
+
+/// What the flags ask, of the processor alone.
+fn ask(arguments: &ProviderArguments) -> Ask {
+    Ask {
+        price_per_mmac: arguments.price_per_mmac,
+        price_per_gpu_second: arguments.price_per_gpu_second,
+        pricing: arguments.machine.pricing(),
+        slots: arguments.slots,
+        throttle_mmac_per_s: arguments.throttle_mmac_per_s,
+        ..Ask::of_processor(arguments.price, arguments.collateral)
+    }
+}
+
+fn config(arguments: &ProviderArguments, terms: OfferTerms) -> AgentConfig {
+    AgentConfig {
+        throttle_mmac_per_s: arguments.throttle_mmac_per_s,
+        rent: RentPolicy {
+            per_day_max: arguments.rent_per_day_max,
+            ..RentPolicy::default()
+        },
+        ..AgentConfig::new(terms)
+    }
+}
+
+/// Tells what an agent does until Ctrl-C, and waits until it has finished what it started.
+async fn follow(mut agent: RunningAgent, as_json: bool) -> Outcome {
     let mut signals = Signals::new()?;
     let mut stopping = false;
     loop {

@@ -3,14 +3,19 @@
 //! - `tokenizers`: which this node holds; `known`: the models, and what tokens are to them;
 //! - `paying`: one order, from the key's limit to what it cost;
 //! - `served`: what goes to an endpoint of the caller;
+//! - `directory`, `leases`, `asking`, `served_text`: models that a provider has a server of its own for;
 //! - `completion`, `embedding`: what is ordered, and what a caller reads of the result; `refusal`: failures in OpenAI's words.
 
+mod asking;
 mod completion;
+mod directory;
 mod embedding;
 mod known;
+mod leases;
 mod paying;
 mod refusal;
 mod served;
+mod served_text;
 mod tokenizers;
 
 use std::collections::BTreeSet;
@@ -19,8 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tg_api::{
-    Completion, CompletionOrder, EmbeddingOrder, Embeddings, OpenAiError, OpenAiFuture, OpenAiPort,
-    PieceSender, Requester,
+    ChoiceSender, Completion, CompletionOrder, EmbeddingOrder, Embeddings, OpenAiError,
+    OpenAiFuture, OpenAiPort, PieceSender, Requester, ServedName, ServedOrder, ServedReply,
 };
 use tg_proof::PublicModel;
 use tg_sdk::dto::{ModeDto, ModelDto, ModelStateDto};
@@ -31,6 +36,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::openai_keys::ApiKeys;
+use asking::ServedModels;
 use completion::{AskedText, LiveText};
 use embedding::{TextInput, VectorRule};
 use known::{KnownModel, KnownModels};
@@ -63,6 +69,7 @@ pub(crate) struct OpenAiOrders {
     folder: PathBuf,
     at_once: Arc<Semaphore>,
     served: ServedEndpoints,
+    upstream: ServedModels,
 }
 
 impl OpenAiPort for OpenAiOrders {
@@ -83,6 +90,23 @@ impl OpenAiPort for OpenAiOrders {
         Box::pin(self.embedded(by, order))
     }
 
+    fn is_served<'a>(&'a self, model: &'a str) -> OpenAiFuture<'a, bool> {
+        Box::pin(async { Ok(self.upstream.directory.has(model).await) })
+    }
+
+    fn served_names(&self) -> OpenAiFuture<'_, Vec<ServedName>> {
+        Box::pin(async { Ok(self.upstream.names().await) })
+    }
+
+    fn serve(
+        &self,
+        by: Requester,
+        order: ServedOrder,
+        pieces: Option<ChoiceSender>,
+    ) -> OpenAiFuture<'_, ServedReply> {
+        Box::pin(async move { self.upstream.serve(&by, order, pieces).await })
+    }
+
     fn folder(&self) -> &Path {
         &self.folder
     }
@@ -93,10 +117,12 @@ impl OpenAiOrders {
         let OpenAiFolders { own, tokenizers } = folders;
         let taken = own.join("tokenizers");
         let tokenizers = Arc::new(Tokenizers::new(client.clone(), tokenizers, taken));
+        let keys = Arc::new(keys);
         Self {
+            upstream: ServedModels::new(client.clone(), Arc::clone(&keys)),
             paying: Paying {
                 client: client.clone(),
-                keys: Arc::new(keys),
+                keys,
             },
             served: ServedEndpoints::new(client.clone()),
             known: KnownModels::new(client, Arc::clone(&tokenizers)),
@@ -112,6 +138,12 @@ impl OpenAiOrders {
         order: CompletionOrder,
         pieces: Option<PieceSender>,
     ) -> Result<Completion, OpenAiError> {
+        if self.upstream.directory.has(&order.model).await {
+            let served = served_text::order_of(&order, pieces.is_some())?;
+            let choices = pieces.map(served_text::texts);
+            let reply = self.upstream.serve(&by, served, choices).await?;
+            return Ok(served_text::completion_of(&reply));
+        }
         let (listed, known) = self.known.find(&order.model).await?;
         let coding = self.known.coding(&known).await;
         let asked = (order.clone(), Arc::clone(&known), Arc::clone(&coding));
@@ -156,6 +188,7 @@ impl OpenAiOrders {
             price,
             mode: order.mode,
             proof_bytes: written.proof.map(|proof| proof.file.len() as u64),
+            unchecked: None,
         })
     }
 
@@ -210,6 +243,7 @@ impl OpenAiOrders {
             price: answer.price,
             mode: ModeDto::Endpoint,
             proof_bytes: None,
+            unchecked: None,
         }))
     }
 
@@ -279,6 +313,7 @@ impl OpenAiOrders {
                         this.look_at(&model).await;
                     }
                 }
+                this.upstream.give_back_idle().await;
                 drop(this);
                 tokio::time::sleep(LOOK).await;
             }

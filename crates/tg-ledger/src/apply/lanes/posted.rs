@@ -3,6 +3,7 @@
 use super::super::Execution;
 use super::super::matching::{MatchContext, Outcome};
 use crate::error::InvariantError;
+use crate::limits::OFFERS_PER_ACCOUNT_MAX;
 use crate::record::Job;
 
 impl Execution {
@@ -18,6 +19,14 @@ impl Execution {
         let mut looks = context.budget.next();
         let market = (self.state.stock(), &context.prices);
         let demand = self.state.job_demand(&job, market, self.now);
+        if let Some(provider) = self.state.served_by(&job.order) {
+            let chosen = demand.and_then(|it| self.state.offer_serving(&it, provider));
+            context.budget.spend_some(OFFERS_PER_ACCOUNT_MAX.into());
+            return match chosen {
+                Some(quote) => self.lease_to(context, job, &quote),
+                None => Ok(Outcome::Waits),
+            };
+        }
         let chosen = demand.and_then(|it| self.state.cheapest_offer(&it, &mut looks, None));
         context.budget.spend(looks);
         if looks.is_cut_off() {

@@ -1,0 +1,330 @@
+//! Served models that can be asked now: the cards on the grid whose providers have an offer that stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tg_sdk::dto::{ModeDto, ModelDto, ModelStateDto, OfferDto};
+use tg_sdk::{Client, ClientError};
+use tg_types::served::CARD_BYTES_MAX;
+use tg_types::{Address, Amount, ModelId, ServedCall, ServedCard, TokenUsage};
+use tokio::sync::Mutex as AsyncMutex;
+
+/// How long it is believed what the grid said.
+const LOOKED: Duration = Duration::from_secs(2);
+
+/// Cards that are looked at: whoever registers them pays for each.
+const CARDS_MAX: usize = 4_096;
+
+/// How long a model whose provider failed comes after the others.
+const AFTER_FAILURE: Duration = Duration::from_secs(30);
+
+/// How long one whose provider claimed more than there can be does.
+const AFTER_LIE: Duration = Duration::from_secs(600);
+
+/// Requests on their way to a provider from which on others come first.
+const MANY: u32 = 32;
+
+/// A served model, and how its provider did so far.
+#[derive(Debug)]
+pub(super) struct ServedListing {
+    pub(super) model: ModelId,
+    pub(super) card: ServedCard,
+    standing: Mutex<ProviderStanding>,
+}
+
+/// How a provider did so far, as this process saw it.
+#[derive(Debug, Default)]
+struct ProviderStanding {
+    /// Requests on their way.
+    asked: u32,
+    /// A moving mean of the time until something of an answer came.
+    latency_ms: u64,
+    avoided_until: Option<Instant>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AttemptEnd {
+    /// With an answer, of which the first part came after this time.
+    Answered(Duration),
+    /// Without one, for whatever reason of the provider's.
+    Failed,
+    /// The account that pays could not ask.
+    NotAsked,
+    /// The provider claimed more than there can be.
+    Lied,
+}
+
+/// What comes first when several serve a name.
+type Preference = (bool, bool, Amount, u32, u64, ModelId);
+
+impl ServedListing {
+    fn standing(&self) -> std::sync::MutexGuard<'_, ProviderStanding> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cheapest first, but for those that failed lately and those that many wait for; of equals the one that fewer wait for, then
+    /// the quicker one.
+    fn preference(&self, usage: TokenUsage) -> Preference {
+        let standing = self.standing();
+        let is_avoided = standing
+            .avoided_until
+            .is_some_and(|until| Instant::now() < until);
+        (
+            is_avoided,
+            standing.asked >= MANY,
+            self.card.price(usage),
+            standing.asked,
+            standing.latency_ms,
+            self.model,
+        )
+    }
+
+    /// Takes note that a request is on its way.
+    pub(super) fn begin(&self) {
+        self.standing().asked += 1;
+    }
+
+    /// Takes note of how it ended.
+    pub(super) fn end(&self, end: AttemptEnd) {
+        let mut standing = self.standing();
+        standing.asked = standing.asked.saturating_sub(1);
+        let avoid = |time| Instant::now().checked_add(time);
+        match end {
+            AttemptEnd::Answered(after) => {
+                let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                standing.latency_ms = match standing.latency_ms {
+                    0 => after,
+                    mean => (mean.saturating_mul(7).saturating_add(after)) / 8,
+                };
+                standing.avoided_until = None;
+            }
+            AttemptEnd::NotAsked => {}
+            AttemptEnd::Failed => standing.avoided_until = avoid(AFTER_FAILURE),
+            AttemptEnd::Lied => standing.avoided_until = avoid(AFTER_LIE),
+        }
+    }
+}
+
+/// What the grid said last.
+#[derive(Debug, Default)]
+struct DirectoryLook {
+    at: Option<Instant>,
+    listings: Vec<Arc<ServedListing>>,
+    /// Names of models whose answers can be checked: no served model takes them.
+    checked: BTreeSet<String>,
+    /// Names and ids of all served models, whether anybody serves them now or not.
+    served: BTreeSet<String>,
+}
+
+/// The served models.
+#[derive(Debug)]
+pub(super) struct ServedDirectory {
+    client: Client,
+    /// Every card that was read, and what was seen of its provider; nothing of files that are none.
+    cards: Mutex<BTreeMap<ModelId, Option<Arc<ServedListing>>>>,
+    looked: AsyncMutex<DirectoryLook>,
+}
+
+impl ServedDirectory {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            cards: Mutex::default(),
+            looked: AsyncMutex::default(),
+        }
+    }
+
+    /// Whether a name or an id is that of a served model, whether anybody serves it now or not.
+    pub(super) async fn has(&self, name: &str) -> bool {
+        let mut looked = self.looked.lock().await;
+        self.look(&mut looked).await;
+        looked.served.contains(name) && !looked.checked.contains(name)
+    }
+
+    /// Those that can be asked now by a name or an id.
+    pub(super) async fn named(&self, name: &str) -> Vec<Arc<ServedListing>> {
+        let mut looked = self.looked.lock().await;
+        self.look(&mut looked).await;
+        let id = ModelId::from_hex(name);
+        let of_name = |it: &&Arc<ServedListing>| match id {
+            Some(id) => it.model == id,
+            // Stops: a server that answers under the name of a model whose answers are checked.
+            None => it.card.name.as_str() == name && !looked.checked.contains(name),
+        };
+        looked.listings.iter().filter(of_name).cloned().collect()
+    }
+
+    /// All that can be asked now, by name.
+    pub(super) async fn all(&self) -> BTreeMap<String, Vec<Arc<ServedListing>>> {
+        let mut looked = self.looked.lock().await;
+        self.look(&mut looked).await;
+        let mut all: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for listing in &looked.listings {
+            let name = listing.card.name.as_str();
+            if !looked.checked.contains(name) {
+                all.entry(name.to_owned())
+                    .or_default()
+                    .push(Arc::clone(listing));
+            }
+        }
+        all
+    }
+
+    /// The one to ask, of those that were not asked yet.
+    pub(super) fn choose(
+        listings: &[Arc<ServedListing>],
+        (call, usage): (ServedCall, TokenUsage),
+        tried: &[ModelId],
+    ) -> Option<Arc<ServedListing>> {
+        let open = listings
+            .iter()
+            .filter(|it| it.card.serves(call) && !tried.contains(&it.model));
+        open.min_by_key(|it| it.preference(usage)).cloned()
+    }
+
+    /// Looks again if that was long ago. While the grid is away what was known stands.
+    async fn look(&self, looked: &mut DirectoryLook) {
+        if looked.at.is_some_and(|at| at.elapsed() < LOOKED) {
+            return;
+        }
+        if let Ok((models, offers)) = self.ask().await {
+            looked.checked = models
+                .iter()
+                .filter(|it| it.state == ModelStateDto::Active && !it.is_served())
+                .map(|it| it.name.clone())
+                .collect();
+            let served = models.iter().filter(|it| it.is_served());
+            let names = served.flat_map(|it| [it.name.clone(), it.id.to_string()]);
+            looked.served = names.collect();
+            looked.listings = self.listings(&models, &offers).await;
+        }
+        looked.at = Some(Instant::now());
+    }
+
+    async fn ask(&self) -> Result<(Vec<ModelDto>, Vec<OfferDto>), ClientError> {
+        Ok((self.client.models().await?, self.client.offers().await?))
+    }
+
+    /// The latest card of each provider for each name, if the provider has an offer for served models that stands.
+    async fn listings(&self, models: &[ModelDto], offers: &[OfferDto]) -> Vec<Arc<ServedListing>> {
+        let serving = offers.iter().filter(|it| {
+            let terms = &it.terms;
+            !it.offline && terms.memory_bytes == 0 && terms.modes.contains(&ModeDto::Endpoint)
+        });
+        let serving: BTreeSet<Address> = serving.map(|it| it.provider).collect();
+        let mut latest: BTreeMap<(Address, String), Arc<ServedListing>> = BTreeMap::new();
+        let served = models
+            .iter()
+            .filter(|it| it.state == ModelStateDto::Active && it.is_served());
+        for model in served
+            .filter(|it| serving.contains(&it.owner))
+            .take(CARDS_MAX)
+        {
+            let Some(listing) = self.card(model).await else {
+                continue;
+            };
+            let name = listing.card.name.as_str().to_owned();
+            let place = latest.entry((listing.card.provider, name));
+            let kept = place.or_insert_with(|| Arc::clone(&listing));
+            if kept.card.issued < listing.card.issued {
+                *kept = listing;
+            }
+        }
+        latest.into_values().collect()
+    }
+
+    /// The card of a model, read once.
+    async fn card(&self, model: &ModelDto) -> Option<Arc<ServedListing>> {
+        let cards = || self.cards.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = cards().get(&model.id) {
+            return known.clone();
+        }
+        // What cannot be read now is read the next time.
+        let file = self.client.blob(model.public_blob, CARD_BYTES_MAX).await;
+        let card = ServedCard::read(&file.ok()?).ok();
+        // Stops: a gateway that shows other prices than the provider's.
+        let card = card.filter(|it| it.model_id() == model.id && it.provider == model.owner);
+        let listing = card.map(|card| {
+            Arc::new(ServedListing {
+                model: model.id,
+                card,
+                standing: Mutex::default(),
+            })
+        });
+        cards().insert(model.id, listing.clone());
+        listing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_types::{Label, TimestampMs};
+
+    fn listing(provider: u8, price: u64) -> Arc<ServedListing> {
+        let card = ServedCard {
+            provider: Address::new([provider; 20]),
+            name: Label::lossy("m"),
+            context: 100,
+            calls: ServedCall::Chat.bit(),
+            prompt_price: Amount::from_tgrid(price),
+            completion_price: Amount::from_tgrid(price),
+            issued: TimestampMs::ZERO,
+        };
+        Arc::new(ServedListing {
+            model: card.model_id(),
+            card,
+            standing: Mutex::default(),
+        })
+    }
+
+    fn chosen(all: &[Arc<ServedListing>], tried: &[ModelId]) -> Option<ModelId> {
+        let usage = TokenUsage {
+            prompt: 10,
+            completion: 10,
+        };
+        let chosen = ServedDirectory::choose(all, (ServedCall::Chat, usage), tried);
+        chosen.map(|it| it.model)
+    }
+
+    #[test]
+    fn the_cheapest_is_asked_and_the_next_one_when_it_failed() {
+        let all = [listing(1, 3), listing(2, 1), listing(3, 2)];
+        assert_eq!(chosen(&all, &[]), Some(all[1].model));
+        assert_eq!(chosen(&all, &[all[1].model]), Some(all[2].model));
+        all[1].begin();
+        all[1].end(AttemptEnd::Failed);
+        assert_eq!(chosen(&all, &[]), Some(all[2].model));
+        // Those that failed are better than none.
+        let others = [all[0].model, all[2].model];
+        assert_eq!(chosen(&all, &others), Some(all[1].model));
+        all[1].begin();
+        all[1].end(AttemptEnd::Answered(Duration::from_millis(5)));
+        assert_eq!(chosen(&all, &[]), Some(all[1].model));
+        let each: Vec<ModelId> = all.iter().map(|it| it.model).collect();
+        assert_eq!(chosen(&all, &each), None);
+    }
+
+    #[test]
+    fn of_equal_prices_the_one_that_fewer_wait_for_is_asked() {
+        let all = [listing(1, 1), listing(2, 1), listing(3, 9)];
+        let first = all.iter().find(|it| Some(it.model) == chosen(&all, &[]));
+        let first = first.unwrap();
+        first.begin();
+        let second = chosen(&all, &[]).unwrap();
+        assert!(second != first.model && second != all[2].model);
+        // The dear one is asked when many wait for the others.
+        for it in &all[..2] {
+            (0..MANY).for_each(|_| it.begin());
+        }
+        assert_eq!(chosen(&all, &[]), Some(all[2].model));
+        // A model is asked only for what its card says.
+        let usage = TokenUsage::default();
+        let asked = (ServedCall::Embedding, usage);
+        assert!(ServedDirectory::choose(&all, asked, &[]).is_none());
+    }
+}

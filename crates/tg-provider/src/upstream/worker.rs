@@ -1,0 +1,386 @@
+//! Answers requests of served models by the provider's own servers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use hyper::Response;
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use tg_sdk::endpoint::served::{SERVED_ANSWER_BYTES_MAX, ServedAnswer, ServedRequest};
+use tg_types::{Decode as _, Digest, Encode as _, ModelId, ServedCall, ServedCard, TokenUsage};
+use tokio::sync::Semaphore;
+
+use super::client::{ERROR_BYTES_MAX, UpstreamClient, UpstreamError};
+use super::config::UpstreamConfig;
+use super::health::UpstreamHealth;
+use super::stream::{AssembledAnswer, EventLines, StreamEvent, StreamFault};
+use crate::worker::{Execution, PieceTaker, Progress, ServedFuture, Task, WorkError, Worker};
+
+/// How long one request may take, waiting for its turn included.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(900);
+
+/// How often whoever waits for an answer is told that it is being made.
+const STILL_HERE: Duration = Duration::from_secs(2);
+
+/// Bytes of a stream, at most: a context of 2^17 tokens in the usual pieces.
+const STREAM_BYTES_MAX: usize = 48 << 20;
+
+/// Pieces of a stream beyond one for each token that may come: the role, the end, the usage.
+const PIECES_MORE: u32 = 64;
+
+/// A server for one served model.
+#[derive(Debug)]
+pub struct ServedUpstream {
+    card: ServedCard,
+    model: String,
+    client: UpstreamClient,
+    health: UpstreamHealth,
+    places: Arc<Semaphore>,
+}
+
+impl ServedUpstream {
+    /// The server of a configuration, under the card that was registered for it.
+    #[must_use]
+    pub fn new(
+        config: &UpstreamConfig,
+        card: ServedCard,
+        client: UpstreamClient,
+        health: UpstreamHealth,
+    ) -> Self {
+        Self {
+            card,
+            model: config.at.model.clone(),
+            client,
+            health,
+            places: Arc::new(Semaphore::new(config.at_once.max(1).into())),
+        }
+    }
+}
+
+/// Answers requests of served models, and does no other work.
+#[derive(Debug)]
+pub struct UpstreamWorker {
+    servers: BTreeMap<ModelId, Arc<ServedUpstream>>,
+}
+
+impl UpstreamWorker {
+    /// A worker with these servers.
+    #[must_use]
+    pub fn new(servers: Vec<ServedUpstream>) -> Self {
+        let servers = servers.into_iter();
+        let servers = servers.map(|it| (it.card.model_id(), Arc::new(it)));
+        Self {
+            servers: servers.collect(),
+        }
+    }
+}
+
+/// The offer is for served models, and nothing else comes.
+#[derive(Debug, thiserror::Error)]
+#[error("this provider serves models by a server of its own and does no other work")]
+struct NoOtherWork;
+
+impl Worker for UpstreamWorker {
+    fn execute(&self, _: &Task, _: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
+        Err(WorkError::Execute(NoOtherWork.into()))
+    }
+
+    fn answer(&self, _: &Task, _: &mut dyn FnMut(&[u8]) -> bool) -> Result<Vec<u8>, WorkError> {
+        Err(WorkError::Execute(NoOtherWork.into()))
+    }
+
+    fn serve(&self, task: &Task, pieces: PieceTaker) -> Option<ServedFuture> {
+        let server = Arc::clone(self.servers.get(&task.model)?);
+        let input = Arc::clone(&task.input);
+        Some(Box::pin(async move {
+            let answer = answer(&server, &input, pieces).await;
+            let answer = answer.map_err(|error| WorkError::Server(error.into()))?;
+            Ok(answer.to_bytes())
+        }))
+    }
+
+    fn open(&self, _: &Task, _: &Execution, _: &Digest) -> Result<Vec<u8>, WorkError> {
+        Err(WorkError::Execute(NoOtherWork.into()))
+    }
+
+    fn prove(
+        &self,
+        _: &Task,
+        _: &Execution,
+        _: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Vec<u8>, WorkError> {
+        Err(WorkError::Prove(NoOtherWork.into()))
+    }
+}
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    /// The server is gone.
+    #[error("the server is gone: {0}")]
+    Gone(String),
+    /// The request is none.
+    #[error("this is no request of the OpenAI API")]
+    NoRequest,
+    /// The model cannot be asked for that.
+    #[error("this model does not serve {}", .0.as_str())]
+    NotServed(ServedCall),
+    /// It took too long.
+    #[error("no answer within {} s", REQUEST_TIME_MAX.as_secs())]
+    TooLong,
+    /// The server failed.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+}
+
+/// Asks the server what a request asks.
+async fn answer(
+    server: &ServedUpstream,
+    input: &[u8],
+    mut pieces: PieceTaker,
+) -> Result<ServedAnswer, AskError> {
+    if let Some(reason) = server.health.gone() {
+        return Err(AskError::Gone(reason));
+    }
+    let request = ServedRequest::from_bytes(input).map_err(|_| AskError::NoRequest)?;
+    if !server.card.serves(request.call) {
+        return Err(AskError::NotServed(request.call));
+    }
+    let bound = request.bound(&server.card).ok_or(AskError::NoRequest)?;
+    let body: Value = serde_json::from_slice(&request.body).map_err(|_| AskError::NoRequest)?;
+    // Stops: a server beside the provider that fetches what a stranger names.
+    if names_address(&body["messages"]) {
+        return Ok(refusal(
+            400,
+            "content is sent with the request, as a `data:` URL, and not by its address",
+        ));
+    }
+    let body = body_for(server, &request, body).ok_or(AskError::NoRequest)?;
+    let asked = async {
+        // Nobody closes it.
+        let _place = waiting(&mut pieces, server.places.acquire()).await;
+        let asking = Asking {
+            server,
+            request: &request,
+            bound,
+            pieces,
+        };
+        asking.answer(body).await
+    };
+    let asked = tokio::time::timeout(REQUEST_TIME_MAX, asked).await;
+    Ok(asked.map_err(|_| AskError::TooLong)??)
+}
+
+/// The body as the server takes it: its own name for the model, and whether pieces are wanted.
+fn body_for(server: &ServedUpstream, request: &ServedRequest, body: Value) -> Option<Vec<u8>> {
+    let Value::Object(mut fields) = body else {
+        return None;
+    };
+    fields.insert("model".to_owned(), json!(server.model));
+    fields.remove("stream_options");
+    fields.remove("stream");
+    if request.stream && request.call != ServedCall::Embedding {
+        fields.insert("stream".to_owned(), json!(true));
+        let options = json!({ "include_usage": true });
+        fields.insert("stream_options".to_owned(), options);
+    }
+    serde_json::to_vec(&Value::Object(fields)).ok()
+}
+
+/// Whether a part of messages names content by an address: a field `url`, or one that ends in `_url`, that is no `data:` URL.
+fn names_address(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(names_address),
+        Value::Object(fields) => fields.iter().any(|(name, value)| match value {
+            Value::String(text) if name == "url" || name.ends_with("_url") => {
+                !text.trim_start().to_ascii_lowercase().starts_with("data:")
+            }
+            value => names_address(value),
+        }),
+        _ => false,
+    }
+}
+
+/// An error of the API that the caller reads, and that costs nothing.
+fn refusal(status: u16, message: &str) -> ServedAnswer {
+    ServedAnswer {
+        status,
+        usage: TokenUsage::default(),
+        body: json!({ "error": { "message": message } })
+            .to_string()
+            .into_bytes(),
+    }
+}
+
+/// One request on its way.
+struct Asking<'a> {
+    server: &'a ServedUpstream,
+    request: &'a ServedRequest,
+    bound: TokenUsage,
+    pieces: PieceTaker,
+}
+
+impl Asking<'_> {
+    async fn answer(mut self, body: Vec<u8>) -> Result<ServedAnswer, UpstreamError> {
+        let client = &self.server.client;
+        let sent = client.post(self.request.call.path(), body);
+        let answer = waiting(&mut self.pieces, sent).await?;
+        let status = answer.status().as_u16();
+        if !answer.status().is_success() {
+            return self.refused(status, answer).await;
+        }
+        let is_stream = answer
+            .headers()
+            .get(hyper::header::CONTENT_TYPE)
+            .and_then(|it| it.to_str().ok())
+            .is_some_and(|it| it.starts_with("text/event-stream"));
+        let whole = match is_stream {
+            true => self.streamed(answer).await?,
+            false => {
+                let read = client.read(answer, SERVED_ANSWER_BYTES_MAX);
+                let body = waiting(&mut self.pieces, read).await?;
+                let whole = serde_json::from_slice::<Value>(&body);
+                whole.map_err(|_| client.unreadable("it is no JSON"))?
+            }
+        };
+        self.whole(status, whole)
+    }
+
+    /// What the server refuses because of the request is the caller's to read; all else is the provider's fault.
+    async fn refused(
+        self,
+        status: u16,
+        answer: Response<Incoming>,
+    ) -> Result<ServedAnswer, UpstreamError> {
+        let client = &self.server.client;
+        if !matches!(status, 400 | 413 | 422) {
+            return Err(client.status(status));
+        }
+        let body = client.read(answer, ERROR_BYTES_MAX).await?;
+        let said = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+        let message = said["error"]["message"].as_str();
+        let message = message
+            .or(said["error"].as_str())
+            .or(said["message"].as_str());
+        let message = message.unwrap_or("the model's server refused the request");
+        Ok(refusal(status, message))
+    }
+
+    /// The answer that a stream makes; its pieces are given on.
+    async fn streamed(&mut self, answer: Response<Incoming>) -> Result<Value, UpstreamError> {
+        let client = &self.server.client;
+        let fault = |fault: StreamFault| client.unreadable(fault.0);
+        let (mut lines, mut assembled) = (EventLines::default(), AssembledAnswer::default());
+        let (mut bytes, mut count) = (0, 0);
+        let mut body = answer.into_body();
+        loop {
+            let frame = client.in_time(body.frame());
+            let frame = waiting(&mut self.pieces, frame).await?;
+            let Some(frame) = frame else {
+                // Not every server says that it is done.
+                return Ok(assembled.whole(self.request.call));
+            };
+            let frame = frame.map_err(|error| client.unreachable(error))?;
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            bytes += data.len();
+            if bytes > STREAM_BYTES_MAX {
+                return Err(client.too_large(STREAM_BYTES_MAX));
+            }
+            for event in lines.take(&data).map_err(fault)? {
+                let StreamEvent::Data(piece) = event else {
+                    return Ok(assembled.whole(self.request.call));
+                };
+                count += 1;
+                if count > self.bound.completion.saturating_add(PIECES_MORE) {
+                    return Err(
+                        client.unreadable("its stream has more pieces than tokens were asked for")
+                    );
+                }
+                if let Some(choices) = assembled.take(piece).map_err(fault)? {
+                    (self.pieces)(choices.to_string().as_bytes());
+                }
+            }
+        }
+    }
+
+    /// An answer with what is charged for it: no more than there can be, and nothing if the server does not say.
+    fn whole(&self, status: u16, mut whole: Value) -> Result<ServedAnswer, UpstreamError> {
+        let client = &self.server.client;
+        let list = match self.request.call {
+            ServedCall::Chat | ServedCall::Completion => "choices",
+            ServedCall::Embedding => "data",
+        };
+        if !whole[list].is_array() {
+            return Err(client.unreadable("it has neither `choices` nor `data`"));
+        }
+        let usage = usage_of(&whole).cut_to(self.bound);
+        whole["model"] = json!(self.server.card.name.as_str());
+        let body = whole.to_string().into_bytes();
+        if body.len() > SERVED_ANSWER_BYTES_MAX {
+            return Err(client.too_large(SERVED_ANSWER_BYTES_MAX));
+        }
+        Ok(ServedAnswer {
+            status,
+            usage,
+            body,
+        })
+    }
+}
+
+/// The tokens that a server says.
+fn usage_of(answer: &Value) -> TokenUsage {
+    let count = |name: &str| {
+        let count = answer["usage"][name].as_u64().unwrap_or(0);
+        u32::try_from(count).unwrap_or(u32::MAX)
+    };
+    TokenUsage {
+        prompt: count("prompt_tokens"),
+        completion: count("completion_tokens"),
+    }
+}
+
+/// Waits for something, and says now and then that it is waited for: whoever asked takes silence for a loss.
+async fn waiting<T>(pieces: &mut PieceTaker, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(STILL_HERE, &mut work).await {
+            Ok(done) => return done,
+            Err(_) => pieces(&[]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_by_address_is_found() {
+        let content = |part: Value| json!([{"role": "user", "content": [{"type": "text", "text": "see http://x"}, part]}]);
+        for (part, is_named) in [
+            (
+                json!({"type": "image_url", "image_url": {"url": "http://169.254.169.254/"}}),
+                true,
+            ),
+            (
+                json!({"type": "image_url", "image_url": "file:///etc/passwd"}),
+                true,
+            ),
+            (
+                json!({"type": "video_url", "video_url": {"url": " https://example.org/v"}}),
+                true,
+            ),
+            (
+                json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}),
+                false,
+            ),
+            (json!({"type": "text", "text": "http://example.org"}), false),
+        ] {
+            assert_eq!(names_address(&content(part.clone())), is_named, "{part}");
+        }
+    }
+}
