@@ -61,20 +61,20 @@ fn modes() {
         assert!(!ModeSet::EMPTY.contains(mode));
         assert_eq!(ModeSet::of(&[mode]).iter().collect::<Vec<_>>(), [mode]);
     }
-    assert_eq!(VerificationMode::from_tag(6), None);
+    assert_eq!(VerificationMode::from_tag(7), None);
     assert_eq!(VerificationMode::from_name("PROOF"), None);
     assert_eq!(
-        VerificationMode::from_bytes(&[6]),
+        VerificationMode::from_bytes(&[7]),
         Err(DecodeError::Invalid {
             field: "verification mode",
-            value: 6
+            value: 7
         })
     );
     assert_eq!(
-        ModeSet::from_bytes(&[64]),
+        ModeSet::from_bytes(&[128]),
         Err(DecodeError::Invalid {
             field: "verification modes",
-            value: 64
+            value: 74
         })
     );
     assert_eq!(
