@@ -190,7 +190,7 @@ mod tests {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            let uniform = state >> (state % 60);
+            let uniform = (state >> (state % 60)).max(1);
             let exact = 64.0 - (uniform as f64).log2();
             let got = minus_log2(uniform) as f64 / (1_u64 << LOG_BITS) as f64;
             assert!((got - exact).abs() < 1e-8, "{uniform}: {got} and {exact}");
