@@ -13,8 +13,7 @@ use tg_sdk::dto::{LeaseDto, MeterDto, OfferTermsDto, RentDto, RentKindDto};
 use tg_sdk::{Client, ClientError};
 use tg_types::{
     Amount, Digest, Domain, Heartbeat, LeaseId, ModelId, OfferId, OfferTerms, SignedVoucher,
-    TimestampMs,
-    Transaction, Wallet,
+    TimestampMs, Transaction, Wallet,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;

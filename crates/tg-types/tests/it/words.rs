@@ -74,7 +74,7 @@ fn modes() {
         ModeSet::from_bytes(&[128]),
         Err(DecodeError::Invalid {
             field: "verification modes",
-            value: 74
+            value: 128
         })
     );
     assert_eq!(
