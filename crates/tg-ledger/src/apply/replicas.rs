@@ -46,7 +46,7 @@ type Done = Result<(), InvariantError>;
 const DRAW_AGAIN: DurationMs = DurationMs::from_secs(5);
 
 /// What a member's lease ends with that found something else than every validator.
-const CODE_DIFFERS: u16 = 95;
+const CODE_DIFFERS: u16 = 97;
 
 /// The answer, trace and bill that a run of every validator gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -171,7 +171,7 @@ async fn members_agree_and_are_paid_and_where_they_differ_a_run_of_all_decides()
     for lease in leases {
         let is_liar = lease.provider == liar.address();
         let end = lease.end().unwrap();
-        assert_eq!(matches!(end, LeaseEnd::Rejected { code: 95, .. }), is_liar);
+        assert_eq!(matches!(end, LeaseEnd::Rejected { code: 97, .. }), is_liar);
         assert_eq!(*end == LeaseEnd::Fulfilled, !is_liar);
     }
     for seat in 0..4 {
