@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::gate::{Step, run_step};
+use crate::gate::{Step, StepProgram, run_step};
 
 /// What a browser runs.
 pub(crate) const WASM: &str = "wasm32-unknown-unknown";
@@ -13,6 +13,7 @@ pub(crate) const WASM: &str = "wasm32-unknown-unknown";
 const ALONE: &[Step] = &[
     Step {
         name: "client alone",
+        program: StepProgram::Cargo,
         arguments: &[
             "check",
             "--locked",
@@ -26,6 +27,7 @@ const ALONE: &[Step] = &[
     },
     Step {
         name: "verify alone",
+        program: StepProgram::Cargo,
         arguments: &[
             "check",
             "--locked",
@@ -41,6 +43,7 @@ const ALONE: &[Step] = &[
 
 const IN_A_BROWSER: Step = Step {
     name: "verify for wasm32",
+    program: StepProgram::Cargo,
     arguments: &[
         "check",
         "--locked",
