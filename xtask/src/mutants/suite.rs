@@ -40,6 +40,23 @@ const fn all_of(package: &'static str, target: SuiteTarget) -> Suite {
     }
 }
 
+/// The prover's tests that take more than nine seconds of a core each, two thirds of the time of all.
+const SLOW_OF_THE_PROVER: &[&str] = &[
+    "tests::chains::random_chains",
+    "tests::every::",
+    "tests::forms::every_form_proves_in_zero_knowledge",
+    "tests::fuzz::changed_proofs_in_zero_knowledge",
+    "hiding::tests::revealed_elements",
+    "tests::isolate::",
+    "tests::mutate::every_message_of_an_opening_in_rounds",
+    "tests::parts::outputs_of_a_list_are_bound_each",
+    "tests::private::every_message_is_bound",
+    "tests::private::statistics::",
+    "tests::values::every_wrong_cell",
+    "tests::zk::every_message_is_bound",
+    "tests::zk::statistics::",
+];
+
 /// The crates.
 pub const MEASURED: &[Measured] = &[
     Measured {
@@ -62,7 +79,12 @@ pub const MEASURED: &[Measured] = &[
         suites: &[
             all_of("tg-proof", SuiteTarget::Lib),
             all_of("tg-proof", SuiteTarget::Test("it")),
-            all_of("tg-prover", SuiteTarget::Lib),
+            Suite {
+                package: "tg-prover",
+                target: SuiteTarget::Lib,
+                only: &[],
+                without: SLOW_OF_THE_PROVER,
+            },
         ],
     },
 ];

@@ -318,6 +318,29 @@ fn silence_ends_a_seat_but_never_below_four() {
     }
 }
 
+/// After a pause of the whole network nobody is known to be silent for as long as silence takes.
+#[test]
+fn silence_before_an_outage_ends_no_seat() {
+    let mut village = Village::new();
+    let join = village.join("alice", 21);
+    village.world.send("alice", join);
+    village.epoch();
+    village.silent = vec![address("alice")];
+    while village.height() < SILENCE_BLOCKS - EPOCH_BLOCKS / 2 {
+        village.step();
+    }
+    let pause = village.state().parameters().outage_min;
+    village.world.wait_until(village.world.time + pause.get());
+    let outage = village.state().head().outage.unwrap().height.get();
+    while village.height() + EPOCH_BLOCKS <= outage + SILENCE_BLOCKS {
+        village.epoch();
+        assert_eq!(village.count(), 5, "at {}", village.height());
+    }
+    village.epoch();
+    village.epoch();
+    assert_eq!(village.count(), 4);
+}
+
 #[test]
 fn seats_are_asked_for_in_one_way_only() {
     let mut village = Village::new();

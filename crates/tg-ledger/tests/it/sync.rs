@@ -1,13 +1,13 @@
 //! Proof of Sync: from the dealing of the seed's key to the votes on a result.
 
 use tg_ledger::{
-    Event, EvidenceTask, Genesis, JobState, LeaseEnd, Outcome, SEED_KEY_BYTES,
+    Event, EvidenceTask, Genesis, JobState, LeaseEnd, MemberVote, Outcome, SEED_KEY_BYTES,
     SEED_SIGNATURE_BYTES, SeedKeyPhase, Subject, SyncStage, TransactionError, VerdictError,
-    VoteDuty, VoteState, VoteTask, seed_of,
+    VoteDuty, VoteRound, VoteState, VoteTask, seed_of,
 };
 use tg_types::{
     Address, Amount, DealingLog, Digest, DurationMs, Height, JobId, LeaseId, OpenedVote,
-    StorageSubject, TileName, Transaction, VerificationMode, Vote,
+    StorageSubject, TileName, TimestampMs, Transaction, VerificationMode, Vote,
 };
 
 use crate::world::{
@@ -666,4 +666,27 @@ fn openings_are_held_by_a_quorum_before_anybody_votes() {
     };
     world.send(VALIDATORS[2], report);
     assert!(matches!(stage(&world, lease), SyncStage::Voting { .. }));
+}
+
+/// More than two thirds: of three all, of four three.
+#[test]
+fn a_committee_is_agreed_when_more_than_two_thirds_are() {
+    let round = |size: u8| VoteRound {
+        number: 0,
+        since: TimestampMs::new(1),
+        opening_since: None,
+        votes: (0..size)
+            .map(|index| MemberVote {
+                member: Address::new([index; 20]),
+                state: VoteState::Silent,
+            })
+            .collect(),
+    };
+    for size in 1..=40 {
+        let round = round(size);
+        for count in 0..=usize::from(size) {
+            let more = count as f64 > f64::from(size) * 2.0 / 3.0 + 1e-9;
+            assert_eq!(round.is_enough(count), more, "{count} of {size}");
+        }
+    }
 }
