@@ -15,6 +15,7 @@ mod network;
 mod offline;
 mod outcome;
 mod scratch;
+mod telemetry;
 
 use clap::{CommandFactory as _, Parser};
 use cli::{Cli, Command, ModelCommand, ProgramCommand};
@@ -56,9 +57,9 @@ fn run(cli: Cli) -> outcome::Outcome {
     SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
     // The settings of these say what they log.
-    if !matches!(cli.command, Command::Validator(_) | Command::Gateway(_)) {
-        outcome::log(None)?;
-    }
+    let has_settings = matches!(cli.command, Command::Validator(_) | Command::Gateway(_));
+    let telemetry = (!has_settings).then(|| telemetry::start(None, json));
+    let _telemetry = telemetry.transpose()?;
     match cli.command {
         Command::Demo(arguments) => match &arguments.which {
             Some(cli::DemoCommand::Market(market)) => demo::market::run(market, json),

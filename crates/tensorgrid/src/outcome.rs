@@ -136,21 +136,3 @@ pub(crate) fn say(text: impl Display) {
     // A closed error stream is nobody to talk to.
     let _closed = writeln!(io::stderr().lock(), "{text}");
 }
-
-/// Writes what the parts log to the error stream, as far as `filter` asks for it, or RUST_LOG without one; nothing without
-/// both.
-pub(crate) fn log(filter: Option<&str>) -> Outcome {
-    use tracing_subscriber::EnvFilter;
-    let filter = match filter {
-        Some(filter) => {
-            EnvFilter::try_new(filter).or_fail(Exit::Usage, format!("log {filter:?}"))?
-        }
-        None if std::env::var_os("RUST_LOG").is_some() => EnvFilter::from_default_env(),
-        None => return Ok(()),
-    };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
-    Ok(())
-}

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::config::ApiConfig;
 use crate::connection::{Connection, PeerAddress, Stage};
@@ -36,12 +37,25 @@ pub(crate) async fn through(
     let count = || shared.rates.count(shared.port.as_ref(), request.headers());
     let rate = is_openai.then(count);
     let rate = rate.flatten();
+    let span = tracing::info_span!(
+        "request",
+        otel.kind = "server",
+        http.request.method = %request.method(),
+        // The path names jobs and files, so it is no name of a span.
+        url.path = request.uri().path(),
+        http.response.status_code = tracing::field::Empty,
+    );
     let mut held = Vec::new();
     let refused = rate.and_then(|rate| rate.refusal());
     let mut response = match refused {
         Some(error) => error.into_response(),
-        None => answered(&shared, &connection, (request, next), &mut held).await,
+        None => {
+            let answered = answered(&shared, &connection, (request, next), &mut held);
+            answered.instrument(span.clone()).await
+        }
     };
+    span.record("http.response.status_code", response.status().as_u16());
+    drop(span);
     if let Some(rate) = rate {
         rate.tell(response.headers_mut());
     }

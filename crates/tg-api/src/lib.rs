@@ -6,7 +6,7 @@
 //! records to wire types), [`error`] (what a refusal looks like).
 //!
 //! The API trusts nobody: transactions and uploads are signed, blobs are checked against their digest, connections,
-//! bodies and calls are bounded in number, size and time. It listens on loopback unless told otherwise, speaks no TLS and sends no CORS headers.
+//! bodies and calls are bounded in number, size and time. It listens on loopback unless told otherwise, speaks TLS where it has a certificate ([`tls`]) and sends no CORS headers.
 
 mod admission;
 mod calls;
@@ -24,7 +24,9 @@ mod routes;
 pub mod server;
 mod shared;
 mod socket;
+pub mod tls;
 mod upload;
+
 pub mod view;
 
 pub use config::ApiConfig;
@@ -42,4 +44,5 @@ pub use port::{
 };
 pub use routes::openapi;
 pub use server::{ApiListener, ApiServer};
+pub use tls::{ServerTls, TlsError, TlsFiles};
 pub use upload::{allowance, named_blobs};

@@ -11,8 +11,10 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_rustls::TlsAcceptor;
 
 use crate::admission;
 use crate::calls::Calls;
@@ -26,6 +28,7 @@ use crate::relay::Relay;
 use crate::routes;
 use crate::shared::Shared;
 use crate::socket::Socket;
+use crate::tls::ServerTls;
 
 /// Bytes of a request's head, and of an answer that wait to be written: what a connection may cost.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -38,6 +41,15 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 pub struct ApiListener {
     listener: TcpListener,
     address: SocketAddr,
+    secure: Option<SecureListener>,
+}
+
+/// An address where TLS is spoken.
+#[derive(Debug)]
+struct SecureListener {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: ServerTls,
 }
 
 impl ApiListener {
@@ -48,12 +60,35 @@ impl ApiListener {
     pub async fn bind(listen: SocketAddr) -> std::io::Result<Self> {
         let listener = TcpListener::bind(listen).await?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address })
+        Ok(Self {
+            listener,
+            address,
+            secure: None,
+        })
+    }
+
+    /// Takes a second address, where the same is served by TLS.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on.
+    pub async fn with_tls(mut self, listen: SocketAddr, tls: ServerTls) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(listen).await?;
+        let address = listener.local_addr()?;
+        self.secure = Some(SecureListener {
+            listener,
+            address,
+            tls,
+        });
+        Ok(self)
     }
 
     /// Serves until [`ApiServer::stop`].
     pub fn serve(self, port: Arc<dyn GridPort>, config: ApiConfig) -> ApiServer {
-        let Self { listener, address } = self;
+        let Self {
+            listener,
+            address,
+            secure,
+        } = self;
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Connections::new(config.connections_max));
         let shared = Arc::new(Shared {
@@ -73,13 +108,29 @@ impl ApiListener {
             stopping: stopping.clone(),
         });
         let router = router(Arc::clone(&shared));
-        let accepting = accept(listener, router, config, Arc::clone(&connections), stopping);
+        let secure_address = secure.as_ref().map(|it| it.address);
+        let accepting = Accepting {
+            router,
+            config,
+            connections: Arc::clone(&connections),
+            stopping,
+        };
+        let task = tokio::spawn(async move {
+            let plain = accepting.clone().run(listener, None);
+            let secure = async {
+                if let Some(SecureListener { listener, tls, .. }) = secure {
+                    accepting.run(listener, Some(tls.acceptor())).await;
+                }
+            };
+            tokio::join!(plain, secure);
+        });
         ApiServer {
             shared,
             address,
+            secure_address,
             stop,
             connections,
-            task: tokio::spawn(accepting),
+            task,
         }
     }
 }
@@ -88,6 +139,7 @@ impl ApiListener {
 pub struct ApiServer {
     shared: Arc<Shared>,
     address: SocketAddr,
+    secure_address: Option<SocketAddr>,
     stop: watch::Sender<bool>,
     connections: Arc<Connections>,
     task: tokio::task::JoinHandle<()>,
@@ -129,6 +181,12 @@ impl ApiServer {
         format!("http://{}", self.address)
     }
 
+    /// Where it speaks TLS, if it does.
+    #[must_use]
+    pub const fn secure_address(&self) -> Option<SocketAddr> {
+        self.secure_address
+    }
+
     /// Takes no more calls, lets the running ones end for up to `patience`, and ends the event streams.
     pub async fn stop(self, patience: Duration) {
         self.stop.send_replace(true);
@@ -140,72 +198,99 @@ impl ApiServer {
     }
 }
 
-/// Accepts connections until the order to stop, then waits until those that are open have ended.
-async fn accept(
-    listener: TcpListener,
+/// What takes connections.
+#[derive(Clone)]
+struct Accepting {
     router: Router,
     config: ApiConfig,
     connections: Arc<Connections>,
-    mut stopping: watch::Receiver<bool>,
-) {
-    let (alive, mut ended) = mpsc::channel::<()>(1);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            // An error means that the server's owner is gone, which is the same order.
-            _ = stopping.wait_for(|&stop| stop) => break,
-        };
-        let Ok((stream, address)) = accepted else {
-            tokio::time::sleep(ACCEPT_AGAIN).await;
-            continue;
-        };
-        // Without a place the stream is dropped, which closes it.
-        let Some(place) = connections.admit(PeerAddress::of(address)) else {
-            continue;
-        };
-        let (router, stopping, alive) = (router.clone(), stopping.clone(), alive.clone());
-        tokio::spawn(async move {
-            connect(stream, router, config, place, stopping).await;
-            drop(alive);
-        });
-    }
-    drop((listener, alive));
-    // Nothing is ever sent: this returns when the last connection has dropped its sender.
-    let _ = ended.recv().await;
+    stopping: watch::Receiver<bool>,
 }
 
-/// Serves one connection until it ends, is too slow, gives way to another one or the server stops.
-async fn connect(
-    stream: TcpStream,
-    router: Router,
-    config: ApiConfig,
-    place: ConnectionPlace,
-    mut stopping: watch::Receiver<bool>,
-) {
-    // Without it small answers may wait for an acknowledgement; a stream that refuses it still works.
-    let _ = stream.set_nodelay(true);
-    let connection = Arc::clone(&place.connection);
-    let socket = Socket::new(stream, Arc::clone(&connection), config.pace());
-    let service = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(Arc::clone(&connection));
-        service.call(request)
-    });
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(config.head_time_max)
-        .max_buf_size(BUFFER_BYTES)
-        .serve_connection(TokioIo::new(socket), service);
-    let mut serving = std::pin::pin!(serving);
-    tokio::select! {
-        // How a connection ends is the client's affair.
-        _ = serving.as_mut() => return,
-        () = place.connection.ordered_to_end() => return,
-        _ = stopping.wait_for(|&stop| stop) => serving.as_mut().graceful_shutdown(),
+impl Accepting {
+    /// Accepts connections until the order to stop, then waits until those that are open have ended.
+    async fn run(mut self, listener: TcpListener, tls: Option<TlsAcceptor>) {
+        let (alive, mut ended) = mpsc::channel::<()>(1);
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                // An error means that the server's owner is gone, which is the same order.
+                _ = self.stopping.wait_for(|&stop| stop) => break,
+            };
+            let Ok((stream, address)) = accepted else {
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+                continue;
+            };
+            // Without a place the stream is dropped, which closes it.
+            let Some(place) = self.connections.admit(PeerAddress::of(address)) else {
+                continue;
+            };
+            let (own, tls, alive) = (self.clone(), tls.clone(), alive.clone());
+            tokio::spawn(async move {
+                own.connect(stream, tls, place).await;
+                drop(alive);
+            });
+        }
+        drop((listener, alive));
+        // Nothing is ever sent: this returns when the last connection has dropped its sender.
+        let _ = ended.recv().await;
     }
-    tokio::select! {
-        _ = serving => {}
-        () = place.connection.ordered_to_end() => {}
+
+    /// Serves one connection until it ends, is too slow, gives way to another one or the server stops.
+    async fn connect(self, stream: TcpStream, tls: Option<TlsAcceptor>, place: ConnectionPlace) {
+        // Without it small answers may wait for an acknowledgement; a stream that refuses it still works.
+        let _ = stream.set_nodelay(true);
+        let socket = Socket::new(stream, Arc::clone(&place.connection), self.config.pace());
+        let Some(tls) = tls else {
+            return self.converse(socket, place).await;
+        };
+        let time_max = self.config.head_time_max;
+        let mut stopping = self.stopping.clone();
+        let secured = tokio::select! {
+            secured = tokio::time::timeout(time_max, tls.accept(socket)) => secured,
+            () = place.connection.ordered_to_end() => return,
+            _ = stopping.wait_for(|&stop| stop) => return,
+        };
+        // Why a client does not agree is its affair.
+        if let Ok(Ok(stream)) = secured {
+            self.converse(stream, place).await;
+        }
+    }
+
+    /// Answers the requests of a connection.
+    async fn converse(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        place: ConnectionPlace,
+    ) {
+        let Self {
+            router,
+            config,
+            mut stopping,
+            ..
+        } = self;
+        let connection = Arc::clone(&place.connection);
+        let service = TowerToHyperService::new(router);
+        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+            request.extensions_mut().insert(Arc::clone(&connection));
+            service.call(request)
+        });
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(config.head_time_max)
+            .max_buf_size(BUFFER_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut serving = std::pin::pin!(serving);
+        tokio::select! {
+            // How a connection ends is the client's affair.
+            _ = serving.as_mut() => return,
+            () = place.connection.ordered_to_end() => return,
+            _ = stopping.wait_for(|&stop| stop) => serving.as_mut().graceful_shutdown(),
+        }
+        tokio::select! {
+            _ = serving => {}
+            () = place.connection.ordered_to_end() => {}
+        }
     }
 }
 

@@ -91,6 +91,8 @@ pub(crate) fn genesis(genesis: &Genesis) -> Result<Executed, GenesisError> {
 
 /// Executes a block on its parent.
 pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, Box<BlockError>> {
+    let height = body.block.header.height.get();
+    let _span = tracing::info_span!("execute block", height).entered();
     let (state, events) = tg_ledger::apply(&parent.state, &body.block)?;
     Ok(Executed {
         id: body.id,
@@ -108,6 +110,8 @@ pub(crate) struct Built {
 
 /// Builds a block of what holds in the given order.
 pub(crate) fn build(parent: &Executed, proposal: Proposal) -> Result<Built, Box<BlockError>> {
+    let height = parent.block.header.height.next().get();
+    let _span = tracing::info_span!("propose block", height).entered();
     let proposed = tg_ledger::propose(&parent.state, proposal)?;
     let refused = proposed
         .refused

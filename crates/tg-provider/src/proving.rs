@@ -187,6 +187,7 @@ fn sequence(
 
 impl Worker for ProvingWorker {
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
+        let _span = tracing::info_span!("execute", job = %task.job, mode = ?task.mode).entered();
         if tg_wasm::is_program(&task.model_file) {
             return program::execute(task);
         }
@@ -290,6 +291,7 @@ impl Worker for ProvingWorker {
         execution: &Execution,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
+        let _span = tracing::info_span!("prove", job = %task.job, mode = ?task.mode).entered();
         if matches!(
             task.mode,
             VerificationMode::Recompute | VerificationMode::Replicate

@@ -27,6 +27,7 @@ use crate::dto::{
 use crate::endpoint::wire::{ENDPOINT_BYTES_MAX, SERVE_BYTES_MAX, ServeAnswer, ServeCall};
 use crate::error::ClientError;
 use crate::events::EventStream;
+use crate::tls::{self, TlsRoots};
 use crate::transport::{Payload, Transport, whole};
 use crate::upload::UploadBody;
 
@@ -86,14 +87,26 @@ pub struct JobFilter {
 }
 
 impl Client {
-    /// A client of the API at `url`, such as `http://127.0.0.1:7070`. Nothing is sent yet.
+    /// A client of the API at `url`, such as `http://127.0.0.1:7070` or `https://grid.example.org`, which is checked against
+    /// the certificates that the system trusts. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`ClientError::InvalidUrl`]. TLS is not spoken: the API listens on loopback by default, and a remote one is
-    /// reached through a tunnel.
+    /// [`ClientError::InvalidUrl`]; [`ClientError::NoRoots`] if the system trusts no certificate.
     pub fn new(url: &str) -> Result<Self, ClientError> {
+        let roots = tls::roots_for(url).map_err(|source| ClientError::NoRoots {
+            url: url.to_owned(),
+            source,
+        })?;
+        Self::trusting(url, &roots)
+    }
+
+    /// A client of the API at `url`, whose certificate, if it has one, is checked against those of `roots`.
+    ///
+    /// # Errors
+    /// [`ClientError::InvalidUrl`].
+    pub fn trusting(url: &str, roots: &TlsRoots) -> Result<Self, ClientError> {
         Ok(Self {
-            transport: Transport::new(url)?,
+            transport: Transport::new(url, roots)?,
             uploader: None,
         })
     }

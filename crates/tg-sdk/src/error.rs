@@ -33,10 +33,20 @@ const NONCE_TAKEN: [&str; 8] = [
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The address of the API is not one.
-    #[error("the API address {url:?} is not of the form http://host:port")]
+    #[error("the API address {url:?} is not of the form http://HOST:PORT or https://HOST:PORT")]
     InvalidUrl {
         /// The address as given.
         url: String,
+    },
+    /// The system trusts no certificate by which the server's could be checked.
+    #[cfg(feature = "client")]
+    #[error("check the certificate of {url}")]
+    NoRoots {
+        /// The address.
+        url: String,
+        /// Why.
+        #[source]
+        source: crate::tls::RootsError,
     },
     /// Nothing answers at the address, or the connection broke.
     #[error("reach the grid at {url}")]
@@ -137,6 +147,8 @@ impl ClientError {
         match self {
             Self::Unreachable { .. } | Self::Timeout { .. } => true,
             Self::Refused { status, .. } => matches!(*status, 408 | 425 | 429 | 500..=599),
+            #[cfg(feature = "client")]
+            Self::NoRoots { .. } => false,
             Self::InvalidUrl { .. }
             | Self::TooLarge { .. }
             | Self::Malformed { .. }
@@ -149,7 +161,15 @@ impl ClientError {
     #[must_use]
     pub fn hint(&self) -> &str {
         match self {
-            Self::InvalidUrl { .. } => "give it as http://127.0.0.1:7070; TLS is not spoken",
+            Self::InvalidUrl { .. } => {
+                "give it as http://127.0.0.1:7070 or https://grid.example.org"
+            }
+            #[cfg(feature = "client")]
+            Self::NoRoots { .. } => "SSL_CERT_FILE names a file of certificates that are trusted",
+            #[cfg(feature = "client")]
+            Self::Unreachable { source, .. } if crate::tls::is_untrusted(&**source) => {
+                "the server's certificate is of nobody trusted here; SSL_CERT_FILE names a file of certificates that are"
+            }
             Self::Unreachable { .. } => {
                 "is the grid running? start one with `tensorgrid up`, or name another with --api"
             }

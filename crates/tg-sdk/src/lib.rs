@@ -1,7 +1,7 @@
 //! What programs outside the grid import: wire types, a typed HTTP client, a local wallet, and the checks of a result.
 //!
 //! Read in this order: [`dto`] (what travels), [`text`] (how ids and amounts are written), [`error`] (what can go wrong);
-//! with the feature `client`: [`client`] (how to ask), [`events`] (what the grid tells by itself), [`light`] (answers that no gateway can forge); with the feature `verify`,
+//! with the feature `client`: [`client`] (how to ask), [`events`] (what the grid tells by itself), [`light`] (answers that no gateway can forge), [`tls`] (which servers are believed to be who they say); with the feature `verify`,
 //! which does no I/O and builds for wasm32: [`verify`] (a model, an input, and the proof of a result); with both: [`jobs`] and
 //! [`bids`] (an order from its signature to its checked result), [`endpoint`] (requests to one provider for some time). Keys never leave the process: transactions are signed here
 //! by [`Wallet`]. `examples/infer.rs` is a whole program.
@@ -33,6 +33,8 @@ pub mod jobs;
 #[cfg(feature = "client")]
 pub mod light;
 pub mod text;
+#[cfg(feature = "client")]
+pub mod tls;
 #[cfg(feature = "client")]
 mod transport;
 #[cfg(feature = "client")]

@@ -1,19 +1,23 @@
-//! HTTP/1.1 over TCP: one request, one bounded answer.
+//! HTTP/1.1 over TCP or TLS: one request, one bounded answer.
 
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, Uri};
-use hyper_util::client::legacy::{Client as Pool, connect::HttpConnector};
+use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::de::DeserializeOwned;
 
 use crate::error::{ClientError, ErrorBody};
+use crate::tls::{Connector, TlsRoots};
 use crate::upload::UploadBody;
 
 /// Longest wait for an answer, in milliseconds. A proof travels in well under this on any link worth using.
 pub(crate) const CALL_LIMIT_MS: u64 = 30_000;
+
+/// How long a connection may take to be made.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// How long an unused connection is kept: less than servers keep it, or a call meets one that is just being closed.
 const IDLE: Duration = Duration::from_secs(5);
@@ -41,7 +45,7 @@ pub(crate) type RequestBody = Either<Full<Bytes>, UploadBody>;
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
     base: String,
-    pool: Pool<HttpConnector, RequestBody>,
+    pool: Pool<Connector, RequestBody>,
     limit: Duration,
 }
 
@@ -51,12 +55,12 @@ pub(crate) fn whole(bytes: Vec<u8>) -> RequestBody {
 }
 
 impl Transport {
-    /// A pool for `url`, such as `http://127.0.0.1:7070`.
-    pub(crate) fn new(url: &str) -> Result<Self, ClientError> {
+    /// A pool for `url`, such as `http://127.0.0.1:7070`, which believes the certificates of `roots`.
+    pub(crate) fn new(url: &str, roots: &TlsRoots) -> Result<Self, ClientError> {
         let base = url.trim_end_matches('/').to_owned();
         let parsed: Result<Uri, _> = base.parse();
         let is_valid = parsed.is_ok_and(|uri| {
-            uri.scheme_str() == Some("http")
+            matches!(uri.scheme_str(), Some("http" | "https"))
                 && uri.authority().is_some()
                 && matches!(uri.path(), "" | "/")
         });
@@ -65,15 +69,12 @@ impl Transport {
                 url: url.to_owned(),
             });
         }
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(Duration::from_secs(5)));
         Ok(Self {
             base,
             pool: Pool::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE)
-                .build(connector),
+                .build(roots.connector(CONNECT_MAX)),
             limit: Duration::from_millis(CALL_LIMIT_MS),
         })
     }

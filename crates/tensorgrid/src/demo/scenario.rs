@@ -46,6 +46,7 @@ pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRu
             listen: ([127, 0, 0, 1], 0).into(),
             ..ApiConfig::default()
         },
+        tls: None,
         validators: VALIDATORS,
         accounts: accounts::funded(players.len()),
         openai_keys: None,

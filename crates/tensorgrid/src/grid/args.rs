@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, Subcommand, ValueEnum as _};
+use tg_api::TlsFiles;
 use tg_cuda::DeviceChoice;
 use tg_sdk::dto::ModeDto;
 use tg_types::Amount;
@@ -20,6 +21,7 @@ use super::needs::MachineArguments;
 use super::order_args::OrderArguments;
 use super::serve_args::ServeArguments;
 use crate::network::process::ApiSetting;
+use crate::network::tls::TlsPlace;
 use crate::offline::text::TextArguments;
 
 /// Whom to trust.
@@ -130,6 +132,48 @@ impl Verify {
     }
 }
 
+/// Where an API speaks TLS, beside where it does not.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct TlsArguments {
+    /// A second address of the API, where it speaks TLS. It needs a certificate and its key.
+    #[arg(
+        long,
+        env = "TENSORGRID_TLS_LISTEN",
+        value_name = "ADDRESS",
+        requires_all = ["tls_certificate", "tls_key"]
+    )]
+    pub(crate) tls_listen: Option<SocketAddr>,
+    /// File of the certificate in PEM, and after it those by which it is signed. It is read again when it changes.
+    #[arg(
+        long,
+        env = "TENSORGRID_TLS_CERTIFICATE",
+        value_name = "FILE",
+        requires = "tls_listen"
+    )]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// File of the certificate's key in PEM.
+    #[arg(
+        long,
+        env = "TENSORGRID_TLS_KEY",
+        value_name = "FILE",
+        requires = "tls_listen"
+    )]
+    pub(crate) tls_key: Option<PathBuf>,
+}
+
+impl TlsArguments {
+    /// The place, if one is named: clap has seen that all of it is.
+    pub(crate) fn place(&self) -> Option<TlsPlace> {
+        Some(TlsPlace {
+            listen: self.tls_listen?,
+            files: TlsFiles {
+                certificate: self.tls_certificate.clone()?,
+                key: self.tls_key.clone()?,
+            },
+        })
+    }
+}
+
 /// `up`.
 #[derive(Debug, Args)]
 #[command(
@@ -144,6 +188,8 @@ pub(crate) struct UpArguments {
     /// Where the API listens. It has no login: keep it on loopback unless the network is closed.
     #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) tls: TlsArguments,
     /// Validators in this process; the number is fixed at the first start.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub(crate) validators: u16,
@@ -251,6 +297,8 @@ pub(crate) struct ValidatorArguments {
     /// Where its API listens, or off, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_API_LISTEN", value_name = "ADDRESS|off")]
     pub(crate) api_listen: Option<ApiSetting>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArguments,
     /// Folder of its chain, votes and blobs, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -289,6 +337,8 @@ pub(crate) struct GatewayArguments {
     /// Where its API listens, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_API_LISTEN", value_name = "ADDRESS")]
     pub(crate) api_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) tls: TlsArguments,
     /// File of the API keys of the OpenAI routes (`tensorgrid api-key new`); without it, they order for nobody.
     #[arg(long, env = "TENSORGRID_OPENAI_KEYS", value_name = "FILE")]
     pub(crate) openai_keys: Option<PathBuf>,

@@ -15,7 +15,7 @@ use crate::outcome::{Exit, Failure};
 impl From<&ClientError> for Exit {
     fn from(error: &ClientError) -> Self {
         match error {
-            ClientError::InvalidUrl { .. } => Self::Usage,
+            ClientError::InvalidUrl { .. } | ClientError::NoRoots { .. } => Self::Usage,
             ClientError::Unreachable { .. } | ClientError::Timeout { .. } => Self::Unavailable,
             ClientError::WrongBlob { .. } => Self::Rejected,
             ClientError::Refused { status, .. } => match status {

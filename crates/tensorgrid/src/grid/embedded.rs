@@ -1,6 +1,7 @@
 //! A whole grid in this process: validators over loopback TCP, the API, the built-in models, providers.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,6 +26,7 @@ use super::openai_keys::ApiKeys;
 use super::port::NodePort;
 use super::{accounts, blob};
 use crate::bundled::BuiltIn;
+use crate::network::tls::TlsPlace;
 use crate::offline::files;
 use crate::outcome::{Exit, Failure, OrFail, say};
 
@@ -53,6 +55,8 @@ pub(crate) struct EmbeddedOptions {
     pub(crate) directory: PathBuf,
     /// Where the API listens.
     pub(crate) api: ApiConfig,
+    /// Where it speaks TLS, if it does.
+    pub(crate) tls: Option<TlsPlace>,
     /// Validators; fixed at the first start.
     pub(crate) validators: usize,
     /// Names and balances of the accounts at the first start.
@@ -110,6 +114,10 @@ impl EmbeddedGrid {
             .await
             .or_fail(Exit::Failed, format!("listen on {listen}"))
             .map_err(|failure| failure.hint("--listen names another address"))?;
+        let listener = match options.tls.clone() {
+            Some(place) => place.take(listener).await?,
+            None => listener,
+        };
         let keys: Vec<ValidatorKey> = (0..options.validators as u64)
             .map(ValidatorKey::from_seed)
             .collect();
@@ -234,6 +242,11 @@ impl EmbeddedGrid {
     /// The API's address.
     pub(crate) fn url(&self) -> String {
         self.server.url()
+    }
+
+    /// Where the API speaks TLS, if it does.
+    pub(crate) const fn secure_address(&self) -> Option<SocketAddr> {
+        self.server.secure_address()
     }
 
     /// Stops the API and then the validators, which write what they have.

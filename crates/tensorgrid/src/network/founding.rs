@@ -399,6 +399,7 @@ mod tests {
         let file = founded.validator_folder(1).join("validator.toml");
         let overrides = Overrides {
             listen: Some("127.0.0.1:9".parse().unwrap()),
+            tls: None,
             api: Some(ApiSetting(None)),
             data_dir: Some("elsewhere".into()),
             log: Some("info".to_owned()),

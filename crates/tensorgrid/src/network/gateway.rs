@@ -9,6 +9,7 @@ use tg_node::{ChainSource, FollowerConfig};
 
 use super::process::read_genesis;
 use super::settings::{self, settings};
+use super::tls::{TlsPlace, TlsSettings};
 use super::uplinks::{HttpSource, Uplinks};
 use crate::outcome::{Exit, Failure, OrFail};
 
@@ -23,6 +24,12 @@ settings! {
         data_dir: PathBuf,
         /// Where its HTTP API listens. It has no login: what it is asked costs it bounded work, what it is sent is signed.
         api: SocketAddr,
+        /// A second address of the API, where it speaks TLS, with the two files below. Clients then say https.
+        tls_listen: Option<SocketAddr>,
+        /// File of the certificate in PEM, and after it those by which it is signed. It is read again when it changes.
+        tls_certificate: Option<PathBuf>,
+        /// File of the certificate's key in PEM.
+        tls_key: Option<PathBuf>,
         /// APIs of validators or other gateways, the preferred one first. None of them is believed; with one more than
         /// may fail in the network, none can keep a transaction back.
         sources: Vec<String>,
@@ -42,6 +49,9 @@ impl GatewaySettings {
             genesis: "../genesis.bin".into(),
             data_dir: "data".into(),
             api: SocketAddr::from(([127, 0, 0, 1], 7070)),
+            tls_listen: None,
+            tls_certificate: None,
+            tls_key: None,
             sources: Vec::new(),
             snapshot: true,
             blob_gib: 16,
@@ -66,6 +76,8 @@ impl GatewaySettings {
 pub(crate) struct GatewayOverrides {
     /// Where its API listens.
     pub(crate) api: Option<SocketAddr>,
+    /// Where it speaks TLS.
+    pub(crate) tls: Option<TlsPlace>,
     /// The nodes that it asks, if any are named.
     pub(crate) sources: Vec<String>,
     /// Folder of its data, from the folder of the process.
@@ -85,6 +97,8 @@ pub(crate) struct GatewayProcess {
     pub(crate) uplinks: Arc<Uplinks>,
     /// Where its API listens.
     pub(crate) api: SocketAddr,
+    /// Where it speaks TLS, if it does.
+    pub(crate) tls: Option<TlsPlace>,
     /// What is logged.
     pub(crate) log: Option<String>,
 }
@@ -99,6 +113,15 @@ impl GatewayProcess {
             Some(path) => path.clone(),
             None => folder.join(&settings.data_dir),
         };
+        let tls = TlsSettings {
+            listen: settings.tls_listen,
+            certificate: settings.tls_certificate,
+            key: settings.tls_key,
+        };
+        let tls = match &overrides.tls {
+            Some(place) => Some(place.clone()),
+            None => tls.place(file)?,
+        };
         let urls = match overrides.sources.as_slice() {
             [] => settings.sources,
             named => named.to_vec(),
@@ -112,7 +135,7 @@ impl GatewayProcess {
         let sources = sources.collect::<Result<Vec<_>, _>>();
         let sources = sources
             .or_fail(Exit::Usage, format!("{}: a source", file.display()))
-            .map_err(|failure| failure.hint("a source is http://HOST:PORT; TLS is not spoken"))?;
+            .map_err(|failure| failure.hint("a source is http://HOST:PORT or https://HOST:PORT"))?;
         let uplinks = Arc::new(Uplinks::new(&sources, genesis.validators.len()));
         let sources = sources.into_iter();
         let sources = sources.map(|it| Arc::new(it) as Arc<dyn ChainSource>);
@@ -124,6 +147,7 @@ impl GatewayProcess {
             follower,
             uplinks,
             api: overrides.api.unwrap_or(settings.api),
+            tls,
             log: overrides.log.clone().or(settings.log),
         })
     }

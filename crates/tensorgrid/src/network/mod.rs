@@ -11,4 +11,5 @@ pub(crate) mod process;
 mod scripts;
 pub(crate) mod settings;
 pub(crate) mod standing;
+pub(crate) mod tls;
 pub(crate) mod uplinks;

@@ -13,6 +13,7 @@ use tg_node::{ChainSource, ProofChecker, Seat, ValidatorConfig, ValidatorKey};
 use tg_types::{Decode as _, Digest, Wallet};
 
 use super::settings::{self, settings};
+use super::tls::{TlsPlace, TlsSettings};
 use super::uplinks::HttpSource;
 use crate::grid::keys::{self, Passphrase};
 use crate::offline::files;
@@ -44,6 +45,12 @@ settings! {
         listen: SocketAddr,
         /// Where its HTTP API listens, or "off". It has no login: keep it on loopback unless the network is closed.
         api: ApiSetting,
+        /// A second address of the API, where it speaks TLS, with the two files below. Clients then say https.
+        tls_listen: Option<SocketAddr>,
+        /// File of the certificate in PEM, and after it those by which it is signed. It is read again when it changes.
+        tls_certificate: Option<PathBuf>,
+        /// File of the certificate's key in PEM.
+        tls_key: Option<PathBuf>,
         /// GiB of the disk for models, inputs, outputs and proofs.
         blob_gib: u32,
         /// What is logged to the error stream, in the words of RUST_LOG, such as "info" or "tg_node=debug".
@@ -108,6 +115,9 @@ impl ValidatorSettings {
             data_dir: "data".into(),
             listen: SocketAddr::from(([0, 0, 0, 0], 7100)),
             api: ApiSetting(Some(SocketAddr::from(([127, 0, 0, 1], 7101)))),
+            tls_listen: None,
+            tls_certificate: None,
+            tls_key: None,
             blob_gib: 16,
             log: None,
             sources: None,
@@ -135,6 +145,8 @@ pub(crate) struct Overrides {
     pub(crate) listen: Option<SocketAddr>,
     /// Where its API listens.
     pub(crate) api: Option<ApiSetting>,
+    /// Where it speaks TLS.
+    pub(crate) tls: Option<TlsPlace>,
     /// Folder of its data, from the folder of the process.
     pub(crate) data_dir: Option<PathBuf>,
     /// What is logged.
@@ -150,6 +162,8 @@ pub(crate) struct ValidatorProcess {
     pub(crate) account: Wallet,
     /// Where its API listens, if anywhere.
     pub(crate) api: Option<SocketAddr>,
+    /// Where it speaks TLS, if it does.
+    pub(crate) tls: Option<TlsPlace>,
     /// Whom it asks for the chain until it has a seat.
     pub(crate) sources: Vec<Arc<dyn ChainSource>>,
     /// What is logged.
@@ -182,6 +196,15 @@ impl ValidatorProcess {
             Some(path) => path.clone(),
             None => folder.join(&settings.data_dir),
         };
+        let tls = TlsSettings {
+            listen: settings.tls_listen,
+            certificate: settings.tls_certificate,
+            key: settings.tls_key,
+        };
+        let tls = match &overrides.tls {
+            Some(place) => Some(place.clone()),
+            None => tls.place(file)?,
+        };
         let listen = overrides.listen.unwrap_or(settings.listen);
         let seats = seats(&settings.seats, file)?;
         let checker = Arc::new(ProofChecker::default());
@@ -191,6 +214,7 @@ impl ValidatorProcess {
             config,
             account,
             api: overrides.api.unwrap_or(settings.api).0,
+            tls,
             sources,
             log: overrides.log.clone().or(settings.log),
         })

@@ -59,6 +59,8 @@ pub(crate) fn run(arguments: &[&str]) -> Ran {
 pub(crate) struct Grid {
     child: Child,
     pub(crate) url: String,
+    /// Its address by TLS, where it has one.
+    pub(crate) secure_url: Option<String>,
 }
 
 impl Grid {
@@ -69,7 +71,18 @@ impl Grid {
 
     /// The same with more arguments.
     pub(crate) fn up_with(directory: &Path, providers: u16, more: &[&str]) -> Self {
+        Self::up_in(directory, providers, more, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub(crate) fn up_in(
+        directory: &Path,
+        providers: u16,
+        more: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut child = program()
+            .envs(variables.iter().copied())
             .args(["up", "--json", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(directory)
             .args(["--providers", &providers.to_string()])
@@ -83,7 +96,14 @@ impl Grid {
         BufReader::new(stdout).read_line(&mut line).unwrap();
         let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
         let url = ready["api"].as_str().unwrap().to_owned();
-        Self { child, url }
+        // Certificates name a host.
+        let port = ready["tls"].as_str().and_then(|it| it.rsplit(':').next());
+        let secure_url = port.map(|port| format!("https://localhost:{port}"));
+        Self {
+            child,
+            url,
+            secure_url,
+        }
     }
 
     /// Runs a command against this grid.

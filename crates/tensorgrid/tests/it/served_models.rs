@@ -385,7 +385,7 @@ fn what_a_server_does_not_have_is_not_offered() {
     assert!(refused.stderr.contains("its-own"), "{}", refused.stderr);
     for (wrong, told) in [
         ("parrot", "names no model"),
-        ("parrot=https://example.org/v1", "TLS is not spoken"),
+        ("parrot=ftp://example.org/v1", "https://HOST:PORT/v1"),
         (
             "parrot=http://127.0.0.1:1/v1",
             "reach http://127.0.0.1:1/v1",

@@ -10,4 +10,5 @@ mod gangs;
 mod grid;
 mod limits;
 mod lists;
+mod secure;
 mod uploads;

@@ -1,4 +1,4 @@
-//! Calls to a provider's own server: HTTP/1.1 over TCP, each bounded in bytes and in time.
+//! Calls to a provider's own server: HTTP/1.1 over TCP or TLS, each bounded in bytes and in time.
 
 use std::time::Duration;
 
@@ -6,9 +6,10 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::{Method, Request, Response};
-use hyper_util::client::legacy::{Client as Pool, connect::HttpConnector};
+use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde_json::Value;
+use tg_sdk::tls::{self, Connector, RootsError};
 
 use super::config::UpstreamConfig;
 
@@ -38,6 +39,15 @@ pub enum UpstreamError {
     Key {
         /// The server.
         url: String,
+    },
+    /// The system trusts no certificate by which the server's could be checked.
+    #[error("check the certificate of {url}")]
+    NoRoots {
+        /// The server.
+        url: String,
+        /// Why.
+        #[source]
+        source: RootsError,
     },
     /// It cannot be reached.
     #[error("reach {url}")]
@@ -97,7 +107,7 @@ pub enum UpstreamError {
 pub struct UpstreamClient {
     url: String,
     key: Option<HeaderValue>,
-    pool: Pool<HttpConnector, Full<Bytes>>,
+    pool: Pool<Connector, Full<Bytes>>,
     /// How long the first byte of an answer, and each after it, may take.
     silence: Duration,
 }
@@ -106,7 +116,7 @@ impl UpstreamClient {
     /// A pool for a server.
     ///
     /// # Errors
-    /// If the key is none that a header may have.
+    /// If the key is none that a header may have, or the system trusts no certificate.
     pub fn new(config: &UpstreamConfig) -> Result<Self, UpstreamError> {
         let (at, key) = (&config.at, config.key.as_deref());
         let bearer = |key: &str| {
@@ -117,16 +127,17 @@ impl UpstreamClient {
             value.set_sensitive(true);
             Ok(value)
         };
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_MAX));
+        let roots = tls::roots_for(&at.url).map_err(|source| UpstreamError::NoRoots {
+            url: at.url.clone(),
+            source,
+        })?;
         Ok(Self {
             url: at.url.clone(),
             key: key.map(bearer).transpose()?,
             pool: Pool::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE)
-                .build(connector),
+                .build(roots.connector(CONNECT_MAX)),
             silence: config.silence,
         })
     }

@@ -29,7 +29,7 @@ pub struct UpstreamUrl {
 pub enum UpstreamUrlError {
     /// There is no name before `=`.
     #[error(
-        "`{text}` names no model: write NAME=http://HOST:PORT/v1, or NAME=http://HOST:PORT/v1#MODEL"
+        "`{text}` names no model: write NAME=http://HOST:PORT/v1, or NAME=http://HOST:PORT/v1#MODEL (https too)"
     )]
     Name {
         /// What was given.
@@ -44,9 +44,7 @@ pub enum UpstreamUrlError {
         name: String,
     },
     /// The address is none.
-    #[error(
-        "`{url}` is no address of a server: write http://HOST:PORT/v1 (TLS is not spoken; a server elsewhere needs a tunnel)"
-    )]
+    #[error("`{url}` is no address of a server: write http://HOST:PORT/v1 or https://HOST:PORT/v1")]
     Url {
         /// What was given.
         url: String,
@@ -86,7 +84,9 @@ impl UpstreamUrl {
         let base = url.trim_end_matches('/');
         let uri = base.parse::<hyper::Uri>().ok();
         let is_http = uri.is_some_and(|uri| {
-            uri.scheme_str() == Some("http") && uri.authority().is_some() && uri.query().is_none()
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.authority().is_some()
+                && uri.query().is_none()
         });
         match is_http {
             true => Ok(Self {
@@ -175,7 +175,7 @@ mod tests {
             "",
             "m",
             " m=http://localhost/v1",
-            "m=https://example.org/v1",
+            "m=ftp://example.org/v1",
             "m=localhost:8000",
             "m=http://localhost/v1?x=1",
             "m=http://",

@@ -121,7 +121,14 @@ async fn an_absent_server_is_unreachable() {
 
 #[test]
 fn an_address_that_is_none_is_refused() {
-    for url in ["", "127.0.0.1:7070", "https://x", "http://x/y", "http://"] {
+    for url in [
+        "",
+        "127.0.0.1:7070",
+        "ftp://x",
+        "https://x/y",
+        "http://x/y",
+        "http://",
+    ] {
         let error = Client::new(url).unwrap_err();
         assert!(matches!(error, ClientError::InvalidUrl { .. }), "{url}");
     }

@@ -122,6 +122,7 @@ pub(crate) async fn run(arguments: &BenchGridArguments, as_json: bool) -> Outcom
             listen: ([127, 0, 0, 1], 0).into(),
             ..ApiConfig::default()
         },
+        tls: None,
         validators: arguments.validators.into(),
         accounts: funded,
         openai_keys: None,

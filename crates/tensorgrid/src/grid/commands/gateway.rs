@@ -20,7 +20,8 @@ use crate::grid::table::brief;
 use crate::network::gateway::{GatewayOverrides, GatewayProcess, GatewaySettings};
 use crate::network::settings;
 use crate::network::standing::GatewayState;
-use crate::outcome::{Exit, Failure, OrFail, Outcome, line, log, say};
+use crate::outcome::{Exit, Failure, OrFail, Outcome, line, say};
+use crate::telemetry;
 
 /// How often it looks where the gateway stands.
 const LOOK: Duration = Duration::from_millis(200);
@@ -35,12 +36,12 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
         return Ok(line(text.trim_end())?);
     };
     let process = GatewayProcess::load(file, &overrides(arguments))?;
-    log(process.log.as_deref())?;
+    let _telemetry = telemetry::start(process.log.as_deref(), as_json)?;
     let keys = arguments.openai_keys.as_deref();
     let keys = keys.map(|file| ApiKeys::open(Some(file))).transpose()?;
     let genesis = process.genesis.id();
     // First: a busy port is told before anything is opened.
-    let (listener, config) = bind(process.api).await?;
+    let (listener, config) = bind(process.api, process.tls).await?;
     say("opening; an empty gateway takes a snapshot first");
     let own = process.follower.directory.join("openai");
     let follower = Follower::open(process.follower).await;
@@ -88,6 +89,7 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
 fn overrides(arguments: &GatewayArguments) -> GatewayOverrides {
     GatewayOverrides {
         api: arguments.api_listen,
+        tls: arguments.tls.place(),
         sources: arguments.source.clone(),
         data_dir: arguments.data_dir.clone(),
         log: arguments.log.clone(),
@@ -101,11 +103,14 @@ fn announce(node: &NodeHandle, server: &ApiServer, genesis: &str, as_json: bool)
         return Ok(line(serde_json::json!({
             "network": genesis,
             "api": api,
+            "tls": server.secure_address(),
             "height": height,
         }))?);
     }
+    let tls = server.secure_address();
+    let tls = tls.map_or_else(String::new, |at| format!(" and TLS on {at}"));
     line(format_args!(
-        "gateway of network {}, API {api}, height {height}",
+        "gateway of network {}, API {api}{tls}, height {height}",
         brief(genesis)
     ))?;
     Ok(())

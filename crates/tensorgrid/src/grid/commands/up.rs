@@ -47,6 +47,7 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
             listen: arguments.listen,
             ..ApiConfig::default()
         },
+        tls: arguments.tls.place(),
         validators: usize::from(arguments.validators),
         accounts: accounts::funded(PROVIDERS_MAX),
         openai_keys: arguments.openai_keys.clone(),
@@ -144,6 +145,7 @@ fn announce(grid: &EmbeddedGrid, arguments: &UpArguments, as_json: bool) -> Outc
         let ready = serde_json::json!({
             "ready": true,
             "api": grid.url(),
+            "tls": grid.secure_address(),
             "network": "development",
             "data_dir": arguments.data_dir,
             "validators": arguments.validators,
@@ -151,8 +153,10 @@ fn announce(grid: &EmbeddedGrid, arguments: &UpArguments, as_json: bool) -> Outc
         });
         return Ok(line(ready)?);
     }
+    let tls = grid.secure_address();
+    let tls = tls.map_or_else(String::new, |at| format!(", TLS on {at}"));
     line(format_args!(
-        "ready: {} (network development: play money, public keys)",
+        "ready: {}{tls} (network development: play money, public keys)",
         grid.url()
     ))?;
     say("try: tensorgrid model list | tensorgrid infer lenet-digits INPUT | tensorgrid balance");

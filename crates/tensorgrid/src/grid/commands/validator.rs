@@ -21,7 +21,9 @@ use crate::grid::table::brief;
 use crate::network::process::{Overrides, ValidatorProcess, ValidatorSettings};
 use crate::network::settings;
 use crate::network::standing::{ValidatorState, needed};
-use crate::outcome::{Exit, Failure, OrFail, Outcome, line, log, say};
+use crate::network::tls::TlsPlace;
+use crate::outcome::{Exit, Failure, OrFail, Outcome, line, say};
+use crate::telemetry;
 
 /// How often it looks where the validator stands.
 const LOOK: Duration = Duration::from_millis(200);
@@ -36,12 +38,12 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
         return Ok(line(text.trim_end())?);
     };
     let process = ValidatorProcess::load(file, &overrides(arguments))?;
-    log(process.log.as_deref())?;
+    let _telemetry = telemetry::start(process.log.as_deref(), as_json)?;
     let genesis = process.config.genesis.id();
     let listen = process.config.listen;
     // First: a busy port is told before anything is opened.
     let api = match process.api {
-        Some(address) => Some(bind(address).await?),
+        Some(address) => Some(bind(address, process.tls).await?),
         None => None,
     };
     let mut signals = Signals::new()?;
@@ -157,6 +159,7 @@ fn overrides(arguments: &ValidatorArguments) -> Overrides {
     Overrides {
         listen: arguments.listen,
         api: arguments.api_listen,
+        tls: arguments.tls.place(),
         data_dir: arguments.data_dir.clone(),
         log: arguments.log.clone(),
     }
@@ -164,6 +167,7 @@ fn overrides(arguments: &ValidatorArguments) -> Overrides {
 
 pub(super) async fn bind(
     listen: std::net::SocketAddr,
+    tls: Option<TlsPlace>,
 ) -> Result<(ApiListener, ApiConfig), Failure> {
     let listener = ApiListener::bind(listen).await;
     let listener = listener
@@ -171,6 +175,10 @@ pub(super) async fn bind(
         .map_err(|failure| {
             failure.hint("--api-listen or `api` in the settings names another address, or off")
         })?;
+    let listener = match tls {
+        Some(place) => place.take(listener).await?,
+        None => listener,
+    };
     let config = ApiConfig {
         listen,
         ..ApiConfig::default()
