@@ -475,7 +475,7 @@ fn a_gateway_that_cannot_start_says_what_to_do() {
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = busy.local_addr().unwrap().to_string();
     told(&["--api-listen", &taken], 1, "--api-listen");
-    told(&["--source", "https://nowhere"], 2, "nowhere");
+    told(&["--source", "ftp://nowhere"], 2, "nowhere");
     let mut running = net.gateway(0);
     until("it says that it is alone", || running.told_state("alone"));
     told(&["--api-listen", "127.0.0.1:0"], 1, "in use");
