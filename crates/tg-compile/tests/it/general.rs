@@ -363,3 +363,16 @@ fn accumulators_of_the_whole_field_are_shifted_far() {
         assert!(snr > 30.0, "{precision:?}: {snr:.1} dB");
     }
 }
+
+/// Exporters write a slope for all channels as `[1, 1]`, more axes than a list of trial inputs has.
+#[test]
+fn a_slope_for_all_channels_may_have_axes() {
+    let slope = of_one(&[1, 12], |writer, x| {
+        let curved = writer.node("Softplus", &[x], &[]);
+        let half = writer.scalar(0.5);
+        let moved = writer.node("Sub", &[curved, half], &[]);
+        let slope = writer.constant(&[1, 1], vec![0.25]);
+        writer.node("PRelu", &[moved, slope], &[])
+    });
+    check("PRelu", slope, 45.0);
+}
