@@ -423,7 +423,7 @@ pub(crate) struct RunArguments {
     /// floats.
     pub(crate) model: PathBuf,
     /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
-    /// NAME=FILE. An ONNX file and a folder take .npy files.
+    /// NAME=FILE. An ONNX file and a folder take no .png.
     pub(crate) inputs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) text: TextArguments,

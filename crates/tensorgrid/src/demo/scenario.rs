@@ -9,7 +9,7 @@ use tg_compile::digits::Digit;
 use tg_ir::tensor::top_class;
 use tg_provider::AgentEvent;
 use tg_sdk::Client;
-use tg_sdk::dto::{JobDto, ModeDto, QuoteDto};
+use tg_sdk::dto::{JobDto, LeaseDto, ModeDto, QuoteDto};
 use tg_types::{Amount, LeaseId, VerificationMode, Wallet};
 use tokio::sync::mpsc;
 
@@ -19,6 +19,7 @@ use super::record::{Balance, DemoRun, Finished, VALIDATORS};
 use super::screen::Screen;
 use crate::bundled::{self, Bundled};
 use crate::cli::DemoArguments;
+use crate::grid::commands::Signals;
 use crate::grid::connect::{Calling, OfJob};
 use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, RunningAgent, register_bundled};
 use crate::grid::{accounts, table};
@@ -37,7 +38,7 @@ const DEADLINE: Duration = Duration::from_secs(50);
 pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRun, Failure> {
     let started = Instant::now();
     let state = arguments.out.join("grid");
-    folder::prepare(&arguments.out, &state)?;
+    let _taken = folder::prepare(&arguments.out, &state)?;
     say("starting four validators on loopback TCP (network: development, play money) ...");
     let players = participants::players();
     let grid = EmbeddedGrid::start(EmbeddedOptions {
@@ -64,13 +65,27 @@ pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRu
     let (sender, receiver) = mpsc::channel(4096);
     let agents = participants::start(&scenario.players, &scenario.client, &sender);
     drop(sender);
-    let result = scenario.run(receiver).await;
-    let ended = stop(grid, agents).await;
+    let mut signals = Signals::new()?;
+    let result = tokio::select! {
+        result = scenario.run(receiver) => result,
+        failure = grid.broken() => Err(failure),
+        () = signals.stop() => Err(stopped()),
+    };
+    let ended = tokio::select! {
+        ended = stop(grid, agents) => ended,
+        () = signals.stop() => Err(stopped()),
+    };
     // What the grid kept was for this run only; the receipts and proofs stay.
     let _left = std::fs::remove_dir_all(&state);
     let run = result?;
     ended?;
     Ok(run)
+}
+
+/// Somebody did not want to see the end.
+fn stopped() -> Failure {
+    let text = "stopped before the end: nothing is shown, and the state of the grid is removed";
+    Failure::new(Exit::Failed, anyhow::anyhow!(text))
 }
 
 async fn stop(grid: EmbeddedGrid, mut agents: Vec<RunningAgent>) -> Result<(), Failure> {
@@ -258,13 +273,8 @@ impl Scenario<'_> {
                 (self.client.clone(), Arc::clone(&screen), Arc::clone(&names));
             let quiet = self.quiet;
             following.push(tokio::spawn(async move {
-                let name = move |job: &JobDto| {
-                    let provider = job
-                        .leases
-                        .last()
-                        .and_then(|lease| names.get(&lease.provider));
-                    provider.cloned().unwrap_or_default()
-                };
+                let name =
+                    move |lease: &LeaseDto| names.get(&lease.provider).cloned().unwrap_or_default();
                 jobs::follow(&client, id, &mut |news| {
                     if let Followed::Changed(job) = news
                         && !quiet

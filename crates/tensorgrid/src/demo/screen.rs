@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Instant;
 
-use tg_sdk::dto::{JobDto, JobStateDto};
+use tg_sdk::dto::{JobDto, JobStateDto, LeaseDto};
 
 use crate::grid::table;
 use crate::outcome::say;
@@ -41,17 +41,18 @@ impl Screen {
         }
     }
 
-    /// Shows a job's new view. `names` gives a provider its name.
-    pub(crate) fn show(&mut self, index: usize, job: &JobDto, names: &dyn Fn(&JobDto) -> String) {
+    /// Shows a job's new view. `names` gives a lease's provider its name.
+    pub(crate) fn show(&mut self, index: usize, job: &JobDto, names: &dyn Fn(&LeaseDto) -> String) {
         if !self.redraws {
             let seconds = self.started.elapsed().as_secs_f64();
-            for step in job.history.iter().skip(self.steps_shown[index]) {
-                say(format_args!(
+            for at in self.steps_shown[index]..job.history.len() {
+                let text = format!(
                     "{seconds:5.1} s  job {:>2}  {:<10} {}",
                     index + 1,
-                    step.state.to_string(),
-                    names(job)
-                ));
+                    job.history[at].state.to_string(),
+                    whose(job, at, names)
+                );
+                say(text.trim_end());
             }
             self.steps_shown[index] = job.history.len();
             return;
@@ -75,7 +76,7 @@ impl Screen {
             index + 1,
             table::brief(job.id),
             job.state.to_string(),
-            names(job)
+            job.leases.last().map(names).unwrap_or_default()
         );
         self.draw();
     }
@@ -95,6 +96,26 @@ impl Screen {
         // A closed error stream is nobody to show anything to.
         let _closed = write!(stream, "{up}{text}");
         self.drawn = true;
+    }
+}
+
+/// Whose step of a job's history this is: nobody's before the first lease, then the provider's of the lease that it belongs to. A
+/// job that waits again says how that lease ended.
+fn whose(job: &JobDto, at: usize, names: &dyn Fn(&LeaseDto) -> String) -> String {
+    let steps = &job.history[..=at];
+    let leased = steps
+        .iter()
+        .filter(|step| step.state == JobStateDto::Leased)
+        .count();
+    let mut leases = job.leases.iter().filter(|it| it.lead.is_none());
+    let lease = leased.checked_sub(1).and_then(|index| leases.nth(index));
+    match lease {
+        None => String::new(),
+        Some(lease) if steps[at].state == JobStateDto::Queued => {
+            let end = lease.end_text.as_deref().unwrap_or("did not end it");
+            format!("again; {}: {end}", names(lease))
+        }
+        Some(lease) => names(lease),
     }
 }
 

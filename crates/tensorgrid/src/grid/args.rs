@@ -441,7 +441,7 @@ pub(crate) struct NetworkNewArguments {
 /// `model add-builtin`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The models that `tensorgrid up` registers by itself: lenet-digits and mlp-digits."
+    after_help = "The models that `tensorgrid up` registers by itself: mlp-digits, lenet-digits and gpt-bytes."
 )]
 pub(crate) struct ModelAddBuiltinArguments {
     #[command(flatten)]

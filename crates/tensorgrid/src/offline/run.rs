@@ -6,10 +6,11 @@ use crate::offline::{execution, files, text};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use tg_compile::input::{self, Kind};
 use tg_cuda::{DeviceChoice, Executed};
 use tg_exec::kernels::Cpu;
 use tg_float::tgf::{Budget, Engine};
-use tg_float::{Data, Dim, FloatTensor, Graph, npy};
+use tg_float::{Data, Dim, FloatTensor, Graph, convert, npy};
 use tg_ir::Answer;
 use tg_ir::Program;
 use tg_ir::coding::encode;
@@ -139,35 +140,100 @@ fn classes<'a>(scores: &FloatTensor, labels: &'a [String]) -> Vec<&'a str> {
     values.chunks_exact(labels.len()).map(greatest).collect()
 }
 
-/// The graph's inputs from files, in the graph's order or by `name=file`.
+/// An array that a file gives.
+struct GivenArray {
+    /// That of `name=file`, else its own in the file.
+    name: Option<String>,
+    tensor: FloatTensor,
+    /// Numbers of JSON, which has neither types nor, in a flat list, axes.
+    listed: bool,
+}
+
+/// The graph's inputs from files, by name or, without one, in the graph's order.
 pub(crate) fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure> {
     let usage = |text: String| Failure::new(Exit::Usage, anyhow::anyhow!(text));
-    let named: Vec<(Option<&str>, &Path)> = paths.iter().map(|path| files::split(path)).collect();
-    let mut unnamed = named.iter().filter(|(name, _)| name.is_none());
+    let mut given = arrays(paths)?;
+    if let ([only], [_], [path]) = (given.as_mut_slice(), graph.inputs.as_slice(), paths)
+        && files::split(path).0.is_none()
+    {
+        // One array for one input needs no name.
+        only.name = None;
+    }
     let mut tensors: Vec<FloatTensor> = Vec::with_capacity(graph.inputs.len());
-    let mut given = 0;
     for input in &graph.inputs {
-        let by_name = named.iter().find(|(name, _)| *name == Some(&input.name));
-        let Some((_, path)) = by_name.or_else(|| unnamed.next()) else {
-            let filled = text::left_out(input, graph.inputs.iter().zip(&tensors));
-            tensors.push(filled.ok_or_else(|| {
-                usage(format!(
-                    "the model takes {}; no file is given for `{}`",
-                    described(graph),
-                    input.name
-                ))
-            })?);
+        let name = Some(input.name.as_str());
+        let named = given.iter().position(|it| it.name.as_deref() == name);
+        let found = named.or_else(|| given.iter().position(|it| it.name.is_none()));
+        if let Some(index) = found {
+            tensors.push(fitted(given.remove(index), input));
             continue;
-        };
-        given += 1;
-        let bytes = files::read(path, tg_compile::input::FILE_BYTES_MAX as u64)?;
-        let doing = format!("read the input {}", path.display());
-        tensors.push(npy::read_npy(&bytes).or_fail(Exit::Usage, doing)?);
+        }
+        let filled = text::left_out(input, graph.inputs.iter().zip(&tensors));
+        tensors.push(filled.ok_or_else(|| {
+            usage(format!(
+                "the model takes {}; no file is given for `{}`",
+                described(graph),
+                input.name
+            ))
+        })?);
     }
-    if paths.len() > given {
-        return Err(usage(format!("the model takes {} only", described(graph))));
+    match given.first().map(|it| &it.name) {
+        None => Ok(tensors),
+        Some(Some(name)) => Err(usage(format!(
+            "there is an array `{}`; the model takes {} only",
+            name.escape_debug(),
+            described(graph)
+        ))),
+        Some(None) => Err(usage(format!("the model takes {} only", described(graph)))),
     }
-    Ok(tensors)
+}
+
+/// The arrays of all files in their order.
+fn arrays(paths: &[PathBuf]) -> Result<Vec<GivenArray>, Failure> {
+    let mut all = Vec::new();
+    for path in paths {
+        let (name, file) = files::split(path);
+        let doing = format!("read the input {}", file.display());
+        let kind = Kind::of_path(file).unwrap_or(Kind::Npy);
+        let bytes = files::read(file, input::FILE_BYTES_MAX as u64)?;
+        let mut read = input::read_arrays(&bytes, kind).or_fail(Exit::Usage, doing.clone())?;
+        if let Some(name) = name {
+            let [(own, _)] = read.as_mut_slice() else {
+                let text = format!("{doing}: it holds {} arrays for one name", read.len());
+                return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+            };
+            *own = Some(name.to_owned());
+        }
+        let listed = kind == Kind::Json;
+        let named = read.into_iter();
+        all.extend(named.map(|(name, tensor)| GivenArray {
+            name,
+            tensor,
+            listed,
+        }));
+    }
+    Ok(all)
+}
+
+/// An array as it is given; one of JSON in the type of its input and, if it has as many elements, in its shape.
+fn fitted(given: GivenArray, input: &tg_float::Input) -> FloatTensor {
+    let GivenArray { tensor, listed, .. } = given;
+    if !listed {
+        return tensor;
+    }
+    let known = |axis: &Dim| match axis {
+        Dim::Known(size) => Some(*size),
+        Dim::Named(_) | Dim::Unknown => None,
+    };
+    let axes = input.shape.as_ref().map(|axes| axes.iter().map(known));
+    let axes: Option<Vec<usize>> = axes.and_then(Iterator::collect);
+    let shaped = axes.and_then(|axes| FloatTensor::new(axes, tensor.data().clone()).ok());
+    let tensor = shaped.unwrap_or(tensor);
+    let mode = convert::CastMode::default();
+    let cast = input
+        .dtype
+        .and_then(|dtype| convert::cast(&tensor, dtype, mode));
+    cast.unwrap_or(tensor)
 }
 
 /// The inputs of a graph in words.
@@ -233,4 +299,60 @@ fn write(path: &Path, tensor: &FloatTensor) -> Outcome {
         )
     })?;
     files::write(path, &bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tg_float::{DType, Input};
+
+    fn graph(inputs: &[(&str, DType, &[usize])]) -> Graph {
+        let mut graph = Graph::default();
+        for (name, dtype, shape) in inputs {
+            let value = graph.fresh(*name);
+            graph.inputs.push(Input {
+                value,
+                name: (*name).to_owned(),
+                dtype: Some(*dtype),
+                shape: Some(shape.iter().map(|&size| Dim::Known(size)).collect()),
+            });
+        }
+        graph
+    }
+
+    /// Models that run in floats took `.npy` files alone.
+    #[test]
+    fn a_float_model_takes_json_by_name_or_flat() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            path
+        };
+        let pair = graph(&[("ids", DType::I64, &[1, 2]), ("x", DType::F32, &[2, 2])]);
+        let named = file("named.json", r#"{"x": [1, 2, 3, 4], "ids": [[5, 6]]}"#);
+        let read = inputs(&pair, &[named.clone()]).expect("both inputs");
+        assert_eq!(
+            read[0],
+            FloatTensor::of(vec![1, 2], vec![5i64, 6]).expect("ids")
+        );
+        let x = FloatTensor::of(vec![2, 2], vec![1f32, 2.0, 3.0, 4.0]).expect("x");
+        assert_eq!(read[1], x);
+        let ids = file("ids.json", "[[5, 6]]");
+        let x_file = file("x.json", r#"{"input_data": [1, 2, 3, 4]}"#);
+        let by_name = |name: &str, path: &Path| PathBuf::from(format!("{name}={}", path.display()));
+        let each = [by_name("x", &x_file), by_name("ids", &ids)];
+        assert_eq!(inputs(&pair, &each).expect("both inputs"), read);
+        let one = graph(&[("y", DType::F32, &[2, 2])]);
+        let other = file("other.json", r#"{"z": [1, 2, 3, 4]}"#);
+        assert_eq!(inputs(&one, &[other]).expect("its one array"), [x]);
+        for (graph, paths) in [
+            (&pair, vec![ids]),
+            (&one, vec![named.clone()]),
+            (&one, vec![by_name("y", &named)]),
+        ] {
+            let refused = inputs(graph, &paths).expect_err("not its inputs");
+            assert_eq!(refused.exit, Exit::Usage, "{paths:?}");
+        }
+    }
 }

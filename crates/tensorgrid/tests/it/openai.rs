@@ -218,6 +218,13 @@ fn refused_in_openai_s_words(grid: &Grid) {
         post(grid, "audio/speech", &[], &good).json()["error"]["code"],
         "unknown_url"
     );
+    let wrong_method = call(grid, ("GET", "/openai/v1/completions"), &[], "");
+    assert_eq!(wrong_method.status, 405, "{wrong_method:?}");
+    assert_eq!(
+        wrong_method.json()["error"]["code"],
+        "method_not_supported",
+        "OpenAI's clients read no other form"
+    );
     assert_eq!(jobs(grid), before, "nothing was ordered");
 }
 

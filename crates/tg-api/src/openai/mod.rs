@@ -64,6 +64,16 @@ pub(crate) fn no_such_path(path: &str) -> OpenAiError {
     }
 }
 
+/// A method that a path does not serve, with OpenAI's error object: its clients read no other.
+pub(crate) fn no_such_method(method: &axum::http::Method, path: &str) -> OpenAiError {
+    OpenAiError {
+        status: axum::http::StatusCode::METHOD_NOT_ALLOWED.as_u16(),
+        code: "method_not_supported".to_owned(),
+        param: None,
+        ..OpenAiError::missing("path", format!("{method} is not served at {path}"))
+    }
+}
+
 /// Reads bytes as all that reads a body or a query.
 pub(crate) fn read_any(bytes: &[u8]) {
     for endpoint in batch::BatchEndpoint::ALL {

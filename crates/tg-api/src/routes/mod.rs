@@ -157,10 +157,16 @@ async fn no_such_path(uri: axum::http::Uri) -> axum::response::Response {
     error.into_response()
 }
 
-async fn no_such_method(method: axum::http::Method) -> impl IntoResponse {
+async fn no_such_method(
+    method: axum::http::Method,
+    uri: axum::http::Uri,
+) -> axum::response::Response {
+    if uri.path().starts_with("/openai/") {
+        return openai::no_such_method(&method, uri.path()).into_response();
+    }
     let error = ApiError::Invalid {
         what: "the method",
         detail: format!("{method} is not served here"),
     };
-    (StatusCode::METHOD_NOT_ALLOWED, error.into_response())
+    (StatusCode::METHOD_NOT_ALLOWED, error.into_response()).into_response()
 }

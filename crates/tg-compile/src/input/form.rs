@@ -138,6 +138,9 @@ impl<'a> Expected<'a> {
 /// Why an input file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
+    /// An image where arrays are needed.
+    #[error("an image is no array: a model that runs in floats takes .npy, .npz and .json files")]
+    Image,
     /// The file is larger than the limit.
     #[error("the file has {bytes} bytes, at most {FILE_BYTES_MAX} are read")]
     TooLarge {

@@ -50,6 +50,29 @@ pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Vec<f32>>
     }
 }
 
+/// The arrays of a file, by their names if it has some.
+pub(super) fn arrays(bytes: &[u8]) -> Result<Vec<(Option<String>, Array)>, InputError> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let file = FileSeed
+        .deserialize(&mut reader)
+        .map_err(InputError::Json)?;
+    reader.end().map_err(InputError::Json)?;
+    let named = match file {
+        File::Whole(lists) => vec![(None, lists)],
+        File::Named(named) => named
+            .into_iter()
+            .map(|(n, lists)| (Some(n), lists))
+            .collect(),
+    };
+    let each = named.into_iter().map(|(name, lists)| match lists.array() {
+        Ok(array) => Ok((name, array)),
+        Err(_) => Err(InputError::Ragged {
+            name: name.unwrap_or_default(),
+        }),
+    });
+    each.collect()
+}
+
 /// The one array of a file that holds one input of several.
 pub(super) fn array(bytes: &[u8]) -> Result<Array, InputError> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);

@@ -5,6 +5,8 @@ use super::form::{FILE_BYTES_MAX, InputError, NpzProblem};
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
 use std::io::Read;
+use tg_float::FloatTensor;
+use tg_float::npy::read_npy;
 
 /// Most arrays of a file.
 const ENTRIES_MAX: usize = 64;
@@ -33,6 +35,14 @@ struct ArchiveEntry<'a> {
 /// The arrays with their names, in the order of the file's directory; `arr_0`, `arr_1`, ..., which numpy gives to arrays without
 /// one, are no names.
 pub(super) fn read(bytes: &[u8]) -> Result<Vec<(Option<String>, Array)>, InputError> {
+    let tensors = tensors(bytes)?.into_iter();
+    Ok(tensors
+        .map(|(name, tensor)| (name, Array::of_tensor(&tensor)))
+        .collect())
+}
+
+/// The same with elements of their own types.
+pub(super) fn tensors(bytes: &[u8]) -> Result<Vec<(Option<String>, FloatTensor)>, InputError> {
     let entries = entries(bytes).map_err(InputError::Npz)?;
     let mut left = FILE_BYTES_MAX;
     let mut arrays = Vec::with_capacity(entries.len());
@@ -44,7 +54,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<(Option<String>, Array)>, InputEr
         let name = entry.name.strip_suffix(".npy").unwrap_or(entry.name);
         let number = name.strip_prefix("arr_").map(str::parse::<usize>);
         let name = (!matches!(number, Some(Ok(_)))).then(|| name.to_owned());
-        arrays.push((name, Array::of_npy(&file)?));
+        arrays.push((name, read_npy(&file).map_err(InputError::Npy)?));
     }
     Ok(arrays)
 }

@@ -4,6 +4,7 @@ use super::array::{Array, rows};
 use super::form::{Expected, FILE_BYTES_MAX, InputError, Kind};
 use super::{json, npz, png};
 use tg_float::FloatTensor;
+use tg_float::npy::read_npy;
 
 /// Reads every input of a file.
 ///
@@ -54,6 +55,37 @@ pub fn read_each(
         arrays.push((name.map(str::to_owned), array));
     }
     one_of(super::array::named_rows(arrays, expected)?)
+}
+
+/// The arrays of a file as they are, with their names if it says them: of `.npy` and `.npz` in the types of the file, of JSON as
+/// single-precision numbers, which may be flat. They are the inputs of a model that runs in floats.
+///
+/// # Errors
+/// If the file is not of its kind, or an image.
+pub fn read_arrays(
+    bytes: &[u8],
+    kind: Kind,
+) -> Result<Vec<(Option<String>, FloatTensor)>, InputError> {
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(InputError::TooLarge { bytes: bytes.len() });
+    }
+    match kind {
+        Kind::Npy => Ok(vec![(None, read_npy(bytes).map_err(InputError::Npy)?)]),
+        Kind::Npz => npz::tensors(bytes),
+        Kind::Json => {
+            let arrays = json::arrays(bytes)?.into_iter();
+            let tensor = |(name, array): (Option<String>, Array)| {
+                let shape = array.shape.clone();
+                let ragged = |_| InputError::Ragged {
+                    name: name.clone().unwrap_or_default(),
+                };
+                let tensor = FloatTensor::of(shape, array.numbers()).map_err(ragged)?;
+                Ok((name, tensor))
+            };
+            arrays.map(tensor).collect()
+        }
+        Kind::Png => Err(InputError::Image),
+    }
 }
 
 /// Reads arrays of a model's inputs, given by name or, without one, in the order of the model, which hold as many rows each.

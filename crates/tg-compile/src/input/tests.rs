@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use tg_float::FloatTensor;
 use tg_ir::{Coding, InputSpec, Shape};
 
 const GREY: Shape = Shape::new(2, 3, 1);
@@ -458,4 +459,36 @@ fn whole_numbers_are_read_as_they_are() {
     }
     let rows = read(&npy("|u1", "2,", &[7, 255]), Kind::Npy, expected).unwrap();
     assert_eq!(rows, [[7.0, 255.0]]);
+}
+
+/// Models that run in floats took `.npy` files alone, whatever the documents said of all commands.
+#[test]
+fn arrays_are_read_as_they_are() {
+    let long = 3i64.to_le_bytes().repeat(2);
+    let both = npz(
+        &[
+            ("ids.npy", npy("<i8", "1, 2", &long)),
+            ("arr_0.npy", npy("<f4", "3,", &floats(&[0.5, 1.0, 2.0]))),
+        ],
+        true,
+    );
+    let read = read_arrays(&both, Kind::Npz).unwrap();
+    let ids = FloatTensor::of(vec![1, 2], vec![3i64, 3]).unwrap();
+    let own = FloatTensor::of(vec![3], vec![0.5f32, 1.0, 2.0]).unwrap();
+    assert_eq!(read, [(Some("ids".to_owned()), ids), (None, own)]);
+    let json = br#"{"a": [[1, 2]], "b": 7}"#;
+    let read = read_arrays(json, Kind::Json).unwrap();
+    let a = FloatTensor::of(vec![1, 2], vec![1f32, 2.0]).unwrap();
+    let b = FloatTensor::of(vec![], vec![7f32]).unwrap();
+    assert_eq!(read, [(Some("a".to_owned()), a), (Some("b".to_owned()), b)]);
+    let whole = read_arrays(br#"{"input_data": [1, 2]}"#, Kind::Json).unwrap();
+    assert_eq!(whole[0].0, None);
+    for (bytes, kind) in [
+        (&b"{\"a\": [[1], [2, 3]]}"[..], Kind::Json),
+        (b"no archive", Kind::Npz),
+        (b"no array", Kind::Npy),
+        (b"no image", Kind::Png),
+    ] {
+        assert!(read_arrays(bytes, kind).is_err(), "{kind:?}");
+    }
 }

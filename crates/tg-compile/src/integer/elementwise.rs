@@ -5,6 +5,7 @@ use super::lowering::{Lowering, Reader, Step, Stop, operand, result, unsupported
 use super::lowering::{SLACK, limit};
 use super::strided::axis_of;
 use super::strided::{Strided, default_groups, grouped_layout};
+use super::weights::WEIGHT_MAX;
 use tg_float::{Node, ValueId, convert};
 use tg_ir::op::{self, Extreme, Relation, TERMS_MAX};
 use tg_ir::{ElementType, FIELD_BOUND, Op, TensorId};
@@ -448,7 +449,10 @@ impl Lowering<'_> {
         let (condition, value) = (operand(node, 0)?, result(node)?);
         let inputs = [operand(node, 1)?, operand(node, 2)?];
         let shape = self.shape_of(value);
-        let (kind, scale, zero) = self.common(value, &inputs)?;
+        let (kind, scale, zero) = match self.masking(value, inputs) {
+            Some(scale) => (ElementType::I16, scale, 0),
+            None => self.common(value, &inputs)?,
+        };
         let mut reads = vec![self.read_as(condition, ElementType::I8, 128, None)?];
         for input in inputs {
             reads.push(self.read_as(input, kind, i64::MAX, Some((scale, zero)))?);
@@ -463,6 +467,28 @@ impl Lowering<'_> {
         let tensor = self.builder.push(&name, op, shape, scale, None);
         self.give(value, tensor, layout, scale, zero);
         Ok(())
+    }
+
+    /// The unit of 16 bits in which a choice between scores and a constant far below them goes to a softmax: the constant is let
+    /// reach only as far as it must, since in a unit that holds it whole the scores would have few digits left.
+    fn masking(&self, value: ValueId, inputs: [ValueId; 2]) -> Option<f64> {
+        let constants = &self.prepared.graph.constants;
+        let far = |input: ValueId| {
+            let values = convert::to_f32(constants.get(&input)?.data())?;
+            let greatest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let least = values.iter().copied().fold(f32::INFINITY, f32::min);
+            (greatest < MASKED).then_some(-least)
+        };
+        let (depth, scores) = match inputs.map(far) {
+            [Some(depth), None] => (depth, inputs[1]),
+            [None, Some(depth)] => (depth, inputs[0]),
+            _ => return None,
+        };
+        let reach = self.statistics.get(&scores)?.greatest_magnitude();
+        let scale = f64::from(3.0 * reach + 24.0) / MASK_UNITS;
+        // A constant of 8 bits is rescaled to it by a factor that there is.
+        let least = f64::from(depth) / (WEIGHT_MAX * MASK_FACTOR);
+        self.feeds_softmax(value).then_some(scale.max(least))
     }
 
     // ------------------------------------------------------------ the file's own integers
@@ -529,5 +555,9 @@ impl Lowering<'_> {
     }
 }
 
+/// How many units the reach of masked scores has.
+const MASK_UNITS: f64 = 30_000.0;
+/// A factor that a rescale reaches.
+const MASK_FACTOR: f64 = 8_000.0;
 /// What is below this before a softmax is masked.
 pub(crate) const MASKED: f32 = -500.0;

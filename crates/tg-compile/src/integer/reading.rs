@@ -5,7 +5,7 @@ use super::lowering::{LowerError, Lowering, Precision, Reader, SLACK, Step, Stop
 use super::strided::{Strided, default_groups, grouped_layout};
 use std::collections::BTreeMap;
 use tg_float::tgf::{self, Budget};
-use tg_float::{DType, FloatTensor, ValueId, convert};
+use tg_float::{DType, FloatTensor, Node, ValueId, convert};
 use tg_ir::op;
 use tg_ir::requantise::{PAIRS_MAX, TABLE_MAX};
 use tg_ir::rescale::MULTIPLIER_MAX;
@@ -644,6 +644,10 @@ impl Lowering<'_> {
         if zeros && base < 0.5 && magnitude > i64::from(i16::MAX) {
             // Accumulators have no room for a factor: first a shift to 16 bits.
             let shift = base.log2().floor();
+            if shift.exp2() == base && factors == [1.0] {
+                // It is that shift, and is here because it has no proof.
+                return None;
+            }
             let clamp = [-i16::MAX, i16::MAX];
             let unit = form.scale * (-shift).exp2();
             let tensor = self.requantise(form, unit, 0, clamp, None, ElementType::I16);
@@ -698,11 +702,11 @@ impl Lowering<'_> {
         let mut known: BTreeMap<ValueId, FloatTensor> = BTreeMap::from([(root, start)]);
         for &step in steps {
             let node = self.node(step);
-            let constants = &self.prepared.graph.constants;
+            let scalars = self.scalars(node);
             let inputs: Vec<Option<&FloatTensor>> = node
                 .inputs
                 .iter()
-                .map(|input| input.and_then(|v| known.get(&v).or_else(|| constants.get(&v))))
+                .map(|input| input.and_then(|v| known.get(&v).or_else(|| scalars.get(&v))))
                 .collect();
             let results = tgf::evaluate(node, &inputs, &Budget::default()).map_err(|_| FAILED)?;
             for (output, result) in node.outputs.iter().zip(results) {
@@ -713,6 +717,24 @@ impl Lowering<'_> {
         }
         let result = known.get(&value).ok_or(FAILED)?;
         convert::to_f64(result.data()).ok_or(FAILED)
+    }
+
+    /// The constants that a node of a region reads, each of one element and none with more axes than the list of arguments: an
+    /// operator that takes a parameter only along axes of its own (`PRelu`) else refuses one of shape `[1, 1]`.
+    fn scalars(&self, node: &Node) -> BTreeMap<ValueId, FloatTensor> {
+        let constants = &self.prepared.graph.constants;
+        let flat = |value: ValueId| {
+            let constant = constants.get(&value)?;
+            let one = constant.shape().len() > 1 && constant.len() == 1;
+            let shape = if one {
+                vec![1]
+            } else {
+                constant.shape().to_vec()
+            };
+            let tensor = FloatTensor::new(shape, constant.data().clone()).ok()?;
+            Some((value, tensor))
+        };
+        node.reads().filter_map(flat).collect()
     }
 
     /// The bounds, if a region only clips.

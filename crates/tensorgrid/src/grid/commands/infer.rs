@@ -275,9 +275,12 @@ fn print(inference: &Inference, answers: &[Answer<'_>], raw: bool) -> Outcome {
     let zk = inference.proof.as_ref().map(|proof| proof.zk);
     line(describe_receipt(&inference.receipt, zk))?;
     let job = brief_prefix(inference.receipt.job.id);
-    say(format_args!(
-        "next: tensorgrid job receipt {job} --proof-out proof.bin"
-    ));
+    // Only a job of mode proof has a proof to write.
+    let proof = match inference.proof {
+        Some(_) => " --proof-out proof.bin",
+        None => "",
+    };
+    say(format_args!("next: tensorgrid job receipt {job}{proof}"));
     Ok(())
 }
 
