@@ -128,7 +128,7 @@ fn of_models(command: ModelCommand, json: bool) -> outcome::Outcome {
         ModelCommand::Show(arguments) => block_on(model::show(&arguments, json)),
         ModelCommand::Modes(arguments) => block_on(modes::run(&arguments, json)),
         ModelCommand::Compile(arguments) => offline::compile::run(&arguments, json),
-        ModelCommand::Explain(arguments) => offline::compile::explain(&arguments),
+        ModelCommand::Explain(arguments) => offline::compile::explain(&arguments, json),
     }
 }
 

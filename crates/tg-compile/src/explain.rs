@@ -1,6 +1,7 @@
-//! What a compilation did, as text: the graph before and after, what each tensor holds, its bound and its cost.
+//! What a compilation did, as text and as an object: the graph before and after, what each tensor holds, its bound and its cost.
 
 use crate::compile::Compiled;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use tg_exec::range;
@@ -80,6 +81,77 @@ pub fn report(before: &BTreeMap<String, usize>, compiled: &Compiled) -> String {
     let written = write(&mut text, before, compiled);
     written.expect("a string takes any text");
     text
+}
+
+/// The same as an object: `file` and `prepared` (operators and how often each occurs), `graph`, `program` (nodes with what they read,
+/// hold and cost) and `measured`.
+#[must_use]
+pub fn json(before: &BTreeMap<String, usize>, compiled: &Compiled) -> Value {
+    let (float, program, report) = (&compiled.float, &compiled.model.program, &compiled.report);
+    let graph = float.graph.nodes.iter().map(|node| {
+        let shape = node.gives().next().map(|value| float.shape(value).to_vec());
+        json!({"name": node.name, "operator": node.op, "shape": shape})
+    });
+    let known = bounds::magnitudes(program, program.nodes.len());
+    let reached = range::intervals(&compiled.model);
+    let nodes = program.nodes.iter().enumerate().map(|(index, node)| {
+        let tensor = TensorId::of_node(index);
+        let inputs = node.op.inputs();
+        let inputs: Vec<usize> = inputs.iter().map(|id| id.index()).collect();
+        json!({
+            "tensor": tensor.index(),
+            "name": node.name,
+            "operator": node.op.name(),
+            "inputs": inputs,
+            "shape": node.shape.to_string(),
+            "type": kind_name(program.element_type(tensor)),
+            "unit": node.scale,
+            "within": range::hull(&reached[tensor.index()]),
+            "bound": known[tensor.index()],
+            "cost": cost_json(cost_of(program, index)),
+        })
+    });
+    let layers = report.layers.iter().map(|layer| {
+        json!({
+            "name": layer.name,
+            "operator": layer.operator,
+            "type": kind_name(layer.kind),
+            "snr_db": layer.snr_db,
+            "saturated": layer.saturated,
+            "units_off": layer.units_off,
+        })
+    });
+    json!({
+        "file": before,
+        "prepared": operators(&float.graph),
+        "graph": graph.collect::<Vec<_>>(),
+        "program": {
+            "input": {
+                "shape": program.input.shape.to_string(),
+                "type": kind_name(program.input.element_type()),
+                "unit": program.input.scale,
+            },
+            "nodes": nodes.collect::<Vec<_>>(),
+            "cost": cost_json(cost(program)),
+        },
+        "measured": {
+            "inputs": report.compared_on,
+            "calibration_inputs": report.calibrated_on,
+            "snr_db": report.output_snr_db(),
+            "agreement": report.agreement(),
+            "rows": report.rows(),
+            "layers": layers.collect::<Vec<_>>(),
+        },
+    })
+}
+
+fn cost_json(cost: Cost) -> Value {
+    json!({
+        "multiply_accumulates": cost.macs,
+        "lookups": cost.lookups,
+        "tensor_bytes": cost.tensor_bytes,
+        "parameters": cost.parameters,
+    })
 }
 
 fn write(text: &mut String, before: &BTreeMap<String, usize>, compiled: &Compiled) -> fmt::Result {

@@ -158,7 +158,7 @@ fn pairs<T: FromStr>(given: &[String], form: &str) -> Result<BTreeMap<String, T>
 }
 
 /// Shows an ONNX file as a graph and as a program.
-pub(crate) fn explain(arguments: &ExplainArguments) -> Outcome {
+pub(crate) fn explain(arguments: &ExplainArguments, as_json: bool) -> Outcome {
     let ExplainArguments {
         file,
         calibrate,
@@ -168,6 +168,9 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Outcome {
     let Imported {
         before, compiled, ..
     } = compiled(file, calibrate, ("", keep), import)?;
+    if as_json {
+        return Ok(json(&explain::json(&before, &compiled))?);
+    }
     line(format_args!(
         "{}",
         explain::report(&before, &compiled).trim_end()

@@ -331,7 +331,7 @@ mod tests {
         };
         let pair = graph(&[("ids", DType::I64, &[1, 2]), ("x", DType::F32, &[2, 2])]);
         let named = file("named.json", r#"{"x": [1, 2, 3, 4], "ids": [[5, 6]]}"#);
-        let read = inputs(&pair, &[named.clone()]).expect("both inputs");
+        let read = inputs(&pair, std::slice::from_ref(&named)).expect("both inputs");
         assert_eq!(
             read[0],
             FloatTensor::of(vec![1, 2], vec![5i64, 6]).expect("ids")

@@ -340,6 +340,16 @@ fn all_outputs_of_a_file_are_proved_at_once() {
     let model_folder = ModelFolder::of(&model);
     let compiled = model_folder.compile().ends(0).json();
     assert_eq!(compiled["left_out"], serde_json::json!([]));
+    let [onnx, input] = ["m.onnx", "x.json"].map(|name| model_folder.path(name));
+    let explain = ["--json", "model", "explain", &onnx, "--calibrate", &input];
+    let explained = run(&explain).ends(0).json();
+    let nodes = explained["program"]["nodes"].as_array().unwrap();
+    let sum: u64 = nodes
+        .iter()
+        .map(|node| node["cost"]["parameters"].as_u64().unwrap())
+        .sum();
+    assert_eq!(explained["program"]["cost"]["parameters"], sum);
+    assert!(explained["measured"]["snr_db"].as_f64().unwrap() > 20.0);
     for flags in [&[][..], &["--zk"], &["--zk", "--output-mode", "hidden"]] {
         let proved = model_folder.prove(flags);
         let answer = proved["answer"].as_array().unwrap();
