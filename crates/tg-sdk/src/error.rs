@@ -168,7 +168,7 @@ impl ClientError {
             Self::NoRoots { .. } => "SSL_CERT_FILE names a file of certificates that are trusted",
             #[cfg(feature = "client")]
             Self::Unreachable { source, .. } if crate::tls::is_untrusted(&**source) => {
-                "the server's certificate is of nobody trusted here; SSL_CERT_FILE names a file of certificates that are"
+                "SSL_CERT_FILE names a file of certificates that are trusted; a server's own has to name its host and to say CA:FALSE"
             }
             Self::Unreachable { .. } => {
                 "is the grid running? start one with `tensorgrid up`, or name another with --api"
