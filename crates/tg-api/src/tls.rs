@@ -98,7 +98,7 @@ impl ServerTls {
     /// # Panics
     /// Never: the provider of ciphers speaks the versions it is asked for.
     pub fn read(files: TlsFiles) -> Result<Self, TlsError> {
-        let certificates = KeptCertificate::read(files)?;
+        let certificates = ReloadedCertificate::read(files)?;
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(provider);
         let builder = builder
@@ -118,7 +118,7 @@ impl ServerTls {
 
 /// The certificate in use.
 #[derive(Debug)]
-struct KeptCertificate {
+struct ReloadedCertificate {
     files: TlsFiles,
     state: Mutex<CertificateState>,
 }
@@ -131,7 +131,7 @@ struct CertificateState {
     looked: Instant,
 }
 
-impl KeptCertificate {
+impl ReloadedCertificate {
     fn read(files: TlsFiles) -> Result<Self, TlsError> {
         let state = CertificateState {
             written: written(&files),
@@ -167,7 +167,7 @@ impl KeptCertificate {
     }
 }
 
-impl ResolvesServerCert for KeptCertificate {
+impl ResolvesServerCert for ReloadedCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.current(LOOK_AGAIN))
     }
@@ -247,9 +247,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = files(folder.path());
         write(&files, "localhost");
-        let kept = KeptCertificate::read(files.clone()).unwrap();
-        let first = kept.current(Duration::ZERO);
-        assert!(Arc::ptr_eq(&first, &kept.current(Duration::ZERO)));
+        let certificate = ReloadedCertificate::read(files.clone()).unwrap();
+        let first = certificate.current(Duration::ZERO);
+        assert!(Arc::ptr_eq(&first, &certificate.current(Duration::ZERO)));
         let later = |path: &Path, seconds| {
             let file = std::fs::File::options().write(true).open(path).unwrap();
             let time = SystemTime::now() + Duration::from_secs(seconds);
@@ -257,30 +257,33 @@ mod tests {
         };
         write(&files, "localhost");
         later(&files.key, 5);
-        assert!(Arc::ptr_eq(&first, &kept.current(Duration::from_secs(60))));
-        let second = kept.current(Duration::ZERO);
+        assert!(Arc::ptr_eq(
+            &first,
+            &certificate.current(Duration::from_secs(60))
+        ));
+        let second = certificate.current(Duration::ZERO);
         assert!(!Arc::ptr_eq(&first, &second));
         std::fs::write(&files.key, "nothing").unwrap();
         later(&files.key, 9);
-        assert!(Arc::ptr_eq(&second, &kept.current(Duration::ZERO)));
+        assert!(Arc::ptr_eq(&second, &certificate.current(Duration::ZERO)));
     }
 
     #[test]
     fn what_is_wrong_with_the_files_is_said() {
         let folder = tempfile::tempdir().unwrap();
         let files = files(folder.path());
-        let told = || ServerTls::read(files.clone()).unwrap_err();
-        assert!(matches!(told(), TlsError::Unreadable { .. }));
+        let error = || ServerTls::read(files.clone()).unwrap_err();
+        assert!(matches!(error(), TlsError::Unreadable { .. }));
         std::fs::write(&files.certificate, "").unwrap();
-        assert!(matches!(told(), TlsError::NoCertificate { .. }));
+        assert!(matches!(error(), TlsError::NoCertificate { .. }));
         write(&files, "localhost");
         let key = std::fs::read(&files.key).unwrap();
         std::fs::write(&files.key, "-----BEGIN").unwrap();
-        assert!(matches!(told(), TlsError::NotPem { .. }));
+        assert!(matches!(error(), TlsError::NotPem { .. }));
         write(&files, "localhost");
         std::fs::write(&files.key, key).unwrap();
-        assert!(matches!(told(), TlsError::Unfit { .. }));
+        assert!(matches!(error(), TlsError::Unfit { .. }));
         std::fs::write(&files.certificate, vec![b'-'; (1 << 20) + 1]).unwrap();
-        assert!(matches!(told(), TlsError::TooLarge { .. }));
+        assert!(matches!(error(), TlsError::TooLarge { .. }));
     }
 }

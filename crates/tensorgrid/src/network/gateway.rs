@@ -118,10 +118,7 @@ impl GatewayProcess {
             certificate: settings.tls_certificate,
             key: settings.tls_key,
         };
-        let tls = match &overrides.tls {
-            Some(place) => Some(place.clone()),
-            None => tls.place(file)?,
-        };
+        let tls = tls.place(file, overrides.tls.as_ref())?;
         let urls = match overrides.sources.as_slice() {
             [] => settings.sources,
             named => named.to_vec(),

@@ -201,10 +201,7 @@ impl ValidatorProcess {
             certificate: settings.tls_certificate,
             key: settings.tls_key,
         };
-        let tls = match &overrides.tls {
-            Some(place) => Some(place.clone()),
-            None => tls.place(file)?,
-        };
+        let tls = tls.place(file, overrides.tls.as_ref())?;
         let listen = overrides.listen.unwrap_or(settings.listen);
         let seats = seats(&settings.seats, file)?;
         let checker = Arc::new(ProofChecker::default());

@@ -28,11 +28,18 @@ pub(crate) struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// The place, if the settings of `file` name one.
+    /// The place that flags name, or else the settings of `file`, if either does.
     ///
     /// # Errors
-    /// If only a part of it is there.
-    pub(crate) fn place(self, file: &Path) -> Result<Option<TlsPlace>, Failure> {
+    /// If only a part of it is in the settings.
+    pub(crate) fn place(
+        self,
+        file: &Path,
+        of_flags: Option<&TlsPlace>,
+    ) -> Result<Option<TlsPlace>, Failure> {
+        if let Some(place) = of_flags {
+            return Ok(Some(place.clone()));
+        }
         let folder = file.parent().unwrap_or(Path::new(""));
         match (self.listen, self.certificate, self.key) {
             (None, None, None) => Ok(None),
@@ -83,14 +90,14 @@ mod tests {
     #[test]
     fn an_address_and_two_files_belong_together() {
         let file = Path::new("/etc/grid/gateway.toml");
-        assert_eq!(TlsSettings::default().place(file).unwrap(), None);
+        assert_eq!(TlsSettings::default().place(file, None).unwrap(), None);
         let listen: SocketAddr = "0.0.0.0:443".parse().unwrap();
         let whole = TlsSettings {
             listen: Some(listen),
             certificate: Some("chain.pem".into()),
             key: Some("/run/key.pem".into()),
         };
-        let place = whole.clone().place(file).unwrap().unwrap();
+        let place = whole.clone().place(file, None).unwrap().unwrap();
         assert_eq!(place.files.certificate, Path::new("/etc/grid/chain.pem"));
         assert_eq!(place.files.key, Path::new("/run/key.pem"));
         for half in [
@@ -103,7 +110,7 @@ mod tests {
                 ..whole
             },
         ] {
-            let failure = half.place(file).unwrap_err();
+            let failure = half.place(file, None).unwrap_err();
             assert!(failure.error.to_string().contains("gateway.toml"));
         }
     }
