@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    tg_compile::fuzz::fuzz_npy(bytes);
+    tg_input::fuzz::fuzz_npy(bytes);
 });

@@ -1,26 +1,21 @@
 //! The `tensorgrid` program.
 //!
-//! Read in this order: [`cli`] (what can be asked), [`outcome`] (how a command ends), [`bundled`] (what is built in),
-//! [`offline`] (models and proofs without a grid), [`grid`] (everything that speaks to a grid, or is one), [`network`] (a
-//! grid of separate processes), [`jobfile`] (job files), [`demo`] (all of it in a minute).
+//! Read in this order: [`cli`] (what can be asked), [`tg_console::outcome`] (how a command ends),
+//! [`tg_offline`] (models and proofs without a grid), [`grid`] (everything that speaks to a grid, or is one), [`network`] (a
+//! grid of separate processes), [`tg_jobfile`] (job files), [`demo`] (all of it in a minute).
 
-mod bundled;
 mod cli;
 mod demo;
 mod grid;
-mod jobfile;
-#[cfg(target_os = "linux")]
-mod memory;
 mod network;
-mod offline;
-mod outcome;
-mod scratch;
+mod shell;
+mod sim;
 mod telemetry;
 
 use clap::{CommandFactory as _, Parser};
 use cli::{Cli, Command, ModelCommand, ProgramCommand};
-use outcome::OrFail as _;
 use std::process::ExitCode;
+use tg_console::outcome::{Exit, OrFail as _, Outcome};
 use tg_exec::kernels::SimdLevel;
 
 fn main() -> ExitCode {
@@ -49,12 +44,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> outcome::Outcome {
+fn run(cli: Cli) -> Outcome {
     use grid::commands::{
         balance, bench_grid, block_on, doctor, endpoint, faucet, gateway, infer, job, network,
         provider, rent, seat, transfer, up, validator, wallet, write,
     };
-    SimdLevel::forced().or_fail(outcome::Exit::Usage, "choose the processor's level")?;
+    SimdLevel::forced().or_fail(Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
     // The settings of these say what they log.
     let has_settings = matches!(cli.command, Command::Validator(_) | Command::Gateway(_));
@@ -74,7 +69,7 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Write(arguments) => block_on(write::run(&arguments, json)),
         Command::Endpoint(command) => block_on(endpoint::run(&command, json)),
         Command::ApiKey(grid::args::ApiKeyCommand::New(arguments)) => {
-            grid::openai_keys::make(&arguments, json)
+            grid::commands::api_key::make(&arguments, json)
         }
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
         Command::Job(command) => block_on(job::run(&command, json)),
@@ -83,43 +78,43 @@ fn run(cli: Cli) -> outcome::Outcome {
         Command::Wallet(command) => wallet::run(&command, json),
         Command::Faucet(arguments) => block_on(faucet::run(&arguments, json)),
         Command::Doctor(arguments) => block_on(doctor::run(&arguments, json)),
-        Command::Completions(arguments) => offline::shell::completions(&arguments, Cli::command()),
-        Command::Man(arguments) => offline::shell::manual(&arguments, Cli::command()),
+        Command::Completions(arguments) => shell::completions(&arguments, Cli::command()),
+        Command::Man(arguments) => shell::manual(&arguments, Cli::command()),
         Command::Transfer(arguments) => block_on(transfer::run(&arguments, json)),
         Command::Status(arguments) => block_on(balance::status(&arguments, json)),
         Command::Model(command) => of_models(command, json),
         Command::Program(command) => of_programs(&command, json),
-        Command::Run(arguments) => offline::run::run(&arguments, json),
-        Command::Generate(arguments) => offline::generate::run(&arguments, json),
-        Command::Prove(arguments) => offline::prove::run(&arguments, json),
-        Command::Verify(arguments) => offline::verify::run(&arguments, json),
+        Command::Run(arguments) => tg_offline::run::run(&arguments, json),
+        Command::Generate(arguments) => tg_offline::generate::run(&arguments, json),
+        Command::Prove(arguments) => tg_offline::prove::run(&arguments, json),
+        Command::Verify(arguments) => tg_offline::verify::run(&arguments, json),
         Command::Market(cli::MarketCommand::Simulate(arguments)) => {
-            offline::market::run(&arguments, json)
+            tg_offline::market::run(&arguments, json)
         }
         Command::Market(cli::MarketCommand::Replay(arguments)) => {
-            offline::market::replay(&arguments, json)
+            tg_offline::market::replay(&arguments, json)
         }
-        Command::Sim(arguments) => offline::sim::run(&arguments, json),
+        Command::Sim(arguments) => sim::run(&arguments, json),
         Command::Device(arguments) if arguments.check => {
-            offline::device_check::run(arguments.device, json)
+            tg_offline::device_check::run(arguments.device, json)
         }
-        Command::Device(_) => offline::device::run(json),
+        Command::Device(_) => tg_offline::device::run(json),
         Command::Bench(cli::BenchCommand::Grid(arguments)) => {
             block_on(bench_grid::run(&arguments, json))
         }
         Command::Bench(cli::BenchCommand::Modes(arguments)) => {
-            offline::bench_modes::run(&arguments, json)
+            tg_offline::bench_modes::run(&arguments, json)
         }
         Command::Bench(cli::BenchCommand::Run(arguments)) => {
-            offline::bench_run::run(&arguments, json)
+            tg_offline::bench_run::run(&arguments, json)
         }
         Command::Bench(cli::BenchCommand::Prove(arguments)) => {
-            offline::bench::run(&arguments, json)
+            tg_offline::bench::run(&arguments, json)
         }
     }
 }
 
-fn of_models(command: ModelCommand, json: bool) -> outcome::Outcome {
+fn of_models(command: ModelCommand, json: bool) -> Outcome {
     use grid::commands::{block_on, model, modes};
     match command {
         ModelCommand::Add(arguments) => block_on(model::add(&arguments, json)),
@@ -127,16 +122,16 @@ fn of_models(command: ModelCommand, json: bool) -> outcome::Outcome {
         ModelCommand::List(arguments) => block_on(model::list(&arguments, json)),
         ModelCommand::Show(arguments) => block_on(model::show(&arguments, json)),
         ModelCommand::Modes(arguments) => block_on(modes::run(&arguments, json)),
-        ModelCommand::Compile(arguments) => offline::compile::run(&arguments, json),
-        ModelCommand::Explain(arguments) => offline::compile::explain(&arguments, json),
+        ModelCommand::Compile(arguments) => tg_offline::compile::run(&arguments, json),
+        ModelCommand::Explain(arguments) => tg_offline::compile::explain(&arguments, json),
     }
 }
 
-fn of_programs(command: &ProgramCommand, json: bool) -> outcome::Outcome {
+fn of_programs(command: &ProgramCommand, json: bool) -> Outcome {
     use grid::commands::{block_on, program};
     match command {
-        ProgramCommand::Check(arguments) => offline::program::check(arguments, json),
-        ProgramCommand::Run(arguments) => offline::program::run(arguments, json),
+        ProgramCommand::Check(arguments) => tg_offline::program::check(arguments, json),
+        ProgramCommand::Run(arguments) => tg_offline::program::run(arguments, json),
         ProgramCommand::Add(arguments) => block_on(program::add(arguments, json)),
         ProgramCommand::Submit(arguments) => block_on(program::submit(arguments, json)),
     }

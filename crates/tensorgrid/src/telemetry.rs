@@ -11,7 +11,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
 
-use crate::outcome::{Exit, Failure, OrFail};
+use tg_console::outcome::{Exit, Failure, OrFail};
 
 /// Where a collector takes traces, in the words of OpenTelemetry's specification; without one of them nothing is sent.
 const ENDPOINTS: [&str; 2] = [

@@ -1,9 +1,7 @@
-//! One entry per decoder of untrusted bytes: whatever the bytes, it returns.
+//! Entries of fuzzing: whatever the graph, they return.
 
 use crate::compile::{CompileOptions, compile};
-use crate::input::{self, Expected, Kind};
 use tg_float::{Dim, FloatTensor, Graph, Input};
-use tg_ir::Shape;
 
 /// Graphs with more constants or larger inputs are not compiled: it takes time in proportion.
 const ELEMENTS_MAX: usize = 1 << 12;
@@ -31,43 +29,5 @@ pub fn fuzz_graph(graph: Graph) {
         let model = &compiled.model;
         let checked = model.weights.check(&model.program);
         assert!(checked.is_ok(), "a lowered model's weights are its own");
-    }
-}
-
-/// Reads a numpy file.
-pub fn fuzz_npy(bytes: &[u8]) {
-    fuzz_input(bytes, Kind::Npy);
-}
-
-/// Reads an archive of numpy files.
-pub fn fuzz_npz(bytes: &[u8]) {
-    fuzz_input(bytes, Kind::Npz);
-}
-
-/// Reads a JSON input.
-pub fn fuzz_json(bytes: &[u8]) {
-    fuzz_input(bytes, Kind::Json);
-}
-
-/// Reads a PNG image.
-pub fn fuzz_png(bytes: &[u8]) {
-    fuzz_input(bytes, Kind::Png);
-}
-
-fn fuzz_input(bytes: &[u8], kind: Kind) {
-    for shape in [Shape::new(8, 8, 1), Shape::new(2, 3, 3), Shape::vector(4)] {
-        let expected = Expected {
-            shape,
-            mean: &[],
-            std: &[],
-            numbers: shape.channels == 3,
-            inputs: &[],
-        };
-        if let Ok(rows) = input::read(bytes, kind, expected) {
-            let good = |row: &Vec<f32>| {
-                row.len() == shape.elements() && row.iter().all(|value| value.is_finite())
-            };
-            assert!(rows.iter().all(good), "a row is finite and fills its shape");
-        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`passes`] (from the graph as its file has it to one that can be lowered), [`calibrate`] (what
 //! values take), [`integer`] (the graph as an integer program), [`compile`](mod@compile) (all of that as one pipeline,
-//! with a comparison), [`outputs`] (which outputs go into one program), [`explain`] (what it did, as text), [`input`] (files to reals), [`accuracy`] (how often both are
+//! with a comparison), [`outputs`] (which outputs go into one program), [`explain`] (what it did, as text), [`accuracy`] (how often both are
 //! right), [`digits`] (the shipped data), [`suite`] (the models of the benchmark suite).
 
 pub mod accuracy;
@@ -12,7 +12,6 @@ pub mod digits;
 pub mod explain;
 #[doc(hidden)]
 pub mod fuzz;
-pub mod input;
 pub mod integer;
 pub mod outputs;
 pub mod passes;

@@ -224,7 +224,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::bundled::Bundled;
+    use tg_offline::bundled::Bundled;
 
     #[test]
     fn a_layer_can_be_left_out_of_the_built_in_model() {

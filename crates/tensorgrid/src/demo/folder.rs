@@ -3,11 +3,11 @@
 use std::fs::{File, TryLockError};
 use std::io::Write as _;
 use std::path::Path;
+use tg_console::files;
 
 use tg_proof::PublicModel;
 
-use crate::offline::files;
-use crate::outcome::{Exit, Failure, OrFail as _, Outcome};
+use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome};
 
 /// Marks a folder as one that the demo made and may write into again.
 const MARK: &str = "made-by-tensorgrid-demo";

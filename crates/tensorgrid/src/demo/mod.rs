@@ -16,7 +16,7 @@ mod scenario;
 mod screen;
 
 use crate::cli::DemoArguments;
-use crate::outcome::{Exit, Failure, Outcome, json, line};
+use tg_console::outcome::{Exit, Failure, Outcome, json, line};
 
 /// Runs the demo.
 pub(crate) fn run(arguments: &DemoArguments, as_json: bool) -> Outcome {

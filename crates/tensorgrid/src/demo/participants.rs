@@ -8,9 +8,9 @@ use tg_types::{Address, Amount};
 use tokio::sync::mpsc;
 
 use super::cheats::{Cheat, Lie};
-use crate::grid::accounts;
 use crate::grid::embedded::RunningAgent;
 use crate::grid::machine::{self, Ask};
+use tg_console::accounts;
 
 /// One provider.
 #[derive(Debug, Clone)]

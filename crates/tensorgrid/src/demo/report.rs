@@ -1,13 +1,13 @@
 //! What the demo says at the end and leaves on disk.
 
 use std::fmt::Write;
+use tg_console::files;
 
 use super::record::{DemoRun, VALIDATORS, conserved};
 use super::screen::gallery;
-use crate::bundled::Bundled;
-use crate::grid::table::{self, Table};
-use crate::offline::files;
-use crate::outcome::Outcome;
+use tg_console::outcome::Outcome;
+use tg_console::table::{self, Table};
+use tg_offline::bundled::Bundled;
 
 /// Leaves receipts, proofs and digits.
 pub(crate) fn leave(run: &DemoRun) -> Outcome {

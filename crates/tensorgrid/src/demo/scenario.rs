@@ -17,13 +17,13 @@ use super::folder;
 use super::participants::{self, Player, ProviderEvent};
 use super::record::{Balance, DemoRun, Finished, VALIDATORS};
 use super::screen::Screen;
-use crate::bundled::{self, Bundled};
 use crate::cli::DemoArguments;
 use crate::grid::commands::Signals;
 use crate::grid::connect::{Calling, OfJob};
 use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, RunningAgent, register_bundled};
-use crate::grid::{accounts, table};
-use crate::outcome::{Exit, Failure, OrFail, say};
+use tg_console::outcome::{Exit, Failure, OrFail, say};
+use tg_console::{accounts, table};
+use tg_offline::bundled::{self, Bundled};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{CheckedModel, OrderTerms};
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use tg_sdk::dto::{JobDto, JobStateDto, LeaseDto};
 
-use crate::grid::table;
-use crate::outcome::say;
+use tg_console::outcome::say;
+use tg_console::table;
 
 /// The states of an honest run, for the bar.
 const STEPS: [JobStateDto; 7] = [

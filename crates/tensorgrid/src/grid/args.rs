@@ -1,28 +1,25 @@
 //! Arguments of the commands that speak to a grid.
 
-use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
-use clap::error::ErrorKind;
-use clap::{Args, Subcommand, ValueEnum as _};
+use clap::{Args, Subcommand};
 use tg_api::TlsFiles;
+use tg_console::accounts::REQUESTOR;
+use tg_console::draw::DrawArguments;
+use tg_console::needs::{MachineArguments, amount};
+use tg_console::verify::{VerifyChoice, VerifyParser};
 use tg_cuda::DeviceChoice;
-use tg_sdk::dto::ModeDto;
+use tg_offline::arguments::{ProgramFileArguments, ProgramInputArguments};
+use tg_offline::text::TextArguments;
 use tg_types::Amount;
-use tg_types::resources::GANG_MEMBERS_MAX;
 
-use super::accounts::REQUESTOR;
-pub(crate) use super::connect_args::{ApiArguments, KeyArguments, PassphraseArguments, amount};
-use super::draw::DrawArguments;
+pub(crate) use super::connect_args::{ApiArguments, KeyArguments, PassphraseArguments};
 use super::job_args::{JobCostArguments, JobSubmitArguments, JobValidateArguments};
-use super::needs::MachineArguments;
 use super::order_args::OrderArguments;
 use super::serve_args::ServeArguments;
 use crate::network::process::ApiSetting;
 use crate::network::tls::TlsPlace;
-use crate::offline::text::TextArguments;
 
 /// Whom to trust.
 #[derive(Debug, Clone, Args)]
@@ -31,105 +28,6 @@ pub(crate) struct TrustArguments {
     /// final; without it whoever serves the API is believed.
     #[arg(long, env = "TENSORGRID_GENESIS", value_name = "FILE")]
     pub(crate) genesis: Option<PathBuf>,
-}
-
-/// How a result is checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Verify {
-    /// By a proof that every validator checks, and this command again.
-    Proof,
-    /// By a committee of validators drawn after the answer was committed to, which computes drawn parts again: much cheaper than a
-    /// proof; one wrong part of N is found with k/N only, so that the provider puts up twenty times the price.
-    Sync,
-    /// By every validator, which runs the model again: cheaper than a proof, and nothing that this command could check.
-    Recompute,
-    /// By one validator drawn after the answer was committed to, which runs it again; then anybody may challenge it for some seconds, and all
-    /// run it again: cheaper than recompute, for runs of any kind.
-    Optimistic,
-    /// By comparing what several providers find that are drawn with the weight of their collateral: 3, or as many as --gang or
-    /// replicate:N says. Where they differ every validator runs it again.
-    Replicate,
-    /// By nobody; on development networks only.
-    None,
-}
-
-/// `--verify`: how a result is checked; of replicate with how many members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct VerifyChoice {
-    pub(crate) verify: Verify,
-    members: Option<u16>,
-}
-
-impl VerifyChoice {
-    /// The mode's name in the API.
-    pub(crate) const fn mode(self) -> ModeDto {
-        self.verify.mode()
-    }
-
-    /// How many members run it, if that was said.
-    pub(crate) const fn members(self) -> Option<u16> {
-        self.members
-    }
-
-    /// A choice by its name, as in job files: `sync`, `replicate:5`.
-    pub(crate) fn named(text: &str) -> Option<Self> {
-        let (name, members) = match text.split_once(':') {
-            None => (text, None),
-            Some((name, members)) => (name, Some(members.parse::<u16>().ok()?)),
-        };
-        let verify = <Verify as clap::ValueEnum>::from_str(name, false).ok()?;
-        let fits = members
-            .is_none_or(|it| verify == Verify::Replicate && (2..=GANG_MEMBERS_MAX).contains(&it));
-        fits.then_some(Self { verify, members })
-    }
-}
-
-/// Reads `--verify`, and lists its names for help and completions.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct VerifyParser;
-
-impl TypedValueParser for VerifyParser {
-    type Value = VerifyChoice;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        argument: Option<&clap::Arg>,
-        value: &OsStr,
-    ) -> Result<VerifyChoice, clap::Error> {
-        let text = value.to_str().unwrap_or_default();
-        if let Some(choice) = VerifyChoice::named(text) {
-            return Ok(choice);
-        }
-        if text.starts_with("replicate:") {
-            let text = format!("`{text}`: replicate:N names 2 to {GANG_MEMBERS_MAX} members\n");
-            return Err(clap::Error::raw(ErrorKind::InvalidValue, text).with_cmd(command));
-        }
-        let verify = EnumValueParser::<Verify>::new().parse_ref(command, argument, value)?;
-        Ok(VerifyChoice {
-            verify,
-            members: None,
-        })
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let all = Verify::value_variants().iter();
-        Some(Box::new(all.filter_map(Verify::to_possible_value)))
-    }
-}
-
-impl Verify {
-    /// The mode's name in the API.
-    pub(crate) const fn mode(self) -> ModeDto {
-        match self {
-            Self::Proof => ModeDto::Proof,
-            Self::Recompute => ModeDto::Recompute,
-            Self::Sync => ModeDto::Sync,
-            Self::Optimistic => ModeDto::Optimistic,
-            Self::Replicate => ModeDto::Replicate,
-            Self::None => ModeDto::None,
-        }
-    }
 }
 
 /// Where an API speaks TLS, beside where it does not.
@@ -555,36 +453,6 @@ pub(crate) struct WriteArguments {
     pub(crate) api: ApiArguments,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
-}
-
-/// A module with what a run of it may take.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ProgramFileArguments {
-    /// The module (.wasm), or a program file that `program check --write` made.
-    pub(crate) module: PathBuf,
-    /// Fuel of a run at most: about one unit for an instruction.
-    #[arg(long, default_value_t = tg_wasm::limits::FUEL_USUAL, value_parser = clap::value_parser!(u64).range(1..=tg_wasm::limits::FUEL_MAX))]
-    pub(crate) fuel: u64,
-    /// Memory of a run at most, in pages of 64 KiB.
-    #[arg(long, default_value_t = tg_wasm::limits::PAGES_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(tg_wasm::limits::PAGES_MAX)))]
-    pub(crate) pages: u32,
-}
-
-/// What a program is given.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ProgramInputArguments {
-    /// A file of the input; each file is a chunk, in this order.
-    #[arg(long = "input", value_name = "FILE", required = true)]
-    pub(crate) inputs: Vec<PathBuf>,
-    /// Cut each file into so many chunks of nearly one length.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024), value_name = "N")]
-    pub(crate) chunks: u32,
-    /// The files are outputs of other runs of this program: merge them.
-    #[arg(long, conflicts_with = "chunks")]
-    pub(crate) merge: bool,
-    /// Write the output here.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
 }
 
 /// `program add`.

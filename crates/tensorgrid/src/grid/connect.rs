@@ -7,33 +7,32 @@ use tg_sdk::jobs::JobError;
 use tg_sdk::{Client, ClientError};
 use tg_types::{JobId, Wallet};
 
-use super::accounts;
 use super::connect_args::{ApiArguments, KeyArguments};
-use super::keys::{self, Passphrase};
-use crate::outcome::{Exit, Failure};
+use tg_console::accounts;
+use tg_console::keys::{self, Passphrase};
+use tg_console::outcome::{Exit, Failure};
 
-impl From<&ClientError> for Exit {
-    fn from(error: &ClientError) -> Self {
-        match error {
-            ClientError::InvalidUrl { .. } | ClientError::NoRoots { .. } => Self::Usage,
-            ClientError::Unreachable { .. } | ClientError::Timeout { .. } => Self::Unavailable,
-            ClientError::WrongBlob { .. } => Self::Rejected,
-            ClientError::Refused { status, .. } => match status {
-                404 => Self::NotFound,
-                401 | 422 => Self::Rejected,
-                408 | 429 | 503 => Self::Unavailable,
-                _ => Self::Failed,
-            },
-            ClientError::TooLarge { .. }
-            | ClientError::Malformed { .. }
-            | ClientError::Unreadable { .. } => Self::Failed,
-        }
+/// How a command ends by a failed call.
+pub(crate) const fn exit_of_call(error: &ClientError) -> Exit {
+    match error {
+        ClientError::InvalidUrl { .. } | ClientError::NoRoots { .. } => Exit::Usage,
+        ClientError::Unreachable { .. } | ClientError::Timeout { .. } => Exit::Unavailable,
+        ClientError::WrongBlob { .. } => Exit::Rejected,
+        ClientError::Refused { status, .. } => match status {
+            404 => Exit::NotFound,
+            401 | 422 => Exit::Rejected,
+            408 | 429 | 503 => Exit::Unavailable,
+            _ => Exit::Failed,
+        },
+        ClientError::TooLarge { .. }
+        | ClientError::Malformed { .. }
+        | ClientError::Unreadable { .. } => Exit::Failed,
     }
 }
 
 /// A failed call, with the exit code and hint it deserves.
 pub(crate) fn failure(error: ClientError) -> Failure {
-    let (exit, hint) = (Exit::from(&error), error.hint().to_owned());
+    let (exit, hint) = (exit_of_call(&error), error.hint().to_owned());
     let failure = Failure::new(exit, error);
     if hint.is_empty() {
         failure
@@ -58,18 +57,17 @@ impl<T> Calling<T> for Result<T, ClientError> {
     }
 }
 
-impl From<&JobError> for Exit {
-    fn from(error: &JobError) -> Self {
-        match error {
-            JobError::Call { source, .. } => Self::from(source),
-            JobError::NoModel { .. } => Self::NotFound,
-            JobError::NotKept(_) => Self::Failed,
-            JobError::NotActive { .. }
-            | JobError::Check(_)
-            | JobError::NotPaid { .. }
-            | JobError::NoProof
-            | JobError::Forfeited { .. } => Self::Rejected,
-        }
+/// How a command ends by a step of a job that failed.
+const fn exit_of_job(error: &JobError) -> Exit {
+    match error {
+        JobError::Call { source, .. } => exit_of_call(source),
+        JobError::NoModel { .. } => Exit::NotFound,
+        JobError::NotKept(_) => Exit::Failed,
+        JobError::NotActive { .. }
+        | JobError::Check(_)
+        | JobError::NotPaid { .. }
+        | JobError::NoProof
+        | JobError::Forfeited { .. } => Exit::Rejected,
     }
 }
 
@@ -82,7 +80,7 @@ pub(crate) trait OfJob<T> {
 impl<T> OfJob<T> for Result<T, JobError> {
     fn of_job(self) -> Result<T, Failure> {
         self.map_err(|error| {
-            let (exit, hint) = (Exit::from(&error), error.hint());
+            let (exit, hint) = (exit_of_job(&error), error.hint());
             let failure = Failure::new(exit, error);
             match hint.as_str() {
                 "" => failure,

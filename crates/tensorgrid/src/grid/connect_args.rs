@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tg_types::Amount;
 
-use super::accounts::REQUESTOR;
+use tg_console::accounts::REQUESTOR;
 
 /// Which grid.
 #[derive(Debug, Clone, Args)]
@@ -39,10 +38,4 @@ pub(crate) struct PassphraseArguments {
     /// File whose first line is the passphrase of the key file, if it is under one.
     #[arg(long, env = "TENSORGRID_PASSPHRASE_FILE", value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
-}
-
-/// Reads an amount of TGRID.
-pub(crate) fn amount(text: &str) -> Result<Amount, String> {
-    text.parse()
-        .map_err(|error: tg_types::ParseAmountError| error.to_string())
 }

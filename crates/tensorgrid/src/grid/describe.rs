@@ -3,7 +3,7 @@
 use tg_sdk::dto::{JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, SettlementDto};
 
 use super::infer;
-use super::table::{Table, brief, short};
+use tg_console::table::{Table, brief, short};
 
 /// A lease in one line.
 pub(crate) fn describe_lease(lease: &LeaseDto) -> String {

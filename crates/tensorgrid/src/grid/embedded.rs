@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tg_console::files;
 
 use tg_api::{ApiConfig, ApiListener, ApiServer, GridPort};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, StorageRule, Validator, development_domain};
@@ -20,15 +21,15 @@ use tg_sdk::jobs;
 use tg_types::{Amount, Decode, Encode, Label, TimestampMs, Transaction, Wallet};
 use tokio::sync::mpsc;
 
+use super::blob;
 use super::connect::{Calling, OfJob};
-use super::openai::{OpenAiFolders, OpenAiOrders};
-use super::openai_keys::ApiKeys;
 use super::port::NodePort;
-use super::{accounts, blob};
-use crate::bundled::BuiltIn;
 use crate::network::tls::TlsPlace;
-use crate::offline::files;
-use crate::outcome::{Exit, Failure, OrFail, say};
+use tg_console::accounts;
+use tg_console::outcome::{Exit, Failure, OrFail, say};
+use tg_offline::bundled::BuiltIn;
+use tg_openai::api_keys::ApiKeys;
+use tg_openai::{OpenAiFolders, OpenAiOrders};
 
 /// Stake of each validator.
 pub(crate) const STAKE: Amount = Amount::from_tgrid(10_000);

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use tg_types::Amount;
 
-use super::connect_args::{ApiArguments, KeyArguments, amount};
-use super::draw::DrawArguments;
-use super::needs::NeedsArguments;
+use super::connect_args::{ApiArguments, KeyArguments};
+use tg_console::draw::DrawArguments;
+use tg_console::needs::{NeedsArguments, amount};
 
 /// Commands about endpoints.
 #[derive(Debug, Subcommand)]

@@ -6,10 +6,10 @@ use tg_sdk::dto::{DevelopmentInferDto, InferenceDto};
 use tg_sdk::{Client, OrderTerms, jobs};
 use tg_types::TimestampMs;
 
-use super::accounts;
 use super::connect::{Calling, OfJob};
-use crate::offline::answer::ShownAnswer;
-use crate::outcome::{Exit, Failure, OrFail};
+use tg_console::accounts;
+use tg_console::outcome::{Exit, Failure, OrFail};
+use tg_offline::answer::ShownAnswer;
 
 /// Runs an inference on behalf of a client of a development network, paid by its requestor account.
 pub(crate) async fn on_behalf(

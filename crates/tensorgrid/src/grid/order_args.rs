@@ -3,8 +3,8 @@
 use clap::Args;
 use tg_types::Amount;
 
-use super::connect_args::amount;
-use super::needs::NeedsArguments;
+use tg_console::needs::NeedsArguments;
+use tg_console::needs::amount;
 
 /// What every order says.
 #[derive(Debug, Clone, Args)]

@@ -20,10 +20,11 @@ use tg_types::{
 use tokio::sync::{broadcast, mpsc};
 
 use super::blob::{self, chain};
-use super::openai::OpenAiOrders;
-use super::{accounts, infer};
+use super::infer;
 use crate::network::uplinks::Uplinks;
-use crate::outcome::Failure;
+use tg_console::accounts;
+use tg_console::outcome::Failure;
+use tg_openai::OpenAiOrders;
 
 /// Chunk trees that are kept, of at most half a MiB each.
 const TREES_MAX: usize = 64;
@@ -451,8 +452,8 @@ fn hint_of(code: &str) -> &'static str {
 fn infer_error(failure: &Failure) -> PortError {
     PortError {
         fault: match failure.exit {
-            crate::outcome::Exit::Unavailable => Fault::Environment,
-            crate::outcome::Exit::Failed => Fault::Ours,
+            tg_console::outcome::Exit::Unavailable => Fault::Environment,
+            tg_console::outcome::Exit::Failed => Fault::Ours,
             _ => Fault::Client,
         },
         code: "TG-DEV-003".to_owned(),

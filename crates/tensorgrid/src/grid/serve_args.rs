@@ -8,7 +8,7 @@ use tg_provider::upstream::config::{AT_ONCE_USUAL, CONTEXT_USUAL, SILENCE_USUAL}
 use tg_types::served::CARD_CONTEXT_MAX;
 use tg_types::{Amount, ServedCall};
 
-use super::connect_args::amount;
+use tg_console::needs::amount;
 
 /// What a served model can be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]

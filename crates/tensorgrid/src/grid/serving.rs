@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tg_console::files;
 
 use serde::Deserialize;
 use tg_provider::{
@@ -17,8 +18,7 @@ use super::connect::Calling as _;
 use super::embedded::{ModelFiles, register, wait_until_active};
 use super::machine::{self, Ask};
 use super::serve_args::{CallArgument, ServeArguments};
-use crate::offline::files;
-use crate::outcome::{Exit, Failure, OrFail as _};
+use tg_console::outcome::{Exit, Failure, OrFail as _};
 
 /// Bytes of a file with models, at most.
 const FILE_BYTES_MAX: u64 = 1 << 20;

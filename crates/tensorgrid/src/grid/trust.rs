@@ -1,6 +1,7 @@
 //! What is shown of a grid without trusting whoever answers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
+use tg_console::files;
 
 use tg_ledger::Genesis;
 use tg_sdk::light::{FinalValue, LightError};
@@ -9,8 +10,7 @@ use tg_types::chain::TrustRoot;
 
 use super::args::TrustArguments;
 use super::connect::Calling;
-use crate::offline::files;
-use crate::outcome::{Exit, Failure, OrFail};
+use tg_console::outcome::{Exit, Failure, OrFail};
 
 /// Most bytes of a genesis file.
 const GENESIS_BYTES_MAX: u64 = 64 << 20;

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tg_console::files;
 
 use tg_ledger::{
     ConsensusKey, Genesis, Parameters, StorageRule, UnverifiedJobs, Validator, development_domain,
@@ -17,9 +18,8 @@ use super::layout::{Founded, NewValidator};
 use super::process::{ApiSetting, ValidatorSettings};
 use super::{scripts, settings};
 use crate::grid::embedded::STAKE;
-use crate::grid::keys::{self, Passphrase};
-use crate::offline::files;
-use crate::outcome::{Exit, Failure, OrFail};
+use tg_console::keys::{self, Passphrase};
+use tg_console::outcome::{Exit, Failure, OrFail};
 
 /// What the requestor's account begins with.
 const OF_REQUESTOR: Amount = Amount::from_tgrid(10_000);

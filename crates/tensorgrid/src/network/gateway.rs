@@ -11,7 +11,7 @@ use super::process::read_genesis;
 use super::settings::{self, settings};
 use super::tls::{TlsPlace, TlsSettings};
 use super::uplinks::{HttpSource, Uplinks};
-use crate::outcome::{Exit, Failure, OrFail};
+use tg_console::outcome::{Exit, Failure, OrFail};
 
 settings! {
     /// Settings of a gateway's process.

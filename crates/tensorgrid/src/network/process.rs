@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use tg_console::files;
 
 use serde::{Deserialize, Serialize};
 use tg_ledger::Genesis;
@@ -15,9 +16,8 @@ use tg_types::{Decode as _, Digest, Wallet};
 use super::settings::{self, settings};
 use super::tls::{TlsPlace, TlsSettings};
 use super::uplinks::HttpSource;
-use crate::grid::keys::{self, Passphrase};
-use crate::offline::files;
-use crate::outcome::{Exit, Failure, OrFail};
+use tg_console::keys::{self, Passphrase};
+use tg_console::outcome::{Exit, Failure, OrFail};
 
 /// Most bytes of a genesis file.
 const GENESIS_BYTES_MAX: u64 = 1 << 20;

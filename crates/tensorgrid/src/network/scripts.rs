@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use tg_console::files;
 
 use super::layout::Founded;
-use crate::offline::files;
-use crate::outcome::{Exit, Failure};
+use tg_console::outcome::{Exit, Failure};
 
 /// Thousandths of a TGRID that the first provider asks for a job; each next one asks as much more.
 const PRICE_STEP_MILLI: u64 = 10;

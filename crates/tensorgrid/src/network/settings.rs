@@ -2,12 +2,12 @@
 //! setting means. Both follow from one declaration, so neither can forget a setting.
 
 use std::path::Path;
+use tg_console::files;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::offline::files;
-use crate::outcome::{Exit, Failure};
+use tg_console::outcome::{Exit, Failure};
 
 /// Most bytes of a file of settings.
 const FILE_BYTES_MAX: u64 = 1 << 20;

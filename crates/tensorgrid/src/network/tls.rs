@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tg_api::{ApiListener, ServerTls, TlsFiles};
 
-use crate::outcome::{Exit, Failure, OrFail};
+use tg_console::outcome::{Exit, Failure, OrFail};
 
 /// An address with a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 //! Targets are plain functions, so that they run on stable in every test run. `TENSORGRID_FUZZ_ROUNDS` makes it
 //! longer, `TENSORGRID_FUZZ_SEED` repeats a failure.
 
-use tg_compile::input::{Expected, Kind, read_one};
 use tg_exec::IntTensor;
 use tg_exec::sample::{Numbers, random_model};
+use tg_input::{Expected, Kind, read_one};
 use tg_ledger::{Block, Genesis};
 use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
 use tg_prover::{ProveRequest, ProvingModel, prove};

@@ -6,7 +6,6 @@
 
 use super::builder::short;
 use super::strided::Strided;
-use crate::input::NamedInput;
 use crate::passes::{Fact, Prepared};
 use tg_float::{FloatTensor, convert};
 use tg_ir::Shape;
@@ -14,6 +13,17 @@ use tg_ir::shape::AXIS_MAX;
 
 /// Channels of inputs that are too long for one axis.
 const ROW: usize = 1 << 12;
+
+/// An input of the graph, and where it lies in the program's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputPlaces {
+    /// Its name.
+    pub name: String,
+    /// Lengths of its axes.
+    pub shape: Vec<usize>,
+    /// Per element in the order of the file, its place in a row in storage order.
+    pub places: Vec<usize>,
+}
 
 /// How the tensor of a program's input holds the inputs of the graph.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,9 +68,9 @@ impl InputOrder {
 impl InputOrder {
     /// The inputs by their names, for readers of files.
     #[must_use]
-    pub fn named(&self, prepared: &Prepared) -> Vec<NamedInput> {
+    pub fn places(&self, prepared: &Prepared) -> Vec<InputPlaces> {
         let inputs = prepared.graph.inputs.iter().zip(&self.inputs);
-        let one = |(input, (fact, places)): (&tg_float::Input, &(Fact, Vec<usize>))| NamedInput {
+        let one = |(input, (fact, places)): (&tg_float::Input, &(Fact, Vec<usize>))| InputPlaces {
             name: short(&input.name),
             shape: fact.shape.clone(),
             places: places.clone(),

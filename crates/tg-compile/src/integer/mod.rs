@@ -25,7 +25,7 @@ mod trees;
 mod weights;
 mod whole;
 
-pub use input::InputOrder;
+pub use input::{InputOrder, InputPlaces};
 pub use lowering::{ChannelScales, LowerError, LowerOptions, LoweredModel, Precision, Site};
 
 use crate::calibrate::Statistics;

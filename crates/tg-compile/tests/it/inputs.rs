@@ -25,9 +25,9 @@ fn check(inputs: &[(DType, &[usize])]) {
     let graph = writer.finish(sum.unwrap());
     let prepared = prepare(graph, &PrepareOptions::default()).unwrap();
     let (shape, order) = input_order(&prepared).unwrap();
-    let named = order.named(&prepared);
+    let named = order.places(&prepared);
     assert_eq!(named.len(), inputs.len(), "{inputs:?}");
-    let port = |own: &tg_compile::input::NamedInput| InputPort {
+    let port = |own: &tg_compile::integer::InputPlaces| InputPort {
         name: own.name.clone(),
         shape: own
             .shape

@@ -4,8 +4,9 @@
 //! seeds that it prints; `fuzz/` has the same entries for coverage-guided runs.
 
 use std::time::{Duration, Instant};
-use tg_compile::fuzz::{fuzz_graph, fuzz_json, fuzz_npy, fuzz_npz, fuzz_png};
+use tg_compile::fuzz::fuzz_graph;
 use tg_exec::sample::Numbers;
+use tg_input::fuzz::{fuzz_json, fuzz_npy, fuzz_npz, fuzz_png};
 use tg_onnx::fuzz::fuzz_net;
 use tg_onnx::{ReadLimits, read};
 

@@ -8,7 +8,7 @@ use tg_ledger::{
 use tg_types::{Address, SignedTransaction, TimestampMs, Transaction, Wallet};
 
 use super::participants::VALIDATORS;
-use crate::outcome::say;
+use tg_console::outcome::say;
 
 /// Blocks printed in one line, unless something else is printed between.
 const BLOCKS_PER_LINE: u64 = 20;

@@ -13,8 +13,8 @@ mod report;
 mod scenario;
 
 use crate::cli::DemoMarketArguments;
-use crate::offline::files;
-use crate::outcome::{Exit, Failure, Outcome, json, line};
+use tg_console::files;
+use tg_console::outcome::{Exit, Failure, Outcome, json, line};
 
 /// Runs the demo of the market.
 pub(crate) fn run(arguments: &DemoMarketArguments, as_json: bool) -> Outcome {

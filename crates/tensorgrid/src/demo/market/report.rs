@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::scenario::{Check, LaneCount, MarketRun};
-use crate::grid::table::{Table, short};
+use tg_console::table::{Table, short};
 
 /// The summary for people.
 pub(super) fn text(run: &MarketRun) -> String {

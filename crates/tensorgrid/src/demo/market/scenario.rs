@@ -15,7 +15,7 @@ use tg_types::{
 use super::grid::Grid;
 use super::orders::{Draw, INPUT_LEN, JOBS, MODEL, impossible, needs, order};
 use super::participants::{Participants, REQUESTORS, terms};
-use crate::outcome::say;
+use tg_console::outcome::say;
 
 /// Jobs that are ordered in one block.
 const JOBS_PER_BLOCK: usize = 50;

@@ -6,10 +6,10 @@ use tg_types::Address;
 use super::json_of;
 use crate::grid::args::{BalanceArguments, StatusArguments};
 use crate::grid::connect::{self, Calling};
-use crate::grid::keys::{self, Passphrase};
-use crate::grid::table::{Table, brief, short};
 use crate::grid::trust;
-use crate::outcome::{Exit, Failure, OrFail as _, Outcome, line};
+use tg_console::keys::{self, Passphrase};
+use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, line};
+use tg_console::table::{Table, brief, short};
 
 /// Prints an account, or the funded accounts of a development network.
 pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome {

@@ -19,14 +19,14 @@ use tg_types::{
 };
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::bundled::Bundled;
 use crate::cli::BenchGridArguments;
-use crate::grid::accounts;
 use crate::grid::connect::Calling as _;
 use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, register_bundled};
-use crate::offline::measure::Moment;
-use crate::outcome::{Exit, Failure, Outcome, json, line, say};
-use crate::scratch::ScratchFolder;
+use tg_console::accounts;
+use tg_console::outcome::{Exit, Failure, Outcome, json, line, say};
+use tg_offline::bundled::Bundled;
+use tg_offline::measure::Moment;
+use tg_offline::scratch::ScratchFolder;
 
 /// What each account of the load begins with.
 const FUNDS: Amount = Amount::from_tgrid(100_000);

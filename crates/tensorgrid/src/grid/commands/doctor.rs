@@ -14,9 +14,9 @@ use crate::grid::account_args::DoctorArguments;
 use crate::grid::connect;
 use crate::grid::connect_args::KeyArguments;
 use crate::grid::infer;
-use crate::grid::keys;
-use crate::grid::table::short;
-use crate::outcome::{Exit, Failure, Outcome, line};
+use tg_console::keys;
+use tg_console::outcome::{Exit, Failure, Outcome, line};
+use tg_console::table::short;
 
 /// Free disk below which a grid's state soon does not fit, in GiB: warned, and failed.
 const DISK_GIB: [u64; 2] = [5, 1];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use tg_offline::models;
 
 use tg_sdk::dto::{
     DryRunDto, JobDto, JobStateDto, LeaseDto, MeterDto, ModeDto, ModelDto, QuoteDto,
@@ -20,11 +21,10 @@ use crate::grid::endpoint_args::{
     EndpointOpenArguments, EndpointTopUpArguments, EndpointWriteArguments,
 };
 use crate::grid::infer;
-use crate::grid::table::{Table, brief, brief_prefix, short};
-use crate::offline::answer::ShownAnswer as _;
-use crate::offline::files;
-use crate::offline::generate::{TokenCoding, request};
-use crate::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, say};
+use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, say};
+use tg_console::table::{Table, brief, brief_prefix, short};
+use tg_offline::answer::ShownAnswer as _;
+use tg_offline::generate::{TokenCoding, request};
 
 /// How often a job is asked that something is waited for.
 const POLL: Duration = Duration::from_millis(150);
@@ -50,7 +50,7 @@ pub(crate) async fn run(command: &EndpointCommand, as_json: bool) -> Outcome {
 /// A call to an endpoint that failed, as a person reads it.
 fn failed(error: EndpointError) -> Failure {
     let (exit, hint) = match &error {
-        EndpointError::Client(inner) => (Exit::from(inner), inner.hint().to_owned()),
+        EndpointError::Client(inner) => (connect::exit_of_call(inner), inner.hint().to_owned()),
         EndpointError::NoEndpoint { .. } => (
             Exit::Usage,
             "`tensorgrid endpoint list` shows the endpoints".to_owned(),
@@ -327,7 +327,7 @@ async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let OpenEndpoint { session, checked } = served(&client, &wallet, &arguments.job).await?;
-    let reals = files::inputs(&arguments.inputs, checked.program())?;
+    let reals = models::inputs(&arguments.inputs, checked.program())?;
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
     let (session, checked) = (Arc::new(session), Arc::new(checked));
@@ -466,7 +466,7 @@ async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
         if !as_json && let Some(text) = text_so_far(&coding, &request.prompt, &pieces) {
             let new = text.strip_prefix(shown.as_str()).unwrap_or_default();
             if !new.is_empty() && !new.ends_with(char::REPLACEMENT_CHARACTER) {
-                let _ = crate::outcome::part(new);
+                let _ = tg_console::outcome::part(new);
                 shown = text;
             }
         }

@@ -8,8 +8,8 @@ use super::json_of;
 use super::rent::wait_until_final;
 use crate::grid::account_args::FaucetArguments;
 use crate::grid::connect::{self, Calling as _};
-use crate::grid::table::short;
-use crate::outcome::{Exit, Failure, Outcome, line};
+use tg_console::outcome::{Exit, Failure, Outcome, line};
+use tg_console::table::short;
 
 /// What is given if nothing is said.
 const USUAL: Amount = Amount::from_tgrid(10);

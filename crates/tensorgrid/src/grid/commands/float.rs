@@ -1,6 +1,7 @@
 //! Float models (tier TGF-1): `model add --tier tgf1`, and `infer` and `job fetch` of such a model.
 
 use std::time::{Duration, Instant};
+use tg_offline::models;
 
 use tg_float::codec;
 use tg_float::job::{
@@ -19,12 +20,13 @@ use super::order::{
     confirm, describe_wait, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
 use super::{json_of, wallet};
-use crate::grid::args::{InferArguments, ModelAddArguments, Verify, VerifyChoice};
+use crate::grid::args::{InferArguments, ModelAddArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
-use crate::offline::{files, run, text};
-use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_console::verify::{Verify, VerifyChoice};
+use tg_offline::{run, text};
 
 /// Whether a model is executed in floats.
 pub(super) fn is_float(model: &ModelDto) -> bool {
@@ -35,7 +37,7 @@ pub(super) fn is_float(model: &ModelDto) -> bool {
 /// Registers an ONNX file as it is, and waits for the validators' verdict.
 pub(super) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome {
     let path = &arguments.model;
-    let graph = files::brought(path)?.graph;
+    let graph = models::brought(path)?.graph;
     let work = match arguments.work {
         Some(work) => work,
         None => measured(&graph)?,

@@ -13,15 +13,15 @@ use crate::grid::args::GatewayArguments;
 use crate::grid::blob;
 use crate::grid::connect::Calling;
 use crate::grid::embedded::API_PATIENCE;
-use crate::grid::openai::{OpenAiFolders, OpenAiOrders};
-use crate::grid::openai_keys::ApiKeys;
 use crate::grid::port::NodePort;
-use crate::grid::table::brief;
 use crate::network::gateway::{GatewayOverrides, GatewayProcess, GatewaySettings};
 use crate::network::settings;
 use crate::network::standing::GatewayState;
-use crate::outcome::{Exit, Failure, OrFail, Outcome, line, say};
 use crate::telemetry;
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
+use tg_console::table::brief;
+use tg_openai::api_keys::ApiKeys;
+use tg_openai::{OpenAiFolders, OpenAiOrders};
 
 /// How often it looks where the gateway stands.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,6 +1,7 @@
 //! `tensorgrid infer`.
 
 use std::path::Path;
+use tg_console::files;
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
@@ -15,10 +16,10 @@ use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
 use crate::grid::infer;
-use crate::grid::table::{brief, brief_prefix, short};
-use crate::offline::answer::ShownAnswer as _;
-use crate::offline::{files, text};
-use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_console::table::{brief, brief_prefix, short};
+use tg_offline::answer::ShownAnswer as _;
+use tg_offline::text;
 
 /// Orders a job, follows it, checks its proof and prints the result.
 pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {

@@ -1,6 +1,7 @@
 //! `tensorgrid job list`, `show`, `why`, `receipt`, `raise`, `cancel` and `challenge`; the others are elsewhere.
 
 use std::time::{Duration, Instant};
+use tg_console::files;
 
 use tg_ledger::JobState;
 use tg_proof::ProofFile;
@@ -17,10 +18,9 @@ use crate::grid::args::{
 };
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{describe_lease, describe_receipt, describe_why};
-use crate::grid::table::{Table, brief, short};
 use crate::grid::trust;
-use crate::offline::files;
-use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_console::table::{Table, brief, short};
 
 /// Runs a command about jobs.
 pub(crate) async fn run(command: &JobCommand, as_json: bool) -> Outcome {

@@ -11,8 +11,8 @@ use tg_types::{Address, Amount, ModelId};
 use crate::grid::connect::{self, Calling as _};
 use crate::grid::infer;
 use crate::grid::job_args::JobCostArguments;
-use crate::grid::table::{Table, brief, short};
-use crate::outcome::{self, Exit, Failure, Outcome, line};
+use tg_console::outcome::{self, Exit, Failure, Outcome, line};
+use tg_console::table::{Table, brief, short};
 
 /// Most jobs that are summed up.
 const JOBS_MAX: u32 = 100_000;

@@ -10,12 +10,12 @@ use super::job_words::{self, Ordered};
 use super::{endpoint, infer, program, write};
 use crate::grid::describe::describe_why;
 use crate::grid::job_args::{JobEnvArguments, JobSubmitArguments, JobValidateArguments};
-use crate::grid::table::{Table, short};
-use crate::jobfile::JOB_FILE_BYTES_MAX;
-use crate::jobfile::order::{JobFile, ReadJob, given_values, read_job};
-use crate::jobfile::problem::{JobNote, JobPlace, JobProblem};
-use crate::jobfile::schema;
-use crate::outcome::{self, Exit, Failure, Outcome, line, say};
+use tg_console::outcome::{self, Exit, Failure, Outcome, line, say};
+use tg_console::table::{Table, short};
+use tg_jobfile::JOB_FILE_BYTES_MAX;
+use tg_jobfile::order::{JobFile, ReadJob, given_values, read_job};
+use tg_jobfile::problem::{JobNote, JobPlace, JobProblem};
+use tg_jobfile::schema;
 
 /// Prints the JSON Schema of job files.
 pub(crate) fn print_schema() -> Outcome {
@@ -176,8 +176,8 @@ fn read(path: &Path, given: &[(String, String)]) -> Result<CheckedJob, Failure> 
 
 /// The bytes of a file, a byte more than is taken at most: the reader says that it is too long.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, Failure> {
-    use crate::outcome::OrFail as _;
     use std::io::Read as _;
+    use tg_console::outcome::OrFail as _;
     let doing = format!("read {}", path.display());
     let limit = u64::try_from(JOB_FILE_BYTES_MAX).unwrap_or(u64::MAX);
     let read = std::fs::File::open(path).and_then(|file| {

@@ -11,12 +11,12 @@ use super::modes::assurance;
 use crate::grid::args::{InferArguments, ProgramSubmitArguments, WriteArguments};
 use crate::grid::endpoint_args::EndpointOpenArguments;
 use crate::grid::job_args::JobSubmitArguments;
-use crate::grid::needs::NeedsArguments;
 use crate::grid::order_args::OrderArguments;
-use crate::grid::table::short;
-use crate::jobfile::order::{JobFile, JobWork};
-use crate::jobfile::problem::JobProblem;
-use crate::jobfile::resources::MachineWish;
+use tg_console::needs::NeedsArguments;
+use tg_console::table::short;
+use tg_jobfile::order::{JobFile, JobWork};
+use tg_jobfile::problem::JobProblem;
+use tg_jobfile::resources::MachineWish;
 
 /// The arguments of the command of one alternative.
 #[derive(Clone)]

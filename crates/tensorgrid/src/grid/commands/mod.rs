@@ -1,5 +1,6 @@
 //! The commands that speak to a grid, one file per subject.
 
+pub(crate) mod api_key;
 pub(crate) mod balance;
 pub(crate) mod bench_grid;
 pub(crate) mod doctor;
@@ -29,7 +30,7 @@ pub(crate) mod write;
 use std::future::Future;
 use std::io::{self, BufRead, IsTerminal};
 
-use crate::outcome::{Exit, Failure, Outcome, json, say};
+use tg_console::outcome::{Exit, Failure, Outcome, json, say};
 
 /// Runs an asynchronous command.
 pub(crate) fn block_on(command: impl Future<Output = Outcome>) -> Outcome {

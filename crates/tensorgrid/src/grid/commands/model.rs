@@ -1,6 +1,8 @@
 //! `tensorgrid model add`, `list` and `show`.
 
 use std::path::Path;
+use tg_console::files;
+use tg_offline::models;
 
 use tg_ir::Program;
 use tg_proof::PublicModel;
@@ -8,15 +10,15 @@ use tg_sdk::dto::ModelDto;
 use tg_sdk::jobs;
 
 use super::{float, json_of};
-use crate::bundled::BuiltIn;
 use crate::grid::args::{
     ApiArguments, ModelAddArguments, ModelAddBuiltinArguments, ModelShowArguments,
 };
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, register_bundled, wait_until_active};
-use crate::grid::table::{Table, brief};
-use crate::offline::{files, text};
-use crate::outcome::{Exit, Failure, OrFail, Outcome, line, say};
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
+use tg_console::table::{Table, brief};
+use tg_offline::bundled::BuiltIn;
+use tg_offline::text;
 use tg_types::served::CARD_BYTES_MAX;
 use tg_types::{Digest, Encode, ServedCall, ServedCard, Tier};
 
@@ -27,9 +29,9 @@ pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
     };
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let model = files::compiled_model(&arguments.model)?;
+    let model = models::compiled_model(&arguments.model)?;
     let public_path = public;
-    let public: PublicModel = files::public_model(public_path)?;
+    let public: PublicModel = models::public_model(public_path)?;
     if model.program.id() != public.program_id() {
         let text = format!(
             "{} and {} are not of one model",

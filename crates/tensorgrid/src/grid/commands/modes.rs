@@ -7,8 +7,8 @@ use tg_sdk::jobs;
 use super::json_of;
 use crate::grid::args::{InferArguments, ModelModesArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
-use crate::grid::table::{Table, short};
-use crate::outcome::{Failure, Outcome, line, say};
+use tg_console::outcome::{Failure, Outcome, line, say};
+use tg_console::table::{Table, short};
 use tg_types::Amount;
 
 /// Shows the ways of checking for models of the grid.

@@ -11,14 +11,14 @@ use crate::grid::args::{
     KeepingArguments, NetworkCommand, NetworkJoinArguments, NetworkNewArguments,
 };
 use crate::grid::connect::{self, Calling as _};
-use crate::grid::keys::Passphrase;
-use crate::grid::table::short;
 use crate::network::founding::{
     NetworkPlan, found, join_as_gateway, join_as_provider, join_as_validator,
 };
 use crate::network::layout::Founded;
 use crate::network::process::read_genesis;
-use crate::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::keys::Passphrase;
+use tg_console::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::table::short;
 
 /// Runs a command about networks.
 pub(crate) async fn run(command: &NetworkCommand, as_json: bool) -> Outcome {

@@ -8,13 +8,13 @@ use tg_types::resources::REPLICAS_USUAL;
 use tg_types::{Amount, JobNeeds, Lane, ModelId, VerificationMode};
 
 use super::{ask_to_proceed, json_of};
-use crate::grid::args::VerifyChoice;
 use crate::grid::connect::Calling as _;
 use crate::grid::describe::{describe_lease, describe_why};
 use crate::grid::infer;
 use crate::grid::order_args::OrderArguments;
-use crate::grid::table::{Table, brief, short};
-use crate::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::table::{Table, brief, short};
+use tg_console::verify::VerifyChoice;
 
 /// What offers ask for a run of a model that is checked so.
 pub(super) async fn quotes(

@@ -1,5 +1,6 @@
 //! `tensorgrid program add` and `submit`.
 
+use tg_console::files;
 use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{Client, OrderTerms};
@@ -10,12 +11,13 @@ use tg_wasm::{ProgramAnswer, WasmProgram};
 use super::modes::assurance;
 use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
 use super::{ask_to_proceed, json_of, wallet};
-use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments, Verify, VerifyChoice};
+use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
-use crate::grid::table::short;
-use crate::offline::{files, program};
-use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_console::table::short;
+use tg_console::verify::{Verify, VerifyChoice};
+use tg_offline::program;
 
 /// Registers a program and waits for the validators' verdict.
 pub(crate) async fn add(arguments: &ProgramAddArguments, as_json: bool) -> Outcome {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tg_console::files;
 
 use tg_provider::{AgentConfig, AgentEvent, ProvingWorker, RentPolicy, Stage};
 use tg_sdk::Client;
@@ -9,16 +10,16 @@ use tg_sdk::dto::FaucetRequestDto;
 use tg_types::{Amount, Label, OfferTerms, Wallet};
 
 use super::{Signals, json_of};
-use crate::grid::accounts;
 use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
 use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
-use crate::grid::keys::Passphrase;
 use crate::grid::machine::{self, Ask};
 use crate::grid::serving;
-use crate::grid::table::{Table, brief, short};
-use crate::offline::{execution, files};
-use crate::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::accounts;
+use tg_console::keys::Passphrase;
+use tg_console::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::table::{Table, brief, short};
+use tg_offline::execution;
 
 /// How long play money may take to arrive.
 const FAUCET_LIMIT: Duration = Duration::from_secs(30);

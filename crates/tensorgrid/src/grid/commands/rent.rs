@@ -10,8 +10,8 @@ use tg_types::{Address, Amount, Digest, Transaction, TransactionId};
 use super::{ask_to_proceed, json_of};
 use crate::grid::args::{RentCommand, RentPayArguments, RentShowArguments};
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::table::short;
-use crate::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::table::short;
 
 /// How long a transaction may take to be in a final block.
 const FINAL_MAX: Duration = Duration::from_secs(30);

@@ -9,9 +9,9 @@ use super::rent::wait_until_final;
 use super::{ask_to_proceed, json_of};
 use crate::grid::args::{SeatCommand, SeatJoinArguments, SeatLeaveArguments, SeatListArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
-use crate::grid::table::{Table, brief, short};
 use crate::network::process::{Overrides, ValidatorProcess};
-use crate::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::table::{Table, brief, short};
 
 /// Runs a command about seats.
 pub(crate) async fn run(command: &SeatCommand, as_json: bool) -> Outcome {

@@ -8,8 +8,8 @@ use super::rent::wait_until_final;
 use super::{ask_to_proceed, json_of};
 use crate::grid::args::TransferArguments;
 use crate::grid::connect::{self, Calling as _, OfJob as _};
-use crate::grid::table::short;
-use crate::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::table::short;
 
 /// Pays another account and waits until that is final.
 pub(crate) async fn run(arguments: &TransferArguments, as_json: bool) -> Outcome {

@@ -7,15 +7,15 @@ use tg_api::ApiConfig;
 use tg_provider::{AgentConfig, AgentEvent, ProvingWorker};
 use tg_types::Amount;
 
-use crate::bundled::BuiltIn;
 use crate::grid::args::UpArguments;
 use crate::grid::commands::{Signals, provider};
 use crate::grid::embedded::{
     EmbeddedGrid, EmbeddedOptions, RunningAgent, holds_grid, register_bundled,
 };
 use crate::grid::machine::{self, Ask};
-use crate::grid::{accounts, table};
-use crate::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::{accounts, table};
+use tg_offline::bundled::BuiltIn;
 
 /// Most providers in this process.
 const PROVIDERS_MAX: usize = 6;

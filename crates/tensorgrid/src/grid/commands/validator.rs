@@ -17,13 +17,13 @@ use crate::grid::args::ValidatorArguments;
 use crate::grid::connect::Calling;
 use crate::grid::embedded::{API_PATIENCE, Reporters};
 use crate::grid::port::NodePort;
-use crate::grid::table::brief;
 use crate::network::process::{Overrides, ValidatorProcess, ValidatorSettings};
 use crate::network::settings;
 use crate::network::standing::{ValidatorState, needed};
 use crate::network::tls::TlsPlace;
-use crate::outcome::{Exit, Failure, OrFail, Outcome, line, say};
 use crate::telemetry;
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
+use tg_console::table::brief;
 
 /// How often it looks where the validator stands.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,6 +1,7 @@
 //! `tensorgrid wallet new`, `show` and `backup`, and the hint that a key file has no backup.
 
 use std::path::{Path, PathBuf};
+use tg_console::files;
 
 use tg_types::Wallet;
 
@@ -8,11 +9,10 @@ use super::json_of;
 use crate::grid::account_args::{
     WalletBackupArguments, WalletCommand, WalletNewArguments, WalletShowArguments,
 };
-use crate::grid::accounts;
 use crate::grid::connect_args::KeyArguments;
-use crate::grid::keys::{self, Passphrase};
-use crate::offline::files;
-use crate::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::accounts;
+use tg_console::keys::{self, Passphrase};
+use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 
 /// Runs a command about key files.
 pub(crate) fn run(command: &WalletCommand, as_json: bool) -> Outcome {

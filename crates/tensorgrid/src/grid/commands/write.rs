@@ -1,5 +1,6 @@
 //! `tensorgrid write`: a language model of the grid writes what follows a prompt.
 
+use tg_console::files;
 use tg_ir::GenerationRequest;
 use tg_ir::sampling::NUCLEUS_ALL;
 use tg_sdk::dto::{DryRunDto, QuoteDto};
@@ -11,10 +12,9 @@ use super::{ask_to_proceed, modes, wallet};
 use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, OfJob};
 use crate::grid::describe::describe_receipt;
-use crate::grid::table::short;
-use crate::offline::files;
-use crate::offline::generate::{TokenCoding, hex, request};
-use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_console::table::short;
+use tg_offline::generate::{TokenCoding, hex, request};
 
 /// What is ordered.
 struct Writing {

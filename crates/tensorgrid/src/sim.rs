@@ -1,0 +1,238 @@
+//! `tensorgrid sim`: whole grids from seeds.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tg_sim::cheats::measure;
+use tg_sim::{
+    CheatKind, FaultCoverage, Proving, SimOptions, SimPlan, SimReport, run as simulate, shrink,
+};
+
+use tg_types::VerificationMode;
+
+use crate::cli::SimArguments;
+use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line};
+
+/// Seeds of one command.
+const SEEDS_MAX: u64 = 1_000_000;
+
+/// Runs at once.
+const JOBS_MAX: usize = 256;
+
+/// Runs one seed, or a range of them.
+pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
+    let seeds = seeds(arguments)?;
+    let options = SimOptions {
+        proving: match arguments.real_prover {
+            true => Proving::Real,
+            false => Proving::Simulated,
+        },
+        keeps_log: arguments.log,
+        canary: None,
+    };
+    if arguments.cheats {
+        return cheats(&seeds, arguments.jobs, options, as_json);
+    }
+    let is_one = seeds.end - seeds.start == 1;
+    let reports = all(seeds, arguments, options);
+    let (mut coverage, mut failed, mut unequal) =
+        (FaultCoverage::default(), Vec::new(), Vec::new());
+    let (mut blocks, mut jobs, mut paid, mut simulated_ms) = (0, 0, 0, 0);
+    for (report, again) in reports.values() {
+        coverage.add(&report.coverage);
+        blocks += report.height;
+        jobs += report.jobs;
+        paid += report.paid;
+        simulated_ms += report.simulated_ms;
+        if again.as_ref().is_some_and(|again| *again != report.hash) {
+            unequal.push(report.plan.seed);
+        }
+        if !report.violations.is_empty() {
+            failed.push(report);
+        }
+    }
+    if as_json {
+        json(&serde_json::json!({
+            "seeds": reports.len(),
+            "failed": failed.iter().map(|it| it.plan.seed).collect::<Vec<_>>(),
+            "unequal": unequal,
+            "blocks": blocks,
+            "jobs": jobs,
+            "paid": paid,
+            "simulated_ms": simulated_ms,
+        }))?;
+    } else if is_one {
+        for (report, _) in reports.values() {
+            one(report)?;
+        }
+    } else {
+        line(&coverage)?;
+        line(format_args!(
+            "{} seeds, {} failed: {blocks} blocks, {jobs} jobs, {paid} paid, {} simulated seconds",
+            reports.len(),
+            failed.len(),
+            simulated_ms / 1_000
+        ))?;
+    }
+    end(&failed, &unequal, arguments, options)
+}
+
+fn seeds(arguments: &SimArguments) -> Result<Range<u64>, Failure> {
+    let range = match (&arguments.seed, &arguments.seeds) {
+        (Some(seed), _) => Some(*seed..seed.saturating_add(1)),
+        (None, Some(text)) => text
+            .split_once("..")
+            .and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?)),
+        (None, None) => None,
+    };
+    let range = range.filter(|it: &Range<u64>| !it.is_empty() && it.end - it.start <= SEEDS_MAX);
+    range.ok_or_else(|| {
+        let error = anyhow::anyhow!("there are no such seeds");
+        Failure::new(Exit::Usage, error).hint(format!("--seeds 0..50, at most {SEEDS_MAX}"))
+    })
+}
+
+/// What came out of every seed, and the hash of its second run.
+type Reports = BTreeMap<u64, (SimReport, Option<String>)>;
+
+fn all(seeds: Range<u64>, arguments: &SimArguments, options: SimOptions) -> Reports {
+    let next = AtomicU64::new(seeds.start);
+    let reports = Mutex::new(Reports::new());
+    let jobs = arguments.jobs.clamp(1, JOBS_MAX);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let parts = arguments.without.iter();
+                    let plan = parts.fold(SimPlan::drawn(seed), |plan, part| plan.without(*part));
+                    let report = simulate(&plan, options);
+                    let again = arguments.twice.then(|| simulate(&plan, options).hash);
+                    let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+                    reports.insert(seed, (report, again));
+                }
+            });
+        }
+    });
+    reports.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Measures every cheat against every way of checking, and prints a table in Markdown.
+fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -> Outcome {
+    let modes = [
+        VerificationMode::None,
+        VerificationMode::Recompute,
+        VerificationMode::Proof,
+        VerificationMode::Sync,
+        VerificationMode::Optimistic,
+        VerificationMode::Replicate,
+    ];
+    let each = CheatKind::ALL
+        .iter()
+        .flat_map(|cheat| modes.map(|mode| (cheat, mode)));
+    let each: Vec<(&CheatKind, VerificationMode)> = each.collect();
+    let (next, reports) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, JOBS_MAX) {
+            scope.spawn(|| {
+                while let Some((index, (cheat, mode))) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    each.get(index).map(|it| (index, *it))
+                } {
+                    let report = measure(cheat, mode, seeds.clone(), options);
+                    let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
+                    reports.insert(index, (cheat.name, mode, report));
+                }
+            });
+        }
+    });
+    let reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let broken: u64 = reports.values().map(|(.., report)| report.broken).sum();
+    if as_json {
+        let rows = reports.values().map(|(cheat, mode, it)| {
+            serde_json::json!({
+                "cheat": cheat, "mode": mode.as_str(), "runs": it.runs, "broken": it.broken, "jobs": it.jobs,
+                "paid": it.paid, "paid_ms": it.paid_ms, "leases": it.leases, "taken": it.taken, "wrong": it.wrong,
+                "provider_milli_tgrid": it.provider.milli(), "seat_milli_tgrid": it.seat.milli(),
+            })
+        });
+        json(&serde_json::Value::Array(rows.collect()))?;
+    } else {
+        line(
+            "| cheat | verify | leases of the cheat | wrong results paid | jobs | paid | leases a job | ms a job | its provider, TGRID | its seat, TGRID |",
+        )?;
+        line("|---|---|---|---|---|---|---|---|---|---|")?;
+        for (cheat, mode, it) in reports.values() {
+            let attempts = it.leases as f64 / it.jobs.max(1) as f64;
+            line(format_args!(
+                "| {cheat} | {} | {} | {} | {} | {} | {attempts:.2} | {} | {} | {} |",
+                mode.as_str(),
+                it.taken,
+                it.wrong,
+                it.jobs,
+                it.paid,
+                it.paid_ms / it.paid.max(1),
+                it.provider,
+                it.seat
+            ))?;
+        }
+    }
+    if broken > 0 {
+        let error = anyhow::anyhow!("{broken} runs broke a rule");
+        return Err(Failure::new(Exit::Rejected, error));
+    }
+    Ok(())
+}
+
+/// Prints a run: its draw, its log, what was found, and the hash in the last line.
+fn one(report: &SimReport) -> Outcome {
+    line(report.plan.to_string().trim_end())?;
+    for text in &report.lines {
+        line(text)?;
+    }
+    for violation in &report.violations {
+        line(format_args!("violation: {violation}"))?;
+    }
+    line(format_args!(
+        "{} blocks, {} jobs, {} paid, {} ms simulated",
+        report.height, report.jobs, report.paid, report.simulated_ms
+    ))?;
+    line(&report.hash)?;
+    Ok(())
+}
+
+/// Fails if any run did.
+fn end(
+    failed: &[&SimReport],
+    unequal: &[u64],
+    arguments: &SimArguments,
+    options: SimOptions,
+) -> Outcome {
+    if let [seed, ..] = unequal {
+        let error = anyhow::anyhow!("runs of seed {seed} differ from each other");
+        return Err(Failure::new(Exit::Rejected, error));
+    }
+    let Some(first) = failed.first() else {
+        return Ok(());
+    };
+    for report in failed {
+        if let Some(violation) = report.violations.first() {
+            line(format_args!("seed {}: {violation}", report.plan.seed))?;
+        }
+    }
+    let smallest = match arguments.shrink {
+        true => shrink(first, options),
+        false => (*first).clone(),
+    };
+    let found = smallest.violations.first().map(ToString::to_string);
+    let found = Err(anyhow::anyhow!(found.unwrap_or_default()));
+    found
+        .or_fail(Exit::Rejected, format!("simulate seed {}", first.plan.seed))
+        .map_err(|failure| failure.hint(smallest.plan.command()))
+}

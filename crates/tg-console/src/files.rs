@@ -1,0 +1,102 @@
+//! Reading a bounded file, writing one whole or not at all.
+
+use crate::outcome::{Exit, Failure, OrFail};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// A file's bytes, up to a limit.
+///
+/// # Errors
+/// If it cannot be read or is larger.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+    let doing = format!("read {}", path.display());
+    let file = std::fs::File::open(path).or_fail(Exit::Usage, doing.clone())?;
+    let mut bytes = Vec::new();
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .or_fail(Exit::Usage, doing.clone())?;
+    if bytes.len() as u64 > limit {
+        return Err(Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("{doing}: larger than {limit} bytes"),
+        ));
+    }
+    Ok(bytes)
+}
+
+/// Writes a file whole or not at all: to a neighbour first, then by rename.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let partial = partial(path);
+    let written = std::fs::File::create(&partial)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(&partial, path));
+    if written.is_err() {
+        // What was left half written is of no use; if it cannot be removed either, the error below says enough.
+        let _gone = std::fs::remove_file(&partial);
+    }
+    written.or_fail(Exit::Failed, format!("write {}", path.display()))
+}
+
+/// Finds out before long work whether `write` will find its folder, and may write there.
+///
+/// # Errors
+/// If not.
+pub fn check_writable(path: &Path) -> Result<(), Failure> {
+    let partial = partial(path);
+    let created = std::fs::File::create(&partial).and_then(|_| std::fs::remove_file(&partial));
+    created.or_fail(Exit::Usage, format!("write {}", path.display()))
+}
+
+/// The neighbour that is written first.
+fn partial(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.partial", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// 32 bytes of the operating system's randomness.
+///
+/// # Errors
+/// If it has none.
+pub fn entropy() -> std::io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(bytes)
+}
+
+/// Makes a file with one line that only this user can read.
+///
+/// # Errors
+/// If it exists or cannot be written.
+pub fn write_secret(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut options = std::fs::File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options
+        .open(path)
+        .and_then(|mut file| writeln!(file, "{text}").and_then(|()| file.sync_all()));
+    written.or_fail(Exit::Failed, format!("write {}", path.display()))
+}
+
+/// An 8-bit grey image as PNG.
+///
+/// # Errors
+/// If the bytes are not width times height.
+pub fn grey_png(width: u32, height: u32, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder
+        .write_header()
+        .or_fail(Exit::Failed, "write an image")?;
+    writer
+        .write_image_data(bytes)
+        .or_fail(Exit::Failed, "write an image")?;
+    writer.finish().or_fail(Exit::Failed, "write an image")?;
+    Ok(file)
+}

@@ -1,0 +1,378 @@
+//! `tensorgrid bench modes`: what each way of checking costs providers and validators, beside one run of the model.
+
+use crate::arguments::BenchModesArguments;
+use crate::measure::Moment;
+use crate::scratch::ScratchFolder;
+use std::sync::Arc;
+use tg_compile::suite::Architecture;
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_ledger::limits::COMMITTEE_SEATS;
+use tg_ledger::{EvidenceTask, Parameters, SampleTask};
+use tg_node::{BlobStore, EvidenceChecker as _, ProofChecker};
+use tg_prover::ProvingModel;
+use tg_provider::{Execution, ProvingWorker, Task, Worker as _};
+use tg_types::codec::Encode as _;
+use tg_types::{Address, Amount, Digest, JobId, LeaseId, ModelId, ProgramId, VerificationMode};
+use tg_wasm::{ProgramFile, ProgramInput, RunLimits, WasmProgram};
+
+/// A program of the examples: points of pi.
+const PI: &[u8] = include_bytes!("../../../examples/programs/pi.wasm");
+
+/// Points that it draws: about a tenth of a second of one core.
+const POINTS: u64 = 400_000;
+
+/// The seed of weights and inputs, that of `bench prove --suite`.
+const SEED: u64 = 1;
+
+/// Room for models and evidence.
+const STORE_BYTES: u64 = 1 << 30;
+
+/// Most bytes of one of them.
+const BLOB_BYTES: u64 = 256 << 20;
+
+/// What is run.
+struct BenchedModel {
+    name: &'static str,
+    model: ModelId,
+    program: ProgramId,
+    /// The file of the provider, and the public one of validators.
+    files: [Arc<[u8]>; 2],
+    input: Arc<[u8]>,
+    modes: &'static [VerificationMode],
+}
+
+/// What one way of checking costs: medians of milliseconds of one core.
+struct ModeCost {
+    mode: VerificationMode,
+    /// Of each provider, and how many run it.
+    provider_ms: f64,
+    providers: u32,
+    /// Of each validator that checks, and how many do.
+    validator_ms: f64,
+    checking: u32,
+    /// What is delivered for the check.
+    evidence: usize,
+}
+
+impl ModeCost {
+    /// Of all parties together.
+    fn total_ms(&self) -> f64 {
+        f64::from(self.providers) * self.provider_ms + f64::from(self.checking) * self.validator_ms
+    }
+}
+
+const OF_MODELS: &[VerificationMode] = &[
+    VerificationMode::None,
+    VerificationMode::Sync,
+    VerificationMode::Replicate,
+    VerificationMode::Optimistic,
+    VerificationMode::Recompute,
+    VerificationMode::Proof,
+];
+
+const OF_PROGRAMS: &[VerificationMode] = &[
+    VerificationMode::None,
+    VerificationMode::Replicate,
+    VerificationMode::Optimistic,
+    VerificationMode::Recompute,
+];
+
+/// Measures every way of checking for an image classifier, a large one, a language model and a program.
+pub fn run(arguments: &BenchModesArguments, as_json: bool) -> Outcome {
+    let mut all = Vec::new();
+    for subject in subjects(arguments.quick)? {
+        say(format_args!("measuring {} ...", subject.name));
+        all.push((subject.name, measure(&subject, arguments)?));
+    }
+    if as_json {
+        let rows = all.iter().flat_map(|(name, costs)| {
+            let once = once(costs);
+            costs.iter().map(move |it| row_json(name, it, once))
+        });
+        return Ok(json(&serde_json::Value::Array(rows.collect()))?);
+    }
+    line(format_args!(
+        "{:<22}{:<12}{:>14}{:>4}{:>15}{:>4}{:>13}{:>12}{:>9}",
+        "model", "verify", "provider", "x", "validator", "x", "evidence", "all", "fee"
+    ))?;
+    for (name, costs) in &all {
+        let once = once(costs);
+        for cost in costs {
+            line(row_text(name, cost, once))?;
+        }
+    }
+    line(format_args!(
+        "CPU time, medians of {} runs; all: of providers and validators together, times one run without a check; {} validators of \
+         which up to {COMMITTEE_SEATS} look at drawn parts, {} members; fee: of a development network, TGRID. A run of all where \
+         something is disputed, and the transfer of files, come on top.",
+        arguments.runs, arguments.validators, arguments.members
+    ))?;
+    Ok(())
+}
+
+/// What a run without a check takes.
+fn once(costs: &[ModeCost]) -> f64 {
+    let unchecked = costs.iter().find(|it| it.mode == VerificationMode::None);
+    unchecked.map_or(f64::NAN, |it| it.provider_ms)
+}
+
+fn fee(mode: VerificationMode) -> Amount {
+    Parameters::development().verification_fee(mode)
+}
+
+fn row_text(name: &str, cost: &ModeCost, once: f64) -> String {
+    format!(
+        "{:<22}{:<12}{:>11.2} ms{:>4}{:>12.2} ms{:>4}{:>10.1} kB{:>11.2}x{:>9}",
+        name,
+        cost.mode,
+        cost.provider_ms,
+        cost.providers,
+        cost.validator_ms,
+        cost.checking,
+        cost.evidence as f64 / 1e3,
+        cost.total_ms() / once,
+        fee(cost.mode).to_string()
+    )
+}
+
+fn row_json(name: &str, cost: &ModeCost, once: f64) -> serde_json::Value {
+    serde_json::json!({
+        "model": name,
+        "mode": cost.mode.as_str(),
+        "provider_cpu_ms": cost.provider_ms,
+        "providers": cost.providers,
+        "validator_cpu_ms": cost.validator_ms,
+        "validators": cost.checking,
+        "evidence_bytes": cost.evidence,
+        "total_times_one_run": cost.total_ms() / once,
+        "fee": fee(cost.mode).to_string(),
+    })
+}
+
+fn subjects(is_quick: bool) -> Result<Vec<BenchedModel>, Failure> {
+    let models = [
+        ("LeNet", Architecture::LeNet),
+        ("GPT 0.25M", Architecture::Gpt250k),
+        ("ResNet-18", Architecture::ResNet18),
+    ];
+    let models = models
+        .into_iter()
+        .filter(|(_, architecture)| !(is_quick && *architecture == Architecture::ResNet18));
+    let mut subjects = models
+        .map(|(name, architecture)| model_subject(name, architecture))
+        .collect::<Result<Vec<_>, _>>()?;
+    subjects.push(program_subject()?);
+    Ok(subjects)
+}
+
+fn model_subject(name: &'static str, architecture: Architecture) -> Result<BenchedModel, Failure> {
+    let (compiled, input) = architecture.model(SEED);
+    let file = compiled.to_bytes();
+    let model = ProvingModel::new(compiled).or_fail(Exit::Failed, "commit the weights")?;
+    let public = model.register();
+    let public = public.or_fail(Exit::Failed, "prove the weights' range")?;
+    Ok(BenchedModel {
+        name,
+        model: public.id(),
+        program: public.program_id(),
+        files: [file.into(), public.encode().into()],
+        input: input.to_bytes().into(),
+        modes: OF_MODELS,
+    })
+}
+
+fn program_subject() -> Result<BenchedModel, Failure> {
+    let limits = RunLimits {
+        fuel: 200 * POINTS,
+        ..RunLimits::default()
+    };
+    let file: Arc<[u8]> = ProgramFile::new(PI.to_vec(), limits).encode().into();
+    let program = WasmProgram::read(&file).or_fail(Exit::Failed, "read the program")?;
+    let chunk = [SEED, POINTS].map(u64::to_le_bytes).concat();
+    Ok(BenchedModel {
+        name: "pi (WebAssembly)",
+        model: program.model_id(),
+        program: program.id(),
+        files: [Arc::clone(&file), file],
+        input: ProgramInput::steps(vec![chunk]).encode().into(),
+        modes: OF_PROGRAMS,
+    })
+}
+
+/// Everything that works on one subject.
+struct Bench<'a> {
+    subject: &'a BenchedModel,
+    worker: ProvingWorker,
+    checker: ProofChecker,
+    blobs: BlobStore,
+    digests: [Digest; 2],
+}
+
+fn measure(
+    subject: &BenchedModel,
+    arguments: &BenchModesArguments,
+) -> Result<Vec<ModeCost>, Failure> {
+    let folder = ScratchFolder::new().or_fail(Exit::Failed, "make a folder")?;
+    let blobs = BlobStore::open(folder.path(), STORE_BYTES);
+    let blobs = blobs.or_fail(Exit::Failed, "open a store")?;
+    let put = |bytes: &[u8]| {
+        let digest = blobs.put(bytes, BLOB_BYTES);
+        digest.or_fail(Exit::Failed, "store a file")
+    };
+    let digests = [put(&subject.files[0])?, put(&subject.files[1])?];
+    put(&subject.input)?;
+    let bench = Bench {
+        subject,
+        worker: ProvingWorker::new(),
+        checker: ProofChecker::default(),
+        blobs,
+        digests,
+    };
+    let costs = subject
+        .modes
+        .iter()
+        .map(|mode| bench.cost(*mode, arguments));
+    costs.collect()
+}
+
+impl Bench<'_> {
+    fn cost(
+        &self,
+        mode: VerificationMode,
+        arguments: &BenchModesArguments,
+    ) -> Result<ModeCost, Failure> {
+        // What is made ready once for a model, here and at validators, is not a job's.
+        self.once(mode)?;
+        let (mut provider, mut validator, mut evidence) = (Vec::new(), Vec::new(), 0);
+        for _ in 0..arguments.runs {
+            let (made, checked, bytes) = self.once(mode)?;
+            provider.push(made);
+            validator.push(checked);
+            evidence = bytes;
+        }
+        let validators = u32::from(arguments.validators);
+        let committee = u32::try_from(COMMITTEE_SEATS).unwrap_or(u32::MAX);
+        Ok(ModeCost {
+            mode,
+            provider_ms: median(provider),
+            providers: match mode {
+                VerificationMode::Replicate => u32::from(arguments.members),
+                _ => 1,
+            },
+            validator_ms: median(validator),
+            checking: match mode {
+                VerificationMode::None | VerificationMode::Endpoint => 0,
+                VerificationMode::Optimistic => 1,
+                VerificationMode::Sync => validators.min(committee),
+                VerificationMode::Proof
+                | VerificationMode::Recompute
+                | VerificationMode::Replicate => validators,
+            },
+            evidence,
+        })
+    }
+
+    /// The work of a provider and of a validator, in milliseconds of one core, and the bytes between them.
+    fn once(&self, mode: VerificationMode) -> Result<(f64, f64, usize), Failure> {
+        let task = self.task(mode);
+        let seed = Digest::of_blob(b"bench modes");
+        let start = Moment::now();
+        let execution = self.worker.execute(&task, &|_| {});
+        let execution = execution.or_fail(Exit::Failed, "execute")?;
+        let evidence = match mode {
+            VerificationMode::None | VerificationMode::Endpoint => None,
+            VerificationMode::Sync | VerificationMode::Optimistic => {
+                Some(self.worker.open(&task, &execution, &seed))
+            }
+            VerificationMode::Proof | VerificationMode::Recompute | VerificationMode::Replicate => {
+                Some(self.worker.prove(&task, &execution, &|_| {}))
+            }
+        };
+        let evidence = evidence.transpose();
+        let evidence = evidence.or_fail(Exit::Failed, "make the evidence")?;
+        let provider = start.cost().cpu_ms;
+        let Some(evidence) = evidence else {
+            return Ok((provider, 0.0, 0));
+        };
+        let validator = self.check(&task, &execution, (&seed, &evidence))?;
+        Ok((provider, validator, evidence.len()))
+    }
+
+    fn task(&self, mode: VerificationMode) -> Task {
+        Task {
+            lease: LeaseId::new([1; 32]),
+            job: JobId::new([2; 32]),
+            provider: Address::new([3; 20]),
+            mode,
+            model: self.subject.model,
+            model_blob: self.digests[0],
+            model_file: Arc::clone(&self.subject.files[0]),
+            input: Arc::clone(&self.subject.input),
+        }
+    }
+
+    /// What a validator takes to accept the evidence.
+    fn check(
+        &self,
+        task: &Task,
+        execution: &Execution,
+        (seed, evidence): (&Digest, &[u8]),
+    ) -> Result<f64, Failure> {
+        let stored = self.blobs.put(evidence, BLOB_BYTES);
+        let stored = stored.or_fail(Exit::Failed, "store the evidence")?;
+        let size = u32::try_from(evidence.len()).unwrap_or(u32::MAX);
+        let [weights_blob, public_blob] = self.digests;
+        let receipt = Box::new(execution.receipt.clone());
+        let start = Moment::now();
+        let is_right = match task.mode {
+            VerificationMode::Sync | VerificationMode::Optimistic => {
+                let sample = SampleTask {
+                    lease: task.lease,
+                    model: task.model,
+                    mode: task.mode,
+                    public_blob,
+                    weights_blob,
+                    program: self.subject.program,
+                    receipt,
+                    seed: *seed,
+                    evidence: stored,
+                    size,
+                };
+                let vote = self.checker.vote(&sample, &self.blobs);
+                vote.or_fail(Exit::Failed, "look at the evidence")?
+                    .is_right()
+            }
+            _ => {
+                let lease = EvidenceTask::Lease {
+                    lease: task.lease,
+                    job: task.job,
+                    provider: task.provider,
+                    model: task.model,
+                    mode: task.mode,
+                    public_blob,
+                    weights_blob,
+                    program: self.subject.program,
+                    receipt,
+                    evidence: stored,
+                    size,
+                };
+                let outcome = self.checker.check(&lease, &self.blobs);
+                let outcome = outcome.or_fail(Exit::Failed, "look at the evidence")?;
+                !matches!(outcome, tg_ledger::Outcome::Rejected { .. })
+            }
+        };
+        let took = start.cost().cpu_ms;
+        match is_right {
+            true => Ok(took),
+            false => Err(Failure::new(
+                Exit::Failed,
+                anyhow::anyhow!("a validator rejects what {} gave", self.subject.name),
+            )),
+        }
+    }
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+}

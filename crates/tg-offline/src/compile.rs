@@ -1,0 +1,427 @@
+//! `tensorgrid model compile`.
+
+use crate::arguments::{
+    CompileArguments, ExplainArguments, ImportArguments, PrecisionArgument, ReachArgument,
+};
+use crate::models;
+use crate::prove::random_seed;
+use crate::text;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::str::FromStr;
+use tg_compile::calibrate::ReachRule;
+use tg_compile::integer::Precision;
+use tg_compile::passes::{KeptOutputs, PrepareOptions, Prepared};
+use tg_compile::{
+    CompileOptions, Compiled, LeftOut, OutputsError, PrecisionChoice, compile_outputs, explain,
+};
+use tg_console::files;
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
+use tg_ir::Program;
+use tg_ir::signature::{LABEL_BYTES_MAX, LABELS_BYTES_MAX};
+use tg_prover::{ProvingModel, Secret, SecretFile};
+use tg_text::TextTokenizer;
+use tg_types::ModelId;
+use tg_types::codec::Encode;
+
+/// What came of an ONNX file.
+struct Imported {
+    /// The operators it had.
+    before: BTreeMap<String, usize>,
+    compiled: Compiled,
+    /// Outputs of the file that the program does not give.
+    left_out: Vec<LeftOut>,
+    /// Names of classes that the model brought along.
+    labels: Vec<String>,
+    /// What makes tokens of texts, if it takes tokens.
+    tokenizer: Option<TextTokenizer>,
+}
+
+/// Compiles an ONNX file, with those of its outputs that are kept.
+fn compiled(
+    path: &Path,
+    calibrate: &Path,
+    (name, keep): (&str, KeptOutputs),
+    import: &ImportArguments,
+) -> Result<Imported, Failure> {
+    let doing = format!("compile {}", path.display());
+    let brought = models::brought(path)?;
+    let tokenizer = text::of_model(&brought, import.tokenizer.as_deref())?;
+    let models::Brought {
+        graph,
+        labels,
+        tokens,
+        ..
+    } = brought;
+    let before = explain::operators(&graph);
+    let options = options(name, keep, import)?;
+    let texts = text::is_texts(calibrate);
+    let mut calibration = |prepared: &Prepared| match texts {
+        true => text::calibration(calibrate, prepared, (tokenizer.as_ref(), tokens.vocabulary)),
+        false => models::calibration(calibrate, prepared, &import.mean, &import.scale),
+    };
+    // Of the precisions, one whose program has a proof; a model is compiled all the same if none has.
+    let provable = |program: tg_ir::CheckedProgram<'_>| match tg_prover::provable(program) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    };
+    let found = compile_outputs(&graph, &options, &mut calibration, &provable);
+    let (compiled, left_out) = found.map_err(|error| match error {
+        OutputsError::Calibration(failure) => failure,
+        OutputsError::Compile(error) => {
+            Failure::new(Exit::Usage, anyhow::Error::from(error).context(doing))
+        }
+    })?;
+    for LeftOut { name, reason } in &left_out {
+        say(format_args!(
+            "output `{}` is not in the program: {reason}",
+            name.escape_debug()
+        ));
+    }
+    for (precision, reason) in &compiled.report.left_out {
+        say(format_args!(
+            "activations {precision:?} have no proof: {reason}"
+        ));
+    }
+    if compiled
+        .report
+        .left_out
+        .iter()
+        .any(|(precision, _)| *precision == compiled.report.precision)
+    {
+        say(format_args!(
+            "no precision that was tried has a proof: the program runs, and jobs that ask for a proof are refused"
+        ));
+    }
+    Ok(Imported {
+        before,
+        compiled,
+        left_out,
+        labels,
+        tokenizer,
+    })
+}
+
+/// The outputs that are named, or those that are kept otherwise.
+fn kept(import: &ImportArguments, otherwise: KeptOutputs) -> KeptOutputs {
+    if import.keep.is_empty() {
+        otherwise
+    } else {
+        KeptOutputs::Named(import.keep.clone())
+    }
+}
+
+fn options(
+    name: &str,
+    keep: KeptOutputs,
+    import: &ImportArguments,
+) -> Result<CompileOptions, Failure> {
+    let fixed = PrecisionChoice::Fixed;
+    Ok(CompileOptions {
+        name: name.to_owned(),
+        reach: match import.reach {
+            ReachArgument::Mse => ReachRule::LeastError,
+            ReachArgument::Greatest if import.percentile >= 100.0 => ReachRule::Greatest,
+            ReachArgument::Greatest => ReachRule::Percentile(import.percentile),
+        },
+        precision: match import.precision {
+            PrecisionArgument::Auto => PrecisionChoice::Auto,
+            PrecisionArgument::Bits8 => fixed(Precision::Bits8),
+            PrecisionArgument::Mixed => fixed(Precision::Mixed),
+            PrecisionArgument::Bits16 => fixed(Precision::Bits16),
+        },
+        smooth: import.smooth,
+        prepare: PrepareOptions {
+            axes: pairs(&import.axis, "--axis NAME=SIZE")?,
+            bind: pairs(&import.bind, "--bind NAME=VALUE")?,
+            keep,
+        },
+        mean: import.mean.clone(),
+        std: import.scale.clone(),
+    })
+}
+
+/// `NAME=VALUE` options.
+fn pairs<T: FromStr>(given: &[String], form: &str) -> Result<BTreeMap<String, T>, Failure> {
+    let one = |text: &String| {
+        let (name, value) = text.rsplit_once('=')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    let bad = |text: &String| {
+        Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!("`{text}` is not of the form {form}"),
+        )
+    };
+    given
+        .iter()
+        .map(|text| one(text).ok_or_else(|| bad(text)))
+        .collect()
+}
+
+/// Shows an ONNX file as a graph and as a program.
+pub fn explain(arguments: &ExplainArguments, as_json: bool) -> Outcome {
+    let ExplainArguments {
+        file,
+        calibrate,
+        import,
+    } = arguments;
+    let keep = kept(import, KeptOutputs::All);
+    let Imported {
+        before, compiled, ..
+    } = compiled(file, calibrate, ("", keep), import)?;
+    if as_json {
+        return Ok(json(&explain::json(&before, &compiled))?);
+    }
+    line(format_args!(
+        "{}",
+        explain::report(&before, &compiled).trim_end()
+    ))?;
+    Ok(())
+}
+
+/// The class names in a file, one per line.
+fn labels_of(path: &Path) -> Result<Vec<String>, Failure> {
+    let doing = format!("take the class names of {}", path.display());
+    let bytes = files::read(path, LABELS_BYTES_MAX as u64)?;
+    let text = String::from_utf8(bytes).or_fail(Exit::Usage, doing)?;
+    Ok(text.lines().map(|name| name.trim().to_owned()).collect())
+}
+
+/// Gives the elements of a program's first output that they fit these names; `ranks` says whether it gives tokens.
+fn name_classes(program: &mut Program, labels: &[String], path: &Path, ranks: bool) -> Outcome {
+    let doing = || format!("take the class names of {}", path.display());
+    let long = |name: &&String| name.len() > LABEL_BYTES_MAX;
+    if let Some(name) = labels.iter().find(long) {
+        let text = format!("`{name}` has more than {LABEL_BYTES_MAX} bytes");
+        return Err(Failure::new(
+            Exit::Usage,
+            anyhow::anyhow!(text).context(doing()),
+        ));
+    }
+    let outputs = program.outputs().into_iter();
+    let elements: Vec<usize> = outputs.map(|id| program.shape(id).elements()).collect();
+    let Some(signature) = program.signature.as_mut() else {
+        let text = if ranks {
+            "tokens of a vocabulary, which --top-k gives, have no class names; leave --top-k or --labels out"
+        } else {
+            "this program holds no names of its file (it has more than 16 inputs, or a value of more than 8 axes), so that \
+             its output takes no class names; leave --labels out"
+        };
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    };
+    // Of several outputs the first that they fit.
+    let mut refused = Ok(());
+    for index in 0..signature.outputs.len() {
+        let before = std::mem::replace(&mut signature.outputs[index].labels, labels.to_vec());
+        match signature.check(&elements) {
+            Ok(()) => return Ok(()),
+            Err(error) => refused = refused.and(Err(error)),
+        }
+        signature.outputs[index].labels = before;
+    }
+    refused.or_fail(Exit::Usage, doing())
+}
+
+/// Gives an output the class names that came with the model, if they fit one.
+fn named_by_folder(program: &mut Program, labels: &[String], folder: &Path) -> bool {
+    let bytes: usize = labels.iter().map(String::len).sum();
+    bytes <= LABELS_BYTES_MAX && name_classes(program, labels, folder, false).is_ok()
+}
+
+/// Compiles an ONNX file or a Hugging Face folder.
+pub fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
+    let CompileArguments {
+        file,
+        calibrate,
+        name,
+        import,
+        top_k,
+        ..
+    } = arguments;
+    // What generates gives scores alone.
+    let otherwise = if top_k.is_some() {
+        KeptOutputs::Scores
+    } else {
+        KeptOutputs::All
+    };
+    let keep = kept(import, otherwise);
+    let Imported {
+        mut compiled,
+        left_out,
+        labels,
+        tokenizer,
+        ..
+    } = compiled(file, calibrate, (name, keep), import)?;
+    let mut changed = compiled.model.into_inner();
+    if let Some(ranks) = *top_k {
+        tg_ir::generation::rank(&mut changed.program, ranks)
+            .or_fail(Exit::Usage, format!("--top-k {ranks}"))?;
+    }
+    if let Some(path) = &arguments.labels {
+        let labels = labels_of(path)?;
+        name_classes(&mut changed.program, &labels, path, top_k.is_some())?;
+    } else if !labels.is_empty() && !named_by_folder(&mut changed.program, &labels, file) {
+        say("the class names of the folder fit no output of the program, and are left out");
+    }
+    if let Some(tokenizer) = &tokenizer {
+        text::name(&mut changed.program, tokenizer)?;
+    }
+    compiled.model = changed.checked().or_fail(Exit::Usage, "check the model")?;
+    let tgm = compiled.model.to_bytes();
+    files::write(&arguments.output, &tgm)?;
+    let public = match &arguments.public_out {
+        None => None,
+        Some(path) => Some(public_part(&compiled, path, arguments)?),
+    };
+    if as_json {
+        let mut report = report_json(&compiled, public.as_ref(), arguments, tgm.len());
+        let left = left_out.iter();
+        report["left_out"] = left
+            .map(|left| serde_json::json!({ "name": left.name, "reason": left.reason }))
+            .collect();
+        return Ok(json(&report)?);
+    }
+    report_lines(&compiled, public.as_ref(), arguments, tgm.len())
+}
+
+/// What was compiled, for people.
+fn report_lines(
+    compiled: &Compiled,
+    public: Option<&(ModelId, usize, usize)>,
+    arguments: &CompileArguments,
+    tgm: usize,
+) -> Outcome {
+    if let Some((id, ..)) = public {
+        line(format_args!("model {id}"))?;
+    }
+    line(format_args!(
+        "program {} ({} multiply-accumulates)",
+        compiled.model.program.id(),
+        compiled.model.program.macs()
+    ))?;
+    if let Some(digest) = compiled.model.program.tokenizer {
+        line(format_args!("tokenizer {digest} (BLAKE3)"))?;
+    }
+    line(format_args!(
+        "calibrated on {} inputs, activations {:?}, channel scales {:?}; signal to noise by layer, float against integer:",
+        compiled.report.calibrated_on, compiled.report.precision, compiled.report.scales
+    ))?;
+    for layer in &compiled.report.layers {
+        line(format_args!(
+            "  {:<32} {:<24} {:>6.1} dB",
+            layer.name, layer.operator, layer.snr_db
+        ))?;
+    }
+    let outputs = &compiled.report.outputs;
+    for output in outputs.iter().filter(|_| outputs.len() > 1) {
+        let name = output.name.escape_debug();
+        line(format_args!("output {name}: {:.1} dB", output.snr_db))?;
+    }
+    line(format_args!(
+        "{} ({} bytes): program and weights, for providers",
+        arguments.output.display(),
+        tgm
+    ))?;
+    if let (Some((_, bytes, _)), Some(path)) = (public, &arguments.public_out) {
+        line(format_args!(
+            "{} ({bytes} bytes): program, weight commitment and range proof, for anyone",
+            path.display()
+        ))?;
+    }
+    if let (Some((.., proofs)), Some(path)) = (public, &arguments.private_weights) {
+        line(format_args!(
+            "{}: the secret of the weights, for {proofs} proofs; keep it, and never use a copy beside it",
+            path.display()
+        ))?;
+    }
+    Ok(())
+}
+
+/// Writes the public part; its model id and size, and how many proofs private weights serve.
+fn public_part(
+    compiled: &Compiled,
+    path: &Path,
+    arguments: &CompileArguments,
+) -> Result<(ModelId, usize, usize), Failure> {
+    say("committing the weights and proving their range ...");
+    let secret = secret(compiled, arguments)?;
+    let model = compiled.model.clone();
+    let model = match &secret {
+        None => ProvingModel::of_checked(model),
+        Some(file) => ProvingModel::private(model.into_inner(), file.secret()),
+    };
+    let model = model
+        .or_fail(
+            Exit::Usage,
+            format!(
+                "{} is written and runs, but cannot be proved yet",
+                arguments.output.display()
+            ),
+        )
+        .map_err(|failure| {
+            failure.hint("leave out --public-out for a model that is only run: `tensorgrid run`")
+        })?;
+    let registered = match &secret {
+        None => model.register(),
+        Some(file) => model.register_private(file, random_seed()?),
+    };
+    let tgv = registered
+        .or_fail(Exit::Failed, "prove the weights' range")?
+        .encode();
+    files::write(path, &tgv)?;
+    // The first opening of private weights was the registration's.
+    Ok((model.id(), tgv.len(), model.openings().saturating_sub(1)))
+}
+
+/// The secret of private weights, made now.
+fn secret(
+    compiled: &Compiled,
+    arguments: &CompileArguments,
+) -> Result<Option<SecretFile>, Failure> {
+    let Some(path) = &arguments.private_weights else {
+        return Ok(None);
+    };
+    let secret = Secret {
+        program: compiled.model.program.id(),
+        seed: random_seed()?,
+        proofs: arguments.openings,
+    };
+    let file = SecretFile::create(path, secret).or_fail(Exit::Usage, "make the secret")?;
+    Ok(Some(file))
+}
+
+fn report_json(
+    compiled: &Compiled,
+    public: Option<&(ModelId, usize, usize)>,
+    arguments: &CompileArguments,
+    tgm: usize,
+) -> serde_json::Value {
+    let layers: Vec<_> = compiled
+        .report
+        .layers
+        .iter()
+        .map(|layer| serde_json::json!({ "name": layer.name, "operator": layer.operator, "snr_db": layer.snr_db }))
+        .collect();
+    let outputs = compiled.report.outputs.iter();
+    let outputs: Vec<_> = outputs
+        .map(|output| serde_json::json!({ "name": output.name, "snr_db": output.snr_db }))
+        .collect();
+    serde_json::json!({
+        "model": public.map(|(id, ..)| id.to_string()),
+        "program": compiled.model.program.id().to_string(),
+        "macs": compiled.model.program.macs(),
+        "tokenizer": compiled.model.program.tokenizer.map(|digest| digest.to_string()),
+        "calibrated_on": compiled.report.calibrated_on,
+        "precision": format!("{:?}", compiled.report.precision),
+        "channel_scales": format!("{:?}", compiled.report.scales),
+        "points_expected_lost": 100.0 * compiled.report.loss(),
+        "divergence_nats": compiled.report.divergence(),
+        "outputs": outputs,
+        "layers": layers,
+        "model_file": arguments.output, "model_bytes": tgm,
+        "public_file": arguments.public_out, "public_bytes": public.map(|&(_, bytes, _)| bytes),
+        "private_weights": arguments.private_weights.is_some(),
+        "proofs": arguments.private_weights.as_ref().and(public).map(|&(.., proofs)| proofs),
+    })
+}

@@ -1,0 +1,57 @@
+//! Failures of orders in OpenAI's words.
+
+use tg_api::OpenAiError;
+use tg_sdk::jobs::JobError;
+use tg_sdk::verify::CheckError;
+
+use crate::api_keys::ReserveError;
+use tg_input::tokens::TokensError;
+
+/// An input that is longer than the model takes.
+pub(super) fn too_long(field: &str, message: &str) -> OpenAiError {
+    OpenAiError {
+        code: "context_length_exceeded".to_owned(),
+        ..OpenAiError::invalid(field, message)
+    }
+}
+
+/// A key's limit.
+pub(super) fn of_reserve(error: &ReserveError) -> OpenAiError {
+    match error {
+        ReserveError::Limit { .. } => OpenAiError::quota(error.to_string()),
+        ReserveError::Write(_) => OpenAiError::unavailable(error.to_string()),
+    }
+}
+
+/// A model that is not one of integers, or a job that gave nothing.
+pub(super) fn of_job(error: &JobError, model: &str) -> OpenAiError {
+    match error {
+        JobError::NoModel { .. } => OpenAiError::model(model),
+        JobError::Check(CheckError::Model(_)) => {
+            let text = format!("`{model}` is no program of integers: `infer` orders it");
+            OpenAiError::invalid("model", text)
+        }
+        error => {
+            let mut text = error.to_string();
+            let mut source = std::error::Error::source(error);
+            while let Some(inner) = source {
+                text.push_str(&format!(": {inner}"));
+                source = inner.source();
+            }
+            OpenAiError::unavailable(text)
+        }
+    }
+}
+
+/// What is wrong with a field, in the words of a command.
+pub(super) fn of_tokens(field: &str, error: TokensError) -> OpenAiError {
+    OpenAiError::invalid(field, format!("{:#}", anyhow::Error::from(error)))
+}
+
+/// Does what takes long beside the event loop.
+pub(super) async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, OpenAiError> + Send + 'static,
+) -> Result<T, OpenAiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(OpenAiError::unavailable(error.to_string())))
+}
