@@ -7,8 +7,9 @@ use tg_ir::{
     ProgramError, Requantise, Rescale, Shape, Signature, TensorId, Tie, View, Weights, Window,
 };
 use tg_proof::plan::Plan;
-use tg_proof::{Modes, PartModes, Visibility};
-use tg_types::codec::{Decode, Encode};
+use tg_proof::trace::{TRACE_FILE_VERSION, TraceFile};
+use tg_proof::{Modes, PartModes, PlanError, VerifierCost, Visibility};
+use tg_types::codec::{Decode, DecodeError, Encode};
 
 /// SplitMix64.
 struct Numbers(u64);
@@ -590,4 +591,57 @@ fn scores_of_any_reach_are_refused() {
         );
         assert!(score, "{sums}: {refused:?}");
     }
+}
+
+/// A trace file of another version is said to be that, and one of this version is read on.
+#[test]
+fn versions_of_trace_files_are_told_apart() {
+    let of = |magic: &[u8; 4], version: u16| {
+        let bytes = [magic.as_slice(), &version.to_le_bytes()].concat();
+        match TraceFile::from_bytes(&bytes) {
+            Err(DecodeError::Invalid { field, .. }) => field,
+            Err(_) => "cut",
+            Ok(_) => "read",
+        }
+    };
+    assert_eq!(of(b"TGX\0", TRACE_FILE_VERSION), "cut");
+    assert_eq!(of(b"TGX\0", TRACE_FILE_VERSION + 1), "trace file version");
+    assert_eq!(of(b"TGY\0", TRACE_FILE_VERSION), "trace magic");
+}
+
+/// A program is named as too costly by the node that makes it so: the last one, if that is its output's bytes.
+#[test]
+fn what_is_too_large_is_named_by_its_node() {
+    let shapes = [Shape::new(1, 1 << 10, 600), Shape::new(1, 600, 1 << 10)];
+    let node = |index: u32| Node {
+        name: String::new(),
+        scale: 1.0,
+        op: Op::View(op::Unary {
+            input: TensorId(index),
+            how: View::transpose(
+                if index == 0 {
+                    &[1 << 10, 600]
+                } else {
+                    &[600, 1 << 10]
+                },
+                &[1, 0],
+            ),
+        }),
+        shape: shapes[(index as usize + 1) % 2],
+    };
+    let program = Program {
+        name: String::new(),
+        input: InputSpec::scaled(shapes[0], 1.0),
+        nodes: vec![node(0), node(1)],
+        outputs: Vec::new(),
+        ties: Vec::new(),
+        signature: None,
+        tokenizer: None,
+        weights_root: Weights { layers: Vec::new() }.root(),
+    };
+    let refused = VerifierCost::of(&program);
+    assert!(
+        matches!(refused, Err(PlanError::TooCostly { node: 1, .. })),
+        "{refused:?}"
+    );
 }

@@ -8,6 +8,7 @@ mod codings;
 mod cost;
 mod every;
 mod facts;
+mod figures;
 mod forms;
 pub(crate) mod fuzz;
 mod hidden;
