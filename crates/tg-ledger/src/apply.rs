@@ -30,7 +30,7 @@ mod timeouts;
 mod upgrade;
 mod verdicts;
 
-use tg_types::{Address, Encode, SignedTransaction, TimestampMs};
+use tg_types::{Address, CheckedSignatures, Encode, SignedTransaction, TimestampMs};
 
 use crate::block::{Block, BlockHeader, body_digest};
 use crate::error::{BlockError, TransactionError, VerdictError};
@@ -51,12 +51,24 @@ pub(crate) use execution::Execution;
 /// # Errors
 /// [`BlockError`] says why the block does not follow from `state`.
 pub fn apply(state: &State, block: &Block) -> Result<(State, Vec<Event>), BlockError> {
+    apply_once(state, block, &CheckedSignatures::none())
+}
+
+/// The same; signatures that are among `signatures` are not looked at again.
+///
+/// # Errors
+/// [`BlockError`] says why the block does not follow from `state`.
+pub fn apply_once(
+    state: &State,
+    block: &Block,
+    signatures: &CheckedSignatures,
+) -> Result<(State, Vec<Event>), BlockError> {
     check_header(state, block)?;
     let header = &block.header;
     let mut execution = Execution::begin(state, header.timestamp);
     for (index, transaction) in block.transactions.iter().enumerate() {
         let verified = transaction
-            .verify(state.domain())
+            .verify_once(state.domain(), signatures)
             .map_err(TransactionError::Signature)
             .and_then(|verified| {
                 let fee = check::check(&execution.state, execution.now, &verified)?;
@@ -106,8 +118,20 @@ pub fn check_transaction(
     state: &State,
     transaction: &SignedTransaction,
 ) -> Result<(), TransactionError> {
+    check_transaction_once(state, transaction, &CheckedSignatures::none())
+}
+
+/// The same; a signature that is among `signatures` is not looked at again.
+///
+/// # Errors
+/// [`TransactionError`] says why not.
+pub fn check_transaction_once(
+    state: &State,
+    transaction: &SignedTransaction,
+    signatures: &CheckedSignatures,
+) -> Result<(), TransactionError> {
     let verified = transaction
-        .verify(state.domain())
+        .verify_once(state.domain(), signatures)
         .map_err(TransactionError::Signature)?;
     match check::check(state, state.head.time, &verified) {
         Err(TransactionError::NonceGap { expected, got }) if got - expected > NONCES_AHEAD_MAX => {
@@ -170,6 +194,18 @@ pub struct Proposed {
 /// # Errors
 /// If the proposer is no validator, the time is not after the parent's, or a rule of the ledger itself broke.
 pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError> {
+    propose_once(state, proposal, &CheckedSignatures::none())
+}
+
+/// The same; signatures that are among `signatures` are not looked at again.
+///
+/// # Errors
+/// If the proposer is no validator, the time is not after the parent's, or a rule of the ledger itself broke.
+pub fn propose_once(
+    state: &State,
+    proposal: Proposal,
+    signatures: &CheckedSignatures,
+) -> Result<Proposed, BlockError> {
     let Proposal {
         proposer,
         timestamp,
@@ -194,7 +230,7 @@ pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError
             left.push(transaction);
             continue;
         };
-        match execution.admit(&transaction) {
+        match execution.admit(&transaction, signatures) {
             Ok((verified, fee)) => {
                 execution.gas = gas;
                 execution.execute(&verified, fee)?;

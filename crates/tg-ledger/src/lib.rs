@@ -53,7 +53,10 @@ pub mod verdict;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{DryRun, Proposal, Proposed, apply, check_transaction, propose};
+pub use apply::{
+    DryRun, Proposal, Proposed, apply, apply_once, check_transaction, check_transaction_once,
+    propose, propose_once,
+};
 pub use block::{Block, BlockHeader, PROTOCOL_VERSION, Reserved, seat_set_digest};
 pub use decision::{Decision, schedule_root};
 pub use error::{

@@ -8,7 +8,8 @@ use tg_ledger::{
     TransactionError, Verdict,
 };
 use tg_types::{
-    Address, BlockId, Decode as _, Encode as _, SignedTransaction, TimestampMs, TransactionId,
+    Address, BlockId, CheckedSignatures, Decode as _, Encode as _, SignedTransaction, TimestampMs,
+    TransactionId,
 };
 
 use crate::canary::{NodeCanary, is_armed};
@@ -90,10 +91,14 @@ pub(crate) fn genesis(genesis: &Genesis) -> Result<Executed, GenesisError> {
 }
 
 /// Executes a block on its parent.
-pub(crate) fn execute(parent: &Executed, body: &Body) -> Result<Executed, Box<BlockError>> {
+pub(crate) fn execute(
+    parent: &Executed,
+    body: &Body,
+    signatures: &CheckedSignatures,
+) -> Result<Executed, Box<BlockError>> {
     let height = body.block.header.height.get();
     let _span = tracing::info_span!("execute block", height).entered();
-    let (state, events) = tg_ledger::apply(&parent.state, &body.block)?;
+    let (state, events) = tg_ledger::apply_once(&parent.state, &body.block, signatures)?;
     Ok(Executed {
         id: body.id,
         block: body.block.clone(),
@@ -109,10 +114,14 @@ pub(crate) struct Built {
 }
 
 /// Builds a block of what holds in the given order.
-pub(crate) fn build(parent: &Executed, proposal: Proposal) -> Result<Built, Box<BlockError>> {
+pub(crate) fn build(
+    parent: &Executed,
+    proposal: Proposal,
+    signatures: &CheckedSignatures,
+) -> Result<Built, Box<BlockError>> {
     let height = parent.block.header.height.next().get();
     let _span = tracing::info_span!("propose block", height).entered();
-    let proposed = tg_ledger::propose(&parent.state, proposal)?;
+    let proposed = tg_ledger::propose_once(&parent.state, proposal, signatures)?;
     let refused = proposed
         .refused
         .into_iter()
@@ -222,7 +231,8 @@ pub(crate) fn standing(state: &State, sender: &Address) -> Option<Standing> {
 pub(crate) fn check(
     state: &State,
     signed: &SignedTransaction,
+    signatures: &CheckedSignatures,
 ) -> Result<TransactionId, SubmitError> {
-    tg_ledger::check_transaction(state, signed).map_err(SubmitError::Refused)?;
+    tg_ledger::check_transaction_once(state, signed, signatures).map_err(SubmitError::Refused)?;
     Ok(signed.id(state.domain()))
 }

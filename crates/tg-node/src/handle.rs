@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tg_types::Decode as _;
 use tg_types::{
-    Address, BlockId, Heartbeat, SignedTransaction, TimestampMs, Transaction, TransactionId,
+    Address, BlockId, CheckedSignatures, Heartbeat, SignedTransaction, TimestampMs, Transaction,
+    TransactionId,
 };
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
 use crate::chain::{Body, Executed};
 use crate::fetch::Need;
-use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
+use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SIGNATURES_KEPT, SUBSCRIBER_LAG_MAX};
 use crate::liveness::{HeartbeatError, Watch, steady_now};
 use crate::mempool::{Statuses, TransactionStatus};
 use crate::nonces::WaitingNonces;
@@ -93,6 +94,7 @@ pub(crate) struct NodeStatus {
     providers: Mutex<Watch>,
     transactions: Mutex<Statuses>,
     nonces: WaitingNonces,
+    signatures: CheckedSignatures,
     /// What shows that a validator signed contradicting votes, one for each.
     faults: Mutex<Vec<Equivocation>>,
     /// Where validators are dialled, by key.
@@ -126,6 +128,7 @@ impl NodeStatus {
             providers: Mutex::default(),
             transactions: Mutex::default(),
             nonces: WaitingNonces::default(),
+            signatures: CheckedSignatures::new(SIGNATURES_KEPT),
             faults: Mutex::default(),
             endpoints: Mutex::default(),
             dealing: Mutex::default(),
@@ -199,6 +202,11 @@ impl NodeStatus {
     pub(crate) fn transaction(&self, id: &TransactionId) -> Option<TransactionStatus> {
         let all = self.transactions.lock();
         all.unwrap_or_else(PoisonError::into_inner).get(id)
+    }
+
+    /// Signatures of transactions that this node has looked at: each waits, and comes again in a block.
+    pub(crate) const fn signatures(&self) -> &CheckedSignatures {
+        &self.signatures
     }
 
     /// The nonces that wait in this node's pool.

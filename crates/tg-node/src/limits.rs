@@ -36,6 +36,8 @@ pub const CLOCK_SKEW_MAX: Duration = Duration::from_secs(2);
 
 /// Transactions of paid kinds waiting in one validator.
 pub const MEMPOOL_TRANSACTIONS_MAX: usize = 8_192;
+/// Signatures of transactions that a node remembers to hold, at least: twice those that wait. Below 4 MB with all.
+pub const SIGNATURES_KEPT: usize = 2 * MEMPOOL_TRANSACTIONS_MAX;
 
 /// Transactions of one sender waiting in one validator, so that no account can fill the pool alone.
 pub const MEMPOOL_SENDER_MAX: usize = 256;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use commonware_utils::channel::mpsc;
-use tg_types::{BlockId, Domain};
+use tg_types::{BlockId, CheckedSignatures, Domain};
 
 use crate::blob::BlobStore;
 use crate::chain::{self, Executed};
@@ -213,9 +213,11 @@ pub(crate) fn replay(
         protocol::check(&tip.state, speaks)?;
         let next = tip.height() + 1;
         let body = stored_block(store, next)?;
-        tip = chain::execute(&tip, &body).map_err(|_| OpenError::Inconsistent {
-            height: next,
-            reason: "the block is not valid on its parent",
+        tip = chain::execute(&tip, &body, &CheckedSignatures::none()).map_err(|_| {
+            OpenError::Inconsistent {
+                height: next,
+                reason: "the block is not valid on its parent",
+            }
         })?;
     }
     if tip.height() != height {

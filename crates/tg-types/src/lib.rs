@@ -19,6 +19,7 @@
 pub mod amount;
 mod ballot;
 pub mod chain;
+pub mod checked;
 pub mod chunks;
 pub mod codec;
 mod dealing;
@@ -52,6 +53,7 @@ pub use ballot::{
     OpenedVote, RunCommitment, SealedVote, TileName, Vote, stated_trace, trace_checksum,
     vote_commitment,
 };
+pub use checked::CheckedSignatures;
 pub use codec::{Decode, DecodeError, Encode, Reader, Writer};
 pub use dealing::DealingLog;
 pub use digest::{BlobHasher, Digest};

@@ -5,6 +5,7 @@
 
 use k256::ecdsa::SigningKey;
 
+use crate::checked::CheckedSignatures;
 use crate::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use crate::digest::Digest;
 use crate::domain::Domain;
@@ -37,13 +38,28 @@ impl SignedTransaction {
     /// # Errors
     /// [`SignatureError`] says in which way the signature does not hold.
     pub fn verify(&self, domain: &ChainDomain) -> Result<VerifiedTransaction, SignatureError> {
+        self.verify_once(domain, &CheckedSignatures::none())
+    }
+
+    /// The same; a signature that is among `checked` is not looked at again, and one that holds is kept there.
+    ///
+    /// # Errors
+    /// [`SignatureError`] says in which way the signature does not hold.
+    pub fn verify_once(
+        &self,
+        domain: &ChainDomain,
+        checked: &CheckedSignatures,
+    ) -> Result<VerifiedTransaction, SignatureError> {
         let digest = domain.signing_digest(&self.transaction, self.nonce, &self.fees);
-        let recovered = self.signature.recover(&digest)?;
-        if recovered != self.sender {
-            return Err(SignatureError::WrongSigner {
-                claimed: self.sender,
-                recovered,
-            });
+        if !checked.has(self.sender, &digest, self.signature) {
+            let recovered = self.signature.recover(&digest)?;
+            if recovered != self.sender {
+                return Err(SignatureError::WrongSigner {
+                    claimed: self.sender,
+                    recovered,
+                });
+            }
+            checked.keep(self.sender, &digest, self.signature);
         }
         Ok(VerifiedTransaction {
             transaction: self.transaction.clone(),

@@ -71,6 +71,14 @@ pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRu
         failure = grid.broken() => Err(failure),
         () = signals.stop() => Err(stopped()),
     };
+    let result = match result {
+        // A call may fail before its cause is known, such as a full disk.
+        Err(failure) if failure.exit == Exit::Unavailable => {
+            let cause = tokio::time::timeout(CAUSE_MAX, grid.broken()).await;
+            Err(cause.unwrap_or(failure))
+        }
+        result => result,
+    };
     let ended = tokio::select! {
         ended = stop(grid, agents) => ended,
         () = signals.stop() => Err(stopped()),
@@ -81,6 +89,9 @@ pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRu
     ended?;
     Ok(run)
 }
+
+/// How long it is waited for the reason why the grid is away.
+const CAUSE_MAX: Duration = Duration::from_secs(3);
 
 /// Somebody did not want to see the end.
 fn stopped() -> Failure {

@@ -20,6 +20,7 @@ pub(crate) enum WalletCommand {
 /// `wallet new`.
 #[derive(Debug, Args)]
 #[command(
+    group = clap::ArgGroup::new("lock").required(true),
     after_help = "Example:\n  tensorgrid wallet new my.key --passphrase-file secret\n\nWhoever has the file, and its passphrase if it has one, has the account's \
                   money. Nobody can make a lost key again."
 )]
@@ -27,15 +28,10 @@ pub(crate) struct WalletNewArguments {
     /// The file to make; one that exists is left.
     pub(crate) file: PathBuf,
     /// Put the key under the passphrase in the first line of this file.
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "no_encryption",
-        conflicts_with = "no_encryption"
-    )]
+    #[arg(long, value_name = "FILE", group = "lock")]
     pub(crate) passphrase_file: Option<PathBuf>,
     /// Write the key as it is, readable for this user only.
-    #[arg(long)]
+    #[arg(long, group = "lock")]
     pub(crate) no_encryption: bool,
 }
 

@@ -1,8 +1,9 @@
 //! Leases, reasons and receipts of jobs in lines.
 
-use tg_sdk::dto::{JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, SettlementDto};
+use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, SettlementDto};
 
 use super::infer;
+use tg_console::outcome::say;
 use tg_console::table::{Table, brief, short};
 
 /// A lease in one line.
@@ -155,4 +156,35 @@ fn describe_money(settlement: &SettlementDto) -> String {
     let last = format!("{} back", short(*refund));
     let all: Vec<String> = std::iter::once(first).chain(parts).chain([last]).collect();
     format!("money      {}", all.join(", "))
+}
+
+/// What of a job was told already.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    steps: usize,
+    ends: usize,
+}
+
+impl Shown {
+    /// Tells what is new: states that were entered, leases that ended badly.
+    pub(crate) fn tell(&mut self, job: &JobDto) {
+        let first = job.history.first().map_or(0, |step| step.at_ms);
+        for step in job.history.iter().skip(self.steps) {
+            let after = step.at_ms.saturating_sub(first);
+            say(format_args!("  +{after:>6} ms  {}", step.state));
+        }
+        self.steps = job.history.len();
+        let ended = job
+            .leases
+            .iter()
+            .filter_map(|lease| Some((lease, lease.end_text.as_ref()?)));
+        let ended: Vec<_> = ended.collect();
+        for (lease, end) in ended.iter().skip(self.ends) {
+            say(format_args!(
+                "             provider {}: {end}",
+                brief(lease.provider)
+            ));
+        }
+        self.ends = ended.len();
+    }
 }

@@ -2,8 +2,9 @@
 
 use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
-    Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, ModelId, OfferTerms, Receipt,
-    SignedTransaction, TimestampMs, Transaction, VerificationMode, VerifiedTransaction,
+    Address, Amount, CheckedSignatures, Digest, JobId, JobOrder, Lane, LeaseId, ModelId,
+    OfferTerms, Receipt, SignedTransaction, TimestampMs, Transaction, VerificationMode,
+    VerifiedTransaction,
 };
 
 mod endpoint;
@@ -201,9 +202,10 @@ impl Execution {
     pub(super) fn admit(
         &self,
         transaction: &SignedTransaction,
+        signatures: &CheckedSignatures,
     ) -> Result<(VerifiedTransaction, Fee), TransactionError> {
         let verified = transaction
-            .verify(self.state.domain())
+            .verify_once(self.state.domain(), signatures)
             .map_err(TransactionError::Signature)?;
         let fee = check(&self.state, self.now, &verified)?;
         Ok((verified, fee))

@@ -3,10 +3,13 @@
 use tg_ledger::limits::NONCES_AHEAD_MAX;
 use tg_ledger::tree::kind;
 use tg_ledger::{
-    BlockError, JobState, LeafKey, Proposal, StateProof, TransactionError, apply,
-    check_transaction, propose,
+    BlockError, JobState, LeafKey, Proposal, StateProof, TransactionError, apply, apply_once,
+    check_transaction, check_transaction_once, propose,
 };
-use tg_types::{Address, Amount, Fault, SignatureError, TimestampMs, Transaction, TransactionKind};
+use tg_types::{
+    Address, Amount, CheckedSignatures, Fault, SignatureError, TimestampMs, Transaction,
+    TransactionKind,
+};
 
 use crate::world::{World, address, fee, tgrid, wallet};
 
@@ -30,6 +33,36 @@ fn a_block_is_applied_once() {
     // From the state before, it leads to the same state again.
     let (again, _) = apply(&before, &block).unwrap();
     assert_eq!(again.root(), world.state.root());
+}
+
+/// What a node has looked at before is executed as what it has not, and nothing else holds because of it.
+#[test]
+fn signatures_that_were_checked_hold_and_no_others() {
+    let mut world = World::bare();
+    let before = world.state.clone();
+    let signed = world.sign("alice", pay(1));
+    world.block(vec![signed.clone()], vec![]);
+    let block = world.blocks.last().unwrap().clone();
+    let checked = CheckedSignatures::new(8);
+    check_transaction_once(&before, &signed, &checked).unwrap();
+    assert_eq!(checked.count(), 1);
+    let (after, events) = apply_once(&before, &block, &checked).unwrap();
+    let (plain, plain_events) = apply(&before, &block).unwrap();
+    assert_eq!((after.root(), events), (plain.root(), plain_events));
+    assert_eq!(checked.count(), 1, "it is found again");
+    // Another amount under the same signature, and another signature of the same.
+    let mut forged = [signed.clone(), signed];
+    forged[0].transaction = pay(2);
+    forged[1].signature.s[31] ^= 1;
+    for forged in forged {
+        let refused = check_transaction_once(&before, &forged, &checked);
+        assert!(
+            matches!(refused, Err(TransactionError::Signature(_))),
+            "{refused:?}"
+        );
+        assert_eq!(refused, check_transaction(&before, &forged));
+    }
+    assert_eq!(checked.count(), 1);
 }
 
 #[test]

@@ -311,6 +311,7 @@ impl Core {
                 transactions: candidates,
                 verdicts,
             },
+            self.node_status.signatures(),
         )?;
         for (sender, nonce, error) in &built.refused {
             self.mempool.refuse(sender, *nonce, *error);

@@ -270,7 +270,7 @@ impl Core {
         origin: Origin,
     ) -> Result<(TransactionId, Admission), SubmitError> {
         let state = &self.tip.state;
-        let id = chain::check(state, &signed)?;
+        let id = chain::check(state, &signed, self.node_status.signatures())?;
         // Only a validator of genesis may be without an account, and it has one as well.
         let sender = signed.sender;
         let standing = chain::standing(state, &sender)

@@ -50,7 +50,7 @@ impl Core {
         if self.node_status.executes_after(&parent.state).is_err() {
             return None;
         }
-        match chain::execute(parent, &body) {
+        match chain::execute(parent, &body, self.node_status.signatures()) {
             Ok(executed) => {
                 self.expect_evidence(&executed);
                 self.tree.know(id, Knowledge::Executed(executed.clone()));

@@ -29,7 +29,7 @@ use commonware_utils::channel::oneshot;
 use std::sync::Arc;
 use std::time::Duration;
 use tg_types::Decode as _;
-use tg_types::{Address, BlockId, TimestampMs};
+use tg_types::{Address, BlockId, CheckedSignatures, TimestampMs};
 
 /// Genesis time.
 const START: u64 = 1_000_000;
@@ -142,7 +142,9 @@ impl Bench {
             transactions,
             verdicts,
         };
-        chain::build(parent, content).unwrap().executed
+        chain::build(parent, content, &CheckedSignatures::none())
+            .unwrap()
+            .executed
     }
 
     /// `count` empty blocks on a parent, 100 ms apart, by validator 1.

@@ -108,8 +108,8 @@ impl FollowedChain {
             if body.parent() != parent.id {
                 return Err(broken("does not descend from the last final block").into());
             }
-            let next =
-                chain::execute(parent, body).map_err(|_| broken("is not valid on its parent"))?;
+            let next = chain::execute(parent, body, self.node_status.signatures())
+                .map_err(|_| broken("is not valid on its parent"))?;
             executed.push(next);
         }
         let (Some(newest), Some(last)) = (executed.last().cloned(), bodies.last()) else {

@@ -59,7 +59,9 @@ impl WaitingTransactions {
             state.base_fee(),
             steady_now(),
         );
-        let holds = |signed: &_| tg_ledger::check_transaction(state, signed);
+        let holds = |signed: &_| {
+            tg_ledger::check_transaction_once(state, signed, self.node_status.signatures())
+        };
         pool.forget_refused(SENDERS_LOOKED_AT_MAX, holds);
         self.note_dropped(&mut pool);
     }
@@ -80,7 +82,7 @@ impl WaitingTransactions {
         now: TimestampMs,
     ) -> Result<(TransactionId, Admission), SubmitError> {
         let state = self.node_status.latest().state.clone();
-        let id = chain::check(&state, &signed)?;
+        let id = chain::check(&state, &signed, self.node_status.signatures())?;
         let sender = signed.sender;
         let standing = chain::standing(&state, &sender)
             .ok_or(SubmitError::Refused(TransactionError::NoAccount { sender }))?;

@@ -5,7 +5,7 @@ use tg_console::files;
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
-use tg_sdk::dto::{DryRunDto, JobDto, ModelDto, QuoteDto};
+use tg_sdk::dto::{DryRunDto, ModelDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
 use tg_types::{JobId, Lane};
@@ -14,7 +14,7 @@ use super::order::{confirm, describe_wait, dry_run, print_dry_run, quotes, terms
 use super::{float, modes, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::describe::describe_receipt;
+use crate::grid::describe::{Shown, describe_receipt};
 use crate::grid::infer;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::{brief, brief_prefix, short};
@@ -225,37 +225,6 @@ fn refuse_low_price(quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
             quotes.first().map_or(cheapest, |quote| quote.max_price)
         )),
     )
-}
-
-/// What of a job was told already.
-#[derive(Debug, Default)]
-struct Shown {
-    steps: usize,
-    ends: usize,
-}
-
-impl Shown {
-    /// Tells what is new: states that were entered, leases that ended badly.
-    fn tell(&mut self, job: &JobDto) {
-        let first = job.history.first().map_or(0, |step| step.at_ms);
-        for step in job.history.iter().skip(self.steps) {
-            let after = step.at_ms.saturating_sub(first);
-            say(format_args!("  +{after:>6} ms  {}", step.state));
-        }
-        self.steps = job.history.len();
-        let ended = job
-            .leases
-            .iter()
-            .filter_map(|lease| Some((lease, lease.end_text.as_ref()?)));
-        let ended: Vec<_> = ended.collect();
-        for (lease, end) in ended.iter().skip(self.ends) {
-            say(format_args!(
-                "             provider {}: {end}",
-                brief(lease.provider)
-            ));
-        }
-        self.ends = ended.len();
-    }
 }
 
 fn print(inference: &Inference, answers: &[Answer<'_>], raw: bool) -> Outcome {

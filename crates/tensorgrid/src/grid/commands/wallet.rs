@@ -39,8 +39,12 @@ fn new(arguments: &WalletNewArguments, as_json: bool) -> Outcome {
         }));
     }
     line(format_args!("{address} has its key in {}", path.display()))?;
+    let how = match passphrase {
+        Some(_) => "",
+        None => " --backup-passphrase-file FILE",
+    };
     say(format_args!(
-        "next: tensorgrid wallet backup COPY --key {}",
+        "next: tensorgrid wallet backup COPY --key {}{how}",
         path.display()
     ));
     Ok(())

@@ -7,11 +7,13 @@ use tg_sdk::dto::{DryRunDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, WrittenAnswer};
 use tg_sdk::{CheckedModel, Client, OrderTerms, Wallet};
 
-use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
+use super::order::{
+    describe_wait, dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms,
+};
 use super::{ask_to_proceed, modes, wallet};
 use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, OfJob};
-use crate::grid::describe::describe_receipt;
+use crate::grid::describe::{Shown, describe_receipt};
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
 use tg_offline::generate::{TokenCoding, hex, request};
@@ -100,10 +102,10 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         .await
         .of_job()?;
     say(format_args!("job {id}"));
-    let mut tell = |news: Followed<'_>| {
-        if let Followed::Waits(why) = news {
-            say(format_args!("             {}", why.summary));
-        }
+    let mut told = Shown::default();
+    let mut tell = |news: Followed<'_>| match news {
+        Followed::Changed(job) => told.tell(job),
+        Followed::Waits(why) => say(format_args!("             {}", describe_wait(why))),
     };
     let job = jobs::follow(&client, id, &mut tell).await.of_job()?;
     let written = jobs::collect_written(&client, &checked, &job)

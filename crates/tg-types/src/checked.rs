@@ -1,0 +1,131 @@
+//! Signatures that held: a node looks at a transaction when it arrives, when it waits, and in a block, and recovers its signer once.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::id::Address;
+use crate::signature::Signature;
+
+/// Sender, digest and signature, all of which a check depends on: nothing of them is left to a hash.
+type Key = [u8; 20 + 32 + 65];
+
+/// Signatures that were checked and held, of one node.
+///
+/// What is kept is the input of a check that succeeded, so that a signature that is found here holds, whoever put it there. Signatures
+/// that do not hold are not kept. With room for `n` between `n` and `2 n` of the last ones are kept, 117 bytes each.
+#[derive(Debug)]
+pub struct CheckedSignatures {
+    room: usize,
+    kept: Mutex<Kept>,
+}
+
+/// The last ones, and those before.
+#[derive(Debug)]
+struct Kept {
+    young: BTreeSet<Key>,
+    old: BTreeSet<Key>,
+}
+
+impl CheckedSignatures {
+    /// None yet, and room for `room`.
+    #[must_use]
+    pub const fn new(room: usize) -> Self {
+        Self {
+            room,
+            kept: Mutex::new(Kept {
+                young: BTreeSet::new(),
+                old: BTreeSet::new(),
+            }),
+        }
+    }
+
+    /// Without room: every signature is looked at.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self::new(0)
+    }
+
+    /// How many are kept.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.young.len() + kept.old.len()
+    }
+
+    /// Whether this signature was checked and held.
+    pub(crate) fn has(&self, sender: Address, digest: &[u8; 32], signature: Signature) -> bool {
+        if self.room == 0 {
+            return false;
+        }
+        let key = key(sender, digest, signature);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.young.contains(&key) || kept.old.contains(&key)
+    }
+
+    /// Keeps a signature that was checked and held.
+    pub(crate) fn keep(&self, sender: Address, digest: &[u8; 32], signature: Signature) {
+        if self.room == 0 {
+            return;
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.young.len() >= self.room {
+            kept.old = std::mem::take(&mut kept.young);
+        }
+        kept.young.insert(key(sender, digest, signature));
+    }
+}
+
+fn key(sender: Address, digest: &[u8; 32], signature: Signature) -> Key {
+    let Signature { r, s, y_parity } = signature;
+    let mut key = [0; 117];
+    key[..20].copy_from_slice(sender.as_bytes());
+    key[20..52].copy_from_slice(digest);
+    key[52..84].copy_from_slice(&r);
+    key[84..116].copy_from_slice(&s);
+    key[116] = y_parity;
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signature(number: u8) -> Signature {
+        Signature {
+            r: [number; 32],
+            s: [1; 32],
+            y_parity: 0,
+        }
+    }
+
+    #[test]
+    fn the_last_ones_are_kept_and_no_more_than_twice_the_room() {
+        let checked = CheckedSignatures::new(4);
+        let sender = Address::new([7; 20]);
+        for number in 0..20 {
+            checked.keep(sender, &[2; 32], signature(number));
+            assert!(checked.has(sender, &[2; 32], signature(number)));
+            assert!(checked.count() <= 8);
+        }
+        assert!(checked.has(sender, &[2; 32], signature(16)));
+        assert!(!checked.has(sender, &[2; 32], signature(8)));
+    }
+
+    #[test]
+    fn another_sender_digest_or_signature_is_another_one() {
+        let checked = CheckedSignatures::new(4);
+        let sender = Address::new([7; 20]);
+        checked.keep(sender, &[2; 32], signature(1));
+        assert!(!checked.has(Address::new([8; 20]), &[2; 32], signature(1)));
+        assert!(!checked.has(sender, &[3; 32], signature(1)));
+        assert!(!checked.has(sender, &[2; 32], signature(2)));
+        let odd = Signature {
+            y_parity: 1,
+            ..signature(1)
+        };
+        assert!(!checked.has(sender, &[2; 32], odd));
+        let none = CheckedSignatures::none();
+        none.keep(sender, &[2; 32], signature(1));
+        assert!(!none.has(sender, &[2; 32], signature(1)));
+    }
+}
