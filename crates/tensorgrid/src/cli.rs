@@ -303,9 +303,9 @@ pub(crate) struct CompileArguments {
     /// The model (ONNX, opset 7 to 28, shapes static or given by --axis; or a folder that Hugging Face's save_pretrained wrote).
     pub(crate) file: PathBuf,
     /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows; of a model of tokens also a .txt
-    /// file with a text in each line.
+    /// file with a text in each line. Arrays that no input reads are left out. A model without inputs needs none.
     #[arg(long, value_name = "DIR|FILE")]
-    pub(crate) calibrate: PathBuf,
+    pub(crate) calibrate: Option<PathBuf>,
     /// Names of the classes, one per line, in the order of the output's elements; they become a part of the program's id.
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
@@ -342,9 +342,9 @@ pub(crate) struct ExplainArguments {
     /// The model (ONNX, opset 7 to 28, or a Hugging Face folder).
     pub(crate) file: PathBuf,
     /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows; of a model of tokens also a .txt
-    /// file with a text in each line.
+    /// file with a text in each line. Arrays that no input reads are left out. A model without inputs needs none.
     #[arg(long, value_name = "DIR|FILE")]
-    pub(crate) calibrate: PathBuf,
+    pub(crate) calibrate: Option<PathBuf>,
     /// How to import it.
     #[command(flatten)]
     pub(crate) import: ImportArguments,

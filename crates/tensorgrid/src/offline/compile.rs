@@ -6,7 +6,7 @@ use crate::cli::{
 use crate::offline::prove::random_seed;
 use crate::offline::{files, text};
 use crate::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr;
 use tg_compile::calibrate::ReachRule;
@@ -38,7 +38,7 @@ struct Imported {
 /// Compiles an ONNX file, with those of its outputs that are kept.
 fn compiled(
     path: &Path,
-    calibrate: &Path,
+    calibrate: Option<&Path>,
     (name, keep): (&str, KeptOutputs),
     import: &ImportArguments,
 ) -> Result<Imported, Failure> {
@@ -53,10 +53,19 @@ fn compiled(
     } = brought;
     let before = explain::operators(&graph);
     let options = options(name, keep, import)?;
-    let texts = text::is_texts(calibrate);
+    let texts = calibrate.filter(|path| text::is_texts(path));
+    let mut unread: Option<BTreeSet<String>> = None;
     let mut calibration = |prepared: &Prepared| match texts {
-        true => text::calibration(calibrate, prepared, (tokenizer.as_ref(), tokens.vocabulary)),
-        false => files::calibration(calibrate, prepared, &import.mean, &import.scale),
+        Some(path) => text::calibration(path, prepared, (tokenizer.as_ref(), tokens.vocabulary)),
+        None => {
+            let loaded = files::calibration(calibrate, prepared, &import.mean, &import.scale)?;
+            // What no attempt reads.
+            match &mut unread {
+                Some(unread) => unread.retain(|name| loaded.unread.contains(name)),
+                None => unread = Some(loaded.unread),
+            }
+            Ok(loaded.rows)
+        }
     };
     // Of the precisions, one whose program has a proof; a model is compiled all the same if none has.
     let provable = |program: tg_ir::CheckedProgram<'_>| match tg_prover::provable(program) {
@@ -70,10 +79,29 @@ fn compiled(
             Failure::new(Exit::Usage, anyhow::Error::from(error).context(doing))
         }
     })?;
+    for name in unread.iter().flatten() {
+        say(format_args!(
+            "note: no input of the model is called `{}`; that array is not read",
+            name.escape_debug()
+        ));
+    }
     for LeftOut { name, reason } in &left_out {
         say(format_args!(
             "output `{}` is not in the program: {reason}",
             name.escape_debug()
+        ));
+    }
+    for output in compiled
+        .report
+        .outputs
+        .iter()
+        .filter(|output| output.vanishing > 0)
+    {
+        say(format_args!(
+            "note: output `{}` has one unit, and {} elements of a row are 0 in it on every calibration input: the others reach \
+             far more; make them an output of their own, or scale them",
+            output.name.escape_debug(),
+            output.vanishing
         ));
     }
     for (precision, reason) in &compiled.report.left_out {
@@ -167,7 +195,7 @@ pub(crate) fn explain(arguments: &ExplainArguments, as_json: bool) -> Outcome {
     let keep = kept(import, KeptOutputs::All);
     let Imported {
         before, compiled, ..
-    } = compiled(file, calibrate, ("", keep), import)?;
+    } = compiled(file, calibrate.as_deref(), ("", keep), import)?;
     if as_json {
         return Ok(json(&explain::json(&before, &compiled))?);
     }
@@ -250,7 +278,7 @@ pub(crate) fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         labels,
         tokenizer,
         ..
-    } = compiled(file, calibrate, (name, keep), import)?;
+    } = compiled(file, calibrate.as_deref(), (name, keep), import)?;
     let mut changed = compiled.model.into_inner();
     if let Some(ranks) = *top_k {
         tg_ir::generation::rank(&mut changed.program, ranks)

@@ -3,7 +3,7 @@
 use crate::outcome::{Exit, Failure, OrFail};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use tg_compile::input::{self, Expected, Kind, NamedInput};
+use tg_compile::input::{self, Expected, Kind, Loaded, NamedInput};
 use tg_compile::passes::Prepared;
 use tg_float::Graph;
 use tg_ir::{CompiledModel, ExecutableModel, Program};
@@ -265,13 +265,34 @@ pub(crate) fn split(path: &Path) -> (Option<&str>, &Path) {
 /// # Errors
 /// If the files are not inputs of this model.
 pub(crate) fn calibration(
-    path: &Path,
+    path: Option<&Path>,
     prepared: &Prepared,
     mean: &[f32],
     std: &[f32],
-) -> Result<Vec<Vec<f32>>, Failure> {
+) -> Result<Loaded, Failure> {
     let (shape, order) = tg_compile::integer::input_order(prepared)
         .or_fail(Exit::Usage, "read the shape of the model's input")?;
+    if prepared.graph.inputs.is_empty() {
+        // A model of constants.
+        let rows = vec![vec![0.0; shape.elements()]];
+        return Ok(Loaded {
+            rows,
+            ..Loaded::default()
+        });
+    }
+    let Some(path) = path else {
+        let names: Vec<String> = order
+            .named(prepared)
+            .into_iter()
+            .map(|input| input.name)
+            .collect();
+        let failure = anyhow::anyhow!(
+            "the model takes inputs ({}), and no file gives typical ones",
+            names.join(", ")
+        );
+        return Err(Failure::new(Exit::Usage, failure)
+            .hint("name a file or a folder of them with --calibrate"));
+    };
     input::load(
         path,
         Expected {
