@@ -79,13 +79,25 @@ fn compiled(
             Failure::new(Exit::Usage, anyhow::Error::from(error).context(doing))
         }
     })?;
-    for name in unread.iter().flatten() {
+    say_notes(&unread.unwrap_or_default(), &left_out, &compiled);
+    Ok(Imported {
+        before,
+        compiled,
+        left_out,
+        labels,
+        tokenizer,
+    })
+}
+
+/// Says what is not as one may expect: arrays that are not read, outputs and precisions that are left out, elements that vanish.
+fn say_notes(unread: &BTreeSet<String>, left_out: &[LeftOut], compiled: &Compiled) {
+    for name in unread {
         say(format_args!(
             "note: no input of the model is called `{}`; that array is not read",
             name.escape_debug()
         ));
     }
-    for LeftOut { name, reason } in &left_out {
+    for LeftOut { name, reason } in left_out {
         say(format_args!(
             "output `{}` is not in the program: {reason}",
             name.escape_debug()
@@ -119,13 +131,6 @@ fn compiled(
             "no precision that was tried has a proof: the program runs, and jobs that ask for a proof are refused"
         ));
     }
-    Ok(Imported {
-        before,
-        compiled,
-        left_out,
-        labels,
-        tokenizer,
-    })
 }
 
 /// The outputs that are named, or those that are kept otherwise.
