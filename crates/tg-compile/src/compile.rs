@@ -132,6 +132,8 @@ pub struct OutputReport {
     /// Mean over these, in nats, of the divergence of the integer model's distribution over the elements of a row from
     /// the float model's: how much the logarithm of a perplexity grows if the float model is right about it.
     pub divergence: f64,
+    /// Elements of a row that never reach half a unit, so that they are 0: the others are of a far greater range.
+    pub vanishing: usize,
 }
 
 impl OutputReport {
@@ -519,12 +521,16 @@ fn classes(float: &Prepared, output: ValueId) -> Option<usize> {
 }
 
 /// Rows of outputs that were compared.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Rows {
     count: usize,
     agreeing: usize,
     loss: f64,
     divergence: f64,
+    /// The greatest magnitude of each element of a row.
+    reach: Vec<f64>,
+    /// Rows that are no distributions.
+    free: usize,
 }
 
 impl Rows {
@@ -540,6 +546,11 @@ impl Rows {
             let (own, chosen) = (greatest(&expected), greatest(got));
             let (p, q) = distributions(&expected, got);
             self.count += 1;
+            self.free += usize::from(!is_distribution(&expected));
+            self.reach.resize(classes, 0.0);
+            for (reach, x) in self.reach.iter_mut().zip(&expected) {
+                *reach = reach.max(x.abs());
+            }
             self.agreeing += usize::from(own == chosen);
             self.loss += (p[own] - p[chosen]).max(0.0);
             self.divergence += p.iter().zip(&q).map(|(p, q)| p * (p / q).ln()).sum::<f64>();
@@ -549,8 +560,10 @@ impl Rows {
 
 impl Rows {
     /// What was compared of an output.
-    fn report(&self, name: &str, powers: &Powers) -> OutputReport {
+    fn report(&self, name: &str, powers: &Powers, unit: f64) -> OutputReport {
         let count = self.count.max(1) as f64;
+        let reach = self.reach.iter().filter(|_| self.free > 0);
+        let vanishing = reach.filter(|&&reach| reach > 0.0 && reach < unit / 2.0);
         OutputReport {
             name: name.to_owned(),
             snr_db: powers.snr_db(),
@@ -558,6 +571,7 @@ impl Rows {
             agreement: self.agreeing as f64 / count,
             loss: self.loss / count,
             divergence: self.divergence / count,
+            vanishing: vanishing.count(),
         }
     }
 }
@@ -565,11 +579,16 @@ impl Rows {
 /// Probabilities below this are taken as this.
 const LEAST_PROBABILITY: f64 = 1e-6;
 
+/// Whether a row is of probabilities that sum to one.
+fn is_distribution(row: &[f64]) -> bool {
+    let total: f64 = row.iter().sum();
+    let within = row.iter().all(|p| (0.0..=1.0 + 1e-6).contains(p));
+    within && (total - 1.0).abs() < 1e-3
+}
+
 /// Two rows as distributions: as they are if the first is one, else their softmax.
 fn distributions(expected: &[f64], got: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let total: f64 = expected.iter().sum();
-    let within = expected.iter().all(|p| (0.0..=1.0 + 1e-6).contains(p));
-    let is_one = within && (total - 1.0).abs() < 1e-3;
+    let is_one = is_distribution(expected);
     let distribution = |row: &[f64]| -> Vec<f64> {
         let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let raise = |x: &f64| if is_one { x.max(0.0) } else { (x - most).exp() };
@@ -656,7 +675,9 @@ fn compare(
     // The outputs are the last sites.
     let last = powers.len() - lowered.outputs.len();
     let outputs = float.output_names.iter().zip(&powers[last..]).zip(compared);
-    let outputs = outputs.map(|((name, powers), rows)| rows.report(name, powers));
+    let outputs = outputs.zip(&lowered.outputs);
+    let outputs =
+        outputs.map(|(((name, powers), rows), output)| rows.report(name, powers, output.scale));
     Ok(Report {
         calibrated_on,
         compared_on: rows.len(),
@@ -722,6 +743,19 @@ mod tests {
         assert!((rows.divergence - 0.5 * 3f64.ln()).abs() < 1e-9);
     }
 
+    /// Elements below half a unit on every input are counted, but not probabilities.
+    #[test]
+    fn elements_of_a_far_smaller_range_are_counted() {
+        let mut rows = Rows::default();
+        rows.add(3, &[1e-3, 900.0, 0.0], &[0.0, 900.0, 0.0]);
+        rows.add(3, &[-2.0, 1_000.0, 0.0], &[0.0, 1_000.0, 0.0]);
+        let of = |rows: &Rows, unit| rows.report("y", &Powers::default(), unit).vanishing;
+        assert_eq!([of(&rows, 8.0), of(&rows, 4.0)], [1, 0]);
+        let mut rows = Rows::default();
+        rows.add(2, &[1e-3, 0.999], &[0.0, 1.0]);
+        assert_eq!(of(&rows, 0.1), 0);
+    }
+
     fn report(snr_db: f64, rows: usize, loss: f64, divergence: f64) -> Report {
         Report {
             calibrated_on: 8,
@@ -735,6 +769,7 @@ mod tests {
                 agreement: 1.0,
                 loss,
                 divergence,
+                vanishing: 0,
             }],
             left_out: Vec::new(),
             layers: Vec::new(),

@@ -157,6 +157,24 @@ pub(super) fn flat_rows(
     .collect()
 }
 
+/// Takes out the arrays by names that no input has, if another has the name of one, and says which.
+pub(super) fn take_unread(
+    arrays: &mut Vec<(Option<String>, Array)>,
+    expected: Expected<'_>,
+) -> Vec<String> {
+    let known = |name: &str| expected.inputs.iter().any(|input| input.name == name);
+    if !arrays
+        .iter()
+        .any(|(name, _)| name.as_deref().is_some_and(known))
+    {
+        return Vec::new();
+    }
+    let unread = arrays.extract_if(.., |(name, _)| {
+        name.as_deref().is_some_and(|name| !known(name))
+    });
+    unread.filter_map(|(name, _)| name).collect()
+}
+
 /// The rows of arrays that hold an input each, by its name; arrays without one are, in order, those inputs that no name fits.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 //! input's axes, or a list of such. `{"NAME": X, ...}` has a list for each input. Numbers are read one by one, so that a file
 //! takes no more memory than its numbers.
 
-use super::array::{Array, flat_rows, named_rows, rows};
+use super::array::{Array, flat_rows, named_rows, rows, take_unread};
 use super::form::{Expected, InputError};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -32,7 +32,12 @@ enum File {
     Named(Vec<(String, NestedLists)>),
 }
 
-pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Vec<f32>>, InputError> {
+/// The rows of a file; arrays that no input reads are taken out and named, if they may be there.
+pub(super) fn read(
+    bytes: &[u8],
+    expected: Expected<'_>,
+    unread: Option<&mut Vec<String>>,
+) -> Result<Vec<Vec<f32>>, InputError> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let file = FileSeed
         .deserialize(&mut reader)
@@ -45,7 +50,11 @@ pub(super) fn read(bytes: &[u8], expected: Expected<'_>) -> Result<Vec<Vec<f32>>
                 Ok(array) => Ok((Some(name), array)),
                 Err(_) => Err(InputError::Ragged { name }),
             });
-            named_rows(arrays.collect::<Result<_, _>>()?, expected)
+            let mut arrays = arrays.collect::<Result<_, _>>()?;
+            if let Some(unread) = unread {
+                unread.extend(take_unread(&mut arrays, expected));
+            }
+            named_rows(arrays, expected)
         }
     }
 }

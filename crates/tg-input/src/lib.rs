@@ -18,7 +18,7 @@ pub mod tokens;
 pub use form::{
     Expected, FILE_BYTES_MAX, InputError, Kind, NamedInput, NpzProblem, PngProblem, ROWS_MAX,
 };
-pub use load::{LoadError, load};
+pub use load::{LoadError, Loaded, load};
 pub use read::{read, read_arrays, read_each, read_one, read_tensors};
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Inputs from a file or a folder.
 
 use super::form::{Expected, FILE_BYTES_MAX, InputError, Kind, ROWS_MAX};
-use super::read::read;
+use super::read::read_samples;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -44,17 +45,28 @@ pub enum LoadError {
     },
 }
 
+/// Inputs that were loaded.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Loaded {
+    /// As reals in storage order.
+    pub rows: Vec<Vec<f32>>,
+    /// Names of arrays that no input of the model reads.
+    pub unread: BTreeSet<String>,
+}
+
 /// Reads every input of a file, or of all `.npy`, `.npz`, `.json` and `.png` files of a folder, by name.
 ///
 /// # Errors
 /// If a file cannot be read or is refused; the error names it.
-pub fn load(path: &Path, expected: Expected<'_>) -> Result<Vec<Vec<f32>>, LoadError> {
+pub fn load(path: &Path, expected: Expected<'_>) -> Result<Loaded, LoadError> {
     let unreadable = |source| LoadError::Read {
         path: path.to_owned(),
         source,
     };
     if !fs::metadata(path).map_err(unreadable)?.is_dir() {
-        return load_file(path, expected);
+        let mut loaded = Loaded::default();
+        load_file(path, expected, &mut loaded)?;
+        return Ok(loaded);
     }
     let mut files = Vec::new();
     for entry in fs::read_dir(path).map_err(unreadable)? {
@@ -69,19 +81,19 @@ pub fn load(path: &Path, expected: Expected<'_>) -> Result<Vec<Vec<f32>>, LoadEr
         });
     }
     files.sort();
-    let mut rows = Vec::new();
+    let mut loaded = Loaded::default();
     for file in files {
-        rows.extend(load_file(&file, expected)?);
-        if rows.len() > ROWS_MAX {
+        load_file(&file, expected, &mut loaded)?;
+        if loaded.rows.len() > ROWS_MAX {
             return Err(LoadError::TooMany {
                 path: path.to_owned(),
             });
         }
     }
-    Ok(rows)
+    Ok(loaded)
 }
 
-fn load_file(path: &Path, expected: Expected<'_>) -> Result<Vec<Vec<f32>>, LoadError> {
+fn load_file(path: &Path, expected: Expected<'_>, loaded: &mut Loaded) -> Result<(), LoadError> {
     let kind = Kind::of_path(path).ok_or_else(|| LoadError::Kind {
         path: path.to_owned(),
     })?;
@@ -99,5 +111,8 @@ fn load_file(path: &Path, expected: Expected<'_>) -> Result<Vec<Vec<f32>>, LoadE
         return Err(refused(InputError::TooLarge { bytes }));
     }
     let bytes = fs::read(path).map_err(unreadable)?;
-    read(&bytes, kind, expected).map_err(refused)
+    let (rows, unread) = read_samples(&bytes, kind, expected).map_err(refused)?;
+    loaded.rows.extend(rows);
+    loaded.unread.extend(unread);
+    Ok(())
 }

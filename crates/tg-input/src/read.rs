@@ -11,13 +11,39 @@ use tg_float::npy::read_npy;
 /// # Errors
 /// If the file is not of its kind, or its inputs are not what is expected.
 pub fn read(bytes: &[u8], kind: Kind, expected: Expected<'_>) -> Result<Vec<Vec<f32>>, InputError> {
+    read_rows(bytes, kind, expected, None)
+}
+
+/// Reads every input of a file of samples, which may have arrays that no input reads: these are left out and named.
+pub(super) fn read_samples(
+    bytes: &[u8],
+    kind: Kind,
+    expected: Expected<'_>,
+) -> Result<(Vec<Vec<f32>>, Vec<String>), InputError> {
+    let mut unread = Vec::new();
+    let rows = read_rows(bytes, kind, expected, Some(&mut unread))?;
+    Ok((rows, unread))
+}
+
+fn read_rows(
+    bytes: &[u8],
+    kind: Kind,
+    expected: Expected<'_>,
+    unread: Option<&mut Vec<String>>,
+) -> Result<Vec<Vec<f32>>, InputError> {
     if bytes.len() > FILE_BYTES_MAX {
         return Err(InputError::TooLarge { bytes: bytes.len() });
     }
     let rows = match kind {
         Kind::Npy => rows(Array::of_npy(bytes)?, expected)?,
-        Kind::Npz => super::array::named_rows(npz::read(bytes)?, expected)?,
-        Kind::Json => json::read(bytes, expected)?,
+        Kind::Npz => {
+            let mut arrays = npz::read(bytes)?;
+            if let Some(unread) = unread {
+                unread.extend(super::array::take_unread(&mut arrays, expected));
+            }
+            super::array::named_rows(arrays, expected)?
+        }
+        Kind::Json => json::read(bytes, expected, unread)?,
         Kind::Png => vec![png::read(bytes, expected)?],
     };
     if rows.is_empty() {

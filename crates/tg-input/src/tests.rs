@@ -418,7 +418,7 @@ fn folders_are_read_by_name() {
     write("a.json", br#"{"input_data": [[1,1,1,1,1,1]]}"#);
     write("c.PNG", &png(3, 2, ::png::ColorType::Grayscale, &[255; 6]));
     write("notes.txt", b"ignored");
-    let rows = load(&folder, plain(GREY)).unwrap();
+    let rows = load(&folder, plain(GREY)).unwrap().rows;
     let firsts: Vec<f32> = rows.iter().map(|row| row[0]).collect();
     assert_eq!(firsts, [1.0, 2.0, 2.0, 1.0]);
     let notes = load(&folder.join("notes.txt"), plain(GREY)).unwrap_err();
@@ -491,4 +491,33 @@ fn arrays_are_read_as_they_are() {
     ] {
         assert!(read_arrays(bytes, kind).is_err(), "{kind:?}");
     }
+}
+
+/// Samples may have arrays that nothing reads; an input may not lack its own, and one inference has nothing else.
+#[test]
+fn arrays_that_nothing_reads_are_named() {
+    let inputs = ["a", "b"].map(|name| NamedInput {
+        name: name.to_owned(),
+        shape: vec![1],
+        places: vec![usize::from(name == "b")],
+    });
+    let expected = Expected {
+        inputs: &inputs,
+        ..plain(Shape::vector(2))
+    };
+    let folder = std::env::temp_dir().join(format!("tg-compile-unread-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("samples.json");
+    let whole = br#"{"a": [[1], [2]], "target": [[7, 8]], "b": [[3], [4]]}"#;
+    std::fs::write(&file, whole).unwrap();
+    let loaded = load(&file, expected).unwrap();
+    assert_eq!(loaded.rows, [[1.0, 3.0], [2.0, 4.0]]);
+    assert_eq!(loaded.unread.into_iter().collect::<Vec<_>>(), ["target"]);
+    let one = read(whole, Kind::Json, expected).unwrap_err().to_string();
+    assert!(one.contains("the file has an array `target`"), "{one}");
+    std::fs::write(&file, br#"{"a": [[1]], "target": [[7]]}"#).unwrap();
+    let missing = load(&file, expected).unwrap_err();
+    let why = std::error::Error::source(&missing).unwrap().to_string();
+    assert!(why.contains("no array for the input `b`"), "{why}");
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -102,9 +102,9 @@ pub struct CompileArguments {
     /// The model (ONNX, opset 7 to 28, shapes static or given by --axis; or a folder that Hugging Face's save_pretrained wrote).
     pub file: PathBuf,
     /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows; of a model of tokens also a .txt
-    /// file with a text in each line.
+    /// file with a text in each line. Arrays that no input reads are left out. A model without inputs needs none.
     #[arg(long, value_name = "DIR|FILE")]
-    pub calibrate: PathBuf,
+    pub calibrate: Option<PathBuf>,
     /// Names of the classes, one per line, in the order of the output's elements; they become a part of the program's id.
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
@@ -141,9 +141,9 @@ pub struct ExplainArguments {
     /// The model (ONNX, opset 7 to 28, or a Hugging Face folder).
     pub file: PathBuf,
     /// Typical inputs: a folder of .npy, .npz, .json or .png files, or one file with many rows; of a model of tokens also a .txt
-    /// file with a text in each line.
+    /// file with a text in each line. Arrays that no input reads are left out. A model without inputs needs none.
     #[arg(long, value_name = "DIR|FILE")]
-    pub calibrate: PathBuf,
+    pub calibrate: Option<PathBuf>,
     /// How to import it.
     #[command(flatten)]
     pub import: ImportArguments,

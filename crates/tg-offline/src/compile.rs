@@ -6,7 +6,7 @@ use crate::arguments::{
 use crate::models;
 use crate::prove::random_seed;
 use crate::text;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr;
 use tg_compile::calibrate::ReachRule;
@@ -40,7 +40,7 @@ struct Imported {
 /// Compiles an ONNX file, with those of its outputs that are kept.
 fn compiled(
     path: &Path,
-    calibrate: &Path,
+    calibrate: Option<&Path>,
     (name, keep): (&str, KeptOutputs),
     import: &ImportArguments,
 ) -> Result<Imported, Failure> {
@@ -55,10 +55,19 @@ fn compiled(
     } = brought;
     let before = explain::operators(&graph);
     let options = options(name, keep, import)?;
-    let texts = text::is_texts(calibrate);
+    let texts = calibrate.filter(|path| text::is_texts(path));
+    let mut unread: Option<BTreeSet<String>> = None;
     let mut calibration = |prepared: &Prepared| match texts {
-        true => text::calibration(calibrate, prepared, (tokenizer.as_ref(), tokens.vocabulary)),
-        false => models::calibration(calibrate, prepared, &import.mean, &import.scale),
+        Some(path) => text::calibration(path, prepared, (tokenizer.as_ref(), tokens.vocabulary)),
+        None => {
+            let loaded = models::calibration(calibrate, prepared, &import.mean, &import.scale)?;
+            // What no attempt reads.
+            match &mut unread {
+                Some(unread) => unread.retain(|name| loaded.unread.contains(name)),
+                None => unread = Some(loaded.unread),
+            }
+            Ok(loaded.rows)
+        }
     };
     // Of the precisions, one whose program has a proof; a model is compiled all the same if none has.
     let provable = |program: tg_ir::CheckedProgram<'_>| match tg_prover::provable(program) {
@@ -72,10 +81,41 @@ fn compiled(
             Failure::new(Exit::Usage, anyhow::Error::from(error).context(doing))
         }
     })?;
-    for LeftOut { name, reason } in &left_out {
+    say_notes(&unread.unwrap_or_default(), &left_out, &compiled);
+    Ok(Imported {
+        before,
+        compiled,
+        left_out,
+        labels,
+        tokenizer,
+    })
+}
+
+/// Says what is not as one may expect: arrays that are not read, outputs and precisions that are left out, elements that vanish.
+fn say_notes(unread: &BTreeSet<String>, left_out: &[LeftOut], compiled: &Compiled) {
+    for name in unread {
+        say(format_args!(
+            "note: no input of the model is called `{}`; that array is not read",
+            name.escape_debug()
+        ));
+    }
+    for LeftOut { name, reason } in left_out {
         say(format_args!(
             "output `{}` is not in the program: {reason}",
             name.escape_debug()
+        ));
+    }
+    for output in compiled
+        .report
+        .outputs
+        .iter()
+        .filter(|output| output.vanishing > 0)
+    {
+        say(format_args!(
+            "note: output `{}` has one unit, and {} elements of a row are 0 in it on every calibration input: the others reach \
+             far more; make them an output of their own, or scale them",
+            output.name.escape_debug(),
+            output.vanishing
         ));
     }
     for (precision, reason) in &compiled.report.left_out {
@@ -93,13 +133,6 @@ fn compiled(
             "no precision that was tried has a proof: the program runs, and jobs that ask for a proof are refused"
         ));
     }
-    Ok(Imported {
-        before,
-        compiled,
-        left_out,
-        labels,
-        tokenizer,
-    })
 }
 
 /// The outputs that are named, or those that are kept otherwise.
@@ -169,7 +202,7 @@ pub fn explain(arguments: &ExplainArguments, as_json: bool) -> Outcome {
     let keep = kept(import, KeptOutputs::All);
     let Imported {
         before, compiled, ..
-    } = compiled(file, calibrate, ("", keep), import)?;
+    } = compiled(file, calibrate.as_deref(), ("", keep), import)?;
     if as_json {
         return Ok(json(&explain::json(&before, &compiled))?);
     }
@@ -252,7 +285,7 @@ pub fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
         labels,
         tokenizer,
         ..
-    } = compiled(file, calibrate, (name, keep), import)?;
+    } = compiled(file, calibrate.as_deref(), (name, keep), import)?;
     let mut changed = compiled.model.into_inner();
     if let Some(ranks) = *top_k {
         tg_ir::generation::rank(&mut changed.program, ranks)

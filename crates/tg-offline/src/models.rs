@@ -6,7 +6,7 @@ use tg_compile::passes::Prepared;
 use tg_console::files::read;
 use tg_console::outcome::{Exit, Failure, OrFail};
 use tg_float::Graph;
-use tg_input::{Expected, FILE_BYTES_MAX, Kind, NamedInput};
+use tg_input::{Expected, FILE_BYTES_MAX, Kind, Loaded, NamedInput};
 use tg_ir::{CompiledModel, ExecutableModel, Program};
 use tg_onnx::ReadLimits;
 use tg_pretrained::{ModelTokens, PretrainedModel};
@@ -201,13 +201,33 @@ pub fn named_inputs(order: &InputOrder, prepared: &Prepared) -> Vec<NamedInput> 
 /// # Errors
 /// If the files are not inputs of this model.
 pub fn calibration(
-    path: &Path,
+    path: Option<&Path>,
     prepared: &Prepared,
     mean: &[f32],
     std: &[f32],
-) -> Result<Vec<Vec<f32>>, Failure> {
+) -> Result<Loaded, Failure> {
     let (shape, order) = tg_compile::integer::input_order(prepared)
         .or_fail(Exit::Usage, "read the shape of the model's input")?;
+    if prepared.graph.inputs.is_empty() {
+        // A model of constants.
+        let rows = vec![vec![0.0; shape.elements()]];
+        return Ok(Loaded {
+            rows,
+            ..Loaded::default()
+        });
+    }
+    let Some(path) = path else {
+        let names: Vec<String> = named_inputs(&order, prepared)
+            .into_iter()
+            .map(|input| input.name)
+            .collect();
+        let failure = anyhow::anyhow!(
+            "the model takes inputs ({}), and no file gives typical ones",
+            names.join(", ")
+        );
+        return Err(Failure::new(Exit::Usage, failure)
+            .hint("name a file or a folder of them with --calibrate"));
+    };
     tg_input::load(
         path,
         Expected {

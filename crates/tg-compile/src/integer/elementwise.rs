@@ -197,24 +197,16 @@ impl Lowering<'_> {
             reads.push(self.summand(input, value)?);
         }
         let shape = self.shape_of(value);
+        let scale = self.unit_of_sum(&reads);
+        for (read, &input) in reads.iter_mut().zip(&inputs) {
+            if read.scale < scale {
+                // Units far below those of the sum: no whole number of the sum's is one, so the term gets the sum's.
+                *read = self.in_units(input, read, scale)?;
+            }
+        }
         let scales: Vec<f64> = reads.iter().map(|read| read.scale).collect();
         let zeros: Vec<i64> = reads.iter().map(|read| read.zero).collect();
         let (tensors, layout) = self.together(index, reads, shape)?;
-        let largest = scales.iter().copied().fold(0f64, f64::max);
-        // The largest power of two for which the sum stays far within the field.
-        let weight: f64 = tensors
-            .iter()
-            .zip(&scales)
-            .map(|(&tensor, scale)| self.builder.magnitude(tensor) as f64 * scale / largest)
-            .sum();
-        let room = (FIELD_BOUND - SLACK) as f64 / 4.0 / weight.max(1.0);
-        let most = room.log2().floor().exp2().clamp(1.0, ADD_MULTIPLIER);
-        let mut scale = largest / most;
-        let smallest = scales.iter().copied().fold(f64::INFINITY, f64::min);
-        if smallest >= scale && smallest < scale * FEW {
-            // Few units of the finest term: as many as fit, and no part of one.
-            scale = smallest / (smallest / scale).floor();
-        }
         let subtracts = node.op == "Sub";
         let mut multipliers = Vec::new();
         for (position, own) in scales.iter().enumerate() {
@@ -240,6 +232,26 @@ impl Lowering<'_> {
         let tensor = self.builder.push(&name, op, shape, scale, None);
         self.give_sums(value, tensor, layout, scale);
         Ok(())
+    }
+
+    /// The unit of a sum of these.
+    fn unit_of_sum(&self, reads: &[Read]) -> f64 {
+        let scales = || reads.iter().map(|read| read.scale);
+        let largest = scales().fold(0f64, f64::max);
+        // The largest power of two for which the sum stays far within the field.
+        let weight: f64 = reads
+            .iter()
+            .map(|read| self.builder.magnitude(read.tensor) as f64 * read.scale / largest)
+            .sum();
+        let room = (FIELD_BOUND - SLACK) as f64 / 4.0 / weight.max(1.0);
+        let most = room.log2().floor().exp2().clamp(1.0, ADD_MULTIPLIER);
+        let scale = largest / most;
+        let smallest = scales().fold(f64::INFINITY, f64::min);
+        if smallest >= scale && smallest < scale * FEW {
+            // Few units of the finest term: as many as fit, and no part of one.
+            return smallest / (smallest / scale).floor();
+        }
+        scale
     }
 
     /// A term of a sum. A mask far below everything is let reach only as far as it must.

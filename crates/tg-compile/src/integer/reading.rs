@@ -39,6 +39,8 @@ const BENT: [&str; 9] = [
 const ELEMENT_SEGMENTS: usize = 2;
 /// Most runs of channels that are requantised each by itself for the sake of a proof.
 const RUNS_MAX: usize = 16;
+/// Activations times less than this are 0.
+const FACTOR_LEAST: f64 = 1.0 / (1 << WIDE_SHIFT_MAX) as f64;
 /// A factor of fewer units is not near enough.
 const MULTIPLIER_LEAST: f64 = 2_048.0;
 
@@ -226,6 +228,30 @@ impl Lowering<'_> {
         })
     }
 
+    /// What was read, in a coarser unit; zeros where that is so coarse that no rescale reaches it.
+    pub(crate) fn in_units(&mut self, value: ValueId, read: &Read, scale: f64) -> Step<Read> {
+        let form = Form {
+            value,
+            tensor: read.tensor,
+            scale: read.scale.max(scale * FACTOR_LEAST),
+            zero: read.zero,
+            channels: None,
+            function: None,
+        };
+        let kind = self.builder.kind(read.tensor);
+        let clamp = match kind {
+            ElementType::I8 => [-128, 127],
+            _ => [-i16::MAX, i16::MAX],
+        };
+        let tensor = self.requantise(&form, scale, 0, clamp, None, kind)?;
+        Ok(Read {
+            tensor,
+            scale,
+            zero: 0,
+            ..read.clone()
+        })
+    }
+
     fn version(&mut self, index: usize, wanted: Wanted) -> Step<Version> {
         let form = self.forms[index].clone();
         let kind = self.builder.kind(form.tensor);
@@ -333,9 +359,14 @@ impl Lowering<'_> {
     /// Rounded and clamped: the tensor itself, or a clip of it.
     fn clipped(&mut self, form: &Form, wanted: Wanted, bounds: [f64; 2]) -> Step<Version> {
         let (mut scale, zero, top) = self.target(form, wanted);
-        if wanted.kind == ElementType::I16 && wanted.forced.is_none() && scale > form.scale {
-            // A shift alone: 16 bits have room, and a power of two is the cheapest rescale to prove.
-            scale = form.scale * 2f64.powf((scale / form.scale).log2().ceil());
+        if wanted.kind == ElementType::I16 && wanted.forced.is_none() {
+            if scale > form.scale {
+                // A shift alone: 16 bits have room, and a power of two is the cheapest rescale to prove.
+                scale = form.scale * 2f64.powf((scale / form.scale).log2().ceil());
+            } else if form.channels.is_none() {
+                // A finer unit would tell nothing more, and its factor may have no proof.
+                scale = form.scale;
+            }
         }
         let low = if wanted.kind == ElementType::I8 {
             -top.min(128)
@@ -498,9 +529,15 @@ impl Lowering<'_> {
             return write(self, form.tensor, &rescales, shape);
         }
         let mut parts = Vec::new();
-        for (run, rescales) in rescales.chunks(PAIRS_MAX).enumerate() {
-            let (part, own) = self.part(form, run * PAIRS_MAX, rescales.len());
-            parts.push(write(self, part, rescales, own)?);
+        for (run, factors) in factors.chunks(PAIRS_MAX).enumerate() {
+            let (part, _) = self.part(form, run * PAIRS_MAX, factors.len());
+            let own = Form {
+                tensor: part,
+                channels: Some(factors.into()),
+                ..form.clone()
+            };
+            let table = table.clone().map(|table| (table, scale));
+            parts.push(self.requantise(&own, unit, zero, clamp, table, kind)?);
         }
         Ok(self.side_by_side(&node, parts, (shape, scale)))
     }
@@ -519,6 +556,20 @@ impl Lowering<'_> {
             }
             return self
                 .run_by_run(form, &runs, (unit, zero, clamp, kind))
+                .map(Some);
+        }
+        let factors = form.channels.as_deref().unwrap_or(&[1.0]);
+        if form.zero == 0 && zero == 0 && runs_of(factors).len() > 1 {
+            // Channels in the unit of the table first: each factor has else the entries of the table once more.
+            let tensor = self.requantise(form, unit, 0, clamp, None, ElementType::I16)?;
+            let even = Form {
+                tensor,
+                scale: unit,
+                channels: None,
+                ..form.clone()
+            };
+            return self
+                .requantise(&even, unit, 0, clamp, table, kind)
                 .map(Some);
         }
         let Some(narrow) = self.narrowed(form, unit, clamp)? else {
@@ -641,11 +692,14 @@ impl Lowering<'_> {
     ) -> Option<(TensorId, Vec<Rescale>)> {
         let zeros = form.zero == 0 && self.builder.kind(form.tensor) == ElementType::I32;
         let magnitude = self.builder.magnitude(form.tensor).max(1);
-        if zeros && base < 0.5 && magnitude > i64::from(i16::MAX) {
-            // Accumulators have no room for a factor: first a shift to 16 bits.
-            let shift = base.log2().floor();
-            if shift.exp2() == base && factors == [1.0] {
-                // It is that shift, and is here because it has no proof.
+        let whole = whole_factor(base, magnitude);
+        if zeros && magnitude > i64::from(i16::MAX) && (base < 0.5 || whole.is_none()) {
+            // Accumulators have no room for a factor: first a shift to 16 bits, or their clamp alone, since what is beyond it
+            // is clamped after the factor too.
+            let shift = base.log2().floor().min(0.0);
+            let shifts = factors.iter().all(|factor| factor.log2().fract() == 0.0);
+            if shift.exp2() == base || !shifts {
+                // It is that shift, and is here because it has no proof; or each channel has a factor of its own.
                 return None;
             }
             let clamp = [-i16::MAX, i16::MAX];
@@ -659,14 +713,7 @@ impl Lowering<'_> {
             };
             return self.multiplied(&narrow, base * (-shift).exp2(), &[1.0]);
         }
-        let room = ((FIELD_BOUND - SLACK) / magnitude).min(i64::from(MULTIPLIER_MAX));
-        let shift = (0..=WIDE_SHIFT_MAX)
-            .rev()
-            .find(|&shift| (base * f64::from(shift).exp2()).round() as i64 <= room)?;
-        let scaled = (base * f64::from(shift).exp2()).round();
-        if scaled < MULTIPLIER_LEAST {
-            return None;
-        }
+        let (scaled, shift) = whole?;
         let shifts = factors.iter().map(|factor| {
             let own = f64::from(shift) - factor.log2();
             let exact = own.fract() == 0.0 && (0.0..=f64::from(WIDE_SHIFT_MAX)).contains(&own);
@@ -815,6 +862,16 @@ impl Lowering<'_> {
         self.give(value, tensor, source.layout.clone(), scale, 0);
         true
     }
+}
+
+/// A whole number and the shift after it that are a factor, where what is multiplied has room for one that is near enough.
+fn whole_factor(base: f64, magnitude: i64) -> Option<(f64, u32)> {
+    let room = ((FIELD_BOUND - SLACK) / magnitude).min(i64::from(MULTIPLIER_MAX));
+    let scaled = |shift: u32| (base * f64::from(shift).exp2()).round();
+    let shift = (0..=WIDE_SHIFT_MAX)
+        .rev()
+        .find(|&shift| scaled(shift) as i64 <= room)?;
+    (scaled(shift) >= MULTIPLIER_LEAST).then(|| (scaled(shift), shift))
 }
 
 /// First channel and length of each run of channels of one factor, with it.

@@ -17,14 +17,15 @@ pub(super) fn of(prepared: &Prepared, sites: &[Site]) -> Option<Signature> {
         })
     });
     let inputs: Vec<InputPort> = inputs.collect::<Option<_>>()?;
-    let names = prepared.output_names.iter().zip(sites);
-    let outputs = names.map(|(name, site)| port(prepared, name, site));
+    let names = prepared.output_names.iter().zip(&prepared.output_labels);
+    let outputs = names.zip(sites);
+    let outputs = outputs.map(|((name, labels), site)| port(prepared, name, labels, site));
     let outputs: Vec<OutputPort> = outputs.collect::<Option<_>>()?;
     let few = inputs.len() <= PORTS_MAX;
     few.then_some(Signature { inputs, outputs })
 }
 
-fn port(prepared: &Prepared, name: &str, site: &Site) -> Option<OutputPort> {
+fn port(prepared: &Prepared, name: &str, labels: &[String], site: &Site) -> Option<OutputPort> {
     let shape = prepared.shape(site.value);
     let order = default_groups(shape).into_iter().flatten();
     let order = order.map(|axis| u8::try_from(axis).ok());
@@ -35,7 +36,7 @@ fn port(prepared: &Prepared, name: &str, site: &Site) -> Option<OutputPort> {
         zero: i32::try_from(site.zero).ok()?,
         shape: axes(shape)?,
         order: order.collect::<Option<_>>()?,
-        labels: Vec::new(),
+        labels: labels.to_vec(),
     })
 }
 

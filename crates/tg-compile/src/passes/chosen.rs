@@ -69,7 +69,8 @@ fn gathered(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> 
     let apart = writer.transposed(data, &order);
     let rows = writer.shaped(apart, &[shape[axis], rest.iter().product()]);
     let flags = flags(&mut writer, chosen, count, shape[axis]);
-    let flags = writer.cast(flags, DType::F32);
+    let float = if dtype.is_float() { dtype } else { DType::F32 };
+    let flags = writer.cast(flags, float);
     let product = writer.node("MatMul", &[flags, rows], &[]);
     let whole = [picked.as_slice(), &rest].concat();
     let whole = writer.shaped(product, &whole);

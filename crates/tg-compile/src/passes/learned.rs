@@ -23,6 +23,9 @@ pub(super) fn rewrite(graph: &mut Graph) {
             "ArrayFeatureExtractor" => extracted(graph, &node),
             "Imputer" => imputed(graph, &node),
             "LabelEncoder" => encoded(graph, &node),
+            "OneHotEncoder" => flagged(graph, &node),
+            "FeatureVectorizer" => put_together(graph, &node),
+            "ZipMap" => named(graph, &node),
             "SVMRegressor" => super::vectors::regressor(graph, &node),
             "SVMClassifier" => super::vectors::classifier(graph, &node),
             "Scaler" if !read_by_linear(graph, &node) => scaler(graph, &node),
@@ -254,6 +257,46 @@ fn encoded(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
     if whole {
         y = cast(&mut writer, y, DType::I64);
     }
+    Some(writer.finish(y, output(node)?))
+}
+
+/// A flag for each category of whole numbers, along a new last axis.
+fn flagged(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let x = input(node, 0)?;
+    let Some(Attribute::Ints(categories)) = node.attributes.get("cats_int64s") else {
+        return None;
+    };
+    if categories.is_empty() || categories.len() > KEYS_MAX {
+        return None;
+    }
+    let mut writer = Writer::new(graph, &node.name);
+    let last = writer.ints(&[-1]);
+    // Fractions are cut off first.
+    let whole = writer.cast(x, DType::I64);
+    let wide = writer.node("Unsqueeze", &[whole, last], &[]);
+    let categories = writer.ints(categories);
+    let flags = writer.node("Equal", &[wide, categories], &[]);
+    let flags = writer.cast(flags, DType::F32);
+    Some(writer.finish(flags, output(node)?))
+}
+
+/// Features of all inputs side by side.
+fn put_together(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let parts: Vec<ValueId> = node.reads().collect();
+    let mut writer = Writer::new(graph, &node.name);
+    let parts: Vec<ValueId> = parts
+        .into_iter()
+        .map(|part| writer.cast(part, DType::F32))
+        .collect();
+    let y = writer.node("Concat", &parts, &[("axis", Attribute::Int(-1))]);
+    Some(writer.finish(y, output(node)?))
+}
+
+/// Columns that have names: the numbers as they are, in the order of the names.
+fn named(graph: &mut Graph, node: &Node) -> Option<Vec<Node>> {
+    let x = input(node, 0)?;
+    let mut writer = Writer::new(graph, &node.name);
+    let y = writer.node("Identity", &[x], &[]);
     Some(writer.finish(y, output(node)?))
 }
 

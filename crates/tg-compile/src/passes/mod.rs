@@ -1,7 +1,7 @@
 //! Passes over the operator-level graph, from the file as it was written to one that can be lowered to integers.
 //!
 //! [`prepare`] is the whole pipeline: bind inputs and fix their shapes, keep the outputs, refuse what has no program
-//! (`known`), write quantised operators as
+//! (`known`), write texts as numbers (`texts`), quantised operators as
 //! float operators between `QuantizeLinear` and `DequantizeLinear`, linear operators of `ai.onnx.ml` and attention with
 //! grouped queries as primitives, run once to learn every shape, fold what does not depend on the input, unroll
 //! recurrences, write picking at constant places as a gather, fold normalisations and constants into weights, and
@@ -42,6 +42,7 @@ mod shares;
 mod simplify;
 mod smooth;
 mod stateful;
+mod texts;
 mod units;
 mod unrolled;
 mod vectors;
@@ -65,6 +66,7 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
     known::check(&graph)?;
     let names = graph.outputs.iter().map(|&output| graph.name_of(output));
     let output_names = names.map(str::to_owned).collect();
+    let output_labels = texts::rewrite(&mut graph);
     grouped::rewrite(&mut graph)?;
     shapes::fix(&mut graph, options)?;
     quantised::rewrite(&mut graph)?;
@@ -117,6 +119,7 @@ pub fn prepare(mut graph: Graph, options: &PrepareOptions) -> Result<Prepared, P
         graph,
         facts,
         output_names,
+        output_labels,
     })
 }
 

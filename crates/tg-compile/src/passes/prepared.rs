@@ -97,6 +97,8 @@ pub struct Prepared {
     pub facts: BTreeMap<ValueId, Fact>,
     /// The outputs' names in the file; passes may have put other values in their places.
     pub output_names: Vec<String>,
+    /// For each output, the texts that its whole numbers stand for; empty if they are numbers in the file too.
+    pub output_labels: Vec<Vec<String>>,
 }
 
 impl Prepared {

@@ -88,3 +88,74 @@ fn many_tables_have_few_entries() {
         state
     });
 }
+
+/// Features of a table in units of their own, centred and scaled, as a standard scaler does it.
+#[test]
+fn any_number_of_channels_has_factors_of_its_own() {
+    for (name, squared) in [("scaled", false), ("squared", true)] {
+        check(name, &[1, 30], 40.0, |writer, x| {
+            let factors = (0..30).map(|at| 0.4 * 1.09f32.powi(at)).collect();
+            let factors = writer.constant(&[30], factors);
+            let offsets = (0..30).map(|at| 0.3 * (at as f32).sin()).collect();
+            let offsets = writer.constant(&[30], offsets);
+            let moved = writer.node("Sub", &[x, offsets], &[]);
+            let scaled = writer.node("Mul", &[moved, factors], &[]);
+            if squared {
+                return writer.node("Mul", &[scaled, scaled], &[]);
+            }
+            let w = writer.weights(&[30, 4]);
+            let sums = writer.node("MatMul", &[scaled, w], &[]);
+            writer.node("Add", &[sums, sums], &[])
+        });
+    }
+}
+
+/// A masked mean of rows: what is multiplied by flags is in its own unit, which is coarser than the one it would be given.
+#[test]
+fn a_finer_unit_than_the_accumulators_own_is_not_asked_for() {
+    let mut writer = Writer::new(82);
+    let x = writer.input("x", DType::F32, &[1, 10, 16]);
+    let keeps = writer.input("keeps", DType::Bool, &[1, 10, 1]);
+    let gain = writer.constant(&[16], vec![1.0; 16]);
+    let offset = writer.constant(&[16], vec![0.0; 16]);
+    let even = writer.node("LayerNormalization", &[x, gain, offset], &[]);
+    let float = Attribute::Int(i64::from(DType::F32.to_onnx()));
+    let flags = writer.node("Cast", &[keeps], &[("to", float)]);
+    let kept = writer.node("Mul", &[even, flags], &[]);
+    let axes = writer.ints(&[1]);
+    let how = [("keepdims", Attribute::Int(0))];
+    let sum = writer.node("ReduceSum", &[kept, axes], &how);
+    let count = writer.node("ReduceSum", &[flags, axes], &how);
+    let one = writer.scalar(1.0);
+    let count = writer.node("Max", &[count, one], &[]);
+    let mean = writer.node("Div", &[sum, count], &[]);
+    let graph = writer.finish(mean);
+    let flag = |(at, value): (usize, f32)| match at < 160 {
+        true => value,
+        false => f32::from(u8::from(value > -0.3)),
+    };
+    let inputs = rows(6, 8, 170).into_iter();
+    let inputs: Vec<Vec<f32>> = inputs
+        .map(|row| row.into_iter().enumerate().map(flag).collect())
+        .collect();
+    let (compiled, snr) = measured(graph, &inputs, Precision::Bits16);
+    if let Err(error) = tg_prover::provable(compiled.model.checked_program()) {
+        panic!("{error}");
+    }
+    assert!(snr > 40.0, "{snr:.1} dB");
+}
+
+/// Votes and, far below them, what tells equal votes apart: the sum has units of the votes, and the other term is read in them.
+#[test]
+fn a_term_of_far_finer_units_than_the_sum_keeps_its_meaning() {
+    check("votes", &[1, 12], 40.0, |writer, x| {
+        let zero = writer.scalar(0.0);
+        let over = writer.node("Greater", &[x, zero], &[]);
+        let float = Attribute::Int(i64::from(DType::F32.to_onnx()));
+        let votes = writer.node("Cast", &[over], &[("to", float)]);
+        let small = writer.scalar(1e-3);
+        let small = writer.node("Mul", &[x, small], &[]);
+        let bent = writer.node("Tanh", &[small], &[]);
+        writer.node("Add", &[votes, bent], &[])
+    });
+}

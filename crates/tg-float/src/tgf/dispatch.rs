@@ -5,8 +5,9 @@ use super::error::{Budget, OpError};
 use super::product::Prepared;
 use super::work::{self, CostedTensor};
 use super::{
-    activation, arithmetic, attention, cast, control, conv, elementwise, grid, linear, loss,
-    movement, norm, pad, pool, quant, reduce, resize, rnn, scatter, select, signal, trees,
+    activation, arithmetic, attention, cast, control, conv, elementwise, encoders, grid, linear,
+    loss, movement, norm, pad, pool, quant, reduce, resize, rnn, scatter, select, signal, trees,
+    vectors,
 };
 use crate::convert;
 use crate::graph::Node;
@@ -37,7 +38,9 @@ pub(super) fn lookup(node: &Node) -> Option<Entry> {
             .or_else(|| signal::lookup(op))
             .or_else(|| loss::lookup(op))
             .or_else(|| control::lookup(op)),
-        "ai.onnx.ml" => trees::lookup(op),
+        "ai.onnx.ml" => trees::lookup(op)
+            .or_else(|| vectors::lookup(op))
+            .or_else(|| encoders::lookup(op)),
         "com.microsoft" => attention::lookup_microsoft(op).or_else(|| quant::lookup_microsoft(op)),
         _ => None,
     }

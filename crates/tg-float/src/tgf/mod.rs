@@ -25,6 +25,7 @@ mod conv;
 mod dispatch;
 mod each;
 mod elementwise;
+mod encoders;
 mod engine;
 mod error;
 mod floats;
@@ -59,6 +60,7 @@ mod tests;
 mod trees;
 #[cfg(test)]
 mod values_tests;
+mod vectors;
 mod window;
 pub mod work;
 

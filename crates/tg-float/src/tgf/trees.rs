@@ -29,14 +29,14 @@ pub(super) fn lookup(op: &str) -> Option<Entry> {
 }
 
 /// Rows of features as `f32`.
-struct Rows {
-    count: usize,
-    features: usize,
+pub(super) struct Rows {
+    pub(super) count: usize,
+    pub(super) features: usize,
     values: Vec<f32>,
 }
 
 impl Rows {
-    fn new(call: &Call<'_>) -> Result<Self, OpError> {
+    pub(super) fn new(call: &Call<'_>) -> Result<Self, OpError> {
         let input = call.input(0)?;
         let (count, features) = match *input.shape() {
             [features] => (1, features),
@@ -52,7 +52,7 @@ impl Rows {
         })
     }
 
-    fn iter(&self) -> impl Iterator<Item = &[f32]> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[f32]> {
         (0..self.count).map(|row| &self.values[row * self.features..(row + 1) * self.features])
     }
 }
@@ -269,7 +269,7 @@ impl Forest {
     }
 }
 
-fn post_transform(call: &Call<'_>, row: &mut [f32]) -> Result<(), OpError> {
+pub(super) fn post_transform(call: &Call<'_>, row: &mut [f32]) -> Result<(), OpError> {
     match call.text("post_transform", "NONE")? {
         "NONE" => {}
         "LOGISTIC" => {
@@ -347,13 +347,17 @@ fn regress_by_trees(call: &Call<'_>) -> Results {
 }
 
 /// The names of the classes.
-enum Labels<'a> {
+pub(super) enum Labels<'a> {
     Integers(&'a [i64]),
     Texts(Vec<&'a str>),
 }
 
 impl<'a> Labels<'a> {
-    fn new(call: &Call<'a>, integers: &'static str, texts: &'static str) -> Result<Self, OpError> {
+    pub(super) fn new(
+        call: &Call<'a>,
+        integers: &'static str,
+        texts: &'static str,
+    ) -> Result<Self, OpError> {
         match (call.ints(integers)?, call.texts(texts)?) {
             (Some(values), _) if !values.is_empty() => Ok(Self::Integers(values)),
             (_, Some(values)) if !values.is_empty() => Ok(Self::Texts(values)),
@@ -361,18 +365,18 @@ impl<'a> Labels<'a> {
         }
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Self::Integers(values) => values.len(),
             Self::Texts(values) => values.len(),
         }
     }
 
-    const fn has_texts(&self) -> bool {
+    pub(super) const fn has_texts(&self) -> bool {
         matches!(self, Self::Texts(_))
     }
 
-    fn pick(&self, places: &[usize]) -> FloatTensor {
+    pub(super) fn pick(&self, places: &[usize]) -> FloatTensor {
         match self {
             Self::Integers(values) => FloatTensor::vector(
                 places
@@ -389,7 +393,7 @@ impl<'a> Labels<'a> {
 }
 
 /// The first largest.
-fn largest(row: &[f32]) -> usize {
+pub(super) fn largest(row: &[f32]) -> usize {
     (1..row.len()).fold(0, |best, k| if row[k] > row[best] { k } else { best })
 }
 
