@@ -69,7 +69,7 @@ fn norms() -> String {
         let sizes = [below(20), below(8), below(12)];
         let how = Norm {
             centred: below(2) == 1,
-            epsilon: below(1 << (4 * sizes[1])).try_into().unwrap(),
+            epsilon: below(1 << (4 * sizes[1])),
             precision: below(16).try_into().unwrap(),
             fraction: below(16).try_into().unwrap(),
         };
