@@ -68,7 +68,7 @@ impl<'a> Vectors<'a> {
             }
         };
         let flat = call.floats("support_vectors")?.unwrap_or_default();
-        if count == 0 || count.checked_mul(features) != Some(flat.len()) {
+        if count == 0 || features == 0 || count.checked_mul(features) != Some(flat.len()) {
             return Err(OpError::invalid(
                 "the support vectors do not fit the features",
             ));
@@ -327,7 +327,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::super::tests::node;
-    use super::super::{Budget, evaluate};
+    use super::super::{Budget, OpError, evaluate};
     use crate::graph::{Attribute, Node};
     use crate::tensor::FloatTensor;
 
@@ -471,6 +471,18 @@ mod tests {
         for (kernel, parameters, scores, probabilities) in &EXPECTED {
             of_kernel(kernel, *parameters, scores, probabilities);
         }
+    }
+
+    #[test]
+    fn rows_without_features_have_no_vectors() {
+        let machine = machine("SVMClassifier", "LINEAR", [0.0; 3], 5)
+            .with("support_vectors", floats(&[]))
+            .with("rho", floats(&[0.1]))
+            .with("vectors_per_class", Attribute::Ints(vec![3, 2]))
+            .with("classlabels_ints", Attribute::Ints(vec![0, 1]));
+        let x = FloatTensor::of(vec![1, 0], Vec::<f32>::new()).unwrap();
+        let result = evaluate(&machine, &[Some(&x)], &Budget::default());
+        assert!(matches!(result, Err(OpError::Invalid { .. })), "{result:?}");
     }
 
     /// The numbers are onnxruntime's, 1.31.1.
