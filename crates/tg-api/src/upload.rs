@@ -36,11 +36,11 @@ pub fn allowance(state: &State, owner: &Address) -> UploadAllowance {
     let owed = leases.map(|(job, _)| {
         let output = state.model(&job.order.model).map_or(0, output_bytes);
         let evidence = match job.order.mode {
-            VerificationMode::Sync => TRACE_EVIDENCE_BYTES_MAX,
+            // Of `optimistic` what a provider answers in a dispute.
+            VerificationMode::Sync | VerificationMode::Optimistic => TRACE_EVIDENCE_BYTES_MAX,
             VerificationMode::None
             | VerificationMode::Proof
             | VerificationMode::Recompute
-            | VerificationMode::Optimistic
             | VerificationMode::Replicate
             | VerificationMode::Endpoint => EVIDENCE_BYTES_MAX,
         };
@@ -69,7 +69,11 @@ pub fn named_blobs(state: &State) -> HashSet<Digest> {
     let leases = state.leases().iter().flat_map(|lease| {
         let output = lease.receipt().map(|receipt| receipt.output);
         let evidence = lease.evidence().map(|evidence| evidence.digest);
-        [output, evidence].into_iter().flatten()
+        let dispute = lease.check.as_ref().and_then(|it| it.stage.tile_dispute());
+        let step = dispute.map(|it| &it.step);
+        let claim = step.and_then(|it| it.claim()).map(|it| it.digest);
+        let answer = step.and_then(|it| it.answer()).map(|it| it.digest);
+        [output, evidence, claim, answer].into_iter().flatten()
     });
     models.chain(inputs).chain(leases).collect()
 }

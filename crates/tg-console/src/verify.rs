@@ -60,9 +60,29 @@ impl VerifyChoice {
     }
 }
 
-/// Reads `--verify`, and lists its names for help and completions.
+/// Reads `--verify`, and lists the names that a command takes for help and completions.
 #[derive(Debug, Clone, Copy)]
-pub struct VerifyParser;
+pub struct VerifyParser(&'static [Verify]);
+
+impl VerifyParser {
+    /// Of runs of models.
+    pub const MODELS: Self = Self(&[
+        Verify::Proof,
+        Verify::Sync,
+        Verify::Recompute,
+        Verify::Optimistic,
+        Verify::Replicate,
+        Verify::None,
+    ]);
+
+    /// Of runs of programs, which have no proof and no tiles.
+    pub const PROGRAMS: Self = Self(&[
+        Verify::Recompute,
+        Verify::Optimistic,
+        Verify::Replicate,
+        Verify::None,
+    ]);
+}
 
 impl TypedValueParser for VerifyParser {
     type Value = VerifyChoice;
@@ -75,7 +95,11 @@ impl TypedValueParser for VerifyParser {
     ) -> Result<VerifyChoice, clap::Error> {
         let text = value.to_str().unwrap_or_default();
         if let Some(choice) = VerifyChoice::named(text) {
-            return Ok(choice);
+            if self.0.contains(&choice.verify) {
+                return Ok(choice);
+            }
+            let text = format!("`{text}`: a program has no proof, and no parts that are drawn\n");
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, text).with_cmd(command));
         }
         if text.starts_with("replicate:") {
             let text = format!("`{text}`: replicate:N names 2 to {GANG_MEMBERS_MAX} members\n");
@@ -89,7 +113,7 @@ impl TypedValueParser for VerifyParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let all = Verify::value_variants().iter();
+        let all = self.0.iter();
         Some(Box::new(all.filter_map(Verify::to_possible_value)))
     }
 }

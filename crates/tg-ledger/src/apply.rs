@@ -9,6 +9,7 @@
 
 mod check;
 mod decline;
+mod dispute;
 mod dry_run;
 mod endpoint;
 mod equivocation;

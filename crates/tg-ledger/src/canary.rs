@@ -20,6 +20,8 @@ pub enum LedgerCanary {
     EarlySeed,
     /// A vote for right counts whatever its member computed.
     AnyChecksum,
+    /// A result is accepted because somebody claimed something wrong of it.
+    FailedClaimAccepts,
 }
 
 #[cfg(feature = "canary")]

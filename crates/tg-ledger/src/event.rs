@@ -227,6 +227,17 @@ pub enum Event {
         /// What it says.
         vote: Vote,
     },
+    /// A side of a dispute that ends at one tile handed in its file.
+    ResultArgued {
+        /// The lease.
+        lease: LeaseId,
+        /// The job.
+        job: JobId,
+        /// Who: whoever accused, or the provider.
+        account: Address,
+        /// Content hash of the file.
+        file: Digest,
+    },
     /// Every validator found that what a member said is not so, and a part of its stake was burned.
     AccusationRefuted {
         /// The member.

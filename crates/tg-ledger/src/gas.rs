@@ -102,6 +102,8 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::ReadyForProtocol => (2, 2, 0),
         // Account, lease and job, and both again with the answer; the run again is paid for apart.
         TransactionKind::ChallengeResult => (32, 5, 0),
+        // Account and lease, and the lease again when its file is held. Paid by the fee of the challenge, or the stake of the watcher.
+        TransactionKind::ArgueResult => (68, 3, 0),
         // Account, lease and job; provider, offer and requestor at the end; and the voucher's signature.
         TransactionKind::SettleEndpoint => (187, 6, SIGNATURE_GAS),
     }
@@ -189,6 +191,7 @@ impl Prepaid {
             | Transaction::CommitPart { lease, .. }
             | Transaction::SealResult { lease, .. }
             | Transaction::OpenResult { lease, .. }
+            | Transaction::ArgueResult { lease, .. }
             | Transaction::CommitReceipt { lease, .. }
             | Transaction::SubmitEvidence { lease, .. } => *lease.as_bytes(),
             Transaction::RevealBid { bid, .. } => *bid.as_bytes(),

@@ -69,13 +69,13 @@ pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain};
 pub use record::{
-    AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, EndReason,
-    EndpointMeter, Evidence, GangRole, Grant, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd,
-    LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState, Offer,
-    OpenStage, Owed, Preemption, Provider, Recheck, RefusedBecause, ReplicaDraw, ReplicaStage,
-    SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase,
-    Settlement, Stars, Step, Storage, SyncCheck, SyncStage, Unbonding, Unpaid, Upgrade, Validator,
-    VoteRound, VoteState,
+    AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, DisputeStep,
+    DisputeTurn, EndReason, EndpointMeter, Evidence, GangRole, Grant, Job, JobPhase, JobState,
+    LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
+    ModelFacts, ModelState, Offer, OpenStage, Owed, Preemption, Provider, Recheck, RefusedBecause,
+    ReplicaDraw, ReplicaStage, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet,
+    SeedBook, SeedKeyPhase, Settlement, Stars, Step, Storage, SyncCheck, SyncStage, TileDispute,
+    Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{
@@ -84,4 +84,6 @@ pub use state::{
 };
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};
-pub use verdict::{EvidenceTask, Outcome, ReplicasTask, SampleTask, Subject, Verdict, seed_of};
+pub use verdict::{
+    DisputeFiles, EvidenceTask, Outcome, ReplicasTask, SampleTask, Subject, Verdict, seed_of,
+};

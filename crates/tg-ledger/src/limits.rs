@@ -38,6 +38,9 @@ pub const OPEN_JOBS_MAX: usize = 10_000;
 /// Jobs that did not end, of one account.
 pub const OPEN_JOBS_PER_ACCOUNT_MAX: u32 = 1_024;
 
+/// Who may wait for a dispute of its own about one result, while another one is looked at.
+pub const CHALLENGERS_WAITING_MAX: usize = 8;
+
 /// Ended jobs that stay in the state, with their leases; the oldest leave first.
 pub const ENDED_JOBS_MAX: usize = 50_000;
 

@@ -85,11 +85,16 @@ pub struct Parameters {
     pub unbonding: DurationMs,
     /// How long a result of mode `optimistic` may be challenged after its watcher found it right.
     pub challenge_window: DurationMs,
+    /// Most multiply-accumulates of a model of integers whose runs every validator repeats.
+    pub repeated_macs_max: u64,
 }
 
 /// How many times the fee of a proof it costs to have a program run again: a run takes up to 3 s of every validator, a usual one
 /// 0.2 s, where the check of a proof takes some 20 ms.
 pub const RECOMPUTE_FEE_FACTOR: u64 = 10;
+
+/// Usual bound of what every validator repeats: half a second of one core with AVX2.
+pub const REPEATED_MACS_USUAL: u64 = 1 << 34;
 
 /// How many times the fee of a proof its watcher is paid in mode `optimistic`: it alone runs the program, where the fee of mode
 /// `recompute` pays for a run of each.
@@ -130,6 +135,7 @@ impl Parameters {
             seat_bond: Amount::from_tgrid(1_000),
             unbonding: DurationMs::from_secs(3_600),
             challenge_window: DurationMs::from_secs(10),
+            repeated_macs_max: REPEATED_MACS_USUAL,
         }
     }
 
@@ -271,6 +277,7 @@ fields! {
         seat_bond,
         unbonding,
         challenge_window,
+        repeated_macs_max,
     }
 }
 

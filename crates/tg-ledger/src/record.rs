@@ -6,6 +6,7 @@
 
 mod account;
 mod bid;
+mod dispute;
 mod entry;
 mod grant;
 mod job;
@@ -19,6 +20,7 @@ mod sync;
 
 pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
 pub use bid::{Bid, LivenessReport};
+pub use dispute::{DisputeStep, DisputeTurn, TileDispute};
 pub use entry::Record;
 pub use grant::Grant;
 pub use job::{

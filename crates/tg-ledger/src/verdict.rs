@@ -10,7 +10,7 @@ use tg_types::{
     VerificationMode, Vote, fields, variants,
 };
 
-use crate::record::{Dealing, ModelFacts, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES};
+use crate::record::{Dealing, Evidence, ModelFacts, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES};
 
 /// What a verdict is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -205,6 +205,17 @@ pub struct SampleTask {
     pub evidence: Digest,
     /// Its size in bytes, as the provider said.
     pub size: u32,
+    /// By which files a dispute about it is decided, if it ends at one tile.
+    pub dispute: Option<DisputeFiles>,
+}
+
+/// What accuser and provider handed in, in a dispute that ends at one tile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DisputeFiles {
+    /// What the accuser says that a right run gives.
+    pub claim: Evidence,
+    /// Where that is wrong, as the provider says.
+    pub answer: Evidence,
 }
 
 /// A program that runs again because the members of a job found different things.
@@ -252,7 +263,10 @@ impl EvidenceTask {
             Self::Replicas(task) => task.claims,
             Self::SeedKey { digest, .. } => *digest,
             Self::Seed { round, height, .. } => seed_subject(*round, *height),
-            Self::Accusation { sample, .. } => sample.evidence,
+            Self::Accusation { sample, .. } => match &sample.dispute {
+                Some(dispute) => dispute.answer.digest,
+                None => sample.evidence,
+            },
         }
     }
 

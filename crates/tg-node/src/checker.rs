@@ -3,6 +3,7 @@
 //!
 //! Codes below 80 are those of `tg-proof`; those from 80 on name what is wrong before a proof is looked at.
 
+mod dispute;
 mod execution;
 mod float;
 mod kept;
@@ -13,7 +14,7 @@ mod sample;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tg_ir::tiles;
-use tg_ledger::{Dealing, EvidenceTask, ModelFacts, Outcome, SampleTask};
+use tg_ledger::{Dealing, Evidence, EvidenceTask, ModelFacts, Outcome, SampleTask};
 use tg_proof::{
     ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, PublicModelError, SequenceError,
     SequenceFile, VerifyError, verify_answer,
@@ -28,6 +29,7 @@ use crate::blob::{BlobError, BlobStore};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use crate::seed::key_of_dealings;
+pub use dispute::claim_file;
 use kept::{Executable, Kept, Verdict};
 use run::RepeatedRun;
 
@@ -64,6 +66,9 @@ pub const CODE_TRACE_FILE: u16 = 93;
 /// The file is no float model that the tier allows.
 pub const CODE_FLOAT_MODEL: u16 = 94;
 
+/// A run that somebody accused is wrong: the provider showed no wrong tile of what the accuser claims.
+pub const CODE_CLAIM: u16 = 99;
+
 /// The file is no card of a served model that the grid takes.
 pub const CODE_CARD: u16 = 95;
 
@@ -81,6 +86,10 @@ impl EvidenceChecker for ProofChecker {
         }
     }
 
+    fn claim(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Evidence, CheckError> {
+        self.make_claim(task, blobs)
+    }
+
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
         let outcome = match task {
             EvidenceTask::Model { model, public_blob } => {
@@ -95,9 +104,10 @@ impl EvidenceChecker for ProofChecker {
             } => Ok(key_of_round(network, *round, seats, dealings)),
             // Whoever has n - f parts of it, or its block, knows it: `core` does.
             EvidenceTask::Seed { .. } => Err(CheckError::NotHere.into()),
-            EvidenceTask::Accusation { vote, sample } => match vote {
-                Vote::WrongRun => self.check_disputed_run(sample, blobs),
-                Vote::Right { .. } | Vote::WrongForm | Vote::WrongTile(_) => {
+            EvidenceTask::Accusation { vote, sample } => match (vote, &sample.dispute) {
+                (_, Some(files)) => self.check_claim(sample, files, blobs),
+                (Vote::WrongRun, None) => self.check_disputed_run(sample, blobs),
+                (Vote::Right { .. } | Vote::WrongForm | Vote::WrongTile(_), None) => {
                     self.check_accusation(*vote, sample, blobs)
                 }
             },
@@ -220,6 +230,7 @@ impl ProofChecker {
             work: facts.work(),
             memory: facts.memory(),
             trace_bytes: tiles::trace_bytes(program),
+            read_bytes: tiles::widest_reads(program),
         }))
     }
 
@@ -377,6 +388,7 @@ fn program_facts(program: &WasmProgram, model: ModelId) -> Result<Outcome, Refus
         work: limits.fuel,
         memory: u64::from(limits.pages) * (64 << 10) + program.memory(),
         trace_bytes: 0,
+        read_bytes: 0,
     }))
 }
 
@@ -397,6 +409,7 @@ fn served_facts(card: &ServedCard, model: ModelId) -> Result<Outcome, Refusal> {
         work: 0,
         memory: 0,
         trace_bytes: 0,
+        read_bytes: 0,
     }))
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_ledger::{SampleTask, VoteDuty, VoteTask};
+use tg_ledger::{Evidence, SampleTask, VoteDuty, VoteTask};
 use tg_types::limits::VOTES_MAX;
 use tg_types::{Domain, LeaseId, OpenedVote, SealedVote, Transaction, Vote, Wallet};
 
@@ -16,6 +16,8 @@ pub(crate) const SAMPLES_PER_TURN: usize = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Committees {
     found: BTreeMap<LeaseId, Vote>,
+    /// What right runs give, of results that this validator accused.
+    claims: BTreeMap<LeaseId, Evidence>,
 }
 
 impl Committees {
@@ -29,6 +31,36 @@ impl Committees {
         let samples = tasks.iter().map(|it| &it.sample);
         let unknown = samples.filter(|it| !self.found.contains_key(&it.lease));
         unknown.take(SAMPLES_PER_TURN).cloned().collect()
+    }
+
+    /// The accused results whose right run is to be stored now: one at a time, as each is a whole run.
+    pub(crate) fn due_claims(
+        &mut self,
+        tasks: &[SampleTask],
+        is_open: impl Fn(&LeaseId) -> bool,
+    ) -> Vec<SampleTask> {
+        self.claims.retain(|lease, _| is_open(lease));
+        let unknown = tasks.iter().find(|it| !self.claims.contains_key(&it.lease));
+        unknown.cloned().into_iter().collect()
+    }
+
+    /// Notes what a right run gives.
+    pub(crate) fn note_claim(&mut self, lease: LeaseId, claim: Evidence) {
+        self.claims.insert(lease, claim);
+    }
+
+    /// What to hand in in disputes.
+    pub(crate) fn claims(&self, tasks: &[SampleTask]) -> Vec<Transaction> {
+        let known = tasks
+            .iter()
+            .filter_map(|it| Some((it.lease, self.claims.get(&it.lease)?)));
+        known
+            .map(|(lease, claim)| Transaction::ArgueResult {
+                lease,
+                file: claim.digest,
+                size: claim.size,
+            })
+            .collect()
     }
 
     /// Notes what a look found.

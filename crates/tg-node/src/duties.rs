@@ -5,15 +5,17 @@
 //! ledger asks again after a provider declined, and the files could not be had for [`MISSING_AFTER`] although they were
 //! asked of all the others. What was stated is not stated again; a restart looks at the files anew.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tg_ledger::{SampleTask, SeedKeyPhase, State, StorageTask, StoredFile};
+use tg_ledger::{Evidence, SampleTask, SeedKeyPhase, State, StorageTask, StoredFile};
 use tg_types::limits::STORAGE_STATEMENTS_MAX;
 use tg_types::{
     Address, DealingLog, Digest, Fees, LeaseId, StorageSubject, TimestampMs, Transaction, Vote,
     Wallet,
 };
+
+use tokio::sync::Notify;
 
 use crate::blob::BlobStore;
 use crate::committee::Committees;
@@ -26,6 +28,12 @@ use crate::limits::{
 };
 use crate::storage::{self, Holding};
 
+/// Looks at results that go on at one time: one of a long run leaves room for others.
+const SAMPLES_AT_ONCE: usize = 2;
+
+/// How long a turn waits for looks that end soon.
+const SAMPLE_PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// What is known of one subject's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
@@ -35,13 +43,15 @@ enum Known {
     Lacking,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Entry {
     known: Known,
     /// When it was first looked for since the ledger asked like this.
     since: TimestampMs,
     /// Whether the ledger asked again when it was first looked for.
     is_recheck: bool,
+    /// What was asked for: of a dispute about a result first one file, then another.
+    files: Vec<StoredFile>,
     /// Not looked at before.
     not_before: TimestampMs,
 }
@@ -59,9 +69,9 @@ impl Statements {
             tasks.iter().map(|task| (task.subject, task)).collect();
         self.entries.retain(|subject, entry| {
             // What is asked again is looked at again.
-            asked
-                .get(subject)
-                .is_some_and(|task| task.is_recheck == entry.is_recheck)
+            asked.get(subject).is_some_and(|task| {
+                task.is_recheck == entry.is_recheck && task.files == entry.files
+            })
         });
         let mut due = Vec::new();
         for task in tasks {
@@ -69,6 +79,7 @@ impl Statements {
                 known: Known::Lacking,
                 since: now,
                 is_recheck: task.is_recheck,
+                files: task.files.clone(),
                 not_before: TimestampMs::ZERO,
             });
             if entry.known == Known::Lacking && entry.not_before <= now {
@@ -203,10 +214,10 @@ impl Duties {
         account: &Wallet,
         now: impl Fn() -> TimestampMs,
         look: impl FnOnce(Arc<BlobStore>, Vec<StorageTask>) -> L,
-        sample: impl FnOnce(Arc<BlobStore>, Vec<SampleTask>) -> S,
+        sample: impl FnOnce(Arc<BlobStore>, DueSamples) -> S,
     ) where
         L: Future<Output = Vec<(StorageSubject, Holding)>>,
-        S: Future<Output = Vec<(LeaseId, Vote)>>,
+        S: Future<Output = LookedSamples>,
     {
         let time = now();
         let state = node.snapshot().state.clone();
@@ -225,10 +236,18 @@ impl Duties {
         }
         let voted = state.vote_tasks(&me);
         let is_open = |lease: &LeaseId| state.lease(lease).is_some_and(|it| it.end().is_none());
-        let samples = self.committees.due(&voted, is_open);
-        if !samples.is_empty() {
-            for (lease, vote) in sample(Arc::clone(node.blobs()), samples).await {
+        let claimed = state.claim_tasks(&me);
+        let due = DueSamples {
+            voted: self.committees.due(&voted, is_open),
+            accused: self.committees.due_claims(&claimed, is_open),
+        };
+        if !due.voted.is_empty() || !due.accused.is_empty() {
+            let looked = sample(Arc::clone(node.blobs()), due).await;
+            for (lease, vote) in looked.votes {
                 self.committees.note(lease, vote);
+            }
+            for (lease, claim) in looked.claims {
+                self.committees.note_claim(lease, claim);
             }
         }
         let nonce = state.nonce(&me);
@@ -243,6 +262,7 @@ impl Duties {
         }
         reports.extend(self.statements.report(&tasks, now()));
         reports.extend(self.committees.report(&voted, account));
+        reports.extend(self.committees.claims(&claimed));
         reports.extend(dealing(node, &state, &me));
         reports.extend(node.readiness(&state, &me));
         // Last: the only ones that this account pays for, if it can.
@@ -273,9 +293,38 @@ fn dealing(node: &NodeHandle, state: &State, me: &Address) -> Option<Transaction
     Some(Transaction::PostDealing { round, log })
 }
 
-/// Computes drawn tiles again. What cannot be looked at now is looked at in a later turn.
+/// Results that a validator has to look at.
+#[derive(Debug, Default)]
+pub struct DueSamples {
+    /// On which it votes.
+    pub voted: Vec<SampleTask>,
+    /// Which it accused, so that it has to say what a right run gives.
+    pub accused: Vec<SampleTask>,
+}
+
+/// What it found.
+#[derive(Debug, Default)]
+pub struct LookedSamples {
+    /// Its votes.
+    pub votes: Vec<(LeaseId, Vote)>,
+    /// What right runs give, stored.
+    pub claims: Vec<(LeaseId, Evidence)>,
+}
+
+/// Computes drawn tiles again, or runs. What cannot be looked at now is looked at in a later turn.
 #[must_use]
 pub fn look_at_samples(
+    checker: &dyn EvidenceChecker,
+    store: &BlobStore,
+    due: DueSamples,
+) -> LookedSamples {
+    LookedSamples {
+        votes: vote_on_samples(checker, store, due.voted),
+        claims: make_claims(checker, store, due.accused),
+    }
+}
+
+fn vote_on_samples(
     checker: &dyn EvidenceChecker,
     store: &BlobStore,
     due: Vec<SampleTask>,
@@ -300,9 +349,9 @@ pub async fn perform_duties(
 ) {
     let mut duties = Duties::default();
     let mut blocks = node.subscribe();
+    let beside = SamplesBeside::of(checker);
     while node.status().running {
-        let checker = Arc::clone(&checker);
-        let sample = |store, due| sample_beside(checker, store, due);
+        let sample = |store, due| beside.look(store, due);
         duties
             .turn(&node, &account, &now, look_beside, sample)
             .await;
@@ -318,6 +367,22 @@ pub async fn perform_duties(
             blocks = blocks.resubscribe();
         }
     }
+}
+
+/// Stores what right runs give, of results that this validator accused.
+fn make_claims(
+    checker: &dyn EvidenceChecker,
+    store: &BlobStore,
+    accused: Vec<SampleTask>,
+) -> Vec<(LeaseId, Evidence)> {
+    let made = accused.into_iter().filter_map(|task| {
+        let claim = checker.claim(&task, store);
+        let claim = claim.inspect_err(|error| {
+            tracing::warn!(lease = %task.lease, %error, "what a right run gives cannot be said yet");
+        });
+        Some((task.lease, claim.ok()?))
+    });
+    made.collect()
 }
 
 /// Whether drawn tiles of some result are looked at.
@@ -339,17 +404,96 @@ async fn look_beside(
     })
 }
 
-/// Computes drawn tiles again, beside the event loop.
-async fn sample_beside(
+/// Looks at results on threads of its own: a run may take a minute, and what else a validator has to say must not wait for that.
+#[derive(Debug)]
+struct SamplesBeside {
     checker: Arc<dyn EvidenceChecker>,
-    store: Arc<BlobStore>,
-    due: Vec<SampleTask>,
-) -> Vec<(LeaseId, Vote)> {
-    let looked = tokio::task::spawn_blocking(move || look_at_samples(&*checker, &store, due));
-    looked.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "look at drawn tiles");
-        Vec::new()
-    })
+    looks: Arc<Mutex<Looks>>,
+    ended: Arc<Notify>,
+}
+
+/// The looks that go on, and what was found by those that ended.
+#[derive(Debug, Default)]
+struct Looks {
+    /// The leases, and whether a claim is made.
+    running: BTreeSet<(LeaseId, bool)>,
+    found: LookedSamples,
+}
+
+impl SamplesBeside {
+    fn of(checker: Arc<dyn EvidenceChecker>) -> Self {
+        Self {
+            checker,
+            looks: Arc::default(),
+            ended: Arc::default(),
+        }
+    }
+
+    /// Begins to look at what is due, as far as there is room, and gives what was found since the last call; what takes no longer than a
+    /// moment is among it.
+    async fn look(&self, store: Arc<BlobStore>, due: DueSamples) -> LookedSamples {
+        let voted = due.voted.into_iter().map(|task| DueSamples {
+            voted: vec![task],
+            accused: Vec::new(),
+        });
+        let accused = due.accused.into_iter().map(|task| DueSamples {
+            voted: Vec::new(),
+            accused: vec![task],
+        });
+        for one in voted.chain(accused) {
+            self.begin(Arc::clone(&store), one);
+        }
+        let all_ended = async {
+            loop {
+                let ended = self.ended.notified();
+                if lock(&self.looks).running.is_empty() {
+                    break;
+                }
+                ended.await;
+            }
+        };
+        // What goes on is found in a later turn.
+        let _ = tokio::time::timeout(SAMPLE_PATIENCE, all_ended).await;
+        std::mem::take(&mut lock(&self.looks).found)
+    }
+
+    /// Begins one look, if there is room and it does not go on already.
+    fn begin(&self, store: Arc<BlobStore>, one: DueSamples) {
+        let voted = one.voted.iter().map(|it| (it.lease, false));
+        let Some(name) = voted
+            .chain(one.accused.iter().map(|it| (it.lease, true)))
+            .next()
+        else {
+            return;
+        };
+        {
+            let mut looks = lock(&self.looks);
+            if looks.running.len() >= SAMPLES_AT_ONCE || !looks.running.insert(name) {
+                return;
+            }
+        }
+        let (checker, ended) = (Arc::clone(&self.checker), Arc::clone(&self.ended));
+        let looks = Arc::clone(&self.looks);
+        tokio::spawn(async move {
+            let looked =
+                tokio::task::spawn_blocking(move || look_at_samples(&*checker, &store, one));
+            let found = looked.await.unwrap_or_else(|error| {
+                tracing::error!(%error, "look at a result");
+                LookedSamples::default()
+            });
+            let mut looks = lock(&looks);
+            looks.running.remove(&name);
+            looks.found.votes.extend(found.votes);
+            looks.found.claims.extend(found.claims);
+            drop(looks);
+            ended.notify_waiters();
+        });
+    }
+}
+
+/// A panic of another thread leaves whole values.
+fn lock(looks: &Mutex<Looks>) -> MutexGuard<'_, Looks> {
+    looks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sends reports under the account's next nonces.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tg_types::{Digest, DurationMs, TimestampMs, VerificationMode, Vote};
 
 use crate::blob::BlobStore;
-use tg_ledger::{EvidenceTask, Outcome, SampleTask, Subject, Verdict};
+use tg_ledger::{Evidence, EvidenceTask, Outcome, SampleTask, Subject, Verdict};
 
 /// Checks that run at once in one validator, so that verification cannot starve consensus of cores.
 pub(crate) const CHECKS_RUNNING_MAX: usize = 2;
@@ -37,6 +37,12 @@ pub trait EvidenceChecker: std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// [`CheckError`] if it cannot be done now.
     fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError>;
+
+    /// Stores what a right run gives, of whoever accused a result whose dispute ends at one tile. Deterministic like [`Self::check`].
+    ///
+    /// # Errors
+    /// [`CheckError`] if it cannot be done now.
+    fn claim(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Evidence, CheckError>;
 }
 
 /// Why a check cannot be done now.

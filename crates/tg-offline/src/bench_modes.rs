@@ -327,6 +327,7 @@ impl Bench<'_> {
         let is_right = match task.mode {
             VerificationMode::Sync | VerificationMode::Optimistic => {
                 let sample = SampleTask {
+                    dispute: None,
                     lease: task.lease,
                     model: task.model,
                     mode: task.mode,

@@ -13,7 +13,8 @@
 //!    [`pushforward`] (its second commitment), [`registration`] (weights are in range), [`private`] (weights that nobody
 //!    sees), [`zk`] (proofs in zero knowledge), [`size`] and [`facts`] (what proofs and runs take).
 //! 5. `statement`: [`model`] and `file` (the two files a user holds), [`check`] (whether they are right), [`security`] (the
-//!    sum of all errors), [`linking`] (what two proofs share), [`sequence`] (what a language model wrote), [`trace`] (drawn parts of an execution).
+//!    sum of all errors), [`linking`] (what two proofs share), [`sequence`] (what a language model wrote), [`trace`] (drawn parts of an execution), [`claim`] (a whole
+//!    execution that somebody says is right, and one tile of it that is not).
 //!
 //! Everything here is total: any bytes give a verdict, none a panic.
 
@@ -26,7 +27,7 @@ pub mod verify;
 pub use algebra::{arithmetic, field, layout, linear, receiver, tally, tape, transcript};
 pub use argument::{ajtai, commitment, fractional, hiding, sumcheck};
 pub use plan::{cost, parts, shape, staged};
-pub use statement::{check, file, linking, model, security, sequence, trace};
+pub use statement::{check, claim, file, linking, model, security, sequence, trace};
 pub use verify::{facts, lookup, messages, private, pushforward, registration, size, zk};
 
 /// What can be wrong with a program, a public model, a proof file or a proof. Every check has a stable code.
@@ -40,6 +41,10 @@ pub mod error {
 }
 
 pub use check::verify;
+pub use claim::{
+    ClaimFile, ClaimFileError, ExpectedClaim, FaultFile, ReadClaim, claim_fails, fault_of,
+    read_claim,
+};
 pub use cost::{BATCH_MAX, VerifierCost};
 pub use facts::Facts;
 pub use file::{

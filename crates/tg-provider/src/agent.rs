@@ -195,6 +195,8 @@ struct Entry {
     pulled: Option<Arc<Task>>,
     /// The evidence, until the lease ends: to be stored again if whoever took it has lost it.
     evidence: Option<Arc<[u8]>>,
+    /// The answer to the last claim of an accuser, likewise.
+    refutation: Option<Arc<[u8]>>,
     requestor: tg_types::Address,
     serving: Option<ServingEntry>,
 }
@@ -219,6 +221,28 @@ impl Entry {
             input: self.input.0,
             input_len: self.input.1,
         }
+    }
+}
+
+impl Entry {
+    /// Takes what the loop that serves an endpoint says; gives what is to be told.
+    fn served(&mut self, lease: LeaseId, report: ServeReport) -> Option<AgentEvent> {
+        let (voucher, event) = match report {
+            ServeReport::Claim(voucher) => {
+                self.task.claim_wanted();
+                (voucher, None)
+            }
+            ServeReport::Ended(voucher) => {
+                self.task.served();
+                (voucher, None)
+            }
+            ServeReport::Answered(count) => (None, Some(AgentEvent::Served(lease, count))),
+            ServeReport::Problem(what) => (None, Some(AgentEvent::Problem(what))),
+        };
+        if let Some(serving) = self.serving.as_mut().filter(|_| voucher.is_some()) {
+            serving.voucher = voucher;
+        }
+        event
     }
 }
 
@@ -532,6 +556,7 @@ impl<W: Worker> Agent<W> {
             input: (job.input, job.input_len),
             pulled: None,
             evidence: None,
+            refutation: None,
             requestor: job.requestor,
             serving: None,
             task: LeaseTask::new(lease, job.mode, work_ms_min),
@@ -684,7 +709,12 @@ impl<W: Worker> Agent<W> {
         }
         let outcomes = self.outcomes.0.clone();
         let worker = Arc::clone(&self.worker);
-        if let (Stage::Prove, Some(bytes)) = (stage, &entry.evidence) {
+        let kept = match stage {
+            Stage::Prove => entry.evidence.as_ref(),
+            Stage::Refute => entry.task.refutation().and(entry.refutation.as_ref()),
+            _ => None,
+        };
+        if let Some(bytes) = kept {
             let (client, bytes) = (self.client.clone(), Arc::clone(bytes));
             tokio::spawn(work::store_again(client, (id, bytes), outcomes));
             return;
@@ -705,6 +735,12 @@ impl<W: Worker> Agent<W> {
                     seed,
                     outcomes,
                 ));
+            }
+            (Stage::Refute, Some(task), Some(execution)) => {
+                let work = (Arc::clone(task), execution.clone());
+                let claim = entry.task.claim().unwrap_or_default();
+                let client = self.client.clone();
+                tokio::spawn(work::refute(client, worker, work, claim, outcomes));
             }
             _ => {
                 let order = (entry.order(id, provider), entry.pulled.clone());
@@ -771,22 +807,7 @@ impl<W: Worker> Agent<W> {
                 }
             }
             work::Report::Served(report) => {
-                let (voucher, event) = match report {
-                    ServeReport::Claim(voucher) => {
-                        entry.task.claim_wanted();
-                        (voucher, None)
-                    }
-                    ServeReport::Ended(voucher) => {
-                        entry.task.served();
-                        (voucher, None)
-                    }
-                    ServeReport::Answered(count) => (None, Some(AgentEvent::Served(id, count))),
-                    ServeReport::Problem(what) => (None, Some(AgentEvent::Problem(what))),
-                };
-                if let Some(serving) = entry.serving.as_mut().filter(|_| voucher.is_some()) {
-                    serving.voucher = voucher;
-                }
-                if let Some(event) = event {
+                if let Some(event) = entry.served(id, report) {
                     self.tell(event);
                 }
                 return;
@@ -803,6 +824,11 @@ impl<W: Worker> Agent<W> {
                     evidence,
                     elapsed_ms,
                 }
+            }
+            work::Report::Refuted(claim, answer, bytes) => {
+                entry.task.refuted(claim, answer, now_ms());
+                entry.refutation = Some(bytes);
+                return;
             }
             work::Report::Failed(message, missing) => {
                 entry.task.failed(now_ms(), missing);
@@ -873,6 +899,14 @@ fn transaction(
             lease,
             receipt: task.execution()?.receipt.clone(),
         },
+        Message::Argue => {
+            let Evidence { digest, size } = task.refutation()?;
+            Transaction::ArgueResult {
+                lease,
+                file: digest,
+                size,
+            }
+        }
         Message::Evidence => {
             let Evidence { digest, size } = task.evidence()?;
             Transaction::SubmitEvidence {

@@ -18,7 +18,7 @@
 //! after [`RESEND_MS`]; work that fails is tried again after a growing wait, [`TRIES_MAX`] times.
 //! A declared throttle holds back the last message until the work has taken as long as a machine of that speed takes.
 
-use tg_sdk::dto::{JobStateDto, LeaseDto, ModeDto, ReplicasDto};
+use tg_sdk::dto::{DisputeTurnDto, JobStateDto, LeaseDto, ModeDto, ReplicasDto};
 use tg_types::transaction::result_seal;
 use tg_types::{DeclineReason, Digest, Transaction};
 
@@ -70,6 +70,8 @@ pub enum Message {
     Open,
     /// The evidence.
     Evidence,
+    /// Where an accuser's claim is wrong.
+    Argue,
     /// What an endpoint earned so far.
     Claim,
     /// The same, and the lease ends.
@@ -134,6 +136,8 @@ pub struct LeaseTask {
     missing: Option<DeclineReason>,
     retry_at: u64,
     began_at: Option<u64>,
+    /// The answer to an accuser's claim, once it is stored, and which claim.
+    refutation: Option<(Digest, Evidence)>,
     /// When evidence was stored last.
     stored_at: u64,
     work_ms_min: u64,
@@ -164,6 +168,7 @@ impl LeaseTask {
             missing: None,
             retry_at: 0,
             began_at: None,
+            refutation: None,
             stored_at: 0,
             work_ms_min,
             claim: ClaimWanted::Nothing,
@@ -249,12 +254,12 @@ impl LeaseTask {
             JobStateDto::Committed => self.next_committed(now),
             JobStateDto::Verifying if is_checked => self.next_opened(now),
             JobStateDto::Verifying => self.next_named(now),
+            JobStateDto::Disputed => self.next_disputed(now),
             JobStateDto::Submitted
             | JobStateDto::Queued
             | JobStateDto::Accepted
             | JobStateDto::Paid
             | JobStateDto::Refunded
-            | JobStateDto::Disputed
             | JobStateDto::Expired
             | JobStateDto::Cancelled => Step::Wait(u64::MAX),
         }
@@ -396,6 +401,25 @@ impl LeaseTask {
         }
     }
 
+    /// Of a dispute that ends at one tile: the answer to the accuser's claim is found, named, and must be held by the validators, or all of
+    /// the collateral is lost.
+    fn next_disputed(&self, now: u64) -> Step {
+        let dispute = self.lease.check.as_ref().and_then(|it| it.dispute.as_ref());
+        let dispute = dispute.filter(|it| it.turn == DisputeTurnDto::Provider);
+        let Some((dispute, claim)) = dispute.and_then(|it| Some((it, it.claim?))) else {
+            return Step::Wait(u64::MAX);
+        };
+        let is_answered = self.refutation.is_some_and(|(of, _)| of == claim);
+        let again = self.stored_at + STORE_AGAIN_MS;
+        match &self.done {
+            WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
+            _ if !is_answered => self.begin(Stage::Refute, now),
+            _ if dispute.waits_for_file => self.submit(Message::Argue, now),
+            _ if now < again => Step::Wait(again),
+            _ => self.begin(Stage::Refute, now),
+        }
+    }
+
     const fn begin(&self, stage: Stage, now: u64) -> Step {
         if self.busy.is_some() {
             Step::Wait(u64::MAX)
@@ -530,6 +554,29 @@ impl LeaseTask {
         if let WorkDone::Executed(execution) | WorkDone::Proved(execution, _) = done {
             self.done = WorkDone::Proved(execution, evidence);
         }
+    }
+
+    /// Where the claim of an accuser is wrong is found and stored at `now`.
+    pub const fn refuted(&mut self, claim: Digest, answer: Evidence, now: u64) {
+        self.busy = None;
+        self.stored_at = now;
+        self.refutation = Some((claim, answer));
+    }
+
+    /// The claim that is to be answered.
+    #[must_use]
+    pub fn claim(&self) -> Option<Digest> {
+        let dispute = self.lease.check.as_ref()?.dispute.as_ref()?;
+        dispute.claim
+    }
+
+    /// The answer to the claim, once it is stored.
+    #[must_use]
+    pub fn refutation(&self) -> Option<Evidence> {
+        let (_, answer) = self
+            .refutation
+            .filter(|(of, _)| Some(*of) == self.claim())?;
+        Some(answer)
     }
 
     /// The grid has the evidence at `now`.

@@ -14,8 +14,8 @@ use tg_ir::request::written_bytes;
 use tg_ir::{CompiledModel, Generation, GenerationRequest};
 use tg_proof::trace::challenge;
 use tg_proof::{
-    ExpectedSequence, ExpectedStatement, ExpectedTrace, ProofFile, PublicModel, SequenceFile,
-    TraceFile, verify_trace,
+    ExpectedClaim, ExpectedSequence, ExpectedStatement, ExpectedTrace, FaultFile, ProofFile,
+    PublicModel, SequenceFile, TraceFile, claim_fails, fault_of, read_claim, verify_trace,
 };
 use tg_prover::{Masking, Modes, ProveRequest, ProvingModel};
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier, VerificationMode};
@@ -283,6 +283,33 @@ impl Worker for ProvingWorker {
         };
         verify_trace(model, &file, expected).map_err(|error| WorkError::Open(error.into()))?;
         Ok(file.to_bytes())
+    }
+
+    fn refute(
+        &self,
+        task: &Task,
+        execution: &Execution,
+        claim: &[u8],
+    ) -> Result<Vec<u8>, WorkError> {
+        let ready = self.ready(task)?;
+        let model = ready.model.compiled();
+        let expected = ExpectedClaim {
+            lease: &task.lease,
+            input: &task.input,
+            receipt: &execution.receipt,
+        };
+        // What is no claim everybody sees as such.
+        let Ok(read) = read_claim(model, claim, expected) else {
+            return Ok(FaultFile::Claim.to_bytes());
+        };
+        let trace = execute_tensor(model, read.input.clone());
+        let trace = trace.map_err(|error| WorkError::Execute(error.into()))?;
+        let fault = fault_of(model, &read, trace.tensors()).ok_or(WorkError::NoFault)?;
+        let answer = fault.to_bytes();
+        match claim_fails(model, (claim, &answer), expected) {
+            true => Ok(answer),
+            false => Err(WorkError::NoFault),
+        }
     }
 
     fn prove(

@@ -28,6 +28,8 @@ pub(crate) enum Report {
     Executed(Arc<Task>, Execution, u64),
     /// The execution was proved and the proof, these bytes, is stored; milliseconds of the proving.
     Proved(Evidence, Arc<[u8]>, u64),
+    /// Where the claim of this name is wrong was found, and is stored.
+    Refuted(Digest, Evidence, Arc<[u8]>),
     /// The grid has the evidence that it was given before.
     Stored,
     /// An endpoint is served.
@@ -110,6 +112,22 @@ pub(crate) async fn prove<W: Worker>(
     let lease = task.lease;
     let report = match try_prove(&client, worker, (task, execution), seed, &outcomes).await {
         Ok((evidence, bytes, elapsed_ms)) => Report::Proved(evidence, bytes, elapsed_ms),
+        Err(error) => Report::Failed(chain(error.as_ref()), None),
+    };
+    let _ = outcomes.send((lease, report)).await;
+}
+
+/// Finds where an accuser's claim is wrong, stores that and reports.
+pub(crate) async fn refute<W: Worker>(
+    client: Client,
+    worker: Arc<W>,
+    (task, execution): (Arc<Task>, Execution),
+    claim: Digest,
+    outcomes: Sender<Outcome>,
+) {
+    let lease = task.lease;
+    let report = match try_refute(&client, worker, (task, execution), claim).await {
+        Ok((answer, bytes)) => Report::Refuted(claim, answer, bytes),
         Err(error) => Report::Failed(chain(error.as_ref()), None),
     };
     let _ = outcomes.send((lease, report)).await;
@@ -245,16 +263,34 @@ async fn try_prove<W: Worker>(
     })
     .await??;
     let elapsed_ms = elapsed_ms(started);
-    let size = u32::try_from(proof.len())
-        .ok()
-        .filter(|size| *size <= limit)
-        .ok_or(EvidenceTooLarge {
-            size: proof.len(),
-            limit,
-        })?;
+    let size = sized(&proof, limit)?;
     let kept: Arc<[u8]> = proof.as_slice().into();
     let digest = client.put_blob(proof).await?.digest;
     Ok((Evidence { digest, size }, kept, elapsed_ms))
+}
+
+async fn try_refute<W: Worker>(
+    client: &Client,
+    worker: Arc<W>,
+    (task, execution): (Arc<Task>, Execution),
+    claim: Digest,
+) -> Result<(Evidence, Arc<[u8]>), Failure> {
+    let claim = client
+        .blob(claim, TRACE_EVIDENCE_BYTES_MAX as usize)
+        .await?;
+    let answer = tokio::task::spawn_blocking(move || worker.refute(&task, &execution, &claim));
+    let answer = answer.await??;
+    let size = sized(&answer, TRACE_EVIDENCE_BYTES_MAX)?;
+    let kept: Arc<[u8]> = answer.as_slice().into();
+    let digest = client.put_blob(answer).await?.digest;
+    Ok((Evidence { digest, size }, kept))
+}
+
+/// The size of evidence that the grid takes.
+fn sized(evidence: &[u8], limit: u32) -> Result<u32, EvidenceTooLarge> {
+    let size = evidence.len();
+    let fits = u32::try_from(size).ok().filter(|size| *size <= limit);
+    fits.ok_or(EvidenceTooLarge { size, limit })
 }
 
 /// Reports progress; dropped if the queue is full, because a later one follows.

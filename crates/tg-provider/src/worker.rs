@@ -55,6 +55,8 @@ pub enum Stage {
     Execute,
     /// Proving the run.
     Prove,
+    /// Finding where an accuser's claim is wrong.
+    Refute,
     /// Answering the requests of an endpoint.
     Serve,
 }
@@ -65,6 +67,7 @@ impl std::fmt::Display for Stage {
             Self::Pull => "pull",
             Self::Execute => "execute",
             Self::Prove => "prove",
+            Self::Refute => "refute",
             Self::Serve => "serve",
         })
     }
@@ -105,6 +108,9 @@ pub enum WorkError {
     /// What was opened does not hold, so it is not sent.
     #[error("check what was opened here")]
     Open(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The accuser's claim is right, as far as is known here.
+    #[error("nothing is found wrong with what the accuser says")]
+    NoFault,
     /// The proof does not hold, so it is not sent: a rejected one would cost the collateral.
     #[error("check the proof that was made here")]
     Check(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -162,6 +168,21 @@ pub trait Worker: Send + Sync + 'static {
     /// If they cannot be opened; doing it again may be tried.
     fn open(&self, task: &Task, execution: &Execution, seed: &Digest)
     -> Result<Vec<u8>, WorkError>;
+
+    /// Finds where a claim about the run of a task is wrong, and returns the answer file ([`tg_proof::FaultFile`]): who accuses has stored the
+    /// claim. Asked of models of integers only whose disputes end at one tile.
+    ///
+    /// # Errors
+    /// If nothing of it is wrong, or it cannot be looked at; doing it again may be tried.
+    fn refute(
+        &self,
+        task: &Task,
+        execution: &Execution,
+        claim: &[u8],
+    ) -> Result<Vec<u8>, WorkError> {
+        let _ = (task, execution, claim);
+        Err(WorkError::NoFault)
+    }
 
     /// Proves an execution and returns the evidence file.
     ///

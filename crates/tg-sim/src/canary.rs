@@ -38,6 +38,9 @@ pub enum Canary {
     /// A vote for right counts whatever its member computed.
     #[cfg(feature = "canary")]
     AnyChecksum,
+    /// A result is accepted because somebody claimed something wrong of it.
+    #[cfg(feature = "canary")]
+    FailedClaimAccepts,
 }
 
 impl Canary {
@@ -64,6 +67,8 @@ impl Canary {
         Self::EarlySeed,
         #[cfg(feature = "canary")]
         Self::AnyChecksum,
+        #[cfg(feature = "canary")]
+        Self::FailedClaimAccepts,
     ];
 }
 
@@ -83,6 +88,7 @@ pub(crate) fn arm(canary: Option<Canary>) {
             Some(C::FreeAccusation) => Some(Ledger::FreeAccusation),
             Some(C::EarlySeed) => Some(Ledger::EarlySeed),
             Some(C::AnyChecksum) => Some(Ledger::AnyChecksum),
+            Some(C::FailedClaimAccepts) => Some(Ledger::FailedClaimAccepts),
             _ => None,
         });
         tg_node::canary::arm(match canary {

@@ -134,6 +134,7 @@ impl CheatKind {
             release: Vec::new(),
             faults: Vec::new(),
             mode: Some(mode),
+            by_tile: false,
             heal_ms: 30_000,
             without: Vec::new(),
         }

@@ -5,7 +5,9 @@
 use std::sync::{Arc, OnceLock};
 
 use tg_exec::sample::random_model;
-use tg_ledger::{EvidenceTask, ModelFacts, Outcome, ReplicasTask, SampleTask};
+use tg_ledger::{
+    DisputeFiles, Evidence, EvidenceTask, ModelFacts, Outcome, ReplicasTask, SampleTask,
+};
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_node::{BlobStore, CheckError, EvidenceChecker, ProofChecker};
 use tg_prover::ProvingModel;
@@ -347,6 +349,59 @@ fn is_delivered(answer: &Digest, size: u32, blobs: &BlobStore) -> Result<Outcome
     }
 }
 
+/// What stands for the claim of an accuser: what it says that a right run gives.
+fn simulated_claim(output: &Digest) -> Vec<u8> {
+    [b"simulated claim ".as_slice(), output.as_bytes()].concat()
+}
+
+/// What stands for a provider's answer: that this claim is wrong in one tile.
+pub(crate) fn simulated_answer(claim: &Digest) -> Vec<u8> {
+    [b"simulated answer ".as_slice(), claim.as_bytes()].concat()
+}
+
+/// Stores what stands for the claim of a challenger: the truth about an input, or something else.
+pub(crate) fn claim_of(
+    input: &Digest,
+    is_true: bool,
+    blobs: &BlobStore,
+) -> Result<Evidence, CheckError> {
+    let truth = Digest::of_blob(&model().simulated_output(input));
+    let claimed = if is_true { truth } else { Digest::default() };
+    put_claim(&claimed, blobs)
+}
+
+fn put_claim(output: &Digest, blobs: &BlobStore) -> Result<Evidence, CheckError> {
+    let bytes = simulated_claim(output);
+    let digest = blobs.put(&bytes, EVIDENCE_BYTES_MAX)?;
+    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    Ok(Evidence { digest, size })
+}
+
+/// Decides as production does: a claim fails if it says the same as the receipt, or if it is wrong and an answer says so. An answer to a
+/// claim that is right shows nothing.
+fn judge_claim(
+    files: &DisputeFiles,
+    receipt: &Receipt,
+    blobs: &BlobStore,
+) -> Result<Outcome, CheckError> {
+    let read = |file: &Evidence| {
+        let digest = file.digest;
+        let bytes = blobs.get(&digest, EVIDENCE_BYTES_MAX)?;
+        bytes.ok_or(CheckError::Missing { digest })
+    };
+    let (claim, answer) = (read(&files.claim)?, read(&files.answer)?);
+    let truth = Digest::of_blob(&model().simulated_output(&receipt.input));
+    let is_right = claim == simulated_claim(&truth);
+    let fails = match is_right {
+        true => receipt.output == truth,
+        false => answer == simulated_answer(&files.claim.digest),
+    };
+    Ok(match fails {
+        true => Outcome::Refuted,
+        false => rejected("simulated: the claim stands"),
+    })
+}
+
 /// Stands in for the checker of production: takes simulated evidence only.
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedChecker;
@@ -376,6 +431,11 @@ impl EvidenceChecker for SimulatedChecker {
         })
     }
 
+    fn claim(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Evidence, CheckError> {
+        let truth = model().simulated_output(&task.receipt.input);
+        put_claim(&Digest::of_blob(&truth), blobs)
+    }
+
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
         let model = model();
         match task {
@@ -391,6 +451,15 @@ impl EvidenceChecker for SimulatedChecker {
             EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
                 ProofChecker::default().check(task, blobs)
             }
+            EvidenceTask::Accusation {
+                sample:
+                    SampleTask {
+                        dispute: Some(files),
+                        receipt,
+                        ..
+                    },
+                ..
+            } => judge_claim(files, receipt, blobs),
             EvidenceTask::Accusation { vote, sample } => {
                 let found = self.vote(sample, blobs)?;
                 Ok(if found == *vote && !found.is_right() {
@@ -469,6 +538,10 @@ impl EvidenceChecker for FixedVote {
         Ok(in_mode(task, self.vote))
     }
 
+    fn claim(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Evidence, CheckError> {
+        self.inner.claim(task, blobs)
+    }
+
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
         self.inner.check(task, blobs)
     }
@@ -489,6 +562,10 @@ impl EvidenceChecker for BribedWatcher {
         } else {
             EMPTY_VOTE
         })
+    }
+
+    fn claim(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Evidence, CheckError> {
+        self.0.claim(task, blobs)
     }
 
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
@@ -514,6 +591,10 @@ impl EvidenceChecker for LyingChecker {
             Vote::Right { .. } => in_mode(task, WRONG_TILE),
             Vote::WrongForm | Vote::WrongTile(_) | Vote::WrongRun => EMPTY_VOTE,
         })
+    }
+
+    fn claim(&self, _: &SampleTask, blobs: &BlobStore) -> Result<Evidence, CheckError> {
+        put_claim(&Digest::default(), blobs)
     }
 
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {

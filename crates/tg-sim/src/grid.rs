@@ -267,6 +267,15 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
             vote,
             ..
         } => ("committee", format!("{accuser} says of {lease}: {vote}")),
+        Event::ResultArgued {
+            lease,
+            account,
+            file,
+            ..
+        } => (
+            "dispute",
+            format!("{account} hands in {file} about {lease}"),
+        ),
         Event::ReplicasDiffer { lease, .. } => {
             ("replicas", format!("the members of {lease} differ"))
         }

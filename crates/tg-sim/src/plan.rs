@@ -353,6 +353,8 @@ pub struct SimPlan {
     pub release: Vec<NewRelease>,
     /// How all results are checked; drawn for each order if absent.
     pub mode: Option<VerificationMode>,
+    /// Whether validators repeat no run, so that every dispute about one ends at a tile.
+    pub by_tile: bool,
     /// When faults end, in milliseconds.
     pub heal_ms: u64,
     /// What was left out.
@@ -402,6 +404,8 @@ impl SimPlan {
             faults,
             release: release(seed, count),
             mode: None,
+            // In every fourth run; not drawn, so that the other runs stay as they were.
+            by_tile: seed % 4 == 3,
             heal_ms: SAFETY_MS,
             without: Vec::new(),
         }
@@ -674,6 +678,7 @@ impl fmt::Display for SimPlan {
             faults,
             release,
             mode,
+            by_tile,
             heal_ms,
             without: _,
         } = self;
@@ -693,6 +698,9 @@ impl fmt::Display for SimPlan {
         )?;
         if let Some(mode) = mode {
             writeln!(f, "  all results checked by {}", mode.as_str())?;
+        }
+        if *by_tile {
+            writeln!(f, "  validators repeat no runs: disputes end at a tile")?;
         }
         for (index, role) in seats.iter().enumerate() {
             if *role != SeatRole::Honest {

@@ -14,7 +14,9 @@ use tg_types::{
 };
 
 use crate::draw::SeedStream;
-use crate::evidence::{TaskOwner, is_drawn, model, wrong_all_over, wrong_in_one_part};
+use crate::evidence::{
+    TaskOwner, is_drawn, model, simulated_answer, wrong_all_over, wrong_in_one_part,
+};
 use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
 use crate::plan::{ProviderPlan, ProviderRole};
 
@@ -213,7 +215,7 @@ impl SimProvider {
                 entry.task.begun(stage, now);
                 let takes = match stage {
                     Stage::Pull => self.draw.between(10, 80),
-                    Stage::Execute | Stage::Prove => self.plan.work_ms / 2 + 1,
+                    Stage::Execute | Stage::Prove | Stage::Refute => self.plan.work_ms / 2 + 1,
                     Stage::Serve => self.draw.between(1_000, 5_000),
                 };
                 // What is opened is settled when the work begins, as in production: another gateway may be behind.
@@ -319,6 +321,18 @@ impl SimProvider {
                         entry.task.claim_wanted();
                     }
                 }
+            }
+            Stage::Refute => {
+                // A liar says so of a right claim too, which shows nothing.
+                let claim = entry.task.claim().unwrap_or_default();
+                let answer = simulated_answer(&claim);
+                let digest = Digest::of_blob(&answer);
+                let size = u32::try_from(answer.len()).unwrap_or(u32::MAX);
+                if self.plan.role != ProviderRole::Withheld {
+                    // What cannot be stored is missing, as a lost upload is.
+                    let _ = store.put(&answer, EVIDENCE_BYTES_MAX);
+                }
+                entry.task.refuted(claim, Evidence { digest, size }, now);
             }
             Stage::Prove => {
                 let state = node.snapshot().state.clone();
@@ -430,6 +444,14 @@ fn transaction(
                 lease,
                 voucher: voucher.filter(|it| it.voucher.answered > claimed),
                 ends: message == Message::End,
+            }
+        }
+        Message::Argue => {
+            let Evidence { digest, size } = task.refutation()?;
+            Transaction::ArgueResult {
+                lease,
+                file: digest,
+                size,
             }
         }
         Message::Evidence => {

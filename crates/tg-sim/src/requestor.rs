@@ -9,7 +9,7 @@ use tg_types::{
 };
 
 use crate::draw::SeedStream;
-use crate::evidence::model;
+use crate::evidence::{claim_of, model};
 use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
 use crate::plan::{RequestorPlan, RequestorRole};
 
@@ -18,6 +18,9 @@ const TRIES_MAX: u32 = 20;
 
 /// The last order comes this long before faults end, in milliseconds.
 const LAST_ORDER_MS: u64 = 3_000;
+
+/// How often a challenger looks whether it is its turn, every quarter of a second.
+const CLAIM_LOOKS: u32 = 24;
 
 /// How often, in thousandths, a requestor that runs its jobs itself challenges a result.
 const CHALLENGED_PERMILLE: u64 = 300;
@@ -98,6 +101,13 @@ impl SimRequestor {
             5 | 6 => VerificationMode::Optimistic,
             _ => VerificationMode::Proof,
         };
+        // Where validators repeat no runs, nobody may ask them to.
+        let drawn = match drawn {
+            VerificationMode::Recompute | VerificationMode::Replicate if grid.plan.by_tile => {
+                VerificationMode::Optimistic
+            }
+            drawn => drawn,
+        };
         let mode = grid.plan.mode.unwrap_or(drawn);
         for _ in 0..TRIES_MAX {
             let Some(node) = grid.gateway(self.account.gateway, now_ms(context)) else {
@@ -150,6 +160,42 @@ impl SimRequestor {
         let sent = self.account.send(grid, context, challenge).await;
         let what = format!("challenges {lease}, {}", fate(&sent));
         self.tell(grid, context, &what);
+        if grid.plan.by_tile && sent.is_ok() {
+            self.claim(grid, context, lease).await;
+        }
+    }
+
+    /// Says what a right run gives, if it is asked for that within some seconds; wrongly now and then, and sometimes not at all.
+    async fn claim(&mut self, grid: &SimGrid, context: &Context, lease: LeaseId) {
+        let is_true = self.draw.chance(600);
+        if self.draw.chance(100) {
+            return;
+        }
+        for _ in 0..CLAIM_LOOKS {
+            sleep_ms(context, 250).await;
+            let Some(node) = grid.gateway(self.account.gateway, now_ms(context)) else {
+                continue;
+            };
+            let state = node.snapshot().state.clone();
+            let asked = state.claim_tasks(&self.account.wallet.address());
+            let Some(task) = asked.into_iter().find(|it| it.lease == lease) else {
+                continue;
+            };
+            let Ok(claim) = claim_of(&task.receipt.input, is_true, node.blobs()) else {
+                continue;
+            };
+            let argue = Transaction::ArgueResult {
+                lease,
+                file: claim.digest,
+                size: claim.size,
+            };
+            let sent = self.account.send(grid, context, argue).await;
+            let what = format!("claims {is_true} of {lease}, {}", fate(&sent));
+            self.tell(grid, context, &what);
+            if sent.is_ok() {
+                return;
+            }
+        }
     }
 
     /// Signs for some more answers of each endpoint that is served. Simulated: nothing is asked.

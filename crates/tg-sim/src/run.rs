@@ -201,13 +201,18 @@ fn key(index: usize) -> ValidatorKey {
 
 /// Windows of seconds, so that what is late ends within the run; all of them as long as faulty leaders can keep somebody
 /// out.
-fn parameters() -> Parameters {
+fn parameters(plan: &SimPlan) -> Parameters {
+    let usual = Parameters::development();
     Parameters {
+        repeated_macs_max: match plan.by_tile {
+            true => 0,
+            false => usual.repeated_macs_max,
+        },
         storage: StorageRule::Stated,
         leader_timeout: DurationMs::new(600),
         lease_grace: DurationMs::from_secs(8),
         verification_timeout: DurationMs::from_secs(12),
-        ..Parameters::development()
+        ..usual
     }
 }
 
@@ -227,7 +232,7 @@ fn genesis(plan: &SimPlan) -> Genesis {
     validators.sort_unstable_by_key(|it| it.address);
     Genesis {
         domain: tg_ledger::development_domain(),
-        parameters: parameters(),
+        parameters: parameters(plan),
         timestamp: TimestampMs::new(1),
         accounts,
         validators,

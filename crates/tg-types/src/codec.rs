@@ -413,6 +413,18 @@ impl<const N: usize> Decode for [u8; N] {
 }
 
 /// One byte that says whether a value follows, then the value.
+impl<T: Encode> Encode for Box<T> {
+    fn encode(&self, writer: &mut Writer) {
+        T::encode(self, writer);
+    }
+}
+
+impl<T: Decode> Decode for Box<T> {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        T::decode(reader).map(Self::new)
+    }
+}
+
 impl<T: Encode> Encode for Option<T> {
     fn encode(&self, writer: &mut Writer) {
         writer.u8(u8::from(self.is_some()));

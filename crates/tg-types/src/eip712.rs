@@ -68,6 +68,7 @@ impl TransactionKind {
                 &[],
             ),
             Self::ChallengeResult => ("bytes32 lease", &[]),
+            Self::ArgueResult => ("bytes32 lease,bytes32 file,uint32 size", &[]),
             Self::ReadyForProtocol => ("uint16 version", &[]),
             Self::SettleEndpoint => ("bytes32 lease,bytes voucher,bool ends", &[]),
             Self::SealResult => ("bytes32 lease,bytes32 seal", &[]),
@@ -167,11 +168,12 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
         }
         Transaction::SubmitEvidence {
             lease,
-            evidence,
+            evidence: file,
             size,
-        } => start
+        }
+        | Transaction::ArgueResult { lease, file, size } => start
             .word(*lease.as_bytes())
-            .word(*evidence.as_bytes())
+            .word(*file.as_bytes())
             .number(u128::from(*size)),
         Transaction::UpdateOffer { offer, terms } => {
             start.word(*offer.as_bytes()).word(terms.struct_hash())

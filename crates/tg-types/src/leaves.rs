@@ -118,6 +118,59 @@ impl OpenedLeaves {
     }
 }
 
+/// The nodes of all leaves of a blob, in order, from which its name follows: 32 bytes for each [`LEAF_BYTES`]. Of a blob that is one leaf
+/// it is the name itself. Hashes the blob once.
+#[must_use]
+pub fn leaf_nodes(blob: &[u8]) -> Vec<[u8; 32]> {
+    let is_only = blob.len() <= LEAF_BYTES;
+    if is_only {
+        return vec![*Digest::of_blob(blob).as_bytes()];
+    }
+    let leaves = blob.chunks(LEAF_BYTES).enumerate();
+    let node = |(number, leaf): (usize, &[u8])| subtree_node(leaf, (number * LEAF_BYTES) as u64);
+    leaves.map(node).collect()
+}
+
+/// The node of one leaf of a blob of `size` bytes, as [`leaf_nodes`] has it.
+#[must_use]
+pub fn leaf_node(leaf: &[u8], number: u32, size: u64) -> [u8; 32] {
+    match leaves_of(size) {
+        1 => *Digest::of_blob(leaf).as_bytes(),
+        _ => subtree_node(leaf, u64::from(number) * LEAF_BYTES as u64),
+    }
+}
+
+/// The name of a blob of `size` bytes whose leaves have these nodes; nothing if they are not as many as it has leaves.
+#[must_use]
+pub fn name_of_leaves(nodes: &[[u8; 32]], size: u64) -> Option<Digest> {
+    if nodes.len() as u64 != leaves_of(size) {
+        return None;
+    }
+    if let [only] = nodes {
+        return Some(Digest::new(*only));
+    }
+    let [left, right] = children(nodes, size);
+    let root = merge_subtrees_root(&left, &right, Mode::Hash);
+    Some(Digest::new(*root.as_bytes()))
+}
+
+/// The two nodes below one over leaves of `size` bytes, which are at least two.
+fn children(nodes: &[[u8; 32]], size: u64) -> [[u8; 32]; 2] {
+    let half = left_subtree_len(size);
+    let cut = usize::try_from(half / LEAF_BYTES as u64).expect("a part of a slice");
+    let (left, right) = nodes.split_at(cut);
+    [node_over(left, half), node_over(right, size - half)]
+}
+
+/// The node over leaves that are not a whole blob: as deep as the blob's tree.
+fn node_over(nodes: &[[u8; 32]], size: u64) -> [u8; 32] {
+    if let [only] = nodes {
+        return *only;
+    }
+    let [left, right] = children(nodes, size);
+    merge_subtrees_non_root(&left, &right, Mode::Hash)
+}
+
 /// How many leaves lie before a byte, which is where a leaf begins.
 fn first_from(leaves: &[u32], byte: u64) -> usize {
     leaves.partition_point(|&leaf| u64::from(leaf) * (LEAF_BYTES as u64) < byte)

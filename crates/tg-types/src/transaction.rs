@@ -124,6 +124,16 @@ pub enum Transaction {
         /// The lease.
         lease: LeaseId,
     },
+    /// Hand in a file in the dispute about the run of a lease, by whoever's turn it is: first the accuser, what a right run gives; then
+    /// the provider, where that is wrong.
+    ArgueResult {
+        /// The lease.
+        lease: LeaseId,
+        /// Content hash of the file.
+        file: Digest,
+        /// How many bytes it has.
+        size: u32,
+    },
     /// A validator states that it executes the next version of the protocol: once two thirds do, blocks have it from an announced
     /// height on.
     ReadyForProtocol {
@@ -323,11 +333,13 @@ pub enum TransactionKind {
     SealResult = 30,
     /// [`Transaction::OpenResult`].
     OpenResult = 31,
+    /// [`Transaction::ArgueResult`].
+    ArgueResult = 32,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -358,6 +370,7 @@ impl TransactionKind {
         Self::SettleEndpoint,
         Self::SealResult,
         Self::OpenResult,
+        Self::ArgueResult,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -394,6 +407,7 @@ impl TransactionKind {
             Self::SettleEndpoint => "SettleEndpoint",
             Self::SealResult => "SealResult",
             Self::OpenResult => "OpenResult",
+            Self::ArgueResult => "ArgueResult",
         }
     }
 
@@ -412,6 +426,7 @@ impl TransactionKind {
             | Self::CommitPart
             | Self::SealResult
             | Self::OpenResult
+            | Self::ArgueResult
             | Self::PostDealing
             | Self::CommitVotes
             | Self::RevealVotes
@@ -483,6 +498,7 @@ impl Transaction {
             Self::SettleEndpoint { .. } => TransactionKind::SettleEndpoint,
             Self::SealResult { .. } => TransactionKind::SealResult,
             Self::OpenResult { .. } => TransactionKind::OpenResult,
+            Self::ArgueResult { .. } => TransactionKind::ArgueResult,
         }
     }
 }
@@ -526,5 +542,6 @@ variants! {
         29 = SettleEndpoint { lease, voucher, ends: flag("ends") },
         30 = SealResult { lease, seal },
         31 = OpenResult { lease, receipt, salt },
+        32 = ArgueResult { lease, file, size },
     }
 }

@@ -380,7 +380,7 @@ pub(crate) struct InferArguments {
     pub(crate) trust: bool,
     /// How the result is checked. If absent: by sync where an offer has the stake for it, else by a proof; by a proof with
     /// --proof-out and for orders with needs of their own.
-    #[arg(long, value_parser = VerifyParser)]
+    #[arg(long, value_parser = VerifyParser::MODELS)]
     pub(crate) verify: Option<VerifyChoice>,
     #[command(flatten)]
     pub(crate) order: OrderArguments,
@@ -442,7 +442,7 @@ pub(crate) struct WriteArguments {
     #[command(flatten)]
     pub(crate) what: DrawArguments,
     /// How the result is checked.
-    #[arg(long, value_parser = VerifyParser, default_value = "none")]
+    #[arg(long, value_parser = VerifyParser::MODELS, default_value = "none")]
     pub(crate) verify: VerifyChoice,
     #[command(flatten)]
     pub(crate) order: OrderArguments,
@@ -489,7 +489,7 @@ pub(crate) struct ProgramSubmitArguments {
     #[arg(long)]
     pub(crate) trust: bool,
     /// How the result is checked: recompute, optimistic or replicate, on development networks none.
-    #[arg(long, value_parser = VerifyParser, default_value = "recompute")]
+    #[arg(long, value_parser = VerifyParser::PROGRAMS, default_value = "recompute")]
     pub(crate) verify: VerifyChoice,
     #[command(flatten)]
     pub(crate) order: OrderArguments,

@@ -118,6 +118,7 @@ fn parts(event: &Event) -> Parts {
         | Event::SeedSigned { .. }
         | Event::CommitteeDrawn { .. }
         | Event::ResultDisputed { .. }
+        | Event::ResultArgued { .. }
         | Event::AccusationRefuted { .. }
         | Event::VoteRefuted { .. }
         | Event::ReplicasDiffer { .. }
@@ -325,6 +326,19 @@ fn sync_parts(event: &Event) -> Parts {
             lease: Some(*lease),
             account: Some(*accuser),
             text: format!("{accuser} says of the result: {vote}"),
+            ..Parts::default()
+        },
+        Event::ResultArgued {
+            lease,
+            job,
+            account,
+            file,
+        } => Parts {
+            kind: "result_argued",
+            job: Some(*job),
+            lease: Some(*lease),
+            account: Some(*account),
+            text: format!("{account} handed in {file} in the dispute about the result"),
             ..Parts::default()
         },
         Event::AccusationRefuted { validator, burned } => Parts {

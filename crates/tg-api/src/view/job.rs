@@ -1,12 +1,12 @@
 //! Jobs, their leases and receipts.
 
 use tg_ledger::{
-    EndpointMeter, Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, MemberVote,
-    ReplicaStage, Settlement, State, Step, SyncCheck, VoteState,
+    DisputeTurn, EndpointMeter, Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress,
+    MemberVote, ReplicaStage, Settlement, State, Step, SyncCheck, SyncStage, VoteState,
 };
 use tg_sdk::dto::{
-    CheckDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto, LeaseEndDto, MemberPayDto,
-    MeterDto, RejectionDto, ReplicasDto, SettlementDto,
+    CheckDto, DisputeDto, DisputeTurnDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto,
+    LeaseEndDto, MemberPayDto, MeterDto, RejectionDto, ReplicasDto, SettlementDto,
 };
 use tg_types::{Amount, TimestampMs};
 
@@ -206,7 +206,33 @@ fn check(check: &SyncCheck) -> CheckDto {
         members: count(states().count()),
         sealed: count(states().filter(is_sealed).count()),
         right: count(round.map_or(0, |it| it.right().len())),
+        dispute: dispute(&check.stage),
     }
+}
+
+/// A dispute that ends at one tile.
+fn dispute(stage: &SyncStage) -> Option<DisputeDto> {
+    let SyncStage::Disputed {
+        accuser,
+        by_tile: Some(dispute),
+        ..
+    } = stage
+    else {
+        return None;
+    };
+    Some(DisputeDto {
+        accuser: *accuser,
+        turn: match dispute.step.turn() {
+            DisputeTurn::Accuser => DisputeTurnDto::Accuser,
+            DisputeTurn::Provider => DisputeTurnDto::Provider,
+            DisputeTurn::Validators => DisputeTurnDto::Validators,
+        },
+        waits_for_file: dispute.step.waits_for_file(),
+        until_ms: dispute.until.get(),
+        claim: dispute.step.claim().map(|it| it.digest),
+        answer: dispute.step.answer().map(|it| it.digest),
+        waiting: u16::try_from(dispute.waiting.len()).unwrap_or(u16::MAX),
+    })
 }
 
 /// Where the job stands under a lease, or stood when the lease ended.

@@ -38,6 +38,7 @@ pub(crate) const FACTS: ModelFacts = ModelFacts {
     work: 2_500_000,
     memory: 6,
     trace_bytes: 4_096,
+    read_bytes: 4_096,
 };
 
 type Blobs = Mutex<HashMap<Digest, Arc<Vec<u8>>>>;

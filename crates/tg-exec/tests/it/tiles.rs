@@ -4,7 +4,9 @@
 use proptest::prelude::*;
 use tg_exec::execute::{Trace, execute_tensor};
 use tg_exec::sample::{random_model, wide::random_program};
-use tg_ir::tiles::{self, Checksum, ExecutionClaim, TileFault, TraceOpening, TraceTile};
+use tg_ir::tiles::{
+    self, Checksum, ExecutionClaim, ReadOpening, TileFault, TraceLeaves, TraceOpening, TraceTile,
+};
 use tg_ir::{ExecutableModel, IntTensor, TensorId, bounds};
 use tg_types::{Decode as _, Digest, Encode as _};
 
@@ -227,5 +229,102 @@ fn every_tile_is_drawn_as_often() {
     for times in drawn {
         let off = (f64::from(times) - expected).abs() / expected.sqrt();
         assert!(off < 5.0, "{times} times, {expected} expected");
+    }
+}
+
+/// What an execution says of itself, and what another one finds wrong with it; `claimed` are its tensors.
+fn refuted(case: &Case, claimed: &[IntTensor], own: &[IntTensor]) -> Option<bool> {
+    let (model, program) = (&case.model, &case.model.program);
+    let leaves = TraceLeaves::of(claimed);
+    let names = leaves.names(program).unwrap();
+    let tile = TraceLeaves::of(own).first_difference(&leaves, program)?;
+    let opening = ReadOpening::of(model, own, tile);
+    let bytes = opening.to_bytes();
+    assert_eq!(ReadOpening::from_bytes(&bytes).unwrap(), opening);
+    let input = case.trace.tensor(TensorId::INPUT);
+    let said = (&leaves, names);
+    Some(tiles::is_refuted(model, input, said, tile, opening))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    /// Whoever claims a wrong element is refuted by whoever executed the model, and cannot refute it.
+    #[test]
+    fn who_is_right_wins_a_dispute(seed in any::<u64>(), at in any::<prop::sample::Index>(), by in 1_i64..40) {
+        let case = Case::of(seed);
+        let node = at.index(case.model.program.nodes.len());
+        let element = at.index(case.trace.tensors()[node + 1].len());
+        let Some(lie) = moved(&case, node + 1, element, by) else {
+            return Ok(());
+        };
+        let truth = case.trace.tensors();
+        prop_assert_eq!(refuted(&case, &lie, truth), Some(true));
+        prop_assert_eq!(refuted(&case, truth, &lie), Some(false));
+        prop_assert_eq!(refuted(&case, truth, truth), None);
+    }
+
+    /// The leaves of an execution name its tensors, and nothing else does.
+    #[test]
+    fn leaves_give_the_names_of_tensors(seed in any::<u64>()) {
+        let case = Case::of(seed);
+        let tensors = case.trace.tensors();
+        let leaves = TraceLeaves::of(tensors);
+        let names: Vec<Digest> = tensors[1..].iter().map(|it| Digest::of_blob(&it.to_bytes())).collect();
+        prop_assert_eq!(leaves.names(&case.model.program), Some(names));
+        let mut bytes = leaves.to_bytes();
+        prop_assert_eq!(TraceLeaves::from_bytes(&bytes).unwrap(), leaves);
+        // One leaf fewer.
+        let count = u32::try_from(bytes.len() / 32 - 1).unwrap();
+        bytes.truncate(bytes.len() - 32);
+        bytes[..4].copy_from_slice(&count.to_le_bytes());
+        if let Ok(fewer) = TraceLeaves::from_bytes(&bytes) {
+            prop_assert_eq!(fewer.names(&case.model.program), None);
+        }
+    }
+
+    /// No tile of a right claim is refuted, whatever is shown: nothing at all, what another tile reads, or changed bytes.
+    #[test]
+    fn nothing_refutes_a_right_claim(seed in any::<u64>(), at in any::<prop::sample::Index>(), bit in 0_u8..8) {
+        let case = Case::of(seed);
+        let (model, tensors) = (&case.model, case.trace.tensors());
+        let leaves = TraceLeaves::of(tensors);
+        let names = leaves.names(&model.program).unwrap();
+        let all = case.drawn(seed, u64::MAX);
+        let (tile, other) = (all[at.index(all.len())], all[at.index(all.len() / 2 + 1)]);
+        let input = case.trace.tensor(TensorId::INPUT);
+        let refutes = |tile, opening| tiles::is_refuted(model, input, (&leaves, names.clone()), tile, opening);
+        let opening = ReadOpening::of(model, tensors, other);
+        prop_assert!(!refutes(tile, opening.clone()));
+        prop_assert!(!refutes(other, opening.clone()));
+        let empty = ReadOpening::from_bytes(&0_u32.to_le_bytes()).unwrap();
+        prop_assert!(!refutes(tile, empty));
+        let mut bytes = opening.to_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        if let Ok(changed) = ReadOpening::from_bytes(&bytes) {
+            prop_assert!(!refutes(other, changed.clone()));
+            prop_assert!(!refutes(tile, changed));
+        }
+        // A tile that is none.
+        let nowhere = TraceTile { node: u32::MAX, leaf: 0 };
+        prop_assert!(!refutes(nowhere, opening.clone()));
+        let behind = TraceTile { leaf: u32::MAX, ..tile };
+        prop_assert!(!refutes(behind, opening));
+    }
+}
+
+/// What the widest tile reads is at most what is counted before anything runs.
+#[test]
+fn openings_are_as_small_as_is_counted() {
+    for seed in 0..40 {
+        let case = Case::of(seed);
+        let (model, tensors) = (&case.model, case.trace.tensors());
+        let most = tiles::widest_reads(&model.program);
+        for tile in case.drawn(seed, u64::MAX) {
+            let opening = ReadOpening::of(model, tensors, tile).to_bytes();
+            // Each leaf has a place, each tensor its lengths, and a short leaf is counted as it is.
+            assert!(opening.len() as u64 <= 2 * most + 4_096, "{seed}");
+        }
     }
 }

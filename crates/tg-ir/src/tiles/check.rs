@@ -105,7 +105,7 @@ pub fn check(
     if opening.nodes.len() != program.nodes.len() || root(&opening.nodes) != claim.trace {
         return Err(TileFault::Trace);
     }
-    check_output(program, claim.output, &opening.nodes)?;
+    claim.check_output(program, &opening.nodes)?;
     let shown = OpenedTrace::new(program, claim.input, opening)?;
     for tile in tiles {
         check_tile(model, *tile, &shown)?;
@@ -136,24 +136,30 @@ pub fn check_one(
     check_tile(model, tile, &shown)
 }
 
-/// The answer is what the outputs' nodes gave.
-fn check_output(program: &Program, mut output: &[u8], nodes: &[Digest]) -> Result<(), TileFault> {
-    for (number, tensor) in program.outputs().into_iter().enumerate() {
-        let fault = TileFault::Output { output: number };
-        let bytes = usize::try_from(bytes_of(program, tensor)).map_err(|_| fault)?;
-        let (this, later) = output.split_at_checked(bytes).ok_or(fault)?;
-        // An output that is the input has no node.
-        let node = tensor.index().checked_sub(1).and_then(|it| nodes.get(it));
-        if node.is_some_and(|node| *node != Digest::of_blob(this)) {
-            return Err(fault);
+impl ExecutionClaim<'_> {
+    /// That the answer is what the outputs' nodes gave, whose names are these.
+    ///
+    /// # Errors
+    /// [`TileFault::Output`].
+    pub fn check_output(&self, program: &Program, nodes: &[Digest]) -> Result<(), TileFault> {
+        let mut output = self.output;
+        for (number, tensor) in program.outputs().into_iter().enumerate() {
+            let fault = TileFault::Output { output: number };
+            let bytes = usize::try_from(bytes_of(program, tensor)).map_err(|_| fault)?;
+            let (this, later) = output.split_at_checked(bytes).ok_or(fault)?;
+            // An output that is the input has no node.
+            let node = tensor.index().checked_sub(1).and_then(|it| nodes.get(it));
+            if node.is_some_and(|node| *node != Digest::of_blob(this)) {
+                return Err(fault);
+            }
+            output = later;
         }
-        output = later;
-    }
-    match output {
-        [] => Ok(()),
-        _ => Err(TileFault::Output {
-            output: program.outputs().len(),
-        }),
+        match output {
+            [] => Ok(()),
+            _ => Err(TileFault::Output {
+                output: program.outputs().len(),
+            }),
+        }
     }
 }
 
@@ -232,7 +238,7 @@ impl OpenedTensor {
 }
 
 /// All that is shown of an execution: every value lies within the program's bounds.
-struct OpenedTrace {
+pub(super) struct OpenedTrace {
     tensors: Vec<Option<OpenedTensor>>,
     /// The first leaf that was asked for and is not there: tensor and leaf.
     missing: Cell<Option<(usize, usize)>>,
@@ -241,7 +247,8 @@ struct OpenedTrace {
 }
 
 impl OpenedTrace {
-    fn new(
+    /// What an opening shows, if it is of the tensors of its names.
+    pub(super) fn new(
         program: &Program,
         input: &IntTensor,
         opening: &TraceOpening,
@@ -312,6 +319,11 @@ impl OpenedTrace {
         found
             .and_then(|(_, values)| values.first().copied())
             .unwrap_or(0)
+    }
+
+    /// Whether something was asked for that is not shown.
+    pub(super) fn is_lacking(&self) -> bool {
+        self.missing.get().is_some()
     }
 
     /// Brings a number into the checksum.

@@ -14,11 +14,14 @@
 //! - `draw`: which tiles
 //! - `opening`: what the provider shows
 //! - `check`: what everybody else finds
+//! - `claim`: what somebody says of a whole execution, and one tile that shows that it is wrong
 
 mod check;
+mod claim;
 mod draw;
 mod opening;
 
 pub use check::{Checksum, ExecutionClaim, TileFault, check, check_one};
+pub use claim::{CLAIMED_LEAVES_MAX, ReadOpening, TraceLeaves, is_refuted, widest_reads};
 pub use draw::{TraceTile, count, draw, macs, trace_bytes};
 pub use opening::{TraceOpening, root};

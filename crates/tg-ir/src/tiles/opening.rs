@@ -38,31 +38,63 @@ impl TraceOpening {
     /// If these are not the tensors of an execution of the model, or a tile is none of its.
     #[must_use]
     pub fn of(model: &ExecutableModel, tensors: &[IntTensor], tiles: &[TraceTile]) -> Self {
-        let program = &model.program;
-        let read = Recorder {
-            tensors,
-            leaves: RefCell::new(vec![BTreeSet::new(); tensors.len()]),
-        };
+        let read = Recorder::of(tensors);
         for tile in tiles {
-            let node = tile.node as usize;
-            let elements = tile.elements(program);
+            let elements = tile.elements(&model.program);
             read.mark(tile.tensor(), elements.start, elements.len());
-            let values = scalar::elements(program, &model.weights, node, elements, &read);
-            values.for_each(drop);
+            read.compute(model, *tile);
         }
-        let leaves = read.leaves.into_inner();
-        let bytes: Vec<Vec<u8>> = tensors[1..].iter().map(IntTensor::to_bytes).collect();
-        let opened = bytes.iter().zip(&leaves[1..]).enumerate();
+        let nodes = tensors[1..].iter();
         Self {
-            nodes: bytes.iter().map(|bytes| Digest::of_blob(bytes)).collect(),
-            tensors: opened
-                .filter(|(_, (_, leaves))| !leaves.is_empty())
-                .map(|(node, (bytes, leaves))| {
-                    let opened = OpenedLeaves::of(bytes, leaves.iter().copied());
-                    (TensorId::of_node(node), opened)
-                })
-                .collect(),
+            nodes: nodes.map(|it| Digest::of_blob(&it.to_bytes())).collect(),
+            tensors: read.opened(),
         }
+    }
+
+    /// Opens what a tile reads, and not the tile, of tensors that somebody else names.
+    pub(super) fn of_reads(
+        model: &ExecutableModel,
+        tensors: &[IntTensor],
+        tile: TraceTile,
+    ) -> Self {
+        let read = Recorder::of(tensors);
+        read.compute(model, tile);
+        Self {
+            nodes: Vec::new(),
+            tensors: read.opened(),
+        }
+    }
+
+    /// The same leaves, of tensors of these names.
+    pub(super) fn under(self, names: Vec<Digest>) -> Self {
+        Self {
+            nodes: names,
+            ..self
+        }
+    }
+
+    /// Writes the leaves without the names.
+    pub(super) fn encode_tensors(&self, writer: &mut Writer) {
+        writer.count(self.tensors.len());
+        for (tensor, opened) in &self.tensors {
+            tensor.encode(writer);
+            opened.encode(writer);
+        }
+    }
+
+    /// Reads leaves of at most so many tensors, of these names.
+    pub(super) fn decode_tensors(
+        reader: &mut Reader<'_>,
+        nodes: Vec<Digest>,
+        most: usize,
+    ) -> Result<Self, DecodeError> {
+        let count = reader.count("opened tensors", most, 4)?;
+        let tensors = (0..count).map(|_| {
+            let tensor = TensorId::decode(reader)?;
+            Ok((tensor, OpenedLeaves::decode(reader)?))
+        });
+        let tensors = tensors.collect::<Result<_, _>>()?;
+        Ok(Self { nodes, tensors })
     }
 }
 
@@ -72,7 +104,33 @@ struct Recorder<'a> {
     leaves: RefCell<Vec<BTreeSet<u32>>>,
 }
 
-impl Recorder<'_> {
+impl<'a> Recorder<'a> {
+    fn of(tensors: &'a [IntTensor]) -> Self {
+        Self {
+            tensors,
+            leaves: RefCell::new(vec![BTreeSet::new(); tensors.len()]),
+        }
+    }
+
+    /// Computes a tile, to find out what it reads.
+    fn compute(&self, model: &ExecutableModel, tile: TraceTile) {
+        let (node, elements) = (tile.node as usize, tile.elements(&model.program));
+        let values = scalar::elements(&model.program, &model.weights, node, elements, self);
+        values.for_each(drop);
+    }
+
+    /// The leaves that were read, opened.
+    fn opened(self) -> Vec<(TensorId, OpenedLeaves)> {
+        let leaves = self.leaves.into_inner();
+        let read = self.tensors[1..].iter().zip(&leaves[1..]).enumerate();
+        let read = read.filter(|(_, (_, leaves))| !leaves.is_empty());
+        let opened = read.map(|(node, (tensor, leaves))| {
+            let opened = OpenedLeaves::of(&tensor.to_bytes(), leaves.iter().copied());
+            (TensorId::of_node(node), opened)
+        });
+        opened.collect()
+    }
+
     fn mark(&self, tensor: TensorId, first: usize, count: usize) {
         if tensor == TensorId::INPUT || count == 0 {
             return;
@@ -101,13 +159,8 @@ impl ElementValues for Recorder<'_> {
 
 impl Encode for TraceOpening {
     fn encode(&self, writer: &mut Writer) {
-        let Self { nodes, tensors } = self;
-        writer.seq(nodes);
-        writer.count(tensors.len());
-        for (tensor, opened) in tensors {
-            tensor.encode(writer);
-            opened.encode(writer);
-        }
+        writer.seq(&self.nodes);
+        self.encode_tensors(writer);
     }
 }
 
@@ -116,14 +169,7 @@ impl Decode for TraceOpening {
         let count = reader.count("digests of nodes", NODES_MAX, 32)?;
         let nodes = (0..count).map(|_| Digest::decode(reader));
         let nodes: Vec<Digest> = nodes.collect::<Result<_, _>>()?;
-        let count = reader.count("opened tensors", nodes.len(), 4)?;
-        let tensors = (0..count).map(|_| {
-            let tensor = TensorId::decode(reader)?;
-            Ok((tensor, OpenedLeaves::decode(reader)?))
-        });
-        Ok(Self {
-            nodes,
-            tensors: tensors.collect::<Result<_, _>>()?,
-        })
+        let most = nodes.len();
+        Self::decode_tensors(reader, nodes, most)
     }
 }

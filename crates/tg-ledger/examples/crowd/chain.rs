@@ -162,6 +162,7 @@ impl Chain {
             work: 420_000,
             memory: 1 << 20,
             trace_bytes: 1,
+            read_bytes: 1,
         };
         let mut proposal = self.proposal(Vec::new());
         proposal.verdicts = vec![task.verdict(Outcome::ModelAccepted(facts))];

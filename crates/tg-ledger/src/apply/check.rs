@@ -124,7 +124,11 @@ pub(super) fn check(
             sync::check_opened(state, sender, votes)?;
             Amount::ZERO
         }
-        Transaction::ChallengeResult { lease } => sync::check_challenge(state, lease)?,
+        Transaction::ChallengeResult { lease } => sync::check_challenge(state, sender, lease)?,
+        Transaction::ArgueResult { lease, size, .. } => {
+            sync::check_argument(state, sender, lease, *size)?;
+            Amount::ZERO
+        }
         Transaction::SettleEndpoint { lease, voucher, .. } => {
             let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
             endpoint::check_settlement(state, held, job, voucher.as_ref())?
@@ -176,6 +180,9 @@ pub(super) fn check_ahead(state: &State, transaction: &VerifiedTransaction) -> C
         | Transaction::CommitReceipt { lease, .. }
         | Transaction::SubmitEvidence { lease, .. } => {
             check_holder(state, sender, lease).map(|_| ())
+        }
+        Transaction::ArgueResult { lease, size, .. } => {
+            sync::check_argument(state, sender, lease, *size)
         }
         Transaction::RevealBid { bid, .. } => market::check_bidder(state, sender, bid).map(|_| ()),
         Transaction::ReportLiveness { .. }

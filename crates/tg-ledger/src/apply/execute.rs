@@ -112,6 +112,10 @@ impl Execution {
             Transaction::CommitVotes { votes } => self.commit_votes(sender, votes),
             Transaction::RevealVotes { votes } => self.reveal_votes(sender, votes),
             Transaction::ChallengeResult { lease } => self.challenge(sender, lease),
+            Transaction::ArgueResult { lease, file, size } => {
+                let (digest, size) = (*file, *size);
+                self.argue(sender, lease, Evidence { digest, size })
+            }
             Transaction::DeclineLease { lease, reason } => self.decline(lease, *reason),
             Transaction::CommitPart { lease, receipt } => self.commit_part(lease, receipt),
             Transaction::SealResult { lease, seal } => self.seal_result(lease, *seal),

@@ -23,8 +23,8 @@ use crate::limits::{
     VALIDATORS_MAX,
 };
 use crate::record::{
-    Applicant, ConsensusKey, JobState, OpenStage, SeatRecord, SeatSet, Storage, SyncStage,
-    Unbonding, Validator,
+    Applicant, ConsensusKey, JobState, OpenStage, SeatRecord, SeatSet, Storage, Unbonding,
+    Validator,
 };
 use crate::state::State;
 
@@ -194,7 +194,7 @@ impl Execution {
         let opened: Vec<_> = opened.cloned().collect();
         for mut lease in opened {
             if let Some(check) = &mut lease.check
-                && let SyncStage::Opened { storage, .. } = &mut check.stage
+                && let Some(storage) = check.stage.storage_mut()
             {
                 *storage = moved(storage);
             }

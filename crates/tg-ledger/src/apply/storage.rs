@@ -7,7 +7,7 @@ use tg_types::{Address, JobId, LeaseId, ModelId, StorageSubject};
 use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
-use crate::record::{Job, JobState, Lease, Model, OpenStage, Storage, SyncStage};
+use crate::record::{Job, JobState, Lease, Model, OpenStage, Storage};
 
 type Done = Result<(), InvariantError>;
 
@@ -55,11 +55,12 @@ impl Execution {
 
     fn note_opening(&mut self, mut lease: Lease, seat: u8, statement: Statement) {
         if let Some(check) = &mut lease.check
-            && let SyncStage::Opened { storage, .. } = &mut check.stage
+            && let Some(storage) = check.stage.storage_mut()
         {
             note(storage, seat, statement);
         }
         self.begin_vote_if_held(&mut lease);
+        self.advance_if_held(&mut lease);
         self.state.put_lease(lease);
     }
 

@@ -21,7 +21,7 @@
 //! committed to instead of a trace. Then anybody may *challenge* the result for some time, for what a run of all validators costs. An
 //! accusation of the watcher and a challenge are both decided by a run of all: if it gives something else the provider loses its
 //! collateral, out of which the challenger has its fee back; if it gives the same the result is accepted at once, as nothing of it is
-//! left to check. The validators have the fee either way. A liar that shares a watcher's key still faces whoever ordered, who can run
+//! left to check. The validators have the fee either way. A run that is too much for all is disputed tile by tile (`dispute`). A liar that shares a watcher's key still faces whoever ordered, who can run
 //! the program again too ([ADR 27]).
 //!
 //! [ADR 24]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0024-votes-show-work.md
@@ -35,6 +35,7 @@ use tg_types::{
 };
 
 use super::Execution;
+use super::dispute::{Accusation, tile_dispute_mut};
 use super::verdicts::billed;
 use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
@@ -139,10 +140,7 @@ impl Execution {
     /// transactions of a block.
     fn advance_vote(&mut self, mut lease: Lease, now: Option<TimestampMs>) -> Done {
         let windows = VoteWindows {
-            longest: self
-                .state
-                .parameters
-                .least_window(self.state.validators.len()),
+            longest: self.vote_window(&lease),
             patience: VOTE_PATIENCE,
         };
         let Some(SyncStage::Voting { seed, round }) = lease.check.as_ref().map(|it| &it.stage)
@@ -167,12 +165,13 @@ impl Execution {
             }
             VoteStep::Dispute(accuser, vote) => {
                 self.dispute(&lease, accuser, vote)?;
-                SyncStage::Disputed {
+                let accusation = Accusation {
                     seed,
                     round,
                     accuser,
                     vote,
-                }
+                };
+                accusation.stage(self.first_step(&lease))
             }
             VoteStep::Accept => {
                 let right = round.right();
@@ -196,6 +195,16 @@ impl Execution {
         Ok(())
     }
 
+    /// How long members have for a step of their vote; a watcher has the time to run the model beside that.
+    fn vote_window(&self, lease: &Lease) -> DurationMs {
+        let parameters = &self.state.parameters;
+        let least = parameters.least_window(self.state.validators.len());
+        match self.is_watched(lease) {
+            true => least.saturating_add(self.state.run_window(lease)),
+            false => least,
+        }
+    }
+
     /// Whether the result of a lease has a watcher, and may be challenged.
     fn is_watched(&self, lease: &Lease) -> bool {
         let job = self.state.job(&lease.job);
@@ -216,27 +225,40 @@ impl Execution {
         Ok(())
     }
 
-    /// Takes a challenge: its fee is the validators', who run the program again.
+    /// Takes a challenge: its fee is the validators', who run the program again, or compute one tile of it.
     pub(super) fn challenge(&mut self, challenger: Address, id: &LeaseId) -> Done {
         let mut lease = self.lease(id)?;
+        if let Some(dispute) = tile_dispute_mut(&mut lease) {
+            dispute.waiting.push(challenger);
+            self.pay_for_challenge(challenger)?;
+            self.state.put_lease(lease);
+            return Ok(());
+        }
         let Some(SyncStage::Voting { seed, round } | SyncStage::Contestable { seed, round, .. }) =
             lease.check.as_ref().map(|it| it.stage.clone())
         else {
             return Ok(());
         };
+        self.pay_for_challenge(challenger)?;
+        self.dispute(&lease, challenger, Vote::WrongRun)?;
+        let accusation = Accusation {
+            seed,
+            round,
+            accuser: challenger,
+            vote: Vote::WrongRun,
+        };
+        let stage = accusation.stage(self.first_step(&lease));
+        if let Some(check) = &mut lease.check {
+            check.stage = stage;
+        }
+        self.state.put_lease(lease);
+        Ok(())
+    }
+
+    fn pay_for_challenge(&mut self, challenger: Address) -> Done {
         let fee = self.state.parameters.challenge_fee();
         self.debit(challenger, fee)?;
         self.fees = self.fees.saturating_add(fee);
-        self.dispute(&lease, challenger, Vote::WrongRun)?;
-        if let Some(check) = &mut lease.check {
-            check.stage = SyncStage::Disputed {
-                seed,
-                round,
-                accuser: challenger,
-                vote: Vote::WrongRun,
-            };
-        }
-        self.state.put_lease(lease);
         Ok(())
     }
 
@@ -300,6 +322,7 @@ impl Execution {
     /// What the passing of time does to votes.
     pub(super) fn run_votes(&mut self) -> Done {
         self.accept_unchallenged()?;
+        self.lapse_disputes()?;
         let is_voting = |lease: &Lease| {
             let stage = lease.check.as_ref().map(|it| &it.stage);
             matches!(stage, Some(SyncStage::Voting { .. }))
@@ -312,7 +335,8 @@ impl Execution {
             .try_for_each(|lease| self.advance_vote(lease, Some(self.now)))
     }
 
-    /// Every validator found that what a member said is not so: it loses a part of its stake, and the vote goes on.
+    /// What was said of a result is not so, as every validator found, or nobody showed it in time: a member that said it loses a part of its
+    /// stake, and the vote goes on, unless somebody else has challenged the result meanwhile.
     pub(super) fn refute(&mut self, id: &LeaseId) -> Done {
         let mut lease = self.lease(id)?;
         let Some(SyncStage::Disputed {
@@ -325,13 +349,34 @@ impl Execution {
             return Ok(());
         };
         let (seed, mut round, accuser) = (*seed, round.clone(), *accuser);
-        round.note(&accuser, VoteState::Refuted);
+        if is_armed(LedgerCanary::FailedClaimAccepts) && tile_dispute_mut(&mut lease).is_some() {
+            return self.uphold(id, None);
+        }
+        if is_accusation(&round, &accuser) {
+            round.note(&accuser, VoteState::Refuted);
+            self.burn_accusation_bond(accuser);
+        }
+        // The others have the time again that the dispute took.
+        match &mut round.opening_since {
+            Some(since) => *since = self.now,
+            None => round.since = self.now,
+        }
+        if let Some((accuser, dispute)) = self.next_dispute(&lease) {
+            let accusation = Accusation {
+                seed,
+                round,
+                accuser,
+                vote: Vote::WrongRun,
+            };
+            if let Some(check) = &mut lease.check {
+                check.stage = accusation.stage(Some(dispute));
+            }
+            self.state.put_lease(lease);
+            return Ok(());
+        }
         let mut job = self.job(&lease.job)?;
-        self.burn_accusation_bond(accuser);
         self.step(&mut job, OpenStage::Verifying(lease.id))?;
         self.save_job(job);
-        // The others have the time again that the dispute took.
-        round.opening_since = Some(self.now);
         if let Some(check) = &mut lease.check {
             check.stage = SyncStage::Voting { seed, round };
         }
@@ -339,21 +384,27 @@ impl Execution {
     }
 
     /// Every validator found that what a member said is so: whoever found the result right did not look, and loses a part of its stake.
-    /// Whoever challenged has its fee back out of the collateral.
+    /// Whoever challenged, or waits to, has its fee back out of the collateral.
     pub(super) fn convict(&mut self, mut lease: Lease) -> Result<Lease, InvariantError> {
-        let Some(SyncStage::Disputed { round, accuser, .. }) =
-            lease.check.as_ref().map(|it| it.stage.clone())
+        let Some(SyncStage::Disputed {
+            round,
+            accuser,
+            by_tile,
+            ..
+        }) = lease.check.as_ref().map(|it| it.stage.clone())
         else {
             return Ok(lease);
         };
-        if !is_accusation(&round, &accuser) {
+        let first = (!is_accusation(&round, &accuser)).then_some(accuser);
+        let waiting = by_tile.map_or_else(Vec::new, |it| it.waiting);
+        for challenger in first.into_iter().chain(waiting) {
             let fee = self.state.parameters.challenge_fee().min(lease.locked());
             lease.collateral = lease.collateral.saturating_sub(fee);
-            self.credit(accuser, fee)?;
+            self.credit(challenger, fee)?;
             self.events.push(Event::ChallengeReturned {
                 lease: lease.id,
                 provider: lease.provider,
-                challenger: accuser,
+                challenger,
                 amount: fee,
             });
             self.state.put_lease(lease.clone());

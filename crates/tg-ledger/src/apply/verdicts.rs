@@ -8,8 +8,8 @@ use super::replicas::ReplicaRun;
 use crate::error::{InvariantError, VerdictError};
 use crate::event::Event;
 use crate::record::{
-    LeaseEnd, LeasePhase, LeaseProgress, Model, ModelFacts, ModelState, Record, RefusedBecause,
-    ReplicaStage, SyncStage,
+    DisputeStep, LeaseEnd, LeasePhase, LeaseProgress, Model, ModelFacts, ModelState, Record,
+    RefusedBecause, ReplicaStage, SyncStage,
 };
 use crate::verdict::{Outcome, Subject, Verdict, seed_subject};
 
@@ -56,8 +56,10 @@ impl Execution {
             (
                 Subject::Accusation(id, Vote::WrongRun),
                 Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. },
-            ) => self.check_accepted(&id, outcome),
-            (Subject::Accusation(_, Vote::WrongRun), Outcome::Refuted) => {
+            ) if !self.is_tile_disputed(&id) => self.check_accepted(&id, outcome),
+            (Subject::Accusation(id, Vote::WrongRun), Outcome::Refuted)
+                if !self.is_tile_disputed(&id) =>
+            {
                 Err(VerdictError::WrongOutcome { subject })
             }
             (Subject::SeedKey(_), Outcome::SeedKey(_) | Outcome::Rejected { .. })
@@ -168,14 +170,24 @@ impl Execution {
         let lease = self.state.lease(id).filter(|it| it.end().is_none());
         let lease = lease.ok_or(VerdictError::UnknownSubject { subject })?;
         match lease.check.as_ref().map(|it| &it.stage) {
-            Some(SyncStage::Disputed { vote, .. }) if *vote == said => {
-                let evidence = lease.evidence();
-                evidence
-                    .map(|it| it.digest)
-                    .ok_or(VerdictError::NotPending { subject })
+            Some(SyncStage::Disputed { vote, by_tile, .. }) if *vote == said => {
+                let evidence = match by_tile {
+                    None => lease.evidence().map(|it| it.digest),
+                    Some(dispute) => match dispute.step {
+                        DisputeStep::Judged { answer, .. } => Some(answer.digest),
+                        _ => None,
+                    },
+                };
+                evidence.ok_or(VerdictError::NotPending { subject })
             }
             _ => Err(VerdictError::NotPending { subject }),
         }
+    }
+
+    /// Whether the result of a lease is disputed, and one tile decides it.
+    fn is_tile_disputed(&self, id: &LeaseId) -> bool {
+        let check = self.state.lease(id).and_then(|it| it.check.as_ref());
+        check.is_some_and(|it| it.stage.tile_dispute().is_some())
     }
 
     /// Executes a verdict that fits.
@@ -293,6 +305,7 @@ fn check_facts(subject: Subject, facts: &ModelFacts) -> Result<(), VerdictError>
         work: _,
         memory: _,
         trace_bytes: _,
+        read_bytes: _,
     } = facts;
     if *proof_bytes > EVIDENCE_BYTES_MAX {
         return Err(VerdictError::FactsOutOfBounds {

@@ -148,6 +148,12 @@ pub enum TransactionError {
         "model {model} is too large for validators to run again, so mode recompute is not possible"
     )]
     ModelNotRecomputable { model: ModelId },
+    /// Neither can every validator run the model again, nor does a dispute about it end at one tile.
+    #[error(
+        "model {model} is too large for mode optimistic: it takes more than 2^38 multiply-accumulates, or its trace more than 440 MiB, or \
+         one tile of it reads more than 14 MiB"
+    )]
+    ModelNotWatched { model: ModelId },
     /// The network refuses jobs that nobody checks.
     #[error("this network refuses jobs of mode none")]
     UnverifiedJobsRefused,
@@ -480,6 +486,9 @@ pub enum TransactionError {
     /// The evidence of mode `replicate` is the answer that all members found.
     #[error("the evidence of lease {lease} must be the answer {expected} that all members found")]
     NotTheAnswer { lease: LeaseId, expected: Digest },
+    /// There is no dispute in which it is the sender's turn.
+    #[error("nothing is to be handed in by this account in a dispute about lease {lease} now")]
+    NotAsked { lease: LeaseId },
     /// There is no result to challenge.
     #[error(
         "the result of lease {lease} cannot be challenged now: only one of mode optimistic can be, from the time that its watcher is \
@@ -595,6 +604,8 @@ impl TransactionError {
             Self::VotesUnsorted => "TG-LED-129",
             Self::ModelNotSampled { .. } => "TG-LED-130",
             Self::NotChallenged { .. } => "TG-LED-131",
+            Self::NotAsked { .. } => "TG-LED-148",
+            Self::ModelNotWatched { .. } => "TG-LED-149",
             Self::BadDealing { .. } => "TG-LED-132",
             Self::NoAccusationBond { .. } => "TG-LED-133",
             Self::NotContestable { .. } => "TG-LED-134",

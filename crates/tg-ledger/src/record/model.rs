@@ -2,10 +2,11 @@
 
 use tg_types::served::provider_of_program;
 use tg_types::{
-    Address, Amount, Decode, DecodeError, Digest, Encode, Height, Label, ModelId, ProgramId,
-    Reader, Tier, TimestampMs, Writer, fields, limits::TRACE_EVIDENCE_BYTES_MAX,
+    Address, Amount, Decode, DecodeError, Digest, DurationMs, Encode, Height, Label, ModelId,
+    ProgramId, Reader, Tier, TimestampMs, Writer, fields, limits::TRACE_EVIDENCE_BYTES_MAX,
 };
 
+use crate::parameters::REPEATED_MACS_USUAL;
 use crate::record::{Record, Storage};
 use crate::rent::{Due, Rent, RentCategory};
 use crate::tree::{LeafHead, kind};
@@ -34,10 +35,9 @@ pub struct ModelFacts {
     pub memory: u64,
     /// Bytes of what all its nodes give in one run: the most that an opening of it shows. 0 if there is no trace of tiles.
     pub trace_bytes: u64,
+    /// Most bytes of what one tile of that is computed from, but the input: the most that showing one wrong tile takes.
+    pub read_bytes: u64,
 }
-
-/// Most multiply-accumulates of a model whose runs validators repeat: half a second of one core with AVX2.
-pub(crate) const RECOMPUTED_MACS_MAX: u64 = 1 << 34;
 
 /// Most memory, in bytes, that running and proving such a model may take; running it takes a part of that.
 pub(crate) const RECOMPUTED_MEMORY_MAX: u64 = 4 << 30;
@@ -46,15 +46,28 @@ pub(crate) const RECOMPUTED_MEMORY_MAX: u64 = 4 << 30;
 /// within [`TRACE_EVIDENCE_BYTES_MAX`].
 pub(crate) const TRACED_BYTES_MAX: u64 = 14 << 20;
 
+/// Most multiply-accumulates of a model whose results one watcher runs again and a dispute ends at one tile: a minute of a slow core.
+pub(crate) const WATCHED_MACS_MAX: u64 = 1 << 38;
+
+/// Multiply-accumulates that whoever has to run such a model is given a second for.
+pub(crate) const WATCHED_MACS_PER_SECOND: u64 = 1 << 32;
+
+/// Most bytes of the trace of such a model: a claim about all of it, 32 bytes for each KiB, is within [`TRACE_EVIDENCE_BYTES_MAX`].
+pub(crate) const CLAIMED_BYTES_MAX: u64 = 440 << 20;
+
+/// Most bytes of what one of its tiles is computed from: opened they are within [`TRACE_EVIDENCE_BYTES_MAX`].
+pub(crate) const READ_BYTES_MAX: u64 = 14 << 20;
+
 const _: () = assert!(TRACED_BYTES_MAX + (2 << 20) <= TRACE_EVIDENCE_BYTES_MAX as u64);
 
 impl ModelFacts {
     /// Whether validators run it again for a job of mode `recompute`: a program of WebAssembly, whose fuel is bounded, a
-    /// float model, whose work is, or a model of integers that takes no more than `RECOMPUTED_MACS_MAX` and `RECOMPUTED_MEMORY_MAX`.
+    /// float model, whose work is, or a model of integers that takes no more than `macs_max`
+    /// ([`Parameters::repeated_macs_max`](crate::Parameters::repeated_macs_max)) and `RECOMPUTED_MEMORY_MAX`.
     #[must_use]
-    pub const fn is_recomputable(&self) -> bool {
+    pub const fn is_recomputable(&self, macs_max: u64) -> bool {
         match self.tier {
-            Tier::Tgx1 => self.macs <= RECOMPUTED_MACS_MAX && self.memory <= RECOMPUTED_MEMORY_MAX,
+            Tier::Tgx1 => self.macs <= macs_max && self.memory <= RECOMPUTED_MEMORY_MAX,
             Tier::Tgf1 | Tier::Wasm1 => true,
             Tier::Served => false,
         }
@@ -65,9 +78,30 @@ impl ModelFacts {
     #[must_use]
     pub const fn is_sampled(&self) -> bool {
         matches!(self.tier, Tier::Tgx1)
-            && self.is_recomputable()
+            && self.is_recomputable(REPEATED_MACS_USUAL)
             && self.trace_bytes > 0
             && self.trace_bytes <= TRACED_BYTES_MAX
+    }
+
+    /// Whether a dispute about a run ends at one tile, for a job of mode `optimistic`: a model of integers that is too much for every validator to
+    /// run again, and whose claims and tiles are within evidence of that mode.
+    #[must_use]
+    pub const fn is_disputed_by_tile(&self, macs_max: u64) -> bool {
+        matches!(self.tier, Tier::Tgx1)
+            && !self.is_recomputable(macs_max)
+            && self.macs <= WATCHED_MACS_MAX
+            && self.trace_bytes > 0
+            && self.trace_bytes <= CLAIMED_BYTES_MAX
+            && self.read_bytes <= READ_BYTES_MAX
+    }
+
+    /// How long whoever runs it again has for that, beside any other window.
+    #[must_use]
+    pub const fn run_window(&self) -> DurationMs {
+        match self.tier {
+            Tier::Tgx1 => DurationMs::new(self.macs / (WATCHED_MACS_PER_SECOND / 1_000)),
+            Tier::Tgf1 | Tier::Wasm1 | Tier::Served => DurationMs::ZERO,
+        }
     }
 
     /// Whether an input of this many bytes is one.
@@ -103,6 +137,7 @@ fields! {
         work,
         memory,
         trace_bytes,
+        read_bytes,
     }
 }
 

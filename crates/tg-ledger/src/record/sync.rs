@@ -8,6 +8,7 @@
 //!               block)          tiles)         opening)  Disputed ──► rejected
 //!                                          (optimistic: Voting ──► Contestable ──► accepted)
 //! ```
+//! A dispute about a run that is too much for every validator to run again has steps of its own (`dispute`).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use tg_types::{Address, Digest, Height, TimestampMs, Vote, fields, variants};
 
 use crate::canary::{LedgerCanary, is_armed};
 use crate::limits::VALIDATORS_MAX;
-use crate::record::Storage;
+use crate::record::{Storage, TileDispute};
 
 /// What validators do about the result of one lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub enum SyncStage {
         accuser: Address,
         /// What.
         vote: Vote,
+        /// How far the dispute is, if it ends at one tile; else every validator runs the program again, or looks at the tile that is named.
+        by_tile: Option<Box<TileDispute>>,
     },
     /// The watcher of a result of mode `optimistic` found it right; it is accepted unless somebody challenges it.
     Contestable {
@@ -144,7 +147,7 @@ variants! {
         1 = Challenged { seed, answer_by },
         2 = Opened { seed, storage },
         3 = Voting { seed, round },
-        4 = Disputed { seed, round, accuser, vote },
+        4 = Disputed { seed, round, accuser, vote, by_tile },
         5 = Contestable { seed, round, until },
     }
 }
@@ -194,6 +197,30 @@ impl SyncStage {
         }
     }
 
+    /// Who holds the file that validators have to hold before it goes on.
+    pub(crate) const fn storage_mut(&mut self) -> Option<&mut Storage> {
+        match self {
+            Self::Opened { storage, .. } => Some(storage),
+            Self::Disputed {
+                by_tile: Some(dispute),
+                ..
+            } => dispute.step.storage_mut(),
+            _ => None,
+        }
+    }
+
+    /// The dispute, if there is one that ends at a tile.
+    #[must_use]
+    pub const fn tile_dispute(&self) -> Option<&TileDispute> {
+        match self {
+            Self::Disputed {
+                by_tile: Some(dispute),
+                ..
+            } => Some(dispute),
+            _ => None,
+        }
+    }
+
     /// The name that users read.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
@@ -202,6 +229,10 @@ impl SyncStage {
             Self::Challenged { .. } => "the provider opens the drawn tiles",
             Self::Opened { .. } => "validators fetch the opening",
             Self::Voting { .. } => "a committee votes",
+            Self::Disputed {
+                by_tile: Some(dispute),
+                ..
+            } => dispute.step.as_str(),
             Self::Disputed { .. } => "every validator looks at what is disputed",
             Self::Contestable { .. } => "found right, and may be challenged",
         }

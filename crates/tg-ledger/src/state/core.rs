@@ -469,10 +469,14 @@ impl State {
             ModelState::Active(_) | ModelState::Refused(_) => None,
         });
         let accusations = self.live_leases().filter_map(|(job, lease)| {
-            let SyncStage::Disputed { vote, .. } = &lease.check.as_ref()?.stage else {
+            let SyncStage::Disputed { vote, by_tile, .. } = &lease.check.as_ref()?.stage else {
                 return None;
             };
             let sample = self.sample_task(job, lease)?;
+            // Nothing is looked at before both have handed in what they have.
+            if by_tile.is_some() && sample.dispute.is_none() {
+                return None;
+            }
             Some(EvidenceTask::Accusation {
                 vote: *vote,
                 sample,

@@ -57,16 +57,20 @@ impl State {
         if facts.served_by().is_some() && mode != VerificationMode::Endpoint {
             return Err(TransactionError::ServedAsEndpoint { model: *model });
         }
+        let repeated = self.parameters.repeated_macs_max;
         match mode {
             VerificationMode::Proof if !facts.provable => {
                 Err(TransactionError::ModelNotProvable { model: *model })
             }
-            VerificationMode::Recompute
-            | VerificationMode::Optimistic
-            | VerificationMode::Replicate
-                if !facts.is_recomputable() =>
+            VerificationMode::Recompute | VerificationMode::Replicate
+                if !facts.is_recomputable(repeated) =>
             {
                 Err(TransactionError::ModelNotRecomputable { model: *model })
+            }
+            VerificationMode::Optimistic
+                if !facts.is_recomputable(repeated) && !facts.is_disputed_by_tile(repeated) =>
+            {
+                Err(TransactionError::ModelNotWatched { model: *model })
             }
             VerificationMode::Sync if !facts.is_sampled() => {
                 Err(TransactionError::ModelNotSampled { model: *model })

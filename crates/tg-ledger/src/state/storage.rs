@@ -7,9 +7,7 @@ use tg_types::{Address, DeclineReason, Digest, LeaseId, StorageSubject};
 
 use crate::canary::{LedgerCanary, is_armed};
 use crate::parameters::StorageRule;
-use crate::record::{
-    Job, JobPhase, Lease, LeaseEnd, Model, ModelState, OpenStage, Storage, SyncStage,
-};
+use crate::record::{Job, JobPhase, Lease, LeaseEnd, Model, ModelState, OpenStage, Storage};
 use crate::state::State;
 
 /// A file that a validator must hold before it states so.
@@ -22,7 +20,7 @@ pub enum StoredFile {
         /// How many bytes the order says it has.
         length: u32,
     },
-    /// The opening of the drawn tiles of a result.
+    /// The opening of the drawn tiles of a result, or what was handed in in a dispute about one.
     Opening {
         /// Its content hash.
         digest: Digest,
@@ -80,10 +78,10 @@ impl State {
         let models = models.filter(|it| it.storage.waits_for(seat));
         let models = models.map(|model| (0, model.storage_task()));
         let openings = self.live_leases().filter_map(|(_, lease)| {
-            let SyncStage::Opened { storage, .. } = &lease.check.as_ref()?.stage else {
+            let (evidence, storage) = lease.wanted_file()?;
+            if !storage.waits_for(seat) {
                 return None;
-            };
-            let evidence = lease.evidence().filter(|_| storage.waits_for(seat))?;
+            }
             let file = StoredFile::Opening {
                 digest: evidence.digest,
                 length: evidence.size,
@@ -164,15 +162,8 @@ impl State {
         if let Some(model) = model.filter(|it| it.needs_storage()) {
             return Some(&model.storage);
         }
-        match &self
-            .opened_lease(&LeaseId::new(bytes))?
-            .check
-            .as_ref()?
-            .stage
-        {
-            SyncStage::Opened { storage, .. } => Some(storage),
-            _ => None,
-        }
+        let lease = self.opened_lease(&LeaseId::new(bytes))?;
+        lease.wanted_file().map(|(_, storage)| storage)
     }
 
     /// Jobs that did not end, in three queues: those whose input is not held, those that wait for a provider, those with

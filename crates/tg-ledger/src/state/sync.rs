@@ -3,8 +3,8 @@
 use tg_types::{Address, Amount, LeaseId};
 
 use super::State;
-use crate::record::{Job, Lease, ModelState, SyncStage, VoteState};
-use crate::verdict::SampleTask;
+use crate::record::{DisputeStep, Evidence, Job, Lease, ModelState, Storage, SyncStage, VoteState};
+use crate::verdict::{DisputeFiles, SampleTask};
 
 /// How many times the verification fee a false accusation costs: the look that it causes takes every validator less than the check
 /// that the fee pays for.
@@ -84,13 +84,49 @@ impl State {
             seed,
             evidence: evidence.digest,
             size: evidence.size,
+            dispute: lease.judged(),
         })
     }
 
-    /// A lease whose opening a validator has to hold before its committee votes.
+    /// A lease of which a validator has to hold a file before its check goes on.
     pub(crate) fn opened_lease(&self, id: &LeaseId) -> Option<&Lease> {
         let lease = self.lease(id).filter(|it| it.end().is_none())?;
-        let is_opened = matches!(lease.check.as_ref()?.stage, SyncStage::Opened { .. });
-        is_opened.then_some(lease)
+        lease.wanted_file().map(|_| lease)
+    }
+
+    /// The results whose accuser `account` is and has to say what a right run gives.
+    #[must_use]
+    pub fn claim_tasks(&self, account: &Address) -> Vec<SampleTask> {
+        let tasks = self.live_leases().filter_map(|(job, lease)| {
+            let SyncStage::Disputed {
+                accuser,
+                by_tile: Some(dispute),
+                ..
+            } = &lease.check.as_ref()?.stage
+            else {
+                return None;
+            };
+            let is_mine = accuser == account && dispute.step == DisputeStep::Claiming;
+            self.sample_task(job, lease).filter(|_| is_mine)
+        });
+        tasks.collect()
+    }
+}
+
+impl Lease {
+    /// The file that validators have to hold before its check goes on, and who does: an opening, or what was handed in in a dispute.
+    pub(crate) fn wanted_file(&self) -> Option<(Evidence, &Storage)> {
+        match &self.check.as_ref()?.stage {
+            SyncStage::Opened { storage, .. } => Some((self.evidence()?, storage)),
+            stage => stage.tile_dispute()?.step.wanted(),
+        }
+    }
+
+    /// The files by which a dispute that ends at one tile is decided, once both are held.
+    fn judged(&self) -> Option<DisputeFiles> {
+        match self.check.as_ref()?.stage.tile_dispute()?.step {
+            DisputeStep::Judged { claim, answer } => Some(DisputeFiles { claim, answer }),
+            _ => None,
+        }
     }
 }

@@ -57,6 +57,7 @@ pub(super) fn network() -> State {
             work: 1,
             memory: 1,
             trace_bytes: 1,
+            read_bytes: 1,
         }),
         storage: crate::Storage::default(),
         owners_paid: Vec::new(),

@@ -223,6 +223,7 @@ fn other_name(event: &Event) -> &'static str {
         Event::Slashed { .. } => "slashed",
         Event::SeedSigned { .. } => "seed signed",
         Event::ResultDisputed { .. } => "a member disputes a result",
+        Event::ResultArgued { .. } => "a side hands in its file in a dispute",
         Event::ReplicasDiffer { .. } => "the members of a job differ",
         Event::RunCharged { .. } => "a run of all was paid",
         Event::AccusationRefuted { .. } => "a member was refuted",

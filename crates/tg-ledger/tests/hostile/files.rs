@@ -70,6 +70,7 @@ pub(crate) const fn facts(model: &ModelId, macs: u64) -> ModelFacts {
         work: macs,
         memory: 4_096,
         trace_bytes: 4_096,
+        read_bytes: 4_096,
     }
 }
 

@@ -5,6 +5,7 @@ mod answers;
 mod attacks;
 mod audit;
 mod blocks;
+mod dispute;
 mod endpoint;
 mod equivocation;
 mod fault;

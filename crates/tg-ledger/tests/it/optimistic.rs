@@ -16,7 +16,7 @@ use crate::world::{
 
 /// What a run gives, which nobody knows who did not run it.
 const CHECKSUM: u64 = 0x0123_4567_89ab_cdef;
-const RIGHT: Vote = Vote::Right { checksum: CHECKSUM };
+pub(crate) const RIGHT: Vote = Vote::Right { checksum: CHECKSUM };
 
 /// What it takes: half of the model's limit.
 const WORK: u64 = 210_000;
@@ -25,7 +25,7 @@ const WORK: u64 = 210_000;
 const WINDOW: u64 = 10_000;
 
 /// What a challenge costs, in thousandths of a TGRID.
-const CHALLENGE: u64 = 100;
+pub(crate) const CHALLENGE: u64 = 100;
 
 fn with_offers(facts: ModelFacts) -> World {
     let mut genesis = genesis();
@@ -51,7 +51,11 @@ fn watched() -> (World, JobId, LeaseId, &'static str) {
     watched_in(with_offers(of_tier(Tier::Wasm1)), Tier::Wasm1, WORK)
 }
 
-fn watched_in(mut world: World, tier: Tier, work: u64) -> (World, JobId, LeaseId, &'static str) {
+pub(crate) fn watched_in(
+    mut world: World,
+    tier: Tier,
+    work: u64,
+) -> (World, JobId, LeaseId, &'static str) {
     let mut order = world.order();
     order.mode = VerificationMode::Optimistic;
     let job = world.submit("alice", order);
@@ -72,7 +76,7 @@ fn watched_in(mut world: World, tier: Tier, work: u64) -> (World, JobId, LeaseId
 }
 
 /// The only member of the committee.
-fn watcher(world: &World, lease: LeaseId) -> &'static str {
+pub(crate) fn watcher(world: &World, lease: LeaseId) -> &'static str {
     let stage = stage(world, lease);
     let [vote] = &stage.round().unwrap().votes[..] else {
         panic!("one watcher");
@@ -85,7 +89,7 @@ fn named(validator: &Address) -> &'static str {
     all.find(|name| address(name) == *validator).unwrap()
 }
 
-fn opened(lease: LeaseId, vote: Vote) -> OpenedVote {
+pub(crate) fn opened(lease: LeaseId, vote: Vote) -> OpenedVote {
     OpenedVote {
         lease,
         vote,
@@ -93,19 +97,19 @@ fn opened(lease: LeaseId, vote: Vote) -> OpenedVote {
     }
 }
 
-fn reveal(lease: LeaseId, vote: Vote) -> Transaction {
+pub(crate) fn reveal(lease: LeaseId, vote: Vote) -> Transaction {
     Transaction::RevealVotes {
         votes: vec![opened(lease, vote)],
     }
 }
 
 /// A member seals a vote and opens it.
-fn vote(world: &mut World, lease: LeaseId, name: &str, vote: Vote) -> Vec<Event> {
+pub(crate) fn vote(world: &mut World, lease: LeaseId, name: &str, vote: Vote) -> Vec<Event> {
     seal(world, lease, name, vote);
     world.send(name, reveal(lease, vote))
 }
 
-fn seal(world: &mut World, lease: LeaseId, name: &str, vote: Vote) {
+pub(crate) fn seal(world: &mut World, lease: LeaseId, name: &str, vote: Vote) {
     let votes = vec![opened(lease, vote).sealed(&address(name))];
     world.send(name, Transaction::CommitVotes { votes });
 }
@@ -119,7 +123,7 @@ fn dispute(world: &World, lease: LeaseId) -> EvidenceTask {
     tasks.find(is_it).unwrap()
 }
 
-fn stake(world: &World, name: &str) -> Amount {
+pub(crate) fn stake(world: &World, name: &str) -> Amount {
     let mut all = world.state.validators().iter();
     all.find(|it| it.address == address(name)).unwrap().stake
 }
@@ -340,7 +344,7 @@ fn an_offer_that_puts_up_less_than_three_times_its_price_gets_no_such_job() {
 }
 
 /// What a transaction of an account cost it in one block.
-fn spent_on_gas(events: &[Event], name: &str) -> Amount {
+pub(crate) fn spent_on_gas(events: &[Event], name: &str) -> Amount {
     let of = events.iter().filter_map(|event| match event {
         Event::TransactionExecuted {
             sender,

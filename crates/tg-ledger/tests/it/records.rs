@@ -2,12 +2,13 @@
 
 use proptest::prelude::*;
 use tg_ledger::{
-    AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, EndReason,
-    EndpointMeter, Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState, LatePhase, Lease,
-    LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model, ModelFacts, ModelState,
-    Offer, OpenStage, Outcome, Owed, Parameters, Preemption, Provider, Recheck, RefusedBecause,
-    Rent, ReplicaDraw, ReplicaStage, SeatSet, Settlement, Stars, Step, Storage, Subject, SyncCheck,
-    SyncStage, Unpaid, UnverifiedJobs, Validator, Verdict, VoteRound, VoteState,
+    AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, DisputeStep,
+    EndReason, EndpointMeter, Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState,
+    LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
+    ModelFacts, ModelState, Offer, OpenStage, Outcome, Owed, Parameters, Preemption, Provider,
+    Recheck, RefusedBecause, Rent, ReplicaDraw, ReplicaStage, SeatSet, Settlement, Stars, Step,
+    Storage, Subject, SyncCheck, SyncStage, TileDispute, Unpaid, UnverifiedJobs, Validator,
+    Verdict, VoteRound, VoteState,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
@@ -103,6 +104,7 @@ fn any_facts(seeds: &Seeds) -> ModelFacts {
         work: seeds.number(),
         memory: seeds.number(),
         trace_bytes: seeds.number(),
+        read_bytes: seeds.number(),
     }
 }
 
@@ -256,8 +258,33 @@ fn any_check(seeds: &Seeds) -> SyncCheck {
                 round,
                 accuser: seeds.address(),
                 vote: any_vote(seeds),
+                by_tile: seeds.option(Box::new(any_dispute(seeds))),
             },
         },
+    }
+}
+
+fn any_dispute(seeds: &Seeds) -> TileDispute {
+    let file = || Evidence {
+        digest: Digest::new(seeds.word()),
+        size: seeds.u32(),
+    };
+    let storage = Storage::default();
+    let (claim, answer) = (file(), file());
+    TileDispute {
+        step: match seeds.small(5) {
+            0 => DisputeStep::Claiming,
+            1 => DisputeStep::Claimed { claim, storage },
+            2 => DisputeStep::Answering { claim },
+            3 => DisputeStep::Answered {
+                claim,
+                answer,
+                storage,
+            },
+            _ => DisputeStep::Judged { claim, answer },
+        },
+        until: seeds.time(),
+        waiting: (0..seeds.small(8)).map(|_| seeds.address()).collect(),
     }
 }
 
@@ -613,8 +640,8 @@ fn unknown_tags_are_named() {
     check::<Decision>(&[6], "decision");
     check::<Decision>(&[9], "decision");
     let mut facts = crate::world::facts().to_bytes();
-    // Before the size of a proof, the work, the memory and the bytes of a trace.
-    let provable = facts.len() - (4 + 8 + 8 + 8) - 1;
+    // Before the size of a proof, the work, the memory, the bytes of a trace and of what is read of it.
+    let provable = facts.len() - (4 + 8 + 8 + 8 + 8) - 1;
     facts[provable] = 2;
     let (field, value) = ("provable", 2);
     assert_eq!(

@@ -33,6 +33,7 @@ fn facts_of(card: &ServedCard) -> ModelFacts {
         work: 0,
         memory: 0,
         trace_bytes: 0,
+        read_bytes: 0,
         ..facts()
     }
 }

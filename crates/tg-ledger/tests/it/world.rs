@@ -113,6 +113,7 @@ pub(crate) fn facts() -> ModelFacts {
         work: 100_000_000,
         memory: 784 + 10,
         trace_bytes: 4_096,
+        read_bytes: 4_096,
     }
 }
 

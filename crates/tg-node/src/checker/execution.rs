@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tg_exec::generate::SequenceWriter;
+use tg_exec::execute::Trace;
+use tg_exec::generate::{SequenceWriter, Written};
 use tg_exec::kernels::Cpu;
 use tg_exec::{IntTensor, execute_tensor};
 use tg_ir::request::written_bytes;
@@ -53,6 +54,19 @@ pub(super) fn weighted(blob: &Digest, blobs: &BlobStore) -> Result<Executable, R
 
 /// The answer of a model to what was ordered, and the root over its execution. On one thread: checks run beside each other.
 fn run(model: &ExecutableModel, input: &[u8]) -> Result<(Vec<u8>, Digest), Refusal> {
+    let (trace, written) = executed(model, input)?;
+    let answer = match written {
+        Some(written) => written_bytes(&written.written()),
+        None => trace.output_bytes(),
+    };
+    Ok((answer, trace.digest()))
+}
+
+/// The execution of a model on what was ordered, and what it wrote if that was asked. On one thread.
+pub(super) fn executed(
+    model: &ExecutableModel,
+    input: &[u8],
+) -> Result<(Trace, Option<Written>), Refusal> {
     let refused = |error: &dyn std::error::Error| rejected(CODE_RUN, &error.to_string());
     let (tensor, written) = if GenerationRequest::is_one(input) {
         let request = GenerationRequest::read(input).map_err(|error| refused(&error))?;
@@ -60,10 +74,7 @@ fn run(model: &ExecutableModel, input: &[u8]) -> Result<(Vec<u8>, Digest), Refus
         let mut writer = writer.map_err(|error| refused(&error))?;
         let written = writer.write(&request, &mut |_| true);
         let written = written.map_err(|error| refused(&error))?;
-        (
-            written.tokens.clone(),
-            Some(written_bytes(&written.written())),
-        )
+        (written.tokens.clone(), Some(written))
     } else {
         let kind = model.program.input.element_type();
         let tensor = IntTensor::from_bytes(kind, input);
@@ -73,6 +84,5 @@ fn run(model: &ExecutableModel, input: &[u8]) -> Result<(Vec<u8>, Digest), Refus
         )
     };
     let trace = execute_tensor(model, tensor).map_err(|error| refused(&error))?;
-    let answer = written.unwrap_or_else(|| trace.output_bytes());
-    Ok((answer, trace.digest()))
+    Ok((trace, written))
 }

@@ -51,6 +51,7 @@ impl ProofChecker {
             work: limits.work,
             memory: limits.memory.saturating_add(public.memory()),
             trace_bytes: 0,
+            read_bytes: 0,
         }))
     }
 

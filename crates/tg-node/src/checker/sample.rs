@@ -6,11 +6,8 @@ use tg_ir::ExecutableModel;
 use tg_ledger::{Outcome, SampleTask};
 use tg_proof::trace::challenge;
 use tg_proof::{ExpectedTrace, TraceFile, accusation_holds, verify_trace, vote_on};
-use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Decode as _, Digest, Vote};
 
-use super::execution::weighted;
-use super::kept::Executable;
 use super::{CODE_TRACE_FILE, ProofChecker, Refusal, read, rejected};
 use crate::blob::BlobStore;
 use crate::evidence::CheckError;
@@ -65,20 +62,7 @@ impl ProofChecker {
     }
 
     fn sample(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Sample, CheckError> {
-        let weights = &task.weights_blob;
-        let executable = self.known(weights, || weighted(weights, blobs));
-        let model = match executable {
-            Ok(Executable::Weighted(model)) if model.program.id() == task.program => model,
-            Err(Refusal::NotNow(error)) => return Err(error),
-            // n - f validators stated that they hold the model of this program: this one does not.
-            Ok(_) | Err(Refusal::Rejected(_)) => {
-                return Err(CheckError::Missing { digest: *weights });
-            }
-        };
-        let input = whole(blobs, &task.receipt.input, u64::from(INPUT_BYTES_MAX))?;
-        let input = input.ok_or(CheckError::Missing {
-            digest: task.receipt.input,
-        })?;
+        let (model, input) = self.ordered(task, blobs)?;
         let bytes = whole(blobs, &task.evidence, TRACE_EVIDENCE_BYTES_MAX)?;
         // Stops: an opening of another size than the provider said, which n - f cannot have stated to hold.
         let bytes = bytes.filter(|bytes| u32::try_from(bytes.len()) == Ok(task.size));
@@ -92,7 +76,11 @@ impl ProofChecker {
 }
 
 /// The bytes of a blob; nothing if it is larger than it may be.
-fn whole(blobs: &BlobStore, digest: &Digest, limit: u64) -> Result<Option<Vec<u8>>, CheckError> {
+pub(super) fn whole(
+    blobs: &BlobStore,
+    digest: &Digest,
+    limit: u64,
+) -> Result<Option<Vec<u8>>, CheckError> {
     match read(blobs, digest, limit, "size") {
         Ok(bytes) => Ok(Some(bytes)),
         Err(Refusal::Rejected(_)) => Ok(None),

@@ -65,24 +65,33 @@ impl Need {
 /// The blobs that `state` names and that `is_held` does not know, the most urgent first: evidence, what checks it, what the
 /// validator `me` has not stated yet, inputs of open jobs, weights. Models that were refused name nothing.
 pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bool) -> Vec<Need> {
-    let evidence = state.pending_evidence().filter_map(|task| match task {
-        EvidenceTask::Lease { evidence, size, .. } => Some(Need {
+    let evidence = state.pending_evidence().flat_map(|task| match task {
+        EvidenceTask::Lease { evidence, size, .. } => vec![Need {
             digest: evidence,
             limit: EVIDENCE_BYTES_MAX,
             exact: Some(u64::from(size)),
-        }),
-        EvidenceTask::Accusation { sample, .. } => {
-            Some(Need::opening(sample.evidence, sample.size))
-        }
+        }],
+        EvidenceTask::Accusation { sample, .. } => match &sample.dispute {
+            Some(files) => [files.claim, files.answer]
+                .map(|it| Need::opening(it.digest, it.size))
+                .to_vec(),
+            None => vec![Need::opening(sample.evidence, sample.size)],
+        },
         // Of replicas that differ every validator makes the answer itself.
         EvidenceTask::Model { .. }
         | EvidenceTask::Replicas { .. }
         | EvidenceTask::SeedKey { .. }
-        | EvidenceTask::Seed { .. } => None,
+        | EvidenceTask::Seed { .. } => Vec::new(),
     });
     // What a committee looks at, also here if this validator stated before that it holds it.
     let voted = state.vote_tasks(me).into_iter().map(|it| it.sample);
     let voted = voted.map(|sample| Need::opening(sample.evidence, sample.size));
+    // What a provider asks this validator for, which has to answer it.
+    let argued = state.live_leases().filter_map(|(_, lease)| {
+        let dispute = lease.check.as_ref()?.stage.tile_dispute()?;
+        let claim = dispute.step.claim()?;
+        Some(Need::opening(claim.digest, claim.size))
+    });
     let models = || {
         let all = state.models().iter();
         all.filter(|model| !matches!(model.state, ModelState::Refused(_)))
@@ -107,6 +116,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
     });
     let all = evidence
         .chain(voted)
+        .chain(argued)
         .chain(public)
         .chain(asked)
         .chain(inputs)

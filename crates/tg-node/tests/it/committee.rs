@@ -22,18 +22,18 @@ use crate::work::{
 };
 
 /// The sample model as a provider runs it.
-fn model() -> ExecutableModel {
+pub(crate) fn model() -> ExecutableModel {
     CompiledModel::read(&model_bytes()).unwrap()
 }
 
-fn honest_trace(model: &ExecutableModel) -> Trace {
+pub(crate) fn honest_trace(model: &ExecutableModel) -> Trace {
     let kind = model.program.input.element_type();
     let input = IntTensor::from_bytes(kind, &input_bytes()).unwrap();
     execute_tensor(model, input).unwrap()
 }
 
 /// The tensors of an execution, the last element of the answer moved by one.
-fn moved(model: &ExecutableModel) -> Vec<IntTensor> {
+pub(crate) fn moved(model: &ExecutableModel) -> Vec<IntTensor> {
     let mut tensors = honest_trace(model).tensors().to_vec();
     let output = &mut tensors[model.program.output().index()];
     let kind = output.element_type();
@@ -45,7 +45,7 @@ fn moved(model: &ExecutableModel) -> Vec<IntTensor> {
 }
 
 /// What a provider with these tensors commits to.
-fn receipt_of(model: &ExecutableModel, tensors: &[IntTensor]) -> Receipt {
+pub(crate) fn receipt_of(model: &ExecutableModel, tensors: &[IntTensor]) -> Receipt {
     let outputs = model.program.outputs().into_iter();
     let output: Vec<u8> = outputs
         .flat_map(|it: TensorId| tensors[it.index()].to_bytes())
@@ -65,11 +65,20 @@ fn receipt_of(model: &ExecutableModel, tensors: &[IntTensor]) -> Receipt {
 }
 
 async fn order(network: &Network, handle: &NodeHandle) -> JobId {
+    order_in(network, handle, VerificationMode::Sync).await
+}
+
+/// Orders the sample with this way of checking.
+pub(crate) async fn order_in(
+    network: &Network,
+    handle: &NodeHandle,
+    mode: VerificationMode,
+) -> JobId {
     let wallet = &network.wallets[1];
     let state = handle.snapshot().state.clone();
     handle.blobs().put(&input_bytes(), 1 << 20).unwrap();
     let order = JobOrder {
-        mode: VerificationMode::Sync,
+        mode,
         max_price: tg_types::Amount::from_tgrid(1),
         ..sample_order(&state)
     };
@@ -81,7 +90,7 @@ async fn order(network: &Network, handle: &NodeHandle) -> JobId {
     job
 }
 
-fn seed_of(state: &State, lease: &LeaseId) -> Option<Digest> {
+pub(crate) fn seed_of(state: &State, lease: &LeaseId) -> Option<Digest> {
     state.lease(lease)?.check.as_ref()?.stage.seed()
 }
 

@@ -5,6 +5,7 @@ mod alone;
 mod blobs;
 mod clock;
 mod committee;
+mod dispute;
 mod evidence;
 mod floats;
 mod follow;

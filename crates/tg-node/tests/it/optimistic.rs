@@ -180,6 +180,7 @@ fn a_watcher_opens_the_right_run_only() {
     let lease = LeaseId::new([1; 32]);
     let vote = |receipt: &Receipt, evidence: Digest| {
         let task = SampleTask {
+            dispute: None,
             lease,
             model: program.program.model_id(),
             mode: VerificationMode::Optimistic,

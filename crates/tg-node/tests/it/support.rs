@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tg_ledger::{
-    ConsensusKey, EvidenceTask, Genesis, Outcome, Parameters, SampleTask, State, Validator,
+    ConsensusKey, Evidence, EvidenceTask, Genesis, Outcome, Parameters, SampleTask, State,
+    Validator,
 };
 use tg_node::{
     BlobStore, CheckError, EmbeddedConfig, EvidenceChecker, NodeHandle, ProofChecker, ValidatorKey,
@@ -19,6 +20,10 @@ pub(crate) struct NoEvidence;
 
 impl EvidenceChecker for NoEvidence {
     fn vote(&self, _: &SampleTask, _: &BlobStore) -> Result<Vote, CheckError> {
+        Err(CheckError::NotHere)
+    }
+
+    fn claim(&self, _: &SampleTask, _: &BlobStore) -> Result<Evidence, CheckError> {
         Err(CheckError::NotHere)
     }
 

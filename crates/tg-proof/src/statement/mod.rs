@@ -3,6 +3,7 @@
 //! The fifth layer, above all others.
 
 pub mod check;
+pub mod claim;
 pub mod file;
 pub mod linking;
 pub mod model;

@@ -164,7 +164,12 @@ pub fn verify_trace(
     expected: ExpectedTrace<'_>,
 ) -> Result<(Vec<u8>, Checksum), TraceFileError> {
     let program = &model.program;
-    let (input, answer) = stated(program, file, expected)?;
+    let (input, answer) = stated(
+        program,
+        file.sequence.as_ref(),
+        &file.output,
+        expected.input,
+    )?;
     // Stops: another answer than the one that is delivered and paid.
     if Digest::of_blob(&answer) != expected.receipt.output {
         return Err(TraceFileError::Answer);
@@ -204,7 +209,8 @@ pub fn accusation_holds(
             let tile = TraceTile { node, leaf };
             let drawn = tiles_of(&model.program, expected.challenge);
             drawn.binary_search(&tile).ok()?;
-            let (input, _) = stated(&model.program, file, expected).ok()?;
+            let (sequence, output) = (file.sequence.as_ref(), &file.output);
+            let (input, _) = stated(&model.program, sequence, output, expected.input).ok()?;
             let claim = ExecutionClaim {
                 input: &input,
                 output: &file.output,
@@ -237,15 +243,16 @@ pub fn vote_on(result: Result<Checksum, &TraceFileError>) -> Vote {
 }
 
 /// What was executed, as the file says, and the answer: the order's input, or the tokens of a sequence that answers it.
-fn stated(
+pub(super) fn stated(
     program: &Program,
-    file: &TraceFile,
-    expected: ExpectedTrace<'_>,
+    sequence: Option<&TracedSequence>,
+    output: &[u8],
+    ordered: &[u8],
 ) -> Result<(IntTensor, Vec<u8>), TraceFileError> {
-    let (input, answer) = match &file.sequence {
-        None => (expected.input, file.output.clone()),
+    let (input, answer) = match sequence {
+        None => (ordered, output.to_vec()),
         Some(sequence) => {
-            let written = check_sequence(program, sequence, &file.output, expected.input)?;
+            let written = check_sequence(program, sequence, output, ordered)?;
             (sequence.tokens.as_slice(), written)
         }
     };
@@ -302,6 +309,28 @@ fn check_sequence(
     }
 }
 
+impl TracedSequence {
+    /// Writes whether there is one, and it.
+    pub(super) fn encode_some(sequence: Option<&Self>, writer: &mut Writer) {
+        writer.u8(u8::from(sequence.is_some()));
+        if let Some(Self { generation, tokens }) = sequence {
+            generation.encode(writer);
+            writer.bytes(tokens);
+        }
+    }
+
+    /// Reads what [`Self::encode_some`] wrote.
+    pub(super) fn decode_some(reader: &mut Reader<'_>) -> Result<Option<Self>, DecodeError> {
+        match reader.flag("a sequence")? {
+            true => Ok(Some(Self {
+                generation: Generation::decode(reader)?,
+                tokens: reader.bytes("tokens", INPUT_BYTES_MAX as usize)?.to_vec(),
+            })),
+            false => Ok(None),
+        }
+    }
+}
+
 impl Encode for TraceFile {
     fn encode(&self, writer: &mut Writer) {
         let Self {
@@ -311,11 +340,7 @@ impl Encode for TraceFile {
         } = self;
         writer.raw(&MAGIC);
         writer.u16(TRACE_FILE_VERSION);
-        writer.u8(u8::from(sequence.is_some()));
-        if let Some(TracedSequence { generation, tokens }) = sequence {
-            generation.encode(writer);
-            writer.bytes(tokens);
-        }
+        TracedSequence::encode_some(sequence.as_ref(), writer);
         writer.bytes(output);
         opening.encode(writer);
     }
@@ -337,13 +362,7 @@ impl Decode for TraceFile {
                 value: u64::from(version),
             });
         }
-        let sequence = match reader.flag("a sequence")? {
-            true => Some(TracedSequence {
-                generation: Generation::decode(reader)?,
-                tokens: reader.bytes("tokens", INPUT_BYTES_MAX as usize)?.to_vec(),
-            }),
-            false => None,
-        };
+        let sequence = TracedSequence::decode_some(reader)?;
         let output = reader.bytes("output", EVIDENCE_BYTES_MAX as usize)?;
         Ok(Self {
             sequence,

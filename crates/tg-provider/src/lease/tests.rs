@@ -1,7 +1,7 @@
 //! The lease logic, step by step.
 
 use tg_cuda::ExecutedOn;
-use tg_sdk::dto::{CheckDto, LeaseEndDto};
+use tg_sdk::dto::{CheckDto, DisputeDto, LeaseEndDto};
 use tg_types::{
     Address, Amount, DeclineReason, JobId, LeaseId, ModelId, OfferId, ProgramId, Receipt, Tier,
 };
@@ -347,6 +347,7 @@ fn sampled(state: JobStateDto, members: u16) -> LeaseDto {
             members,
             sealed: 0,
             right: 0,
+            dispute: None,
         }),
         ..lease(state)
     }
@@ -477,4 +478,65 @@ fn a_member_opens_what_it_sealed_after_a_restart() {
     task.begun(Stage::Execute, 10);
     task.executed(execution());
     assert_eq!(task.next(20, false), Step::Submit(Message::Open));
+}
+
+/// A lease whose run somebody accuses: whose turn it is, and which claim is to be answered.
+fn disputed(turn: DisputeTurnDto, waits_for_file: bool, claim: Option<Digest>) -> LeaseDto {
+    let mut lease = sampled(JobStateDto::Disputed, 1);
+    if let Some(check) = &mut lease.check {
+        check.dispute = Some(DisputeDto {
+            accuser: tg_types::Address::new([9; 20]),
+            turn,
+            waits_for_file,
+            until_ms: 0,
+            claim,
+            answer: None,
+            waiting: 0,
+        });
+    }
+    lease
+}
+
+#[test]
+fn a_claim_is_answered_and_stored_until_validators_hold_it_and_the_next_one_too() {
+    let (first, second) = (Digest::new([1; 32]), Digest::new([2; 32]));
+    let mut task = LeaseTask::new(sampled(JobStateDto::Committed, 0), ModeDto::Optimistic, 0);
+    execute(&mut task, 0);
+    task.seen(disputed(DisputeTurnDto::Accuser, true, None));
+    assert_eq!(step(&task, 10), Step::Wait(u64::MAX));
+    task.seen(disputed(DisputeTurnDto::Accuser, false, Some(first)));
+    assert_eq!(step(&task, 20), Step::Wait(u64::MAX));
+    let answer = |byte| Evidence {
+        digest: Digest::new([byte; 32]),
+        size: 4,
+    };
+    for (claim, byte) in [(first, 5), (second, 6)] {
+        task.seen(disputed(DisputeTurnDto::Provider, true, Some(claim)));
+        assert_eq!(step(&task, 30), Step::Begin(Stage::Refute));
+        task.begun(Stage::Refute, 30);
+        assert_eq!(task.claim(), Some(claim));
+        assert_eq!(task.refutation(), None);
+        task.refuted(claim, answer(byte), 40);
+        assert_eq!(task.refutation(), Some(answer(byte)));
+        assert_eq!(step(&task, 50), Step::Submit(Message::Argue));
+        task.submitted(Message::Argue, 3, 50);
+        // Named: until it is held it is stored again.
+        task.seen(disputed(DisputeTurnDto::Provider, false, Some(claim)));
+        assert_eq!(step(&task, 60), Step::Wait(40 + STORE_AGAIN_MS));
+        let later = 40 + STORE_AGAIN_MS;
+        assert_eq!(step(&task, later), Step::Begin(Stage::Refute));
+        task.seen(disputed(DisputeTurnDto::Validators, false, Some(claim)));
+        assert_eq!(step(&task, later), Step::Wait(u64::MAX));
+        task.told_nonce(9);
+        task.submitted(Message::Start, 4, 0);
+    }
+}
+
+/// After a restart it runs the model again first.
+#[test]
+fn a_claim_is_answered_after_a_restart() {
+    let claim = Digest::new([1; 32]);
+    let lease = disputed(DisputeTurnDto::Provider, true, Some(claim));
+    let task = LeaseTask::new(lease, ModeDto::Optimistic, 0);
+    assert_eq!(step(&task, 0), Step::Begin(Stage::Execute));
 }

@@ -72,6 +72,7 @@ pub(crate) async fn fixture() -> Fixture {
         work: public.facts().work(),
         memory: public.facts().memory(),
         trace_bytes: 4_096,
+        read_bytes: 4_096,
     };
     let verifier = PublicModel::decode(&bytes).unwrap();
     let judge = move |evidence: &[u8]| {

@@ -278,6 +278,50 @@ pub struct CheckDto {
     pub sealed: u16,
     /// Members that found the result right.
     pub right: u16,
+    /// The dispute about it, if one goes on that ends at one tile.
+    #[serde(default)]
+    pub dispute: Option<DisputeDto>,
+}
+
+/// A dispute about a result that ends at one tile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = Dispute))]
+pub struct DisputeDto {
+    /// Who says that the result is wrong.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub accuser: Address,
+    /// Whose turn it is.
+    pub turn: DisputeTurnDto,
+    /// Whether whoever's turn it is has to hand in a file; else validators fetch it.
+    pub waits_for_file: bool,
+    /// Until when, in ledger time; without effect while validators decide.
+    pub until_ms: u64,
+    /// What the accuser says that a right run gives.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub claim: Option<Digest>,
+    /// Where that is wrong, as the provider says.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub answer: Option<Digest>,
+    /// How many challenged meanwhile and wait for a dispute of their own.
+    pub waiting: u16,
+}
+
+/// Whose turn it is in a dispute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = DisputeTurn))]
+#[serde(rename_all = "snake_case")]
+pub enum DisputeTurnDto {
+    /// Of whoever accused.
+    Accuser,
+    /// Of the provider.
+    Provider,
+    /// Of the validators.
+    Validators,
 }
 
 /// Which check rejected a result.

@@ -23,8 +23,8 @@ pub use blobs::BlobDto;
 pub use event::EventDto;
 pub use inference::{AnswerDto, DevelopmentInferDto, InferenceDto};
 pub use jobs::{
-    BidDto, CheckDto, JobDto, JobReceiptDto, JobStepDto, LeaseDto, MemberPayDto, MeterDto,
-    ReceiptDto, RejectionDto, ReplicasDto, SettlementDto,
+    BidDto, CheckDto, DisputeDto, DisputeTurnDto, JobDto, JobReceiptDto, JobStepDto, LeaseDto,
+    MemberPayDto, MeterDto, ReceiptDto, RejectionDto, ReplicasDto, SettlementDto,
 };
 pub use market::{JobNeedsDto, MachineDto};
 pub use models::{ModeDto, ModelDto, ModelFactsDto, ModelStateDto};

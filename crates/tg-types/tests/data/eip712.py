@@ -101,6 +101,7 @@ TYPES = {
     "SettleEndpoint": HEAD + ",bytes32 lease,bytes voucher,bool ends",
     "SealResult": HEAD + ",bytes32 lease,bytes32 seal",
     "OpenResult": HEAD + ",bytes32 lease,Receipt receipt,bytes32 salt",
+    "ArgueResult": HEAD + ",bytes32 lease,bytes32 file,uint32 size",
     "Voucher": "bytes32 lease,uint64 answered,uint128 amount,bytes32 asks",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,JobNeeds needs",
@@ -390,6 +391,7 @@ SAMPLES = {
         },
         "salt": word(0x75),
     },
+    "ArgueResult": {"lease": word(0x33), "file": word(0x76), "size": 70_000},
 }
 
 

@@ -243,6 +243,11 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             receipt: receipt(),
             salt: Digest::new([0x75; 32]),
         },
+        Transaction::ArgueResult {
+            lease,
+            file: Digest::new([0x76; 32]),
+            size: 70_000,
+        },
     ]
 }
 
@@ -549,6 +554,11 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         any::<u16>().prop_map(|version| Transaction::ReadyForProtocol { version }),
         id().prop_map(|id| Transaction::ChallengeResult {
             lease: LeaseId::new(id)
+        }),
+        (id(), id(), any::<u32>()).prop_map(|(lease, file, size)| Transaction::ArgueResult {
+            lease: LeaseId::new(lease),
+            file: Digest::new(file),
+            size,
         }),
         (id(), id()).prop_map(|(lease, seal)| Transaction::SealResult {
             lease: LeaseId::new(lease),

@@ -1,4 +1,4 @@
-//! `tensorgrid job list`, `show`, `why`, `receipt`, `raise`, `cancel` and `challenge`; the others are elsewhere.
+//! `tensorgrid job list`, `show`, `why`, `receipt`, `raise` and `cancel`; the others are elsewhere.
 
 use std::time::{Duration, Instant};
 use tg_console::files;
@@ -11,10 +11,10 @@ use tg_sdk::{Client, JobFilter};
 use tg_types::chain::TrustRoot;
 use tg_types::{JobId, Transaction};
 
-use super::{job_cost, job_file, json_of};
+use super::{challenge, job_cost, job_file, json_of};
 use crate::grid::args::{
-    JobArguments, JobCancelArguments, JobChallengeArguments, JobCommand, JobListArguments,
-    JobRaiseArguments, JobReceiptArguments, JobShowArguments,
+    JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobRaiseArguments,
+    JobReceiptArguments, JobShowArguments,
 };
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{describe_lease, describe_receipt, describe_why};
@@ -31,7 +31,7 @@ pub(crate) async fn run(command: &JobCommand, as_json: bool) -> Outcome {
         JobCommand::Receipt(arguments) => receipt(arguments, as_json).await,
         JobCommand::Raise(arguments) => raise(arguments, as_json).await,
         JobCommand::Cancel(arguments) => cancel(arguments, as_json).await,
-        JobCommand::Challenge(arguments) => challenge(arguments, as_json).await,
+        JobCommand::Challenge(arguments) => challenge::run(arguments, as_json).await,
         JobCommand::Fetch(arguments) => super::infer::fetch(arguments, as_json).await,
         JobCommand::Validate(arguments) => job_file::validate(arguments, as_json),
         JobCommand::Submit(arguments) => job_file::submit(arguments, as_json).await,
@@ -255,45 +255,4 @@ async fn cancel(arguments: &JobCancelArguments, as_json: bool) -> Outcome {
         return json_of(&job);
     }
     Ok(line(format_args!("job {} is {}", job.id, job.state))?)
-}
-
-/// Challenges the result of a job, and waits for what all validators find.
-async fn challenge(arguments: &JobChallengeArguments, as_json: bool) -> Outcome {
-    let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&client, &arguments.key).await?;
-    let id = connect::job(&client, &arguments.job).await?;
-    let before = client.job(id).await.calling("ask for the job")?;
-    let live = before.leases.iter().find(|lease| lease.end.is_none());
-    let Some(lease) = live.filter(|_| before.mode == ModeDto::Optimistic) else {
-        let text = format!(
-            "job {id} is {}, of mode {}: only a result of mode optimistic that is not accepted yet can be challenged",
-            before.state, before.mode
-        );
-        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
-    };
-    let (lease, challenge) = (lease.id, Transaction::ChallengeResult { lease: lease.id });
-    let sent = jobs::submit(&client, &wallet, &challenge, "challenge the result").await;
-    sent.of_job()?;
-    say("every validator runs it again; the fee comes back if the result is wrong");
-    let mut shown = String::new();
-    let ended = loop {
-        let job = client.job(id).await.calling("ask for the job")?;
-        let of_lease = job.leases.iter().find(|it| it.id == lease);
-        if let Some(lease) = of_lease.filter(|it| it.end.is_some()) {
-            break lease.clone();
-        }
-        let state = job.state.to_string();
-        if shown != state {
-            say(format_args!("  {state}"));
-            shown = state;
-        }
-        tokio::time::sleep(POLL).await;
-    };
-    if as_json {
-        return json_of(&ended);
-    }
-    Ok(line(format_args!(
-        "lease {lease}: {}",
-        ended.end_text.unwrap_or_default()
-    ))?)
 }

@@ -1,5 +1,6 @@
 //! Whether a validator may deal, and whether its votes hold.
 
+use tg_types::limits::TRACE_EVIDENCE_BYTES_MAX;
 use tg_types::{
     Address, Amount, LeaseId, OpenedVote, RunCommitment, SealedVote, VerificationMode, Vote,
     vote_commitment,
@@ -9,7 +10,8 @@ use super::market::check_validator;
 use super::outcome::{Check, Spent};
 use crate::canary::{LedgerCanary, is_armed};
 use crate::error::TransactionError;
-use crate::record::{SeedKeyPhase, SyncStage, VoteRound, VoteState};
+use crate::limits::CHALLENGERS_WAITING_MAX;
+use crate::record::{DisputeTurn, SeedKeyPhase, SyncStage, VoteRound, VoteState};
 use crate::state::State;
 
 /// Whether a validator may deal in a round: once, while it lasts.
@@ -93,8 +95,8 @@ fn fits_mode(state: &State, opened: &OpenedVote) -> bool {
     }
 }
 
-/// Whether the result of a lease may be challenged; what that costs.
-pub(super) fn check_challenge(state: &State, id: &LeaseId) -> Spent {
+/// Whether the result of a lease may be challenged; what that costs. While a dispute goes on that ends at one tile, others may wait for theirs.
+pub(super) fn check_challenge(state: &State, sender: Address, id: &LeaseId) -> Spent {
     let lease = state.lease(id).filter(|it| it.end().is_none());
     let lease = lease.ok_or(TransactionError::UnknownLease { lease: *id })?;
     let job = state.job(&lease.job);
@@ -103,7 +105,48 @@ pub(super) fn check_challenge(state: &State, id: &LeaseId) -> Spent {
         Some(SyncStage::Voting { .. } | SyncStage::Contestable { .. }) if is_watched => {
             Ok(state.parameters.challenge_fee())
         }
+        Some(SyncStage::Disputed {
+            accuser,
+            by_tile: Some(dispute),
+            ..
+        }) => {
+            let waits = *accuser == sender || dispute.waiting.contains(&sender);
+            match waits || dispute.waiting.len() >= CHALLENGERS_WAITING_MAX {
+                true => Err(TransactionError::NotContestable { lease: *id }),
+                false => Ok(state.parameters.challenge_fee()),
+            }
+        }
         _ => Err(TransactionError::NotContestable { lease: *id }),
+    }
+}
+
+/// Whether it is the sender's turn to hand in a file in the dispute about a lease.
+pub(super) fn check_argument(state: &State, sender: Address, id: &LeaseId, size: u32) -> Check {
+    let not_asked = TransactionError::NotAsked { lease: *id };
+    let lease = state.lease(id).filter(|it| it.end().is_none());
+    let lease = lease.ok_or(TransactionError::UnknownLease { lease: *id })?;
+    let Some(SyncStage::Disputed {
+        accuser,
+        by_tile: Some(dispute),
+        ..
+    }) = lease.check.as_ref().map(|it| &it.stage)
+    else {
+        return Err(not_asked);
+    };
+    let turn = match dispute.step.turn() {
+        DisputeTurn::Accuser => Some(*accuser),
+        DisputeTurn::Provider => Some(lease.provider),
+        DisputeTurn::Validators => None,
+    };
+    // Stops: another file than the one that validators are fetching.
+    if turn != Some(sender) || !dispute.step.waits_for_file() {
+        return Err(not_asked);
+    }
+    let limit = TRACE_EVIDENCE_BYTES_MAX;
+    match size {
+        0 => Err(TransactionError::EvidenceEmpty),
+        size if size > limit => Err(TransactionError::EvidenceTooLarge { size, limit }),
+        _ => Ok(()),
     }
 }
 

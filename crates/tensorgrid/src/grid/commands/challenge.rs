@@ -1,0 +1,126 @@
+//! `tensorgrid job challenge`: somebody doubts a result of mode optimistic.
+
+use std::time::Duration;
+
+use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
+use tg_ir::CompiledModel;
+use tg_node::claim_file;
+use tg_node::limits::MODEL_BYTES_MAX;
+use tg_sdk::dto::{DisputeTurnDto, JobDto, LeaseDto, ModeDto};
+use tg_sdk::{Client, jobs};
+use tg_types::limits::INPUT_BYTES_MAX;
+use tg_types::{LeaseId, Transaction, Wallet};
+
+use super::json_of;
+use crate::grid::args::JobChallengeArguments;
+use crate::grid::connect::{self, Calling, OfJob};
+
+/// Most bytes of a model's file.
+const MODEL_FILE_MAX: usize = 256 << 20;
+
+const _: () = assert!(MODEL_FILE_MAX as u64 == MODEL_BYTES_MAX);
+
+/// Between two looks at a job.
+const POLL: Duration = Duration::from_millis(300);
+
+/// Challenges the result of a job, and waits for what comes of it.
+pub(super) async fn run(arguments: &JobChallengeArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let id = connect::job(&client, &arguments.job).await?;
+    let before = client.job(id).await.calling("ask for the job")?;
+    let live = before.leases.iter().find(|lease| lease.end.is_none());
+    let Some(lease) = live.filter(|_| before.mode == ModeDto::Optimistic) else {
+        let text = format!(
+            "job {id} is {}, of mode {}: only a result of mode optimistic that is not accepted yet can be challenged",
+            before.state, before.mode
+        );
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    };
+    let (lease, challenge) = (lease.id, Transaction::ChallengeResult { lease: lease.id });
+    let sent = jobs::submit(&client, &wallet, &challenge, "challenge the result").await;
+    sent.of_job()?;
+    say("challenged; the fee comes back if the result is wrong");
+    let ended = follow(&client, &wallet, (&before, lease)).await?;
+    if as_json {
+        return json_of(&ended);
+    }
+    let how = match &ended.end_text {
+        Some(end) => end.clone(),
+        None => "what you claimed is wrong, and the result stands".to_owned(),
+    };
+    Ok(line(format_args!("lease {lease}: {how}"))?)
+}
+
+/// Follows a challenged lease until it ends or the challenge has failed; says what a right run gives when it is asked for that.
+async fn follow(
+    client: &Client,
+    wallet: &Wallet,
+    (job, lease): (&JobDto, LeaseId),
+) -> Result<LeaseDto, Failure> {
+    let me = wallet.address();
+    let mut shown = String::new();
+    let (mut was_mine, mut claimed) = (false, false);
+    loop {
+        let now = client.job(job.id).await.calling("ask for the job")?;
+        let of_lease = now.leases.iter().find(|it| it.id == lease);
+        let Some(seen) = of_lease.filter(|it| it.end.is_none()) else {
+            let ended = of_lease.or(now.leases.last()).cloned();
+            return ended.ok_or_else(|| {
+                Failure::new(
+                    Exit::NotFound,
+                    anyhow::anyhow!("job {} has no lease", job.id),
+                )
+            });
+        };
+        let stage = seen.check.as_ref().map(|it| it.stage.clone());
+        let stage = stage.unwrap_or_else(|| now.state.to_string());
+        if shown != stage {
+            say(format_args!("  {stage}"));
+            shown = stage;
+        }
+        let dispute = seen.check.as_ref().and_then(|it| it.dispute.as_ref());
+        let mine = dispute.filter(|it| it.accuser == me);
+        // Another one has its turn, or the vote goes on: this one failed.
+        if was_mine && mine.is_none() && now.state != tg_sdk::dto::JobStateDto::Disputed {
+            return Ok(seen.clone());
+        }
+        was_mine |= mine.is_some();
+        let is_asked =
+            mine.is_some_and(|it| it.turn == DisputeTurnDto::Accuser && it.waits_for_file);
+        if is_asked && !claimed {
+            claim(client, wallet, (job, lease)).await?;
+            claimed = true;
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Runs the job's model here, and hands in what all tiles of the run are.
+async fn claim(
+    client: &Client,
+    wallet: &Wallet,
+    (job, lease): (&JobDto, LeaseId),
+) -> Result<(), Failure> {
+    say("  running the model here, to say what a right run gives");
+    let model = client.model(job.model).await.calling("ask for the model")?;
+    let file = client.blob(model.weights_blob, MODEL_FILE_MAX).await;
+    let file = file.calling("fetch the model")?;
+    let input = client.blob(job.input, INPUT_BYTES_MAX as usize).await;
+    let input = input.calling("fetch the input")?;
+    let made = tokio::task::spawn_blocking(move || {
+        let model = CompiledModel::read(&file)?;
+        let claim = claim_file(&model, &input);
+        claim.ok_or_else(|| anyhow::anyhow!("the model does not run on the job's input"))
+    });
+    let doing = "say what a right run gives";
+    let claim = made.await.or_fail(Exit::Failed, doing)?;
+    let claim = claim.map_err(|error| Failure::new(Exit::Failed, error))?;
+    let size = u32::try_from(claim.len()).or_fail(Exit::Failed, doing)?;
+    let stored = client.put_blob(claim).await;
+    let file = stored.calling("store what a right run gives")?.digest;
+    let argue = Transaction::ArgueResult { lease, file, size };
+    let sent = jobs::submit(client, wallet, &argue, "hand in what a right run gives").await;
+    sent.of_job()?;
+    Ok(())
+}

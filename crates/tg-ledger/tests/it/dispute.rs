@@ -1,0 +1,373 @@
+//! Disputes that end at one tile: of models that are too much for every validator to run again.
+
+use tg_ledger::{
+    DisputeStep, DisputeTurn, Event, EvidenceTask, JobState, LeaseEnd, ModelFacts, Outcome,
+    SyncStage, TileDispute, TransactionError, VerdictError,
+};
+use tg_types::{
+    Amount, Digest, DurationMs, JobId, LeaseId, OfferTerms, Transaction, VerificationMode, Vote,
+};
+
+use crate::optimistic::{
+    CHALLENGE, RIGHT, opened, reveal, seal, spent_on_gas, stake, vote, watched_in, watcher,
+};
+use crate::sync::{VALIDATORS, deal, stage, together};
+use crate::world::{MODEL, TICK, World, address, facts, genesis, rejected, terms, tgrid};
+
+const CLAIM: Digest = Digest::new([0x61; 32]);
+const ANSWER: Digest = Digest::new([0x62; 32]);
+
+/// How long a side has to hand in its file, in milliseconds.
+const ARGUE: u64 = 30_000;
+
+/// A model that validators do not repeat, because of its memory.
+fn large() -> ModelFacts {
+    ModelFacts {
+        memory: (4 << 30) + 1,
+        ..facts()
+    }
+}
+
+fn with_offers(facts: ModelFacts) -> World {
+    let mut genesis = genesis();
+    genesis.parameters.leader_timeout = DurationMs::new(1_500);
+    genesis.parameters.auction_slot = DurationMs::from_secs(9);
+    genesis.parameters.preempt_grace = DurationMs::from_secs(9);
+    genesis.parameters.verification_timeout = DurationMs::new(ARGUE);
+    let mut world = World::with(&genesis);
+    world.activate_model(facts);
+    for (name, price) in [("cheap", 20), ("middle", 25)] {
+        let terms = OfferTerms {
+            memory_bytes: 8 << 30,
+            ..terms(price)
+        };
+        world.post(name, terms);
+    }
+    deal(&mut world, 0);
+    world
+}
+
+fn watched() -> (World, JobId, LeaseId, &'static str) {
+    watched_in(with_offers(large()), tg_types::Tier::Tgx1, 0)
+}
+
+fn argue(lease: LeaseId, file: Digest) -> Transaction {
+    Transaction::ArgueResult {
+        lease,
+        file,
+        size: 1_000,
+    }
+}
+
+fn challenge(lease: LeaseId) -> Transaction {
+    Transaction::ChallengeResult { lease }
+}
+
+fn dispute(world: &World, lease: LeaseId) -> TileDispute {
+    stage(world, lease).tile_dispute().unwrap().clone()
+}
+
+fn accuser(world: &World, lease: LeaseId) -> tg_types::Address {
+    match stage(world, lease) {
+        SyncStage::Disputed { accuser, .. } => accuser,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What validators have to decide.
+fn task(world: &World, lease: LeaseId) -> Option<EvidenceTask> {
+    let mut tasks = world.state.pending_evidence();
+    tasks.find(|task| {
+        matches!(task, EvidenceTask::Accusation { vote: Vote::WrongRun, sample }
+            if sample.lease == lease && sample.dispute.is_some())
+    })
+}
+
+/// Both sides hand in their files: now validators decide.
+fn argued(world: &mut World, lease: LeaseId, accuser: &str, provider: &str) -> EvidenceTask {
+    assert_eq!(dispute(world, lease).step, DisputeStep::Claiming);
+    assert_eq!(task(world, lease), None);
+    world.send(accuser, argue(lease, CLAIM));
+    assert_eq!(dispute(world, lease).step.turn(), DisputeTurn::Provider);
+    assert_eq!(task(world, lease), None);
+    world.send(provider, argue(lease, ANSWER));
+    task(world, lease).unwrap()
+}
+
+fn slashed(events: &[Event]) -> Option<Amount> {
+    events.iter().find_map(|event| match event {
+        Event::Slashed { amount, .. } => Some(*amount),
+        _ => None,
+    })
+}
+
+#[test]
+fn what_validators_do_not_repeat_is_ordered_if_one_tile_decides() {
+    let recompute = |world: &mut World| {
+        let mut order = world.order();
+        order.mode = VerificationMode::Recompute;
+        world.refusal("alice", Transaction::SubmitJob { order })
+    };
+    let optimistic = |world: &mut World| {
+        let mut order = world.order();
+        order.mode = VerificationMode::Optimistic;
+        Transaction::SubmitJob { order }
+    };
+    let mut world = with_offers(large());
+    let refused = TransactionError::ModelNotRecomputable { model: MODEL };
+    assert_eq!(recompute(&mut world), refused);
+    let order = optimistic(&mut world);
+    world.send("alice", order);
+    for facts in [
+        ModelFacts {
+            macs: (1 << 38) + 1,
+            ..large()
+        },
+        ModelFacts {
+            trace_bytes: (440 << 20) + 1,
+            ..large()
+        },
+        ModelFacts {
+            trace_bytes: 0,
+            ..large()
+        },
+        ModelFacts {
+            read_bytes: (14 << 20) + 1,
+            ..large()
+        },
+    ] {
+        let mut world = with_offers(facts);
+        let order = optimistic(&mut world);
+        let refused = TransactionError::ModelNotWatched { model: MODEL };
+        assert_eq!(world.refusal("alice", order), refused);
+    }
+}
+
+#[test]
+fn a_provider_that_shows_nothing_against_its_watcher_loses_its_collateral() {
+    let (mut world, job, lease, watcher) = watched();
+    let (before, provider) = (stake(&world, watcher), world.holder(job));
+    vote(&mut world, lease, watcher, Vote::WrongRun);
+    assert_eq!(world.job(job).state(), JobState::Disputed);
+    // Only whoever's turn it is hands anything in.
+    let not_asked = TransactionError::NotAsked { lease };
+    for name in ["alice", provider, "bob"] {
+        assert_eq!(world.refusal(name, argue(lease, CLAIM)), not_asked);
+    }
+    assert_eq!(world.state.claim_tasks(&address(watcher)).len(), 1);
+    assert_eq!(world.state.claim_tasks(&address("bob")), []);
+    world.send(watcher, argue(lease, CLAIM));
+    assert_eq!(world.state.claim_tasks(&address(watcher)), []);
+    assert_eq!(world.refusal(watcher, argue(lease, CLAIM)), not_asked);
+    let until = dispute(&world, lease).until.get();
+    world.wait_until(until);
+    assert_eq!(world.job(job).state(), JobState::Disputed);
+    let events = world.wait_until(until + 2 * TICK);
+    assert_eq!(slashed(&events), Some(tgrid(500)));
+    let ended = world.state.lease(&lease).unwrap();
+    let end = ended.end().unwrap();
+    assert!(matches!(end, LeaseEnd::Rejected { code: 98, .. }), "{end}");
+    assert_eq!(stake(&world, watcher), before);
+    assert_ne!(world.lease(job).id, lease);
+}
+
+#[test]
+fn validators_decide_by_both_files_and_by_nothing_else() {
+    let (mut world, job, lease, watcher) = watched();
+    let provider = world.holder(job);
+    vote(&mut world, lease, watcher, Vote::WrongRun);
+    let task = argued(&mut world, lease, watcher, provider);
+    let EvidenceTask::Accusation { sample, .. } = &task else {
+        panic!("an accusation");
+    };
+    let files = sample.dispute.unwrap();
+    assert_eq!((files.claim.digest, files.answer.digest), (CLAIM, ANSWER));
+    assert_eq!(task.evidence(), ANSWER);
+    // Nobody ran it again, so nobody says that it is right.
+    for outcome in [
+        Outcome::LeaseAccepted,
+        Outcome::ProgramAccepted { macs: 420_000 },
+    ] {
+        let proposed = world.block(vec![], vec![task.verdict(outcome)]);
+        let (_, refused) = &proposed.refused_verdicts[0];
+        assert!(matches!(refused, VerdictError::WrongOutcome { .. }));
+    }
+    // Time is nobody's enemy now.
+    world.wait_until(world.time + 2 * ARGUE);
+    assert_eq!(world.job(job).state(), JobState::Disputed);
+    let events = world.decide(&task, rejected());
+    assert_eq!(slashed(&events), Some(tgrid(500)));
+    assert_ne!(world.lease(job).id, lease);
+}
+
+#[test]
+fn a_watcher_whose_claim_is_wrong_loses_a_bond_and_another_one_looks() {
+    let (mut world, job, lease, first) = watched();
+    let (before, provider) = (stake(&world, first), world.holder(job));
+    vote(&mut world, lease, first, Vote::WrongRun);
+    let task = argued(&mut world, lease, first, provider);
+    world.decide(&task, Outcome::Refuted);
+    let bond = world.state.accusation_bond();
+    assert_eq!(stake(&world, first), before.checked_sub(bond).unwrap());
+    // It was not looked at as a whole: others watch, and it may be challenged.
+    assert_eq!(world.job(job).state(), JobState::Verifying);
+    let second = watcher(&world, lease);
+    vote(&mut world, lease, second, RIGHT);
+    assert!(matches!(
+        stage(&world, lease),
+        SyncStage::Contestable { .. }
+    ));
+    world.wait_until(world.time + 10_000 + 2 * TICK);
+    assert_eq!(world.job(job).state(), JobState::Paid);
+}
+
+#[test]
+fn an_accuser_that_claims_nothing_has_accused_falsely() {
+    let (mut world, job, lease, first) = watched();
+    let before = stake(&world, first);
+    vote(&mut world, lease, first, Vote::WrongRun);
+    world.wait_until(dispute(&world, lease).until.get() + 2 * TICK);
+    let bond = world.state.accusation_bond();
+    assert_eq!(stake(&world, first), before.checked_sub(bond).unwrap());
+    assert!(matches!(stage(&world, lease), SyncStage::Voting { .. }));
+    assert_eq!(world.job(job).state(), JobState::Verifying);
+}
+
+#[test]
+fn a_challenge_that_fails_is_paid_for_and_opens_a_whole_window_again() {
+    let (mut world, job, lease, watcher) = watched();
+    let provider = world.holder(job);
+    vote(&mut world, lease, watcher, RIGHT);
+    let before = stake(&world, watcher);
+    let events = world.send("bob", challenge(lease));
+    let (gas, paid) = (spent_on_gas(&events, "bob"), world.balance("bob"));
+    assert!(gas > Amount::ZERO);
+    let task = argued(&mut world, lease, "bob", provider);
+    world.decide(&task, Outcome::Refuted);
+    assert_eq!(world.balance("bob"), paid);
+    assert_eq!(stake(&world, watcher), before);
+    // A provider that has itself challenged wrongly is not paid for that: somebody else still may.
+    let SyncStage::Contestable { until, .. } = stage(&world, lease) else {
+        panic!("contestable");
+    };
+    assert!(until.get() > world.time + 10_000 - 2 * TICK);
+    assert_eq!(world.job(job).state(), JobState::Verifying);
+    world.send("alice", challenge(lease));
+    world.send("alice", argue(lease, CLAIM));
+    let until = dispute(&world, lease).until.get();
+    let events = world.wait_until(until + 2 * TICK);
+    let left = 500 - CHALLENGE;
+    assert_eq!(slashed(&events), Some(tgrid(left)));
+    let bond = world.state.accusation_bond();
+    assert_eq!(stake(&world, watcher), before.checked_sub(bond).unwrap());
+}
+
+#[test]
+fn who_challenges_meanwhile_has_its_turn_and_all_who_were_right_have_their_fee_back() {
+    let (mut world, job, lease, watcher) = watched();
+    let provider = world.holder(job);
+    vote(&mut world, lease, watcher, RIGHT);
+    world.send("bob", challenge(lease));
+    let refused = TransactionError::NotContestable { lease };
+    assert_eq!(world.refusal("bob", challenge(lease)), refused);
+    let alice = world.balance("alice");
+    let gas = spent_on_gas(&world.send("alice", challenge(lease)), "alice");
+    assert_eq!(world.refusal("alice", challenge(lease)), refused);
+    let rent = world.balance("mallory");
+    let paid = spent_on_gas(&world.send("mallory", challenge(lease)), "mallory");
+    assert_eq!(dispute(&world, lease).waiting.len(), 2);
+
+    // The first one was made in order to lose.
+    let first = argued(&mut world, lease, "bob", provider);
+    world.decide(&first, Outcome::Refuted);
+    assert_eq!(world.job(job).state(), JobState::Disputed);
+    assert_eq!(accuser(&world, lease), address("alice"));
+    let now = dispute(&world, lease);
+    assert_eq!(
+        (now.step, now.waiting),
+        (DisputeStep::Claiming, vec![address("mallory")])
+    );
+
+    // The next one is right, and so was who waits behind it.
+    let second = argued(&mut world, lease, "alice", provider);
+    let events = world.decide(&second, rejected());
+    assert_eq!(slashed(&events), Some(tgrid(500 - 2 * CHALLENGE)));
+    assert_eq!(world.balance("alice"), alice.checked_sub(gas).unwrap());
+    assert_eq!(world.balance("mallory"), rent.checked_sub(paid).unwrap());
+    assert_ne!(world.lease(job).id, lease);
+}
+
+#[test]
+fn so_many_wait_and_no_more() {
+    let (mut world, _, lease, watcher) = watched();
+    vote(&mut world, lease, watcher, RIGHT);
+    world.send("bob", challenge(lease));
+    let names: Vec<String> = (0..9).map(|number| format!("doubter {number}")).collect();
+    for name in &names {
+        let to = address(name);
+        let amount = tgrid(5_000);
+        world.send("alice", Transaction::Transfer { to, amount });
+    }
+    for name in &names[..8] {
+        world.send(name, challenge(lease));
+    }
+    let refused = TransactionError::NotContestable { lease };
+    assert_eq!(world.refusal(&names[8], challenge(lease)), refused);
+    assert_eq!(dispute(&world, lease).waiting.len(), 8);
+}
+
+#[test]
+fn a_watcher_that_finds_a_lie_is_not_kept_out_by_a_challenge_that_was_made_to_lose() {
+    let (mut world, job, lease, watcher) = watched();
+    let provider = world.holder(job);
+    seal(&mut world, lease, watcher, Vote::WrongRun);
+    together(
+        &mut world,
+        vec![
+            ("bob", challenge(lease)),
+            (watcher, reveal(lease, Vote::WrongRun)),
+        ],
+    );
+    assert_eq!(accuser(&world, lease), address("bob"));
+    let first = argued(&mut world, lease, "bob", provider);
+    world.decide(&first, Outcome::Refuted);
+    assert_eq!(accuser(&world, lease), address(watcher));
+    world.send(watcher, argue(lease, CLAIM));
+    let until = dispute(&world, lease).until.get();
+    let events = world.wait_until(until + 2 * TICK);
+    assert_eq!(slashed(&events), Some(tgrid(500)));
+    assert_eq!(world.job(job).state(), JobState::Leased);
+    assert!(VALIDATORS.contains(&watcher));
+    assert!(opened(lease, RIGHT).vote.is_right());
+}
+
+/// A run of 2^36 multiply-accumulates takes 16 s more of every window in which somebody runs it.
+#[test]
+fn windows_have_the_time_that_a_run_takes() {
+    let facts = ModelFacts {
+        macs: 1 << 36,
+        ..facts()
+    };
+    let mut genesis = genesis();
+    genesis.parameters.leader_timeout = DurationMs::new(1_500);
+    genesis.parameters.auction_slot = DurationMs::from_secs(9);
+    genesis.parameters.preempt_grace = DurationMs::from_secs(9);
+    genesis.parameters.verification_timeout = DurationMs::new(ARGUE);
+    let mut world = World::with(&genesis);
+    world.activate_model(facts);
+    let fast = OfferTerms {
+        speed_mmac_per_s: 1_000_000_000,
+        ..terms(20)
+    };
+    world.post("cheap", fast);
+    deal(&mut world, 0);
+    let (mut world, job, lease, first) = watched_in(world, tg_types::Tier::Tgx1, 0);
+    // Nobody is drawn anew before the watcher can have run it.
+    let drawn = world.time;
+    world.wait_until(drawn + 9_000 + 15_000);
+    assert_eq!(watcher(&world, lease), first);
+    vote(&mut world, lease, first, Vote::WrongRun);
+    let least = world.time + ARGUE + 16_000 - 2 * TICK;
+    assert!(dispute(&world, lease).until.get() >= least);
+    assert_eq!(world.job(job).state(), JobState::Disputed);
+}

@@ -1,0 +1,95 @@
+//! Disputes that end at one tile: the claim of whoever accuses, and what decides about it.
+
+use std::sync::Arc;
+
+use tg_ir::ExecutableModel;
+use tg_ledger::{DisputeFiles, Evidence, Outcome, SampleTask};
+use tg_proof::{ClaimFile, ExpectedClaim, claim_fails};
+use tg_types::Encode as _;
+use tg_types::limits::INPUT_BYTES_MAX;
+
+use super::execution::{executed, weighted};
+use super::kept::Executable;
+use super::sample::whole;
+use super::{CODE_CLAIM, ProofChecker, Refusal, rejected};
+use crate::blob::BlobStore;
+use crate::evidence::CheckError;
+use crate::limits::TRACE_EVIDENCE_BYTES_MAX;
+
+impl ProofChecker {
+    /// Runs the model of a result again, and stores what all tiles of a right run are.
+    pub(super) fn make_claim(
+        &self,
+        task: &SampleTask,
+        blobs: &BlobStore,
+    ) -> Result<Evidence, CheckError> {
+        let (model, input) = self.ordered(task, blobs)?;
+        // A model that does not take what was ordered gives no claim: its provider could not run it either.
+        let claim = claim_file(&model, &input).ok_or(CheckError::NotHere)?;
+        let digest = blobs.put(&claim, TRACE_EVIDENCE_BYTES_MAX)?;
+        let size = u32::try_from(claim.len()).map_err(|_| CheckError::NotHere)?;
+        Ok(Evidence { digest, size })
+    }
+
+    /// Whether the accusation of a result fails, as claim and answer show.
+    pub(super) fn check_claim(
+        &self,
+        task: &SampleTask,
+        files: &DisputeFiles,
+        blobs: &BlobStore,
+    ) -> Result<Outcome, Refusal> {
+        let (model, input) = self.ordered(task, blobs)?;
+        let claim = stated(blobs, &files.claim)?;
+        let answer = stated(blobs, &files.answer)?;
+        let expected = ExpectedClaim {
+            lease: &task.lease,
+            input: &input,
+            receipt: &task.receipt,
+        };
+        match claim_fails(&model, (&claim, &answer), expected) {
+            true => Ok(Outcome::Refuted),
+            false => Err(rejected(
+                CODE_CLAIM,
+                "the answer shows no wrong tile of the accuser's claim",
+            )),
+        }
+    }
+
+    /// The model of a result, and what was ordered of it: n - f validators state that they hold both.
+    pub(super) fn ordered(
+        &self,
+        task: &SampleTask,
+        blobs: &BlobStore,
+    ) -> Result<(Arc<ExecutableModel>, Vec<u8>), CheckError> {
+        let weights = &task.weights_blob;
+        let executable = self.known(weights, || weighted(weights, blobs));
+        let model = match executable {
+            Ok(Executable::Weighted(model)) if model.program.id() == task.program => model,
+            Err(Refusal::NotNow(error)) => return Err(error),
+            // n - f validators stated that they hold the model of this program: this one does not.
+            Ok(_) | Err(Refusal::Rejected(_)) => {
+                return Err(CheckError::Missing { digest: *weights });
+            }
+        };
+        let digest = task.receipt.input;
+        let input = whole(blobs, &digest, u64::from(INPUT_BYTES_MAX))?;
+        Ok((model, input.ok_or(CheckError::Missing { digest })?))
+    }
+}
+
+/// What all tiles of a right run of a model on what was ordered are, as a claim file; nothing if the model does not run on it. Takes a run on
+/// one thread, and hashes all that the nodes give.
+#[must_use]
+pub fn claim_file(model: &ExecutableModel, input: &[u8]) -> Option<Vec<u8>> {
+    let (trace, written) = executed(model, input).ok()?;
+    let generation = written.map(|it| it.generation);
+    Some(ClaimFile::of(model, trace.tensors(), generation).to_bytes())
+}
+
+/// The bytes of a file of the stated size; none if it has another size, which n - f cannot have stated to hold.
+fn stated(blobs: &BlobStore, file: &Evidence) -> Result<Vec<u8>, CheckError> {
+    let Evidence { digest, size } = file;
+    let bytes = whole(blobs, digest, TRACE_EVIDENCE_BYTES_MAX)?;
+    let bytes = bytes.filter(|it| u32::try_from(it.len()) == Ok(*size));
+    Ok(bytes.unwrap_or_default())
+}
