@@ -113,6 +113,14 @@ impl SequenceWriter {
         Ok(Self { generator, engine })
     }
 
+    /// Whether the model can write what a request asks, without writing it.
+    ///
+    /// # Errors
+    /// What [`Self::write`] would say before it begins.
+    pub fn check(&self, request: &GenerationRequest) -> Result<(), GenerateError> {
+        begin(&self.generator, request).map(|_| ())
+    }
+
     /// What the model can write.
     #[must_use]
     pub const fn generator(&self) -> &Generator {

@@ -64,11 +64,7 @@ impl Generator {
     /// # Errors
     /// If it cannot.
     pub fn of(program: &Program) -> Result<Self, GeneratorError> {
-        one_output(program)?;
-        let Coding::Tokens(vocabulary) = program.input.coding else {
-            return Err(GeneratorError::NoTokens);
-        };
-        let (ranks, unit) = ranked(program).ok_or(GeneratorError::NotRanked)?;
+        let (vocabulary, ranks, unit) = shaped(program)?;
         causality::check(program)?;
         Ok(Self {
             window: u32::try_from(program.input.shape.pixels()).expect("a shape is small"),
@@ -77,6 +73,22 @@ impl Generator {
             unit,
         })
     }
+}
+
+/// Whether a program takes tokens and gives ranks of scores, so that it writes if it is causal. Takes a moment.
+#[must_use]
+pub fn may_generate(program: &Program) -> bool {
+    shaped(program).is_ok()
+}
+
+/// Vocabulary, ranks and unit of a program that takes tokens and gives ranks of scores.
+fn shaped(program: &Program) -> Result<(u32, u32, f32), GeneratorError> {
+    one_output(program)?;
+    let Coding::Tokens(vocabulary) = program.input.coding else {
+        return Err(GeneratorError::NoTokens);
+    };
+    let (ranks, unit) = ranked(program).ok_or(GeneratorError::NotRanked)?;
+    Ok((vocabulary, ranks, unit))
 }
 
 /// Refuses a program whose answers are not scores alone.

@@ -13,8 +13,10 @@ mod sample;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tg_ir::tiles;
+use tg_ir::generation::may_generate;
+use tg_ir::{Program, causality, tiles};
 use tg_ledger::{Dealing, Evidence, EvidenceTask, ModelFacts, Outcome, SampleTask};
+use tg_proof::sequence::SEQUENCE_STEPS_MAX;
 use tg_proof::{
     ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, PublicModelError, SequenceError,
     SequenceFile, VerifyError, verify_answer,
@@ -29,7 +31,7 @@ use crate::blob::{BlobError, BlobStore};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use crate::seed::key_of_dealings;
-pub use dispute::claim_file;
+pub use dispute::{claim_file, runs};
 use kept::{Executable, Kept, Verdict};
 use run::RepeatedRun;
 
@@ -230,7 +232,7 @@ impl ProofChecker {
             work: facts.work(),
             memory: facts.memory(),
             trace_bytes: tiles::trace_bytes(program),
-            read_bytes: tiles::widest_reads(program),
+            read_bytes: read_bytes(program),
         }))
     }
 
@@ -365,6 +367,16 @@ fn decode(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
     })?;
     ProofChecker::admit(&model)?;
     Ok(Executable::Model(Arc::new(model)))
+}
+
+/// What a tile reads at most. Of a program that may write and takes validators too long to see that it looks at nothing ahead, no claim could
+/// be checked: that no tile is small enough says so.
+fn read_bytes(program: &Program) -> u64 {
+    let is_long = causality::steps(program) > SEQUENCE_STEPS_MAX;
+    match is_long && may_generate(program) {
+        true => u64::MAX,
+        false => tiles::widest_reads(program),
+    }
 }
 
 /// What is found out about a program: its limits are what a job on it may take.

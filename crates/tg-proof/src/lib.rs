@@ -42,8 +42,8 @@ pub mod error {
 
 pub use check::verify;
 pub use claim::{
-    ClaimFile, ClaimFileError, ExpectedClaim, FaultFile, ReadClaim, claim_fails, fault_of,
-    read_claim,
+    AccuserClaim, ClaimFile, ClaimFileError, ExpectedClaim, FaultFile, ReadClaim, claim_fails,
+    fault_of, read_claim,
 };
 pub use cost::{BATCH_MAX, VerifierCost};
 pub use facts::Facts;
@@ -57,6 +57,6 @@ pub use plan::PlanError;
 pub use security::SecurityReport;
 pub use sequence::{ExpectedSequence, SequenceError, SequenceFile, verify_answer, verify_sequence};
 pub use trace::{
-    ExpectedTrace, TraceFile, TraceFileError, accusation_holds, verify_trace, vote_on,
+    ExpectedTrace, TraceFile, TraceFileError, accusation_holds, is_taken, verify_trace, vote_on,
 };
 pub use verify::VerifyError;

@@ -306,7 +306,7 @@ impl Worker for ProvingWorker {
         let trace = trace.map_err(|error| WorkError::Execute(error.into()))?;
         let fault = fault_of(model, &read, trace.tensors()).ok_or(WorkError::NoFault)?;
         let answer = fault.to_bytes();
-        match claim_fails(model, (claim, &answer), expected) {
+        match claim_fails(model, (claim, &answer), expected, || true) {
             true => Ok(answer),
             false => Err(WorkError::NoFault),
         }

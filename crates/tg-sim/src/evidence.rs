@@ -451,25 +451,7 @@ impl EvidenceChecker for SimulatedChecker {
             EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
                 ProofChecker::default().check(task, blobs)
             }
-            EvidenceTask::Accusation {
-                sample:
-                    SampleTask {
-                        dispute: Some(files),
-                        receipt,
-                        ..
-                    },
-                ..
-            } => judge_claim(files, receipt, blobs),
-            EvidenceTask::Accusation { vote, sample } => {
-                let found = self.vote(sample, blobs)?;
-                Ok(if found == *vote && !found.is_right() {
-                    rejected("simulated: a wrong tile")
-                } else if *vote == Vote::WrongRun {
-                    Outcome::LeaseAccepted
-                } else {
-                    Outcome::Refuted
-                })
-            }
+            EvidenceTask::Accusation { vote, sample } => self.judge(*vote, sample, blobs),
             EvidenceTask::Replicas(task) => simulated_run(task, blobs),
             EvidenceTask::Lease {
                 mode: VerificationMode::Replicate,
@@ -514,6 +496,28 @@ impl EvidenceChecker for SimulatedChecker {
                 })
             }
         }
+    }
+}
+
+impl SimulatedChecker {
+    /// What every validator finds of an accusation.
+    fn judge(
+        &self,
+        vote: Vote,
+        sample: &SampleTask,
+        blobs: &BlobStore,
+    ) -> Result<Outcome, CheckError> {
+        if let Some(files) = &sample.dispute {
+            return judge_claim(files, &sample.receipt, blobs);
+        }
+        let found = self.vote(sample, blobs)?;
+        Ok(if found == vote && !found.is_right() {
+            rejected("simulated: a wrong tile")
+        } else if vote == Vote::WrongRun {
+            Outcome::LeaseAccepted
+        } else {
+            Outcome::Refuted
+        })
     }
 }
 

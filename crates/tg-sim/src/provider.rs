@@ -323,16 +323,8 @@ impl SimProvider {
                 }
             }
             Stage::Refute => {
-                // A liar says so of a right claim too, which shows nothing.
-                let claim = entry.task.claim().unwrap_or_default();
-                let answer = simulated_answer(&claim);
-                let digest = Digest::of_blob(&answer);
-                let size = u32::try_from(answer.len()).unwrap_or(u32::MAX);
-                if self.plan.role != ProviderRole::Withheld {
-                    // What cannot be stored is missing, as a lost upload is.
-                    let _ = store.put(&answer, EVIDENCE_BYTES_MAX);
-                }
-                entry.task.refuted(claim, Evidence { digest, size }, now);
+                let is_stored = self.plan.role != ProviderRole::Withheld;
+                refute(&mut entry.task, store, is_stored, now);
             }
             Stage::Prove => {
                 let state = node.snapshot().state.clone();
@@ -393,6 +385,19 @@ impl SimProvider {
         }
         entry.task.proved(evidence, now);
     }
+}
+
+/// Says of a claim that it is wrong in one tile; a liar says so of a right claim too, which shows nothing.
+fn refute(task: &mut LeaseTask, store: &tg_node::BlobStore, is_stored: bool, now: u64) {
+    let claim = task.claim().unwrap_or_default();
+    let answer = simulated_answer(&claim);
+    let digest = Digest::of_blob(&answer);
+    let size = u32::try_from(answer.len()).unwrap_or(u32::MAX);
+    if is_stored {
+        // What cannot be stored is missing, as a lost upload is.
+        let _ = store.put(&answer, EVIDENCE_BYTES_MAX);
+    }
+    task.refuted(claim, Evidence { digest, size }, now);
 }
 
 /// The input, if a validator has it and the model's files.

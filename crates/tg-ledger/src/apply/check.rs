@@ -543,6 +543,7 @@ fn check_evidence(
     let (held, job) = held_lease(state, sender, lease, JobState::Committed)?;
     market::check_leads(held)?;
     replicas::check_answer(held, job, evidence)?;
+    sync::check_watched_answer(state, held, evidence)?;
     // Stops: an opening that was made before anybody knew what to open.
     let limit = match held.check.as_ref().map(|it| &it.stage) {
         None => EVIDENCE_BYTES_MAX,

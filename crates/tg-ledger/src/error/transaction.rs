@@ -483,8 +483,10 @@ pub enum TransactionError {
     /// What is opened is not what was sealed.
     #[error("the result of lease {lease} is not the one that was sealed")]
     WrongSeal { lease: LeaseId },
-    /// The evidence of mode `replicate` is the answer that all members found.
-    #[error("the evidence of lease {lease} must be the answer {expected} that all members found")]
+    /// The evidence of mode `replicate` is the answer that all members found, and that of a watched result the one of its receipt.
+    #[error(
+        "the evidence of lease {lease} must be the answer {expected}, which its receipt names or all members found"
+    )]
     NotTheAnswer { lease: LeaseId, expected: Digest },
     /// There is no dispute in which it is the sender's turn.
     #[error("nothing is to be handed in by this account in a dispute about lease {lease} now")]

@@ -11,8 +11,10 @@ use tg_types::{
 use crate::optimistic::{
     CHALLENGE, RIGHT, opened, reveal, seal, spent_on_gas, stake, vote, watched_in, watcher,
 };
-use crate::sync::{VALIDATORS, deal, stage, together};
-use crate::world::{MODEL, TICK, World, address, facts, genesis, rejected, terms, tgrid};
+use crate::sync::{SIGNATURE, VALIDATORS, deal, seed_task, stage, together};
+use crate::world::{
+    MODEL, TICK, World, address, commit, evidence, facts, genesis, receipt, rejected, terms, tgrid,
+};
 
 const CLAIM: Digest = Digest::new([0x61; 32]);
 const ANSWER: Digest = Digest::new([0x62; 32]);
@@ -169,6 +171,31 @@ fn a_provider_that_shows_nothing_against_its_watcher_loses_its_collateral() {
     assert!(matches!(end, LeaseEnd::Rejected { code: 98, .. }), "{end}");
     assert_eq!(stake(&world, watcher), before);
     assert_ne!(world.lease(job).id, lease);
+}
+
+/// Else a watcher that finds other evidence wrong could claim nothing that the receipt does not say.
+#[test]
+fn the_evidence_is_the_answer_that_the_receipt_names() {
+    let mut world = with_offers(large());
+    let mut order = world.order();
+    order.mode = VerificationMode::Optimistic;
+    let job = world.submit("alice", order);
+    let (name, lease) = (world.holder(job), world.lease(job).id);
+    world.send(name, Transaction::StartLease { lease });
+    world.send(name, commit(lease));
+    let height = world.state.head().height;
+    let task = seed_task(&world, height);
+    world.decide(&task, Outcome::Seed(SIGNATURE));
+    let expected = receipt().output;
+    let refused = TransactionError::NotTheAnswer { lease, expected };
+    assert_eq!(world.refusal(name, evidence(lease)), refused);
+    let right = Transaction::SubmitEvidence {
+        lease,
+        evidence: expected,
+        size: 10,
+    };
+    world.send(name, right);
+    assert_eq!(world.job(job).state(), JobState::Verifying);
 }
 
 #[test]

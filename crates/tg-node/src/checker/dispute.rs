@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use tg_ir::ExecutableModel;
+use tg_exec::generate::SequenceWriter;
+use tg_exec::kernels::Cpu;
+use tg_ir::{ExecutableModel, GenerationRequest};
 use tg_ledger::{DisputeFiles, Evidence, Outcome, SampleTask};
-use tg_proof::{ClaimFile, ExpectedClaim, claim_fails};
+use tg_proof::{AccuserClaim, ClaimFile, ExpectedClaim, claim_fails, is_taken};
 use tg_types::Encode as _;
 use tg_types::limits::INPUT_BYTES_MAX;
 
@@ -24,8 +26,7 @@ impl ProofChecker {
         blobs: &BlobStore,
     ) -> Result<Evidence, CheckError> {
         let (model, input) = self.ordered(task, blobs)?;
-        // A model that does not take what was ordered gives no claim: its provider could not run it either.
-        let claim = claim_file(&model, &input).ok_or(CheckError::NotHere)?;
+        let claim = claim_file(&model, &input);
         let digest = blobs.put(&claim, TRACE_EVIDENCE_BYTES_MAX)?;
         let size = u32::try_from(claim.len()).map_err(|_| CheckError::NotHere)?;
         Ok(Evidence { digest, size })
@@ -46,7 +47,7 @@ impl ProofChecker {
             input: &input,
             receipt: &task.receipt,
         };
-        match claim_fails(&model, (&claim, &answer), expected) {
+        match claim_fails(&model, (&claim, &answer), expected, || runs(&model, &input)) {
             true => Ok(Outcome::Refuted),
             false => Err(rejected(
                 CODE_CLAIM,
@@ -77,13 +78,34 @@ impl ProofChecker {
     }
 }
 
-/// What all tiles of a right run of a model on what was ordered are, as a claim file; nothing if the model does not run on it. Takes a run on
-/// one thread, and hashes all that the nodes give.
+/// What all tiles of a right run of a model on what was ordered are, as a claim file, or that it does not run on it. Takes a run on one
+/// thread, and hashes all that the nodes give.
 #[must_use]
-pub fn claim_file(model: &ExecutableModel, input: &[u8]) -> Option<Vec<u8>> {
-    let (trace, written) = executed(model, input).ok()?;
-    let generation = written.map(|it| it.generation);
-    Some(ClaimFile::of(model, trace.tensors(), generation).to_bytes())
+pub fn claim_file(model: &ExecutableModel, input: &[u8]) -> Vec<u8> {
+    let claim = match executed(model, input) {
+        Err(_) => AccuserClaim::NoRun,
+        Ok((trace, written)) => {
+            let generation = written.map(|it| it.generation);
+            AccuserClaim::Run(ClaimFile::of(model, trace.tensors(), generation))
+        }
+    };
+    claim.to_bytes()
+}
+
+/// Whether a model runs on what was ordered: what [`executed`] finds before it computes anything. Of a request to write it takes
+/// making the model ready.
+#[must_use]
+pub fn runs(model: &ExecutableModel, input: &[u8]) -> bool {
+    let program = &model.program;
+    if GenerationRequest::is_one(input) {
+        let request = GenerationRequest::read(input);
+        let writer = SequenceWriter::new(model, Cpu::new(1));
+        return match (request, writer) {
+            (Ok(request), Ok(writer)) => writer.check(&request).is_ok(),
+            _ => false,
+        };
+    }
+    is_taken(program, input)
 }
 
 /// The bytes of a file of the stated size; none if it has another size, which n - f cannot have stated to hold.

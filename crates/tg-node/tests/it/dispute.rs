@@ -1,13 +1,16 @@
 //! Disputes that end at one tile, over real validators: nobody but the watcher runs the model again.
 
 use tg_exec::{IntTensor, execute_tensor};
+use tg_ir::GenerationRequest;
 use tg_ledger::{DisputeTurn, JobState, LeaseEnd, State, SyncStage};
 use tg_node::limits::TRACE_EVIDENCE_BYTES_MAX;
-use tg_node::{NodeHandle, claim_file};
-use tg_proof::{ClaimFile, ExpectedClaim, FaultFile, claim_fails, fault_of, read_claim};
+use tg_node::{NodeHandle, claim_file, runs};
+use tg_proof::{
+    AccuserClaim, ClaimFile, ExpectedClaim, FaultFile, claim_fails, fault_of, read_claim,
+};
 use tg_types::{
-    Digest, Encode as _, JobId, LeaseId, Receipt, Transaction, VerificationMode, Wallet,
-    stated_trace,
+    Digest, Encode as _, JobId, LeaseId, Receipt, RunCommitment, Transaction, VerificationMode,
+    Wallet, stated_trace, trace_checksum,
 };
 
 use crate::committee::{
@@ -132,7 +135,7 @@ async fn a_liar_loses_to_its_watcher(
     let lease = lease_of(handle, &job, liar.address()).await;
     serve(network, handle, liar, (lease, &moved(&model))).await;
     let claim = claimed(handle, &lease).await;
-    assert_eq!(claim_file(&model, &input_bytes()), Some(claim));
+    assert_eq!(claim_file(&model, &input_bytes()), claim);
     argue(network, handle, liar, (lease, &FaultFile::Claim.to_bytes())).await;
     wait_for(handle, "the rejection", |state| {
         state.lease(&lease).is_some_and(|it| it.end().is_some())
@@ -169,7 +172,8 @@ async fn an_honest_provider_wins_against_a_false_claim(
     .await;
     let challenge = Transaction::ChallengeResult { lease };
     send(network, handle, stranger, challenge).await;
-    let false_claim = ClaimFile::of(&model, &moved(&model), None).to_bytes();
+    let false_claim = ClaimFile::of(&model, &moved(&model), None);
+    let false_claim = AccuserClaim::Run(false_claim).to_bytes();
     argue(network, handle, stranger, (lease, &false_claim)).await;
     let claim = claimed(handle, &lease).await;
     assert_eq!(claim, false_claim);
@@ -191,7 +195,8 @@ fn a_claim_accuses_if_it_is_one_and_says_something_else() {
     let model = model();
     let lease = LeaseId::new([7; 32]);
     let (right, lie) = (honest_trace(&model).tensors().to_vec(), moved(&model));
-    let claim = |tensors: &[IntTensor]| ClaimFile::of(&model, tensors, None).to_bytes();
+    let claim =
+        |tensors: &[IntTensor]| AccuserClaim::Run(ClaimFile::of(&model, tensors, None)).to_bytes();
     let (honest, liar) = (watched(&lease, &right), watched(&lease, &lie));
     let input = input_bytes();
     let nothing = FaultFile::Claim.to_bytes();
@@ -201,7 +206,7 @@ fn a_claim_accuses_if_it_is_one_and_says_something_else() {
             input: &input,
             receipt,
         };
-        claim_fails(&model, (claim, fault), expected)
+        claim_fails(&model, (claim, fault), expected, || runs(&model, &input))
     };
     let shown = |claimed: &[u8], own: &[IntTensor], receipt: &Receipt| {
         let expected = ExpectedClaim {
@@ -219,7 +224,11 @@ fn a_claim_accuses_if_it_is_one_and_says_something_else() {
         output: vec![0; model.program.output_bytes()],
         ..ClaimFile::of(&model, &right, None)
     };
-    assert!(fails(&other.to_bytes(), &nothing, &liar));
+    let other = AccuserClaim::Run(other).to_bytes();
+    assert!(fails(&other, &nothing, &liar));
+    // That the model does not run where it does.
+    let no_run = AccuserClaim::NoRun.to_bytes();
+    assert!(fails(&no_run, &nothing, &liar));
     // A right claim against a liar stands, whatever it shows: also what would be right of its own run.
     assert!(!fails(&claim(&right), &nothing, &liar));
     assert!(!fails(&claim(&right), b"", &liar));
@@ -236,10 +245,39 @@ fn a_claim_accuses_if_it_is_one_and_says_something_else() {
         let _ = fails(&claim(&lie), &changed, &honest);
         assert!(!fails(&claim(&right), &changed, &liar), "{at}");
     }
-    // A receipt that hides another trace than its run's is wrong too, with the same answer.
-    let hidden = Receipt {
-        trace: Digest::new([9; 32]),
-        ..honest
-    };
-    assert!(!fails(&claim(&right), &nothing, &hidden));
+    // A receipt that hides another trace than its run's is wrong too, with the same answer, and one that states work.
+    let root = receipt_of(&model, &right).trace;
+    for trace in [
+        Digest::new([9; 32]),
+        RunCommitment::of(&lease, trace_checksum(&root), 1).digest(),
+    ] {
+        let hidden = Receipt {
+            trace,
+            ..honest.clone()
+        };
+        assert!(!fails(&claim(&right), &nothing, &hidden));
+    }
+}
+
+/// Whatever a watcher finds wrong it can claim: an order that the model does not take, too.
+#[test]
+fn what_cannot_be_run_is_claimed_as_that() {
+    let model = model();
+    let lease = LeaseId::new([7; 32]);
+    let receipt = watched(&lease, &moved(&model));
+    let good = input_bytes();
+    let request = GenerationRequest::is_one(&good);
+    assert!(!request && runs(&model, &good));
+    for bad in [&good[1..], b"", &[&good[..], b"1"].concat()] {
+        assert!(!runs(&model, bad));
+        let claim = claim_file(&model, bad);
+        assert_eq!(claim, AccuserClaim::NoRun.to_bytes());
+        let expected = ExpectedClaim {
+            lease: &lease,
+            input: bad,
+            receipt: &receipt,
+        };
+        let fails = claim_fails(&model, (&claim, b""), expected, || runs(&model, bad));
+        assert!(!fails);
+    }
 }

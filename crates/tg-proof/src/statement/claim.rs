@@ -1,7 +1,7 @@
 //! Claim files: what somebody says that a right run of a lease gives, and where that is wrong.
 //!
 //! The two files of a dispute about a run that is too long for every validator to repeat ([`tg_ir::tiles`], "claim"). Whoever accuses hands in
-//! a [`ClaimFile`]: the answer of a right run, and the leaves of all that its nodes give. The provider hands in a [`FaultFile`]: that the
+//! an [`AccuserClaim`]: the answer of a right run, and the leaves of all that its nodes give. The provider hands in a [`FaultFile`]: that the
 //! claim is no claim, or the first tile of it that is wrong, with what that reads. Everybody else decides by [`claim_fails`], which computes
 //! one tile.
 
@@ -29,6 +29,15 @@ pub struct ClaimFile {
     pub output: Vec<u8>,
     /// The leaves of what all nodes give.
     pub leaves: TraceLeaves,
+}
+
+/// What an accuser says of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccuserClaim {
+    /// The model does not run on what was ordered, so that no receipt is right.
+    NoRun,
+    /// A right run gives this.
+    Run(ClaimFile),
 }
 
 /// What is wrong with a claim, as the one that is accused says.
@@ -71,6 +80,9 @@ pub enum ClaimFileError {
     /// The output is not what the claimed tensors end with.
     #[error(transparent)]
     Output(#[from] TileFault),
+    /// That the model does not run on what was ordered: that is seen without a tile.
+    #[error("the claim is that the model does not run on what was ordered")]
+    NoRun,
     /// The claimed run is the one that the receipt is about.
     #[error("the claim says the same as the receipt")]
     SameRun,
@@ -121,7 +133,9 @@ pub fn read_claim(
     claim: &[u8],
     expected: ExpectedClaim<'_>,
 ) -> Result<ReadClaim, ClaimFileError> {
-    let file = ClaimFile::from_bytes(claim)?;
+    let AccuserClaim::Run(file) = AccuserClaim::from_bytes(claim)? else {
+        return Err(ClaimFileError::NoRun);
+    };
     let program = &model.program;
     let (input, answer) = stated(
         program,
@@ -137,10 +151,10 @@ pub fn read_claim(
         trace,
     };
     said.check_output(program, &names)?;
-    let commitment = RunCommitment::read(&expected.receipt.trace);
+    let commitment = RunCommitment::of(expected.lease, trace_checksum(&trace), 0);
     // Stops: an accusation that says nothing else than the receipt, which nothing could refute.
     if Digest::of_blob(&answer) == expected.receipt.output
-        && commitment.is_opened_by(expected.lease, trace_checksum(&trace))
+        && commitment.digest() == expected.receipt.trace
     {
         return Err(ClaimFileError::SameRun);
     }
@@ -168,16 +182,20 @@ pub fn fault_of(
     })
 }
 
-/// Whether an accusation fails: its claim is none, or what the accused handed in shows a tile of it that is wrong. Total, for any bytes.
-/// Takes what reading both takes, and a few nanoseconds for each multiply-add of one tile.
+/// Whether an accusation fails: its claim is none, or what the accused handed in shows a tile of it that is wrong. `runs` says whether the
+/// model runs on what was ordered. Total, for any bytes. Takes what reading both takes, and a few nanoseconds for each multiply-add of one
+/// tile.
 #[must_use]
 pub fn claim_fails(
     model: &ExecutableModel,
     (claim, fault): (&[u8], &[u8]),
     expected: ExpectedClaim<'_>,
+    runs: impl FnOnce() -> bool,
 ) -> bool {
-    let Ok(claim) = read_claim(model, claim, expected) else {
-        return true;
+    let claim = match read_claim(model, claim, expected) {
+        Ok(claim) => claim,
+        Err(ClaimFileError::NoRun) => return runs(),
+        Err(_) => return true,
     };
     match FaultFile::from_bytes(fault) {
         Ok(FaultFile::Tile { tile, reads }) => {
@@ -200,6 +218,30 @@ fn head(reader: &mut Reader<'_>, magic: [u8; 4], field: &'static str) -> Result<
     Err(DecodeError::Invalid { field, value })
 }
 
+impl Encode for AccuserClaim {
+    fn encode(&self, writer: &mut Writer) {
+        writer.raw(&CLAIM_MAGIC);
+        writer.u16(CLAIM_FILE_VERSION);
+        match self {
+            Self::NoRun => writer.u8(0),
+            Self::Run(file) => {
+                writer.u8(1);
+                file.encode(writer);
+            }
+        }
+    }
+}
+
+impl Decode for AccuserClaim {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        head(reader, CLAIM_MAGIC, "head of a claim file")?;
+        match reader.flag("a run")? {
+            false => Ok(Self::NoRun),
+            true => Ok(Self::Run(ClaimFile::decode(reader)?)),
+        }
+    }
+}
+
 impl Encode for ClaimFile {
     fn encode(&self, writer: &mut Writer) {
         let Self {
@@ -207,8 +249,6 @@ impl Encode for ClaimFile {
             output,
             leaves,
         } = self;
-        writer.raw(&CLAIM_MAGIC);
-        writer.u16(CLAIM_FILE_VERSION);
         TracedSequence::encode_some(sequence.as_ref(), writer);
         writer.bytes(output);
         leaves.encode(writer);
@@ -217,7 +257,6 @@ impl Encode for ClaimFile {
 
 impl Decode for ClaimFile {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        head(reader, CLAIM_MAGIC, "head of a claim file")?;
         Ok(Self {
             sequence: TracedSequence::decode_some(reader)?,
             output: reader

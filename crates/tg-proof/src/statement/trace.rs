@@ -259,6 +259,12 @@ pub(super) fn stated(
     Ok((taken(program, input)?, answer))
 }
 
+/// Whether a program takes these bytes as its input: as many, and values that its coding gives.
+#[must_use]
+pub fn is_taken(program: &Program, input: &[u8]) -> bool {
+    taken(program, input).is_ok()
+}
+
 /// The input's integers, if the program takes them.
 fn taken(program: &Program, input: &[u8]) -> Result<IntTensor, TraceFileError> {
     let fault = |field| TraceFileError::Input { field };

@@ -2,8 +2,8 @@
 
 use tg_types::limits::TRACE_EVIDENCE_BYTES_MAX;
 use tg_types::{
-    Address, Amount, LeaseId, OpenedVote, RunCommitment, SealedVote, VerificationMode, Vote,
-    vote_commitment,
+    Address, Amount, Digest, LeaseId, OpenedVote, RunCommitment, SealedVote, VerificationMode,
+    Vote, vote_commitment,
 };
 
 use super::market::check_validator;
@@ -11,7 +11,7 @@ use super::outcome::{Check, Spent};
 use crate::canary::{LedgerCanary, is_armed};
 use crate::error::TransactionError;
 use crate::limits::CHALLENGERS_WAITING_MAX;
-use crate::record::{DisputeTurn, SeedKeyPhase, SyncStage, VoteRound, VoteState};
+use crate::record::{DisputeTurn, Lease, SeedKeyPhase, SyncStage, VoteRound, VoteState};
 use crate::state::State;
 
 /// Whether a validator may deal in a round: once, while it lasts.
@@ -117,6 +117,22 @@ pub(super) fn check_challenge(state: &State, sender: Address, id: &LeaseId) -> S
             }
         }
         _ => Err(TransactionError::NotContestable { lease: *id }),
+    }
+}
+
+/// Whether the evidence is the answer that the receipt names, of a result whose dispute ends at one tile. Of other results whoever runs
+/// the program sees that.
+pub(super) fn check_watched_answer(state: &State, held: &Lease, evidence: &Digest) -> Check {
+    if !state.is_disputed_by_tile(held) {
+        return Ok(());
+    }
+    // Stops: a right receipt with other evidence, of which an accuser could claim nothing that the receipt does not say.
+    match held.receipt().filter(|it| it.output != *evidence) {
+        None => Ok(()),
+        Some(receipt) => Err(TransactionError::NotTheAnswer {
+            lease: held.id,
+            expected: receipt.output,
+        }),
     }
 }
 
