@@ -493,7 +493,7 @@ fn arrays_are_read_as_they_are() {
     }
 }
 
-/// Samples may have arrays that nothing reads; an input may not lack its own, and one inference has nothing else.
+/// Files may have arrays that nothing reads beside those of all inputs; an input may not lack its own.
 #[test]
 fn arrays_that_nothing_reads_are_named() {
     let inputs = ["a", "b"].map(|name| NamedInput {
@@ -513,8 +513,27 @@ fn arrays_that_nothing_reads_are_named() {
     let loaded = load(&file, expected).unwrap();
     assert_eq!(loaded.rows, [[1.0, 3.0], [2.0, 4.0]]);
     assert_eq!(loaded.unread.into_iter().collect::<Vec<_>>(), ["target"]);
-    let one = read(whole, Kind::Json, expected).unwrap_err().to_string();
-    assert!(one.contains("the file has an array `target`"), "{one}");
+    let strict = read(whole, Kind::Json, expected).unwrap_err().to_string();
+    assert!(
+        strict.contains("the file has an array `target`"),
+        "{strict}"
+    );
+    let one = br#"{"a": [1], "target": [7, 8], "b": [3]}"#;
+    let one = read_one(one, Kind::Json, expected).unwrap();
+    assert_eq!(one, (vec![1.0, 3.0], vec!["target".to_owned()]));
+    let archive = npz(
+        &[
+            ("b.npy", npy("<f4", "1,", &floats(&[3.0]))),
+            ("y.npy", npy("<f4", "2,", &floats(&[7.0, 8.0]))),
+            ("a.npy", npy("<f4", "1,", &floats(&[1.0]))),
+        ],
+        false,
+    );
+    let one = read_one(&archive, Kind::Npz, expected).unwrap();
+    assert_eq!(one, (vec![1.0, 3.0], vec!["y".to_owned()]));
+    let other = read_one(br#"{"a": [1], "c": [7]}"#, Kind::Json, expected);
+    let other = other.unwrap_err().to_string();
+    assert!(other.contains("no array for the input `b`"), "{other}");
     std::fs::write(&file, br#"{"a": [[1]], "target": [[7]]}"#).unwrap();
     let missing = load(&file, expected).unwrap_err();
     let why = std::error::Error::source(&missing).unwrap().to_string();
