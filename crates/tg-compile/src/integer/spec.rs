@@ -169,13 +169,12 @@ fn units_of_inputs(
     if inputs.len() < 2 || !in_a_row || greatest < least * INPUT_RATIO_LEAST {
         return None;
     }
-    let reals = facts().all(|fact| fact.dtype.is_float());
     let units = facts().zip(&reached).flat_map(|(fact, &reach)| {
-        let own = match (fact.dtype.is_float(), reals) {
-            (true, true) => unit(prepared, reach, 32_000.0),
-            // What is computed of whole numbers may be whole.
-            (true, false) => form::unit(reach, 32_000.0).log2().ceil().exp2(),
-            (false, _) => whole_unit(reach),
+        // Powers of two, so that whole numbers and halves are exact in each.
+        let own = if fact.dtype.is_float() {
+            form::unit(reach, 32_000.0).log2().ceil().exp2()
+        } else {
+            whole_unit(reach)
         };
         std::iter::repeat_n(own, elements(fact))
     });
