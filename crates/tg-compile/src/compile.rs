@@ -355,7 +355,7 @@ pub fn compile_taken(
         PrecisionChoice::Auto => auto,
         PrecisionChoice::Fixed(precision) => std::slice::from_ref(precision),
     };
-    let mut search = Search {
+    let mut search = ProgramSearch {
         order: &order,
         compared: &calibration[..calibration.len().min(COMPARED_MAX)],
         calibrated_on: calibration.len(),
@@ -365,9 +365,9 @@ pub fn compile_taken(
         left_out: Vec::new(),
         refusal: None,
     };
-    let found = search.run(&plain, Weighing::Plain, candidates(precisions))?;
+    let is_enough = search.run(&plain, Weighing::Plain, candidates(precisions))?;
     let mut weighed = None;
-    if !found
+    if !is_enough
         && precisions.contains(&Precision::Bits16)
         && let Some(finer) = plain.finer(&inputs, options)?
     {
@@ -494,7 +494,7 @@ fn fixed_shapes(float: &Prepared, tensors: &[FloatTensor]) -> Result<(), Compile
 }
 
 /// A program that was found.
-struct Found {
+struct BestProgram {
     lowered: LoweredModel,
     report: Report,
     weighing: Weighing,
@@ -502,18 +502,18 @@ struct Found {
 }
 
 /// The look for a program: the first candidate that is taken and enough, or the nearest one that is taken, or the nearest one.
-struct Search<'a> {
+struct ProgramSearch<'a> {
     order: &'a InputOrder,
     compared: &'a [Vec<f32>],
     calibrated_on: usize,
     options: &'a CompileOptions,
     takes: &'a Takes<'a>,
-    best: Option<Found>,
+    best: Option<BestProgram>,
     left_out: Vec<(Precision, String)>,
     refusal: Option<LowerError>,
 }
 
-impl Search<'_> {
+impl ProgramSearch<'_> {
     /// Tries candidates in order; whether one is enough, with which it ends.
     fn run(
         &mut self,
@@ -571,7 +571,7 @@ impl Search<'_> {
             Some(best) => report.is_nearer_than(&best.report),
         };
         if enough || better {
-            self.best = Some(Found {
+            self.best = Some(BestProgram {
                 lowered,
                 report,
                 weighing,

@@ -18,7 +18,7 @@ const RATIO_LEAST: f32 = 16.0;
 const EXPONENT_MAX: f32 = 60.0;
 
 /// Where the powers of two of a reader of the input go.
-enum Reader {
+enum FeatureReader {
     /// Into sums with a constant per feature, and then into weights.
     Weights { sums: Vec<usize>, at: usize },
     /// Into such sums, and then into a factor per feature.
@@ -39,19 +39,19 @@ pub fn own_units(prepared: &mut Prepared, peaks: &[f32]) -> bool {
     let divisors = constant(graph, "features.units", vec![units.len()], units.clone());
     let (division, divided) = fresh_node(graph, "features", "Div", VERSION, &[x, divisors]);
     for reader in &readers {
-        let (Reader::Weights { sums, at } | Reader::Factors { sums, at }) = reader;
+        let (FeatureReader::Weights { sums, at } | FeatureReader::Factors { sums, at }) = reader;
         for &sum in sums {
             change_constant(graph, sum, &units, |value, unit| value / unit);
         }
         match reader {
-            Reader::Weights { .. } => {
+            FeatureReader::Weights { .. } => {
                 let none = vec![0.0; units.len()];
                 absorb_gain(graph, *at, &units, &none).expect("its weights were looked at");
             }
-            Reader::Factors { .. } if graph.nodes[*at].is("Div") => {
+            FeatureReader::Factors { .. } if graph.nodes[*at].is("Div") => {
                 change_constant(graph, *at, &units, |value, unit| value / unit);
             }
-            Reader::Factors { .. } => {
+            FeatureReader::Factors { .. } => {
                 change_constant(graph, *at, &units, |value, unit| value * unit);
             }
         }
@@ -105,7 +105,7 @@ fn readers(
     graph: &Graph,
     facts: &BTreeMap<ValueId, Fact>,
     features: usize,
-) -> Option<(ValueId, Vec<Reader>)> {
+) -> Option<(ValueId, Vec<FeatureReader>)> {
     let [only] = graph.inputs.as_slice() else {
         return None;
     };
@@ -119,7 +119,7 @@ fn readers(
     let all = graph.readers();
     let indices = all.get(x.index())?.iter();
     let each = indices.map(|&at| reader(graph, facts, (x, &fact.shape), at));
-    let each: Vec<Reader> = each.collect::<Option<_>>()?;
+    let each: Vec<FeatureReader> = each.collect::<Option<_>>()?;
     (!each.is_empty()).then_some((x, each))
 }
 
@@ -129,7 +129,7 @@ fn reader(
     facts: &BTreeMap<ValueId, Fact>,
     (x, shape): (ValueId, &[usize]),
     mut at: usize,
-) -> Option<Reader> {
+) -> Option<FeatureReader> {
     let uses = uses(graph);
     let all = graph.readers();
     let mut sums = Vec::new();
@@ -137,7 +137,7 @@ fn reader(
     loop {
         let node = &graph.nodes[at];
         if multiplies(graph, node, read, *shape.last()?) {
-            return Some(Reader::Weights { sums, at });
+            return Some(FeatureReader::Weights { sums, at });
         }
         let result = output(node)?;
         let other = per_feature(graph, node, read, *shape.last()?)?;
@@ -145,8 +145,8 @@ fn reader(
             return None;
         }
         match node.op.as_str() {
-            "Mul" => return Some(Reader::Factors { sums, at }),
-            "Div" if other == 1 => return Some(Reader::Factors { sums, at }),
+            "Mul" => return Some(FeatureReader::Factors { sums, at }),
+            "Div" if other == 1 => return Some(FeatureReader::Factors { sums, at }),
             "Add" | "Sub" => sums.push(at),
             _ => return None,
         }

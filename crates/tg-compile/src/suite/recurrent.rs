@@ -15,22 +15,18 @@ const CLASSES: usize = 10;
 /// Inputs that it is calibrated on.
 const ROWS: usize = 8;
 
-/// Numbers from a seed, at most so large.
-struct Draws(Numbers);
-
-impl Draws {
-    fn floats(&mut self, count: usize, most: f32) -> Vec<f32> {
-        let mut one = || self.0.between(-1_000, 1_000) as f32 / 1_000.0 * most;
-        (0..count).map(|_| one()).collect()
-    }
+/// Numbers at most so large.
+fn floats(numbers: &mut Numbers, count: usize, most: f32) -> Vec<f32> {
+    let mut one = || numbers.between(-1_000, 1_000) as f32 / 1_000.0 * most;
+    (0..count).map(|_| one()).collect()
 }
 
 /// The model of a seed with activations of 8 bits, and an input.
 pub(super) fn lstm(seed: u64) -> (CompiledModel, IntTensor) {
-    let mut draws = Draws(Numbers::new(seed));
-    let graph = graph(&mut draws);
+    let mut numbers = Numbers::new(seed);
+    let graph = graph(&mut numbers);
     let rows: Vec<Vec<f32>> = (0..ROWS)
-        .map(|_| draws.floats(STEPS * STEPS, 1.0))
+        .map(|_| floats(&mut numbers, STEPS * STEPS, 1.0))
         .collect();
     let options = CompileOptions {
         precision: PrecisionChoice::Fixed(Precision::Bits8),
@@ -41,7 +37,7 @@ pub(super) fn lstm(seed: u64) -> (CompiledModel, IntTensor) {
     (compiled.model.into_inner(), input)
 }
 
-fn graph(draws: &mut Draws) -> Graph {
+fn graph(numbers: &mut Numbers) -> Graph {
     let mut graph = Graph {
         name: "lstm-128".to_owned(),
         ..Graph::default()
@@ -55,7 +51,7 @@ fn graph(draws: &mut Draws) -> Graph {
         shape: Some([STEPS, 1, STEPS].map(Dim::Known).to_vec()),
     });
     let mut weights = |graph: &mut Graph, name: &str, shape: &[usize], most: f32| -> ValueId {
-        let values = draws.floats(shape.iter().product(), most);
+        let values = floats(numbers, shape.iter().product(), most);
         let tensor = FloatTensor::of(shape.to_vec(), values).expect("the values fill the shape");
         graph.constant(name, tensor)
     };
