@@ -85,6 +85,9 @@ def make(root, family, seed, count, draw, chosen):
             folder = root / name
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
+            # Estimators without a seed of their own draw from these.
+            random.seed(zlib.crc32(f"{seed} {name} {attempt}".encode()))
+            numpy.random.seed(random.getrandbits(32))
             try:
                 configuration, calibration, tests = draw(Draws(seed, f"{name} {attempt}"), folder, number)
                 finish(folder, family, configuration, calibration, tests)

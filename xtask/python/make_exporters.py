@@ -14,7 +14,7 @@ import warnings
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
-FAMILIES = ["exporters_torch", "exporters_transformers", "exporters_tables", "exporters_keras"]
+FAMILIES = ["exporters_torch", "exporters_transformers", "exporters_tables", "exporters_datasets", "exporters_keras"]
 
 
 def main():

@@ -29,7 +29,8 @@ const PREFACE: &str = "\
 
 Written by `cargo xtask exporters --bless`. `xtask/python/make_exporters.py` draws networks and estimators from a seed:
 PyTorch by both of its exporters, Hugging Face transformers with random weights and their default attention, scikit-learn by
-skl2onnx, XGBoost and LightGBM by onnxmltools, trees as tensors by hummingbird, Keras by its own export. Each graph
+skl2onnx, XGBoost and LightGBM by onnxmltools, trees as tensors by hummingbird, Keras by its own export; `datasets` are
+estimators of the tables that scikit-learn brings along, whose features reach differently far. Each graph
 is compiled on 16 samples (precision `auto`, then each one until one can be proved), a sample that was not among them is
 proved, the proof verified, and the answer compared with onnxruntime's.
 

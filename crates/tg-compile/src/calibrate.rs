@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use tg_float::tgf::{self, Budget, RunError};
-use tg_float::{FloatTensor, Graph, ValueId, convert};
+use tg_float::{FloatTensor, Graph, Input, ValueId, convert};
 
 /// How the reach of a value follows from what it takes on the calibration inputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -114,6 +114,13 @@ impl Statistics {
     #[must_use]
     pub const fn greatest_magnitude(&self) -> f32 {
         self.greatest.max(-self.least).max(0.0)
+    }
+
+    /// The mean square, of the samples.
+    #[must_use]
+    pub fn power(&self) -> f64 {
+        let squares = self.samples.iter().map(|&x| f64::from(x) * f64::from(x));
+        squares.sum::<f64>() / self.samples.len().max(1) as f64
     }
 
     /// How far the value is let reach.
@@ -262,9 +269,13 @@ enum ChannelAxis {
     Last,
 }
 
-/// The channel axis of each value that a linear node multiplies by constant weights.
+/// The channel axis of each value that a linear node multiplies by constant weights, and of inputs that are tables.
 fn channel_axes(graph: &Graph) -> BTreeMap<ValueId, ChannelAxis> {
-    let mut axes = BTreeMap::new();
+    let table = |input: &&Input| input.shape.as_ref().is_some_and(|axes| axes.len() <= 2);
+    let tables = graph.inputs.iter().filter(table);
+    let mut axes: BTreeMap<ValueId, ChannelAxis> = tables
+        .map(|input| (input.value, ChannelAxis::Last))
+        .collect();
     for node in graph.nodes.iter().filter(|node| node.domain.is_empty()) {
         let axis = match node.op.as_str() {
             "Conv" => ChannelAxis::Second,

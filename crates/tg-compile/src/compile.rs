@@ -4,7 +4,9 @@ use crate::calibrate::{self, CalibrationError, ReachRule, Statistics};
 use crate::integer::{
     self, ChannelScales, InputOrder, LowerError, LowerOptions, LoweredModel, Precision, Site,
 };
-use crate::passes::{PrepareError, PrepareOptions, Prepared, prepare, smooth};
+use crate::passes::{
+    PrepareError, PrepareOptions, Prepared, divided, finer, own_units, prepare, smooth,
+};
 use std::collections::BTreeMap;
 use tg_exec::engine::Engine;
 use tg_exec::engine::values::Values;
@@ -322,7 +324,7 @@ pub fn compile_prepared(
 /// # Errors
 /// As [`compile`].
 pub fn compile_taken(
-    mut float: Prepared,
+    float: Prepared,
     calibration: &[Vec<f32>],
     options: &CompileOptions,
     takes: &Takes<'_>,
@@ -343,34 +345,128 @@ pub fn compile_taken(
     if let Some(first) = inputs.first() {
         fixed_shapes(&float, first)?;
     }
-    let mut statistics = calibrate::observe(&float.graph, &inputs, options.reach)?;
-    if let Some(strength) = options.smooth {
-        let peaks = statistics
-            .iter()
-            .map(|(&value, found)| (value, found.peaks().to_vec()))
-            .collect();
-        if smooth(&mut float, &peaks, strength.clamp(0.0, 1.0)) > 0 {
-            statistics = calibrate::observe(&float.graph, &inputs, options.reach)?;
-        }
-    }
-    let compared = &calibration[..calibration.len().min(COMPARED_MAX)];
+    let plain = Calibrated::of(float, &inputs, options)?;
+    let auto = if discontinuous(&plain.float) || divided(&plain.float.graph).is_some() {
+        &DEAREST_FIRST
+    } else {
+        &CHEAPEST_FIRST
+    };
     let precisions: &[Precision] = match &options.precision {
-        PrecisionChoice::Auto => &[Precision::Bits8, Precision::Mixed, Precision::Bits16],
+        PrecisionChoice::Auto => auto,
         PrecisionChoice::Fixed(precision) => std::slice::from_ref(precision),
     };
-    let (lowered, report) = best_of(
-        candidates(precisions),
-        (&float, &order, &statistics),
-        (compared, calibration.len()),
-        (options, takes),
-    )?;
+    let mut search = ProgramSearch {
+        order: &order,
+        compared: &calibration[..calibration.len().min(COMPARED_MAX)],
+        calibrated_on: calibration.len(),
+        options,
+        takes,
+        best: None,
+        left_out: Vec::new(),
+        refusal: None,
+    };
+    let is_enough = search.run(&plain, Weighing::Plain, candidates(precisions))?;
+    let mut weighed = None;
+    if !is_enough
+        && precisions.contains(&Precision::Bits16)
+        && let Some(finer) = plain.finer(&inputs, options)?
+    {
+        let wide = std::iter::once((Precision::Bits16, ChannelScales::Shifts));
+        search.run(&finer, Weighing::Finer, wide)?;
+        weighed = Some(finer);
+    }
+    let (lowered, report, weighing) = search.finish()?;
+    let calibrated = match (weighing, weighed) {
+        (Weighing::Finer, Some(finer)) => finer,
+        _ => plain,
+    };
     Ok(Compiled {
         model: lowered.model,
-        float,
+        float: calibrated.float,
         order,
         outputs: lowered.outputs,
         report,
     })
+}
+
+/// What is tried by itself, in this order.
+const CHEAPEST_FIRST: [Precision; 3] = [Precision::Bits8, Precision::Mixed, Precision::Bits16];
+/// The same where a few rows do not show what 8 bits lose: at a jump, or of features that reach differently far.
+const DEAREST_FIRST: [Precision; 3] = [Precision::Bits16, Precision::Bits8, Precision::Mixed];
+
+/// Whether a graph compares reals with thresholds of several places, as the nodes of trees do.
+fn discontinuous(prepared: &Prepared) -> bool {
+    let Prepared { graph, facts, .. } = prepared;
+    let relations = ["Less", "LessOrEqual", "Greater", "GreaterOrEqual"];
+    let threshold = |value: ValueId| {
+        let constant = graph.constants.get(&value);
+        constant.is_some_and(|tensor| tensor.dtype().is_float() && tensor.len() > 1)
+    };
+    let computed = |value: ValueId| {
+        let float = facts.get(&value).is_some_and(|fact| fact.dtype.is_float());
+        float && !graph.constants.contains_key(&value)
+    };
+    graph.nodes.iter().any(|node| {
+        relations.iter().any(|relation| node.is(relation))
+            && node.reads().any(threshold)
+            && node.reads().any(computed)
+    })
+}
+
+/// A prepared graph, and what its values take.
+struct Calibrated {
+    float: Prepared,
+    statistics: BTreeMap<ValueId, Statistics>,
+}
+
+impl Calibrated {
+    /// With the passes that need to know it.
+    fn of(
+        mut float: Prepared,
+        inputs: &[Vec<FloatTensor>],
+        options: &CompileOptions,
+    ) -> Result<Self, CompileError> {
+        let mut statistics = calibrate::observe(&float.graph, inputs, options.reach)?;
+        if let Some(strength) = options.smooth {
+            let peaks = statistics
+                .iter()
+                .map(|(&value, found)| (value, found.peaks().to_vec()))
+                .collect();
+            if smooth(&mut float, &peaks, strength.clamp(0.0, 1.0)) > 0 {
+                statistics = calibrate::observe(&float.graph, inputs, options.reach)?;
+            }
+        }
+        let peaks = match float.graph.inputs.as_slice() {
+            [only] => statistics.get(&only.value).map(Statistics::peaks),
+            _ => None,
+        };
+        if peaks.is_some_and(|peaks| own_units(&mut float, peaks)) {
+            statistics = calibrate::observe(&float.graph, inputs, options.reach)?;
+        }
+        Ok(Self { float, statistics })
+    }
+
+    /// With weights of 16 bits where they need it, if any do.
+    fn finer(
+        &self,
+        inputs: &[Vec<FloatTensor>],
+        options: &CompileOptions,
+    ) -> Result<Option<Self>, CompileError> {
+        let Some(float) = finer(&self.float, &self.statistics) else {
+            return Ok(None);
+        };
+        let statistics = calibrate::observe(&float.graph, inputs, options.reach)?;
+        Ok(Some(Self { float, statistics }))
+    }
+}
+
+/// How many bits weights have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weighing {
+    /// 8.
+    Plain,
+    /// 16 where they need it, see [`finer`].
+    Finer,
 }
 
 /// Whether every value has on an input the shape that it was found to have: one that depends on what an input holds has no
@@ -397,18 +493,49 @@ fn fixed_shapes(float: &Prepared, tensors: &[FloatTensor]) -> Result<(), Compile
     Ok(())
 }
 
-/// The first candidate that is taken and enough, or the nearest one that is taken, or the nearest one.
-fn best_of(
-    candidates: impl Iterator<Item = (Precision, ChannelScales)>,
-    (float, order, statistics): (&Prepared, &InputOrder, &BTreeMap<ValueId, Statistics>),
-    (compared, calibrated_on): (&[Vec<f32>], usize),
-    (options, takes): (&CompileOptions, &Takes<'_>),
-) -> Result<(LoweredModel, Report), CompileError> {
-    let mut best: Option<(LoweredModel, Report)> = None;
-    let mut best_is_taken = false;
-    let mut left_out: Vec<(Precision, String)> = Vec::new();
-    let mut refusal = None;
-    for (precision, scales) in candidates {
+/// A program that was found.
+struct BestProgram {
+    lowered: LoweredModel,
+    report: Report,
+    weighing: Weighing,
+    taken: bool,
+}
+
+/// The look for a program: the first candidate that is taken and enough, or the nearest one that is taken, or the nearest one.
+struct ProgramSearch<'a> {
+    order: &'a InputOrder,
+    compared: &'a [Vec<f32>],
+    calibrated_on: usize,
+    options: &'a CompileOptions,
+    takes: &'a Takes<'a>,
+    best: Option<BestProgram>,
+    left_out: Vec<(Precision, String)>,
+    refusal: Option<LowerError>,
+}
+
+impl ProgramSearch<'_> {
+    /// Tries candidates in order; whether one is enough, with which it ends.
+    fn run(
+        &mut self,
+        calibrated: &Calibrated,
+        weighing: Weighing,
+        candidates: impl Iterator<Item = (Precision, ChannelScales)>,
+    ) -> Result<bool, CompileError> {
+        for candidate in candidates {
+            if self.step(calibrated, weighing, candidate)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn step(
+        &mut self,
+        Calibrated { float, statistics }: &Calibrated,
+        weighing: Weighing,
+        (precision, scales): (Precision, ChannelScales),
+    ) -> Result<bool, CompileError> {
+        let options = self.options;
         let told = LowerOptions {
             name: if options.name.is_empty() {
                 float.graph.name.clone()
@@ -424,39 +551,47 @@ fn best_of(
         let lowered = match integer::lower(float, statistics, &told) {
             Ok(lowered) => lowered,
             Err(error) => {
-                refusal.get_or_insert(error);
-                continue;
+                self.refusal.get_or_insert(error);
+                return Ok(false);
             }
         };
-        let about = (calibrated_on, precision, scales);
-        let report = compare(float, order, &lowered, compared, about)?;
-        let reason = takes(lowered.model.checked_program()).err();
+        let about = (self.calibrated_on, precision, scales);
+        let report = compare(float, self.order, &lowered, self.compared, about)?;
+        let reason = (self.takes)(lowered.model.checked_program()).err();
         let taken = reason.is_none();
         if let Some(reason) = reason
-            && left_out.iter().all(|(other, _)| *other != precision)
+            && self.left_out.iter().all(|(other, _)| *other != precision)
         {
-            left_out.push((precision, reason));
+            self.left_out.push((precision, reason));
         }
         let enough = taken && report.is_enough();
-        let better = match &best {
+        let better = match &self.best {
             None => true,
-            Some(_) if taken != best_is_taken => taken,
-            Some((_, before)) => report.is_nearer_than(before),
+            Some(best) if taken != best.taken => taken,
+            Some(best) => report.is_nearer_than(&best.report),
         };
         if enough || better {
-            best = Some((lowered, report));
-            best_is_taken = taken;
+            self.best = Some(BestProgram {
+                lowered,
+                report,
+                weighing,
+                taken,
+            });
         }
-        if enough {
-            break;
-        }
+        Ok(enough)
     }
-    let (lowered, mut report) =
-        best.ok_or_else(|| CompileError::Lower(refusal.unwrap_or(LowerError::Empty)))?;
-    // Other scales of the same precision may have been taken.
-    left_out.retain(|(precision, _)| !(best_is_taken && *precision == report.precision));
-    report.left_out = left_out;
-    Ok((lowered, report))
+
+    /// The best program.
+    fn finish(self) -> Result<(LoweredModel, Report, Weighing), CompileError> {
+        let refusal = self.refusal.unwrap_or(LowerError::Empty);
+        let best = self.best.ok_or(CompileError::Lower(refusal))?;
+        let mut report = best.report;
+        let mut left_out = self.left_out;
+        // Other scales of the same precision may have been taken.
+        left_out.retain(|(precision, _)| !(best.taken && *precision == report.precision));
+        report.left_out = left_out;
+        Ok((best.lowered, report, best.weighing))
+    }
 }
 
 /// What is tried, cheapest first: each precision with few pairs to a requantisation, then with many.

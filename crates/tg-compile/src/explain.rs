@@ -7,7 +7,9 @@ use std::fmt::{self, Write as _};
 use tg_exec::range;
 use tg_float::Graph;
 use tg_ir::op;
-use tg_ir::{ElementType, FIELD_BOUND, Op, Program, Requantise, TensorId, bounds};
+use tg_ir::{
+    Coding, ElementType, FIELD_BOUND, InputSpec, Op, Program, Requantise, TensorId, bounds,
+};
 
 /// Operators and how often each occurs, by name.
 #[must_use]
@@ -129,7 +131,7 @@ pub fn json(before: &BTreeMap<String, usize>, compiled: &Compiled) -> Value {
             "input": {
                 "shape": program.input.shape.to_string(),
                 "type": kind_name(program.input.element_type()),
-                "unit": program.input.scale,
+                "unit": units(&program.input),
             },
             "nodes": nodes.collect::<Vec<_>>(),
             "cost": cost_json(cost(program)),
@@ -143,6 +145,14 @@ pub fn json(before: &BTreeMap<String, usize>, compiled: &Compiled) -> Value {
             "layers": layers.collect::<Vec<_>>(),
         },
     })
+}
+
+/// The unit of an input, or that of each channel.
+fn units(input: &InputSpec) -> Value {
+    match &input.coding {
+        Coding::PerChannel(units) => json!(units),
+        _ => json!(input.scale),
+    }
 }
 
 fn cost_json(cost: Cost) -> Value {
@@ -182,10 +192,17 @@ fn write_program(text: &mut String, compiled: &Compiled) -> fmt::Result {
     let program = &compiled.model.program;
     writeln!(
         text,
-        "program:  input {} {:?}, one unit is {:e}",
+        "program:  input {} {:?}, one unit is {}",
         program.input.shape,
         program.input.element_type(),
-        program.input.scale
+        match &program.input.coding {
+            Coding::PerChannel(units) => {
+                let least = units.iter().copied().fold(f32::INFINITY, f32::min);
+                let greatest = units.iter().copied().fold(0f32, f32::max);
+                format!("{least:e} to {greatest:e}, its own for each channel")
+            }
+            _ => format!("{:e}", program.input.scale),
+        }
     )?;
     let known = bounds::magnitudes(program, program.nodes.len());
     let reached = range::intervals(&compiled.model);

@@ -5,6 +5,7 @@
 
 mod gpt;
 mod net;
+mod recurrent;
 
 pub use gpt::WriterSizes;
 pub use net::random_input;
@@ -31,6 +32,8 @@ pub enum Architecture {
     ResNet18,
     /// A transformer that predicts the next of 256 characters after each of 64: 4 layers of 64 channels and 4 heads.
     Gpt250k,
+    /// An LSTM of 128 states that reads 28 rows of 28 numbers, and a layer that gives scores of 10 classes after the last.
+    Lstm,
     /// ViT-Tiny without its class token, for 224 x 224 images: 196 patches, 12 layers of 192 channels and 3 heads; the first
     /// patch's scores of 1,000 classes.
     VitTiny,
@@ -46,7 +49,7 @@ pub enum Architecture {
 
 impl Architecture {
     /// All of them, the smallest first.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::LinearRegression,
         Self::Mlp,
         Self::LeNet,
@@ -55,6 +58,7 @@ impl Architecture {
         Self::Vgg16,
         Self::ResNet18,
         Self::Gpt250k,
+        Self::Lstm,
         Self::VitTiny,
         Self::BertBase,
         Self::Gpt2,
@@ -73,6 +77,7 @@ impl Architecture {
             Self::Vgg16 => "VGG-16 CIFAR",
             Self::ResNet18 => "ResNet-18 224",
             Self::Gpt250k => "GPT 0.25M, 64 tokens",
+            Self::Lstm => "LSTM 128, 28 steps",
             Self::VitTiny => "ViT-Tiny, 196 patches",
             Self::BertBase => "BERT-base 110M, 128 tokens",
             Self::Gpt2 => "GPT-2 124M, 16 tokens: next token after each",
@@ -92,6 +97,7 @@ impl Architecture {
             Self::Vgg16 => vgg(seed),
             Self::ResNet18 => resnet(seed),
             Self::Gpt250k => gpt::small(seed),
+            Self::Lstm => recurrent::lstm(seed),
             Self::VitTiny => gpt::vit_tiny(seed),
             Self::BertBase => gpt::bert_base(seed),
             Self::Gpt2 => gpt::gpt2_likeliest(16, seed),

@@ -1,7 +1,7 @@
 //! Inputs from a file or a folder.
 
 use super::form::{Expected, FILE_BYTES_MAX, InputError, Kind, ROWS_MAX};
-use super::read::read_samples;
+use super::read::read_known;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ fn load_file(path: &Path, expected: Expected<'_>, loaded: &mut Loaded) -> Result
         return Err(refused(InputError::TooLarge { bytes }));
     }
     let bytes = fs::read(path).map_err(unreadable)?;
-    let (rows, unread) = read_samples(&bytes, kind, expected).map_err(refused)?;
+    let (rows, unread) = read_known(&bytes, kind, expected).map_err(refused)?;
     loaded.rows.extend(rows);
     loaded.unread.extend(unread);
     Ok(())

@@ -14,8 +14,8 @@ pub fn read(bytes: &[u8], kind: Kind, expected: Expected<'_>) -> Result<Vec<Vec<
     read_rows(bytes, kind, expected, None)
 }
 
-/// Reads every input of a file of samples, which may have arrays that no input reads: these are left out and named.
-pub(super) fn read_samples(
+/// As [`read`], of a file that may have arrays that no input reads: these are left out and named.
+pub(super) fn read_known(
     bytes: &[u8],
     kind: Kind,
     expected: Expected<'_>,
@@ -52,12 +52,17 @@ fn read_rows(
     Ok(rows)
 }
 
-/// Reads a file that holds exactly one input.
+/// Reads a file that holds exactly one input, beside which there may be arrays that no input reads: their names come second.
 ///
 /// # Errors
 /// As [`read`], or if there are several.
-pub fn read_one(bytes: &[u8], kind: Kind, expected: Expected<'_>) -> Result<Vec<f32>, InputError> {
-    one_of(read(bytes, kind, expected)?)
+pub fn read_one(
+    bytes: &[u8],
+    kind: Kind,
+    expected: Expected<'_>,
+) -> Result<(Vec<f32>, Vec<String>), InputError> {
+    let (rows, unread) = read_known(bytes, kind, expected)?;
+    Ok((one_of(rows)?, unread))
 }
 
 /// Reads one inference's inputs from a file each, given by name or, without one, in the order of the model.

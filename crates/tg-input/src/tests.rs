@@ -46,6 +46,13 @@ fn png(width: u32, height: u32, color: ::png::ColorType, data: &[u8]) -> Vec<u8>
     bytes
 }
 
+/// The one row of a file.
+fn row(bytes: &[u8], kind: Kind, expected: Expected<'_>) -> Vec<f32> {
+    let (row, unread) = read_one(bytes, kind, expected).unwrap();
+    assert_eq!(unread, [""; 0]);
+    row
+}
+
 #[test]
 fn every_shape_of_an_array_gives_the_same_row() {
     let values = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
@@ -69,11 +76,11 @@ fn channels_come_out_last() {
     let values = [0.0, 1.0, 10.0, 11.0, 20.0, 21.0];
     let mixed = [0.0, 10.0, 20.0, 1.0, 11.0, 21.0];
     let first = npy("<f4", "3, 1, 2", &floats(&values));
-    assert_eq!(read_one(&first, Kind::Npy, plain(COLOUR)).unwrap(), mixed);
+    assert_eq!(row(&first, Kind::Npy, plain(COLOUR)), mixed);
     let last = npy("<f4", "1, 1, 2, 3", &floats(&mixed));
-    assert_eq!(read_one(&last, Kind::Npy, plain(COLOUR)).unwrap(), mixed);
+    assert_eq!(row(&last, Kind::Npy, plain(COLOUR)), mixed);
     let json = br#"{"input_data": [[0, 1, 10, 11, 20, 21.0]]}"#;
-    assert_eq!(read_one(json, Kind::Json, plain(COLOUR)).unwrap(), mixed);
+    assert_eq!(row(json, Kind::Json, plain(COLOUR)), mixed);
 }
 
 #[test]
@@ -81,14 +88,11 @@ fn bytes_are_images() {
     let data = [0, 51, 102, 153, 204, 255];
     let expected = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
     let array = npy("|u1", "2, 3", &data);
-    assert_eq!(read_one(&array, Kind::Npy, plain(GREY)).unwrap(), expected);
+    assert_eq!(row(&array, Kind::Npy, plain(GREY)), expected);
     let image = png(3, 2, ::png::ColorType::Grayscale, &data);
-    assert_eq!(read_one(&image, Kind::Png, plain(GREY)).unwrap(), expected);
+    assert_eq!(row(&image, Kind::Png, plain(GREY)), expected);
     let image = png(2, 1, ::png::ColorType::Rgb, &data);
-    assert_eq!(
-        read_one(&image, Kind::Png, plain(COLOUR)).unwrap(),
-        expected
-    );
+    assert_eq!(row(&image, Kind::Png, plain(COLOUR)), expected);
     let normalised = Expected {
         shape: COLOUR,
         mean: &[0.0, 0.2, 0.4],
@@ -96,7 +100,7 @@ fn bytes_are_images() {
         numbers: false,
         inputs: &[],
     };
-    let got = read_one(&image, Kind::Png, normalised).unwrap();
+    let got = row(&image, Kind::Png, normalised);
     for (got, expected) in got.iter().zip([0.0, 0.0, 0.0, 0.6, 1.2, 2.4]) {
         assert!((got - expected).abs() < 1e-6, "{got} {expected}");
     }
@@ -493,7 +497,7 @@ fn arrays_are_read_as_they_are() {
     }
 }
 
-/// Samples may have arrays that nothing reads; an input may not lack its own, and one inference has nothing else.
+/// Files may have arrays that nothing reads beside those of all inputs; an input may not lack its own.
 #[test]
 fn arrays_that_nothing_reads_are_named() {
     let inputs = ["a", "b"].map(|name| NamedInput {
@@ -513,8 +517,27 @@ fn arrays_that_nothing_reads_are_named() {
     let loaded = load(&file, expected).unwrap();
     assert_eq!(loaded.rows, [[1.0, 3.0], [2.0, 4.0]]);
     assert_eq!(loaded.unread.into_iter().collect::<Vec<_>>(), ["target"]);
-    let one = read(whole, Kind::Json, expected).unwrap_err().to_string();
-    assert!(one.contains("the file has an array `target`"), "{one}");
+    let strict = read(whole, Kind::Json, expected).unwrap_err().to_string();
+    assert!(
+        strict.contains("the file has an array `target`"),
+        "{strict}"
+    );
+    let one = br#"{"a": [1], "target": [7, 8], "b": [3]}"#;
+    let one = read_one(one, Kind::Json, expected).unwrap();
+    assert_eq!(one, (vec![1.0, 3.0], vec!["target".to_owned()]));
+    let archive = npz(
+        &[
+            ("b.npy", npy("<f4", "1,", &floats(&[3.0]))),
+            ("y.npy", npy("<f4", "2,", &floats(&[7.0, 8.0]))),
+            ("a.npy", npy("<f4", "1,", &floats(&[1.0]))),
+        ],
+        false,
+    );
+    let one = read_one(&archive, Kind::Npz, expected).unwrap();
+    assert_eq!(one, (vec![1.0, 3.0], vec!["y".to_owned()]));
+    let other = read_one(br#"{"a": [1], "c": [7]}"#, Kind::Json, expected);
+    let other = other.unwrap_err().to_string();
+    assert!(other.contains("no array for the input `b`"), "{other}");
     std::fs::write(&file, br#"{"a": [[1]], "target": [[7]]}"#).unwrap();
     let missing = load(&file, expected).unwrap_err();
     let why = std::error::Error::source(&missing).unwrap().to_string();

@@ -145,7 +145,7 @@ pub fn token_input(program: &Program, tokens: TextTokens) -> Result<Vec<f32>, To
 pub fn vocabulary(spec: &InputSpec) -> Result<usize, TokensError> {
     let greatest = match &spec.coding {
         Coding::Tokens(vocabulary) => return Ok(*vocabulary as usize),
-        Coding::Ranks(_) => return Err(TokensError::Numbers),
+        Coding::Ranks(_) | Coding::PerChannel(_) => return Err(TokensError::Numbers),
         Coding::Scaled(ElementType::I8) => i8::MAX.into(),
         Coding::Scaled(_) => i16::MAX,
     };

@@ -52,7 +52,7 @@ pub fn magnitudes(program: &Program, nodes: usize) -> Vec<i64> {
 pub fn intervals(program: &Program) -> Vec<[i64; 2]> {
     let known = magnitudes(program, program.nodes.len());
     let input = match &program.input.coding {
-        Coding::Scaled(_) => [-known[0], known[0]],
+        Coding::Scaled(_) | Coding::PerChannel(_) => [-known[0], known[0]],
         Coding::Ranks(lists) => {
             let most = lists.iter().map(Vec::len).max().unwrap_or(0);
             [0, i64::try_from(most).unwrap_or(i64::MAX)]

@@ -36,7 +36,8 @@ pub enum EncodeError {
 }
 
 /// The integers of real values in storage order, by the input's coding: scaled values
-/// `clamp(floor(x / scale + 1/2), low, high)` in double precision, ranks among thresholds, or tokens.
+/// `clamp(floor(x / scale + 1/2), low, high)` in double precision, by one unit or by the channel's own, ranks among
+/// thresholds, or tokens.
 ///
 /// # Errors
 /// If there are more or fewer values than the model takes, or one is no token where tokens are expected.
@@ -51,10 +52,12 @@ pub fn encode(spec: &InputSpec, reals: &[f32]) -> Result<IntTensor, EncodeError>
     Ok(match &spec.coding {
         Coding::Scaled(ElementType::I8) => IntTensor::I8(quantise(spec, reals)),
         Coding::Scaled(_) => {
-            let limit = f64::from(i16::MAX);
-            #[expect(clippy::cast_possible_truncation, reason = "clamped to 16 bits")]
-            let narrow = |x: &f32| scaled(spec, *x).clamp(-limit, limit) as i16;
+            let narrow = |x: &f32| wide(scaled(spec.scale, *x));
             IntTensor::I16(reals.iter().map(narrow).collect())
+        }
+        Coding::PerChannel(units) => {
+            let narrow = |(index, x): (usize, &f32)| wide(scaled(units[index % units.len()], *x));
+            IntTensor::I16(reals.iter().enumerate().map(narrow).collect())
         }
         Coding::Ranks(thresholds) => {
             let rank = |(index, &x): (usize, &f32)| {
@@ -139,15 +142,21 @@ pub fn output_of(program: &Program, bytes: &[u8]) -> Option<Vec<i32>> {
     Some(values)
 }
 
-fn scaled(spec: &InputSpec, x: f32) -> f64 {
-    (f64::from(x) / f64::from(spec.scale) + 0.5).floor()
+fn scaled(unit: f32, x: f32) -> f64 {
+    (f64::from(x) / f64::from(unit) + 0.5).floor()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "clamped to 16 bits")]
+fn wide(units: f64) -> i16 {
+    let limit = f64::from(i16::MAX);
+    units.clamp(-limit, limit) as i16
 }
 
 /// The integers of real values for an input of scaled i8: `clamp(floor(x / scale + 1/2), -128, 127)`.
 #[must_use]
 pub fn quantise(spec: &InputSpec, reals: &[f32]) -> Vec<i8> {
     #[expect(clippy::cast_possible_truncation, reason = "clamped to 8 bits")]
-    let narrow = |x: &f32| scaled(spec, *x).clamp(-128.0, 127.0) as i8;
+    let narrow = |x: &f32| scaled(spec.scale, *x).clamp(-128.0, 127.0) as i8;
     reals.iter().map(narrow).collect()
 }
 
@@ -183,6 +192,28 @@ mod tests {
         let spec = spec(Shape::vector(4), Coding::Scaled(ElementType::I16));
         let got = encode(&spec, &[100.0, -0.26, 1e9, -1e9]).unwrap();
         assert_eq!(got, IntTensor::I16(vec![200, -1, 32_767, -32_767]));
+    }
+
+    #[test]
+    fn channels_have_units_of_their_own() {
+        let spec = spec(Shape::new(2, 1, 2), Coding::PerChannel(vec![0.5, 100.0]));
+        assert!(spec.coding_is_valid());
+        assert_eq!([spec.unit(0), spec.unit(1)], [0.5, 100.0]);
+        let got = encode(&spec, &[100.0, 250.0, -1e9, -149.0]).unwrap();
+        assert_eq!(got, IntTensor::I16(vec![200, 3, -32_767, -1]));
+        for units in [
+            vec![1.0],
+            vec![1.0, 0.0],
+            vec![1.0, -1.0],
+            vec![1.0, f32::INFINITY],
+        ] {
+            let coding = Coding::PerChannel(units);
+            let other = InputSpec {
+                coding,
+                ..spec.clone()
+            };
+            assert!(!other.coding_is_valid(), "{:?}", other.coding);
+        }
     }
 
     #[test]

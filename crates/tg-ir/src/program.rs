@@ -33,6 +33,8 @@ pub enum Coding {
     Ranks(Vec<Vec<f32>>),
     /// Indices below this number (a vocabulary), as i32.
     Tokens(u32),
+    /// Rounded multiples of the channel's own unit, as i16: features of a table that reach differently far.
+    PerChannel(Vec<f32>),
 }
 
 /// Most thresholds of one feature.
@@ -256,8 +258,21 @@ impl InputSpec {
     pub const fn element_type(&self) -> ElementType {
         match self.coding {
             Coding::Scaled(kind) => kind,
-            Coding::Ranks(_) => ElementType::I16,
+            Coding::Ranks(_) | Coding::PerChannel(_) => ElementType::I16,
             Coding::Tokens(_) => ElementType::I32,
+        }
+    }
+
+    /// Real value of one unit of a channel; 1 where integers stand for no multiples.
+    ///
+    /// # Panics
+    /// If the input has no such channel.
+    #[must_use]
+    pub fn unit(&self, channel: usize) -> f32 {
+        match &self.coding {
+            Coding::Scaled(_) => self.scale,
+            Coding::Ranks(_) | Coding::Tokens(_) => 1.0,
+            Coding::PerChannel(units) => units[channel],
         }
     }
 
@@ -266,7 +281,9 @@ impl InputSpec {
     pub fn greatest(&self) -> i64 {
         match &self.coding {
             Coding::Scaled(ElementType::I8) => limits::ACTIVATION_MAX,
-            Coding::Scaled(_) | Coding::Ranks(_) => limits::WIDE_ACTIVATION_MAX,
+            Coding::Scaled(_) | Coding::Ranks(_) | Coding::PerChannel(_) => {
+                limits::WIDE_ACTIVATION_MAX
+            }
             Coding::Tokens(vocabulary) => i64::from(*vocabulary),
         }
     }
@@ -276,7 +293,7 @@ impl InputSpec {
     pub fn admits(&self, channel: usize, value: i32) -> bool {
         match &self.coding {
             Coding::Scaled(ElementType::I8) => i8::try_from(value).is_ok(),
-            Coding::Scaled(_) => value.unsigned_abs() <= 32_767,
+            Coding::Scaled(_) | Coding::PerChannel(_) => value.unsigned_abs() <= 32_767,
             Coding::Ranks(thresholds) => {
                 usize::try_from(value).is_ok_and(|rank| rank <= thresholds[channel].len())
             }
@@ -294,6 +311,10 @@ impl InputSpec {
                         .all(|list| list.windows(2).all(|pair| pair[0] < pair[1]))
             }
             Coding::Tokens(vocabulary) => (1..=VOCABULARY_MAX).contains(vocabulary),
+            Coding::PerChannel(units) => {
+                let positive = |unit: &f32| *unit > 0.0 && unit.is_finite();
+                units.len() == self.shape.channels as usize && units.iter().all(positive)
+            }
         }
     }
 }
@@ -520,6 +541,11 @@ impl Encode for Coding {
                 writer.u8(2);
                 writer.u32(*vocabulary);
             }
+            Self::PerChannel(units) => {
+                writer.u8(3);
+                writer.count(units.len());
+                units.iter().for_each(|&unit| writer.f32(unit));
+            }
         }
     }
 }
@@ -538,6 +564,11 @@ impl Decode for Coding {
                 Ok(Self::Ranks(lists.collect::<Result<_, DecodeError>>()?))
             }
             2 => Ok(Self::Tokens(reader.u32()?)),
+            3 => {
+                let channels = reader.count("input units", AXIS_MAX as usize, 4)?;
+                let units = (0..channels).map(|_| reader.f32("input unit"));
+                Ok(Self::PerChannel(units.collect::<Result<_, _>>()?))
+            }
             other => Err(DecodeError::Invalid {
                 field: "input coding",
                 value: u64::from(other),

@@ -85,7 +85,7 @@ pub fn of_input(input: &InputSpec) -> Vec<Interval> {
     let channels = input.shape.channels as usize;
     match &input.coding {
         Coding::Scaled(ElementType::I8) => vec![ACTIVATION; channels],
-        Coding::Scaled(_) => vec![[-32_767, 32_767]; channels],
+        Coding::Scaled(_) | Coding::PerChannel(_) => vec![[-32_767, 32_767]; channels],
         Coding::Ranks(thresholds) => thresholds
             .iter()
             .map(|list| [0, i64::try_from(list.len()).expect("few")])

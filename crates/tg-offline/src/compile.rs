@@ -94,10 +94,7 @@ fn compiled(
 /// Says what is not as one may expect: arrays that are not read, outputs and precisions that are left out, elements that vanish.
 fn say_notes(unread: &BTreeSet<String>, left_out: &[LeftOut], compiled: &Compiled) {
     for name in unread {
-        say(format_args!(
-            "note: no input of the model is called `{}`; that array is not read",
-            name.escape_debug()
-        ));
+        models::say_unread(name);
     }
     for LeftOut { name, reason } in left_out {
         say(format_args!(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use tg_compile::integer::{InputOrder, InputPlaces};
 use tg_compile::passes::Prepared;
 use tg_console::files::read;
-use tg_console::outcome::{Exit, Failure, OrFail};
+use tg_console::outcome::{Exit, Failure, OrFail, say};
 use tg_float::Graph;
 use tg_input::{Expected, FILE_BYTES_MAX, Kind, Loaded, NamedInput};
 use tg_ir::{CompiledModel, ExecutableModel, Program};
@@ -159,7 +159,10 @@ pub fn inputs(paths: &[PathBuf], program: &Program) -> Result<Vec<f32>, Failure>
         [] => Err(usage("the model takes an input file".to_owned())),
         [(None, kind, bytes)] => {
             let doing = format!("read the input {}", paths[0].display());
-            tg_input::read_one(bytes, *kind, expected).or_fail(Exit::Usage, doing)
+            let (row, unread) =
+                tg_input::read_one(bytes, *kind, expected).or_fail(Exit::Usage, doing)?;
+            unread.iter().for_each(|name| say_unread(name));
+            Ok(row)
         }
         several => {
             let each = several.iter();
@@ -169,6 +172,14 @@ pub fn inputs(paths: &[PathBuf], program: &Program) -> Result<Vec<f32>, Failure>
             tg_input::read_each(&each, expected).or_fail(Exit::Usage, "read the inputs")
         }
     }
+}
+
+/// Says that an array of a file is not read.
+pub fn say_unread(name: &str) {
+    say(format_args!(
+        "note: no input of the model is called `{}`; that array is not read",
+        name.escape_debug()
+    ));
 }
 
 /// Whether a program is that of a file without inputs.

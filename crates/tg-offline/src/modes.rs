@@ -3,6 +3,7 @@
 use crate::answer::number;
 use crate::arguments::{Mode, ProveArguments};
 use tg_console::outcome::{Exit, Failure};
+use tg_input::NamedInput;
 use tg_ir::{Answer, Coding, IntTensor, Program, TensorId};
 use tg_proof::{Modes, PartModes, ProofFile, Visibility};
 
@@ -269,14 +270,24 @@ impl<'a> ModesShown<'a> {
             return None;
         }
         let input = &self.program.input;
-        let unit = match input.coding {
-            Coding::Scaled(_) => f64::from(input.scale),
-            Coding::Ranks(_) | Coding::Tokens(_) => 1.0,
-        };
+        let named = NamedInput::all_of(self.program);
+        let places = named
+            .into_iter()
+            .find(|own| own.name == part.name)?
+            .places
+            .into_iter();
+        let channels = input.shape.channels as usize;
+        let units: Vec<f64> = places
+            .map(|place| f64::from(input.unit(place % channels)))
+            .collect();
         let kind = self.program.element_type(TensorId::INPUT);
         let values = IntTensor::from_bytes(kind, part.bytes)?.widened();
-        let values = values.into_iter();
-        Some(values.map(|value| f64::from(value) * unit).collect())
+        let values = values.into_iter().zip(units.iter().cycle());
+        Some(
+            values
+                .map(|(value, unit)| f64::from(value) * unit)
+                .collect(),
+        )
     }
 
     /// A line for each input and output with its mode, if each has its own, and the numbers of inputs that are shown.

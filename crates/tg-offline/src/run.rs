@@ -147,6 +147,8 @@ struct GivenArray {
     /// That of `name=file`, else its own in the file.
     name: Option<String>,
     tensor: FloatTensor,
+    /// Whether the name is that of `name=file`.
+    asked: bool,
     /// Numbers of JSON, which has neither types nor, in a flat list, axes.
     listed: bool,
 }
@@ -162,6 +164,7 @@ pub fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Fail
         only.name = None;
     }
     let mut tensors: Vec<FloatTensor> = Vec::with_capacity(graph.inputs.len());
+    let mut every_one_given = true;
     for input in &graph.inputs {
         let name = Some(input.name.as_str());
         let named = given.iter().position(|it| it.name.as_deref() == name);
@@ -170,6 +173,7 @@ pub fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Fail
             tensors.push(fitted(given.remove(index), input));
             continue;
         }
+        every_one_given = false;
         let filled = text::left_out(input, graph.inputs.iter().zip(&tensors));
         tensors.push(filled.ok_or_else(|| {
             usage(format!(
@@ -178,6 +182,12 @@ pub fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Fail
                 input.name
             ))
         })?);
+    }
+    if every_one_given {
+        // Beside all inputs a file may have a target, say.
+        let unread = given.extract_if(.., |it| it.name.is_some() && !it.asked);
+        let unread = unread.filter_map(|it| it.name);
+        unread.for_each(|name| models::say_unread(&name));
     }
     match given.first().map(|it| &it.name) {
         None => Ok(tensors),
@@ -194,12 +204,12 @@ pub fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Fail
 fn arrays(paths: &[PathBuf]) -> Result<Vec<GivenArray>, Failure> {
     let mut all = Vec::new();
     for path in paths {
-        let (name, file) = models::split(path);
+        let (asked, file) = models::split(path);
         let doing = format!("read the input {}", file.display());
         let kind = Kind::of_path(file).unwrap_or(Kind::Npy);
         let bytes = files::read(file, tg_input::FILE_BYTES_MAX as u64)?;
         let mut read = tg_input::read_arrays(&bytes, kind).or_fail(Exit::Usage, doing.clone())?;
-        if let Some(name) = name {
+        if let Some(name) = asked {
             let [(own, _)] = read.as_mut_slice() else {
                 let text = format!("{doing}: it holds {} arrays for one name", read.len());
                 return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
@@ -209,6 +219,7 @@ fn arrays(paths: &[PathBuf]) -> Result<Vec<GivenArray>, Failure> {
         let listed = kind == Kind::Json;
         let named = read.into_iter();
         all.extend(named.map(|(name, tensor)| GivenArray {
+            asked: asked.is_some(),
             name,
             tensor,
             listed,

@@ -115,6 +115,11 @@ impl Builder {
         &self.program.input.coding
     }
 
+    /// Real value of one unit of a channel of the program's input.
+    pub(crate) fn unit(&self, channel: usize) -> f32 {
+        self.program.input.unit(channel)
+    }
+
     pub(crate) fn shape(&self, tensor: TensorId) -> Shape {
         self.program.shape(tensor)
     }

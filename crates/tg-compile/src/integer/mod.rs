@@ -36,7 +36,7 @@ use spec::input_spec;
 use std::collections::{BTreeMap, BTreeSet};
 use strided::{default_groups, grouped_layout};
 use tg_float::{Node, ValueId};
-use tg_ir::{Shape, TensorId};
+use tg_ir::{Coding, Shape, TensorId};
 
 /// Shape and order in which a program takes the graph's inputs.
 ///
@@ -103,6 +103,12 @@ impl<'a> Lowering<'a> {
         let graph = &prepared.graph;
         let input = input_spec(prepared, statistics, options, shape);
         let scale = f64::from(input.scale);
+        // Features with units of their own: what the program is given is what their division gives. Or each input has one.
+        let own_units = matches!(input.coding, Coding::PerChannel(_));
+        let features = crate::passes::divided(graph).filter(|_| own_units);
+        let features = features.map(|(at, value, powers)| {
+            (at, value, f64::from(input.unit(0)) / f64::from(powers[0]))
+        });
         let mut uses = vec![0; graph.names.len()];
         let reads = graph.nodes.iter().flat_map(Node::reads);
         for value in reads.chain(graph.outputs.iter().copied()) {
@@ -128,7 +134,18 @@ impl<'a> Lowering<'a> {
             raw_outputs: BTreeSet::new(),
         };
         for (input, layout) in graph.inputs.iter().zip(layouts) {
-            lowering.give(input.value, TensorId::INPUT, layout, scale, 0);
+            let (value, scale) = match (&features, own_units) {
+                (Some((at, value, unit)), _) => {
+                    lowering.absorbed.insert(*at);
+                    (*value, *unit)
+                }
+                (None, true) => {
+                    let first = usize::try_from(layout.offset).expect("inputs lie in the tensor");
+                    (input.value, f64::from(lowering.builder.unit(first)))
+                }
+                (None, false) => (input.value, scale),
+            };
+            lowering.give(value, TensorId::INPUT, layout, scale, 0);
         }
         lowering.raw_outputs = lowering.find_raw_outputs();
         Ok(lowering)

@@ -3,10 +3,15 @@
 use super::form;
 use super::lowering::{LowerOptions, Precision};
 use crate::calibrate::Statistics;
-use crate::passes::Prepared;
+use crate::passes::{Fact, Prepared};
 use std::collections::BTreeMap;
 use tg_float::ValueId;
 use tg_ir::{Coding, ElementType, InputSpec, Shape};
+
+/// Of several inputs one reaches so many times as far as another, or all have one unit.
+const INPUT_RATIO_LEAST: f32 = 16.0;
+/// Room that features with units of their own have over what was seen of the furthest.
+const FEATURE_HEADROOM: f32 = 2.0;
 
 /// Type, unit and normalisation of the program's input, from what the graph's inputs took on real rows.
 pub(super) fn input_spec(
@@ -35,10 +40,16 @@ pub(super) fn input_spec(
         };
     }
     let (coding, scale) = match inputs.as_slice() {
+        [only] if let Some(units) = units_of_features(prepared, statistics, only) => {
+            (Coding::PerChannel(units), 1.0)
+        }
         _ if tokens => (Coding::Tokens(vocabulary(prepared, statistics)), 1.0),
         [only] if !whole(only) => {
             let (kind, scale) = coding_of_one(prepared, statistics, options, only);
             (Coding::Scaled(kind), scale)
+        }
+        all if let Some(units) = units_of_inputs(prepared, statistics, all, shape) => {
+            (Coding::PerChannel(units), 1.0)
         }
         all => {
             let (kind, scale) = coding_of_all(prepared, statistics, options, all);
@@ -118,6 +129,63 @@ fn coding_of_one(
     }
 }
 
+/// The unit of each feature where they have units of their own.
+fn units_of_features(
+    prepared: &Prepared,
+    statistics: &BTreeMap<ValueId, Statistics>,
+    only: &tg_float::Input,
+) -> Option<Vec<f32>> {
+    let (_, divided, powers) = crate::passes::divided(&prepared.graph)?;
+    if prepared.facts[&only.value].dtype != tg_float::DType::F32 {
+        return None;
+    }
+    let reach = statistics
+        .get(&divided)
+        .map_or(0.0, Statistics::greatest_magnitude);
+    let unit = unit(prepared, reach * FEATURE_HEADROOM, 32_000.0);
+    Some(powers.iter().map(|power| power * unit).collect())
+}
+
+/// The unit of each element of several inputs that lie one after the other and reach differently far, such as a number of a
+/// customer beside a share: each input has its own.
+fn units_of_inputs(
+    prepared: &Prepared,
+    statistics: &BTreeMap<ValueId, Statistics>,
+    inputs: &[tg_float::Input],
+    shape: Shape,
+) -> Option<Vec<f32>> {
+    let facts = || inputs.iter().map(|input| &prepared.facts[&input.value]);
+    let elements = |fact: &Fact| fact.shape.iter().product::<usize>();
+    let in_a_row = shape == Shape::vector(shape.channels)
+        && facts().map(elements).sum::<usize>() == shape.channels as usize;
+    let reach = |input: &tg_float::Input| {
+        let found = statistics.get(&input.value);
+        found.map_or(0.0, Statistics::greatest_magnitude)
+    };
+    let reached: Vec<f32> = inputs.iter().map(reach).collect();
+    let greatest = reached.iter().copied().fold(0f32, f32::max);
+    let seen = reached.iter().copied().filter(|&reach| reach > 0.0);
+    let least = seen.fold(greatest, f32::min);
+    if inputs.len() < 2 || !in_a_row || greatest < least * INPUT_RATIO_LEAST {
+        return None;
+    }
+    let units = facts().zip(&reached).flat_map(|(fact, &reach)| {
+        // Powers of two, so that whole numbers and halves are exact in each.
+        let own = if fact.dtype.is_float() {
+            form::unit(reach, 32_000.0).log2().ceil().exp2()
+        } else {
+            whole_unit(reach)
+        };
+        std::iter::repeat_n(own, elements(fact))
+    });
+    Some(units.collect())
+}
+
+/// The unit of whole numbers that reach so far: a power of two of which they are multiples.
+fn whole_unit(reach: f32) -> f32 {
+    form::unit(reach, 32_000.0).log2().ceil().min(0.0).exp2()
+}
+
 /// Type and unit of several inputs, or of integers that are no tokens: 8 bits where all are reals that reach about equally
 /// far, else 16; a power of two where one of them is a whole number.
 fn coding_of_all(
@@ -136,8 +204,7 @@ fn coding_of_all(
         .iter()
         .all(|input| prepared.facts[&input.value].dtype.is_float());
     if !reals {
-        let scale = form::unit(greatest, 32_000.0).log2().ceil().min(0.0);
-        return (ElementType::I16, scale.exp2());
+        return (ElementType::I16, whole_unit(greatest));
     }
     if options.precision == Precision::Bits8 && least * 2.0 >= greatest {
         return (ElementType::I8, unit(prepared, greatest, 127.0));

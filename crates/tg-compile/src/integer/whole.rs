@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use tg_float::{Node, ValueId, convert};
 
 /// Operators that give whole numbers of whole numbers.
-const KEEPS: [&str; 32] = [
+const KEEPS: [&str; 33] = [
     "Abs",
     "Add",
+    "Clip",
     "Concat",
     "CumSum",
     "Expand",
@@ -41,7 +42,7 @@ const KEEPS: [&str; 32] = [
     "Where",
 ];
 
-/// The values of a graph that are of an integer type, of whole constants, or made of such ones.
+/// The values of a graph that are of an integer type, of whole constants, rounded, or made of such ones.
 pub(super) fn values(prepared: &Prepared) -> BTreeSet<ValueId> {
     let graph = &prepared.graph;
     let constants = graph.constants.iter().filter(|(_, tensor)| {
@@ -55,7 +56,7 @@ pub(super) fn values(prepared: &Prepared) -> BTreeSet<ValueId> {
     };
     whole.extend(graph.inputs.iter().map(|input| input.value).filter(typed));
     for node in &graph.nodes {
-        let kept = keeps(node) && node.reads().all(|value| whole.contains(&value));
+        let kept = rounds(node) || keeps(node) && node.reads().all(|value| whole.contains(&value));
         let gives: Vec<ValueId> = node.gives().filter(|value| kept || typed(value)).collect();
         whole.extend(gives);
     }
@@ -68,11 +69,16 @@ fn keeps(node: &Node) -> bool {
         _ => true,
     };
     node.domain.is_empty()
-        && (KEEPS.binary_search(&node.op.as_str()).is_ok() && plain("alpha") && plain("beta")
-            || node.is("Cast")
-            || node.is("Floor")
-            || node.is("Ceil")
-            || node.is("Round"))
+        && (KEEPS.binary_search(&node.op.as_str()).is_ok()
+            && ["alpha", "beta", "min", "max"].into_iter().all(plain)
+            || node.is("Cast"))
+}
+
+/// Whether a node gives whole numbers of any reals.
+fn rounds(node: &Node) -> bool {
+    ["Floor", "Ceil", "Round", "Sign"]
+        .iter()
+        .any(|name| node.is(name))
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! float operators between `QuantizeLinear` and `DequantizeLinear`, linear operators of `ai.onnx.ml` and attention with
 //! grouped queries as primitives, run once to learn every shape, fold what does not depend on the input, unroll
 //! recurrences, write picking at constant places as a gather, fold normalisations and constants into weights, and
-//! recognise normalisations from their primitives. Every pass keeps a graph that tier TGF-1 can run. `smooth` needs
-//! what values take and comes after calibration.
+//! recognise normalisations from their primitives. Every pass keeps a graph that tier TGF-1 can run. `smooth`,
+//! `features` and `finer` need what values take and come after calibration.
 //!
 //! Operators that are short for others are written out, a file for each family: reductions and choices (`primitives`,
 //! `products`, `chosen`), normalisations (`normalised`), distributions (`shares`), functions of a tree (`leaves`), attention (`attended`, `stateful`), losses (`losses`), recurrences
@@ -18,6 +18,8 @@ mod attended;
 mod chosen;
 mod edit;
 mod ensembles;
+mod features;
+mod finer;
 mod grouped;
 mod indexing;
 mod known;
@@ -48,6 +50,9 @@ mod unrolled;
 mod vectors;
 
 pub(crate) use edit::{float, floats_of, int, ints, scalar_of};
+pub(crate) use features::divided;
+pub use features::own_units;
+pub use finer::finer;
 pub(crate) use moved::repeats;
 pub(crate) use prepared::zeros;
 pub use prepared::{Fact, KeptOutputs, PrepareError, PrepareOptions, Prepared};

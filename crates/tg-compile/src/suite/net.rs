@@ -19,7 +19,7 @@ pub(super) const RELU: [i8; 2] = [0, 127];
 pub fn random_input(program: &Program, seed: u64) -> IntTensor {
     let mut numbers = Numbers::new(seed ^ 0x1d8e_4e27_c47d_124f);
     let reach = match &program.input.coding {
-        Coding::Scaled(ElementType::I16) => [-32_767, 32_767],
+        Coding::Scaled(ElementType::I16) | Coding::PerChannel(_) => [-32_767, 32_767],
         Coding::Tokens(vocabulary) => [0, i64::from(*vocabulary) - 1],
         Coding::Scaled(_) => [-128, 127],
         Coding::Ranks(_) => [0, 0],

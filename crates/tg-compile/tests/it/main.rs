@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod causal;
+mod features;
+mod finer;
 mod general;
 mod graphs;
 mod inputs;

@@ -45,7 +45,11 @@ fn random_input(numbers: &mut Numbers) -> InputSpec {
             let list = |_| (0..5u8).map(f32::from).collect();
             Coding::Ranks((0..shape.channels).map(list).collect())
         }
-        2 | 3 => Coding::Scaled(ElementType::I16),
+        2 => Coding::Scaled(ElementType::I16),
+        3 => {
+            let unit = |channel: u32| 0.5f32.powi((channel % 5).cast_signed());
+            Coding::PerChannel((0..shape.channels).map(unit).collect())
+        }
         _ => Coding::Scaled(ElementType::I8),
     };
     InputSpec {

@@ -291,6 +291,15 @@ impl<'a> Vector<'a> {
         let name = self.text("op");
         let (shape, expected) = self.tensor("output");
         if name == "Input" {
+            if self.fields.contains_key("scales") {
+                let spec = InputSpec {
+                    coding: Coding::PerChannel(self.numbers("scales")),
+                    ..InputSpec::scaled(shape, 1.0)
+                };
+                let got = coding::encode(&spec, &self.numbers::<f32>("reals")).unwrap();
+                assert_eq!(got, expected);
+                return;
+            }
             let spec = InputSpec::scaled(shape, self.text("scale").parse().unwrap());
             let got = coding::quantise(&spec, &self.numbers::<f32>("reals"));
             assert_eq!(IntTensor::I8(got), expected);

@@ -40,7 +40,7 @@ impl TensorCoding {
     pub fn of_input(program: &Program) -> Self {
         match &program.input.coding {
             Coding::Scaled(ElementType::I8) => Self::Bytes,
-            Coding::Scaled(_) => Self::Words,
+            Coding::Scaled(_) | Coding::PerChannel(_) => Self::Words,
             Coding::Ranks(thresholds) => {
                 Self::Ranks(thresholds.iter().map(|list| list.len() as u32).collect())
             }

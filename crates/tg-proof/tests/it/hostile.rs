@@ -76,6 +76,7 @@ impl Author {
             0 => Coding::Tokens(numbers.extreme()),
             1 => Coding::Ranks(vec![vec![0.0, 1.0]; input.shape.channels.min(9) as usize]),
             2 => Coding::Scaled(ElementType::I16),
+            4 => Coding::PerChannel(vec![0.5; input.shape.channels.min(9) as usize]),
             3 if numbers.below(5) == 0 => Coding::Scaled(ElementType::I32),
             _ => Coding::Scaled(ElementType::I8),
         };

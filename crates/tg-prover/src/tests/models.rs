@@ -202,7 +202,7 @@ impl Draft {
         let reach = match &program.input.coding {
             Coding::Tokens(vocabulary) => [0, i64::from(*vocabulary) - 1],
             Coding::Ranks(lists) => [0, lists.iter().map(Vec::len).min().unwrap() as i64],
-            Coding::Scaled(ElementType::I16) => [-32_767, 32_767],
+            Coding::Scaled(ElementType::I16) | Coding::PerChannel(_) => [-32_767, 32_767],
             Coding::Scaled(_) => [-128, 127],
         };
         let input: Vec<i32> = (0..self.input.elements())

@@ -463,6 +463,16 @@ fn tokens() -> Case {
     Case::of_tensor(draft.finish_tensor())
 }
 
+/// A program with an input of 16 bits in units of its channels' own.
+fn units() -> Case {
+    let coding = Coding::PerChannel(vec![1.0, 0.25, 1e6]);
+    let mut draft = Draft::new(5, Shape::new(2, 2, 3)).coded(coding);
+    let shape = Shape::new(2, 2, 4);
+    let acc = draft.push(Op::conv(TensorId::INPUT, window(1, 1, [0; 4])), shape);
+    draft.narrowed(acc, 8);
+    Case::of_tensor(draft.finish_tensor())
+}
+
 /// A program of ranks, up to five, nine and 300.
 fn ranks() -> Case {
     let list = |count: u16| (0..count).map(f32::from).collect();
@@ -476,7 +486,7 @@ fn ranks() -> Case {
 
 #[test]
 fn inputs_of_all_codings_are_hidden_and_committed() {
-    for case in [words(), tokens(), ranks()] {
+    for case in [words(), units(), tokens(), ranks()] {
         for modes in super::hidden::all_modes() {
             let file = in_modes(&case, modes);
             assert_eq!(case.check(&file), Ok(()), "{modes:?}");
@@ -489,6 +499,7 @@ fn inputs_of_all_codings_are_hidden_and_committed() {
 fn elements_that_no_coding_gives_are_refused() {
     let cases = [
         (words(), vec![-32_768, 32_768, -65_536]),
+        (units(), vec![-32_768, 32_768, -65_536]),
         (tokens(), vec![-1, 7, 16, 1 << 20]),
         (ranks(), vec![-1, 6, 4_096, 40_000]),
         // Nobody reads it.
