@@ -98,7 +98,10 @@ impl TypedValueParser for VerifyParser {
             if self.0.contains(&choice.verify) {
                 return Ok(choice);
             }
-            let text = format!("`{text}`: a program has no proof, and no parts that are drawn\n");
+            let names = self.0.iter().filter_map(Verify::to_possible_value);
+            let names: Vec<String> = names.map(|it| it.get_name().to_owned()).collect();
+            let names = names.join(", ");
+            let text = format!("`{text}`: not one of the ways that this command takes: {names}\n");
             return Err(clap::Error::raw(ErrorKind::InvalidValue, text).with_cmd(command));
         }
         if text.starts_with("replicate:") {

@@ -49,6 +49,7 @@ pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRu
         },
         tls: None,
         validators: VALIDATORS,
+        repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
         accounts: accounts::funded(players.len()),
         openai_keys: None,
         tokenizers: None,

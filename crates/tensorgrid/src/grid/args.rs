@@ -10,6 +10,7 @@ use tg_console::draw::DrawArguments;
 use tg_console::needs::{MachineArguments, amount};
 use tg_console::verify::{VerifyChoice, VerifyParser};
 use tg_cuda::DeviceChoice;
+use tg_ledger::REPEATED_MACS_USUAL;
 use tg_offline::arguments::{ProgramFileArguments, ProgramInputArguments};
 use tg_offline::text::TextArguments;
 use tg_types::Amount;
@@ -91,6 +92,10 @@ pub(crate) struct UpArguments {
     /// Validators in this process; the number is fixed at the first start.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub(crate) validators: u16,
+    /// Most multiply-accumulates of a model whose runs every validator repeats, fixed at the first start. A dispute about a longer run
+    /// of mode optimistic ends at one tile.
+    #[arg(long, default_value_t = REPEATED_MACS_USUAL, value_name = "COUNT")]
+    pub(crate) repeat_macs: u64,
     /// Providers in this process.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=6))]
     pub(crate) providers: u16,
@@ -317,6 +322,10 @@ pub(crate) struct NetworkNewArguments {
     /// How many validators the network may have one day. More need longer waits, which a network keeps for ever: a batch auction takes 9 s with 6, 18 s with 10, 32 s with 19.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=64), value_name = "COUNT")]
     pub(crate) grow_to: u16,
+    /// Most multiply-accumulates of a model whose runs every validator repeats. A dispute about a longer run of mode optimistic ends at one
+    /// tile.
+    #[arg(long, default_value_t = REPEATED_MACS_USUAL, value_name = "COUNT")]
+    pub(crate) repeat_macs: u64,
     /// Gateways, which clients and providers ask instead of the validators.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) gateways: u16,
@@ -580,7 +589,7 @@ pub(crate) enum JobCommand {
     Raise(JobRaiseArguments),
     /// Take back a job that waits.
     Cancel(JobCancelArguments),
-    /// Have every validator run a job of mode optimistic again before it is paid.
+    /// Dispute the result of a job of mode optimistic before it is paid.
     Challenge(JobChallengeArguments),
     /// Wait for a job's end, check its proof and print the result: the second half of `infer --detach`.
     Fetch(JobFetchArguments),
@@ -598,6 +607,8 @@ pub(crate) enum JobCommand {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Costs the fee of mode recompute, which comes back out of the provider's collateral if the result is wrong.\n\
+                  Of a model that is too long for all validators to repeat this command runs it here and says what a right run gives; the provider shows where that is wrong, and every \
+                  validator computes the one tile at which they differ.\n\
                   Possible from the time that a watcher is drawn until the result is accepted: some ten seconds."
 )]
 pub(crate) struct JobChallengeArguments {

@@ -60,6 +60,8 @@ pub(crate) struct EmbeddedOptions {
     pub(crate) tls: Option<TlsPlace>,
     /// Validators; fixed at the first start.
     pub(crate) validators: usize,
+    /// Most multiply-accumulates of a model whose runs every validator repeats; fixed at the first start.
+    pub(crate) repeat_macs: u64,
     /// Names and balances of the accounts at the first start.
     pub(crate) accounts: Vec<(String, Amount)>,
     /// API keys of the OpenAI routes; those of a development network if absent.
@@ -340,6 +342,7 @@ fn genesis(options: &EmbeddedOptions, keys: &[ValidatorKey]) -> Result<Genesis, 
         domain: development_domain(),
         parameters: Parameters {
             storage: StorageRule::Stated,
+            repeated_macs_max: options.repeat_macs,
             ..Parameters::development().wide_enough_for(validators.len())
         },
         timestamp: TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(0)),

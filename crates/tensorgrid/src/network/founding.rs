@@ -35,6 +35,8 @@ pub(crate) struct NetworkPlan {
     pub(crate) hosts: Vec<String>,
     /// How many validators its waits are long enough for.
     pub(crate) validators_max: usize,
+    /// Most multiply-accumulates of a model whose runs every validator repeats.
+    pub(crate) repeat_macs: u64,
     /// How many gateways there are, all on this machine.
     pub(crate) gateways: u16,
     /// How many providers get a funded account.
@@ -247,6 +249,7 @@ fn genesis(
         parameters: Parameters {
             storage: StorageRule::Stated,
             unverified_jobs: plan.unverified_jobs,
+            repeated_macs_max: plan.repeat_macs,
             ..Parameters::development().wide_enough_for(plan.validators_max)
         },
         timestamp: TimestampMs::new(u64::try_from(millis).unwrap_or(0)),
@@ -327,6 +330,7 @@ mod tests {
             folder: folder.to_path_buf(),
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
             validators_max: 10,
+            repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
             gateways: 0,
             providers: 2,
             first_port: 7100,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod command_line;
+mod disputes;
 mod endpoints;
 mod floats;
 mod forms;

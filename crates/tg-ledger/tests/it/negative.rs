@@ -739,7 +739,10 @@ fn codes_are_stable_and_unique() {
         .collect();
     let unique: BTreeSet<&str> = codes.iter().copied().collect();
     assert_eq!(unique.len(), codes.len());
-    assert_eq!(codes.len(), 79 + 5 + 14 + 3 + 7 + 2 + 10 + 2 + 5 + 5 + 1 + 2);
+    assert_eq!(
+        codes.len(),
+        79 + 5 + 14 + 3 + 7 + 2 + 10 + 2 + 5 + 5 + 1 + 2
+    );
     let model = MODEL;
     let error = TransactionError::UnknownModel { model };
     assert_eq!((error.code(), error.fault()), ("TG-LED-020", Fault::Client));

@@ -124,6 +124,7 @@ pub(crate) async fn run(arguments: &BenchGridArguments, as_json: bool) -> Outcom
         },
         tls: None,
         validators: arguments.validators.into(),
+        repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
         accounts: funded,
         openai_keys: None,
         tokenizers: None,

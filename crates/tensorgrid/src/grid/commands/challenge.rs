@@ -116,7 +116,7 @@ async fn claim(
     let claim = made.await.or_fail(Exit::Failed, doing)?;
     let claim = claim.map_err(|error| Failure::new(Exit::Failed, error))?;
     let size = u32::try_from(claim.len()).or_fail(Exit::Failed, doing)?;
-    let stored = client.put_blob(claim).await;
+    let stored = client.uploading_as(wallet).put_blob(claim).await;
     let file = stored.calling("store what a right run gives")?.digest;
     let argue = Transaction::ArgueResult { lease, file, size };
     let sent = jobs::submit(client, wallet, &argue, "hand in what a right run gives").await;

@@ -48,6 +48,7 @@ fn new(arguments: &NetworkNewArguments, as_json: bool) -> Outcome {
         folder: arguments.folder.clone(),
         hosts,
         validators_max: arguments.grow_to.max(arguments.validators).into(),
+        repeat_macs: arguments.repeat_macs,
         gateways: arguments.gateways,
         providers: arguments.providers,
         first_port: arguments.first_port,

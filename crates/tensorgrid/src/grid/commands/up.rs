@@ -53,6 +53,7 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
         },
         tls: arguments.tls.place(),
         validators: usize::from(arguments.validators),
+        repeat_macs: arguments.repeat_macs,
         accounts: accounts::funded(PROVIDERS_MAX),
         openai_keys: arguments.openai_keys.clone(),
         tokenizers: arguments.tokenizers.clone(),

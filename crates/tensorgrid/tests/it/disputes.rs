@@ -1,0 +1,43 @@
+//! A dispute that ends at one tile, between the command line and a provider of a grid.
+
+use std::time::{Duration, Instant};
+
+use crate::run::{Grid, root};
+
+#[test]
+fn who_challenges_a_right_result_runs_it_loses_the_fee_and_the_provider_is_paid() {
+    let folder = tempfile::tempdir().unwrap();
+    // The model counts as too long for all validators to repeat.
+    let more = ["--repeat-macs", "1000"];
+    let grid = Grid::up_with(&folder.path().join("data"), 1, &more);
+    let digit = root().join("examples/digit.json");
+    let infer = ["infer", "mlp-digits", digit.to_str().unwrap(), "--yes"];
+    let with = |more: &[&str]| grid.run(&[&infer[..], more].concat());
+    let refused = with(&["--verify", "recompute"]);
+    assert!(refused.stderr.contains("too large"), "{}", refused.stderr);
+
+    let ordered = with(&["--verify", "optimistic", "--detach", "--json"]).ends(0);
+    let job = ordered.json()["job"].as_str().unwrap().to_owned();
+    let shown = || grid.run(&["job", "show", &job, "--json"]).ends(0).json();
+    let began = Instant::now();
+    let watched = |shown: &serde_json::Value| {
+        let check = &shown["leases"][0]["check"];
+        shown["state"] == "verifying" && check["members"].as_u64() >= Some(1)
+    };
+    while !watched(&shown()) {
+        assert!(began.elapsed() < Duration::from_secs(60), "{}", shown());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let challenged = grid.run(&["job", "challenge", &job]).ends(0);
+    for step in [
+        "running the model here",
+        "the provider shows where the claim is wrong",
+    ] {
+        assert!(challenged.stderr.contains(step), "{}", challenged.stderr);
+    }
+    let stands = "what you claimed is wrong, and the result stands";
+    assert!(challenged.stdout.contains(stands), "{}", challenged.stdout);
+    let fetched = grid.run(&["job", "fetch", &job, "--json"]).ends(0).json();
+    assert_eq!(fetched["receipt"]["job"]["state"], "paid", "{fetched}");
+    assert!(grid.interrupt().success());
+}
