@@ -67,9 +67,8 @@ pub use event::{BurnedBecause, Event};
 pub use gas::{FeeMarket, Prepaid};
 pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
-pub use parameters::{
-    Parameters, REPEATED_MACS_USUAL, StorageRule, UnverifiedJobs, development_domain,
-};
+pub use limits::REPEATED_MACS_USUAL;
+pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain};
 pub use record::{
     AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, DisputeStep,
     DisputeTurn, EndReason, EndpointMeter, Evidence, GangRole, Grant, Job, JobPhase, JobState,

@@ -1,7 +1,7 @@
 //! Numbers that a network fixes at genesis.
 
 use crate::block::PROTOCOL_VERSION;
-use crate::limits::VALIDATORS_MAX;
+use crate::limits::{REPEATED_MACS_USUAL, VALIDATORS_MAX};
 use tg_types::{Amount, ChainDomain, DurationMs, TimestampMs, VerificationMode, fields, tags};
 
 /// Whether jobs may ask that nobody checks their result.
@@ -92,9 +92,6 @@ pub struct Parameters {
 /// How many times the fee of a proof it costs to have a program run again: a run takes up to 3 s of every validator, a usual one
 /// 0.2 s, where the check of a proof takes some 20 ms.
 pub const RECOMPUTE_FEE_FACTOR: u64 = 10;
-
-/// Usual bound of what every validator repeats: half a second of one core with AVX2.
-pub const REPEATED_MACS_USUAL: u64 = 1 << 34;
 
 /// How many times the fee of a proof its watcher is paid in mode `optimistic`: it alone runs the program, where the fee of mode
 /// `recompute` pays for a run of each.

@@ -8,6 +8,7 @@ mod account;
 mod bid;
 mod dispute;
 mod entry;
+mod evidence;
 mod grant;
 mod job;
 mod lease;
@@ -22,6 +23,7 @@ pub use account::{Account, ConsensusKey, Offer, Provider, Validator};
 pub use bid::{Bid, LivenessReport};
 pub use dispute::{DisputeStep, DisputeTurn, TileDispute};
 pub use entry::Record;
+pub use evidence::Evidence;
 pub use grant::Grant;
 pub use job::{
     EndReason, Job, JobPhase, JobState, OpenStage, Owed, ReplicaDraw, Settlement, Stars, Step,
@@ -29,7 +31,7 @@ pub use job::{
 };
 pub(crate) use lease::lease_id;
 pub use lease::{
-    AbandonedBecause, BadLeaseStep, Evidence, GangRole, LatePhase, Lease, LeaseEnd, LeasePhase,
+    AbandonedBecause, BadLeaseStep, GangRole, LatePhase, Lease, LeaseEnd, LeasePhase,
     LeaseProgress, Preemption, ReplicaStage,
 };
 pub use meter::EndpointMeter;

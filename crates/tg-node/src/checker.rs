@@ -3,7 +3,7 @@
 //!
 //! Codes below 80 are those of `tg-proof`; those from 80 on name what is wrong before a proof is looked at.
 
-mod dispute;
+pub(crate) mod dispute;
 mod execution;
 mod float;
 mod kept;
@@ -31,7 +31,6 @@ use crate::blob::{BlobError, BlobStore};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use crate::seed::key_of_dealings;
-pub use dispute::{claim_file, runs};
 use kept::{Executable, Kept, Verdict};
 use run::RepeatedRun;
 

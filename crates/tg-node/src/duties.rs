@@ -28,7 +28,7 @@ use crate::limits::{
 };
 use crate::storage::{self, Holding};
 
-/// Looks at results that go on at one time: one of a long run leaves room for others.
+/// LooksBeside at results that go on at one time: one of a long run leaves room for others.
 const SAMPLES_AT_ONCE: usize = 2;
 
 /// How long a turn waits for looks that end soon.
@@ -141,7 +141,7 @@ impl Statements {
     }
 }
 
-/// Looks at the files of a task.
+/// LooksBeside at the files of a task.
 fn look(store: &BlobStore, task: &StorageTask) -> Holding {
     let mut public: Option<Digest> = None;
     let mut holding = Holding::Held;
@@ -206,7 +206,7 @@ pub struct Duties {
 }
 
 impl Duties {
-    /// Looks for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], and `sample`
+    /// LooksBeside for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], and `sample`
     /// computes drawn tiles again: [`look_at_samples`], on a thread that may wait for a disk. `now` is the clock by which providers were noted.
     pub async fn turn<L, S>(
         &mut self,
@@ -404,17 +404,17 @@ async fn look_beside(
     })
 }
 
-/// Looks at results on threads of its own: a run may take a minute, and what else a validator has to say must not wait for that.
+/// LooksBeside at results on threads of its own: a run may take a minute, and what else a validator has to say must not wait for that.
 #[derive(Debug)]
 struct SamplesBeside {
     checker: Arc<dyn EvidenceChecker>,
-    looks: Arc<Mutex<Looks>>,
+    looks: Arc<Mutex<LooksBeside>>,
     ended: Arc<Notify>,
 }
 
 /// The looks that go on, and what was found by those that ended.
 #[derive(Debug, Default)]
-struct Looks {
+struct LooksBeside {
     /// The leases, and whether a claim is made.
     running: BTreeSet<(LeaseId, bool)>,
     found: LookedSamples,
@@ -492,7 +492,7 @@ impl SamplesBeside {
 }
 
 /// A panic of another thread leaves whole values.
-fn lock(looks: &Mutex<Looks>) -> MutexGuard<'_, Looks> {
+fn lock(looks: &Mutex<LooksBeside>) -> MutexGuard<'_, LooksBeside> {
     looks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -152,7 +152,8 @@ pub use blob::{
     Allowance, BlobError, BlobReader, BlobStore, BlobWriter, PENDING_TIME, PartialBlob,
     PendingBlob, Stored,
 };
-pub use checker::{ProofChecker, claim_file, runs};
+pub use checker::ProofChecker;
+pub use checker::dispute::{claim_file, runs};
 pub use clock::WallClock;
 pub use core::Fatal;
 pub use duties::perform_duties;

@@ -42,7 +42,7 @@ pub mod error {
 
 pub use check::verify;
 pub use claim::{
-    AccuserClaim, ClaimFile, ClaimFileError, ExpectedClaim, FaultFile, ReadClaim, claim_fails,
+    AccuserClaim, AccusingClaim, ClaimFile, ClaimFileError, ExpectedClaim, FaultFile, claim_fails,
     fault_of, read_claim,
 };
 pub use cost::{BATCH_MAX, VerifierCost};

@@ -236,7 +236,8 @@ impl LeaseTask {
         if self.lease.state == JobStateDto::Leased && !self.lease.started {
             return self.next_leased(now, is_closing);
         }
-        if self.failures >= TRIES_MAX {
+        // Of an accusation it tries on: whoever it asks may not have the claim yet, and all of the collateral is at risk.
+        if self.failures >= TRIES_MAX && self.lease.state != JobStateDto::Disputed {
             return Step::Forget(StopReason::Failed);
         }
         match self.lease.state {

@@ -4,11 +4,15 @@
 //! Targets are plain functions, so that they run on stable in every test run. `TENSORGRID_FUZZ_ROUNDS` makes it
 //! longer, `TENSORGRID_FUZZ_SEED` repeats a failure.
 
-use tg_exec::IntTensor;
 use tg_exec::sample::{Numbers, random_model};
+use tg_exec::{IntTensor, execute_tensor};
 use tg_input::{Expected, Kind, read_one};
+use tg_ir::tiles::ReadOpening;
 use tg_ledger::{Block, Genesis};
-use tg_proof::{ExpectedStatement, ProofFile, PublicModel};
+use tg_proof::{
+    AccuserClaim, ClaimFile, ExpectedClaim, ExpectedStatement, FaultFile, ProofFile, PublicModel,
+    claim_fails,
+};
 use tg_prover::{ProveRequest, ProvingModel, prove};
 use tg_sdk::endpoint::served::{ServedAnswer, ServedRequest, check_charge};
 use tg_sdk::endpoint::wire::{
@@ -16,8 +20,8 @@ use tg_sdk::endpoint::wire::{
     ServeCall, ServingProof,
 };
 use tg_types::{
-    Address, Amount, ChainDomain, Decode, Encode, LeaseId, ServedCall, ServedCard,
-    SignedTransaction, Transaction, Voucher, Wallet,
+    Address, Amount, ChainDomain, Decode, Digest, Encode, LeaseId, Receipt, ServedCall, ServedCard,
+    SignedTransaction, TileName, Transaction, Voucher, Wallet,
 };
 
 /// Something that reads bytes; returns what it would write for what it read.
@@ -287,6 +291,59 @@ fn served_cases() -> [Case; 3] {
     ]
 }
 
+/// The files of a dispute that ends at one tile: whatever is shown, a right claim stands.
+fn dispute_cases() -> [Case; 2] {
+    let (model, input) = random_model(3);
+    let model = model.checked().unwrap();
+    let trace = execute_tensor(&model, IntTensor::I8(input)).unwrap();
+    let input = trace.tensors()[0].to_bytes();
+    let claim = AccuserClaim::Run(ClaimFile::of(&model, trace.tensors(), None)).to_bytes();
+    // Of a liar: nothing of it is right.
+    let receipt = Receipt {
+        program: model.program.id(),
+        model: tg_types::ModelId::default(),
+        input: Digest::of_blob(&input),
+        output: Digest::default(),
+        trace: Digest::default(),
+        tier: tg_types::Tier::Tgx1,
+    };
+    let tile = TileName { node: 0, leaf: 0 };
+    let first = tg_ir::tiles::TraceTile { node: 0, leaf: 0 };
+    let reads = ReadOpening::of(&model, trace.tensors(), first);
+    let fault = FaultFile::Tile { tile, reads }.to_bytes();
+    let lease = LeaseId::new([1; 32]);
+    let fails = move |claim: &[u8], fault: &[u8]| {
+        let expected = ExpectedClaim {
+            lease: &lease,
+            input: &input,
+            receipt: &receipt,
+        };
+        claim_fails(&model, (claim, fault), expected, || true)
+    };
+    let (right, shown) = (claim.clone(), fault.clone());
+    let judged = fails.clone();
+    [
+        Case {
+            name: "claim of an accuser",
+            seed: claim,
+            rounds: 40,
+            target: Box::new(move |bytes| {
+                let _judged = fails(bytes, &shown);
+                canonical::<AccuserClaim>(bytes)
+            }),
+        },
+        Case {
+            name: "fault of a claim",
+            seed: fault,
+            rounds: 40,
+            target: Box::new(move |bytes| {
+                assert!(!judged(&right, bytes), "a right claim fell");
+                canonical::<FaultFile>(bytes)
+            }),
+        },
+    ]
+}
+
 fn cases() -> Vec<Case> {
     let domain = ChainDomain {
         chain_id: 1,
@@ -354,6 +411,7 @@ fn cases() -> Vec<Case> {
     cases.extend(openai_cases());
     cases.extend(endpoint_cases());
     cases.extend(served_cases());
+    cases.extend(dispute_cases());
     cases
 }
 

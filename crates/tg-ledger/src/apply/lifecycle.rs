@@ -63,6 +63,9 @@ impl Execution {
         if !from.may_become(to) {
             return Err(InvariantError::BadStep { from, to });
         }
+        if repeats_dispute(&job.history, to) {
+            job.history.truncate(job.history.len() - 2);
+        }
         job.history.push(Step {
             state: to,
             height: self.height,
@@ -709,6 +712,17 @@ const fn share_of(part: Amount, whole: Amount, sum: Amount) -> Amount {
     const STEPS: u128 = 1_000_000;
     let steps = sum.get() / (whole.get() / STEPS + 1);
     Amount::new(part.get() / STEPS * steps)
+}
+
+/// Whether a result was disputed and went back to its vote twice, and does so again: of disputes about one result the first is kept, and what
+/// came of the last, so that no number of them makes a job longer.
+fn repeats_dispute(history: &[Step], to: JobState) -> bool {
+    let [.., a, b, c, d] = history else {
+        return false;
+    };
+    let disputed = [JobState::Verifying, JobState::Disputed];
+    to == JobState::Verifying
+        && [[a, b], [c, d]].map(|it| it.map(|step| step.state)) == [disputed; 2]
 }
 
 #[cfg(test)]

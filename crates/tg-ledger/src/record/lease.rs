@@ -5,22 +5,11 @@ use tg_types::{
     Receipt, TimestampMs, fields, keccak256_of, tags, variants,
 };
 
-use crate::record::{EndpointMeter, Grant, Job, Record, SyncCheck};
+use crate::record::{EndpointMeter, Evidence, Grant, Job, Record, SyncCheck};
 use crate::tree::{LeafHead, kind};
 
 /// Leases beside the one that leads a gang.
 const MEMBERS_MAX: usize = tg_types::resources::GANG_MEMBERS_MAX as usize - 1;
-
-/// Evidence a provider named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Evidence {
-    /// Its content hash.
-    pub digest: Digest,
-    /// Its size in bytes.
-    pub size: u32,
-}
-
-fields! { Evidence { digest, size } }
 
 /// What was missing when a lease ran out of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use tg_types::{
     ProgramId, Reader, Tier, TimestampMs, Writer, fields, limits::TRACE_EVIDENCE_BYTES_MAX,
 };
 
-use crate::parameters::REPEATED_MACS_USUAL;
+use crate::limits::REPEATED_MACS_USUAL;
 use crate::record::{Record, Storage};
 use crate::rent::{Due, Rent, RentCategory};
 use crate::tree::{LeafHead, kind};

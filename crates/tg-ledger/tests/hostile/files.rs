@@ -8,7 +8,7 @@ use tg_ledger::{
 };
 use tg_types::{
     Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, SignedVoucher, StorageSubject,
-    TileName, VerificationMode, Vote,
+    TileName, Transaction, VerificationMode, Vote,
 };
 
 /// Validators, a bit for each, in the order of their names.
@@ -81,6 +81,31 @@ pub(crate) fn answer_of(job: &JobId) -> Digest {
     Digest::new(bytes)
 }
 
+/// Multiply-accumulates of models whose runs all validators repeat; of the others a dispute ends at a tile.
+pub(crate) const REPEATED_MACS: u64 = 400_000;
+
+/// What an accuser hands in that says the truth of a run, or something else.
+pub(crate) fn claim(lease: LeaseId, is_true: bool) -> Transaction {
+    let file = Digest::new(if is_true { TRUE_CLAIM } else { FALSE_CLAIM });
+    Transaction::ArgueResult {
+        lease,
+        file,
+        size: 100,
+    }
+}
+
+/// What a provider hands in against a claim: that it is wrong in one tile.
+pub(crate) fn answer(lease: LeaseId) -> Transaction {
+    Transaction::ArgueResult {
+        lease,
+        file: Digest::new([0xa0; 32]),
+        size: 100,
+    }
+}
+
+const TRUE_CLAIM: [u8; 32] = [0xc1; 32];
+const FALSE_CLAIM: [u8; 32] = [0xc0; 32];
+
 /// Bytes of every input.
 pub(crate) const INPUT_LEN: u32 = 784;
 
@@ -138,6 +163,22 @@ impl Files {
                 let mut signature = [0; SEED_SIGNATURE_BYTES];
                 signature[..8].copy_from_slice(&height.get().to_le_bytes());
                 Outcome::Seed(signature)
+            }
+            EvidenceTask::Accusation {
+                sample:
+                    SampleTask {
+                        dispute: Some(files),
+                        evidence,
+                        ..
+                    },
+                ..
+            } => {
+                // A claim falls if it says the same as a right result, or if the answer shows where it is wrong.
+                let is_right = self.evidence.get(evidence)? == &Proof::Right;
+                match is_right || files.claim.digest == Digest::new(FALSE_CLAIM) {
+                    true => Outcome::Refuted,
+                    false => rejected(),
+                }
             }
             EvidenceTask::Accusation { vote, sample } => match self.vote_on(sample)? {
                 found if found == *vote && !found.is_right() => rejected(),

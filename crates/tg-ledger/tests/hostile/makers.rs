@@ -4,7 +4,7 @@ use tg_lab::synthetic::Draws;
 use tg_ledger::{ModelState, State};
 use tg_types::{Digest, Label, ModelId, Transaction, Wallet};
 
-use crate::files::{Files, HONEST, HOSTILE, Truth, facts};
+use crate::files::{Files, HONEST, HOSTILE, REPEATED_MACS, Truth, facts};
 use crate::net::{Moment, Side, digest, milli};
 use crate::outbox::Outbox;
 
@@ -73,7 +73,11 @@ impl Maker {
     ) {
         let model = ModelId::new(*digest(draws).as_bytes());
         let truth = Truth {
-            facts: Some(facts(&model, 400_000)),
+            // Of every other one a dispute ends at a tile.
+            facts: Some(facts(
+                &model,
+                REPEATED_MACS + u64::from(model.as_bytes()[0] % 2),
+            )),
             is_delivered: true,
             holders,
             can_be_served: true,

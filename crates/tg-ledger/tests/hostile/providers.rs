@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tg_lab::synthetic::Draws;
 use tg_ledger::{
-    EndpointMeter, Job, JobState, Lease, LeaseProgress, ReplicaStage, State, SyncStage,
+    DisputeTurn, EndpointMeter, Job, JobState, Lease, LeaseProgress, ReplicaStage, State, SyncStage,
 };
 use tg_types::transaction::result_seal;
 use tg_types::{
@@ -13,7 +13,7 @@ use tg_types::{
     TierSet, Transaction, VerificationMode, Wallet,
 };
 
-use crate::files::{CHECKSUM, Files, ONE, Proof, answer_of, evidence_of};
+use crate::files::{CHECKSUM, Files, ONE, Proof, answer, answer_of, evidence_of};
 use crate::net::{Moment, Side, milli};
 use crate::outbox::Outbox;
 use crate::season::Season;
@@ -185,6 +185,8 @@ impl Provider {
                 self.hand_in(moment, (job, lease), mischief, files, out);
             } else if job.state() == JobState::Leased {
                 self.begin((job, lease), mischief, files, out);
+            } else if job.state() == JobState::Disputed && is_asked(lease) {
+                out.send(&self.wallet, answer(lease.id));
             }
         }
         if self.side == Side::Hostile && draws.below(400) == 0 && moment.is_hostile {
@@ -476,4 +478,10 @@ fn declared(season: Season, lease: &Lease) -> tg_types::DurationMs {
         0 => longest / 3,
         declared => declared,
     })
+}
+
+/// Whether the provider of a lease has to show where a claim is wrong.
+fn is_asked(lease: &Lease) -> bool {
+    let dispute = lease.check.as_ref().and_then(|it| it.stage.tile_dispute());
+    dispute.is_some_and(|it| it.step.turn() == DisputeTurn::Provider && it.step.waits_for_file())
 }

@@ -10,7 +10,7 @@ use tg_types::{
     Transaction, VerificationMode, Voucher, Wallet, bid_id, job_id,
 };
 
-use crate::files::{Files, HONEST, HOSTILE, INPUT_LEN};
+use crate::files::{Files, HONEST, HOSTILE, INPUT_LEN, REPEATED_MACS, claim};
 use crate::net::{Moment, Side, digest, milli};
 use crate::outbox::Outbox;
 
@@ -186,8 +186,10 @@ impl Requestor {
             && order.mode == VerificationMode::Proof
             && is_sampled
         {
+            let is_repeated = facts.is_some_and(|it| it.is_recomputable(REPEATED_MACS));
             order.mode = match order.input.as_bytes()[0] % 4 {
                 0 => VerificationMode::Optimistic,
+                1 if !is_repeated => VerificationMode::Optimistic,
                 1 => VerificationMode::Replicate,
                 _ => VerificationMode::Sync,
             };
@@ -333,6 +335,12 @@ impl Requestor {
             out.send(&self.wallet, raise);
         } else if self.side == Side::Hostile && draws.below(3) == 0 {
             self.challenge(job, out);
+        }
+        // Who challenges here claims something wrong, or nothing.
+        for task in out.state.claim_tasks(&self.wallet.address()) {
+            if Some(task.lease) == job.live_lease() && draws.below(3) == 0 {
+                out.send(&self.wallet, claim(task.lease, false));
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! block each 0.1 to 1 s. In the *slow* one a block comes each 3 to 30 min, every window that is a parameter is
 //! 1,800 times as long, and so is the declared time of all work: the run lasts weeks, in which rent is spent.
 
+use crate::files::REPEATED_MACS;
 use tg_ledger::{ConsensusKey, Genesis, Parameters, StorageRule, Validator, development_domain};
 use tg_types::{Address, Amount, DurationMs, TimestampMs};
 
@@ -76,6 +77,7 @@ impl Season {
             outage_grace: scaled(usual.outage_grace),
             leader_timeout: scaled(usual.leader_timeout),
             storage: StorageRule::Stated,
+            repeated_macs_max: REPEATED_MACS,
             account_min: Amount::new(100_000_000_000_000),
             ..usual
         }

@@ -10,7 +10,7 @@ use tg_types::{
     VerificationMode, Vote, Wallet,
 };
 
-use crate::files::{Files, HONEST, Holders, ONE};
+use crate::files::{Files, HONEST, Holders, ONE, claim};
 use crate::net::{Moment, Side};
 use crate::outbox::Outbox;
 use crate::voter::Voter;
@@ -55,6 +55,12 @@ impl Seat {
         self.deal(out);
         self.say_ready(out);
         self.vote(files, is_hostile, draws, out);
+        for task in out.state.claim_tasks(&self.wallet.address()) {
+            // A hostile one may as well claim nothing.
+            if self.side == Side::Honest || draws.below(4) == 0 {
+                out.send(&self.wallet, claim(task.lease, self.side == Side::Honest));
+            }
+        }
         if draws.below(24) == 0 {
             self.report_liveness(files, is_hostile, draws, out);
         }

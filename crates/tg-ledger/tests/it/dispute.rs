@@ -324,6 +324,28 @@ fn who_challenges_meanwhile_has_its_turn_and_all_who_were_right_have_their_fee_b
     assert_ne!(world.lease(job).id, lease);
 }
 
+/// The hostile network found it: each dispute was two steps of its job for ever, until a state could not be read any more.
+#[test]
+fn disputes_without_end_do_not_make_a_job_longer() {
+    let (mut world, job, lease, watcher) = watched();
+    let provider = world.holder(job);
+    vote(&mut world, lease, watcher, RIGHT);
+    let mut lengths = Vec::new();
+    for _ in 0..8 {
+        world.send("bob", challenge(lease));
+        let task = argued(&mut world, lease, "bob", provider);
+        world.decide(&task, Outcome::Refuted);
+        lengths.push(world.job(job).history.len());
+    }
+    assert!(
+        lengths[1..].iter().all(|it| *it == lengths[0]),
+        "{lengths:?}"
+    );
+    let bytes = tg_types::Encode::to_bytes(&world.state);
+    let read = <tg_ledger::State as tg_types::Decode>::from_bytes(&bytes).unwrap();
+    assert_eq!(read.root(), world.state.root());
+}
+
 #[test]
 fn so_many_wait_and_no_more() {
     let (mut world, _, lease, watcher) = watched();

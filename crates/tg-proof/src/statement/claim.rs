@@ -90,7 +90,7 @@ pub enum ClaimFileError {
 
 /// A claim that is one: what was executed, and the names of what all nodes give.
 #[derive(Debug)]
-pub struct ReadClaim {
+pub struct AccusingClaim {
     /// The claim.
     pub file: ClaimFile,
     /// The program's input.
@@ -132,7 +132,7 @@ pub fn read_claim(
     model: &ExecutableModel,
     claim: &[u8],
     expected: ExpectedClaim<'_>,
-) -> Result<ReadClaim, ClaimFileError> {
+) -> Result<AccusingClaim, ClaimFileError> {
     let AccuserClaim::Run(file) = AccuserClaim::from_bytes(claim)? else {
         return Err(ClaimFileError::NoRun);
     };
@@ -158,7 +158,7 @@ pub fn read_claim(
     {
         return Err(ClaimFileError::SameRun);
     }
-    Ok(ReadClaim { file, input, names })
+    Ok(AccusingClaim { file, input, names })
 }
 
 /// What an execution on the input of a claim shows of it; nothing if the claim is right. `tensors` is the input and the output of every node.
@@ -168,7 +168,7 @@ pub fn read_claim(
 #[must_use]
 pub fn fault_of(
     model: &ExecutableModel,
-    claim: &ReadClaim,
+    claim: &AccusingClaim,
     tensors: &[IntTensor],
 ) -> Option<FaultFile> {
     let own = TraceLeaves::of(tensors);

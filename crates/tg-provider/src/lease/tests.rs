@@ -532,6 +532,22 @@ fn a_claim_is_answered_and_stored_until_validators_hold_it_and_the_next_one_too(
     }
 }
 
+/// The claim may come late to whoever is asked for it.
+#[test]
+fn a_claim_that_is_not_there_yet_is_asked_for_until_it_is() {
+    let claim = Digest::new([1; 32]);
+    let mut task = LeaseTask::new(sampled(JobStateDto::Committed, 0), ModeDto::Optimistic, 0);
+    execute(&mut task, 0);
+    task.seen(disputed(DisputeTurnDto::Provider, true, Some(claim)));
+    let mut now = 0;
+    for _ in 0..3 * TRIES_MAX {
+        now += RETRY_MS << TRIES_MAX;
+        assert_eq!(step(&task, now), Step::Begin(Stage::Refute));
+        task.begun(Stage::Refute, now);
+        task.failed(now, None);
+    }
+}
+
 /// After a restart it runs the model again first.
 #[test]
 fn a_claim_is_answered_after_a_restart() {

@@ -1,0 +1,14 @@
+//! Files that somebody names.
+
+use tg_types::{Digest, fields};
+
+/// Evidence that a provider named, or a file that was handed in in a dispute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evidence {
+    /// Its content hash.
+    pub digest: Digest,
+    /// Its size in bytes.
+    pub size: u32,
+}
+
+fields! { Evidence { digest, size } }
