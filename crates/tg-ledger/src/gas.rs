@@ -191,13 +191,16 @@ impl Prepaid {
             | Transaction::CommitPart { lease, .. }
             | Transaction::SealResult { lease, .. }
             | Transaction::OpenResult { lease, .. }
-            | Transaction::ArgueResult { lease, .. }
             | Transaction::CommitReceipt { lease, .. }
             | Transaction::SubmitEvidence { lease, .. } => *lease.as_bytes(),
             Transaction::RevealBid { bid, .. } => *bid.as_bytes(),
             Transaction::ReportLiveness { .. }
             | Transaction::PostDealing { .. }
             | Transaction::ReadyForProtocol { .. } => subject_of(&signed.sender),
+            // Stops: an accuser that leaves another file waiting, in the place of the provider's answer.
+            Transaction::ArgueResult { lease, .. } => {
+                first_of(&signed.sender, Some(*lease.as_bytes()))
+            }
             Transaction::CommitVotes { votes } => {
                 first_of(&signed.sender, votes.first().map(|it| *it.lease.as_bytes()))
             }

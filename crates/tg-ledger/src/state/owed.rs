@@ -15,6 +15,7 @@ impl State {
             TransactionKind::ReportLiveness
             | TransactionKind::ReportStorage
             | TransactionKind::PostDealing
+            | TransactionKind::ArgueResult
             | TransactionKind::CommitVotes
             | TransactionKind::RevealVotes
             | TransactionKind::ReadyForProtocol => true,

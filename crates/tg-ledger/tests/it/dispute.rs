@@ -2,7 +2,7 @@
 
 use tg_ledger::{
     DisputeStep, DisputeTurn, Event, EvidenceTask, JobState, LeaseEnd, ModelFacts, Outcome,
-    SyncStage, TileDispute, TransactionError, VerdictError,
+    Prepaid, SyncStage, TileDispute, TransactionError, VerdictError,
 };
 use tg_types::{
     Amount, Digest, DurationMs, JobId, LeaseId, OfferTerms, Transaction, VerificationMode, Vote,
@@ -94,6 +94,19 @@ fn argued(world: &mut World, lease: LeaseId, accuser: &str, provider: &str) -> E
     assert_eq!(task(world, lease), None);
     world.send(provider, argue(lease, ANSWER));
     task(world, lease).unwrap()
+}
+
+/// Of a pool that holds one transaction of each kind and subject: what an accuser leaves there must not keep out what its provider owes.
+#[test]
+fn an_accuser_holds_no_place_of_the_provider() {
+    let (mut world, job, lease, watcher) = watched();
+    let provider = world.holder(job);
+    vote(&mut world, lease, watcher, Vote::WrongRun);
+    let accusers = Prepaid::of(&world.sign(watcher, argue(lease, CLAIM))).unwrap();
+    world.send(watcher, argue(lease, CLAIM));
+    let providers = Prepaid::of(&world.sign(provider, argue(lease, ANSWER))).unwrap();
+    assert_ne!(accusers, providers);
+    assert!(world.state.is_owed(&providers));
 }
 
 fn slashed(events: &[Event]) -> Option<Amount> {
