@@ -6,12 +6,10 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tg_sim::cheats::measure;
+use tg_sim::cheats::{CheckedBy, measure};
 use tg_sim::{
     CheatKind, FaultCoverage, Proving, SimOptions, SimPlan, SimReport, run as simulate, shrink,
 };
-
-use tg_types::VerificationMode;
 
 use crate::cli::SimArguments;
 use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line};
@@ -125,29 +123,21 @@ fn all(seeds: Range<u64>, arguments: &SimArguments, options: SimOptions) -> Repo
 
 /// Measures every cheat against every way of checking, and prints a table in Markdown.
 fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -> Outcome {
-    let modes = [
-        VerificationMode::None,
-        VerificationMode::Recompute,
-        VerificationMode::Proof,
-        VerificationMode::Sync,
-        VerificationMode::Optimistic,
-        VerificationMode::Replicate,
-    ];
     let each = CheatKind::ALL
         .iter()
-        .flat_map(|cheat| modes.map(|mode| (cheat, mode)));
-    let each: Vec<(&CheatKind, VerificationMode)> = each.collect();
+        .flat_map(|cheat| CheckedBy::ALL.map(|way| (cheat, way)));
+    let each: Vec<(&CheatKind, CheckedBy)> = each.collect();
     let (next, reports) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
         for _ in 0..jobs.clamp(1, JOBS_MAX) {
             scope.spawn(|| {
-                while let Some((index, (cheat, mode))) = {
+                while let Some((index, (cheat, way))) = {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     each.get(index).map(|it| (index, *it))
                 } {
-                    let report = measure(cheat, mode, seeds.clone(), options);
+                    let report = measure(cheat, way, seeds.clone(), options);
                     let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
-                    reports.insert(index, (cheat.name, mode, report));
+                    reports.insert(index, (cheat.name, way, report));
                 }
             });
         }
@@ -155,9 +145,9 @@ fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -
     let reports = reports.into_inner().unwrap_or_else(PoisonError::into_inner);
     let broken: u64 = reports.values().map(|(.., report)| report.broken).sum();
     if as_json {
-        let rows = reports.values().map(|(cheat, mode, it)| {
+        let rows = reports.values().map(|(cheat, way, it)| {
             serde_json::json!({
-                "cheat": cheat, "mode": mode.as_str(), "runs": it.runs, "broken": it.broken, "jobs": it.jobs,
+                "cheat": cheat, "mode": way.mode.as_str(), "by_tile": way.by_tile, "runs": it.runs, "broken": it.broken, "jobs": it.jobs,
                 "paid": it.paid, "paid_ms": it.paid_ms, "leases": it.leases, "taken": it.taken, "wrong": it.wrong,
                 "provider_milli_tgrid": it.provider.milli(), "seat_milli_tgrid": it.seat.milli(),
             })
@@ -168,11 +158,10 @@ fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -
             "| cheat | verify | leases of the cheat | wrong results paid | jobs | paid | leases a job | ms a job | its provider, TGRID | its seat, TGRID |",
         )?;
         line("|---|---|---|---|---|---|---|---|---|---|")?;
-        for (cheat, mode, it) in reports.values() {
+        for (cheat, way, it) in reports.values() {
             let attempts = it.leases as f64 / it.jobs.max(1) as f64;
             line(format_args!(
-                "| {cheat} | {} | {} | {} | {} | {} | {attempts:.2} | {} | {} | {} |",
-                mode.as_str(),
+                "| {cheat} | {way} | {} | {} | {} | {} | {attempts:.2} | {} | {} | {} |",
                 it.taken,
                 it.wrong,
                 it.jobs,

@@ -171,6 +171,7 @@ impl LedgerMarket {
             macs: 0,
             memory_bytes: 0,
             mode: VerificationMode::Proof,
+            stake_min: Amount::ZERO,
             max_price: Amount::new(1),
             now: NOW,
             deadline: TimestampMs::new(u64::MAX),

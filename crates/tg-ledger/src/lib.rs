@@ -73,10 +73,10 @@ pub use record::{
     AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, DisputeStep,
     DisputeTurn, EndReason, EndpointMeter, Evidence, GangRole, Grant, Job, JobPhase, JobState,
     LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
-    ModelFacts, ModelState, Offer, OpenStage, Owed, Preemption, Provider, Recheck, RefusedBecause,
-    ReplicaDraw, ReplicaStage, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet,
-    SeedBook, SeedKeyPhase, Settlement, Stars, Step, Storage, SyncCheck, SyncStage, TileDispute,
-    Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState,
+    ModelFacts, ModelState, Offer, OpenStage, Owed, PastDraw, Preemption, Provider, Recheck,
+    RefusedBecause, ReplicaDraw, ReplicaStage, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeatBook,
+    SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Settlement, Stars, Step, Storage, SyncCheck,
+    SyncStage, TileDispute, Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{

@@ -25,9 +25,10 @@ pub use dispute::{DisputeStep, DisputeTurn, TileDispute};
 pub use entry::Record;
 pub use evidence::Evidence;
 pub use grant::Grant;
+pub(crate) use job::DRAWS_MAX;
 pub use job::{
-    EndReason, Job, JobPhase, JobState, OpenStage, Owed, ReplicaDraw, Settlement, Stars, Step,
-    Unpaid,
+    EndReason, Job, JobPhase, JobState, OpenStage, Owed, PastDraw, ReplicaDraw, Settlement, Stars,
+    Step, Unpaid,
 };
 pub(crate) use lease::lease_id;
 pub use lease::{

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use tg_types::{
-    Address, BlockId, Digest, Domain, Height, JobId, Label, LeaseId, ModelId, ProgramId, Receipt,
-    VerificationMode, Vote, fields, variants,
+    Address, BlockId, Digest, Domain, Encode as _, Height, JobId, Label, LeaseId, ModelId,
+    ProgramId, Receipt, VerificationMode, Vote, Writer, fields, variants,
 };
 
 use crate::record::{Dealing, Evidence, ModelFacts, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES};
@@ -218,6 +218,20 @@ pub struct DisputeFiles {
     pub answer: Evidence,
 }
 
+impl DisputeFiles {
+    /// What names both, in the place of evidence: a verdict on one pair says nothing of another with the same answer.
+    #[must_use]
+    pub fn name(&self) -> Digest {
+        let Self { claim, answer } = self;
+        let mut writer = Writer::new();
+        for Evidence { digest, size } in [claim, answer] {
+            digest.encode(&mut writer);
+            size.encode(&mut writer);
+        }
+        Digest::of(Domain::DisputeFiles, &writer.into_bytes())
+    }
+}
+
 /// A program that runs again because the members of a job found different things.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicasTask {
@@ -254,7 +268,7 @@ impl EvidenceTask {
         }
     }
 
-    /// Content hash of the blob to verify; of replicas what names their results, of a key the digest of what was dealt, of a seed that of round and height.
+    /// Content hash of the blob to verify; of a dispute what names its files, of replicas what names their results, of a key the digest of what was dealt, of a seed that of round and height.
     #[must_use]
     pub fn evidence(&self) -> Digest {
         match self {
@@ -264,7 +278,7 @@ impl EvidenceTask {
             Self::SeedKey { digest, .. } => *digest,
             Self::Seed { round, height, .. } => seed_subject(*round, *height),
             Self::Accusation { sample, .. } => match &sample.dispute {
-                Some(dispute) => dispute.answer.digest,
+                Some(dispute) => dispute.name(),
                 None => sample.evidence,
             },
         }

@@ -103,6 +103,7 @@ impl Market {
             macs: 500_000_000,
             memory_bytes: 1 << 20,
             mode: VerificationMode::Proof,
+            stake_min: Amount::ZERO,
             max_price: Amount::new(100_000_000_000),
             now: NOW,
             deadline: TimestampMs::new(1 << 40),

@@ -17,6 +17,8 @@ pub struct JobDemand<'a> {
     pub memory_bytes: u64,
     /// How its result is checked.
     pub mode: VerificationMode,
+    /// The least that whoever does it puts up, whatever it asks.
+    pub stake_min: Amount,
     /// The most the requestor pays the provider.
     pub max_price: Amount,
     /// Block time.

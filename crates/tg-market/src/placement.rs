@@ -319,6 +319,18 @@ pub fn is_stake_enough(
     won.saturating_mul(factor) <= collateral
 }
 
+/// Whether what a provider puts up is enough for a job at a price.
+fn has_stake(demand: &JobDemand<'_>, price: Option<Amount>, collateral: Amount) -> bool {
+    let JobDemand {
+        mode,
+        needs,
+        stake_min,
+        ..
+    } = *demand;
+    let is_enough = |price| is_stake_enough(mode, price, needs, collateral);
+    collateral >= stake_min && price.is_none_or(is_enough)
+}
+
 /// What one offer would cost, and everything it lacks.
 #[must_use]
 pub fn assess(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Assessment {
@@ -358,6 +370,7 @@ fn terms_for(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Terms {
         macs,
         memory_bytes,
         mode,
+        stake_min: _,
         max_price,
         now,
         deadline,
@@ -401,7 +414,7 @@ fn terms_for(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Terms {
     broken.require(Constraint::Offline, !view.facts.offline);
     broken.require(
         Constraint::Stake,
-        price.is_none_or(|price| is_stake_enough(mode, price, needs, terms.collateral_per_lease)),
+        has_stake(demand, price, terms.collateral_per_lease),
     );
     Terms {
         quote: price.map(|price| Quote {

@@ -73,6 +73,7 @@ fn demand() -> JobDemand<'static> {
         macs: 1_000_000,
         memory_bytes: 1_000,
         mode: VerificationMode::Proof,
+        stake_min: Amount::ZERO,
         max_price: Amount::new(1_000),
         now: TimestampMs::new(10_000),
         deadline: TimestampMs::new(20_000),

@@ -185,6 +185,7 @@ fn demand<'a>(
         macs: 1,
         memory_bytes: 1,
         mode: VerificationMode::None,
+        stake_min: Amount::ZERO,
         max_price: Amount::new(1_000_000_000),
         now: NOW,
         deadline: TimestampMs::new(10_000_000),

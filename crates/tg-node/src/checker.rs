@@ -31,7 +31,7 @@ use crate::blob::{BlobError, BlobStore};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::limits::{EVIDENCE_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use crate::seed::key_of_dealings;
-use kept::{Executable, Kept, Verdict};
+use kept::{Executable, Kept, Read, ReadAs, Verdict};
 use run::RepeatedRun;
 
 /// The blob is larger than its kind may be, or than its sender said.
@@ -134,7 +134,7 @@ impl EvidenceChecker for ProofChecker {
                 };
                 match mode {
                     VerificationMode::Recompute => self.check_run(&run, evidence, blobs),
-                    VerificationMode::Replicate => check_delivered(evidence, *size, blobs),
+                    VerificationMode::Replicate => check_delivered(evidence, blobs),
                     _ => {
                         let work = Work {
                             job: *job,
@@ -286,16 +286,16 @@ impl ProofChecker {
     /// The model or program in a blob, if it is one that is admitted: decoded once for many leases, and not again if it was
     /// refused.
     fn executable(&self, blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
-        self.known(blob, || decode(blob, blobs))
+        self.known((*blob, ReadAs::Public), || decode(blob, blobs))
     }
 
     /// What was found out about a blob, or is now.
     fn known(
         &self,
-        blob: &Digest,
+        blob: Read,
         decode: impl FnOnce() -> Result<Executable, Refusal>,
     ) -> Result<Executable, Refusal> {
-        match self.kept().find(blob) {
+        match self.kept().find(&blob) {
             Some(Verdict::Admitted(model)) => return Ok(model),
             Some(Verdict::Refused(outcome)) => return Err(Refusal::Rejected(outcome)),
             None => {}
@@ -307,7 +307,7 @@ impl ProofChecker {
             // What could not be read now is looked at again.
             Err(Refusal::NotNow(_)) => return found,
         };
-        self.kept().keep(*blob, verdict);
+        self.kept().keep(blob, verdict);
         found
     }
 
@@ -317,13 +317,11 @@ impl ProofChecker {
     }
 }
 
-/// Whether the answer is here that the members of a job found, of the size that was said: its name is the ledger's to check.
-fn check_delivered(answer: &Digest, size: u32, blobs: &BlobStore) -> Result<Outcome, Refusal> {
-    let bytes = read(blobs, answer, EVIDENCE_BYTES_MAX, "evidence size")?;
-    match u32::try_from(bytes.len()) == Ok(size) {
-        true => Ok(Outcome::LeaseAccepted),
-        false => Err(rejected(CODE_SIZE, "evidence size")),
-    }
+/// Whether the answer is here that the members of a job found: its name is the ledger's to check. Whatever size the member that leads says, as
+/// the others are paid by it too.
+fn check_delivered(answer: &Digest, blobs: &BlobStore) -> Result<Outcome, Refusal> {
+    read(blobs, answer, EVIDENCE_BYTES_MAX, "evidence size")?;
+    Ok(Outcome::LeaseAccepted)
 }
 
 /// Checks the evidence of a generation. Its request is what the order names as input, and no input is a request, so that the

@@ -5,6 +5,7 @@
 //! verdicts with its own and waits while one is still being checked. The [`EvidenceChecker`] is deterministic in the
 //! bytes of the blobs, so that honest validators agree.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tg_types::{Digest, DurationMs, TimestampMs, VerificationMode, Vote};
@@ -106,14 +107,26 @@ impl EvidenceQueue {
         // A seed is signed, not checked: it is learnt.
         let checked = |task: &EvidenceTask| !matches!(task, EvidenceTask::Seed { .. });
         for task in tasks.into_iter().filter(checked) {
-            let case = self.cases.entry(key_of(&task)).or_insert_with(|| Case {
+            let fresh = |task| Case {
                 task,
                 progress: Progress::Waiting {
                     not_before: TimestampMs::ZERO,
                 },
                 seen_at: height,
-            });
-            case.seen_at = case.seen_at.max(height);
+            };
+            match self.cases.entry(key_of(&task)) {
+                Entry::Vacant(entry) => {
+                    entry.insert(fresh(task));
+                }
+                // Stops: an outcome that is about something else than what is asked now, whatever their names have in common.
+                Entry::Occupied(mut entry) if entry.get().task != task => {
+                    entry.insert(fresh(task));
+                }
+                Entry::Occupied(mut entry) => {
+                    let case = entry.get_mut();
+                    case.seen_at = case.seen_at.max(height);
+                }
+            }
         }
     }
 
@@ -195,7 +208,8 @@ impl EvidenceQueue {
     fn end(&mut self, task: &EvidenceTask, progress: Progress) {
         let key = key_of(task);
         self.running.remove(&key);
-        if let Some(case) = self.cases.get_mut(&key) {
+        // What was found of a task that is not asked any more is none of the one in its place.
+        if let Some(case) = self.cases.get_mut(&key).filter(|it| it.task == *task) {
             case.progress = progress;
         }
     }

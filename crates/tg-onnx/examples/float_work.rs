@@ -1,4 +1,5 @@
-//! What ONNX models cost in units of work, and how long they take as a job executes them and joined.
+//! What ONNX models cost in units of work, and how long they take as a job executes them, joined, and with every value hashed; and what mode
+//! `sync` opens of a run and how long its check takes, as the median of draws.
 //!
 //! `cargo run --release -p tg-onnx --example float_work -- MODEL.onnx..`; inputs are zeros, axes of no stated size are one.
 #![allow(clippy::print_stdout, reason = "an example")]
@@ -6,9 +7,12 @@
 use anyhow::{Context, Result};
 use std::time::Instant;
 use tg_exec::kernels::Cpu;
+use tg_float::job::trace::{ExpectedFloatTrace, sections};
+use tg_float::job::{FloatLimits, FloatModel, FloatModelFile, NamedTensors};
 use tg_float::tgf::{Budget, Engine, run_in_order};
 use tg_float::{Data, Dim, FloatTensor, Graph};
 use tg_onnx::{ReadLimits, read};
+use tg_types::{Digest, Encode as _};
 
 /// Runs of each that are timed; the fastest counts.
 const ROUNDS: usize = 5;
@@ -37,10 +41,54 @@ fn fastest(mut run: impl FnMut()) -> f64 {
     times.fold(f64::INFINITY, f64::min)
 }
 
+/// What mode `sync` takes.
+struct Sync {
+    /// Seconds of a run of which every value is hashed.
+    traced: f64,
+    sections: usize,
+    /// Bytes of the evidence, and seconds of its check: medians of draws.
+    opened: f64,
+    check: f64,
+}
+
+impl Sync {
+    fn of(graph: &Graph, inputs: &[FloatTensor]) -> Result<Self> {
+        let files = FloatModelFile::new(graph, FloatLimits::default())?;
+        let model = FloatModel::read(&files.file)?;
+        let names = graph.inputs.iter().map(|input| input.name.clone());
+        let input = NamedTensors(names.zip(inputs.iter().cloned()).collect()).to_bytes();
+        let trace = model.trace(&input);
+        let output = Digest::of_blob(&trace.answer.to_bytes());
+        let mut draws = Vec::new();
+        for number in 0..2 * ROUNDS as u64 {
+            let challenge = Digest::of_blob(&number.to_le_bytes());
+            let file = model.open(&input, &challenge);
+            let expected = ExpectedFloatTrace {
+                input: &input,
+                output: &output,
+                trace: &trace.commitment,
+                challenge: &challenge,
+            };
+            let start = Instant::now();
+            model.verify_trace(&file, expected)?;
+            let check = start.elapsed().as_secs_f64();
+            draws.push((check, file.to_bytes().len()));
+        }
+        draws.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let (check, opened) = draws[draws.len() / 2];
+        Ok(Self {
+            traced: fastest(|| drop(model.trace(&input))),
+            sections: sections::cut(&trace.record).len(),
+            opened: opened as f64,
+            check,
+        })
+    }
+}
+
 fn main() -> Result<()> {
     println!(
-        "{:>14} {:>9} {:>9} {:>8}  model",
-        "units", "in order", "joined", "ns/unit"
+        "{:>14} {:>9} {:>9} {:>9} {:>8} {:>9} {:>9} {:>9}  model",
+        "units", "in order", "joined", "traced", "sections", "opened", "check", "ns/unit"
     );
     for path in std::env::args().skip(1) {
         let bytes = std::fs::read(&path).with_context(|| path.clone())?;
@@ -52,11 +100,16 @@ fn main() -> Result<()> {
         let ordered = fastest(|| drop(run_in_order(&graph, &given, &Budget::default())));
         let mut engine = Engine::new(graph.clone(), Cpu::new(1));
         let joined = fastest(|| drop(engine.execute(&given, &Budget::default())));
+        let sync = Sync::of(&graph, &inputs).with_context(|| path.clone())?;
         println!(
-            "{:>14} {:>6.1} ms {:>6.1} ms {:>8.3}  {path}",
+            "{:>14} {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>8} {:>6.2} MB {:>6.1} ms {:>9.3}  {path}",
             first.work,
             ordered * 1e3,
             joined * 1e3,
+            sync.traced * 1e3,
+            sync.sections,
+            sync.opened / 1e6,
+            sync.check * 1e3,
             ordered * 1e9 / first.work as f64
         );
     }

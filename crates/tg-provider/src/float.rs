@@ -2,6 +2,7 @@
 
 use tg_cuda::ExecutedOn;
 use tg_float::job::FloatModel;
+use tg_float::job::trace::ExpectedFloatTrace;
 use tg_types::{Digest, Encode as _, Receipt, Tier};
 
 use crate::worker::{Execution, Task, WorkError};
@@ -13,8 +14,8 @@ struct OtherFloatModel {
     got: tg_types::ModelId,
 }
 
-/// Runs a task's float model. Every end of a run is an answer, so only a wrong file fails.
-pub(crate) fn execute(task: &Task) -> Result<Execution, WorkError> {
+/// The float model of a task.
+fn model(task: &Task) -> Result<FloatModel, WorkError> {
     let failed = |source: Box<dyn std::error::Error + Send + Sync>| WorkError::Model {
         model: task.model,
         source,
@@ -24,18 +25,45 @@ pub(crate) fn execute(task: &Task) -> Result<Execution, WorkError> {
     if got != task.model {
         return Err(failed(OtherFloatModel { got }.into()));
     }
-    let run = model.run(&task.input);
-    let output = run.answer.to_bytes();
+    Ok(model)
+}
+
+/// Runs a task's float model. Every end of a run is an answer, so only a wrong file fails.
+pub(crate) fn execute(task: &Task) -> Result<Execution, WorkError> {
+    let model = model(task)?;
+    let names = (&task.job, &task.lease);
+    let (answer, trace) = model.run_for(&task.input, task.mode, names);
+    let output = answer.to_bytes();
     Ok(Execution {
         receipt: Receipt {
             program: model.id(),
             model: task.model,
             input: Digest::of_blob(&task.input),
             output: Digest::of_blob(&output),
-            trace: task.stated_trace(run.trace, run.answer.work),
+            trace,
             tier: Tier::Tgf1,
         },
         output,
         on: ExecutedOn::Cpu,
     })
+}
+
+/// Opens the sections of a run that a challenge draws. Runs it again twice: keeping what every node gave until its seed comes would take
+/// memory for each lease.
+pub(crate) fn open(
+    task: &Task,
+    execution: &Execution,
+    challenge: &Digest,
+) -> Result<Vec<u8>, WorkError> {
+    let model = model(task)?;
+    let file = model.open(&task.input, challenge);
+    let expected = ExpectedFloatTrace {
+        input: &task.input,
+        output: &execution.receipt.output,
+        trace: &execution.receipt.trace,
+        challenge,
+    };
+    let found = model.verify_trace(&file, expected);
+    found.map_err(|error| WorkError::Open(error.into()))?;
+    Ok(file.to_bytes())
 }

@@ -268,12 +268,15 @@ impl Worker for ProvingWorker {
             // Its watcher runs it again: the answer is all there is to show.
             return Ok(execution.output.clone());
         }
+        let challenge = challenge(seed, &task.lease);
+        if tg_float::job::is_float_file(&task.model_file) {
+            return float::open(task, execution, &challenge);
+        }
         let ready = self.ready(task)?;
         let (input, written) = asked(&ready, task)?;
         let model = ready.model.compiled();
         // Executed again, on the CPU: keeping every trace until its seed comes would take memory for each lease.
         let trace = execute_tensor(model, input).map_err(|e| WorkError::Execute(e.into()))?;
-        let challenge = challenge(seed, &task.lease);
         let generation = written.map(|it| it.generation);
         let file = TraceFile::of(model, trace.tensors(), generation, &challenge);
         let expected = ExpectedTrace {

@@ -100,7 +100,7 @@ impl CheatKind {
 
     /// A run of it.
     #[must_use]
-    pub fn plan(&self, mode: VerificationMode, seed: u64) -> SimPlan {
+    pub fn plan(&self, way: CheckedBy, seed: u64) -> SimPlan {
         let provider = |role, price_milli| {
             Some(ProviderPlan {
                 role,
@@ -133,11 +133,50 @@ impl CheatKind {
             })],
             release: Vec::new(),
             faults: Vec::new(),
-            mode: Some(mode),
-            by_tile: false,
+            mode: Some(way.mode),
+            by_tile: way.by_tile,
             heal_ms: 30_000,
             without: Vec::new(),
         }
+    }
+}
+
+/// A way of checking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckedBy {
+    /// The mode of the orders.
+    pub mode: VerificationMode,
+    /// Whether the model is too large for validators to repeat it, so that a dispute ends at one tile.
+    pub by_tile: bool,
+}
+
+impl CheckedBy {
+    /// Every way that is measured.
+    pub const ALL: [Self; 7] = [
+        Self::mode(VerificationMode::None),
+        Self::mode(VerificationMode::Recompute),
+        Self::mode(VerificationMode::Proof),
+        Self::mode(VerificationMode::Sync),
+        Self::mode(VerificationMode::Optimistic),
+        Self {
+            mode: VerificationMode::Optimistic,
+            by_tile: true,
+        },
+        Self::mode(VerificationMode::Replicate),
+    ];
+
+    const fn mode(mode: VerificationMode) -> Self {
+        Self {
+            mode,
+            by_tile: false,
+        }
+    }
+}
+
+impl std::fmt::Display for CheckedBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.mode.as_str())?;
+        f.write_str(if self.by_tile { ", one tile" } else { "" })
     }
 }
 
@@ -195,13 +234,13 @@ impl std::fmt::Display for Change {
 #[must_use]
 pub fn measure(
     cheat: &CheatKind,
-    mode: VerificationMode,
+    way: CheckedBy,
     seeds: std::ops::Range<u64>,
     options: SimOptions,
 ) -> CheatReport {
     let mut sum = CheatReport::default();
     for seed in seeds {
-        sum.add(&run(&cheat.plan(mode, seed), options));
+        sum.add(&run(&cheat.plan(way, seed), options));
     }
     sum
 }

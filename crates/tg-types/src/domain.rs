@@ -97,6 +97,14 @@ pub enum Domain {
     FloatProgram,
     /// A run of a float model: its input and its answer.
     FloatTrace,
+    /// What each node of a float graph gave, and took.
+    FloatNodes,
+    /// What accuser and provider handed in, in a dispute.
+    DisputeFiles,
+    /// Draws the sections of a run of a float graph that are executed again.
+    FloatSections,
+    /// What shows that a member executed the drawn sections.
+    FloatChecksum,
     /// Generation of the validators' key for seeds; the genesis id follows.
     SeedKey,
     /// The seed of a height: a signature by that key; the genesis id follows.
@@ -167,6 +175,10 @@ impl Domain {
             Self::WasmTrace => "TG/wasm/trace/v1",
             Self::FloatProgram => "TG/float/program/v1",
             Self::FloatTrace => "TG/float/trace/v1",
+            Self::FloatNodes => "TG/float/nodes/v1",
+            Self::DisputeFiles => "TG/ledger/dispute-files/v1",
+            Self::FloatSections => "TG/float/sections/v1",
+            Self::FloatChecksum => "TG/float/checksum/v1",
             Self::SeedKey => "TG/node/seed/v1",
             Self::SeedHeight => "TG/node/seed-height/v1",
             Self::SeedSecret => "TG/node/seed-secret/v1",

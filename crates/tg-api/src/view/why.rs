@@ -161,7 +161,7 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
     let failed = failures(state, job);
     let stands = match job.state() {
         JobState::Submitted => waits_for_storage(state, job),
-        JobState::Queued if job.draw.is_some_and(|it| it.seed.is_none()) => {
+        JobState::Queued if job.draw.as_ref().is_some_and(|it| it.seed.is_none()) => {
             "waits for the seed of a block, which draws its members".to_owned()
         }
         JobState::Queued => match waiting {

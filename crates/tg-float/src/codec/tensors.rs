@@ -70,6 +70,20 @@ pub(crate) fn write_elements(writer: &mut Writer, data: &Data) {
     }
 }
 
+/// A tensor: what [`write_head`] and [`write_elements`] wrote.
+pub(crate) fn read_tensor(reader: &mut Reader<'_>) -> Result<FloatTensor, DecodeError> {
+    let (dtype, shape) = read_head(reader)?;
+    let elements = count(&shape).ok_or(DecodeError::Invalid {
+        field: "shape of a tensor",
+        value: shape.len() as u64,
+    })?;
+    let data = read_elements(reader, dtype, elements)?;
+    FloatTensor::new(shape, data).map_err(|_| DecodeError::Invalid {
+        field: "elements of a tensor",
+        value: elements as u64,
+    })
+}
+
 /// The number of elements of a shape, if a tensor can have it.
 pub(crate) fn count(shape: &[usize]) -> Option<usize> {
     elements(shape)

@@ -3,7 +3,8 @@
 //! A [`FloatModelFile`] is a graph with the limits of one run. Its public part has the structure, the limits and the digest of
 //! the constants, so the hash of the public part names all of it; the whole file is the public part and the constants.
 //! [`FloatModel`] is one that was checked; it turns an input ([`NamedTensors`]) into a [`FloatAnswer`]. The same file and input
-//! give the same answer and the same bill on every machine, so whoever doubts an answer runs the model again.
+//! give the same answer and the same bill on every machine, so whoever doubts an answer runs the model again, or parts of the
+//! run that were committed to ([`trace`]).
 //!
 //! *Invariant:* any file is taken or refused with a reason, and any input gives an answer within the limits of the file.
 
@@ -12,6 +13,7 @@ mod file;
 pub mod limits;
 mod named;
 mod run;
+pub mod trace;
 
 #[cfg(test)]
 mod tests;

@@ -102,17 +102,7 @@ impl Decode for NamedTensors {
         let count = reader.count("tensors", PORTS_MAX, 9)?;
         let named = |_| {
             let name = reader.str("name of a tensor", NAME_BYTES_MAX)?.to_owned();
-            let (dtype, shape) = tensors::read_head(reader)?;
-            let elements = tensors::count(&shape).ok_or(DecodeError::Invalid {
-                field: "shape of a tensor",
-                value: shape.len() as u64,
-            })?;
-            let data = tensors::read_elements(reader, dtype, elements)?;
-            let tensor = FloatTensor::new(shape, data);
-            let tensor = tensor.map_err(|_| DecodeError::Invalid {
-                field: "elements of a tensor",
-                value: elements as u64,
-            })?;
+            let tensor = tensors::read_tensor(reader)?;
             Ok((name, tensor))
         };
         Ok(Self(

@@ -6,7 +6,7 @@ use super::limits::ITERATIONS_MAX;
 use super::named::NamedTensors;
 use crate::graph::Graph;
 use crate::tensor::FloatTensor;
-use crate::tgf::{Budget, RunError, Shortage, run_in_order};
+use crate::tgf::{Budget, NodeSeen, RunError, Shortage, run_watched};
 use tg_types::{Digest, Domain, Encode as _, ModelId, ProgramId, Writer};
 
 /// What a run gave.
@@ -70,8 +70,7 @@ impl FloatModel {
     /// Runs it on an input, on this thread's processor. The same on every machine.
     #[must_use]
     pub fn run(&self, input: &[u8]) -> FloatRun {
-        let (end, work, output) = self.outcome(input);
-        let answer = FloatAnswer { end, work, output };
+        let answer = self.answer(input, &mut |_| ());
         let mut writer = Writer::new();
         Digest::of_blob(input).encode(&mut writer);
         answer.encode(&mut writer);
@@ -81,31 +80,51 @@ impl FloatModel {
         }
     }
 
-    fn outcome(&self, input: &[u8]) -> (FloatEnd, u64, Vec<u8>) {
-        let limits = self.limits();
+    /// What a run answers; `see` is shown what each node gave.
+    pub(super) fn answer(&self, input: &[u8], see: &mut dyn FnMut(&NodeSeen<'_>)) -> FloatAnswer {
+        let (end, work, output) = self.outcome(input, see);
+        FloatAnswer { end, work, output }
+    }
+
+    fn outcome(
+        &self,
+        input: &[u8],
+        see: &mut dyn FnMut(&NodeSeen<'_>),
+    ) -> (FloatEnd, u64, Vec<u8>) {
         let bad = || (FloatEnd::BadInput, 0, Vec::new());
-        if input.len() as u64 > u64::from(limits.input) {
-            return bad();
-        }
-        let Ok(tensors) = NamedTensors::read(input) else {
+        let Some(tensors) = self.taken(input) else {
             return bad();
         };
         let Ok(inputs) = tensors.inputs_of(&self.graph) else {
             return bad();
         };
-        let budget = Budget {
-            bytes: usize::try_from(limits.memory).unwrap_or(usize::MAX),
-            iterations: ITERATIONS_MAX,
-            work: limits.work,
-        };
-        let execution = run_in_order(&self.graph, &inputs, &budget);
+        let execution = run_watched(&self.graph, &inputs, &self.budget(), see);
         match execution.result {
             Ok(values) => self.finished(values, execution.work),
             Err(error) => (end_of(error), execution.work, Vec::new()),
         }
     }
 
-    fn finished(&self, values: Vec<FloatTensor>, work: u64) -> (FloatEnd, u64, Vec<u8>) {
+    /// The tensors of an input, if it is a file of some that is not too long.
+    pub(super) fn taken(&self, input: &[u8]) -> Option<NamedTensors> {
+        match input.len() as u64 > u64::from(self.limits().input) {
+            true => None,
+            false => NamedTensors::read(input).ok(),
+        }
+    }
+
+    /// What one run may take.
+    pub(super) fn budget(&self) -> Budget {
+        let limits = self.limits();
+        Budget {
+            bytes: usize::try_from(limits.memory).unwrap_or(usize::MAX),
+            iterations: ITERATIONS_MAX,
+            work: limits.work,
+        }
+    }
+
+    /// How a run ends whose outputs have these values, after so much work; and the file of the outputs.
+    pub(super) fn finished(&self, values: Vec<FloatTensor>, work: u64) -> (FloatEnd, u64, Vec<u8>) {
         let most = self.limits().output as usize;
         // Before they are written: a graph may give one value many times.
         let bytes = values.iter().map(FloatTensor::bytes);

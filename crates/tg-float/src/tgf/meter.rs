@@ -21,6 +21,14 @@ impl Meter {
         }
     }
 
+    /// One of which units were taken before.
+    pub(crate) const fn resumed(limit: u64, used: u64) -> Self {
+        Self {
+            limit,
+            left: Cell::new(limit.saturating_sub(used)),
+        }
+    }
+
     /// Units that were taken; all of them once they did not suffice.
     pub(crate) const fn used(&self) -> u64 {
         self.limit - self.left.get()

@@ -10,7 +10,7 @@
 //! **Files.** `call` is an operator's view of its node; [`math`] the functions; `machine` the processor in use (the
 //! same bits on each); one file per family of operators, each with a `lookup` from a
 //! name to its function. `plan` makes steps of a graph, `fuse` joins operators that go element by element, `run`
-//! executes the steps within a budget of memory and of work (`work`) and frees values after their last use; [`Engine`] does so many times.
+//! executes the steps within a budget of memory and of work (`work`) and frees values after their last use; `section` does so node by node, and for a part; [`Engine`] does so many times.
 
 mod activation;
 mod arithmetic;
@@ -53,6 +53,7 @@ mod rnn;
 mod rows;
 mod run;
 mod scatter;
+mod section;
 mod select;
 mod signal;
 #[cfg(test)]
@@ -69,3 +70,4 @@ pub use error::{Budget, OpError, RunError, Shortage};
 pub use machine::with_cpu;
 pub use meter::STEP;
 pub use run::{CountedRun, evaluate, is_known, run, run_all, run_in_order};
+pub(crate) use section::{NodeSeen, SectionStart, last_needed, run_section, run_watched};

@@ -89,7 +89,7 @@ pub fn run_in_order(graph: &Graph, inputs: &[&FloatTensor], budget: &Budget) -> 
     }
 }
 
-fn body_in_order(
+pub(super) fn body_in_order(
     graph: &Graph,
     inputs: &[&FloatTensor],
     budget: &Budget,
@@ -135,22 +135,87 @@ pub(super) fn outputs(
     inputs: &[&FloatTensor],
     means: Means<'_>,
 ) -> Result<Vec<FloatTensor>, RunError> {
-    let values = execute(graph, plan, inputs, means)?;
-    let outputs = graph.outputs.iter();
-    outputs.map(|&output| values.get(output).cloned()).collect()
+    execute(graph, plan, inputs, means)?.outputs()
 }
 
 /// What is known while a graph runs.
-struct Values<'a> {
+pub(super) struct Values<'a> {
     graph: &'a Graph,
     inputs: BTreeMap<ValueId, &'a FloatTensor>,
-    computed: BTreeMap<ValueId, FloatTensor>,
+    pub(super) computed: BTreeMap<ValueId, FloatTensor>,
     /// Bytes of what is computed.
-    live: usize,
+    pub(super) live: usize,
     means: Means<'a>,
 }
 
-impl Values<'_> {
+impl<'a> Values<'a> {
+    /// What is known before the first node.
+    ///
+    /// # Errors
+    /// If the inputs are not those declared.
+    pub(super) fn new(
+        graph: &'a Graph,
+        inputs: &[&'a FloatTensor],
+        means: Means<'a>,
+    ) -> Result<Self, RunError> {
+        if inputs.len() != graph.inputs.len() {
+            return Err(RunError::Inputs {
+                expected: graph.inputs.len(),
+                got: inputs.len(),
+            });
+        }
+        let mut given = BTreeMap::new();
+        for (declared, &tensor) in graph.inputs.iter().zip(inputs) {
+            if !fits(declared, tensor) {
+                return Err(RunError::Input {
+                    name: declared.name.clone(),
+                    got: tensor.dtype(),
+                    shape: tensor.shape().to_vec(),
+                });
+            }
+            given.insert(declared.value, tensor);
+        }
+        Ok(Self {
+            graph,
+            inputs: given,
+            computed: BTreeMap::new(),
+            live: 0,
+            means,
+        })
+    }
+
+    /// Does a step of a plan of the graph; what ends after it is still there.
+    pub(super) fn step(&mut self, plan: &Plan, step: usize) -> Result<(), RunError> {
+        match &plan.steps[step] {
+            Step::Node {
+                node,
+                entry,
+                added,
+                gives,
+                prepared,
+            } => {
+                let graph = self.graph;
+                let added = added.map(|index| &graph.nodes[index]);
+                let prepared = prepared.as_deref();
+                self.node(&graph.nodes[*node], *entry, prepared, gives, added)
+            }
+            Step::Group(group) => self.group(group, &plan.ends[step]),
+        }
+    }
+
+    /// Frees what ends after a step.
+    pub(super) fn end(&mut self, plan: &Plan, step: usize) {
+        for &value in &plan.ends[step] {
+            self.drop(value);
+        }
+    }
+
+    /// The values of the graph's outputs, in order.
+    pub(super) fn outputs(&self) -> Result<Vec<FloatTensor>, RunError> {
+        let outputs = self.graph.outputs.iter();
+        outputs.map(|&output| self.get(output).cloned()).collect()
+    }
+
     fn get(&self, value: ValueId) -> Result<&FloatTensor, RunError> {
         let given = || self.inputs.get(&value).copied();
         let found = self.computed.get(&value).or_else(given);
@@ -352,47 +417,10 @@ fn execute<'a>(
     inputs: &[&'a FloatTensor],
     means: Means<'a>,
 ) -> Result<Values<'a>, RunError> {
-    if inputs.len() != graph.inputs.len() {
-        return Err(RunError::Inputs {
-            expected: graph.inputs.len(),
-            got: inputs.len(),
-        });
-    }
-    let mut values = Values {
-        graph,
-        inputs: BTreeMap::new(),
-        computed: BTreeMap::new(),
-        live: 0,
-        means,
-    };
-    for (declared, &tensor) in graph.inputs.iter().zip(inputs) {
-        if !fits(declared, tensor) {
-            return Err(RunError::Input {
-                name: declared.name.clone(),
-                got: tensor.dtype(),
-                shape: tensor.shape().to_vec(),
-            });
-        }
-        values.inputs.insert(declared.value, tensor);
-    }
-    for (step, ends) in plan.steps.iter().zip(&plan.ends) {
-        match step {
-            Step::Node {
-                node,
-                entry,
-                added,
-                gives,
-                prepared,
-            } => {
-                let added = added.map(|index| &graph.nodes[index]);
-                let prepared = prepared.as_deref();
-                values.node(&graph.nodes[*node], *entry, prepared, gives, added)?;
-            }
-            Step::Group(group) => values.group(group, ends)?,
-        }
-        for &value in ends {
-            values.drop(value);
-        }
+    let mut values = Values::new(graph, inputs, means)?;
+    for step in 0..plan.steps.len() {
+        values.step(plan, step)?;
+        values.end(plan, step);
     }
     Ok(values)
 }

@@ -71,6 +71,7 @@ fn chosen(standings: &[Standing], until: &[u64], gang: u16) -> (Vec<Quote>, usiz
         macs: 0,
         memory_bytes: 0,
         mode: VerificationMode::Proof,
+        stake_min: Amount::ZERO,
         max_price: Amount::new(1 << 100),
         now,
         deadline: TimestampMs::new(1 << 50),

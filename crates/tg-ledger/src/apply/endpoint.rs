@@ -16,6 +16,7 @@ use tg_market::placement::{EndpointPrices, endpoint_prices};
 use tg_types::{Amount, JobId, LeaseId, SignedVoucher};
 
 use super::Execution;
+use super::lifecycle::exclude;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
@@ -56,6 +57,8 @@ impl Execution {
         }
         self.pay_earned(&mut job, &mut lease)?;
         if ends {
+            // Stops: an offer that takes the same endpoint again and again, starts it and leaves.
+            exclude(&mut job, &lease);
             return self.end_endpoint(job, lease);
         }
         self.state.put_lease(lease);

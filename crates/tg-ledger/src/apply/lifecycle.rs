@@ -462,9 +462,7 @@ impl Execution {
         lease: Lease,
         end: LeaseEnd,
     ) -> Result<Amount, InvariantError> {
-        if !job.excluded.contains(&lease.provider) {
-            job.excluded.push(lease.provider);
-        }
+        exclude(job, &lease);
         if lease.started_at().is_none() && !matches!(end, LeaseEnd::Rejected { .. }) {
             return self.punish_unstarted(job, lease, end);
         }
@@ -723,6 +721,13 @@ fn repeats_dispute(history: &[Step], to: JobState) -> bool {
     let disputed = [JobState::Verifying, JobState::Disputed];
     to == JobState::Verifying
         && [[a, b], [c, d]].map(|it| it.map(|step| step.state)) == [disputed; 2]
+}
+
+/// Keeps a job from going to the provider of a lease again.
+pub(super) fn exclude(job: &mut Job, lease: &Lease) {
+    if !job.excluded.contains(&lease.provider) {
+        job.excluded.push(lease.provider);
+    }
 }
 
 #[cfg(test)]

@@ -27,8 +27,8 @@ use tg_market::Quote;
 use tg_market::book::Looks;
 use tg_market::book::draw::{MemberDraw, drawn};
 use tg_types::{
-    Digest, Domain, DurationMs, Encode as _, JobId, Label, LeaseId, OfferId, Receipt,
-    RunCommitment, TimestampMs, VerificationMode, Writer,
+    Digest, Domain, DurationMs, Encode as _, JobId, Label, LeaseId, OfferId, Receipt, TimestampMs,
+    VerificationMode, Writer,
 };
 
 use super::Execution;
@@ -36,13 +36,14 @@ use super::matching::{MatchContext, Outcome};
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
-    GangRole, Job, JobState, Lease, LeaseEnd, LeaseProgress, OpenStage, ReplicaDraw, ReplicaStage,
+    DRAWS_MAX, GangRole, Job, JobState, Lease, LeaseEnd, LeaseProgress, OpenStage, PastDraw,
+    ReplicaDraw, ReplicaStage,
 };
 use crate::state::State;
 
 type Done = Result<(), InvariantError>;
 
-/// How long a drawn job waits for enough offers before it is drawn anew, with those that came.
+/// How long a drawn job waits for enough offers before those that came are drawn too; twice as long after each such drawing.
 const DRAW_AGAIN: DurationMs = DurationMs::from_secs(5);
 
 /// What a member's lease ends with that found something else than every validator.
@@ -65,8 +66,8 @@ impl Execution {
         mut job: Job,
     ) -> Result<Outcome, InvariantError> {
         let members = usize::from(job.order.needs.gang);
-        let Some(draw) = job.draw else {
-            self.draw_anew(&mut job);
+        let Some(draw) = job.draw.clone() else {
+            self.draw_first(&mut job);
             self.save_job(job);
             return Ok(Outcome::Waits);
         };
@@ -77,7 +78,7 @@ impl Execution {
             return Ok(Outcome::Stopped);
         }
         let mut looks = context.budget.next();
-        let found = self.drawn_members(context, &job, (&draw, &seed), &mut looks);
+        let found = self.drawn_members(context, &job, (&draw, seed), &mut looks);
         context.budget.spend(looks);
         if looks.is_cut_off() {
             return Ok(Outcome::CutOff);
@@ -86,8 +87,10 @@ impl Execution {
             self.lease_gang(context, job, &quotes)?;
             return Ok(Outcome::Settled);
         }
-        if self.now >= draw.since.saturating_add(DRAW_AGAIN) {
-            self.draw_anew(&mut job);
+        let wait = DurationMs::new(DRAW_AGAIN.get() << draw.earlier.len());
+        let is_last = draw.earlier.len() + 1 >= DRAWS_MAX;
+        if !is_last && self.now >= draw.since.saturating_add(wait) {
+            self.draw_later(&mut job, (draw, seed));
             self.save_job(job);
         }
         Ok(Outcome::Waits)
@@ -101,17 +104,35 @@ impl Execution {
                 from: self.height,
                 since: self.now,
                 seed: Some(Digest::default()),
+                earlier: Vec::new(),
             });
             self.save_job(job);
         }
         Ok(())
     }
 
-    fn draw_anew(&self, job: &mut Job) {
+    fn draw_first(&self, job: &mut Job) {
         job.draw = Some(ReplicaDraw {
             from: self.height,
             since: self.now,
             seed: None,
+            earlier: Vec::new(),
+        });
+    }
+
+    /// Draws of the offers that came since a drawing found too few. Those that took part in it keep their places: a drawing that some of its members
+    /// made fail must give them no other.
+    fn draw_later(&self, job: &mut Job, (before, seed): (ReplicaDraw, Digest)) {
+        let mut earlier = before.earlier;
+        earlier.push(PastDraw {
+            since: before.since,
+            seed,
+        });
+        job.draw = Some(ReplicaDraw {
+            from: self.height,
+            since: self.now,
+            seed: None,
+            earlier,
         });
     }
 
@@ -120,17 +141,28 @@ impl Execution {
         &self,
         context: &MatchContext,
         job: &Job,
-        (draw, seed): (&ReplicaDraw, &Digest),
+        (draw, seed): (&ReplicaDraw, Digest),
         looks: &mut Looks,
     ) -> Option<Vec<Quote>> {
         let market = (self.state.stock(), &context.prices);
         let demand = self.state.job_demand(job, market, self.now)?;
-        let takes_part = |offer: &OfferId| self.state.stood_at(offer, draw);
+        let last = PastDraw {
+            since: draw.since,
+            seed,
+        };
+        let drawings = || draw.earlier.iter().copied().chain([last]);
+        let takes_part = |offer: &OfferId| {
+            let updated = self.state.offer(offer)?.updated_at;
+            drawings().position(|it| updated <= it.since)
+        };
         // Of two jobs that are drawn by one seed each has a drawing of its own.
-        let name = [seed.as_bytes().as_slice(), job.id.as_bytes()].concat();
-        let own_seed = Digest::of(Domain::ReplicaDraw, &name);
+        let own_seed = |it: PastDraw| {
+            let name = [it.seed.as_bytes().as_slice(), job.id.as_bytes()].concat();
+            Digest::of(Domain::ReplicaDraw, &name)
+        };
+        let seeds: Vec<Digest> = drawings().map(own_seed).collect();
         let own = MemberDraw {
-            seed: &own_seed,
+            seeds: &seeds,
             takes_part: &takes_part,
         };
         let (rates, reserved) = (self.state.rates(), self.state.lease_fees());
@@ -224,7 +256,7 @@ impl Execution {
         let job = self.job(&lead.job)?;
         let leases: Vec<Lease> = self.state.gang_of(&lead).cloned().collect();
         for mut lease in leases.into_iter().filter(|it| it.end().is_none()) {
-            self.bill_by_receipt(&mut lease, &job);
+            self.bill_as_stated(&mut lease, &job);
             self.state.put_lease(lease);
         }
         Ok(())
@@ -303,12 +335,6 @@ impl Execution {
         let job = self.job(&lead.job)?;
         self.fail_gang(job, &lead, &[], &LeaseEnd::Released)
     }
-
-    fn bill_by_receipt(&self, lease: &mut Lease, job: &Job) {
-        let took = lease.receipt().map(|it| it.trace);
-        let took = took.map(|it| RunCommitment::read(&it).work);
-        self.bill(lease, job, took);
-    }
 }
 
 impl ReplicaRun {
@@ -320,12 +346,6 @@ impl ReplicaRun {
 }
 
 impl State {
-    /// Whether an offer stood with these terms when a drawing began.
-    fn stood_at(&self, offer: &OfferId, draw: &ReplicaDraw) -> bool {
-        let offer = self.offer(offer);
-        offer.is_some_and(|it| it.updated_at <= draw.since)
-    }
-
     /// What names the results of members that differ, in the place of evidence.
     pub(crate) fn replica_claims(&self, lead: &Lease) -> Digest {
         let mut writer = Writer::new();

@@ -199,6 +199,7 @@ impl Execution {
                 *storage = moved(storage);
             }
             self.begin_vote_if_held(&mut lease);
+            self.advance_if_held(&mut lease);
             self.state.put_lease(lease);
         }
         let jobs: Vec<_> = self.state.open_jobs().cloned().collect();

@@ -162,8 +162,8 @@ impl crate::state::State {
     /// Waiting jobs whose members wait to be drawn.
     fn draws_without_seed(&self) -> impl Iterator<Item = (JobId, ReplicaDraw)> {
         self.queued_jobs().filter_map(|job| {
-            let draw = job.draw.filter(|it| it.seed.is_none())?;
-            Some((job.id, draw))
+            let draw = job.draw.as_ref().filter(|it| it.seed.is_none())?;
+            Some((job.id, draw.clone()))
         })
     }
 

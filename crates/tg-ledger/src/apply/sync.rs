@@ -178,6 +178,7 @@ impl Execution {
                 self.note_presence(&round.absent(&right), &right);
                 if !self.is_watched(&lease) {
                     let job = self.job(&lease.job)?;
+                    self.bill_as_stated(&mut lease, &job);
                     return self.accept(job, lease);
                 }
                 let window = self.state.parameters.challenge_window;
@@ -273,12 +274,15 @@ impl Execution {
         let over: Vec<Lease> = over.map(|(_, lease)| lease.clone()).collect();
         over.into_iter().try_for_each(|mut lease| {
             let job = self.job(&lease.job)?;
-            let took = lease
-                .receipt()
-                .map(|it| RunCommitment::read(&it.trace).work);
-            self.bill(&mut lease, &job, took);
+            self.bill_as_stated(&mut lease, &job);
             self.accept(job, lease)
         })
+    }
+
+    /// Lowers the price of a run to what its receipt says that it took, in the clear beside the trace ([`RunCommitment`]).
+    pub(super) fn bill_as_stated(&self, lease: &mut Lease, job: &Job) {
+        let took = lease.receipt().map(|it| it.trace);
+        self.bill(lease, job, took.map(|it| RunCommitment::read(&it).work));
     }
 
     /// Lowers the price of a run to what it took of its limit, if its tier counts that.
@@ -426,8 +430,11 @@ impl Execution {
 
     /// Burns a part of a validator's stake; how much.
     fn take_from_stake(&mut self, validator: &Address, amount: Amount) -> Amount {
-        let validators = Arc::make_mut(&mut self.state.validators);
-        let Some(found) = validators.iter_mut().find(|it| it.address == *validator) else {
+        let seated = Arc::make_mut(&mut self.state.validators).iter_mut();
+        // Who left its seat since answers for what it said in it.
+        let left = Arc::make_mut(&mut self.state.seats).unbonding.iter_mut();
+        let mut all = seated.chain(left.map(|it| &mut it.validator));
+        let Some(found) = all.find(|it| it.address == *validator && !it.stake.is_zero()) else {
             return Amount::ZERO;
         };
         let taken = amount.min(found.stake);

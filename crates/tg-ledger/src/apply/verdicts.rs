@@ -11,7 +11,7 @@ use crate::record::{
     DisputeStep, LeaseEnd, LeasePhase, LeaseProgress, Model, ModelFacts, ModelState, Record,
     RefusedBecause, ReplicaStage, SyncStage,
 };
-use crate::verdict::{Outcome, Subject, Verdict, seed_subject};
+use crate::verdict::{DisputeFiles, Outcome, Subject, Verdict, seed_subject};
 
 /// The least that a run of a program is paid, as a part of the price: one over this.
 const LEAST_PART: u64 = 4;
@@ -174,7 +174,9 @@ impl Execution {
                 let evidence = match by_tile {
                     None => lease.evidence().map(|it| it.digest),
                     Some(dispute) => match dispute.step {
-                        DisputeStep::Judged { answer, .. } => Some(answer.digest),
+                        DisputeStep::Judged { claim, answer } => {
+                            Some(DisputeFiles { claim, answer }.name())
+                        }
                         _ => None,
                     },
                 };

@@ -3,7 +3,7 @@
 use tg_types::chain::EquivocationError;
 use tg_types::{
     Address, Amount, BidId, Digest, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId,
-    SignatureError, StorageSubject, Tier, TimestampMs,
+    SignatureError, StorageSubject, Tier, TimestampMs, VerificationMode,
 };
 
 use crate::record::JobState;
@@ -315,6 +315,11 @@ pub enum TransactionError {
     /// Only a paid job is rated.
     #[error("job {job} is {state}; only a Paid job can be rated")]
     JobNotPaid { job: JobId, state: JobState },
+    /// What nobody checked is not rated.
+    #[error(
+        "job {job} is of mode {mode}, whose results nobody checks; ratings are of results that were"
+    )]
+    NotRated { job: JobId, mode: VerificationMode },
     /// The job was rated.
     #[error("job {job} was rated before")]
     AlreadyRated { job: JobId },
@@ -572,6 +577,7 @@ impl TransactionError {
             Self::BadStars { .. } => "TG-LED-064",
             Self::JobNotPaid { .. } => "TG-LED-065",
             Self::AlreadyRated { .. } => "TG-LED-066",
+            Self::NotRated { .. } => "TG-LED-150",
             Self::LeaseStarted { .. } => "TG-LED-067",
             Self::LeaseNotBegun { .. } => "TG-LED-068",
             Self::NotGangLead { .. } => "TG-LED-069",

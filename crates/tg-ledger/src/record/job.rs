@@ -375,7 +375,7 @@ pub struct Job {
 }
 
 /// The drawing of the members of a job of mode `replicate`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaDraw {
     /// The block whose seed draws.
     pub from: Height,
@@ -383,9 +383,25 @@ pub struct ReplicaDraw {
     pub since: TimestampMs,
     /// The seed, once it is known.
     pub seed: Option<Digest>,
+    /// The drawings before it, which found too few: the offers that took part in one keep their order, and go before those that came after it.
+    pub earlier: Vec<PastDraw>,
 }
 
-fields! { ReplicaDraw { from, since, seed } }
+fields! { ReplicaDraw { from, since, seed, earlier: seq("earlier drawings", DRAWS_MAX, 40) } }
+
+/// A drawing that found too few members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastDraw {
+    /// When it was made.
+    pub since: TimestampMs,
+    /// Its seed.
+    pub seed: Digest,
+}
+
+fields! { PastDraw { since, seed } }
+
+/// Most drawings of one job: each is made after twice as long as the one before.
+pub(crate) const DRAWS_MAX: usize = 8;
 
 impl Job {
     /// The name of where it stands.

@@ -73,14 +73,20 @@ impl ModelFacts {
         }
     }
 
-    /// Whether a committee can compute drawn tiles of a run again, for a job of mode `sync`: a model whose openings are no larger
-    /// than evidence of that mode, and whose tiles take no longer than a run that validators repeat.
+    /// Whether a committee can compute drawn parts of a run again, for a job of mode `sync`: a model of integers whose openings are no larger
+    /// than evidence of that mode, and whose tiles take no longer than a run that validators repeat; or a float model, whose work is bounded: a run whose
+    /// openings would be larger is shown whole, and its committee repeats it.
     #[must_use]
     pub const fn is_sampled(&self) -> bool {
-        matches!(self.tier, Tier::Tgx1)
-            && self.is_recomputable(REPEATED_MACS_USUAL)
-            && self.trace_bytes > 0
-            && self.trace_bytes <= TRACED_BYTES_MAX
+        match self.tier {
+            Tier::Tgx1 => {
+                self.is_recomputable(REPEATED_MACS_USUAL)
+                    && self.trace_bytes > 0
+                    && self.trace_bytes <= TRACED_BYTES_MAX
+            }
+            Tier::Tgf1 => true,
+            Tier::Wasm1 | Tier::Served => false,
+        }
     }
 
     /// Whether a dispute about a run ends at one tile, for a job of mode `optimistic`: a model of integers that is too much for every validator to

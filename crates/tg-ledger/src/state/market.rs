@@ -165,6 +165,11 @@ impl State {
             macs: facts.macs,
             memory_bytes: facts.memory,
             mode: order.mode,
+            // Whoever challenges a wrong result has its fee back out of that.
+            stake_min: match order.mode {
+                VerificationMode::Optimistic => self.parameters.challenge_fee(),
+                _ => Amount::ZERO,
+            },
             max_price: order.max_price,
             now,
             deadline: order.deadline,

@@ -289,7 +289,11 @@ impl Requestor {
                 self.owe(job, files, out.state);
                 self.tend(moment, &mine, job, draws, out);
                 left.push(mine);
-            } else if job.state() == JobState::Paid && job.stars().is_none() && draws.below(3) > 0 {
+            } else if job.state() == JobState::Paid
+                && job.order.mode.is_checked()
+                && job.stars().is_none()
+                && draws.below(3) > 0
+            {
                 let stars = match self.side {
                     Side::Honest => 3 + draws.below(3) as u8,
                     Side::Hostile => 1,

@@ -1,8 +1,8 @@
 //! Disputes that end at one tile: of models that are too much for every validator to run again.
 
 use tg_ledger::{
-    DisputeStep, DisputeTurn, Event, EvidenceTask, JobState, LeaseEnd, ModelFacts, Outcome,
-    Prepaid, SyncStage, TileDispute, TransactionError, VerdictError,
+    DisputeFiles, DisputeStep, DisputeTurn, Event, Evidence, EvidenceTask, JobState, LeaseEnd,
+    ModelFacts, Outcome, Prepaid, SyncStage, TileDispute, TransactionError, VerdictError,
 };
 use tg_types::{
     Amount, Digest, DurationMs, JobId, LeaseId, OfferTerms, Transaction, VerificationMode, Vote,
@@ -222,7 +222,23 @@ fn validators_decide_by_both_files_and_by_nothing_else() {
     };
     let files = sample.dispute.unwrap();
     assert_eq!((files.claim.digest, files.answer.digest), (CLAIM, ANSWER));
-    assert_eq!(task.evidence(), ANSWER);
+    // Of other claims with the same answer nothing is decided: a provider could answer any claim as it answered one that was made to lose.
+    let other = DisputeFiles {
+        claim: Evidence {
+            digest: ANSWER,
+            ..files.claim
+        },
+        ..files
+    };
+    assert_eq!(task.evidence(), files.name());
+    assert_ne!(other.name(), files.name());
+    let mut verdict = task.verdict(Outcome::Refuted);
+    for name in [ANSWER, other.name()] {
+        verdict.evidence = name;
+        let proposed = world.block(vec![], vec![verdict.clone()]);
+        let (_, refused) = &proposed.refused_verdicts[0];
+        assert!(matches!(refused, VerdictError::WrongEvidence { .. }));
+    }
     // Nobody ran it again, so nobody says that it is right.
     for outcome in [
         Outcome::LeaseAccepted,

@@ -743,10 +743,23 @@ fn a_lost_provider_is_replaced_in_the_block_that_finds_out() {
 fn ratings_count_once_and_weigh_what_was_spent() {
     let mut world = World::new();
     world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
-    let job = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    // What nobody checked says nothing of whoever did it.
+    let unchecked = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    world.finish(unchecked);
+    let rate = |stars| Transaction::RateJob {
+        job: unchecked,
+        stars,
+    };
+    assert_eq!(world.refusal("alice", rate(5)).code(), "TG-LED-150");
+    let order = JobOrder {
+        mode: VerificationMode::Proof,
+        ..world.order_for(gpu_needs(1, 60))
+    };
+    let job = world.submit("alice", order);
     let rate = |stars| Transaction::RateJob { job, stars };
     assert_eq!(world.refusal("alice", rate(5)).code(), "TG-LED-065");
-    world.finish(job);
+    let task = world.work(job);
+    world.decide(&task, Outcome::LeaseAccepted);
     assert_eq!(world.refusal("alice", rate(0)).code(), "TG-LED-064");
     assert_eq!(world.refusal("bob", rate(5)).code(), "TG-LED-032");
     world.send("alice", rate(4));

@@ -338,8 +338,12 @@ fn an_offer_that_puts_up_less_than_three_times_its_price_gets_no_such_job() {
     order.mode = VerificationMode::Optimistic;
     let job = world.submit("alice", order);
     assert_eq!(world.job(job).state(), JobState::Queued);
+    // Three times its price, and less than whoever challenges a lie pays for that.
     let mut middle = terms(25);
     middle.collateral_per_lease = tgrid(75);
+    world.post("middle", middle.clone());
+    assert_eq!(world.job(job).state(), JobState::Queued);
+    middle.collateral_per_lease = tgrid(CHALLENGE);
     world.post("middle", middle);
     assert_eq!(world.holder(job), "middle");
 }

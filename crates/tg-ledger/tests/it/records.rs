@@ -5,9 +5,9 @@ use tg_ledger::{
     AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, DisputeStep,
     EndReason, EndpointMeter, Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState,
     LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
-    ModelFacts, ModelState, Offer, OpenStage, Outcome, Owed, Parameters, Preemption, Provider,
-    Recheck, RefusedBecause, Rent, ReplicaDraw, ReplicaStage, SeatSet, Settlement, Stars, Step,
-    Storage, Subject, SyncCheck, SyncStage, TileDispute, Unpaid, UnverifiedJobs, Validator,
+    ModelFacts, ModelState, Offer, OpenStage, Outcome, Owed, Parameters, PastDraw, Preemption,
+    Provider, Recheck, RefusedBecause, Rent, ReplicaDraw, ReplicaStage, SeatSet, Settlement, Stars,
+    Step, Storage, Subject, SyncCheck, SyncStage, TileDispute, Unpaid, UnverifiedJobs, Validator,
     Verdict, VoteRound, VoteState,
 };
 use tg_market::TrackRecord;
@@ -432,6 +432,10 @@ fn any_job(seeds: &Seeds) -> Job {
             from: Height::new(seeds.number()),
             since: seeds.time(),
             seed: seeds.option(Digest::new(seeds.word())),
+            earlier: vec![PastDraw {
+                since: seeds.time(),
+                seed: Digest::new(seeds.word()),
+            }],
         }),
     }
 }

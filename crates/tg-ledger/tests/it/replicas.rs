@@ -432,13 +432,18 @@ fn offers_that_came_or_changed_after_the_drawing_began_wait_for_the_next_one() {
     sign_seed(&mut world);
     assert_eq!(world.job(job).state(), JobState::Queued);
     assert_eq!(world.state.seeds_wanted(), []);
-    let first = world.job(job).draw.unwrap();
+    let first = world.job(job).draw.clone().unwrap();
     world.wait_until(world.time + 5 * TICK);
     world.idle();
-    let second = world.job(job).draw.unwrap();
+    let second = world.job(job).draw.clone().unwrap();
     assert!(second.from > first.from && second.seed.is_none());
     sign_seed(&mut world);
-    assert_eq!(gang(&world, job).len(), 2);
+    let members = gang(&world, job);
+    assert_eq!(members.len(), 2);
+    // Whoever took part in the first drawing keeps its place before those that came later: nobody gains another order of them by letting a
+    // drawing find too few.
+    assert_eq!(second.earlier.len(), 1);
+    assert_eq!(world.lease(job).provider, address("cheap"));
 }
 
 #[test]

@@ -488,6 +488,50 @@ fn who_has_no_bond_at_stake_cannot_accuse() {
 }
 
 #[test]
+fn each_accusation_of_a_transaction_has_a_bond_of_its_own() {
+    let mut genesis = genesis();
+    let poor = address(VALIDATORS[3]);
+    for validator in &mut genesis.validators {
+        if validator.address == poor {
+            validator.stake = tgrid(1_500);
+        }
+    }
+    let mut world = with_key_of(genesis);
+    let both = [(); 2].map(|()| committed(&mut world));
+    for (job, lease) in both {
+        let since = world.state.lease(&lease).unwrap().check.clone().unwrap();
+        let task = seed_task(&world, since.from);
+        world.decide(&task, Outcome::Seed(SIGNATURE));
+        let name = world.holder(job);
+        world.send(name, evidence(lease));
+    }
+    let mut leases = both.map(|(_, lease)| lease);
+    leases.sort_unstable();
+    let votes = |vote: Vote| leases.iter().map(move |lease| opened(*lease, vote));
+    let sealed = |name: &'static str, vote: Vote| {
+        let votes = votes(vote).map(|it| it.sealed(&address(name))).collect();
+        (name, Transaction::CommitVotes { votes })
+    };
+    let right = VALIDATORS[..3].iter().map(|it| sealed(it, RIGHT));
+    together(
+        &mut world,
+        right.chain([sealed(VALIDATORS[3], WRONG)]).collect(),
+    );
+    let reveal_all = Transaction::RevealVotes {
+        votes: votes(WRONG).collect(),
+    };
+    let refused = world.refusal(VALIDATORS[3], reveal_all);
+    let bond = Amount::from_tgrid(2);
+    let lease = leases[1];
+    assert_eq!(refused, TransactionError::NoAccusationBond { lease, bond });
+    // One after the other neither, while the first is not decided.
+    let one = |number: usize| reveal(VALIDATORS[3], opened(leases[number], WRONG)).1;
+    world.send(VALIDATORS[3], one(0));
+    let refused = world.refusal(VALIDATORS[3], one(1));
+    assert_eq!(refused, TransactionError::NoAccusationBond { lease, bond });
+}
+
+#[test]
 fn votes_hold_only_in_their_time_as_they_were_sealed_and_from_members() {
     let (mut world, _, lease) = voting();
     let right = opened(lease, RIGHT);

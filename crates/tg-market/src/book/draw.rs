@@ -5,6 +5,8 @@
 //! final, of distinct providers, each with the weight of the collateral that it locks: how often somebody is drawn
 //! follows from what it has at stake, however many names it has.
 //!
+//! A drawing that found too few is followed by another, of the offers that came meanwhile; the order of those before stays.
+//!
 //! Drawing without replacement by exponential keys (Efraimidis and Spirakis, Weighted random sampling with a reservoir,
 //! 2006): who has the least `-ln(u) / weight` goes first, with `u` from the hash of seed and provider. The keys of those
 //! that do not fit change nothing of the order of the others, so a search may leave them out before.
@@ -28,24 +30,27 @@ const LOG_BITS: u32 = 32;
 const KEY_SHIFT: u32 = 88;
 
 /// What members are drawn by.
+///
+/// A job that found too few is drawn again, for offers that came meanwhile. Those of an earlier drawing keep their order and go before: whoever
+/// makes a drawing fail, by declining or by seeming not to fit, must gain no other order of the rest.
 #[derive(Clone, Copy)]
 pub struct MemberDraw<'a> {
-    /// Known to nobody before order and offers are final.
-    pub seed: &'a Digest,
-    /// Which offers take part: those that stood, with these terms, when the seed was not known.
-    pub takes_part: &'a dyn Fn(&OfferId) -> bool,
+    /// The seeds of the drawings so far: each known to nobody before order and offers are final.
+    pub seeds: &'a [Digest],
+    /// In which drawing an offer takes part: the first before which it stood, with these terms, when the seed was not known.
+    pub takes_part: &'a dyn Fn(&OfferId) -> Option<usize>,
 }
 
 impl std::fmt::Debug for MemberDraw<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MemberDraw")
-            .field("seed", self.seed)
+            .field("seeds", &self.seeds)
             .finish_non_exhaustive()
     }
 }
 
 /// An offer in the order of the drawing: the least goes first.
-type Turn<'a> = (u128, Address, OfferId, OfferView<'a>);
+type Turn<'a> = ((usize, u128), Address, OfferId, OfferView<'a>);
 
 impl OfferBook {
     /// The places of all members of `demand`, the one that leads first: those of [`drawn`] over all offers. `None` if too
@@ -118,18 +123,19 @@ fn drawn_with<'a>(
 /// The turn of an offer; `None` if it takes no part.
 fn turn_of<'a>(draw: MemberDraw<'_>, view: OfferView<'a>) -> Option<Turn<'a>> {
     let weight = view.terms.collateral_per_lease.get();
-    if weight == 0 || !(draw.takes_part)(&view.offer) {
+    if weight == 0 {
         return None;
     }
+    let drawing = (draw.takes_part)(&view.offer)?;
     let mut bytes = [0; 52];
-    bytes[..32].copy_from_slice(draw.seed.as_bytes());
+    bytes[..32].copy_from_slice(draw.seeds.get(drawing)?.as_bytes());
     bytes[32..].copy_from_slice(view.provider.as_bytes());
     let digest = Digest::of(Domain::ReplicaDraw, &bytes);
     let mut uniform = [0; 8];
     uniform.copy_from_slice(&digest.as_bytes()[..8]);
     let log = u128::from(minus_log2(u64::from_le_bytes(uniform)));
     let key = (log << KEY_SHIFT) / weight;
-    Some((key, view.provider, view.offer, view))
+    Some(((drawing, key), view.provider, view.offer, view))
 }
 
 /// `-log2(uniform / 2^64)` with [`LOG_BITS`] bits of fraction, rounded up; 64 for zero.
@@ -153,7 +159,7 @@ fn minus_log2(uniform: u64) -> u64 {
 struct ByTurn<'a>(Turn<'a>);
 
 impl ByTurn<'_> {
-    const fn key(&self) -> (u128, Address, OfferId) {
+    const fn key(&self) -> ((usize, u128), Address, OfferId) {
         let Self((key, provider, offer, _)) = self;
         (*key, *provider, *offer)
     }

@@ -251,6 +251,7 @@ fn demand<'a>(
         macs: 1_000_000 * draws.below(3_000),
         memory_bytes: draws.below(2) << 30,
         mode: VerificationMode::Proof,
+        stake_min: Amount::ZERO,
         max_price: Amount::new(u128::from(draws.below(3_000_000_000))),
         now,
         deadline: TimestampMs::new(now.get() + 20_000 + draws.below(1_000_000)),
@@ -329,11 +330,15 @@ fn draw_members(draws: &mut Draws, market: &Market) -> bool {
     demand.stock = Some(&market.stock);
     demand.prices = (draws.below(4) > 0).then_some(&prices);
     let rates = market.rates();
-    let seed = Digest::new([draws.below(256) as u8; 32]);
-    let is_old = |offer: &OfferId| !offer.as_bytes()[31].is_multiple_of(4);
+    let seeds = [draws.below(256), draws.below(256)].map(|it| Digest::new([it as u8; 32]));
+    let drawing = |offer: &OfferId| match offer.as_bytes()[31] % 8 {
+        0 => None,
+        1..4 => Some(1),
+        _ => Some(0),
+    };
     let draw = MemberDraw {
-        seed: &seed,
-        takes_part: &is_old,
+        seeds: &seeds,
+        takes_part: &drawing,
     };
     let reserved = Amount::new(1);
     let all = market.standings.values();
@@ -349,7 +354,11 @@ fn draw_members(draws: &mut Draws, market: &Market) -> bool {
     };
     let owners: BTreeSet<Address> = members.iter().map(|it| it.provider).collect();
     assert_eq!(owners.len(), usize::from(needs.gang));
-    assert!(members.iter().all(|it| is_old(&it.offer)));
+    let drawn_in: Vec<usize> = members
+        .iter()
+        .map(|it| drawing(&it.offer).unwrap())
+        .collect();
+    assert!(drawn_in.is_sorted(), "{drawn_in:?}");
     assert!(members.iter().all(|it| it.until == members[0].until));
     true
 }
@@ -408,8 +417,8 @@ fn members_are_drawn_as_often_as_their_collateral_says_however_many_offers_they_
         bytes[..4].copy_from_slice(&round.to_le_bytes());
         let seed = Digest::new(bytes);
         let draw = MemberDraw {
-            seed: &seed,
-            takes_part: &|_| true,
+            seeds: &[seed],
+            takes_part: &|_| Some(0),
         };
         let mut looks = Looks::default();
         let members = market

@@ -10,7 +10,7 @@ use tg_proof::{AccuserClaim, ClaimFile, ExpectedClaim, claim_fails, is_taken};
 use tg_types::Encode as _;
 use tg_types::limits::INPUT_BYTES_MAX;
 
-use super::execution::{executed, weighted};
+use super::execution::executed;
 use super::kept::Executable;
 use super::sample::whole;
 use super::{CODE_CLAIM, ProofChecker, Refusal, rejected};
@@ -63,8 +63,7 @@ impl ProofChecker {
         blobs: &BlobStore,
     ) -> Result<(Arc<ExecutableModel>, Vec<u8>), CheckError> {
         let weights = &task.weights_blob;
-        let executable = self.known(weights, || weighted(weights, blobs));
-        let model = match executable {
+        let model = match self.weighted(weights, blobs) {
             Ok(Executable::Weighted(model)) if model.program.id() == task.program => model,
             Err(Refusal::NotNow(error)) => return Err(error),
             // n - f validators stated that they hold the model of this program: this one does not.

@@ -11,13 +11,18 @@ use tg_ir::{CompiledModel, ExecutableModel, GenerationRequest};
 use tg_types::Digest;
 use tg_types::limits::INPUT_BYTES_MAX;
 
-use super::kept::Executable;
+use super::kept::{Executable, ReadAs};
 use super::run::{RepeatedRun, Rerun};
 use super::{CODE_MODEL_SIZE, CODE_RECEIPT, CODE_RUN, ProofChecker, Refusal, read, rejected};
 use crate::blob::BlobStore;
 use crate::limits::MODEL_BYTES_MAX;
 
 impl ProofChecker {
+    /// The model in a blob, with its weights.
+    pub(super) fn weighted(&self, blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
+        self.known((*blob, ReadAs::Weighted), || weighted(blob, blobs))
+    }
+
     /// What a model gives again.
     pub(super) fn run_model(
         &self,
@@ -25,7 +30,7 @@ impl ProofChecker {
         blobs: &BlobStore,
     ) -> Result<Rerun, Refusal> {
         let weights = job.weights_blob;
-        let Executable::Weighted(model) = self.known(weights, || weighted(weights, blobs))? else {
+        let Executable::Weighted(model) = self.weighted(weights, blobs)? else {
             return Err(rejected(CODE_RECEIPT, "the model's file"));
         };
         // Stops: a receipt for other work than the lease's, and weights that are not the registered model's. The program's id
@@ -45,7 +50,7 @@ impl ProofChecker {
 }
 
 /// The model in a blob, with its weights.
-pub(super) fn weighted(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
+fn weighted(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
     let bytes = read(blobs, blob, MODEL_BYTES_MAX, "model size")?;
     let model = CompiledModel::read(&bytes);
     let model = model.map_err(|error| rejected(CODE_MODEL_SIZE, &error.to_string()))?;

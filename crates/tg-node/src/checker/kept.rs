@@ -50,7 +50,22 @@ impl Executable {
     }
 }
 
-/// What was found out about a public model.
+/// What a blob is read as. Whoever registers a model names any blob as any part of it: what is found when a blob is read as one thing says
+/// nothing of it as another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadAs {
+    /// The public part of a model, a program or a card.
+    Public,
+    /// A model of integers with its weights.
+    Weighted,
+    /// A float model with its constants.
+    Float,
+}
+
+/// A blob and what it is read as.
+pub(super) type Read = (Digest, ReadAs);
+
+/// What was found out about a blob.
 #[derive(Debug, Clone)]
 pub(super) enum Verdict {
     /// It is one that leases may name.
@@ -59,18 +74,18 @@ pub(super) enum Verdict {
     Refused(Outcome),
 }
 
-/// The verdicts on the public models that were last looked at.
+/// The verdicts on the files of models that were last looked at.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    admitted: VecDeque<(Digest, Executable)>,
+    admitted: VecDeque<(Read, Executable)>,
     bytes: u64,
-    refused: VecDeque<(Digest, Outcome)>,
+    refused: VecDeque<(Read, Outcome)>,
 }
 
 impl Kept {
     /// The verdict on a blob, if it is remembered.
-    pub(super) fn find(&mut self, blob: &Digest) -> Option<Verdict> {
-        if let Some(place) = self.admitted.iter().position(|(digest, _)| digest == blob) {
+    pub(super) fn find(&mut self, blob: &Read) -> Option<Verdict> {
+        if let Some(place) = self.admitted.iter().position(|(read, _)| read == blob) {
             // The one that was used last goes last.
             let found = self.admitted.remove(place)?;
             let model = found.1.clone();
@@ -78,16 +93,16 @@ impl Kept {
             return Some(Verdict::Admitted(model));
         }
         let mut refused = self.refused.iter();
-        let found = refused.find(|(digest, _)| digest == blob)?;
+        let found = refused.find(|(read, _)| read == blob)?;
         Some(Verdict::Refused(found.1.clone()))
     }
 
     /// Remembers a verdict, and forgets those that are too many.
-    pub(super) fn keep(&mut self, blob: Digest, verdict: Verdict) {
+    pub(super) fn keep(&mut self, blob: Read, verdict: Verdict) {
         match verdict {
             Verdict::Admitted(model) => {
                 // Another check may have decoded it at the same time.
-                if self.admitted.iter().any(|(digest, _)| *digest == blob) {
+                if self.admitted.iter().any(|(read, _)| *read == blob) {
                     return;
                 }
                 self.bytes += model.memory();

@@ -1,12 +1,14 @@
-//! Drawn tiles, computed again: by a member of a committee, and by every validator where a member says that one is wrong.
+//! Drawn parts of a run, computed again: by a member of a committee, and by every validator where a member says that one is wrong. Of a model
+//! of integers they are tiles, of a float model sections.
 
 use std::sync::Arc;
 
+use tg_float::job::trace::{ExpectedFloatTrace, FloatTraceFile, float_vote_on};
 use tg_ir::ExecutableModel;
 use tg_ledger::{Outcome, SampleTask};
 use tg_proof::trace::challenge;
 use tg_proof::{ExpectedTrace, TraceFile, accusation_holds, verify_trace, vote_on};
-use tg_types::{Decode as _, Digest, Vote};
+use tg_types::{Decode as _, Digest, Tier, Vote};
 
 use super::{CODE_TRACE_FILE, ProofChecker, Refusal, read, rejected};
 use crate::blob::BlobStore;
@@ -30,6 +32,9 @@ impl ProofChecker {
         task: &SampleTask,
         blobs: &BlobStore,
     ) -> Result<Vote, CheckError> {
+        if task.receipt.tier == Tier::Tgf1 {
+            return self.vote_on_sections(task, blobs);
+        }
         let sample = self.sample(task, blobs)?;
         let Some(file) = &sample.file else {
             return Ok(Vote::WrongForm);
@@ -48,6 +53,9 @@ impl ProofChecker {
         task: &SampleTask,
         blobs: &BlobStore,
     ) -> Result<Outcome, Refusal> {
+        if task.receipt.tier == Tier::Tgf1 {
+            return self.check_section_accusation(vote, task, blobs);
+        }
         let sample = self.sample(task, blobs)?;
         let Some(file) = &sample.file else {
             return match vote {
@@ -63,15 +71,72 @@ impl ProofChecker {
 
     fn sample(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Sample, CheckError> {
         let (model, input) = self.ordered(task, blobs)?;
-        let bytes = whole(blobs, &task.evidence, TRACE_EVIDENCE_BYTES_MAX)?;
-        // Stops: an opening of another size than the provider said, which n - f cannot have stated to hold.
-        let bytes = bytes.filter(|bytes| u32::try_from(bytes.len()) == Ok(task.size));
         Ok(Sample {
             model,
             input,
             challenge: challenge(&task.seed, &task.lease),
-            file: bytes.and_then(|bytes| TraceFile::from_bytes(&bytes).ok()),
+            file: opening(task, blobs)?.and_then(|bytes| TraceFile::from_bytes(&bytes).ok()),
         })
+    }
+
+    fn vote_on_sections(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
+        let (model, input) = self.ordered_float(task, blobs)?;
+        let challenge = challenge(&task.seed, &task.lease);
+        let Some(file) = sections(task, blobs)? else {
+            return Ok(Vote::WrongForm);
+        };
+        let expected = expected_sections(task, &input, &challenge);
+        let found = model.verify_trace(&file, expected);
+        if found.is_ok() {
+            blobs.put(&file.answer, EVIDENCE_BYTES_MAX)?;
+        }
+        Ok(float_vote_on(found.as_ref().copied()))
+    }
+
+    fn check_section_accusation(
+        &self,
+        vote: Vote,
+        task: &SampleTask,
+        blobs: &BlobStore,
+    ) -> Result<Outcome, Refusal> {
+        let (model, input) = self.ordered_float(task, blobs)?;
+        let challenge = challenge(&task.seed, &task.lease);
+        let Some(file) = sections(task, blobs)? else {
+            return match vote {
+                Vote::WrongForm => Err(rejected(CODE_TRACE_FILE, "not a trace file")),
+                Vote::Right { .. } | Vote::WrongTile(_) | Vote::WrongRun => Ok(Outcome::Refuted),
+            };
+        };
+        let expected = expected_sections(task, &input, &challenge);
+        match model.float_accusation_holds(&file, expected, vote) {
+            Some(fault) => Err(rejected(fault.code(), &fault.to_string())),
+            None => Ok(Outcome::Refuted),
+        }
+    }
+}
+
+/// The opening that a provider named; nothing if it has another size than was said, which n - f validators cannot have stated to hold.
+fn opening(task: &SampleTask, blobs: &BlobStore) -> Result<Option<Vec<u8>>, CheckError> {
+    let bytes = whole(blobs, &task.evidence, TRACE_EVIDENCE_BYTES_MAX)?;
+    Ok(bytes.filter(|bytes| u32::try_from(bytes.len()) == Ok(task.size)))
+}
+
+/// The opening of a float model's run.
+fn sections(task: &SampleTask, blobs: &BlobStore) -> Result<Option<FloatTraceFile>, CheckError> {
+    let bytes = opening(task, blobs)?;
+    Ok(bytes.and_then(|bytes| FloatTraceFile::from_bytes(&bytes).ok()))
+}
+
+fn expected_sections<'a>(
+    task: &'a SampleTask,
+    input: &'a [u8],
+    challenge: &'a Digest,
+) -> ExpectedFloatTrace<'a> {
+    ExpectedFloatTrace {
+        input,
+        output: &task.receipt.output,
+        trace: &task.receipt.trace,
+        challenge,
     }
 }
 

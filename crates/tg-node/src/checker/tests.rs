@@ -6,6 +6,7 @@ use tg_exec::sample::random_model;
 use tg_prover::{Masking, ModelError, Modes, ProveRequest, ProvingModel, prove};
 use tg_types::{Amount, Encode as _, LeaseId, ProgramId, Receipt, Tier, TimestampMs};
 
+use super::kept::ReadAs;
 use super::*;
 use crate::storage::Holding;
 
@@ -294,11 +295,14 @@ fn missing_and_damaged_blobs_are_reasons_to_wait() {
 fn kept_models_are_bounded_by_their_bytes() {
     let case = case();
     case.check(&case.registration);
-    let blob = case.registration.evidence();
+    let blob = (case.registration.evidence(), ReadAs::Public);
     let Some(Verdict::Admitted(model)) = case.checker.kept().find(&blob) else {
         panic!("an admitted model is kept");
     };
-    let named = |number: u64| Digest::of_blob(&number.to_le_bytes());
+    let named = |number: u64| {
+        let digest = Digest::of_blob(&number.to_le_bytes());
+        (digest, ReadAs::Public)
+    };
     let room = kept::BYTES_MAX / model.memory();
     for number in 1..room {
         let verdict = Verdict::Admitted(model.clone());
@@ -330,7 +334,7 @@ fn a_refused_model_is_decoded_once() {
     let task = EvidenceTask::Model { model, public_blob };
     let refused = case.check(&task);
     assert!(matches!(refused, Outcome::Rejected { .. }));
-    let kept = case.checker.kept().find(&public_blob);
+    let kept = case.checker.kept().find(&(public_blob, ReadAs::Public));
     assert!(matches!(kept, Some(Verdict::Refused(outcome)) if outcome == refused));
     // Its bytes are not asked for again.
     for folder in std::fs::read_dir(case._folder.path()).unwrap() {
@@ -592,6 +596,24 @@ impl Rerun {
             _ => None,
         }
     }
+}
+
+/// Whoever registers a model names any blob as its public part. The weights of somebody else's model are none, and stay that model's weights.
+#[test]
+fn weights_that_are_registered_as_a_public_part_are_weights_all_the_same() {
+    let case = Rerun::new(5);
+    let registration = EvidenceTask::Model {
+        model: case.receipt.model,
+        public_blob: case.weights_blob,
+    };
+    let refused = |case: &Rerun| case.checker.check(&registration, &case.blobs).unwrap();
+    let first = refused(&case);
+    assert!(matches!(first, Outcome::Rejected { .. }), "{first:?}");
+    assert_eq!(case.code(&case.receipt, case.receipt.output), None);
+    // The other way round too: a validator that has the weights ready says the same of the registration as one that has not.
+    let case = Rerun::new(5);
+    assert_eq!(case.code(&case.receipt, case.receipt.output), None);
+    assert_eq!(refused(&case), first);
 }
 
 #[test]

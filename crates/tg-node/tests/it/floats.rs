@@ -1,18 +1,21 @@
 //! Float models as jobs: an honest provider is paid for the work of its run, one that answers wrongly loses its collateral, a
 //! model that takes more work than it declared ends with a reason and a bill, and hostile models are not registered.
 
+use tg_float::job::trace::FloatTrace;
 use tg_float::job::{FloatAnswer, FloatEnd, FloatLimits, FloatModel, FloatModelFile, NamedTensors};
 use tg_float::{DType, Dim, FloatTensor, Graph, Input, Node};
 use tg_ledger::{
-    EvidenceTask, JobState, LeaseEnd, LeasePhase, ModelFacts, ModelState, Outcome, State,
+    EvidenceTask, JobState, LeaseEnd, LeasePhase, ModelFacts, ModelState, Outcome, State, SyncStage,
 };
 use tg_node::{BlobStore, EvidenceChecker, NodeHandle, ProofChecker, storage};
-use tg_types::limits::EVIDENCE_BYTES_MAX;
+use tg_proof::trace::challenge;
+use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Decode as _, Digest, Encode as _, JobId, JobNeeds, JobOrder, Label, LeaseId,
-    ModelId, Receipt, Tier, TimestampMs, Transaction, VerificationMode, job_id,
+    ModelId, Receipt, Tier, TimestampMs, Transaction, VerificationMode, Wallet, job_id,
 };
 
+use crate::committee::{offer_milli, perform_all, seed_of};
 use crate::programs::{answer, code, paid, price};
 use crate::support::{Network, assert_agree, wait_for};
 use crate::work::{lease_of, offer, send};
@@ -143,10 +146,22 @@ async fn register(network: &Network, handle: &NodeHandle, float: &Float) -> Mode
 }
 
 async fn order(network: &Network, handle: &NodeHandle, float: &Float) -> JobId {
+    order_in(network, handle, float, VerificationMode::Recompute).await
+}
+
+async fn order_in(
+    network: &Network,
+    handle: &NodeHandle,
+    float: &Float,
+    mode: VerificationMode,
+) -> JobId {
     let wallet = &network.wallets[1];
     let state = handle.snapshot().state.clone();
     handle.blobs().put(&float.input, 1 << 20).unwrap();
-    let order = float.order(&state);
+    let order = JobOrder {
+        mode,
+        ..float.order(&state)
+    };
     let transaction = Transaction::SubmitJob { order };
     let nonce = state.nonce(&wallet.address());
     let signed = wallet.sign(transaction.clone(), nonce, &network.genesis.domain);
@@ -240,7 +255,7 @@ async fn a_float_model_is_paid_for_its_work_and_a_wrong_answer_costs_the_collate
     assert_agree(validators.handles());
 }
 
-/// What the ledger refuses: a float model is neither proved nor sampled, and an input has a most.
+/// What the ledger refuses: a float model is not proved, and an input has a most.
 #[tokio::test]
 async fn an_order_asks_of_a_float_model_what_it_can() {
     let folder = tempfile::tempdir().unwrap();
@@ -269,8 +284,117 @@ async fn an_order_asks_of_a_float_model_what_it_can() {
         let error = refused(change).await.unwrap_err();
         assert_eq!(error.code(), expected, "{error}");
     }
-    let sync = refused(|order| order.mode = VerificationMode::Sync).await;
-    assert_eq!(sync.unwrap_err().code(), "TG-LED-130");
+}
+
+/// Serves a lease of mode `sync`: commits to a run, waits for the seed and opens what it draws. With `wrong` a node is said to have
+/// taken more work than it took.
+async fn serve_sections(
+    (network, handle): (&Network, &NodeHandle),
+    provider: &Wallet,
+    float: &Float,
+    (lease, wrong): (LeaseId, Option<usize>),
+) {
+    send(network, handle, provider, Transaction::StartLease { lease }).await;
+    let FloatTrace {
+        answer, mut record, ..
+    } = float.model.trace(&float.input);
+    if let Some(node) = wrong {
+        record.0[node].work += 1;
+    }
+    let (honest, _) = float.honest();
+    let receipt = Receipt {
+        trace: record.commitment(&float.input, &answer),
+        ..honest
+    };
+    let commit = Transaction::CommitReceipt { lease, receipt };
+    send(network, handle, provider, commit).await;
+    wait_for(handle, "the seed", |state| seed_of(state, &lease).is_some()).await;
+    let seed = seed_of(&handle.snapshot().state, &lease).unwrap();
+    let mut file = float.model.open(&float.input, &challenge(&seed, &lease));
+    if let Some(opened) = &mut file.opened {
+        opened.record = record;
+    }
+    let file = file.to_bytes();
+    let limit = u64::from(TRACE_EVIDENCE_BYTES_MAX);
+    let evidence = handle.blobs().put(&file, limit).unwrap();
+    let size = u32::try_from(file.len()).unwrap();
+    let show = Transaction::SubmitEvidence {
+        lease,
+        evidence,
+        size,
+    };
+    send(network, handle, provider, show).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_committee_executes_drawn_sections_of_a_float_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::new(4);
+    let validators = network.start_checking(folder.path());
+    let _duties = perform_all(&network, &validators);
+    let handle = validators.handle(0);
+    let float = Float::small();
+    register(&network, handle, &float).await;
+    wait_for(handle, "the key of seeds", |state| {
+        state.seeds().key().is_some()
+    })
+    .await;
+
+    // The liar underbids, is caught at the node that it lied about, and the job goes to the honest one.
+    let [liar, honest] = [2, 3].map(|index: usize| &network.wallets[index]);
+    offer_milli(&network, handle, liar, 10).await;
+    let sync = VerificationMode::Sync;
+    let job = order_in(&network, handle, &float, sync).await;
+    let lease = lease_of(handle, &job, liar.address()).await;
+    let site = (&network, handle);
+    serve_sections(site, liar, &float, (lease, Some(0))).await;
+    wait_for(handle, "the rejection", |state| {
+        state.lease(&lease).is_some_and(|it| it.end().is_some())
+    })
+    .await;
+    let state = handle.snapshot().state.clone();
+    let end = state.lease(&lease).unwrap().end();
+    assert!(
+        matches!(end, Some(LeaseEnd::Rejected { code: 110, .. })),
+        "{end:?}"
+    );
+    let same_stake =
+        |(now, then): (&tg_ledger::Validator, &tg_ledger::Validator)| now.stake == then.stake;
+    let mut both = state.validators().iter().zip(&network.genesis.validators);
+    assert!(both.all(same_stake), "no validator lost anything");
+
+    offer_milli(&network, handle, honest, 20).await;
+    let lease = lease_of(handle, &job, honest.address()).await;
+    serve_sections(site, honest, &float, (lease, None)).await;
+    paid(handle, &job).await;
+    // It is paid for what the run took, as its receipt says.
+    let work = float.model.run(&float.input).answer.work;
+    let milli = Amount::new(20 * 1_000_000_000_000_000);
+    let billed = milli.checked_mul_div_ceil(work.max(WORK / 4), WORK);
+    assert_eq!(Some(price(handle, &job)), billed);
+    let state = handle.snapshot().state.clone();
+    let check = state.lease(&lease).unwrap().check.clone().unwrap();
+    let SyncStage::Voting { round, .. } = check.stage else {
+        unreachable!("{check:?}");
+    };
+    assert!(round.is_enough(round.right().len()), "{round:?}");
+
+    // A run that does not finish is shown whole, and its committee repeats it.
+    let large = Float::large();
+    let job = order_in(&network, handle, &large, sync).await;
+    let lease = lease_of(handle, &job, honest.address()).await;
+    serve_sections(site, honest, &large, (lease, None)).await;
+    paid(handle, &job).await;
+    assert_eq!(price(handle, &job), milli);
+    for other in validators.handles() {
+        wait_for(other, "the payment", |state| {
+            state
+                .job(&job)
+                .is_some_and(|it| it.state() == JobState::Paid)
+        })
+        .await;
+    }
+    assert_agree(validators.handles());
 }
 
 /// Evidence of a run, and everything near it that is refused.

@@ -14,8 +14,9 @@ use tg_sdk::dto::{DryRunDto, JobDto, JobReceiptDto, ModeDto, ModelDto, ModelStat
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, Wallet, stated_trace};
+use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, Wallet};
 
+use super::modes;
 use super::order::{
     confirm, describe_wait, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
@@ -25,7 +26,7 @@ use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
-use tg_console::verify::{Verify, VerifyChoice};
+use tg_console::verify::Verify;
 use tg_offline::{run, text};
 
 /// Whether a model is executed in floats.
@@ -136,10 +137,7 @@ async fn asked(
     model: &ModelDto,
     arguments: &InferArguments,
 ) -> Result<(Vec<u8>, Vec<QuoteDto>, OrderTerms), Failure> {
-    let mode = mode_of(arguments.verify)?;
-    if arguments.proof_out.is_some() {
-        return Err(not_yet());
-    }
+    let mode = mode_of(client, model, arguments).await?;
     let public = fetch_public(client, model).await?;
     let outline = public.outline();
     let tensors = given_inputs(outline, arguments)?;
@@ -219,13 +217,18 @@ pub(super) async fn infer(
 }
 
 /// How the result of a float model is checked.
-fn mode_of(asked: Option<VerifyChoice>) -> Result<ModeDto, Failure> {
-    match asked.map_or(Verify::Recompute, |it| it.verify) {
-        Verify::Proof | Verify::Sync => Err(not_yet()),
-        verify @ (Verify::Recompute | Verify::Optimistic | Verify::Replicate | Verify::None) => {
-            Ok(verify.mode())
-        }
+async fn mode_of(
+    client: &Client,
+    model: &ModelDto,
+    arguments: &InferArguments,
+) -> Result<ModeDto, Failure> {
+    let asks_for_proof = arguments
+        .verify
+        .is_some_and(|it| it.verify == Verify::Proof);
+    if asks_for_proof || arguments.proof_out.is_some() {
+        return Err(no_proof());
     }
+    modes::mode_of(client, model, arguments).await
 }
 
 /// Watches over a job while it can be challenged, if `input` says what to run here; how many results were.
@@ -252,10 +255,12 @@ async fn whole(client: &Client, model: &ModelDto) -> Result<FloatModel, Failure>
 }
 
 /// Proofs and samples of floats are not made.
-fn not_yet() -> Failure {
-    let text = "a float model (TGF-1) is checked by running it again: proof and sync are not made for floats";
+fn no_proof() -> Failure {
+    let text = "a float model (TGF-1) is checked by running it again, whole or in drawn parts: there is no proof of floats";
     let failure = Failure::new(Exit::Usage, anyhow::anyhow!(text));
-    failure.hint("--verify recompute, optimistic or replicate")
+    failure.hint(
+        "--verify sync, recompute, optimistic or replicate; or `model compile`, whose models of integers are proved",
+    )
 }
 
 /// Follows a job to its end and prints its outputs. `again`: the input, where the answer is compared with a run here.
@@ -371,12 +376,12 @@ async fn run_again(
 ) -> Result<Duration, Failure> {
     let float = whole(client, model).await?;
     let start = Instant::now();
-    let run = float.run(input);
     let mode = receipt.job.mode.into();
     let names = (&receipt.job.id, &receipt.lease.id);
+    let (found, trace) = float.run_for(input, mode, names);
     let agrees = float.model_id() == model.id
-        && run.answer.to_bytes() == answer
-        && stated_trace(mode, names, run.trace, run.answer.work) == receipt.receipt.trace
+        && found.to_bytes() == answer
+        && trace == receipt.receipt.trace
         && Digest::of_blob(answer) == receipt.receipt.output;
     if agrees {
         return Ok(start.elapsed());

@@ -46,15 +46,20 @@ pub(crate) async fn mode_of(
     if let Some(asked) = arguments.verify {
         return Ok(asked.mode());
     }
+    // Where nothing is known that would speak for a cheaper one.
+    let certain = match model.facts.as_ref().is_some_and(|it| it.provable) {
+        true => ModeDto::Proof,
+        false => ModeDto::Recompute,
+    };
     // What offers would ask is known for usual needs only.
     if arguments.proof_out.is_some() || !arguments.order.needs.are_usual() {
-        return Ok(ModeDto::Proof);
+        return Ok(certain);
     }
     let at_risk = arguments.order.needs.value_at_risk;
     let prices = prices(client, model, at_risk).await?;
     let Some(mode) = jobs::usual_mode(&prices) else {
         // Nobody serves it: that is said with what each offer lacks.
-        return Ok(ModeDto::Proof);
+        return Ok(certain);
     };
     if !arguments.order.yes && !arguments.order.dry_run {
         say(table(&prices, Some(mode)));

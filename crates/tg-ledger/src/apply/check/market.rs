@@ -230,6 +230,13 @@ pub(super) fn check_rating(state: &State, sender: Address, id: &JobId, stars: u8
             state: job.state(),
         });
     }
+    // Stops: standing bought of oneself, where nothing that a check found is paid.
+    if !job.order.mode.is_checked() {
+        return Err(TransactionError::NotRated {
+            job: *id,
+            mode: job.order.mode,
+        });
+    }
     if job.stars().is_some() {
         return Err(TransactionError::AlreadyRated { job: *id });
     }

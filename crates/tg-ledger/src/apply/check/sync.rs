@@ -47,6 +47,7 @@ pub(super) fn check_sealed(state: &State, sender: Address, votes: &[SealedVote])
 /// Whether a member may open these votes: what it sealed, once nobody may seal any more.
 pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote]) -> Check {
     check_order(state, sender, votes.iter().map(|it| it.lease))?;
+    let mut accusations = open_accusations(state, &sender);
     for opened in votes {
         let no_vote = TransactionError::NoVote {
             lease: opened.lease,
@@ -65,11 +66,13 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
                 lease: opened.lease,
             });
         }
-        // Stops: accusations without end by a member that has nothing left to lose by them.
-        if !opened.vote.is_right() && stake_of(state, &sender) < state.accusation_bond() {
+        // Stops: accusations without end by a member that has nothing left to lose by them, and many at once for the bond of one.
+        accusations += u64::from(!opened.vote.is_right());
+        let bond = state.accusation_bond().saturating_mul(accusations);
+        if !opened.vote.is_right() && stake_of(state, &sender) < bond {
             return Err(TransactionError::NoAccusationBond {
                 lease: opened.lease,
-                bond: state.accusation_bond(),
+                bond,
             });
         }
     }
@@ -167,6 +170,16 @@ pub(super) fn check_argument(state: &State, sender: Address, id: &LeaseId, size:
 }
 
 /// What a validator has at stake.
+/// How many accusations of a validator are not decided yet.
+fn open_accusations(state: &State, validator: &Address) -> u64 {
+    let is_its = |lease: &Lease| {
+        let stage = lease.check.as_ref().map(|it| &it.stage);
+        matches!(stage, Some(SyncStage::Disputed { accuser, .. }) if accuser == validator)
+    };
+    let leases = state.live_leases();
+    leases.filter(|(_, lease)| is_its(lease)).count() as u64
+}
+
 fn stake_of(state: &State, validator: &Address) -> Amount {
     let found = state
         .validators()

@@ -127,25 +127,26 @@ impl Execution {
         entries
     }
 
-    /// The classes that have a machine for a bid, and the most that one of these machines asks beside GPU time.
+    /// The classes that have a machine for a bid, and the least that one of these machines asks beside GPU time. The least: whoever posts a
+    /// dear offer must not make bids worth nothing. A machine that asks more is paid that out of the bid, if it can, and is the last to be chosen.
     fn classes_for(&self, demand: &JobDemand<'_>, looks: &mut Looks) -> (ClassSet, Amount) {
-        let found = Cell::new((ClassSet::NONE, Amount::ZERO));
+        let found = Cell::new((ClassSet::NONE, Amount::MAX));
         let of = |view: &OfferView<'_>| {
             let base = view.terms.price(demand.macs).unwrap_or(Amount::MAX);
             (view.terms.machine.gpu.tag(), base)
         };
         let wants = |view: &OfferView<'_>| {
-            let (accepts, most) = found.get();
+            let (accepts, least) = found.get();
             let (class, base) = of(view);
-            !accepts.contains(class) || base > most
+            !accepts.contains(class) || base < least
         };
         let rates = self.state.rates();
         self.state
             .book
             .survey(demand, &rates, looks, wants, |view| {
-                let (accepts, most) = found.get();
+                let (accepts, least) = found.get();
                 let (class, base) = of(view);
-                found.set((accepts.with(class), most.max(base)));
+                found.set((accepts.with(class), least.min(base)));
             });
         if looks.is_cut_off() {
             return found.get();
@@ -156,8 +157,8 @@ impl Execution {
                 .filter(|view| assess(demand, view).broken.is_empty())
                 .map(|view| of(&view))
                 .fold(
-                    (ClassSet::NONE, Amount::ZERO),
-                    |(set, most), (class, base)| { (set.with(class), most.max(base)) }
+                    (ClassSet::NONE, Amount::MAX),
+                    |(set, least), (class, base)| { (set.with(class), least.min(base)) }
                 ),
             "the book answers as a look at every offer does"
         );

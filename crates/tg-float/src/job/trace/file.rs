@@ -1,0 +1,151 @@
+//! What the provider shows.
+
+use super::super::limits::OUTPUT_BYTES_MAX;
+use super::super::{FloatEnd, FloatModel, NamedTensors};
+use super::record::RunRecord;
+use super::sections::{self, Lives};
+use crate::codec::tensors;
+use crate::graph::ValueId;
+use crate::tensor::FloatTensor;
+use crate::tgf::{SectionStart, run_section};
+use std::collections::BTreeMap;
+use tg_types::{Decode, DecodeError, Digest, Encode, Reader, Writer};
+
+const MAGIC: [u8; 4] = *b"TGFT";
+/// Version of the file format.
+const FLOAT_TRACE_FILE_VERSION: u16 = 1;
+
+/// Bytes of an answer's head, at most: how the run ended, its work and the length of its outputs.
+const ANSWER_HEAD: usize = 8 << 10;
+
+/// Most values that a file shows.
+const VALUES_MAX: usize = 1 << 16;
+
+/// What drawn sections of a run read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenedSections {
+    /// What all nodes gave.
+    pub record: RunRecord,
+    /// The values that the drawn sections read of what nodes before them gave, ascending.
+    pub values: Vec<(ValueId, FloatTensor)>,
+}
+
+/// The evidence of mode `sync` for a float model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FloatTraceFile {
+    /// The bytes of the answer.
+    pub answer: Vec<u8>,
+    /// The sections; nothing of a run that is shown whole.
+    pub opened: Option<OpenedSections>,
+}
+
+impl FloatModel {
+    /// What a provider shows of a run when a challenge draws sections of it. Runs it again, and then up to the last section that is
+    /// drawn, so that no more than one run's values and those that are shown are kept.
+    #[must_use]
+    pub fn open(&self, input: &[u8], challenge: &Digest) -> FloatTraceFile {
+        let trace = self.trace(input);
+        let answer = trace.answer.to_bytes();
+        let record = trace.record;
+        let graph = self.graph();
+        let lives = Lives::of(graph);
+        let is_finished = trace.answer.end == FloatEnd::Finished;
+        let drawn = sections::draw(&record, challenge);
+        let read = lives.reads(graph, &drawn);
+        if !is_finished || !lives.are_opened(graph, &record, &read) {
+            return FloatTraceFile {
+                answer,
+                opened: None,
+            };
+        }
+        let last = read.iter().filter_map(|&it| lives.producer(it)).max();
+        let mut values: BTreeMap<ValueId, FloatTensor> = BTreeMap::new();
+        let given = self.given(input).unwrap_or_default();
+        if let Some(last) = last
+            && let Ok(inputs) = given.inputs_of(graph)
+        {
+            let start = SectionStart {
+                values: BTreeMap::new(),
+                live: 0,
+                work: 0,
+            };
+            let part = (0..last + 1, start);
+            let ran = run_section(graph, &inputs, &self.budget(), part, &mut |seen| {
+                let shown = seen.gave.iter().filter(|(value, _)| read.contains(value));
+                values.extend(shown.map(|&(value, tensor)| (value, tensor.clone())));
+                true
+            });
+            debug_assert!(ran.is_ok(), "the run finished before");
+        }
+        FloatTraceFile {
+            answer,
+            opened: Some(OpenedSections {
+                record,
+                values: values.into_iter().collect(),
+            }),
+        }
+    }
+
+    /// The tensors of an input that the graph takes; nothing of any other.
+    pub(super) fn given(&self, input: &[u8]) -> Option<NamedTensors> {
+        let tensors = self.taken(input)?;
+        tensors.inputs_of(self.graph()).is_ok().then_some(tensors)
+    }
+}
+
+impl Encode for FloatTraceFile {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { answer, opened } = self;
+        writer.raw(&MAGIC);
+        writer.u16(FLOAT_TRACE_FILE_VERSION);
+        writer.bytes(answer);
+        writer.u8(u8::from(opened.is_some()));
+        if let Some(OpenedSections { record, values }) = opened {
+            record.encode(writer);
+            writer.count(values.len());
+            for (value, tensor) in values {
+                writer.count(value.index());
+                tensors::write_head(writer, tensor);
+                tensors::write_elements(writer, tensor.data());
+            }
+        }
+    }
+}
+
+impl Decode for FloatTraceFile {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let magic = reader.array::<4>()?;
+        if magic != MAGIC {
+            return Err(DecodeError::Invalid {
+                field: "beginning of a trace of floats",
+                value: u32::from_le_bytes(magic).into(),
+            });
+        }
+        let version = reader.u16()?;
+        if version != FLOAT_TRACE_FILE_VERSION {
+            return Err(DecodeError::Invalid {
+                field: "version of a trace of floats",
+                value: version.into(),
+            });
+        }
+        let most = OUTPUT_BYTES_MAX as usize + ANSWER_HEAD;
+        let answer = reader.bytes("answer", most)?.to_vec();
+        let opened = match reader.flag("opened sections")? {
+            false => None,
+            true => Some(OpenedSections {
+                record: RunRecord::decode(reader)?,
+                values: values(reader)?,
+            }),
+        };
+        Ok(Self { answer, opened })
+    }
+}
+
+fn values(reader: &mut Reader<'_>) -> Result<Vec<(ValueId, FloatTensor)>, DecodeError> {
+    let count = reader.count("opened values", VALUES_MAX, 9)?;
+    let value = |_| {
+        let value = ValueId::new(reader.u32()?);
+        Ok((value, tensors::read_tensor(reader)?))
+    };
+    (0..count).map(value).collect()
+}

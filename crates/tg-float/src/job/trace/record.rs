@@ -1,0 +1,150 @@
+//! What is said of each node of a run.
+
+use super::super::{FloatAnswer, FloatModel, FloatRun};
+use crate::codec::limits::{NODES_MAX, OPERANDS_MAX};
+use crate::codec::tensors;
+use crate::graph::Graph;
+use crate::tensor::FloatTensor;
+use crate::tgf::NodeSeen;
+use tg_types::{
+    Decode, DecodeError, Digest, Domain, Encode, JobId, LeaseId, Reader, RunCommitment,
+    VerificationMode, Writer, fields, stated_trace,
+};
+
+/// A value that a node gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ValueRecord {
+    /// Bytes that it takes of the run's memory.
+    pub bytes: u64,
+    /// BLAKE3 of its type, sizes and elements, as files of tensors have them.
+    pub digest: Digest,
+}
+
+fields! { ValueRecord { bytes, digest } }
+
+/// What a node gave and took.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRecord {
+    /// Units of work of the run up to here, this node's among them.
+    pub work: u64,
+    /// The values that it gave, in its order.
+    pub values: Vec<ValueRecord>,
+}
+
+fields! { NodeRecord { work, values: seq("values of a node", OPERANDS_MAX, 40) } }
+
+/// What each node of a run gave, in the graph's order; of a run that did not finish, of those that gave something.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RunRecord(pub Vec<NodeRecord>);
+
+impl Encode for RunRecord {
+    fn encode(&self, writer: &mut Writer) {
+        writer.seq(&self.0);
+    }
+}
+
+impl Decode for RunRecord {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self(reader.seq("records of nodes", NODES_MAX, 12)?))
+    }
+}
+
+/// A run with what its provider commits to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FloatTrace {
+    /// What it answers.
+    pub answer: FloatAnswer,
+    /// What its nodes gave.
+    pub record: RunRecord,
+    /// The commitment: [`RunRecord::commitment`].
+    pub commitment: Digest,
+}
+
+impl ValueRecord {
+    pub(super) fn of(value: &FloatTensor) -> Self {
+        Self {
+            bytes: value.bytes() as u64,
+            digest: Digest::of_blob(&stored(value)),
+        }
+    }
+}
+
+/// The bytes of a value: type, sizes and elements.
+pub(super) fn stored(value: &FloatTensor) -> Vec<u8> {
+    let mut writer = Writer::new();
+    tensors::write_head(&mut writer, value);
+    tensors::write_elements(&mut writer, value.data());
+    writer.into_bytes()
+}
+
+impl RunRecord {
+    /// What a receipt of mode `sync` says of the trace: 24 bytes of a hash of input, answer and record, and the work in the clear.
+    #[must_use]
+    pub fn commitment(&self, input: &[u8], answer: &FloatAnswer) -> Digest {
+        let mut writer = Writer::new();
+        Digest::of_blob(input).encode(&mut writer);
+        Digest::of_blob(&answer.to_bytes()).encode(&mut writer);
+        self.encode(&mut writer);
+        let trace = Digest::of(Domain::FloatNodes, &writer.into_bytes());
+        RunCommitment::of_trace(&trace, answer.work).digest()
+    }
+
+    /// Work of the run before a node.
+    pub(super) fn work_before(&self, node: usize) -> u64 {
+        let before = node.checked_sub(1).and_then(|it| self.0.get(it));
+        before.map_or(0, |it| it.work)
+    }
+
+    /// Notes what a node gave.
+    pub(super) fn note(&mut self, seen: &NodeSeen<'_>) {
+        let values = seen.gave.iter().map(|(_, value)| ValueRecord::of(value));
+        self.0.push(NodeRecord {
+            work: seen.work,
+            values: values.collect(),
+        });
+    }
+
+    /// Whether it says of every node of a graph what it gave, and work that never falls and is within a limit.
+    pub(super) fn is_of(&self, graph: &Graph, limit: u64) -> bool {
+        let gives = graph.nodes.iter().map(|it| it.gives().count());
+        let said = self.0.iter().map(|it| it.values.len());
+        self.0.len() == graph.nodes.len()
+            && gives.eq(said)
+            && self.0.is_sorted_by_key(|it| it.work)
+            && self.0.last().is_none_or(|it| it.work <= limit)
+    }
+}
+
+impl FloatModel {
+    /// Runs it as [`Self::run`], and notes what every node gave. Takes the run and a hash over all values.
+    #[must_use]
+    pub fn trace(&self, input: &[u8]) -> FloatTrace {
+        let mut record = RunRecord::default();
+        let answer = self.answer(input, &mut |seen| record.note(seen));
+        FloatTrace {
+            commitment: record.commitment(input, &answer),
+            answer,
+            record,
+        }
+    }
+
+    /// Runs it for a lease: its answer, and what a receipt says of the trace. In mode `sync` that is a commitment to what every node gave,
+    /// else what [`stated_trace`] says.
+    #[must_use]
+    pub fn run_for(
+        &self,
+        input: &[u8],
+        mode: VerificationMode,
+        names: (&JobId, &LeaseId),
+    ) -> (FloatAnswer, Digest) {
+        if mode == VerificationMode::Sync {
+            let FloatTrace {
+                answer, commitment, ..
+            } = self.trace(input);
+            return (answer, commitment);
+        }
+        let FloatRun { answer, trace } = self.run(input);
+        let stated = stated_trace(mode, names, trace, answer.work);
+        (answer, stated)
+    }
+}
