@@ -92,6 +92,44 @@ struct Case {
     task: EvidenceTask,
     progress: Progress,
     seen_at: u64,
+    proposed: Proposed,
+}
+
+/// What became of this validator's blocks with the outcome of a case.
+///
+/// Validators that find different things of one case vote against each other's blocks. If so many differ that nobody has enough votes, a
+/// chain whose proposers all insist would stand still, for one case. So an outcome that was proposed in a block that became nothing is left
+/// out of the next blocks, each time for twice as many: others go on, and what the case is about ends by its time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Proposed {
+    /// On a block of which height it was proposed last.
+    on: Option<u64>,
+    failures: u32,
+    /// It is left out of blocks on blocks of lower heights.
+    again_on: u64,
+}
+
+/// Blocks for which an outcome is left out at most, as a power of two.
+const LEFT_OUT_MAX: u32 = 6;
+
+impl Proposed {
+    const fn is_left_out(&self, on: u64) -> bool {
+        on < self.again_on
+    }
+
+    /// Whether it goes into a block on a block of this height.
+    fn goes_on(&mut self, on: u64) -> bool {
+        if self.is_left_out(on) {
+            return false;
+        }
+        if self.on == Some(on) {
+            self.failures = (self.failures + 1).min(LEFT_OUT_MAX);
+            self.again_on = on + (1 << self.failures);
+            return false;
+        }
+        self.on = Some(on);
+        true
+    }
 }
 
 /// The open and recent cases of one validator. Pure: it says what to run and is told what came out.
@@ -113,6 +151,7 @@ impl EvidenceQueue {
                     not_before: TimestampMs::ZERO,
                 },
                 seen_at: height,
+                proposed: Proposed::default(),
             };
             match self.cases.entry(key_of(&task)) {
                 Entry::Vacant(entry) => {
@@ -141,6 +180,7 @@ impl EvidenceQueue {
                     shown_from: TimestampMs::ZERO,
                 },
                 seen_at: height,
+                proposed: Proposed::default(),
             },
         );
     }
@@ -222,22 +262,34 @@ impl EvidenceQueue {
         }
     }
 
-    /// Verdicts on at most `limit` of these tasks, of those whose check is finished; of a program not before it is finished for as
-    /// long again as it took.
-    pub(crate) fn verdicts(
-        &self,
+    /// Verdicts on at most `limit` of these tasks for a block on one of height `on`, of those whose check is finished; of a program not before
+    /// it is finished for as long again as it took; not those that are left out after they failed.
+    pub(crate) fn propose(
+        &mut self,
         tasks: impl IntoIterator<Item = EvidenceTask>,
         limit: usize,
-        now: TimestampMs,
+        (on, now): (u64, TimestampMs),
     ) -> Vec<Verdict> {
-        let found = |task: EvidenceTask| match &self.cases.get(&key_of(&task))?.progress {
-            Progress::Done {
-                outcome,
-                shown_from,
-            } if *shown_from <= now => Some(task.verdict(outcome.clone())),
-            Progress::Waiting { .. } | Progress::Running { .. } | Progress::Done { .. } => None,
+        let found = |task: EvidenceTask| {
+            let case = self.cases.get_mut(&key_of(&task))?;
+            let outcome = case.shown(now)?.clone();
+            let goes = case.proposed.goes_on(on);
+            goes.then(|| task.verdict(outcome))
         };
         tasks.into_iter().filter_map(found).take(limit).collect()
+    }
+
+    /// Whether [`Self::propose`] would give a verdict.
+    pub(crate) fn has_verdict(
+        &self,
+        tasks: impl IntoIterator<Item = EvidenceTask>,
+        (on, now): (u64, TimestampMs),
+    ) -> bool {
+        let found = |task: EvidenceTask| {
+            let case = self.cases.get(&key_of(&task));
+            case.is_some_and(|it| it.shown(now).is_some() && !it.proposed.is_left_out(on))
+        };
+        tasks.into_iter().any(found)
     }
 
     /// When the next waiting case is due, if any waits.
@@ -264,6 +316,19 @@ impl EvidenceQueue {
     }
 }
 
+impl Case {
+    /// The outcome, once it may be proposed.
+    fn shown(&self, now: TimestampMs) -> Option<&Outcome> {
+        match &self.progress {
+            Progress::Done {
+                outcome,
+                shown_from,
+            } if *shown_from <= now => Some(outcome),
+            Progress::Waiting { .. } | Progress::Running { .. } | Progress::Done { .. } => None,
+        }
+    }
+}
+
 /// Whether a check runs a program or a model again.
 fn runs_program(task: &EvidenceTask) -> bool {
     match task {
@@ -278,4 +343,95 @@ fn runs_program(task: &EvidenceTask) -> bool {
 
 fn key_of(task: &EvidenceTask) -> Key {
     (task.subject(), task.evidence())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tg_types::{Label, ModelId};
+
+    const NOW: TimestampMs = TimestampMs::new(1_000);
+
+    fn task(byte: u8) -> EvidenceTask {
+        EvidenceTask::Model {
+            model: ModelId::new([1; 32]),
+            public_blob: Digest::new([byte; 32]),
+        }
+    }
+
+    fn refused() -> Outcome {
+        Outcome::Rejected {
+            code: 82,
+            check: Label::lossy("public model"),
+        }
+    }
+
+    fn found(queue: &mut EvidenceQueue, task: &EvidenceTask) {
+        queue.expect([task.clone()], 1);
+        assert_eq!(queue.start(NOW), std::slice::from_ref(task));
+        queue.finished(task, refused(), NOW);
+    }
+
+    #[test]
+    fn an_outcome_that_others_do_not_find_does_not_stop_the_chain() {
+        let mut queue = EvidenceQueue::default();
+        let task = task(7);
+        found(&mut queue, &task);
+        let mut proposes = |on: u64| {
+            let has = queue.has_verdict([task.clone()], (on, NOW));
+            let given = queue.propose([task.clone()], 8, (on, NOW));
+            (has, given.len())
+        };
+        // On each block it is proposed once; where that became nothing it is left out, the first time of the blocks on two.
+        assert_eq!(proposes(10), (true, 1));
+        assert_eq!(proposes(10), (true, 0));
+        assert_eq!(proposes(11), (false, 0));
+        assert_eq!(proposes(12), (true, 1));
+        assert_eq!(proposes(12), (true, 0));
+        assert!((13..16).all(|on| proposes(on) == (false, 0)));
+        assert_eq!(proposes(16), (true, 1));
+        // A block of another one was the next: nothing failed.
+        assert_eq!(proposes(17), (true, 1));
+    }
+
+    #[test]
+    fn what_was_found_of_one_task_is_nothing_of_another_of_the_same_name() {
+        let mut queue = EvidenceQueue::default();
+        let accusation = |size: u32| EvidenceTask::Accusation {
+            vote: Vote::WrongForm,
+            sample: sample(size),
+        };
+        let (first, second) = (accusation(1), accusation(2));
+        assert_eq!(key_of(&first), key_of(&second));
+        queue.expect([first.clone()], 1);
+        assert_eq!(queue.start(NOW), std::slice::from_ref(&first));
+        queue.expect([second.clone()], 2);
+        // The check of the first one ends while the second is asked.
+        queue.finished(&first, Outcome::Refuted, NOW);
+        assert_eq!(queue.outcome(&second.subject(), &second.evidence()), None);
+        assert_eq!(queue.start(NOW), [second]);
+    }
+
+    fn sample(size: u32) -> SampleTask {
+        SampleTask {
+            lease: tg_types::LeaseId::new([2; 32]),
+            model: ModelId::new([1; 32]),
+            mode: VerificationMode::Sync,
+            public_blob: Digest::new([3; 32]),
+            weights_blob: Digest::new([4; 32]),
+            program: tg_types::ProgramId::new([5; 32]),
+            receipt: Box::new(tg_types::Receipt {
+                program: tg_types::ProgramId::new([5; 32]),
+                model: ModelId::new([1; 32]),
+                input: Digest::default(),
+                output: Digest::default(),
+                trace: Digest::default(),
+                tier: tg_types::Tier::Tgx1,
+            }),
+            seed: Digest::default(),
+            evidence: Digest::new([6; 32]),
+            size,
+            dispute: None,
+        }
+    }
 }

@@ -57,11 +57,17 @@ fn an_onnx_file_runs_on_a_grid_with_the_bits_it_has_without_one() {
         "{}",
         unchecked.stdout
     );
-    for mode in ["proof", "sync"] {
-        let refused = grid
-            .run(&[&infer[..], &["--verify", mode]].concat())
-            .ends(2);
-        assert!(refused.stderr.contains("TGF-1"), "{}", refused.stderr);
+    let refused = grid.run(&[&infer[..], &["--verify", "proof"]].concat());
+    let refused = refused.ends(2).stderr;
+    assert!(refused.contains("TGF-1"), "{refused}");
+    // A committee executes drawn sections again, which is what is taken where nothing is said.
+    let drawn = [&infer[..], &["--verify", "sync", "--json"]].concat();
+    let drawn = grid.run(&drawn).ends(0).json();
+    for sync in [&ran, &drawn] {
+        assert_eq!(sync["outputs"][0]["values"], expected);
+        assert!(sync["run_again_ms"].as_f64().is_some(), "{sync}");
+        assert_eq!(sync["receipt"]["job"]["mode"], "sync");
+        assert!(sync["receipt"]["lease"]["check"]["right"].as_u64() >= Some(1));
     }
     // One validator runs it again; then it may be challenged for some seconds.
     let watched = [&infer[..], &["--verify", "optimistic", "--json"]].concat();

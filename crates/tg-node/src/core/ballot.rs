@@ -274,10 +274,9 @@ impl Core {
         let base_fee = parent.state.base_fee();
         self.mempool
             .has_ready(|sender| parent.state.nonce(sender), base_fee)
-            || !self
+            || self
                 .evidence_queue
-                .verdicts(chain::evidence(&parent.state), 1, now)
-                .is_empty()
+                .has_verdict(chain::evidence(&parent.state), (parent.height(), now))
     }
 
     fn build(&mut self, parent: &Executed, now: TimestampMs) -> Result<BlockId, Fatal> {
@@ -295,9 +294,9 @@ impl Core {
             let error = TransactionError::BadDealing { round };
             self.mempool.refuse(&signed.sender, signed.nonce, error);
         }
-        let verdicts =
-            self.evidence_queue
-                .verdicts(chain::evidence(&parent.state), BLOCK_VERDICTS_MAX, now);
+        let at = (parent.height(), now);
+        let tasks = chain::evidence(&parent.state);
+        let verdicts = self.evidence_queue.propose(tasks, BLOCK_VERDICTS_MAX, at);
         let timestamp = now.max(
             parent
                 .timestamp()
