@@ -13,7 +13,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use crate::blob::BlobStore;
 use crate::chain::{Body, Executed};
 use crate::fetch::Need;
-use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SIGNATURES_KEPT, SUBSCRIBER_LAG_MAX};
+use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::{HeartbeatError, Watch, steady_now};
 use crate::mempool::{Statuses, TransactionStatus};
 use crate::nonces::WaitingNonces;
@@ -94,7 +94,7 @@ pub(crate) struct NodeStatus {
     providers: Mutex<Watch>,
     transactions: Mutex<Statuses>,
     nonces: WaitingNonces,
-    signatures: CheckedSignatures,
+    signatures: Arc<CheckedSignatures>,
     /// What shows that a validator signed contradicting votes, one for each.
     faults: Mutex<Vec<Equivocation>>,
     /// Where validators are dialled, by key.
@@ -104,7 +104,12 @@ pub(crate) struct NodeStatus {
 }
 
 impl NodeStatus {
-    pub(crate) fn new(validator: [u8; 32], validators: usize, tip: &Executed, speaks: u16) -> Self {
+    pub(crate) fn new(
+        validator: [u8; 32],
+        validators: usize,
+        tip: &Executed,
+        (speaks, signatures): (u16, Arc<CheckedSignatures>),
+    ) -> Self {
         Self {
             speaks,
             latest: RwLock::new(Arc::new(Finalized::from(tip))),
@@ -128,7 +133,7 @@ impl NodeStatus {
             providers: Mutex::default(),
             transactions: Mutex::default(),
             nonces: WaitingNonces::default(),
-            signatures: CheckedSignatures::new(SIGNATURES_KEPT),
+            signatures,
             faults: Mutex::default(),
             endpoints: Mutex::default(),
             dealing: Mutex::default(),
@@ -205,7 +210,7 @@ impl NodeStatus {
     }
 
     /// Signatures of transactions that this node has looked at: each waits, and comes again in a block.
-    pub(crate) const fn signatures(&self) -> &CheckedSignatures {
+    pub(crate) fn signatures(&self) -> &CheckedSignatures {
         &self.signatures
     }
 

@@ -16,7 +16,9 @@ use crate::handle::{NodeHandle, NodeStatus};
 use crate::key::hex;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::Timers;
-use crate::limits::{BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX, VALIDATORS_MAX};
+use crate::limits::{
+    BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX, SIGNATURES_KEPT, VALIDATORS_MAX,
+};
 use crate::protocol;
 use crate::signer::VoteSigner;
 use crate::store::History;
@@ -45,6 +47,14 @@ pub struct Opening<'a> {
     pub wall: WallClock,
     /// The newest version of the protocol that it executes.
     pub speaks: u16,
+    /// The signatures that it has looked at: its own ([`own_signatures`]), unless nothing is lost by sharing them.
+    pub signatures: Arc<CheckedSignatures>,
+}
+
+/// Room for the signatures that one node has looked at.
+#[must_use]
+pub fn own_signatures() -> Arc<CheckedSignatures> {
+    Arc::new(CheckedSignatures::new(SIGNATURES_KEPT))
 }
 
 /// Opens the data of one validator: what it returns is started with [`crate::engine::start`].
@@ -63,6 +73,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         history,
         wall,
         speaks,
+        signatures,
     } = opening;
     let root = chain::genesis(genesis)?;
     check_genesis(genesis)?;
@@ -78,7 +89,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         key.public(),
         term.seats.len(),
         &tip,
-        speaks,
+        (speaks, signatures),
     ));
     let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
     let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);

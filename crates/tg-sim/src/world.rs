@@ -20,7 +20,7 @@ use tg_node::{
     ValidatorKey, WallClock,
 };
 use tg_types::limits::VOTES_MAX;
-use tg_types::{Fees, SealedVote, TimestampMs, Transaction, Wallet};
+use tg_types::{CheckedSignatures, Fees, SealedVote, TimestampMs, Transaction, Wallet};
 
 use crate::evidence::{
     BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SimulatedChecker, WRONG_TILE,
@@ -72,6 +72,8 @@ pub(crate) struct SimWorld {
     pub(crate) genesis: Genesis,
     pub(crate) seats: Vec<SimSeat>,
     checker: Arc<dyn EvidenceChecker>,
+    /// What all validators have looked at: one thread looks once at what each would, and finds the same.
+    signatures: Arc<CheckedSignatures>,
     oracle: Oracle<Peer, Context>,
     pub(crate) peers: Vec<Peer>,
     /// Faults that are there now.
@@ -94,10 +96,12 @@ impl SimWorld {
             Proving::Simulated => Arc::new(SimulatedChecker),
             Proving::Real => Arc::new(ProofChecker::default()),
         };
+        let signatures = open::own_signatures();
         let mut peers = Vec::new();
         for seat in &mut seats {
             let location = Location::Memory;
-            let opening = opening(&genesis, seat, (location, TIMERS), checker.clone());
+            let tools = (checker.clone(), signatures.clone());
+            let opening = opening(&genesis, seat, (location, TIMERS), tools);
             let (_, parts) = open::open(opening).expect("a new validator opens");
             peers.push(parts.peer());
             parts.votes_partition().clone_into(&mut seat.partition);
@@ -118,6 +122,7 @@ impl SimWorld {
             genesis,
             seats,
             checker,
+            signatures,
             oracle,
             peers,
             active: BTreeSet::new(),
@@ -324,7 +329,7 @@ impl SimWorld {
             &self.genesis,
             seat,
             (location, TIMERS),
-            self.checker.clone(),
+            (self.checker.clone(), self.signatures.clone()),
         );
         let (node, parts) = match open::open(opening) {
             Ok(opened) => opened,
@@ -482,7 +487,7 @@ impl SimWorld {
             &self.genesis,
             seat,
             (location, timers),
-            self.checker.clone(),
+            (self.checker.clone(), self.signatures.clone()),
         );
         open::open(opening).expect("a new validator opens")
     }
@@ -545,7 +550,7 @@ fn opening<'a>(
     genesis: &'a Genesis,
     seat: &SimSeat,
     (location, timers): (Location<'a>, Timers),
-    checker: Arc<dyn EvidenceChecker>,
+    (checker, signatures): (Arc<dyn EvidenceChecker>, Arc<CheckedSignatures>),
 ) -> Opening<'a> {
     let wall = match seat.role {
         SeatRole::FastClock(ms) => WallClock::new(move |steady| steady + Duration::from_millis(ms)),
@@ -561,6 +566,7 @@ fn opening<'a>(
         history: seat.history,
         wall,
         speaks: seat.speaks,
+        signatures,
     }
 }
 

@@ -195,6 +195,10 @@ fn drawn_providers_run_a_program_and_a_model_and_are_compared() {
     let four = grid.run(&four).ends(0);
     assert!(four.stdout.contains("3 of 4 members"), "{}", four.stdout);
     assert!(started.elapsed() < std::time::Duration::from_secs(20));
+    let four = grid.run(&[&submit[..], &["--verify", "replicate:4"]].concat());
+    let four = four.ends(3).stderr;
+    assert!(four.contains("3 have an offer that fits"), "{four}");
+    assert!(four.contains("replicate:3"), "{four}");
 
     let digit = folder.path().join("digit.json");
     std::fs::write(

@@ -94,7 +94,7 @@ impl Bench {
             self.keys[0].public(),
             4,
             &self.root,
-            tg_ledger::PROTOCOL_VERSION,
+            (tg_ledger::PROTOCOL_VERSION, crate::open::own_signatures()),
         );
         Core::new(Start {
             me: self.peer(0),
@@ -744,6 +744,7 @@ fn an_opened_store_leads_to_the_state_that_was_left() {
             wall: crate::clock::WallClock::of_runtime(),
             timers: crate::limits::Timers::default(),
             speaks: tg_ledger::PROTOCOL_VERSION,
+            signatures: crate::open::own_signatures(),
         })
     };
     let count = usize::try_from(SNAPSHOT_INTERVAL).unwrap() + 5;

@@ -151,7 +151,12 @@ impl Follower {
             .map_err(|_| OpenError::ValidatorKey {
                 key: "of the seats".to_owned(),
             })?;
-        let node_status = Arc::new(NodeStatus::new(key, root.seats().len(), &tip, speaks));
+        let node_status = Arc::new(NodeStatus::new(
+            key,
+            root.seats().len(),
+            &tip,
+            (speaks, open::own_signatures()),
+        ));
         let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
         let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
         let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);

@@ -208,6 +208,7 @@ fn try_open_one(config: &ValidatorConfig) -> Result<(NodeHandle, Parts), OpenErr
         history: History::New,
         wall: config.wall.clone(),
         speaks: config.speaks,
+        signatures: open::own_signatures(),
     })
 }
 

@@ -1,11 +1,12 @@
 //! What is shown and asked before an order, and while its job waits.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tg_sdk::dto::{DryRunDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
 use tg_sdk::{Client, OrderTerms, Wallet, jobs};
 use tg_types::resources::REPLICAS_USUAL;
-use tg_types::{Amount, JobNeeds, Lane, ModelId, VerificationMode};
+use tg_types::{Address, Amount, JobNeeds, Lane, ModelId, VerificationMode};
 
 use super::{ask_to_proceed, json_of};
 use crate::grid::connect::Calling as _;
@@ -44,6 +45,9 @@ pub(super) async fn terms(
         max_attempts: order.attempts,
         needs,
     };
+    if mode == ModeDto::Replicate && order.max_price.is_none() && !order.dry_run {
+        check_members(needs.gang, quotes)?;
+    }
     let usual = jobs::usual_max_price(quotes).and_then(|it| match mode {
         // Quotes are of the usual number of members.
         ModeDto::Replicate => {
@@ -95,6 +99,27 @@ fn needs_of(
         }
     };
     Ok(JobNeeds { gang, ..needs })
+}
+
+/// Whether as many providers as members could serve an order whose members are of distinct providers. Who names a price may wait for more.
+fn check_members(members: u16, quotes: &[QuoteDto]) -> Outcome {
+    let serving = quotes.iter().filter(|it| it.serves);
+    let providers: BTreeSet<Address> = serving.map(|it| it.offer.provider).collect();
+    let found = providers.len();
+    if found == 0 || found >= usize::from(members) {
+        return Ok(());
+    }
+    let text = format!(
+        "{members} members would be of {members} distinct providers, and {found} {} an offer that fits",
+        if found == 1 { "has" } else { "have" }
+    );
+    let fewer = match found {
+        1 => String::new(),
+        _ => format!("--verify replicate:{found}, or "),
+    };
+    Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(format!(
+        "nothing was ordered; {fewer}--max-price N, with which the order waits for more until its deadline"
+    )))
 }
 
 /// A bid without a price.
