@@ -15,6 +15,7 @@ mod connection;
 pub mod error;
 #[doc(hidden)]
 pub mod fuzz;
+mod happened;
 mod incoming;
 mod lane;
 pub mod openai;

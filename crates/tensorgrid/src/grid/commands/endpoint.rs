@@ -8,10 +8,11 @@ use tg_offline::models;
 use tg_sdk::dto::{
     DryRunDto, JobDto, JobStateDto, LeaseDto, MeterDto, ModeDto, ModelDto, QuoteDto,
 };
+use tg_sdk::endpoint::funds;
 use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession, serving_lease};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{CheckedModel, Client, JobFilter, OrderTerms, Wallet};
-use tg_types::{Amount, BASE_PRICES_PER_MINUTE, JobId, Transaction};
+use tg_types::{Amount, BASE_PRICES_PER_MINUTE, JobId};
 
 use super::order::{describe_wait, dry_run, offers, print_dry_run};
 use super::{ask_to_proceed, json_of};
@@ -31,9 +32,6 @@ const POLL: Duration = Duration::from_millis(150);
 
 /// Jobs among which those of an account are looked for: the most that a server lists.
 const JOBS_LOOKED_AT: u32 = 1_000;
-
-/// How long more money takes to be in a block, at most.
-const TOP_UP_MAX: Duration = Duration::from_secs(60);
 
 /// Runs a command about endpoints.
 pub(crate) async fn run(command: &EndpointCommand, as_json: bool) -> Outcome {
@@ -515,30 +513,8 @@ async fn top_up(arguments: &EndpointTopUpArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let id = connect::job(&client, &arguments.job).await?;
-    let before = client.job(id).await.calling("ask for the job")?;
-    if before.mode != ModeDto::Endpoint {
-        return Err(failed(EndpointError::NoEndpoint { job: id }));
-    }
-    let max_price = before.max_price.saturating_add(arguments.money);
-    let raise = Transaction::RaiseJob {
-        job: id,
-        max_price,
-        max_attempts: before.max_attempts,
-    };
-    let raised = jobs::submit(&client, &wallet, &raise, "lock more money").await;
-    raised.of_job()?;
-    let sent = Instant::now();
-    let job = loop {
-        let job = client.job(id).await.calling("ask for the job")?;
-        if job.max_price >= max_price {
-            break job;
-        }
-        if sent.elapsed() > TOP_UP_MAX {
-            let text = "the transaction was taken and is in no block yet";
-            return Err(Failure::new(Exit::Unavailable, anyhow::anyhow!(text)));
-        }
-        tokio::time::sleep(POLL).await;
-    };
+    let raised = funds::top_up(&client, &wallet, id, arguments.money).await;
+    let job = raised.of_job()?;
     if as_json {
         return json_of(&job);
     }
@@ -553,9 +529,7 @@ async fn close(arguments: &EndpointJobArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let id = connect::job(&client, &arguments.job).await?;
-    let cancel = Transaction::CancelJob { job: id };
-    let sent = jobs::submit(&client, &wallet, &cancel, "end the endpoint").await;
-    sent.of_job()?;
+    funds::close(&client, &wallet, id).await.of_job()?;
     say("its provider has some seconds for its last claim");
     let mut tell = |news: Followed<'_>| {
         if let Followed::Changed(job) = news {
