@@ -264,6 +264,7 @@ fn completions_of_the_openai_api_go_to_the_endpoint_of_their_caller() {
         .filter_map(|it| it["choices"][0]["text"].as_str());
     assert_eq!(text.collect::<String>(), by_job["choices"][0]["text"]);
     let id = id.as_str().unwrap();
+    several_by_the_endpoint(&grid, id);
     // The last answer is paid for within a second or two, by itself.
     std::thread::sleep(std::time::Duration::from_secs(3));
     let closed = grid
@@ -278,6 +279,49 @@ fn completions_of_the_openai_api_go_to_the_endpoint_of_their_caller() {
     let checked = post(&grid, "completions", &[], &checked).json();
     assert_eq!(checked["tensorgrid"]["verify"], "recompute");
     assert_eq!(checked["choices"], by_job["choices"]);
+}
+
+/// Several choices are several requests to the endpoint, each paid, and a stream has pieces of all.
+fn several_by_the_endpoint(grid: &Grid, id: &str) {
+    let mut body = json!({
+        "model": "gpt-bytes", "messages": [{"role": "user", "content": "Speak."}], "max_tokens": 20, "seed": 3, "n": 3,
+    });
+    let whole = post(grid, "chat/completions", &[], &body).json();
+    let ours = &whole["tensorgrid"];
+    let choices = ours["choices"].as_array().unwrap();
+    assert_eq!(choices.len(), 3, "{whole}");
+    let prices: u128 = choices.iter().map(|it| units(&it["price"])).sum();
+    assert_eq!(units(&ours["price"]), prices);
+    let by_it =
+        |it: &Value| it["verify"] == "endpoint" && it["job"] == id && it["receipt"].is_null();
+    assert!(choices.iter().all(by_it), "{whole}");
+    assert_eq!(whole["usage"]["completion_tokens"], 60);
+    body["stream"] = json!(true);
+    let (parts, ended) = post(grid, "chat/completions", &[], &body).parts();
+    assert!(ended);
+    let mut written = [const { String::new() }; 3];
+    let (mut order, mut roles) = (Vec::new(), 0);
+    for part in &parts {
+        let choice = &part["choices"][0];
+        let index = choice["index"].as_u64().unwrap() as usize;
+        roles += usize::from(choice["delta"]["role"] == "assistant");
+        if let Some(piece) = choice["delta"]["content"]
+            .as_str()
+            .filter(|it| !it.is_empty())
+        {
+            written[index].push_str(piece);
+            order.push(index);
+        }
+    }
+    for (index, text) in written.iter().enumerate() {
+        assert_eq!(whole["choices"][index]["message"]["content"], text.as_str());
+    }
+    assert_eq!(roles, 3);
+    order.dedup();
+    assert!(
+        order.len() > 3,
+        "pieces of the choices come between each other: {order:?}"
+    );
 }
 
 /// A call of the development routes, which sign for the requestor account.
