@@ -39,6 +39,7 @@ const PAGES: [Page; 3] = [
             &["model", "add-builtin"],
             &["model", "list"],
             &["model", "show"],
+            &["model", "modes"],
         ],
     ),
     (
@@ -74,6 +75,7 @@ const PAGES: [Page; 3] = [
             &["verify"],
             &["market"],
             &["market", "simulate"],
+            &["market", "cloud-prices"],
             &["sim"],
             &["device"],
             &["bench"],
