@@ -51,6 +51,8 @@ const PAGES: [Page; 3] = [
             &["write"],
             &["program", "submit"],
             &["endpoint", "open"],
+            &["endpoint", "ask"],
+            &["endpoint", "write"],
             &["job"],
             &["job", "list"],
             &["job", "show"],

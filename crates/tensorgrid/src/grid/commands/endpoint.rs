@@ -22,7 +22,7 @@ use crate::grid::endpoint_args::{
     EndpointOpenArguments, EndpointTopUpArguments, EndpointWriteArguments,
 };
 use crate::grid::infer;
-use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, say};
+use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, part, say};
 use tg_console::table::{Table, brief, brief_prefix, short};
 use tg_offline::answer::ShownAnswer as _;
 use tg_offline::generate::{TokenCoding, request};
@@ -461,10 +461,11 @@ async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
         first.get_or_insert_with(|| started.elapsed());
         pieces.extend_from_slice(bytes);
         // Only what is whole text so far is shown; the answer says all of it.
-        if !as_json && let Some(text) = text_so_far(&coding, &request.prompt, &pieces) {
+        let is_shown = !as_json || arguments.stream;
+        if is_shown && let Some(text) = text_so_far(&coding, &request.prompt, &pieces) {
             let new = text.strip_prefix(shown.as_str()).unwrap_or_default();
             if !new.is_empty() && !new.ends_with(char::REPLACEMENT_CHARACTER) {
-                let _ = tg_console::outcome::part(new);
+                show_piece(new, as_json);
                 shown = text;
             }
         }
@@ -478,12 +479,22 @@ async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
     let text = coding.text(&request.prompt, &tokens)?;
     let elapsed = started.elapsed();
     if as_json {
-        return Ok(json(&serde_json::json!({
+        let whole = serde_json::json!({
             "job": session.job().to_string(), "provider": session.provider().to_string(),
             "prompt": request.prompt, "tokens": tokens, "text": text,
             "price": answer.price.to_string(), "first_ms": first.map(|it| it.as_secs_f64() * 1e3),
             "elapsed_ms": elapsed.as_secs_f64() * 1e3, "signature": hex(&answer.signature.to_rsv()),
-        }))?);
+        });
+        if !arguments.stream {
+            return Ok(json(&whole)?);
+        }
+        if let Some(rest) = text
+            .as_deref()
+            .and_then(|it| it.strip_prefix(shown.as_str()))
+        {
+            show_piece(rest, as_json);
+        }
+        return Ok(line(whole)?);
     }
     match text {
         Some(text) => line(text.strip_prefix(shown.as_str()).unwrap_or(&text))?,
@@ -500,6 +511,18 @@ async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
         short(answer.price)
     ));
     Ok(())
+}
+
+/// Shows what was written since the last piece.
+fn show_piece(text: &str, as_json: bool) {
+    if text.is_empty() {
+        return;
+    }
+    // Nobody may read any more: what is computed is paid all the same.
+    let _gone = match as_json {
+        true => part(format_args!("{}\n", serde_json::json!({ "piece": text }))),
+        false => part(text),
+    };
 }
 
 /// What pieces of an answer say so far, if tokens are text.
