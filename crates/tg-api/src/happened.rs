@@ -14,6 +14,9 @@ use crate::view;
 /// Events that are remembered, of about half a kilobyte each.
 const REMEMBERED_MAX: usize = 20_000;
 
+/// Most events of one job that are told, the newest.
+const TOLD_MAX: usize = 1_000;
+
 /// Wait before listening again after the node broke the stream off.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -53,15 +56,20 @@ impl JobEvents {
     /// What is remembered of a job and its leases, oldest first.
     pub(crate) fn of(&self, job: &JobId, leases: &[LeaseId]) -> JobEventsDto {
         let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let events = remembered.events.iter();
+        let is_its = |it: &&EventDto| {
+            it.job.as_ref() == Some(job) || it.lease.is_some_and(|it| leases.contains(&it))
+        };
+        let mut newest = remembered.events.iter().rev().filter(is_its);
+        let mut items: Vec<EventDto> = newest.by_ref().take(TOLD_MAX).cloned().collect();
+        items.reverse();
+        // What is not told of a block leaves that block incomplete.
+        let whole_from = newest.next().map(|it| it.height.saturating_add(1));
         JobEventsDto {
-            items: events
-                .filter(|it| {
-                    it.job.as_ref() == Some(job) || it.lease.is_some_and(|it| leases.contains(&it))
-                })
-                .cloned()
-                .collect(),
-            since: remembered.since,
+            items,
+            // If it is not known of any height, it is of none.
+            since: remembered
+                .since
+                .map(|it| whole_from.map_or(it, |from| from.max(it))),
         }
     }
 }
@@ -118,6 +126,9 @@ mod tests {
         events.note(&block(9, &vec![3; REMEMBERED_MAX]));
         let first = events.of(&JobId::new([1; 32]), &[]);
         assert_eq!((first.items.len(), first.since), (0, Some(9)));
+        // Of very many of one job the newest are told.
+        let many = events.of(&JobId::new([3; 32]), &[]);
+        assert_eq!((many.items.len(), many.since), (TOLD_MAX, Some(10)));
         // Blocks may be missing: nothing is said of what is whole until the next one.
         events.lost();
         assert_eq!(events.of(&JobId::new([3; 32]), &[]).since, None);
