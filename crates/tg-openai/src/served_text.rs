@@ -6,7 +6,7 @@ use tg_api::{
     PieceSender, ServedOrder, ServedReply, TextPiece,
 };
 use tg_sdk::dto::ModeDto;
-use tg_types::ServedCall;
+use tg_types::{Amount, ServedCall};
 use tokio::sync::mpsc;
 
 /// Most choices that are read of an answer: no request that is read here asks for more.
@@ -134,6 +134,8 @@ pub(super) fn completion_of(reply: &ServedReply) -> Completion {
     if choices.is_empty() {
         choices.push(choice_of(&Value::Null, reply));
     }
+    // One answer has all of them, and is paid once.
+    choices[0].price = reply.price;
     Completion {
         choices,
         prompt_tokens: reply.usage.prompt,
@@ -143,15 +145,114 @@ pub(super) fn completion_of(reply: &ServedReply) -> Completion {
     }
 }
 
-/// A choice; all of them are paid by the one answer that they are in.
+/// A choice of an answer, without what the answer cost.
 fn choice_of(choice: &Value, reply: &ServedReply) -> CompletionChoice {
     CompletionChoice {
         pieces: vec![choice_text(choice).unwrap_or_default().to_owned()],
         stopped: choice["finish_reason"] != "length",
         job: reply.job,
-        price: reply.price,
+        price: Amount::ZERO,
         mode: ModeDto::None,
         proof_bytes: None,
         logprobs: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use tg_types::{Address, JobId, ModelId, TokenUsage};
+
+    fn order(choices: u32, logprobs: Option<u32>) -> CompletionOrder {
+        CompletionOrder {
+            model: "m".to_owned(),
+            prompt: CompletionPrompt::Text("p".to_owned()),
+            tokens_max: Some(3),
+            temperature: 1.0,
+            top_p: 1.0,
+            top_k: None,
+            seed: None,
+            stops: Vec::new(),
+            choices,
+            logprobs,
+            mode: ModeDto::None,
+            max_price: None,
+        }
+    }
+
+    #[test]
+    fn several_choices_are_asked_for_at_once_and_paid_once() {
+        let asked = order_of(&order(3, None), false).unwrap();
+        assert_eq!(asked.body["n"], 3);
+        assert!(
+            !order_of(&order(1, None), false)
+                .unwrap()
+                .body
+                .contains_key("n")
+        );
+        let refused = order_of(&order(1, Some(0)), false).unwrap_err();
+        assert_eq!(refused.param.as_deref(), Some("logprobs"));
+        let reply = ServedReply {
+            body: json!({"choices": [
+                {"index": 0, "text": "a", "finish_reason": "stop"},
+                {"index": 1, "text": "b", "finish_reason": "length"},
+            ]}),
+            usage: TokenUsage {
+                prompt: 2,
+                completion: 6,
+            },
+            job: JobId::new([1; 32]),
+            model: ModelId::new([2; 32]),
+            provider: Address::new([3; 20]),
+            price: Amount::new(7),
+            prompt_price: Amount::ZERO,
+            completion_price: Amount::ZERO,
+            failed: Vec::new(),
+        };
+        let completion = completion_of(&reply);
+        let texts: Vec<(String, bool)> = completion
+            .choices
+            .iter()
+            .map(|it| (it.pieces.concat(), it.stopped))
+            .collect();
+        assert_eq!(texts, [("a".to_owned(), true), ("b".to_owned(), false)]);
+        assert_eq!(completion.price(), Amount::new(7));
+        assert_eq!(
+            (completion.prompt_tokens, completion.written_tokens),
+            (2, 6)
+        );
+        // An answer without choices is an empty text.
+        let empty = ServedReply {
+            body: json!({}),
+            ..reply
+        };
+        assert_eq!(completion_of(&empty).text(), "");
+    }
+
+    #[tokio::test]
+    async fn pieces_go_to_their_choices() {
+        let (sender, mut pieces) = mpsc::unbounded_channel();
+        let parts = texts(sender);
+        parts
+            .send(json!([{"index": 1, "delta": {"content": "b"}}, {"index": 0, "text": "a"}]))
+            .unwrap();
+        // What no request asks for is left out.
+        parts
+            .send(json!([{"index": 8, "text": "c"}, {"index": -1}]))
+            .unwrap();
+        parts.send(json!("no choices")).unwrap();
+        parts.send(json!([{"text": "d"}])).unwrap();
+        drop(parts);
+        let mut seen = Vec::new();
+        while let Some(TextPiece { choice, text }) = pieces.recv().await {
+            seen.push((choice, text));
+        }
+        let expected = [(1, "b"), (0, "a"), (0, "d")];
+        assert_eq!(
+            seen,
+            expected.map(|(choice, text)| (choice, text.to_owned()))
+        );
     }
 }
