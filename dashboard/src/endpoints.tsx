@@ -19,7 +19,8 @@ function said(error: unknown): string {
 }
 
 export function Endpoints() {
-  const jobs = useLive<JobPage>("/v1/jobs?mode=endpoint&limit=200");
+  const [after, setAfter] = useState<string>();
+  const jobs = useLive<JobPage>(`/v1/jobs?mode=endpoint&limit=200${after ? `&after=${after}` : ""}`);
   const models = useLive<ModelPage>("/v1/models?limit=200");
   const status = useLive<Status>("/v1/status");
   const [told, setTold] = useState<{ text: string; bad: boolean }>();
@@ -41,6 +42,10 @@ export function Endpoints() {
           <>
             <Open jobs={page.items.filter((job) => !ENDED.has(job.state))} models={names} development={status.value?.development ?? false} does={does} />
             <Past jobs={page.items.filter((job) => ENDED.has(job.state)).slice(0, 20)} models={names} />
+            <nav class="pages" aria-label="newer and older">
+              {after && <button onClick={() => setAfter(undefined)}>newest</button>}
+              {page.next && <button onClick={() => setAfter(page.next ?? undefined)}>older</button>}
+            </nav>
           </>
         )}</Shown>
       </Section>
