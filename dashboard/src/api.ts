@@ -18,6 +18,7 @@ export type Provider = Schemas["ProviderDto"];
 export type QuotePage = Schemas["QuotePageDto"];
 export type Seats = Schemas["SeatsDto"];
 export type GridEvent = Schemas["EventDto"];
+export type JobEvents = Schemas["JobEventsDto"];
 export type Inference = Schemas["InferenceDto"];
 export type Mode = Schemas["ModeDto"];
 

@@ -64,3 +64,44 @@ export function success(it: { accepted: number; late: number; rejected: number; 
   const all = it.accepted + it.late + it.rejected + it.abandoned;
   return all === 0 ? "no history" : `${((100 * it.accepted) / all).toFixed(all < 1_000 ? 0 : 1)} % of ${count(all)}`;
 }
+
+/** What an endpoint's lease counts, as far as money follows from it. */
+export type Meter = { minute: string; vouchers: string; paid: string; started_ms?: number | null };
+
+/** When an endpoint's money is spent if nothing more is asked, no later than its deadline; nothing before it is served. */
+export function runsOutMs(job: { escrow: string; deadline_ms: number }, meter: Meter): number | undefined {
+  if (meter.started_ms == null) return undefined;
+  // What time may cost in all: the money of this lease less what answers cost.
+  const forTime = Number(job.escrow) + Number(meter.paid) - Number(meter.vouchers);
+  const minute = Number(meter.minute);
+  if (minute === 0) return job.deadline_ms;
+  return Math.min(job.deadline_ms, meter.started_ms + Math.max(0, forTime / minute) * 60_000);
+}
+
+/** What of an endpoint's money is left at a time, the time that was not claimed yet taken off. */
+export function leftAt(escrow: string, meter: Meter, now: number): string {
+  const minutes = meter.started_ms == null ? 0 : Math.max(0, now - meter.started_ms) / 60_000;
+  const owed = minutes * Number(meter.minute) + Number(meter.vouchers) - Number(meter.paid);
+  return amount(Math.max(0, Number(escrow) - Math.max(0, owed)).toFixed(9));
+}
+
+/** How long until a time, as one reads it beside money. */
+export function minutesLeft(at: number, now: number): string {
+  return at <= now ? "now" : `in ${span(at - now)}`;
+}
+
+/** How the disputes about a job's results ended, or that one goes on. */
+export function disputeOutcome(job: {
+  state: string;
+  leases: { end?: string | null; end_text?: string | null; check?: { dispute?: unknown } | null; rejection?: { code: number; check: string } | null }[];
+}): string {
+  if (job.leases.some((lease) => lease.check?.dispute)) return "It goes on.";
+  const rejected = job.leases.find((lease) => lease.rejection);
+  if (rejected?.rejection) {
+    const { check, code } = rejected.rejection;
+    return `The provider lost: ${check} (code ${code}). Its collateral is burned, and the job ${job.state === "paid" ? "was done by another" : `is ${job.state}`}.`;
+  }
+  if (job.state === "disputed") return "It goes on: every validator looks at what is disputed.";
+  if (job.state === "paid" || job.state === "accepted") return "No accusation held: the result was accepted.";
+  return `No accusation held so far; the job is ${job.state}.`;
+}

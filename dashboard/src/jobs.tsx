@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import type { Job, JobPage, JobReceipt, JobWhy, Lease } from "./api.ts";
+import { Disputes } from "./dispute.tsx";
 import { bytes, count, span, work } from "./format.ts";
 import { useLive, useNow } from "./live.ts";
 import { Facts, Id, Section, Shown, State, Table, Tgrid } from "./parts.tsx";
@@ -41,7 +42,7 @@ export function Jobs() {
               ],
             }))}
           />
-          <nav class="pages" aria-label="pages">
+          <nav class="pages" aria-label="newer and older">
             {after && <button onClick={() => setAfter(undefined)}>newest</button>}
             {page.next && <button onClick={() => setAfter(page.next ?? undefined)}>older</button>}
           </nav>
@@ -65,6 +66,7 @@ export function JobDetail({ id }: { id: string }) {
           <Section title="Order"><Order job={it} /></Section>
           {it.state === "paid" ? <Receipt id={id} /> : !ENDED.has(it.state) && <Why id={id} />}
         </div>
+        <Disputes job={it} />
         <Section title="Leases"><Leases of={it.leases} /></Section>
       </>
     )}</Shown>

@@ -421,6 +421,63 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dev/endpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Opens an endpoint signed and paid by a development account: a provider that serves a model for some time. It gives the job as soon as
+         *     a block has it; somebody serves it once it is `running`.
+         */
+        post: operations["open_endpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dev/endpoints/{id}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ends an endpoint of a development account. Its provider has some seconds for its last claim; then the job ends and the rest of the money
+         *     comes back.
+         */
+        post: operations["close_endpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dev/endpoints/{id}/top-up": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Locks more money for an endpoint of a development account. */
+        post: operations["top_up_endpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dev/faucet": {
         parameters: {
             query?: never;
@@ -542,6 +599,26 @@ export interface paths {
         };
         /** One job. */
         get: operations["job"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What blocks did with a job and its leases, as far as this node remembers: the newest events of all jobs since it serves. One that was
+         *     started anew, or sees very many jobs, has forgotten those of before; `GET /v1/jobs/{id}` has the job's history in any case.
+         */
+        get: operations["events"];
         put?: never;
         post?: never;
         delete?: never;
@@ -965,6 +1042,8 @@ export interface components {
         };
         /** @description A request of `/chat/completions`. */
         ChatBody: {
+            /** @description Whether the log probabilities are listed, of texts that are proved. */
+            logprobs?: boolean | null;
             /**
              * Format: int32
              * @description Most tokens to write; `max_tokens` is the same.
@@ -974,6 +1053,11 @@ export interface components {
             messages: components["schemas"]["MessageBody"][];
             /** @description A model's name or id. */
             model: string;
+            /**
+             * Format: int32
+             * @description How many texts are written, each an order of its own; 1 if absent.
+             */
+            n?: number | null;
             /**
              * Format: int64
              * @description What decides the draws.
@@ -989,6 +1073,11 @@ export interface components {
              */
             temperature?: number | null;
             tensorgrid?: components["schemas"]["GridTerms"] | null;
+            /**
+             * Format: int32
+             * @description With how many of the likeliest tokens.
+             */
+            top_logprobs?: number | null;
             /** Format: double */
             top_p?: number | null;
         };
@@ -999,6 +1088,7 @@ export interface components {
              * @description Committees that were drawn, the present one included.
              */
             committees: number;
+            dispute?: components["schemas"]["Dispute"] | null;
             /**
              * Format: int64
              * @description The block whose seed draws the parts.
@@ -1028,11 +1118,21 @@ export interface components {
         CompletionBody: {
             /**
              * Format: int32
+             * @description With how many of the likeliest tokens the log probabilities are listed, of texts that are proved.
+             */
+            logprobs?: number | null;
+            /**
+             * Format: int32
              * @description Most tokens to write; 16 if absent.
              */
             max_tokens?: number | null;
             /** @description A model's name or id. */
             model: string;
+            /**
+             * Format: int32
+             * @description How many texts are written, each an order of its own; 1 if absent.
+             */
+            n?: number | null;
             /** @description A string, or tokens as numbers. */
             prompt: unknown;
             /**
@@ -1072,6 +1172,18 @@ export interface components {
             /** @description Name the key is derived from. */
             name: string;
         };
+        /** @description A request to open an endpoint with the requestor account of a development network. */
+        DevelopmentEndpointDto: {
+            /**
+             * Format: int32
+             * @description How long it lasts at most, in minutes.
+             */
+            minutes?: number;
+            /** @description A model id, or a name. */
+            model: string;
+            /** @description What is locked for it. */
+            money: string;
+        };
         /** @description A request to run an inference with a funded development account, so that a client needs no signing library. */
         DevelopmentInferDto: {
             /** @description The input, one number per element, as the model was trained on. */
@@ -1083,6 +1195,39 @@ export interface components {
             /** @description A model id, or a name. */
             model: string;
         };
+        /** @description A request to lock more money for an endpoint of a development network's account. */
+        DevelopmentTopUpDto: {
+            /** @description How much more. */
+            money: string;
+        };
+        /** @description A dispute about a result that ends at one tile. */
+        Dispute: {
+            /** @description Who says that the result is wrong. */
+            accuser: string;
+            /** @description Where that is wrong, as the provider says. */
+            answer?: string | null;
+            /** @description What the accuser says that a right run gives. */
+            claim?: string | null;
+            /** @description Whose turn it is. */
+            turn: components["schemas"]["DisputeTurn"];
+            /**
+             * Format: int64
+             * @description Until when, in ledger time; without effect while validators decide.
+             */
+            until_ms: number;
+            /**
+             * Format: int32
+             * @description How many challenged meanwhile and wait for a dispute of their own.
+             */
+            waiting: number;
+            /** @description Whether whoever's turn it is has to hand in a file; else validators fetch it. */
+            waits_for_file: boolean;
+        };
+        /**
+         * @description Whose turn it is in a dispute.
+         * @enum {string}
+         */
+        DisputeTurn: "accuser" | "provider" | "validators";
         /** @description What a signature is bound to, so that it is worth nothing on another network. */
         DomainDto: {
             /**
@@ -1134,6 +1279,8 @@ export interface components {
             account?: string | null;
             /** @description The money that moved. */
             amount?: string | null;
+            /** @description The file that was handed in. */
+            file?: string | null;
             /**
              * Format: int64
              * @description Height of the block.
@@ -1275,6 +1422,16 @@ export interface components {
             state: components["schemas"]["JobStateDto"];
             /** @description What the validators get for an accepted result. */
             verification_fee: string;
+        };
+        /** @description What blocks did with a job, as far as the node that is asked remembers. */
+        JobEventsDto: {
+            /** @description The events of the job and its leases, oldest first. */
+            items: components["schemas"]["EventDto"][];
+            /**
+             * Format: int64
+             * @description The height from which on none is missing; absent if the node has seen no block since it began to listen.
+             */
+            since?: number | null;
         };
         /** @description What a job needs beside its model's arithmetic, and how it is matched. */
         JobNeedsDto: {
@@ -3674,6 +3831,134 @@ export interface operations {
             };
         };
     };
+    open_endpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DevelopmentEndpointDto"];
+            };
+        };
+        responses: {
+            /** @description The endpoint's job */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobDto"];
+                };
+            };
+            /** @description This is no development network */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The order was refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    close_endpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The endpoint's job */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The endpoint's job */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobDto"];
+                };
+            };
+            /** @description This is no development network */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It was refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    top_up_endpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The endpoint's job */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DevelopmentTopUpDto"];
+            };
+        };
+        responses: {
+            /** @description The endpoint's job */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobDto"];
+                };
+            };
+            /** @description This is no development network */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description It was refused, with the reason */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     faucet: {
         parameters: {
             query?: never;
@@ -3942,6 +4227,38 @@ export interface operations {
                 };
             };
             /** @description There is none of that id */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    events: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The job's id */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events, oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobEventsDto"];
+                };
+            };
+            /** @description There is no job of that id */
             404: {
                 headers: {
                     [name: string]: unknown;

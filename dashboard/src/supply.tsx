@@ -39,7 +39,7 @@ export function Offers() {
       <Shown of={offers} what="offers">{(page) => (
         <>
           <Table head={["provider", ...OFFER_HEAD]} rows={offerRows(page.items, true)} empty="No provider offers anything yet: tensorgrid provider --api URL adds one." />
-          <nav class="pages" aria-label="pages">
+          <nav class="pages" aria-label="newer and older">
             {after && <button onClick={() => setAfter(undefined)}>first</button>}
             {page.next && <button onClick={() => setAfter(page.next ?? undefined)}>more</button>}
           </nav>

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { amount, bytes, short, shortened, span, success, work } from "../src/format.ts";
+import { amount, bytes, disputeOutcome, leftAt, minutesLeft, runsOutMs, short, shortened, span, success, work } from "../src/format.ts";
 
 test("amounts keep what matters", () => {
   for (const [text, shown] of [
@@ -29,4 +29,30 @@ test("ids are shortened, texts only in their ids", () => {
 test("a provider without results has no share", () => {
   assert.equal(success({ accepted: 0, late: 0, rejected: 0, abandoned: 0 }), "no history");
   assert.equal(success({ accepted: 3, late: 1, rejected: 0, abandoned: 0 }), "75 % of 4");
+});
+
+test("the money of an endpoint runs out by its minutes and answers", () => {
+  const job = { escrow: "4", deadline_ms: 10_000_000 };
+  const meter = { minute: "0.5", vouchers: "1", paid: "2", started_ms: 60_000 };
+  // 4 left and 2 paid, of which answers took 1: 5 for time, which are 10 minutes from the start on.
+  assert.equal(runsOutMs(job, meter), 660_000);
+  assert.equal(runsOutMs({ ...job, deadline_ms: 300_000 }, meter), 300_000);
+  assert.equal(runsOutMs(job, { ...meter, minute: "0" }), 10_000_000);
+  assert.equal(runsOutMs(job, { ...meter, started_ms: null }), undefined);
+  // After 4 minutes 2 and 1 are owed, of which 2 were paid.
+  assert.equal(leftAt("4", meter, 300_000), "3");
+  assert.equal(leftAt("4", meter, 10_000_000), "0");
+  assert.equal(leftAt("4", { ...meter, started_ms: null, vouchers: "0", paid: "0" }, 0), "4");
+  assert.equal(minutesLeft(120_000, 60_000), "in 1 min 0 s");
+  assert.equal(minutesLeft(60_000, 60_000), "now");
+});
+
+test("a dispute says how it ended", () => {
+  const lease = { end: null, rejection: null, check: null };
+  assert.match(disputeOutcome({ state: "disputed", leases: [{ ...lease, check: { dispute: {} } }] }), /goes on/);
+  assert.match(disputeOutcome({ state: "paid", leases: [lease] }), /was accepted/);
+  assert.match(disputeOutcome({ state: "verifying", leases: [lease] }), /so far; the job is verifying/);
+  const rejected = { ...lease, rejection: { code: 98, check: "nothing was shown" } };
+  assert.match(disputeOutcome({ state: "queued", leases: [rejected] }), /provider lost: nothing was shown \(code 98\).* is queued/);
+  assert.match(disputeOutcome({ state: "paid", leases: [rejected, lease] }), /done by another/);
 });

@@ -96,7 +96,9 @@ def check(grid):
     before = jobs(grid)
     asks = lambda **more: client.completions.create(**{"model": "gpt-bytes", "prompt": "a", **more})
     fails(openai.NotFoundError, "model_not_found", lambda: asks(model="gpt-5"))
-    fails(openai.BadRequestError, "unsupported_parameter", lambda: asks(n=2))
+    fails(openai.BadRequestError, "invalid_value", lambda: asks(n=9))
+    fails(openai.BadRequestError, "unsupported_parameter", lambda: asks(logprobs=2))
+    fails(openai.BadRequestError, "unsupported_parameter", lambda: asks(best_of=2))
     fails(openai.BadRequestError, "context_length_exceeded", lambda: asks(prompt="x" * 300))
     quota = {"tensorgrid": {"max_price": "1000000"}}
     fails(openai.RateLimitError, "insufficient_quota", lambda: asks(extra_body=quota))
@@ -111,6 +113,38 @@ def check(grid):
     patient.completions.create(model="gpt-bytes", prompt="once", max_tokens=4)
     proxy.shutdown()
     assert Losing.lost == 1 and jobs(grid) == before + 1, "the retry was charged once"
+
+
+def chosen(grid):
+    """Several choices, and log probabilities of what is proved, in the types of the client."""
+    client = openai.OpenAI(base_url=f"{grid}/openai/v1", api_key=KEY, max_retries=0, timeout=120)
+    said = dict(model="gpt-bytes", seed=3, temperature=0.9, max_tokens=10)
+    messages = [{"role": "user", "content": "Speak."}]
+    before = jobs(grid)
+    one = client.chat.completions.create(messages=messages, **said)
+    three = client.chat.completions.create(messages=messages, n=3, **said)
+    assert jobs(grid) == before + 4
+    assert [choice.index for choice in three.choices] == [0, 1, 2]
+    texts = [choice.message.content for choice in three.choices]
+    assert texts[0] == one.choices[0].message.content and len(set(texts)) == 3, texts
+    assert three.usage.completion_tokens == 30 and three.usage.prompt_tokens == 3 * one.usage.prompt_tokens
+    streamed = ["", "", ""]
+    for part in client.chat.completions.create(messages=messages, n=3, stream=True, **said):
+        for choice in part.choices:
+            streamed[choice.index] += choice.delta.content or ""
+    assert streamed == texts, (streamed, texts)
+
+    proof = {"tensorgrid": {"verify": "proof"}}
+    listed = client.chat.completions.create(messages=messages, logprobs=True, top_logprobs=4, extra_body=proof, **said)
+    tokens = listed.choices[0].logprobs.content
+    assert "".join(it.token for it in tokens) == texts[0] and all(it.logprob <= 0 for it in tokens)
+    assert all(len(it.top_logprobs) == 4 and bytes(it.bytes) for it in tokens)
+    legacy = client.completions.create(prompt="JULIET:\n", logprobs=2, extra_body=proof, **said)
+    told = legacy.choices[0].logprobs
+    assert "".join(told.tokens) == legacy.choices[0].text and told.text_offset == list(range(10))
+    assert len(told.token_logprobs) == len(told.top_logprobs) == 10
+    # Its tokens are bytes.
+    assert legacy.tensorgrid["logprobs"]["vocabulary"] == 256
 
 
 def answered(grid):
@@ -205,6 +239,7 @@ def main():
         try:
             api = json.loads(grid.stdout.readline())["api"]
             check(api)
+            chosen(api)
             answered(api)
             embedded(sys.argv[1], api, folder)
             batched(api)

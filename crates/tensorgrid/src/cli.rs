@@ -186,6 +186,19 @@ pub(crate) enum MarketCommand {
     Simulate(SimulateArguments),
     /// Execute a journal of blocks again, and compare every decision.
     Replay(ReplayArguments),
+    /// Write a file of cloud prices, each with its day and page, for --cloud-prices of quotes.
+    CloudPrices(CloudPricesArguments),
+}
+
+/// `market cloud-prices`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid market cloud-prices cloud-prices.toml\n  tensorgrid model modes --cloud-prices cloud-prices.toml\n\nThe rows \
+                  are those that this release came with, as old as they say: change them to what you pay."
+)]
+pub(crate) struct CloudPricesArguments {
+    /// The file to write; printed if absent. A file that is there stays as it is.
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// `sim`.

@@ -91,6 +91,9 @@ fn run(cli: Cli) -> Outcome {
         Command::Market(cli::MarketCommand::Simulate(arguments)) => {
             tg_offline::market::run(&arguments, json)
         }
+        Command::Market(cli::MarketCommand::CloudPrices(arguments)) => {
+            grid::cloud_prices::write_sample(arguments.file.as_deref())
+        }
         Command::Market(cli::MarketCommand::Replay(arguments)) => {
             tg_offline::market::replay(&arguments, json)
         }

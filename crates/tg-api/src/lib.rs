@@ -15,6 +15,7 @@ mod connection;
 pub mod error;
 #[doc(hidden)]
 pub mod fuzz;
+mod happened;
 mod incoming;
 mod lane;
 pub mod openai;
@@ -34,9 +35,10 @@ pub use error::ApiError;
 pub use openai::conversation::{ChatTurn, play};
 pub use openai::error::OpenAiError;
 pub use openai::port::{
-    ChoiceSender, Completion, CompletionOrder, CompletionPrompt, EmbeddingOrder, Embeddings,
-    KeptOrder, MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord, PieceSender, Requester,
-    ServedName, ServedOrder, ServedReply,
+    ChoiceSender, Completion, CompletionChoice, CompletionOrder, CompletionPrompt, EmbeddingOrder,
+    Embeddings, KeptOrder, MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord, PieceSender,
+    Requester, ServedName, ServedOrder, ServedReply, TextLogprobs, TextPiece, TokenLogprob,
+    WrittenLogprob,
 };
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,

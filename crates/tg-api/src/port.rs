@@ -7,11 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tg_ledger::{Event, State};
-use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
+use tg_sdk::dto::{
+    DevelopmentAccountDto, DevelopmentEndpointDto, DevelopmentInferDto, FaucetRequestDto,
+    InferenceDto, JobDto,
+};
 use tg_types::chain::{ChainPage, FinalityProof, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
-    Address, Digest, Fault, Heartbeat, SignedTransaction, SignedUpload, TimestampMs, TransactionId,
+    Address, Amount, Digest, Fault, Heartbeat, JobId, SignedTransaction, SignedUpload, TimestampMs,
+    TransactionId,
 };
 use tokio::sync::mpsc;
 
@@ -209,4 +213,13 @@ pub trait DevelopmentPort: Send + Sync {
 
     /// Runs an inference paid by a development account and waits for its end.
     fn infer(&self, request: DevelopmentInferDto) -> PortFuture<'_, InferenceDto>;
+
+    /// Orders an endpoint paid by a development account, and waits until a block has the order.
+    fn open_endpoint(&self, request: DevelopmentEndpointDto) -> PortFuture<'_, JobDto>;
+
+    /// Locks more money for an endpoint of a development account, and waits until a block has it.
+    fn top_up_endpoint(&self, job: JobId, money: Amount) -> PortFuture<'_, JobDto>;
+
+    /// Ends an endpoint of a development account, and waits until a block has that.
+    fn close_endpoint(&self, job: JobId) -> PortFuture<'_, JobDto>;
 }

@@ -20,6 +20,7 @@ use crate::admission;
 use crate::calls::Calls;
 use crate::config::ApiConfig;
 use crate::connection::{ConnectionPlace, Connections, PeerAddress};
+use crate::happened::{self, JobEvents};
 use crate::lane::Lanes;
 use crate::openai::error::OpenAiError;
 use crate::openai::{self, BATCH_PLACES, KeptResponses, OpenStores, RateLimits, Replays};
@@ -91,6 +92,7 @@ impl ApiListener {
         } = self;
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Connections::new(config.connections_max));
+        let job_events = Arc::new(JobEvents::default());
         let shared = Arc::new(Shared {
             port,
             config,
@@ -104,9 +106,12 @@ impl ApiListener {
             batch_places: Arc::new(Semaphore::new(BATCH_PLACES)),
             rates: RateLimits::default(),
             calls: Calls::default(),
+            job_events: Arc::clone(&job_events),
             relay: Relay::default(),
             stopping: stopping.clone(),
         });
+        let (events, port) = (job_events, Arc::clone(&shared.port));
+        tokio::spawn(happened::remember(events, port, stopping.clone()));
         let router = router(Arc::clone(&shared));
         let secure_address = secure.as_ref().map(|it| it.address);
         let accepting = Accepting {

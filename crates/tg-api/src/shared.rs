@@ -6,6 +6,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::calls::Calls;
 use crate::config::ApiConfig;
+use crate::happened::JobEvents;
 use crate::lane::Lanes;
 use crate::openai::port::{Completion, Embeddings, ServedReply};
 use crate::openai::{KeptResponses, OpenStores, RateLimits, Replays};
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     /// Calls of each key in its minute.
     pub(crate) rates: RateLimits,
     pub(crate) calls: Calls,
+    /// What blocks did with jobs.
+    pub(crate) job_events: Arc<JobEvents>,
     /// Requests to endpoints, and their answers.
     pub(crate) relay: Relay,
     pub(crate) stopping: watch::Receiver<bool>,

@@ -1,6 +1,6 @@
 //! Texts that models write.
 
-use tg_api::{CompletionOrder, OpenAiError, PieceSender};
+use tg_api::{CompletionOrder, OpenAiError, PieceSender, TextPiece};
 use tg_ir::{GenerationRequest, Generator};
 use tg_types::Digest;
 
@@ -56,6 +56,22 @@ fn stop_token(stops: &[String], coding: &TextCoding) -> Option<u32> {
     }
 }
 
+/// The request of a choice: that of the first with the choice's own seed, see [`choice_seed`].
+pub(super) fn of_choice(request: &GenerationRequest, index: u32) -> GenerationRequest {
+    let mut own = request.clone();
+    own.sampling.seed = choice_seed(&request.sampling.seed, index);
+    own
+}
+
+/// The seed of a choice: that of its request for the first, and the BLAKE3 hash of it and the index (four bytes, little-endian) for the
+/// others. So the first choice is what a request for one gives, and each of the others can be asked for again by its draws.
+fn choice_seed(seed: &[u8; 32], index: u32) -> [u8; 32] {
+    match index {
+        0 => *seed,
+        _ => *Digest::of_blob(&[&seed[..], &index.to_le_bytes()].concat()).as_bytes(),
+    }
+}
+
 /// What a caller reads of tokens that were written, in pieces for a stream, and whether the text ended by itself or at a string that was
 /// asked for.
 pub(super) fn shown(
@@ -91,6 +107,8 @@ pub(super) struct AskedText<'a> {
 #[derive(Debug)]
 pub(super) struct LiveText<'a> {
     text: AskedText<'a>,
+    /// The choice that it is, and where its pieces go.
+    choice: usize,
     pieces: Option<PieceSender>,
     tokens: Vec<u32>,
     sent: usize,
@@ -98,11 +116,12 @@ pub(super) struct LiveText<'a> {
 
 impl<'a> LiveText<'a> {
     /// Nothing is sent before the end where strings end the text: one may begin in what was written.
-    pub(super) fn new(text: AskedText<'a>, pieces: Option<PieceSender>) -> Self {
+    pub(super) fn new(text: AskedText<'a>, (choice, pieces): (usize, Option<PieceSender>)) -> Self {
         let is_whole =
             text.order.stops.is_empty() && !matches!(text.coding, TextCoding::Numbers(_));
         Self {
             text,
+            choice,
             pieces: pieces.filter(|_| is_whole),
             tokens: Vec::new(),
             sent: 0,
@@ -134,7 +153,10 @@ impl<'a> LiveText<'a> {
         let whole = text.trim_end_matches(char::REPLACEMENT_CHARACTER);
         if let Some(new) = whole.get(self.sent..).filter(|it| !it.is_empty()) {
             // Nobody may read any more.
-            let _gone = pieces.send(new.to_owned());
+            let _gone = pieces.send(TextPiece {
+                choice: self.choice,
+                text: new.to_owned(),
+            });
             self.sent = whole.len();
         }
     }
@@ -168,6 +190,19 @@ fn seed(given: Option<i64>) -> Result<[u8; 32], OpenAiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The seeds of choices are a part of what a caller can repeat: these are pinned.
+    #[test]
+    fn the_first_choice_has_the_seed_of_the_request_and_the_others_their_own() {
+        let seed = [7; 32];
+        assert_eq!(choice_seed(&seed, 0), seed);
+        let second = Digest::new(choice_seed(&seed, 1));
+        assert_eq!(second.to_string(), SECOND);
+        assert_ne!(choice_seed(&seed, 1), choice_seed(&seed, 2));
+        assert_ne!(choice_seed(&[8; 32], 1), choice_seed(&seed, 1));
+    }
+
+    const SECOND: &str = "0x1e263c6a5685ab61a5e12283ba074f89d22932c01bc890ec3baaa3027822ab8b";
 
     #[test]
     fn words_keep_their_spaces_and_lose_nothing() {

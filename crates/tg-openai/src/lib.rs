@@ -4,15 +4,18 @@
 //! - `paying`: one order, from the key's limit to what it cost;
 //! - `served`: what goes to an endpoint of the caller;
 //! - `directory`, `leases`, `asking`, `served_text`: models that a provider has a server of its own for;
-//! - `completion`, `embedding`: what is ordered, and what a caller reads of the result; `refusal`: failures in OpenAI's words.
+//! - `completion`, `embedding`: what is ordered, and what a caller reads of the result; `choices`: several texts of one request; `logprobs`: how
+//!   likely their tokens were; `refusal`: failures in OpenAI's words.
 
 pub mod api_keys;
 mod asking;
+mod choices;
 mod completion;
 mod directory;
 mod embedding;
 mod known;
 mod leases;
+mod logprobs;
 mod paying;
 mod refusal;
 mod served;
@@ -29,7 +32,7 @@ use tg_api::{
     OpenAiFuture, OpenAiPort, PieceSender, Requester, ServedName, ServedOrder, ServedReply,
 };
 use tg_proof::PublicModel;
-use tg_sdk::dto::{ModeDto, ModelDto, ModelStateDto};
+use tg_sdk::dto::{ModelDto, ModelStateDto};
 use tg_sdk::verify::PUBLIC_MODEL_BYTES_MAX;
 use tg_sdk::{Client, jobs};
 use tg_types::{Amount, JobId};
@@ -38,7 +41,7 @@ use tokio::task::JoinSet;
 
 use api_keys::ApiKeys;
 use asking::ServedModels;
-use completion::{AskedText, LiveText};
+use choices::TextRun;
 use embedding::{TextInput, VectorRule};
 use known::{KnownModel, KnownModels};
 use paying::{OrderPart, OrderTerm, Paying};
@@ -69,7 +72,7 @@ pub struct OpenAiOrders {
     tokenizers: Arc<Tokenizers>,
     folder: PathBuf,
     at_once: Arc<Semaphore>,
-    served: ServedEndpoints,
+    served: Arc<ServedEndpoints>,
     upstream: ServedModels,
 }
 
@@ -126,7 +129,7 @@ impl OpenAiOrders {
                 client: client.clone(),
                 keys,
             },
-            served: ServedEndpoints::new(client.clone()),
+            served: Arc::new(ServedEndpoints::new(client.clone())),
             known: KnownModels::new(client, Arc::clone(&tokenizers)),
             tokenizers,
             folder: own,
@@ -147,6 +150,7 @@ impl OpenAiOrders {
             return Ok(served_text::completion_of(&reply));
         }
         let (listed, known) = self.known.find(&order.model).await?;
+        logprobs::refuse_unproved(&order)?;
         let coding = self.known.coding(&known).await;
         let asked = (order.clone(), Arc::clone(&known), Arc::clone(&coding));
         let request = refusal::beside(move || {
@@ -157,96 +161,16 @@ impl OpenAiOrders {
             })?;
             completion::request(&order, generator, &coding)
         });
-        let request = request.await?;
-        let input = known.model.request(&request);
-        let input = input.map_err(|error| refusal::too_long("messages", &error.to_string()))?;
-        let of = OrderPart { by, part: 0 };
-        let text = AskedText {
-            order: &order,
-            request: &request,
-            coding: &coding,
-        };
-        if let Some(completion) = self
-            .answered(&of, &listed, (&known, &input), text, pieces)
-            .await?
-        {
-            return Ok(completion);
-        }
-        let term = self.paying.terms(&listed, (order.mode, order.max_price));
-        let ended = self.paying.job(&of, &listed, (input, term.await?)).await?;
-        let written = jobs::collect_written(&self.paying.client, &known.model, &ended.job).await;
-        let (written, price) = self
-            .paying
-            .settle(&of, ended, written, |written| &written.receipt)?;
-        let (pieces, stopped) = completion::shown(&order, &request, (&coding, &written.tokens))?;
-        let count = |tokens: usize| u32::try_from(tokens).unwrap_or(u32::MAX);
-        Ok(Completion {
+        let run = TextRun {
+            paying: self.paying.clone(),
+            endpoints: Arc::clone(&self.served),
+            model: (listed, known),
+            coding,
+            request: Arc::new(request.await?),
+            order: Arc::new(order),
             pieces,
-            prompt_tokens: count(request.prompt.len()),
-            written_tokens: count(written.tokens.len()),
-            stopped,
-            job: written.receipt.job.id,
-            model: listed.id,
-            price,
-            mode: order.mode,
-            proof_bytes: written.proof.map(|proof| proof.file.len() as u64),
-            unchecked: None,
-        })
-    }
-
-    /// What the caller's endpoint of the model answers; nothing if it has none, or the answer is to be checked. If the endpoint fails before
-    /// anything was sent, it is ordered as a job.
-    async fn answered(
-        &self,
-        of: &OrderPart,
-        listed: &ModelDto,
-        (known, input): (&KnownModel, &[u8]),
-        text: AskedText<'_>,
-        pieces: Option<PieceSender>,
-    ) -> Result<Option<Completion>, OpenAiError> {
-        let wallet = self.paying.keys.wallet(&of.by.caller);
-        let wallet = wallet.filter(|_| text.order.mode == ModeDto::None);
-        let Some(wallet) = wallet else {
-            return Ok(None);
         };
-        let Some(session) = self.served.session(wallet, listed.id).await else {
-            return Ok(None);
-        };
-        let most = session.run();
-        let reserved = self.paying.keys.reserve(&of.by.caller, most);
-        reserved.map_err(|error| refusal::of_reserve(&error))?;
-        let mut live = LiveText::new(text, pieces);
-        let mut piece = |bytes: &[u8]| live.take(bytes);
-        let answer = self.served.ask(&session, input.to_vec(), &mut piece);
-        let answer = match answer.await {
-            Ok(answer) => answer,
-            Err(error) => {
-                self.paying.keys.release(&of.by.caller, most);
-                return match live.is_silent() {
-                    true => Ok(None),
-                    false => Err(OpenAiError::unavailable(error.to_string())),
-                };
-            }
-        };
-        let rest = most.saturating_sub(answer.price);
-        self.paying.keys.release(&of.by.caller, rest);
-        let tokens = known.model.written(&answer.output);
-        let tokens = tokens.map_err(|error| OpenAiError::unavailable(error.to_string()))?;
-        let shown = (text.coding, tokens.as_slice());
-        let (pieces, stopped) = completion::shown(text.order, text.request, shown)?;
-        let count = |tokens: usize| u32::try_from(tokens).unwrap_or(u32::MAX);
-        Ok(Some(Completion {
-            pieces,
-            prompt_tokens: count(text.request.prompt.len()),
-            written_tokens: count(tokens.len()),
-            stopped,
-            job: session.job(),
-            model: listed.id,
-            price: answer.price,
-            mode: ModeDto::Endpoint,
-            proof_bytes: None,
-            unchecked: None,
-        }))
+        run.all(by).await
     }
 
     /// All inputs are read before the first is ordered. If one order fails the others are paid all the same.

@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 
 use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
-    FaucetRequestDto, InferenceDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto,
-    ModeDto, ModePriceDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto,
-    QuoteDto, QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StateRecordDto, StatusDto,
-    SubmittedDto, TransactionStatusDto,
+    FaucetRequestDto, InferenceDto, JobDto, JobEventsDto, JobPageDto, JobReceiptDto, JobWhyDto,
+    LeaseDto, ModeDto, ModePriceDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged,
+    ProviderDto, QuoteDto, QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StateRecordDto,
+    StatusDto, SubmittedDto, TransactionStatusDto,
 };
 use crate::endpoint::wire::{ENDPOINT_BYTES_MAX, SERVE_BYTES_MAX, ServeAnswer, ServeCall};
 use crate::error::ClientError;
@@ -593,6 +593,14 @@ impl Client {
     /// Those of any call; status 404 if there is none.
     pub async fn job_why(&self, id: JobId) -> Result<JobWhyDto, ClientError> {
         self.get(&format!("/v1/jobs/{id}/why")).await
+    }
+
+    /// What blocks did with a job, as far as the node that is asked remembers.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if there is none.
+    pub async fn job_events(&self, id: JobId) -> Result<JobEventsDto, ClientError> {
+        self.get(&format!("/v1/jobs/{id}/events")).await
     }
 
     /// The receipt of a finished job.

@@ -16,7 +16,9 @@ use crate::dto::{
     ModelStateDto, QuoteDto,
 };
 use crate::error::ClientError;
-use crate::verify::{CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX};
+use crate::verify::{
+    CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX, RankedScore,
+};
 
 /// Largest output that is fetched, in bytes.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -88,6 +90,18 @@ pub enum JobError {
     /// What was signed could not be kept, and was not sent.
     #[error("keep what was signed")]
     NotKept(#[source] std::io::Error),
+    /// The job is none of a provider that serves a model.
+    #[error("job {job} is no endpoint")]
+    NotEndpoint {
+        /// The job.
+        job: JobId,
+    },
+    /// A transaction about a job was taken, and no block has it after a minute.
+    #[error("the transaction about job {job} was taken and is in no block yet")]
+    NotInBlock {
+        /// The job.
+        job: JobId,
+    },
     /// A bid was not opened in its slot, and its deposit is burned.
     #[error("bid {bid} was not opened in slot {slot}: no block took it in time")]
     Forfeited {
@@ -128,6 +142,12 @@ impl JobError {
             }
             Self::Forfeited { deposit, .. } => {
                 format!("the deposit of {deposit} TGRID is burned, and nothing else was spent")
+            }
+            Self::NotEndpoint { .. } => {
+                "`tensorgrid endpoint list` shows the endpoints of your account".to_owned()
+            }
+            Self::NotInBlock { job } => {
+                format!("it may come yet: tensorgrid job show {job}, before it is sent again")
             }
             Self::NotActive { .. } | Self::Check(_) | Self::NotKept(_) => String::new(),
         }
@@ -600,6 +620,8 @@ pub struct WrittenAnswer {
     pub receipt: JobReceiptDto,
     /// The tokens after the prompt.
     pub tokens: Vec<u32>,
+    /// The scores from which each was drawn, which the proof shows; absent where nothing is proved: the output is the tokens alone.
+    pub scores: Option<Vec<Vec<RankedScore>>>,
     /// The proof; absent for mode none.
     pub proof: Option<CheckedProof>,
 }
@@ -614,12 +636,13 @@ pub async fn collect_written(
     job: &JobDto,
 ) -> Result<WrittenAnswer, JobError> {
     let receipt = paid_receipt(client, job).await?;
-    let (tokens, proof) = match (job.mode, receipt.evidence) {
+    let (tokens, scores, proof) = match (job.mode, receipt.evidence) {
         (ModeDto::Proof, Some(evidence)) => {
             let expected = expected(job, &receipt);
             let (file, started) = evidence_of(client, evidence).await?;
-            let tokens = model.check_sequence(&file, expected)?;
-            (tokens, Some(checked(file, started, false)))
+            let proved = model.check_sequence(&file, expected)?;
+            let proof = checked(file, started, false);
+            (proved.tokens, Some(proved.scores), Some(proof))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
         (
@@ -632,12 +655,14 @@ pub async fn collect_written(
             _,
         ) => {
             let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
-            (model.written(&output.doing("fetch the output")?)?, None)
+            let tokens = model.written(&output.doing("fetch the output")?)?;
+            (tokens, None, None)
         }
     };
     Ok(WrittenAnswer {
         receipt,
         tokens,
+        scores,
         proof,
     })
 }

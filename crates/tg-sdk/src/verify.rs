@@ -76,6 +76,44 @@ pub struct CheckedModel {
     public: PublicModel,
 }
 
+/// What a proof shows a language model to have written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvedSequence {
+    /// The tokens after the prompt.
+    pub tokens: Vec<u32>,
+    /// The scores from which each of them was drawn.
+    pub scores: Vec<Vec<RankedScore>>,
+}
+
+/// One of the greatest scores that a model gives for a position, of which it gives the greatest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RankedScore {
+    /// The token whose score it is.
+    pub token: u32,
+    /// The score, in units of the program ([`Generator::unit`]).
+    pub score: i32,
+}
+
+/// The scores from which each written token was drawn: what the model gives at the position before it.
+fn ranked_scores(
+    values: &[i32],
+    window: usize,
+    (prompt, written): (usize, usize),
+) -> Vec<Vec<RankedScore>> {
+    let rows = values.chunks_exact((values.len() / window.max(1)).max(1));
+    let before = rows.skip(prompt.saturating_sub(1)).take(written);
+    let ranked = |row: &[i32]| {
+        let (scores, tokens) = row.split_at(row.len() / 2);
+        let pairs = scores.iter().zip(tokens);
+        let ranked = pairs.map(|(&score, &token)| RankedScore {
+            token: token.cast_unsigned(),
+            score,
+        });
+        ranked.collect()
+    };
+    before.map(ranked).collect()
+}
+
 /// What a requestor pays at most, how long it waits, and what it asks of a machine.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderTerms {
@@ -234,11 +272,15 @@ impl CheckedModel {
         input.ok_or(CheckError::Prompt { most, got })
     }
 
-    /// Verifies the bytes of a sequence file and gives the tokens that it proves to be the answer to a request.
+    /// Verifies the bytes of a sequence file and gives what it proves to be the answer to a request.
     ///
     /// # Errors
     /// What does not hold.
-    pub fn check_sequence(&self, proof: &[u8], expected: Expected) -> Result<Vec<u32>, CheckError> {
+    pub fn check_sequence(
+        &self,
+        proof: &[u8],
+        expected: Expected,
+    ) -> Result<ProvedSequence, CheckError> {
         let file = SequenceFile::read(proof).map_err(CheckError::ProofFile)?;
         let Expected {
             job,
@@ -253,7 +295,17 @@ impl CheckedModel {
             written: output,
         };
         verify_answer(&self.public, &file, &expected).map_err(CheckError::Sequence)?;
-        Ok(file.tokens().1)
+        let values = self.output(&file.proof.output)?;
+        let (prompt, tokens) = file.tokens();
+        Ok(ProvedSequence {
+            scores: ranked_scores(&values, self.window(), (prompt.len(), tokens.len())),
+            tokens,
+        })
+    }
+
+    /// Positions of the model's window.
+    fn window(&self) -> usize {
+        self.program().input.shape.pixels()
     }
 
     /// The tokens of an output that nothing proves.
@@ -261,7 +313,7 @@ impl CheckedModel {
     /// # Errors
     /// If the bytes are no tokens that the model could have written.
     pub fn written(&self, bytes: &[u8]) -> Result<Vec<u32>, CheckError> {
-        let window = u32::try_from(self.program().input.shape.pixels()).unwrap_or(u32::MAX);
+        let window = u32::try_from(self.window()).unwrap_or(u32::MAX);
         let tokens = written_tokens(bytes, window);
         tokens.ok_or(CheckError::Output { bytes: bytes.len() })
     }
@@ -316,5 +368,27 @@ impl CheckedModel {
     #[must_use]
     pub fn answers<'a>(&'a self, values: &'a [i32]) -> Vec<Answer<'a>> {
         Answer::all(self.program(), values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_was_drawn_from_the_scores_before_it() {
+        // Four positions of two ranks each: the scores, then their tokens.
+        let values = [[9, 8, 0, 1], [7, 6, 2, 3], [5, 4, 4, 5], [3, 2, 6, 7]].concat();
+        let of = |prompt, written| ranked_scores(&values, 4, (prompt, written));
+        let row = |pairs: [(u32, i32); 2]| -> Vec<RankedScore> {
+            let ranked = pairs.map(|(token, score)| RankedScore { token, score });
+            ranked.to_vec()
+        };
+        assert_eq!(of(2, 2), [row([(2, 7), (3, 6)]), row([(4, 5), (5, 4)])]);
+        assert_eq!(of(1, 1), [row([(0, 9), (1, 8)])]);
+        assert_eq!(
+            ranked_scores(&[], 4, (1, 1)),
+            Vec::<Vec<RankedScore>>::new()
+        );
     }
 }

@@ -13,6 +13,7 @@ the ``tensorgrid`` program, which the wheel carries: proofs are bit for bit thos
 from ._answers import Answer
 from ._binary import binary_path
 from .client import AsyncClient, AsyncJob, Client, Job, JobResult, Step
+from .endpoint import AsyncEndpoint, Endpoint, EndpointAnswer, TextStream, WrittenText
 from .errors import (
     FailedError,
     GridUnavailableError,
@@ -29,8 +30,11 @@ from .model import Model, Proof, PublicModel, Verified, compile, prove, run, ver
 __all__ = [
     "Answer",
     "AsyncClient",
+    "AsyncEndpoint",
     "AsyncJob",
     "Client",
+    "Endpoint",
+    "EndpointAnswer",
     "FailedError",
     "GridUnavailableError",
     "InvalidInputError",
@@ -45,8 +49,10 @@ __all__ = [
     "RejectedError",
     "Step",
     "TensorGridError",
+    "TextStream",
     "UsageError",
     "Verified",
+    "WrittenText",
     "binary_path",
     "compile",
     "prove",

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any, Callable, List, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from .errors import MissingDependencyError, RejectedError, TensorGridError, of_report
 
@@ -54,16 +54,7 @@ def ask(arguments: Sequence[Union[str, Path]], progress: Optional[Progress] = No
     Raises:
         TensorGridError: Of the type for its exit code, with its message and hint.
     """
-    command: List[str] = [str(binary_path()), *map(str, arguments), "--json"]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
+    process = _start(arguments)
     said: List[str] = []
     listener = threading.Thread(target=_listen, args=(process, said, progress), daemon=True)
     listener.start()
@@ -81,6 +72,47 @@ def ask(arguments: Sequence[Union[str, Path]], progress: Optional[Progress] = No
     if code == 0:
         return value
     raise _error(said, value, code)
+
+
+def ask_lines(arguments: Sequence[Union[str, Path]]) -> Iterator[Any]:
+    """Runs a command with ``--json`` that prints a value on each line, and gives them as they come. The command is stopped if they are not
+    read to the end.
+
+    Raises:
+        TensorGridError: Of the type for its exit code, with its message and hint.
+    """
+    process = _start(arguments)
+    said: List[str] = []
+    listener = threading.Thread(target=_listen, args=(process, said, None), daemon=True)
+    listener.start()
+    last = None
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            last = _value(line)
+            if last is not None:
+                yield last
+        code = process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        listener.join(timeout=5)
+    if code != 0:
+        raise _error(said, last, code)
+
+
+def _start(arguments: Sequence[Union[str, Path]]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [str(binary_path()), *map(str, arguments), "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
 
 
 def _listen(process: "subprocess.Popen[str]", said: List[str], progress: Optional[Progress]) -> None:

@@ -21,6 +21,7 @@ from typing import Any, AsyncIterator, Callable, Dict, Iterator, List, Mapping, 
 from ._answers import Answer, answers_of
 from ._arrays import Inputs, write
 from ._binary import Progress, ask
+from .endpoint import AsyncEndpoint, Endpoint
 from .errors import GridUnavailableError, JobFailedError, NotFoundError, TensorGridError, UsageError
 from .model import Model, PathLike, PublicModel, Verified, _public_of, verify
 
@@ -269,6 +270,39 @@ class Client:
         """A job that was ordered before."""
         return Job(self, job_id)
 
+    def open_endpoint(
+        self,
+        model: str,
+        money: str,
+        *,
+        hours: float = 1.0,
+        progress: Optional[Progress] = None,
+    ) -> Endpoint:
+        """Has a provider serve a model for some time, and waits until it does.
+
+        Args:
+            model: A registered model's name or id.
+            money: What is locked for it, in TGRID, as a text; what is not used comes back.
+            hours: How long it may last.
+            progress: Called with what the program says.
+
+        Raises:
+            RejectedError: If nobody serves it at this price.
+            GridUnavailableError: If the grid cannot be reached.
+        """
+        arguments: List[Union[str, Path]] = ["endpoint", "open", model, "--money", str(money)]
+        arguments += ["--hours", str(hours), "--yes", *self._signing()]
+        return Endpoint(self, ask(arguments, progress)["id"])
+
+    def endpoint(self, job_id: str) -> Endpoint:
+        """An endpoint that was opened before."""
+        return Endpoint(self, job_id)
+
+    def endpoints(self) -> List[Dict[str, Any]]:
+        """The open endpoints of the account, as the API says their jobs."""
+        endpoints: List[Dict[str, Any]] = ask(["endpoint", "list", *self._signing()])
+        return endpoints
+
     def get(self, path: str) -> Any:
         """What the API answers to a GET request.
 
@@ -390,6 +424,19 @@ class AsyncClient:
     def job(self, job_id: str) -> AsyncJob:
         """A job that was ordered before."""
         return AsyncJob(self._client.job(job_id))
+
+    async def open_endpoint(self, model: str, money: str, **options: Any) -> AsyncEndpoint:
+        """See :meth:`Client.open_endpoint`."""
+        opened = functools.partial(self._client.open_endpoint, model, money, **options)
+        return AsyncEndpoint(await _in_thread(opened))
+
+    def endpoint(self, job_id: str) -> AsyncEndpoint:
+        """An endpoint that was opened before."""
+        return AsyncEndpoint(self._client.endpoint(job_id))
+
+    async def endpoints(self) -> List[Dict[str, Any]]:
+        """See :meth:`Client.endpoints`."""
+        return await _in_thread(self._client.endpoints)
 
 
 async def _in_thread(call: Callable[..., T], *arguments: Any) -> T:

@@ -17,7 +17,7 @@ use tg_types::Amount;
 
 pub(crate) use super::connect_args::{ApiArguments, KeyArguments, PassphraseArguments};
 use super::job_args::{JobCostArguments, JobSubmitArguments, JobValidateArguments};
-use super::order_args::OrderArguments;
+use super::order_args::{CloudPriceArguments, OrderArguments};
 use super::serve_args::ServeArguments;
 use crate::network::process::ApiSetting;
 use crate::network::tls::TlsPlace;
@@ -570,6 +570,8 @@ pub(crate) struct ModelModesArguments {
     /// What a wrong answer would cost you beside the price.
     #[arg(long, default_value_t = Amount::ZERO, value_name = "TGRID")]
     pub(crate) value_at_risk: Amount,
+    #[command(flatten)]
+    pub(crate) clouds: CloudPriceArguments,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
 }

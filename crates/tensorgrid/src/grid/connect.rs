@@ -63,6 +63,8 @@ const fn exit_of_job(error: &JobError) -> Exit {
         JobError::Call { source, .. } => exit_of_call(source),
         JobError::NoModel { .. } => Exit::NotFound,
         JobError::NotKept(_) => Exit::Failed,
+        JobError::NotEndpoint { .. } => Exit::Usage,
+        JobError::NotInBlock { .. } => Exit::Unavailable,
         JobError::NotActive { .. }
         | JobError::Check(_)
         | JobError::NotPaid { .. }

@@ -103,6 +103,9 @@ pub(crate) struct EndpointWriteArguments {
     pub(crate) job: String,
     #[command(flatten)]
     pub(crate) what: DrawArguments,
+    /// With --json: print each piece of the text as it comes, an object `{"piece": ..}` on a line, and last the whole on one line.
+    #[arg(long, requires = "json")]
+    pub(crate) stream: bool,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]

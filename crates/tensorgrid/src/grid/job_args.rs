@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::connect_args::{ApiArguments, KeyArguments};
+use super::order_args::CloudPriceArguments;
 
 /// Values for the names in a job file.
 #[derive(Debug, Clone, Args)]
@@ -69,6 +70,8 @@ pub(crate) struct JobCostArguments {
     /// Print rows of comma-separated values.
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
+    #[command(flatten)]
+    pub(crate) clouds: CloudPriceArguments,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]

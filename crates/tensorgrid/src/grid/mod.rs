@@ -1,13 +1,15 @@
 //! Everything that speaks to a grid, or is one.
 //!
 //! Read in this order: [`port`] (a node as the API sees it), [`embedded`] (a whole grid in this process), [`connect`] (a grid behind
-//! an API), [`infer`] (one job from order to checked result), [`machine`] (what this machine offers), [`serving`] (models of a
-//! server of its own), [`describe`] (jobs in lines), [`trust`] (what nobody can forge), [`connect_args`], [`order_args`],
-//! [`serve_args`], [`job_args`], [`account_args`], [`args`] and [`commands`] (what people type).
+//! an API), [`infer`] (one job from order to checked result), [`on_behalf`] (endpoints of a development network's accounts),
+//! [`machine`] (what this machine offers), [`serving`] (models of a server of its own), [`describe`] (jobs in lines),
+//! [`cloud_prices`] (what clouds would take), [`trust`] (what nobody can forge), [`connect_args`], [`order_args`], [`serve_args`],
+//! [`job_args`], [`account_args`], [`args`] and [`commands`] (what people type).
 
 pub(crate) mod account_args;
 pub(crate) mod args;
 pub(crate) mod blob;
+pub(crate) mod cloud_prices;
 pub(crate) mod commands;
 pub(crate) mod connect;
 pub(crate) mod connect_args;
@@ -17,6 +19,7 @@ pub(crate) mod endpoint_args;
 pub(crate) mod infer;
 pub(crate) mod job_args;
 pub(crate) mod machine;
+mod on_behalf;
 pub(crate) mod order_args;
 pub(crate) mod port;
 pub(crate) mod serve_args;

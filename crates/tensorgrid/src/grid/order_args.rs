@@ -1,10 +1,14 @@
 //! What every order says: its price, its time, and what it needs of a machine.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use tg_types::Amount;
 
+use super::cloud_prices::CloudPrices;
 use tg_console::needs::NeedsArguments;
 use tg_console::needs::amount;
+use tg_console::outcome::Failure;
 
 /// What every order says.
 #[derive(Debug, Clone, Args)]
@@ -26,5 +30,23 @@ pub(crate) struct OrderArguments {
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
+    pub(crate) clouds: CloudPriceArguments,
+    #[command(flatten)]
     pub(crate) needs: NeedsArguments,
+}
+
+/// Prices of clouds beside those of the grid.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct CloudPriceArguments {
+    /// Show what the same hardware would cost in clouds for the same time, by the dated rows of a file that
+    /// `tensorgrid market cloud-prices` writes.
+    #[arg(long, value_name = "FILE", env = "TENSORGRID_CLOUD_PRICES")]
+    pub(crate) cloud_prices: Option<PathBuf>,
+}
+
+impl CloudPriceArguments {
+    /// The file's prices, if one is named.
+    pub(crate) fn read(&self) -> Result<Option<CloudPrices>, Failure> {
+        CloudPrices::read(self.cloud_prices.as_deref())
+    }
 }

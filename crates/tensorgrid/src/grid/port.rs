@@ -11,16 +11,20 @@ use tg_api::{
 use tg_ledger::State;
 use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TransactionStatus};
 use tg_sdk::Client;
-use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
+use tg_sdk::dto::{
+    DevelopmentAccountDto, DevelopmentEndpointDto, DevelopmentInferDto, FaucetRequestDto,
+    InferenceDto, JobDto,
+};
 use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
-    Address, Amount, Digest, Fault, Fees, Heartbeat, SignedTransaction, Transaction, TransactionId,
+    Address, Amount, Digest, Fault, Fees, Heartbeat, JobId, SignedTransaction, Transaction,
+    TransactionId,
 };
 use tokio::sync::{broadcast, mpsc};
 
 use super::blob::{self, chain};
-use super::infer;
+use super::{infer, on_behalf};
 use crate::network::uplinks::Uplinks;
 use tg_console::accounts;
 use tg_console::outcome::Failure;
@@ -101,6 +105,16 @@ impl NodePort {
     pub(crate) fn set_client(&self, client: Client) {
         // A second address would be the same API's.
         let _ = self.client.set(client);
+    }
+
+    /// The API's own address, once it listens.
+    fn own_client(&self) -> Result<&Client, PortError> {
+        self.client.get().ok_or_else(|| PortError {
+            fault: Fault::Environment,
+            code: "TG-DEV-002".to_owned(),
+            message: "the grid is still starting".to_owned(),
+            hint: "try again in a moment".to_owned(),
+        })
     }
 
     /// A validator that runs, or the first if none does.
@@ -388,14 +402,33 @@ impl DevelopmentPort for NodePort {
 
     fn infer(&self, request: DevelopmentInferDto) -> PortFuture<'_, InferenceDto> {
         Box::pin(async move {
-            let client = self.client.get().ok_or_else(|| PortError {
-                fault: Fault::Environment,
-                code: "TG-DEV-002".to_owned(),
-                message: "the grid is still starting".to_owned(),
-                hint: "try again in a moment".to_owned(),
-            })?;
-            let inference = infer::on_behalf(client, request).await;
-            inference.map_err(|failure| infer_error(&failure))
+            let inference = infer::on_behalf(self.own_client()?, request).await;
+            inference.map_err(|failure| on_behalf_error(&failure))
+        })
+    }
+
+    fn open_endpoint(&self, request: DevelopmentEndpointDto) -> PortFuture<'_, JobDto> {
+        Box::pin(async move {
+            let opened = on_behalf::open_endpoint(self.own_client()?, request).await;
+            opened.map_err(|failure| on_behalf_error(&failure))
+        })
+    }
+
+    fn top_up_endpoint(&self, job: JobId, money: Amount) -> PortFuture<'_, JobDto> {
+        Box::pin(async move {
+            let (client, funded) = (self.own_client()?, self.funded.as_deref());
+            let funded = funded.unwrap_or_default();
+            let raised = on_behalf::top_up_endpoint(client, (job, money), funded).await;
+            raised.map_err(|failure| on_behalf_error(&failure))
+        })
+    }
+
+    fn close_endpoint(&self, job: JobId) -> PortFuture<'_, JobDto> {
+        Box::pin(async move {
+            let (client, funded) = (self.own_client()?, self.funded.as_deref());
+            let funded = funded.unwrap_or_default();
+            let closed = on_behalf::close_endpoint(client, job, funded).await;
+            closed.map_err(|failure| on_behalf_error(&failure))
         })
     }
 }
@@ -449,7 +482,7 @@ fn hint_of(code: &str) -> &'static str {
     }
 }
 
-fn infer_error(failure: &Failure) -> PortError {
+fn on_behalf_error(failure: &Failure) -> PortError {
     PortError {
         fault: match failure.exit {
             tg_console::outcome::Exit::Unavailable => Fault::Environment,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::http::call;
 use crate::run::{Grid, root};
 
 #[test]
@@ -39,5 +40,25 @@ fn who_challenges_a_right_result_runs_it_loses_the_fee_and_the_provider_is_paid(
     assert!(challenged.stdout.contains(stands), "{}", challenged.stdout);
     let fetched = grid.run(&["job", "fetch", &job, "--json"]).ends(0).json();
     assert_eq!(fetched["receipt"]["job"]["state"], "paid", "{fetched}");
+    remembered(&grid, &job, &fetched["receipt"]["lease"]["provider"]);
     assert!(grid.interrupt().success());
+}
+
+/// The node remembers who accused, who handed in which file, and the files can be had.
+fn remembered(grid: &Grid, job: &str, provider: &serde_json::Value) {
+    let told = call(grid, ("GET", &format!("/v1/jobs/{job}/events")), &[], "").json();
+    let of = |kind: &str| -> Vec<serde_json::Value> {
+        let events = told["items"].as_array().unwrap().iter();
+        events.filter(|it| it["kind"] == kind).cloned().collect()
+    };
+    let accused = of("result_disputed");
+    let argued = of("result_argued");
+    assert_eq!((accused.len(), argued.len()), (1, 2), "{told}");
+    assert_eq!(argued[0]["account"], accused[0]["account"]);
+    assert_eq!(&argued[1]["account"], provider);
+    for step in &argued {
+        let file = step["file"].as_str().unwrap();
+        let found = call(grid, ("HEAD", &format!("/v1/blobs/{file}")), &[], "");
+        assert_eq!(found.status, 200, "{step}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Endpoints by the command line: opened, asked, out of money, topped up, closed; through a crash of the grid.
 
-use crate::http::post;
+use crate::http::{call, post};
 use crate::run::{Grid, Provider, root, until};
 use serde_json::{Value, json};
 
@@ -264,6 +264,7 @@ fn completions_of_the_openai_api_go_to_the_endpoint_of_their_caller() {
         .filter_map(|it| it["choices"][0]["text"].as_str());
     assert_eq!(text.collect::<String>(), by_job["choices"][0]["text"]);
     let id = id.as_str().unwrap();
+    several_by_the_endpoint(&grid, id);
     // The last answer is paid for within a second or two, by itself.
     std::thread::sleep(std::time::Duration::from_secs(3));
     let closed = grid
@@ -278,4 +279,214 @@ fn completions_of_the_openai_api_go_to_the_endpoint_of_their_caller() {
     let checked = post(&grid, "completions", &[], &checked).json();
     assert_eq!(checked["tensorgrid"]["verify"], "recompute");
     assert_eq!(checked["choices"], by_job["choices"]);
+}
+
+/// Several choices are several requests to the endpoint, each paid, and a stream has the pieces of all as they are written.
+fn several_by_the_endpoint(grid: &Grid, id: &str) {
+    let mut body = json!({
+        "model": "gpt-bytes", "messages": [{"role": "user", "content": "Speak."}], "max_tokens": 20, "seed": 3, "n": 3,
+    });
+    let whole = post(grid, "chat/completions", &[], &body).json();
+    let ours = &whole["tensorgrid"];
+    let choices = ours["choices"].as_array().unwrap();
+    assert_eq!(choices.len(), 3, "{whole}");
+    let prices: u128 = choices.iter().map(|it| units(&it["price"])).sum();
+    assert_eq!(units(&ours["price"]), prices);
+    let by_it =
+        |it: &Value| it["verify"] == "endpoint" && it["job"] == id && it["receipt"].is_null();
+    assert!(choices.iter().all(by_it), "{whole}");
+    assert_eq!(whole["usage"]["completion_tokens"], 60);
+    body["stream"] = json!(true);
+    let (parts, ended) = post(grid, "chat/completions", &[], &body).parts();
+    assert!(ended);
+    let mut written = [const { String::new() }; 3];
+    let (mut order, mut roles) = (Vec::new(), 0);
+    for part in &parts {
+        let choice = &part["choices"][0];
+        let index = choice["index"].as_u64().unwrap() as usize;
+        roles += usize::from(choice["delta"]["role"] == "assistant");
+        if let Some(piece) = choice["delta"]["content"]
+            .as_str()
+            .filter(|it| !it.is_empty())
+        {
+            written[index].push_str(piece);
+            order.push(index);
+        }
+    }
+    for (index, text) in written.iter().enumerate() {
+        assert_eq!(whole["choices"][index]["message"]["content"], text.as_str());
+    }
+    assert_eq!(roles, 3);
+    // The provider writes one after the other here: each comes in pieces, whichever it begins with.
+    for index in 0..3 {
+        let pieces = order.iter().filter(|it| **it == index).count();
+        assert!(pieces > 1, "choice {index} came whole: {order:?}");
+    }
+}
+
+/// A call of the development routes, which sign for the requestor account.
+fn development(grid: &Grid, path: &str, body: &Value) -> (u16, Value) {
+    let headers = [("content-type", "application/json")];
+    let path = format!("/v1/dev/endpoints{path}");
+    let answer = call(grid, ("POST", &path), &headers, &body.to_string());
+    (answer.status, answer.json())
+}
+
+/// All money that was made is somewhere.
+fn conserved(grid: &Grid) {
+    let status = call(grid, ("GET", "/v1/status"), &[], "").json();
+    let totals = status["totals"].as_object().unwrap();
+    let of = |name: &str| units(&totals[name]);
+    let parts = totals.keys().filter(|name| *name != "minted");
+    assert_eq!(of("minted"), parts.map(|name| of(name)).sum::<u128>());
+}
+
+/// What an endpoint's job says by the API.
+fn by_api(grid: &Grid, id: &str) -> Value {
+    call(grid, ("GET", &format!("/v1/jobs/{id}")), &[], "").json()
+}
+
+fn decimal(units: u128) -> String {
+    let one = 10_u128.pow(18);
+    format!("{}.{:018}", units / one, units % one)
+}
+
+#[test]
+fn the_money_of_an_endpoint_ends_it_waits_and_goes_on_with_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(folder.path(), 1);
+    let open = |money: &str, minutes: u64| {
+        let body = json!({"model": "mlp-digits", "money": money, "minutes": minutes});
+        development(&grid, "", &body)
+    };
+    let (status, opened) = open("3", 10);
+    assert_eq!(status, 200, "{opened}");
+    let first = opened["id"].as_str().unwrap().to_owned();
+    until("it is served", || {
+        by_api(&grid, &first)["state"] == "running"
+    });
+    let lease = by_api(&grid, &first)["leases"][0].clone();
+    let minute = units(&lease["meter"]["minute"]);
+    let (status, closing) = development(&grid, &format!("/{first}/close"), &json!({}));
+    assert_eq!(status, 200, "{closing}");
+    until("it has ended", || by_api(&grid, &first)["state"] == "paid");
+    conserved(&grid);
+
+    // Money for some seconds.
+    let money = minute / 6 + units(&lease["price"]);
+    let (status, opened) = open(&decimal(money), 10);
+    assert_eq!(status, 200, "{opened}");
+    let id = opened["id"].as_str().unwrap().to_owned();
+    until("it is served", || by_api(&grid, &id)["state"] == "running");
+    let digit = digit();
+    let ask = ["--json", "endpoint", "ask", &id, &digit];
+    let before = grid.run(&ask).ends(0).json();
+    until("its money is spent", || {
+        conserved(&grid);
+        let job = by_api(&grid, &id);
+        job["state"] == "queued" && units(&job["escrow"]) == 0
+    });
+    let spent = by_api(&grid, &id);
+    assert_eq!(units(&spent["served"]), money);
+    assert_eq!(spent["leases"][0]["end"], "fulfilled");
+    let listed = grid.run(&["endpoint", "list"]).ends(0);
+    assert!(
+        listed.stdout.contains("waits for money"),
+        "{}",
+        listed.stdout
+    );
+    let refused = grid.run(&ask).ends(5);
+    assert!(refused.stderr.contains("top-up"), "{}", refused.stderr);
+
+    let more = json!({"money": "2"});
+    let (status, raised) = development(&grid, &format!("/{id}/top-up"), &more);
+    assert_eq!(status, 200, "{raised}");
+    until("it is served again", || {
+        by_api(&grid, &id)["state"] == "running"
+    });
+    conserved(&grid);
+    let after = grid.run(&ask).ends(0).json();
+    assert_eq!(before["values"], after["values"]);
+    assert_ne!(
+        before["lease"], after["lease"],
+        "what was spent ended its lease"
+    );
+    let (status, _) = development(&grid, &format!("/{id}/close"), &json!({}));
+    assert_eq!(status, 200);
+    until("it has ended", || by_api(&grid, &id)["state"] == "paid");
+    let settled = by_api(&grid, &id)["settlement"].clone();
+    let all = money + 2 * 10_u128.pow(18);
+    assert_eq!(units(&settled["price"]) + units(&settled["refund"]), all);
+    conserved(&grid);
+    remembered(&grid, &id);
+    refused_on_behalf(&grid, &id);
+}
+
+/// What the node remembers of the job: it was served twice, and paid for each.
+fn remembered(grid: &Grid, id: &str) {
+    let path = format!("/v1/jobs/{id}/events");
+    let told = call(grid, ("GET", &path), &[], "").json();
+    let ordered = by_api(grid, id)["history"][0]["height"].as_u64().unwrap();
+    assert!(told["since"].as_u64().unwrap() <= ordered, "{told}");
+    let events = told["items"].as_array().unwrap();
+    let of = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+    assert!(of("endpoint_paid") >= 2, "{told}");
+    let heights: Vec<u64> = events
+        .iter()
+        .map(|it| it["height"].as_u64().unwrap())
+        .collect();
+    assert!(
+        heights.is_sorted() && heights.first() == Some(&ordered),
+        "{told}"
+    );
+    let nobody = call(
+        grid,
+        ("GET", &format!("/v1/jobs/0x{}/events", "00".repeat(32))),
+        &[],
+        "",
+    );
+    assert_eq!(nobody.status, 404);
+}
+
+/// What is not done for clients, and why.
+fn refused_on_behalf(grid: &Grid, ended: &str) {
+    let digit = digit();
+    let infer = [
+        "--json",
+        "infer",
+        "mlp-digits",
+        &digit,
+        "--yes",
+        "--verify",
+        "recompute",
+    ];
+    let job = grid.run(&infer).ends(0).json()["receipt"]["job"]["id"].clone();
+    let job = job.as_str().unwrap();
+    let of = |money: &str, minutes: u64| json!({"model": "mlp-digits", "money": money, "minutes": minutes});
+    for (path, body, told) in [
+        (String::new(), of("1", 0), "1 to 10080 minutes"),
+        (
+            String::new(),
+            json!({"model": "none", "money": "1"}),
+            "there is no model",
+        ),
+        (format!("/{job}/close"), json!({}), "is no endpoint"),
+        (
+            format!("/{job}/top-up"),
+            json!({"money": "1"}),
+            "is no endpoint",
+        ),
+        (
+            format!("/{ended}/top-up"),
+            json!({"money": "1"}),
+            "lock more money",
+        ),
+    ] {
+        let (status, refused) = development(grid, &path, &body);
+        assert!((400..500).contains(&status), "{path}: {refused}");
+        assert!(
+            refused["message"].as_str().unwrap().contains(told),
+            "{path}: {refused}"
+        );
+    }
 }

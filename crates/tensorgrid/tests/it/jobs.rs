@@ -186,6 +186,70 @@ fn costs_add_up(grid: &Grid, settled: &[&serde_json::Value]) {
         "{csv}"
     );
     assert_eq!(csv.lines().count(), 3, "{csv}");
+    beside_clouds(grid);
+}
+
+/// Costs and quotes beside what clouds would take, by a file that comes with the program and is not written over.
+fn beside_clouds(grid: &Grid) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cloud-prices.toml");
+    let prices = text(&path);
+    run(&["market", "cloud-prices", prices]).ends(0);
+    let again = run(&["market", "cloud-prices", prices]).ends(2);
+    assert!(
+        again.stderr.contains("is there already"),
+        "{}",
+        again.stderr
+    );
+    let printed = run(&["market", "cloud-prices"]).ends(0).stdout;
+    assert_eq!(printed, std::fs::read_to_string(&path).unwrap());
+    let clouds = ["--cloud-prices", prices];
+    let with = |words: &[&str]| grid.run(&[words, &clouds[..]].concat());
+    let cost = with(&["job", "cost", "--json"]).ends(0).json();
+    let rows = cost["rows"].as_array().unwrap();
+    assert!(
+        rows.iter().all(|it| it["cloud_usd"].as_f64() > Some(0.0)),
+        "{cost}"
+    );
+    assert!(cost["cloud_ages_days"][1].as_u64() > Some(0), "{cost}");
+    let table = with(&["job", "cost"]).ends(0).stdout;
+    assert!(
+        table.contains("in a cloud") && table.contains("days ago"),
+        "{table}"
+    );
+    let csv = with(&["job", "cost", "--csv"]).ends(0).stdout;
+    assert!(
+        csv.starts_with(
+            "day,model,model_id,jobs,spent_tgrid,locked_tgrid,cloud_usd,cloud_unknown_jobs\n"
+        ),
+        "{csv}"
+    );
+    let modes = with(&["model", "modes", "mlp-digits", "--json"])
+        .ends(0)
+        .json();
+    let first = &modes[0]["clouds"]["rows"][0];
+    assert!(
+        first["usd"].as_f64() < first["usd_per_hour"].as_f64(),
+        "{modes}"
+    );
+    assert!(
+        first["read_on"].is_string() && first["age_days"].is_u64(),
+        "{modes}"
+    );
+    let digit = root().join("examples/digit.json");
+    let quoted = with(&["infer", "mlp-digits", text(&digit), "--yes", "--dry-run"]).ends(0);
+    let told = &quoted.stderr;
+    assert!(
+        told.contains("elsewhere") && told.contains("days ago"),
+        "{told}"
+    );
+    std::fs::write(&path, "[[price]]\ncloud = \"C\"\n").unwrap();
+    let refused = with(&["model", "modes"]).ends(2);
+    assert!(
+        refused.stderr.contains("missing field `product`"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

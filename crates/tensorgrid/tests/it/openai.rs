@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tg_types::Digest;
 
 use crate::http::{KEY, call, post, with_key};
 use crate::run::{Grid, program};
@@ -21,6 +22,8 @@ fn text_is_written_paid_and_proved() {
     streamed(&grid);
     refused_in_openai_s_words(&grid);
     charged_once(&grid);
+    several_at_once(&grid);
+    likely(&grid);
     ended_by_strings(&grid);
     responded(&grid);
     measured(&grid);
@@ -160,7 +163,8 @@ fn refused_in_openai_s_words(grid: &Grid) {
     };
     let before = jobs(grid);
     for (body, status, code) in [
-        (with("n", json!(3)), 400, "unsupported_parameter"),
+        (with("n", json!(9)), 400, "invalid_value"),
+        (with("logprobs", json!(2)), 400, "unsupported_parameter"),
         (with("tools", json!([{}])), 400, "unsupported_parameter"),
         (with("model", json!("gpt-5")), 404, "model_not_found"),
         (with("model", json!("mlp-digits")), 400, "invalid_value"),
@@ -410,4 +414,150 @@ fn keys_are_shown_once() {
     assert!(!std::fs::read_to_string(&file).unwrap().contains(&key[3..]));
     make("alice").ends(2);
     make("bob").ends(0);
+}
+
+/// Several choices are several jobs, each with draws of its own that follow from the seed and its index.
+fn several_at_once(grid: &Grid) {
+    let mut body = json!({"model": "gpt-bytes", "prompt": "ROMEO:\n", "max_tokens": 12, "seed": 5, "temperature": 0.9});
+    let one = post(grid, "completions", &[], &body).json();
+    let before = jobs(grid);
+    body["n"] = json!(3);
+    let key = [("idempotency-key", "three")];
+    let three = post(grid, "completions", &key, &body).json();
+    let choices = three["choices"].as_array().unwrap();
+    let texts: Vec<&Value> = choices.iter().map(|it| &it["text"]).collect();
+    assert_eq!(texts.len(), 3, "{three}");
+    assert_eq!(
+        texts[0], &one["choices"][0]["text"],
+        "the first is that of a request for one"
+    );
+    assert!(texts[1] != texts[0] && texts[2] != texts[1], "{three}");
+    assert_eq!(
+        three["usage"],
+        json!({"prompt_tokens": 21, "completion_tokens": 36, "total_tokens": 57})
+    );
+    // Each is a job that is paid, and they cost what they cost together.
+    assert_eq!(jobs(grid), before + 3);
+    let ours = three["tensorgrid"]["choices"].as_array().unwrap();
+    let price = |it: &Value| it["price"].as_str().unwrap().parse::<f64>().unwrap();
+    let sum: f64 = ours.iter().map(price).sum();
+    assert!((sum - price(&three["tensorgrid"])).abs() < 1e-12 && sum > 0.0);
+    for (index, it) in ours.iter().enumerate() {
+        let receipt = call(grid, ("GET", it["receipt"].as_str().unwrap()), &[], "").json();
+        assert_eq!(
+            (&receipt["job"]["id"], &it["index"]),
+            (&it["job"], &json!(index))
+        );
+    }
+    // The same request is the same order.
+    assert_eq!(post(grid, "completions", &key, &body).json(), three);
+    assert_eq!(jobs(grid), before + 3);
+    // The second by its own seed, as the documents say it.
+    let seed = Digest::of_blob(&5_i64.to_le_bytes());
+    let second = Digest::of_blob(&[&seed.as_bytes()[..], &1_u32.to_le_bytes()].concat());
+    let words = [
+        "write",
+        "gpt-bytes",
+        "--text",
+        "ROMEO:\n",
+        "-n",
+        "12",
+        "--temperature",
+        "0.9",
+    ];
+    let seed = second.to_string();
+    let written = [
+        &words[..],
+        &["--seed", seed.trim_start_matches("0x"), "--yes", "--json"],
+    ];
+    let written = grid.run(&written.concat()).ends(0).json();
+    assert_eq!(&written["text"], texts[1]);
+    several_streamed(grid, &body, &texts);
+    body["tensorgrid"] = json!({"max_price": "40000"});
+    let before = jobs(grid);
+    let refused = post(grid, "completions", &[], &body);
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert_eq!(
+        jobs(grid),
+        before,
+        "none is ordered of several that the limit does not allow"
+    );
+}
+
+fn several_streamed(grid: &Grid, body: &Value, texts: &[&Value]) {
+    let mut body = body.clone();
+    body["stream"] = json!(true);
+    let (parts, ended) = post(grid, "completions", &[], &body).parts();
+    assert!(ended);
+    let mut written = vec![String::new(); texts.len()];
+    let mut finished = Vec::new();
+    for part in &parts {
+        let choice = &part["choices"][0];
+        let index = choice["index"].as_u64().unwrap();
+        written[index as usize].push_str(choice["text"].as_str().unwrap());
+        if choice["finish_reason"].is_string() {
+            finished.push(index);
+        }
+    }
+    let expected: Vec<&str> = texts.iter().map(|it| it.as_str().unwrap()).collect();
+    assert_eq!(written, expected);
+    finished.sort_unstable();
+    assert_eq!(finished, [0, 1, 2]);
+}
+
+/// Log probabilities are those of the scores that a proof shows; without one there are none.
+fn likely(grid: &Grid) {
+    let body = json!({
+        "model": "gpt-bytes", "prompt": "ROMEO:\n", "max_tokens": 6, "temperature": 0, "logprobs": 3,
+        "tensorgrid": {"verify": "proof"},
+    });
+    let text = post(grid, "completions", &[], &body).json();
+    let logprobs = &text["choices"][0]["logprobs"];
+    let tokens = logprobs["tokens"].as_array().unwrap();
+    assert_eq!(tokens.len(), 6, "{text}");
+    let joined: String = tokens.iter().map(|it| it.as_str().unwrap()).collect();
+    assert_eq!(text["choices"][0]["text"], joined);
+    assert_eq!(logprobs["text_offset"], json!([0, 1, 2, 3, 4, 5]));
+    let top = logprobs["top_logprobs"].as_array().unwrap();
+    for (index, it) in top.iter().enumerate() {
+        let own = logprobs["token_logprobs"][index].as_f64().unwrap();
+        let all: Vec<f64> = it
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|it| it.as_f64().unwrap())
+            .collect();
+        // At temperature 0 the likeliest is written.
+        assert!(
+            all.len() == 3 && all.iter().all(|it| *it <= own && *it <= 0.0),
+            "{it}"
+        );
+        assert!(all.iter().map(|it| it.exp()).sum::<f64>() <= 1.0 + 1e-9);
+    }
+    let ours = &text["tensorgrid"]["logprobs"];
+    assert!(
+        ours["among"].as_u64() <= ours["vocabulary"].as_u64(),
+        "{ours}"
+    );
+    let chat = json!({
+        "model": "gpt-bytes", "messages": [{"role": "user", "content": "Speak."}], "max_tokens": 4, "temperature": 0,
+        "logprobs": true, "top_logprobs": 2, "stream": true, "tensorgrid": {"verify": "proof"},
+    });
+    let (parts, ended) = post(grid, "chat/completions", &[], &chat).parts();
+    assert!(ended);
+    let listed = parts
+        .iter()
+        .find(|it| it["choices"][0]["logprobs"].is_object());
+    let choice = &listed.unwrap()["choices"][0];
+    let content = choice["logprobs"]["content"].as_array().unwrap();
+    let joined: String = content
+        .iter()
+        .map(|it| it["token"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        (content.len(), &choice["delta"]["content"]),
+        (4, &json!(joined))
+    );
+    assert_eq!(content[0]["top_logprobs"].as_array().unwrap().len(), 2);
+    assert_eq!(content[0]["top_logprobs"][0]["token"], content[0]["token"]);
 }

@@ -215,7 +215,7 @@ impl BatchRun {
                 let completion = port.complete(by, order, None).await?;
                 let answer = frame.whole(&completion);
                 if asked.store {
-                    let said = asked.said(&completion.pieces.concat());
+                    let said = asked.said(&completion.text());
                     kept.keep(caller, &frame.id, (&answer, said));
                 }
                 Ok(answer)

@@ -37,6 +37,12 @@ pub(crate) struct CompletionBody {
     /// Most tokens to write; 16 if absent.
     #[schema(minimum = 1)]
     max_tokens: Option<u32>,
+    /// How many texts are written, each an order of its own; 1 if absent.
+    #[schema(minimum = 1, maximum = 8)]
+    n: Option<u32>,
+    /// With how many of the likeliest tokens the log probabilities are listed, of texts that are proved.
+    #[schema(minimum = 0, maximum = 5)]
+    logprobs: Option<u32>,
     /// 0 for the likeliest token always.
     #[schema(minimum = 0.0, maximum = 2.0)]
     temperature: Option<f64>,
@@ -73,6 +79,14 @@ pub(crate) struct ChatBody {
     /// Most tokens to write; `max_tokens` is the same.
     #[schema(minimum = 1)]
     max_completion_tokens: Option<u32>,
+    /// How many texts are written, each an order of its own; 1 if absent.
+    #[schema(minimum = 1, maximum = 8)]
+    n: Option<u32>,
+    /// Whether the log probabilities are listed, of texts that are proved.
+    logprobs: Option<bool>,
+    /// With how many of the likeliest tokens.
+    #[schema(minimum = 0, maximum = 20)]
+    top_logprobs: Option<u32>,
     /// 0 for the likeliest token always.
     #[schema(minimum = 0.0, maximum = 2.0)]
     temperature: Option<f64>,

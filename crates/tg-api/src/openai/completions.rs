@@ -14,7 +14,7 @@ use super::access::{caller, named, orders, parsed};
 use super::answer::Frame;
 use super::bodies;
 use super::error::OpenAiError;
-use super::port::{Completion, CompletionOrder, PieceSender, Requester};
+use super::port::{Completion, CompletionOrder, PieceSender, Requester, TextPiece};
 use super::replay::{self, Answer, AnswerId, RequestName, RequestTurn, Waiting};
 use super::request::{self, CompletionKind};
 use super::served;
@@ -155,15 +155,18 @@ async fn complete(
 fn streamed(
     with_usage: bool,
     waiting: Waiting<Completion>,
-    mut pieces: mpsc::UnboundedReceiver<String>,
+    mut pieces: mpsc::UnboundedReceiver<TextPiece>,
     frame: Frame,
 ) -> Response {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
-        let mut sent = String::new();
-        while let Some(piece) = pieces.recv().await {
-            let parts = frame.piece(&piece, sent.is_empty());
-            sent.push_str(&piece);
+        let mut sent: Vec<String> = Vec::new();
+        while let Some(TextPiece { choice, text }) = pieces.recv().await {
+            if sent.len() <= choice {
+                sent.resize(choice + 1, String::new());
+            }
+            let parts = frame.piece((choice, &text), sent[choice].is_empty());
+            sent[choice].push_str(&text);
             let parts = parts.into_iter().map(StreamPart::Data).collect();
             if sender.send(parts).await.is_err() {
                 return;

@@ -16,8 +16,17 @@ use super::error::OpenAiError;
 /// What an asynchronous method of the port returns.
 pub type OpenAiFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OpenAiError>> + Send + 'a>>;
 
-/// Where a text is sent as it is written: no more than a model's window has tokens.
-pub type PieceSender = tokio::sync::mpsc::UnboundedSender<String>;
+/// Where texts are sent as they are written: no more than a model's window has tokens for each choice.
+pub type PieceSender = tokio::sync::mpsc::UnboundedSender<TextPiece>;
+
+/// A piece of one choice's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextPiece {
+    /// Index of the choice.
+    pub choice: usize,
+    /// What comes after the pieces of that choice before.
+    pub text: String,
+}
 
 /// What is to be written.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +47,10 @@ pub struct CompletionOrder {
     pub seed: Option<i64>,
     /// The text ends before the first of these; none is empty.
     pub stops: Vec<String>,
+    /// How many texts are written, at least 1. Each is an order of its own, whose draws follow from the seed and its index.
+    pub choices: u32,
+    /// With how many of the likeliest tokens the log probability of each written one is listed; none are listed if absent.
+    pub logprobs: Option<u32>,
     /// How the result is checked.
     pub mode: ModeDto,
     /// Most that is paid to the provider; the grid's usual price if absent.
@@ -56,28 +69,92 @@ pub enum CompletionPrompt {
 }
 
 /// What was written, and what stands behind it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Completion {
+    /// The texts, by index; at least one.
+    pub choices: Vec<CompletionChoice>,
+    /// Tokens of the prompt, counted for each order that reads it.
+    pub prompt_tokens: u32,
+    /// Tokens that were computed for all choices: those that stopped are counted, and those after a string that ended a text.
+    pub written_tokens: u32,
+    /// The model.
+    pub model: ModelId,
+    /// What stands behind it instead of what its choices say, if a provider's own server wrote it.
+    pub unchecked: Option<Value>,
+}
+
+impl Completion {
+    /// What was paid for all choices, verification included.
+    #[must_use]
+    pub fn price(&self) -> Amount {
+        let prices = self.choices.iter().map(|it| it.price);
+        prices.fold(Amount::ZERO, Amount::saturating_add)
+    }
+
+    /// The text of the first choice.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let first = self.choices.first();
+        first.map(|it| it.pieces.concat()).unwrap_or_default()
+    }
+
+    /// Whether each text was ended by a stop token or a string that was asked for.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        self.choices.iter().all(|it| it.stopped)
+    }
+}
+
+/// One text that was written, and what stands behind it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompletionChoice {
     /// The text, in the pieces in which it is streamed.
     pub pieces: Vec<String>,
-    /// Tokens of the prompt.
-    pub prompt_tokens: u32,
-    /// Tokens that were computed: the one that stopped is counted, and those after a string that ended the text.
-    pub written_tokens: u32,
     /// Whether a stop token or a string that was asked for ended it, and not the limit or the window.
     pub stopped: bool,
     /// The job.
     pub job: JobId,
-    /// The model.
-    pub model: ModelId,
     /// What was paid, verification included.
     pub price: Amount,
     /// How the result was checked.
     pub mode: ModeDto,
     /// Bytes of the proof that was verified here, if one was ordered.
     pub proof_bytes: Option<u64>,
-    /// What stands behind it instead, if a provider's own server wrote it.
-    pub unchecked: Option<Value>,
+    /// The log probabilities of its tokens, if they were asked for.
+    pub logprobs: Option<TextLogprobs>,
+}
+
+/// Log probabilities of the tokens of a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextLogprobs {
+    /// One for each token of the text.
+    pub tokens: Vec<WrittenLogprob>,
+    /// Among how many of the likeliest tokens the probabilities are: those whose scores the model gives. They sum to 1 over these.
+    pub among: u32,
+    /// Tokens of the model's vocabulary.
+    pub vocabulary: u32,
+}
+
+/// How likely a token was, and the likeliest in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrittenLogprob {
+    /// The token.
+    pub token: TokenLogprob,
+    /// Letters of the text before it.
+    pub offset: usize,
+    /// The likeliest tokens, the likeliest first.
+    pub top: Vec<TokenLogprob>,
+}
+
+/// How likely a token was.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenLogprob {
+    /// What it is in a text, or its bytes as OpenAI writes them: `bytes:\xe2`.
+    pub text: String,
+    /// Its bytes, if they are known.
+    pub bytes: Option<Vec<u8>>,
+    /// Natural logarithm of its probability.
+    pub logprob: f64,
 }
 
 /// Texts of which vectors are wanted.

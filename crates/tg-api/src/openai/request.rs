@@ -15,6 +15,12 @@ const STOPS_MAX: usize = 4;
 /// Most bytes of one: each is looked for in all that was written.
 const STOP_BYTES_MAX: usize = 1_024;
 
+/// Most choices of a request: each is an order of its own, and all are at work at once.
+const CHOICES_MAX: u32 = 8;
+
+/// Most of the likeliest tokens that are listed beside a written one, as OpenAI has it: of completions, and of chat completions.
+const LOGPROBS_MAX: [u32; 2] = [5, 20];
+
 /// A request, and how its answer is sent.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Asked {
@@ -64,7 +70,54 @@ fn completion(body: Value) -> Result<Asked, OpenAiError> {
     let mut prompts = prompts("prompt", prompt, 1)?;
     let prompt = prompts.swap_remove(0);
     let tokens_max = fields.count("max_tokens")?.or(Some(16));
-    asked(fields, prompt, tokens_max)
+    let choices = choices(&mut fields)?;
+    // The best of as many as are wanted are all of them.
+    if fields.count("best_of")?.is_some_and(|it| it != choices) {
+        return Err(OpenAiError::unsupported("best_of"));
+    }
+    let logprobs = match fields.take("logprobs") {
+        None | Some(Value::Bool(false)) => None,
+        Some(value) => Some(listed("logprobs", &value, LOGPROBS_MAX[0])?),
+    };
+    let mut asked = asked(fields, prompt, tokens_max)?;
+    (asked.order.choices, asked.order.logprobs) = (choices, logprobs);
+    Ok(asked)
+}
+
+/// How many texts are wanted.
+fn choices(fields: &mut BodyFields) -> Result<u32, OpenAiError> {
+    let choices = match fields.take("n") {
+        None => Some(1),
+        Some(value) => value.as_u64().and_then(|it| u32::try_from(it).ok()),
+    };
+    let choices = choices.filter(|it| (1..=CHOICES_MAX).contains(it));
+    choices.ok_or_else(|| {
+        let message = format!("`n` is a whole number from 1 to {CHOICES_MAX}");
+        OpenAiError::invalid("n", message)
+    })
+}
+
+/// How many of the likeliest tokens a field wants listed.
+fn listed(name: &str, value: &Value, most: u32) -> Result<u32, OpenAiError> {
+    let count = value.as_u64().and_then(|it| u32::try_from(it).ok());
+    count.filter(|it| *it <= most).ok_or_else(|| {
+        let message = format!("`{name}` is a whole number from 0 to {most}");
+        OpenAiError::invalid(name, message)
+    })
+}
+
+/// Whether a chat wants log probabilities, and of how many tokens.
+fn chat_logprobs(fields: &mut BodyFields) -> Result<Option<u32>, OpenAiError> {
+    let wanted = fields.flag("logprobs")?;
+    let top = match fields.take("top_logprobs") {
+        None => 0,
+        Some(value) => listed("top_logprobs", &value, LOGPROBS_MAX[1])?,
+    };
+    if top > 0 && !wanted {
+        let message = "`top_logprobs` is given with `logprobs: true`";
+        return Err(OpenAiError::invalid("top_logprobs", message));
+    }
+    Ok(wanted.then_some(top))
 }
 
 /// Texts and lists of tokens of a field: a string, a list of strings, tokens as numbers, or a list of such lists.
@@ -116,7 +169,10 @@ fn chat(body: Value) -> Result<Asked, OpenAiError> {
     let turns = conversation("messages", messages)?;
     let tokens_max = fields.count("max_completion_tokens")?;
     let tokens_max = tokens_max.or(fields.count("max_tokens")?);
-    asked(fields, CompletionPrompt::Conversation(turns), tokens_max)
+    let (choices, logprobs) = (choices(&mut fields)?, chat_logprobs(&mut fields)?);
+    let mut asked = asked(fields, CompletionPrompt::Conversation(turns), tokens_max)?;
+    (asked.order.choices, asked.order.logprobs) = (choices, logprobs);
+    Ok(asked)
 }
 
 /// Reads a request of `/responses`.
@@ -224,6 +280,8 @@ fn asked(
             top_k,
             seed,
             stops,
+            choices: 1,
+            logprobs: None,
             mode,
             max_price,
         },
@@ -326,8 +384,13 @@ mod tests {
         let base = json!({"model": "m", "prompt": "p"});
         assert!(completion(base.clone()).is_ok());
         for (name, value, param) in [
-            ("n", json!(2), "n"),
-            ("logprobs", json!(3), "logprobs"),
+            ("n", json!(0), "n"),
+            ("n", json!(9), "n"),
+            ("n", json!("2"), "n"),
+            ("best_of", json!(2), "best_of"),
+            ("logprobs", json!(6), "logprobs"),
+            ("logprobs", json!(true), "logprobs"),
+            ("top_logprobs", json!(1), "top_logprobs"),
             ("tools", json!([{}]), "tools"),
             ("presence_penalty", json!(0.5), "presence_penalty"),
             ("prompt", json!(["a", "b"]), "prompt"),
@@ -368,6 +431,59 @@ mod tests {
         let image = json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]});
         assert_eq!(chat(image).unwrap_err().param.as_deref(), Some("image_url"));
     }
+
+    #[test]
+    fn choices_and_log_probabilities_are_bounded() {
+        let of = |asked: Asked| (asked.order.choices, asked.order.logprobs);
+        let text = |more: Value| {
+            let mut body = json!({"model": "m", "prompt": "p"});
+            merge(&mut body, more);
+            completion(body)
+        };
+        assert_eq!(of(text(json!({})).unwrap()), (1, None));
+        assert_eq!(
+            of(text(json!({"n": 1, "logprobs": null})).unwrap()),
+            (1, None)
+        );
+        let most = json!({"n": 8, "best_of": 8, "logprobs": 5});
+        assert_eq!(of(text(most).unwrap()), (8, Some(5)));
+        assert_eq!(of(text(json!({"logprobs": 0})).unwrap()), (1, Some(0)));
+        let spoken = |more: Value| {
+            let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "p"}]});
+            merge(&mut body, more);
+            chat(body)
+        };
+        let most = json!({"n": 2, "logprobs": true, "top_logprobs": 20});
+        assert_eq!(of(spoken(most).unwrap()), (2, Some(20)));
+        assert_eq!(of(spoken(json!({"logprobs": true})).unwrap()), (1, Some(0)));
+        assert_eq!(of(spoken(json!({"top_logprobs": 0})).unwrap()), (1, None));
+        for (more, param) in [
+            (json!({"n": 9}), "n"),
+            (json!({"logprobs": 3}), "logprobs"),
+            (json!({"top_logprobs": 2}), "top_logprobs"),
+            (
+                json!({"logprobs": true, "top_logprobs": 21}),
+                "top_logprobs",
+            ),
+            (
+                json!({"logprobs": true, "top_logprobs": -1}),
+                "top_logprobs",
+            ),
+        ] {
+            let error = spoken(more).unwrap_err();
+            assert_eq!((error.status, error.param.as_deref()), (400, Some(param)));
+        }
+    }
+
+    fn merge(body: &mut Value, more: Value) {
+        let Value::Object(more) = more else {
+            panic!("fields")
+        };
+        for (name, value) in more {
+            body[name.as_str()] = value;
+        }
+    }
+
     #[test]
     fn prompts_are_texts_and_tokens() {
         let text = |text: &str| CompletionPrompt::Text(text.to_owned());

@@ -31,11 +31,11 @@ impl ResponseFrame {
     /// The whole answer.
     pub(super) fn whole(&self, completion: &Completion) -> Value {
         // As OpenAI has it: a limit leaves a response incomplete.
-        let (status, details) = match completion.stopped {
+        let (status, details) = match completion.stopped() {
             true => ("completed", Value::Null),
             false => ("incomplete", json!({ "reason": "max_output_tokens" })),
         };
-        let item = self.message(&completion.pieces.concat(), status);
+        let item = self.message(&completion.text(), status);
         let mut answer = self.object(status, &[item]);
         answer["incomplete_details"] = details;
         answer["usage"] = usage(completion);
@@ -68,7 +68,7 @@ impl ResponseFrame {
             let delta = at(json!({ "delta": piece, "logprobs": [] }));
             ("response.output_text.delta", delta)
         };
-        let text = completion.pieces.concat();
+        let text = completion.text();
         let mut events = vec![
             (
                 "response.output_item.added",
@@ -79,8 +79,9 @@ impl ResponseFrame {
                 at(json!({ "part": content("") })),
             ),
         ];
-        events.extend(completion.pieces.iter().map(text_of));
-        let last = match completion.stopped {
+        let pieces = completion.choices.iter().take(1);
+        events.extend(pieces.flat_map(|it| &it.pieces).map(text_of));
+        let last = match completion.stopped() {
             true => "response.completed",
             false => "response.incomplete",
         };
@@ -172,21 +173,25 @@ fn numbered(first: usize, events: Vec<(&str, Value)>) -> Vec<StreamPart> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use super::super::port::CompletionChoice;
     use super::*;
     use tg_sdk::dto::ModeDto;
     use tg_types::{Amount, Digest, JobId, ModelId};
 
     fn completion(stopped: bool) -> Completion {
         Completion {
-            pieces: vec!["Who".to_owned(), " there?".to_owned()],
+            choices: vec![CompletionChoice {
+                pieces: vec!["Who".to_owned(), " there?".to_owned()],
+                stopped,
+                job: JobId::new([1; 32]),
+                price: Amount::ZERO,
+                mode: ModeDto::None,
+                proof_bytes: None,
+                logprobs: None,
+            }],
             prompt_tokens: 3,
             written_tokens: 2,
-            stopped,
-            job: JobId::new([1; 32]),
             model: ModelId::new([2; 32]),
-            price: Amount::ZERO,
-            mode: ModeDto::None,
-            proof_bytes: None,
             unchecked: None,
         }
     }

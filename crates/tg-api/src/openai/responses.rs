@@ -164,7 +164,7 @@ impl KeptFrame {
     fn whole(&self, completion: &Completion) -> Value {
         let whole = self.frame.whole(completion);
         if self.asked.store {
-            let said = self.asked.said(&completion.pieces.concat());
+            let said = self.asked.said(&completion.text());
             let (id, kept) = (&self.frame.id, &self.shared.responses);
             kept.keep(&self.caller, id, (&whole, said));
         }

@@ -9,7 +9,7 @@ use axum::extract::rejection::{BytesRejection, QueryRejection};
 use serde::Deserialize;
 use tg_ledger::Job;
 use tg_sdk::ErrorBody;
-use tg_sdk::dto::{DryRunDto, JobDto, JobPageDto, JobReceiptDto, JobWhyDto, ModeDto};
+use tg_sdk::dto::{DryRunDto, JobDto, JobEventsDto, JobPageDto, JobReceiptDto, JobWhyDto, ModeDto};
 use tg_types::limits::CLIENT_TRANSACTION_BYTES_MAX;
 use tg_types::{Address, Decode, Fault, JobId, JobOrder, TimestampMs};
 
@@ -167,6 +167,27 @@ fn now() -> TimestampMs {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// What blocks did with a job and its leases, as far as this node remembers: the newest events of all jobs since it serves. One that was
+/// started anew, or sees very many jobs, has forgotten those of before; `GET /v1/jobs/{id}` has the job's history in any case.
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{id}/events",
+    tag = "jobs",
+    params(("id" = String, Path, description = "The job's id")),
+    responses(
+        (status = 200, body = JobEventsDto, description = "The events, oldest first"),
+        (status = 404, body = ErrorBody, description = "There is no job of that id"),
+    ),
+)]
+pub(super) async fn events(
+    shared: SharedState,
+    Id(id): Id<JobId>,
+) -> Result<Json<JobEventsDto>, ApiError> {
+    let state = shared.port.state();
+    let job = state.job(&id).ok_or_else(|| no_job(id))?;
+    Ok(Json(shared.job_events.of(&id, &job.leases())))
 }
 
 /// The receipt of a paid job: who made the result, what it is, what was paid, and where the proof is.

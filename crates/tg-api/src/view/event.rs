@@ -2,7 +2,7 @@
 
 use tg_ledger::{BurnedBecause, Event, ModelState};
 use tg_sdk::dto::EventDto;
-use tg_types::{Address, Amount, JobId, LeaseId, ModelId};
+use tg_types::{Address, Amount, Digest, JobId, LeaseId, ModelId};
 
 use crate::port::FinalizedEvents;
 
@@ -23,6 +23,7 @@ pub fn events(block: &FinalizedEvents) -> Vec<EventDto> {
                 model: parts.model,
                 account: parts.account,
                 amount: parts.amount,
+                file: parts.file,
                 text: parts.text,
             }
         })
@@ -38,6 +39,7 @@ struct Parts {
     model: Option<ModelId>,
     account: Option<Address>,
     amount: Option<Amount>,
+    file: Option<Digest>,
     text: String,
 }
 
@@ -338,6 +340,7 @@ fn sync_parts(event: &Event) -> Parts {
             job: Some(*job),
             lease: Some(*lease),
             account: Some(*account),
+            file: Some(*file),
             text: format!("{account} handed in {file} in the dispute about the result"),
             ..Parts::default()
         },

@@ -14,12 +14,15 @@ use tg_ledger::{
     Validator, check_transaction, development_domain, propose,
 };
 use tg_sdk::Client;
-use tg_sdk::dto::{DevelopmentAccountDto, DevelopmentInferDto, FaucetRequestDto, InferenceDto};
+use tg_sdk::dto::{
+    DevelopmentAccountDto, DevelopmentEndpointDto, DevelopmentInferDto, FaucetRequestDto,
+    InferenceDto, JobDto,
+};
 use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
 use tg_types::chunks::{CHUNK_BYTES, ChunkTree, ChunkTreeBuilder};
 use tg_types::{
-    Address, Amount, Digest, Fault, Heartbeat, Label, ProgramId, SignedTransaction, TimestampMs,
-    TransactionId, Wallet,
+    Address, Amount, Digest, Fault, Heartbeat, JobId, Label, ProgramId, SignedTransaction,
+    TimestampMs, TransactionId, Wallet,
 };
 use tokio::sync::mpsc;
 
@@ -341,5 +344,17 @@ impl DevelopmentPort for Grid {
 
     fn infer(&self, _request: DevelopmentInferDto) -> PortFuture<'_, InferenceDto> {
         Box::pin(async { Err(refused("TEST-001", "this grid has no models".to_owned())) })
+    }
+
+    fn open_endpoint(&self, _request: DevelopmentEndpointDto) -> PortFuture<'_, JobDto> {
+        Box::pin(async { Err(refused("TEST-001", "this grid has no models".to_owned())) })
+    }
+
+    fn top_up_endpoint(&self, _job: JobId, _money: Amount) -> PortFuture<'_, JobDto> {
+        Box::pin(async { Err(refused("TEST-002", "this grid has no endpoints".to_owned())) })
+    }
+
+    fn close_endpoint(&self, _job: JobId) -> PortFuture<'_, JobDto> {
+        Box::pin(async { Err(refused("TEST-002", "this grid has no endpoints".to_owned())) })
     }
 }

@@ -58,3 +58,32 @@ pub struct FaucetRequestDto {
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub amount: Amount,
 }
+
+/// A request to open an endpoint with the requestor account of a development network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DevelopmentEndpointDto {
+    /// A model id, or a name.
+    pub model: String,
+    /// What is locked for it.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub money: Amount,
+    /// How long it lasts at most, in minutes.
+    #[serde(default = "an_hour")]
+    pub minutes: u32,
+}
+
+const fn an_hour() -> u32 {
+    60
+}
+
+/// A request to lock more money for an endpoint of a development network's account.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DevelopmentTopUpDto {
+    /// How much more.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub money: Amount,
+}

@@ -18,9 +18,12 @@ mod status;
 mod transactions;
 mod why;
 
-pub use accounts::{AccountDto, DevelopmentAccountDto, FaucetRequestDto};
+pub use accounts::{
+    AccountDto, DevelopmentAccountDto, DevelopmentEndpointDto, DevelopmentTopUpDto,
+    FaucetRequestDto,
+};
 pub use blobs::BlobDto;
-pub use event::EventDto;
+pub use event::{EventDto, JobEventsDto};
 pub use inference::{AnswerDto, DevelopmentInferDto, InferenceDto};
 pub use jobs::{
     BidDto, CheckDto, DisputeDto, DisputeTurnDto, JobDto, JobReceiptDto, JobStepDto, LeaseDto,

@@ -5,8 +5,10 @@
 //! provider that does not answer is asked nothing more, and one that is not paid answers nothing more.
 //!
 //! [`wire`] is what travels, [`served`] what of it is asked of models that a provider has a server of its own for, [`session`] the requestor's
-//! side.
+//! side, [`funds`] its money.
 
+#[cfg(all(feature = "client", feature = "verify"))]
+pub mod funds;
 pub mod served;
 #[cfg(all(feature = "client", feature = "verify"))]
 pub mod session;

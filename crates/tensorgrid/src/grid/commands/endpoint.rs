@@ -8,10 +8,11 @@ use tg_offline::models;
 use tg_sdk::dto::{
     DryRunDto, JobDto, JobStateDto, LeaseDto, MeterDto, ModeDto, ModelDto, QuoteDto,
 };
+use tg_sdk::endpoint::funds;
 use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession, serving_lease};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{CheckedModel, Client, JobFilter, OrderTerms, Wallet};
-use tg_types::{Amount, BASE_PRICES_PER_MINUTE, JobId, Transaction};
+use tg_types::{Amount, BASE_PRICES_PER_MINUTE, JobId};
 
 use super::order::{describe_wait, dry_run, offers, print_dry_run};
 use super::{ask_to_proceed, json_of};
@@ -21,7 +22,7 @@ use crate::grid::endpoint_args::{
     EndpointOpenArguments, EndpointTopUpArguments, EndpointWriteArguments,
 };
 use crate::grid::infer;
-use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, say};
+use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, part, say};
 use tg_console::table::{Table, brief, brief_prefix, short};
 use tg_offline::answer::ShownAnswer as _;
 use tg_offline::generate::{TokenCoding, request};
@@ -31,9 +32,6 @@ const POLL: Duration = Duration::from_millis(150);
 
 /// Jobs among which those of an account are looked for: the most that a server lists.
 const JOBS_LOOKED_AT: u32 = 1_000;
-
-/// How long more money takes to be in a block, at most.
-const TOP_UP_MAX: Duration = Duration::from_secs(60);
 
 /// Runs a command about endpoints.
 pub(crate) async fn run(command: &EndpointCommand, as_json: bool) -> Outcome {
@@ -463,10 +461,11 @@ async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
         first.get_or_insert_with(|| started.elapsed());
         pieces.extend_from_slice(bytes);
         // Only what is whole text so far is shown; the answer says all of it.
-        if !as_json && let Some(text) = text_so_far(&coding, &request.prompt, &pieces) {
+        let is_shown = !as_json || arguments.stream;
+        if is_shown && let Some(text) = text_so_far(&coding, &request.prompt, &pieces) {
             let new = text.strip_prefix(shown.as_str()).unwrap_or_default();
             if !new.is_empty() && !new.ends_with(char::REPLACEMENT_CHARACTER) {
-                let _ = tg_console::outcome::part(new);
+                show_piece(new, as_json);
                 shown = text;
             }
         }
@@ -480,12 +479,22 @@ async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
     let text = coding.text(&request.prompt, &tokens)?;
     let elapsed = started.elapsed();
     if as_json {
-        return Ok(json(&serde_json::json!({
+        let whole = serde_json::json!({
             "job": session.job().to_string(), "provider": session.provider().to_string(),
             "prompt": request.prompt, "tokens": tokens, "text": text,
             "price": answer.price.to_string(), "first_ms": first.map(|it| it.as_secs_f64() * 1e3),
             "elapsed_ms": elapsed.as_secs_f64() * 1e3, "signature": hex(&answer.signature.to_rsv()),
-        }))?);
+        });
+        if !arguments.stream {
+            return Ok(json(&whole)?);
+        }
+        if let Some(rest) = text
+            .as_deref()
+            .and_then(|it| it.strip_prefix(shown.as_str()))
+        {
+            show_piece(rest, as_json);
+        }
+        return Ok(line(whole)?);
     }
     match text {
         Some(text) => line(text.strip_prefix(shown.as_str()).unwrap_or(&text))?,
@@ -504,6 +513,18 @@ async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
     Ok(())
 }
 
+/// Shows what was written since the last piece.
+fn show_piece(text: &str, as_json: bool) {
+    if text.is_empty() {
+        return;
+    }
+    // Nobody may read any more: what is computed is paid all the same.
+    let _gone = match as_json {
+        true => part(format_args!("{}\n", serde_json::json!({ "piece": text }))),
+        false => part(text),
+    };
+}
+
 /// What pieces of an answer say so far, if tokens are text.
 fn text_so_far(coding: &TokenCoding, prompt: &[u32], pieces: &[u8]) -> Option<String> {
     let (words, _) = pieces.as_chunks::<4>();
@@ -515,30 +536,8 @@ async fn top_up(arguments: &EndpointTopUpArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let id = connect::job(&client, &arguments.job).await?;
-    let before = client.job(id).await.calling("ask for the job")?;
-    if before.mode != ModeDto::Endpoint {
-        return Err(failed(EndpointError::NoEndpoint { job: id }));
-    }
-    let max_price = before.max_price.saturating_add(arguments.money);
-    let raise = Transaction::RaiseJob {
-        job: id,
-        max_price,
-        max_attempts: before.max_attempts,
-    };
-    let raised = jobs::submit(&client, &wallet, &raise, "lock more money").await;
-    raised.of_job()?;
-    let sent = Instant::now();
-    let job = loop {
-        let job = client.job(id).await.calling("ask for the job")?;
-        if job.max_price >= max_price {
-            break job;
-        }
-        if sent.elapsed() > TOP_UP_MAX {
-            let text = "the transaction was taken and is in no block yet";
-            return Err(Failure::new(Exit::Unavailable, anyhow::anyhow!(text)));
-        }
-        tokio::time::sleep(POLL).await;
-    };
+    let raised = funds::top_up(&client, &wallet, id, arguments.money).await;
+    let job = raised.of_job()?;
     if as_json {
         return json_of(&job);
     }
@@ -553,9 +552,7 @@ async fn close(arguments: &EndpointJobArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let id = connect::job(&client, &arguments.job).await?;
-    let cancel = Transaction::CancelJob { job: id };
-    let sent = jobs::submit(&client, &wallet, &cancel, "end the endpoint").await;
-    sent.of_job()?;
+    funds::close(&client, &wallet, id).await.of_job()?;
     say("its provider has some seconds for its last claim");
     let mut tell = |news: Followed<'_>| {
         if let Followed::Changed(job) = news {

@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use tg_sdk::JobFilter;
-use tg_sdk::dto::{JobDto, SettlementDto};
+use tg_sdk::dto::{JobDto, JobStateDto, MachineDto, SettlementDto};
 use tg_sdk::text::FromText as _;
-use tg_types::{Address, Amount, ModelId};
+use tg_sdk::{Client, JobFilter};
+use tg_types::{Address, Amount, ModelId, OfferId};
 
+use crate::grid::cloud_prices::{CloudPrices, Hardware, dollars};
 use crate::grid::connect::{self, Calling as _};
 use crate::grid::infer;
 use crate::grid::job_args::JobCostArguments;
+use tg_console::date::{self, DAY_MS};
 use tg_console::outcome::{self, Exit, Failure, Outcome, line};
 use tg_console::table::{Table, brief, short};
 
 /// Most jobs that are summed up.
 const JOBS_MAX: u32 = 100_000;
-
-/// Milliseconds of a day.
-const DAY_MS: u64 = 86_400_000;
 
 /// What jobs of one model and one day came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,11 +78,73 @@ fn charged(settlement: &SettlementDto) -> Amount {
     sum
 }
 
+/// What clouds would have taken for jobs of one model and one day.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Elsewhere {
+    /// Dollars, by the cheapest row for each job's hardware and time.
+    usd: f64,
+    /// Jobs that ran and are not in it: their offer is gone, or no row is of its hardware.
+    unknown: u64,
+}
+
+impl Elsewhere {
+    fn add(&mut self, other: Self) {
+        self.usd += other.usd;
+        self.unknown += other.unknown;
+    }
+}
+
+/// What clouds would have taken, by day and model.
+struct CloudSums {
+    sums: BTreeMap<(u64, ModelId), Elsewhere>,
+    /// Ages of the newest and the oldest row, in days.
+    ages: (u64, u64),
+}
+
+/// How long a job was being run.
+fn ran_ms(job: &JobDto, now_ms: u64) -> u64 {
+    let ends = job.history.iter().skip(1).map(|it| it.at_ms);
+    let steps = job.history.iter().zip(ends.chain([now_ms]));
+    let running = steps.filter(|(step, _)| step.state == JobStateDto::Running);
+    running
+        .map(|(step, end)| end.saturating_sub(step.at_ms))
+        .sum()
+}
+
+/// What clouds would have taken for the time in which jobs were run, on the hardware of the offers that ran them.
+fn elsewhere(
+    jobs: &[JobDto],
+    clouds: &CloudPrices,
+    (offers, now_ms): (&BTreeMap<OfferId, MachineDto>, u64),
+) -> BTreeMap<(u64, ModelId), Elsewhere> {
+    let mut sums: BTreeMap<(u64, ModelId), Elsewhere> = BTreeMap::new();
+    for job in jobs {
+        let (ran, day) = (ran_ms(job, now_ms), day_of(job));
+        let Some(lease) = job.leases.last().filter(|_| ran > 0) else {
+            continue;
+        };
+        let usd = offers.get(&lease.offer).and_then(|machine| {
+            let hardware = Hardware::of(machine, job.needs.gpus);
+            clouds.cheapest(hardware, ran)
+        });
+        sums.entry((day, job.model)).or_default().add(Elsewhere {
+            usd: usd.unwrap_or(0.0),
+            unknown: u64::from(usd.is_none()),
+        });
+    }
+    sums
+}
+
+/// The day in which a job was ordered.
+fn day_of(job: &JobDto) -> u64 {
+    job.history.first().map_or(0, |step| step.at_ms / DAY_MS)
+}
+
 /// Sums jobs by the day in which they were ordered and by their model.
 fn summed(jobs: &[JobDto], first_day: u64) -> BTreeMap<(u64, ModelId), Spending> {
     let mut sums: BTreeMap<(u64, ModelId), Spending> = BTreeMap::new();
     for job in jobs {
-        let day = job.history.first().map_or(0, |step| step.at_ms / DAY_MS);
+        let day = day_of(job);
         if day >= first_day {
             sums.entry((day, job.model))
                 .or_default()
@@ -96,6 +157,7 @@ fn summed(jobs: &[JobDto], first_day: u64) -> BTreeMap<(u64, ModelId), Spending>
 /// Prints what an account spent.
 pub(crate) async fn run(arguments: &JobCostArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
+    let clouds = arguments.clouds.read()?;
     let address = match &arguments.address {
         Some(text) => Address::from_text(text).ok_or_else(|| {
             let expected = format!("{text:?} is not {}", Address::EXPECTED);
@@ -115,13 +177,37 @@ pub(crate) async fn run(arguments: &JobCostArguments, as_json: bool) -> Outcome 
     let models = client.models().await.calling("list the models")?;
     let names: BTreeMap<ModelId, String> = models.into_iter().map(|it| (it.id, it.name)).collect();
     let name = |model: &ModelId| names.get(model).cloned().unwrap_or_else(|| brief(model));
+    let clouds = match clouds {
+        Some(clouds) => cloud_sums(&client, &jobs, &clouds).await?,
+        None => None,
+    };
     if as_json {
-        return Ok(outcome::json(&document(address, &sums, name))?);
+        let clouds = clouds.as_ref();
+        return Ok(outcome::json(&document(address, (&sums, clouds), name))?);
     }
     if arguments.csv {
-        return print_csv(&sums, name);
+        return print_csv((&sums, clouds.as_ref()), name);
     }
-    print(address, &sums, name)
+    print(address, (&sums, clouds.as_ref()), name)
+}
+
+/// What clouds would have taken for jobs; nothing of a file without rows.
+async fn cloud_sums(
+    client: &Client,
+    jobs: &[JobDto],
+    clouds: &CloudPrices,
+) -> Result<Option<CloudSums>, Failure> {
+    let Some(ages) = clouds.ages() else {
+        return Ok(None);
+    };
+    let offers = client.offers().await.calling("list the offers")?;
+    let machines = offers.into_iter().map(|it| (it.id, it.terms.machine));
+    let machines: BTreeMap<OfferId, MachineDto> = machines.collect();
+    let now = infer::now().get();
+    Ok(Some(CloudSums {
+        sums: elsewhere(jobs, clouds, (&machines, now)),
+        ages,
+    }))
 }
 
 type Sums = BTreeMap<(u64, ModelId), Spending>;
@@ -134,49 +220,96 @@ fn total(sums: &Sums) -> Spending {
     total
 }
 
-fn print(address: Address, sums: &Sums, name: impl Fn(&ModelId) -> String) -> Outcome {
-    let mut table = Table::new(&["day", "model", "jobs", "spent", "locked"]);
-    for ((day, model), spending) in sums.iter().rev() {
-        table.row(vec![
-            date(*day),
-            name(model),
+/// What a row says of clouds.
+fn beside(clouds: Option<&CloudSums>, key: &(u64, ModelId)) -> Option<Elsewhere> {
+    clouds.map(|it| it.sums.get(key).copied().unwrap_or_default())
+}
+
+fn print(
+    address: Address,
+    (sums, clouds): (&Sums, Option<&CloudSums>),
+    name: impl Fn(&ModelId) -> String,
+) -> Outcome {
+    let mut head = vec!["day", "model", "jobs", "spent", "locked"];
+    head.extend(clouds.map(|_| "in a cloud"));
+    let mut table = Table::new(&head);
+    for (key, spending) in sums.iter().rev() {
+        let mut row = vec![
+            date::text(key.0),
+            name(&key.1),
             spending.jobs.to_string(),
             short(spending.spent),
             short(spending.locked),
-        ]);
+        ];
+        row.extend(beside(clouds, key).map(|it| dollars(it.usd)));
+        table.row(row);
     }
     line(table)?;
     let total = total(sums);
     let plural = if total.jobs == 1 { "" } else { "s" };
-    Ok(line(format_args!(
+    line(format_args!(
         "{} job{plural} of {address}: {} TGRID spent, {} locked; fees of transactions and rent are not in it",
         total.jobs,
         short(total.spent),
         short(total.locked)
+    ))?;
+    let Some(clouds) = clouds else {
+        return Ok(());
+    };
+    let mut all = Elsewhere::default();
+    for key in sums.keys() {
+        all.add(beside(Some(clouds), key).unwrap_or_default());
+    }
+    let (newest, oldest) = clouds.ages;
+    Ok(line(format_args!(
+        "{} in a cloud for the time in which they ran, by rows of {newest} to {oldest} days ago and for nothing that waits or is checked; {} jobs are \
+         not in it, whose offer is gone or whose hardware has no row",
+        dollars(all.usd),
+        all.unknown
     ))?)
 }
 
-fn print_csv(sums: &Sums, name: impl Fn(&ModelId) -> String) -> Outcome {
-    line("day,model,model_id,jobs,spent_tgrid,locked_tgrid")?;
-    for ((day, model), spending) in sums {
+fn print_csv(
+    (sums, clouds): (&Sums, Option<&CloudSums>),
+    name: impl Fn(&ModelId) -> String,
+) -> Outcome {
+    let more = if clouds.is_some() {
+        ",cloud_usd,cloud_unknown_jobs"
+    } else {
+        ""
+    };
+    line(format_args!(
+        "day,model,model_id,jobs,spent_tgrid,locked_tgrid{more}"
+    ))?;
+    for (key, spending) in sums {
+        let (day, model) = key;
         // Names of the grid are text of others.
         let name = name(model).replace('"', "\"\"");
+        let more = beside(clouds, key).map(|it| format!(",{},{}", it.usd, it.unknown));
         line(format_args!(
-            "{},\"{name}\",{model},{},{},{}",
-            date(*day),
+            "{},\"{name}\",{model},{},{},{}{}",
+            date::text(*day),
             spending.jobs,
             spending.spent,
-            spending.locked
+            spending.locked,
+            more.unwrap_or_default()
         ))?;
     }
     Ok(())
 }
 
-fn document(address: Address, sums: &Sums, name: impl Fn(&ModelId) -> String) -> Value {
-    let rows = sums.iter().map(|((day, model), spending)| {
+fn document(
+    address: Address,
+    (sums, clouds): (&Sums, Option<&CloudSums>),
+    name: impl Fn(&ModelId) -> String,
+) -> Value {
+    let rows = sums.iter().map(|(key, spending)| {
+        let (day, model) = key;
+        let beside = beside(clouds, key);
         json!({
-            "day": date(*day), "model": name(model), "model_id": model.to_string(), "jobs": spending.jobs,
+            "day": date::text(*day), "model": name(model), "model_id": model.to_string(), "jobs": spending.jobs,
             "spent": spending.spent.to_string(), "locked": spending.locked.to_string(),
+            "cloud_usd": beside.map(|it| it.usd), "cloud_unknown_jobs": beside.map(|it| it.unknown),
         })
     });
     let rows: Vec<Value> = rows.collect();
@@ -184,54 +317,13 @@ fn document(address: Address, sums: &Sums, name: impl Fn(&ModelId) -> String) ->
     json!({
         "account": address.to_string(), "rows": rows, "jobs": total.jobs,
         "spent": total.spent.to_string(), "locked": total.locked.to_string(),
+        "cloud_ages_days": clouds.map(|it| [it.ages.0, it.ages.1]),
     })
-}
-
-/// The date of a day since 1970-01-01, in the Gregorian calendar.
-fn date(day: u64) -> String {
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    // The calendar repeats after 400 years.
-    const DAYS_OF_400_YEARS: u64 = 146_097;
-    let (mut year, mut left) = (
-        1970 + 400 * (day / DAYS_OF_400_YEARS),
-        day % DAYS_OF_400_YEARS,
-    );
-    loop {
-        let days = if is_leap(year) { 366 } else { 365 };
-        if left < days {
-            break;
-        }
-        left -= days;
-        year += 1;
-    }
-    let february = if is_leap(year) { 29 } else { 28 };
-    let mut month = 1;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if left < days {
-            break;
-        }
-        left -= days;
-        month += 1;
-    }
-    format!("{year:04}-{month:02}-{:02}", left + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn days_have_their_dates() {
-        let check = |day: u64, expected: &str| assert_eq!(date(day), expected, "{day}");
-        check(0, "1970-01-01");
-        check(58, "1970-02-28");
-        check(59, "1970-03-01");
-        check(11_016, "2000-02-29");
-        check(20_783, "2026-11-26");
-        check(47_541, "2100-03-01");
-        check(146_097, "2370-01-01");
-    }
 
     #[test]
     fn spending_adds_up() {

@@ -1,7 +1,7 @@
 //! `tensorgrid model modes`: what each way of checking a result costs, and what it assures.
 
 use tg_sdk::Client;
-use tg_sdk::dto::{ModeDto, ModePriceDto, ModelDto};
+use tg_sdk::dto::{ModeDto, ModePriceDto, ModelDto, QuoteDto};
 use tg_sdk::jobs;
 
 use super::json_of;
@@ -14,6 +14,7 @@ use tg_types::Amount;
 /// Shows the ways of checking for models of the grid.
 pub(crate) async fn run(arguments: &ModelModesArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
+    let clouds = arguments.clouds.read()?;
     let mut models = Vec::new();
     for name in &arguments.models {
         models.push(jobs::find_model(&client, name).await.of_job()?);
@@ -24,17 +25,41 @@ pub(crate) async fn run(arguments: &ModelModesArguments, as_json: bool) -> Outco
     let mut listed = Vec::new();
     for model in models {
         let prices = prices(&client, &model, arguments.value_at_risk).await?;
+        let quotes = match &clouds {
+            Some(_) => quotes(&client, &model, &prices).await?,
+            None => Vec::new(),
+        };
         if as_json {
-            listed.push(serde_json::json!({ "id": model.id.to_string(), "name": model.name, "modes": prices }));
+            let clouds = clouds.as_ref().map(|it| it.beside_json(&quotes, 0));
+            listed.push(serde_json::json!({
+                "id": model.id.to_string(), "name": model.name, "modes": prices, "clouds": clouds,
+            }));
         } else {
             line(format_args!("{}:", model.name))?;
             line(table(&prices, jobs::usual_mode(&prices)))?;
+            if let Some(text) = clouds.as_ref().and_then(|it| it.beside(&quotes, 0)) {
+                line(text)?;
+            }
         }
     }
     if as_json {
         return json_of(&listed);
     }
     Ok(())
+}
+
+/// What offers ask for a job that is checked in the usual way: whose machine clouds are compared with.
+async fn quotes(
+    client: &Client,
+    model: &ModelDto,
+    prices: &[ModePriceDto],
+) -> Result<Vec<QuoteDto>, Failure> {
+    let priced = prices.iter().find(|it| it.price.is_some());
+    let Some(mode) = jobs::usual_mode(prices).or(priced.map(|it| it.mode)) else {
+        return Ok(Vec::new());
+    };
+    let quotes = jobs::patiently(|| client.quotes(model.id, mode)).await;
+    quotes.calling("ask for prices")
 }
 
 /// The mode that was asked for; else the usual one of the grid, of which it is said why.

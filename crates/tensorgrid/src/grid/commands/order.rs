@@ -17,15 +17,20 @@ use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 use tg_console::table::{Table, brief, short};
 use tg_console::verify::VerifyChoice;
 
-/// What offers ask for a run of a model that is checked so.
+/// What offers ask for a run of a model that is checked so, with what clouds would take if a file says it.
 pub(super) async fn quotes(
     client: &Client,
     (model, mode): (&ModelDto, ModeDto),
     order: &OrderArguments,
 ) -> Result<Vec<QuoteDto>, Failure> {
+    let clouds = order.clouds.read()?;
     let at_risk = order.needs.value_at_risk;
     let quotes = jobs::patiently(|| client.quotes_at_risk(model.id, mode, at_risk)).await;
-    quotes.calling("ask for prices")
+    let quotes = quotes.calling("ask for prices")?;
+    if let Some(text) = clouds.and_then(|it| it.beside(&quotes, order.needs.needs().gpus)) {
+        say(text);
+    }
+    Ok(quotes)
 }
 
 /// The terms of an order for a run on `input`, at the maximum price that was named or the usual one. For needs that the quotes do not
