@@ -14,7 +14,7 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tg_ir::{ElementType, IntTensor};
 
@@ -76,6 +76,10 @@ impl Gpu {
     }
 }
 
+/// Held to read while kernels are recorded. Making the first stream of a device waits for all of its work, which the driver refuses while one of its streams
+/// records, whichever thread asks.
+static RECORDING: RwLock<()> = RwLock::new(());
+
 impl KernelDevice for Gpu {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -87,10 +91,12 @@ impl KernelDevice for Gpu {
     }
 
     fn load(&self, plan: &Plan) -> Result<Box<dyn LoadedPlan>, LoadError> {
-        let stream = self
-            .context
-            .new_stream()
-            .map_err(DriverFailure::of("make a stream"))?;
+        let stream = {
+            let _nothing_is_recorded = RECORDING.write().unwrap_or_else(PoisonError::into_inner);
+            self.context
+                .new_stream()
+                .map_err(DriverFailure::of("make a stream"))?
+        };
         let constants = stream
             .clone_htod(&plan.constants)
             .map_err(DriverFailure::of("upload the model"))?;
@@ -244,6 +250,7 @@ impl OnGpu {
     fn record(&self) -> Result<Replay, DriverFailure> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         let failed = || DriverFailure::of("record the kernels");
+        let _recording = RECORDING.read().unwrap_or_else(PoisonError::into_inner);
         self.stream.begin_capture(mode).map_err(failed())?;
         let launched = self.launch(|_| true);
         // Ends the recording, whatever became of it.

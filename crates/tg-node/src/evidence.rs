@@ -8,7 +8,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_types::{Digest, DurationMs, TimestampMs, VerificationMode, Vote};
+use tg_types::{Digest, DurationMs, Tier, TimestampMs, VerificationMode, Vote};
 
 use crate::blob::BlobStore;
 use tg_ledger::{Evidence, EvidenceTask, Outcome, SampleTask, Subject, Verdict};
@@ -92,16 +92,16 @@ struct Case {
     task: EvidenceTask,
     progress: Progress,
     seen_at: u64,
-    proposed: Proposed,
+    proposed: Attempts,
 }
 
 /// What became of this validator's blocks with the outcome of a case.
 ///
 /// Validators that find different things of one case vote against each other's blocks. If so many differ that nobody has enough votes, a
 /// chain whose proposers all insist would stand still, for one case. So an outcome that was proposed in a block that became nothing is left
-/// out of the next blocks, each time for twice as many: others go on, and what the case is about ends by its time.
+/// out of the next blocks, each time for twice as many, and then proposed alone: those that were beside it are not left out with it again.
 #[derive(Debug, Clone, Copy, Default)]
-struct Proposed {
+struct Attempts {
     /// On a block of which height it was proposed last.
     on: Option<u64>,
     failures: u32,
@@ -112,7 +112,7 @@ struct Proposed {
 /// Blocks for which an outcome is left out at most, as a power of two.
 const LEFT_OUT_MAX: u32 = 6;
 
-impl Proposed {
+impl Attempts {
     const fn is_left_out(&self, on: u64) -> bool {
         on < self.again_on
     }
@@ -151,7 +151,7 @@ impl EvidenceQueue {
                     not_before: TimestampMs::ZERO,
                 },
                 seen_at: height,
-                proposed: Proposed::default(),
+                proposed: Attempts::default(),
             };
             match self.cases.entry(key_of(&task)) {
                 Entry::Vacant(entry) => {
@@ -180,7 +180,7 @@ impl EvidenceQueue {
                     shown_from: TimestampMs::ZERO,
                 },
                 seen_at: height,
-                proposed: Proposed::default(),
+                proposed: Attempts::default(),
             },
         );
     }
@@ -270,13 +270,36 @@ impl EvidenceQueue {
         limit: usize,
         (on, now): (u64, TimestampMs),
     ) -> Vec<Verdict> {
-        let found = |task: EvidenceTask| {
-            let case = self.cases.get_mut(&key_of(&task))?;
-            let outcome = case.shown(now)?.clone();
-            let goes = case.proposed.goes_on(on);
-            goes.then(|| task.verdict(outcome))
+        let is_due = |task: &EvidenceTask, failed: bool| {
+            let case = self.cases.get(&key_of(task));
+            case.is_some_and(|it| {
+                let has_failed = it.proposed.failures > 0;
+                it.shown(now).is_some() && !it.proposed.is_left_out(on) && has_failed == failed
+            })
         };
-        tasks.into_iter().filter_map(found).take(limit).collect()
+        let tasks: Vec<EvidenceTask> = tasks.into_iter().collect();
+        let failed: Vec<&EvidenceTask> = tasks.iter().filter(|it| is_due(it, true)).collect();
+        let fresh: Vec<&EvidenceTask> = tasks.iter().filter(|it| is_due(it, false)).collect();
+        // In turns, if there are both, and each of those that failed in turn.
+        let turn = usize::try_from(on / 2).unwrap_or_default() % failed.len().max(1);
+        let alone = failed.get(turn).filter(|_| fresh.is_empty() || on % 2 == 0);
+        let chosen = match alone {
+            Some(task) => vec![*task],
+            None => fresh,
+        };
+        let mut verdicts = Vec::new();
+        for task in chosen {
+            let Some(case) = self.cases.get_mut(&key_of(task)) else {
+                continue;
+            };
+            if let (Some(outcome), true) = (case.shown(now).cloned(), case.proposed.goes_on(on)) {
+                verdicts.push(task.verdict(outcome));
+            }
+            if verdicts.len() == limit {
+                break;
+            }
+        }
+        verdicts
     }
 
     /// Whether [`Self::propose`] would give a verdict.
@@ -334,7 +357,10 @@ fn runs_program(task: &EvidenceTask) -> bool {
     match task {
         EvidenceTask::Lease { mode, .. } => *mode == VerificationMode::Recompute,
         EvidenceTask::Replicas { .. } => true,
-        EvidenceTask::Accusation { vote, .. } => *vote == Vote::WrongRun,
+        // A section of a float run may be all of it.
+        EvidenceTask::Accusation { vote, sample } => {
+            *vote == Vote::WrongRun || sample.receipt.tier == Tier::Tgf1
+        }
         EvidenceTask::Model { .. } | EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
             false
         }
@@ -392,6 +418,24 @@ mod tests {
         assert_eq!(proposes(16), (true, 1));
         // A block of another one was the next: nothing failed.
         assert_eq!(proposes(17), (true, 1));
+    }
+
+    #[test]
+    fn what_was_beside_an_outcome_that_failed_goes_on_without_it() {
+        let mut queue = EvidenceQueue::default();
+        let tasks = [task(7), task(8), task(9)];
+        tasks.iter().for_each(|task| found(&mut queue, task));
+        let mut propose = |on: u64| {
+            let given = queue.propose(tasks.clone(), 8, (on, NOW));
+            let evidence = given.iter().map(|it| it.evidence.as_bytes()[0]);
+            evidence.collect::<Vec<u8>>()
+        };
+        assert_eq!(propose(10), [7, 8, 9]);
+        assert_eq!(propose(10), Vec::<u8>::new());
+        // The one that others do not find fails alone; the next one has its turn.
+        assert_eq!(propose(12), [7]);
+        assert_eq!(propose(12), Vec::<u8>::new());
+        assert_eq!(propose(12), [8]);
     }
 
     #[test]

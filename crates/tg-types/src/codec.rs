@@ -76,6 +76,16 @@ impl Writer {
         self.u32(u32::try_from(count).expect("sequences of the grid are shorter than 2^32"));
     }
 
+    /// Appends arrays of bytes one after the other, faster than each by itself.
+    pub fn arrays<const N: usize>(&mut self, arrays: impl ExactSizeIterator<Item = [u8; N]>) {
+        let start = self.bytes.len();
+        self.bytes.resize(start + N * arrays.len(), 0);
+        let (places, _) = self.bytes[start..].as_chunks_mut::<N>();
+        for (place, array) in places.iter_mut().zip(arrays) {
+            *place = array;
+        }
+    }
+
     /// Appends a counted byte string.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.count(bytes.len());

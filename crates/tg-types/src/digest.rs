@@ -49,6 +49,16 @@ impl BlobHasher {
         self.0.update(piece);
     }
 
+    /// The next 32 bytes of BLAKE3's output after the digest: who knows the digest alone does not know them.
+    #[must_use]
+    pub fn beyond(&self) -> [u8; 32] {
+        let mut beyond = [0; 32];
+        let mut output = self.0.finalize_xof();
+        output.set_position(32);
+        output.fill(&mut beyond);
+        beyond
+    }
+
     /// The digest of all pieces so far.
     #[must_use]
     pub fn digest(&self) -> Digest {

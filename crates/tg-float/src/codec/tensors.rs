@@ -2,6 +2,7 @@
 
 use super::limits::TEXT_BYTES_MAX;
 use crate::tensor::{DType, Data, FloatTensor, RANK_MAX, elements};
+use std::ops::Range;
 use tg_types::{DecodeError, Reader, Writer};
 
 /// The number of a type in `onnx.proto`, as a byte.
@@ -47,11 +48,14 @@ pub(crate) fn size(reader: &mut Reader<'_>) -> Result<usize, DecodeError> {
 /// Elements one after another: integers and floats by their bytes, least significant first; codes and truth values a byte
 /// each; texts counted.
 pub(crate) fn write_elements(writer: &mut Writer, data: &Data) {
+    write_some_elements(writer, data, 0..data.len());
+}
+
+/// Those elements of [`write_elements`] that lie in a range.
+pub(crate) fn write_some_elements(writer: &mut Writer, data: &Data, range: Range<usize>) {
     macro_rules! numbers {
         ($values:expr) => {
-            for value in $values {
-                writer.raw(&value.to_le_bytes());
-            }
+            writer.arrays($values[range].iter().map(|value| value.to_le_bytes()))
         };
     }
     match data {
@@ -62,11 +66,11 @@ pub(crate) fn write_elements(writer: &mut Writer, data: &Data) {
         Data::I16(values) => numbers!(values),
         Data::I32(values) => numbers!(values),
         Data::I64(values) => numbers!(values),
-        Data::U8(values) | Data::Codes(_, values) => writer.raw(values),
+        Data::U8(values) | Data::Codes(_, values) => writer.raw(&values[range]),
         Data::U32(values) => numbers!(values),
         Data::U64(values) => numbers!(values),
-        Data::Bool(values) => values.iter().for_each(|&value| writer.u8(value.into())),
-        Data::String(values) => values.iter().for_each(|value| writer.str(value)),
+        Data::Bool(values) => writer.arrays(values[range].iter().map(|&value| [value.into()])),
+        Data::String(values) => values[range].iter().for_each(|value| writer.str(value)),
     }
 }
 

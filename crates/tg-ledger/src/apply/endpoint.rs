@@ -13,7 +13,7 @@
 //! A provider that is lost ends as any does: it is not paid what it did not claim, and the job goes on to another one.
 
 use tg_market::placement::{EndpointPrices, endpoint_prices};
-use tg_types::{Amount, JobId, LeaseId, SignedVoucher};
+use tg_types::{Amount, DurationMs, JobId, LeaseId, SignedVoucher};
 
 use super::Execution;
 use super::lifecycle::exclude;
@@ -24,6 +24,9 @@ use crate::record::{
 };
 
 type Done = Result<(), InvariantError>;
+
+/// Who leaves an endpoint sooner than that does not get it again.
+const SERVED_LEAST: DurationMs = DurationMs::from_secs(60);
 
 impl Execution {
     /// What an offer asks for a job that is an endpoint.
@@ -57,8 +60,14 @@ impl Execution {
         }
         self.pay_earned(&mut job, &mut lease)?;
         if ends {
-            // Stops: an offer that takes the same endpoint again and again, starts it and leaves.
-            exclude(&mut job, &lease);
+            // Stops: an offer that takes the same endpoint again and again, starts it and leaves. Who served for a while may come back, as after a
+            // restart, and so may the only provider of a served model.
+            let served = self
+                .now
+                .saturating_since(lease.started_at().unwrap_or(self.now));
+            if served < SERVED_LEAST && self.state.served_by(&job.order).is_none() {
+                exclude(&mut job, &lease);
+            }
             return self.end_endpoint(job, lease);
         }
         self.state.put_lease(lease);

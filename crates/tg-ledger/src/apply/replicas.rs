@@ -88,8 +88,7 @@ impl Execution {
             return Ok(Outcome::Settled);
         }
         let wait = DurationMs::new(DRAW_AGAIN.get() << draw.earlier.len());
-        let is_last = draw.earlier.len() + 1 >= DRAWS_MAX;
-        if !is_last && self.now >= draw.since.saturating_add(wait) {
+        if self.now >= draw.since.saturating_add(wait) {
             self.draw_later(&mut job, (draw, seed));
             self.save_job(job);
         }
@@ -124,10 +123,13 @@ impl Execution {
     /// made fail must give them no other.
     fn draw_later(&self, job: &mut Job, (before, seed): (ReplicaDraw, Digest)) {
         let mut earlier = before.earlier;
-        earlier.push(PastDraw {
-            since: before.since,
-            seed,
-        });
+        // The last one is drawn again and again, of the offers that have no place in those before it.
+        if earlier.len() + 1 < DRAWS_MAX {
+            earlier.push(PastDraw {
+                since: before.since,
+                seed,
+            });
+        }
         job.draw = Some(ReplicaDraw {
             from: self.height,
             since: self.now,

@@ -141,7 +141,7 @@ impl Execution {
     fn advance_vote(&mut self, mut lease: Lease, now: Option<TimestampMs>) -> Done {
         let windows = VoteWindows {
             longest: self.vote_window(&lease),
-            patience: VOTE_PATIENCE,
+            patience: VOTE_PATIENCE.saturating_add(self.look_window(&lease)),
         };
         let Some(SyncStage::Voting { seed, round }) = lease.check.as_ref().map(|it| &it.stage)
         else {
@@ -196,13 +196,19 @@ impl Execution {
         Ok(())
     }
 
-    /// How long members have for a step of their vote; a watcher has the time to run the model beside that.
+    /// How long members have for a step of their vote, beside the time that their look takes.
     fn vote_window(&self, lease: &Lease) -> DurationMs {
         let parameters = &self.state.parameters;
         let least = parameters.least_window(self.state.validators.len());
-        match self.is_watched(lease) {
-            true => least.saturating_add(self.state.run_window(lease)),
-            false => least,
+        least.saturating_add(self.look_window(lease))
+    }
+
+    /// How long a member may take to look at a result: a watcher runs the model, and a committee may have to run a float model whole.
+    fn look_window(&self, lease: &Lease) -> DurationMs {
+        let is_float = lease.receipt().is_some_and(|it| it.tier == Tier::Tgf1);
+        match is_float || self.is_watched(lease) {
+            true => self.state.run_window(lease),
+            false => DurationMs::ZERO,
         }
     }
 

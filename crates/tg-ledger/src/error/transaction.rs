@@ -472,8 +472,8 @@ pub enum TransactionError {
     VotesUnsorted,
     /// A committee cannot compute parts of the model's runs again.
     #[error(
-        "model {model} takes no jobs of mode sync: it is no model of integers, its runs have more than 2^34 multiply-adds, or \
-         what its nodes give has more than 14 MiB"
+        "model {model} takes no jobs of mode sync: they are for models of integers whose runs have at most 2^34 multiply-adds and whose \
+         nodes give at most 14 MiB, and for float models that take at most 2^33 units of work"
     )]
     ModelNotSampled { model: ModelId },
     /// Results of mode `replicate` are sealed first.

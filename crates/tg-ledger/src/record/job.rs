@@ -400,7 +400,7 @@ pub struct PastDraw {
 
 fields! { PastDraw { since, seed } }
 
-/// Most drawings of one job: each is made after twice as long as the one before.
+/// Most drawings of one job that are kept: each is made after twice as long as the one before, and the last one again and again.
 pub(crate) const DRAWS_MAX: usize = 8;
 
 impl Job {

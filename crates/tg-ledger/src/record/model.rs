@@ -46,6 +46,9 @@ pub(crate) const RECOMPUTED_MEMORY_MAX: u64 = 4 << 30;
 /// within [`TRACE_EVIDENCE_BYTES_MAX`].
 pub(crate) const TRACED_BYTES_MAX: u64 = 14 << 20;
 
+/// Most units of work of a float model whose runs a committee of mode `sync` may have to repeat: up to a second of a core, for the fee of a part.
+pub(crate) const SAMPLED_WORK_MAX: u64 = 1 << 33;
+
 /// Most multiply-accumulates of a model whose results one watcher runs again and a dispute ends at one tile: a minute of a slow core.
 pub(crate) const WATCHED_MACS_MAX: u64 = 1 << 38;
 
@@ -74,8 +77,8 @@ impl ModelFacts {
     }
 
     /// Whether a committee can compute drawn parts of a run again, for a job of mode `sync`: a model of integers whose openings are no larger
-    /// than evidence of that mode, and whose tiles take no longer than a run that validators repeat; or a float model, whose work is bounded: a run whose
-    /// openings would be larger is shown whole, and its committee repeats it.
+    /// than evidence of that mode, and whose tiles take no longer than a run that validators repeat; or a float model that takes no
+    /// more work than `SAMPLED_WORK_MAX`: a run whose openings would be larger is shown whole, and its committee repeats it.
     #[must_use]
     pub const fn is_sampled(&self) -> bool {
         match self.tier {
@@ -84,7 +87,7 @@ impl ModelFacts {
                     && self.trace_bytes > 0
                     && self.trace_bytes <= TRACED_BYTES_MAX
             }
-            Tier::Tgf1 => true,
+            Tier::Tgf1 => self.macs <= SAMPLED_WORK_MAX,
             Tier::Wasm1 | Tier::Served => false,
         }
     }
@@ -105,8 +108,10 @@ impl ModelFacts {
     #[must_use]
     pub const fn run_window(&self) -> DurationMs {
         match self.tier {
-            Tier::Tgx1 => DurationMs::new(self.macs / (WATCHED_MACS_PER_SECOND / 1_000)),
-            Tier::Tgf1 | Tier::Wasm1 | Tier::Served => DurationMs::ZERO,
+            Tier::Tgx1 | Tier::Tgf1 => {
+                DurationMs::new(self.macs / (WATCHED_MACS_PER_SECOND / 1_000))
+            }
+            Tier::Wasm1 | Tier::Served => DurationMs::ZERO,
         }
     }
 

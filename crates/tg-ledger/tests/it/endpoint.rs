@@ -310,3 +310,21 @@ fn vouchers_never_pay_more_than_is_locked() {
     assert_eq!(world.job(job).state(), JobState::Refunded);
     assert_eq!(world.job(job).settlement().unwrap().price, tgrid(100));
 }
+
+/// An offer that takes the same endpoint again and again, starts it and leaves, would keep everybody else from serving it, for gas.
+#[test]
+fn who_leaves_an_endpoint_at_once_does_not_get_it_again_and_who_served_it_may() {
+    let (mut world, job, lease) = serving(2_000, 600_000);
+    world.send("cheap", claim(lease, None, true));
+    assert_eq!(world.holder(job), "dear");
+    let lease = world.lease(job).id;
+    world.send("dear", Transaction::StartLease { lease });
+    world.send("dear", claim(lease, None, true));
+    assert_eq!(world.job(job).state(), JobState::Queued);
+
+    let (mut world, job, lease) = serving(2_000, 600_000);
+    world.wait_until(world.time + 61_000);
+    world.send("cheap", claim(lease, None, true));
+    assert_eq!(world.holder(job), "cheap");
+    assert_ne!(world.lease(job).id, lease);
+}

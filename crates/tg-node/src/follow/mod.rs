@@ -151,12 +151,8 @@ impl Follower {
             .map_err(|_| OpenError::ValidatorKey {
                 key: "of the seats".to_owned(),
             })?;
-        let node_status = Arc::new(NodeStatus::new(
-            key,
-            root.seats().len(),
-            &tip,
-            (speaks, open::own_signatures()),
-        ));
+        let program = (speaks, open::own_signatures());
+        let node_status = Arc::new(NodeStatus::new(key, root.seats().len(), &tip, program));
         let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
         let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
         let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);

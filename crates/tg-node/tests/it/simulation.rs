@@ -287,6 +287,7 @@ fn open(
         history: History::New,
         wall,
         speaks: tg_ledger::PROTOCOL_VERSION,
+        signatures: open::own_signatures(),
     })
     .unwrap()
 }

@@ -2,7 +2,7 @@
 
 use super::super::{FloatAnswer, FloatEnd, FloatModel};
 use super::file::{FloatTraceFile, OpenedSections};
-use super::record::{RunRecord, ValueRecord, stored};
+use super::record::{RunRecord, ValueRecord};
 use super::sections::{self, Lives};
 use crate::graph::ValueId;
 use crate::tensor::FloatTensor;
@@ -85,27 +85,24 @@ pub fn float_vote_on(found: Result<u64, &FloatTraceFault>) -> Vote {
     }
 }
 
-/// What shows that a member executed: it follows from the bytes of all that it computed, under the challenge.
-struct FloatChecksum<'a> {
-    challenge: &'a Digest,
-    values: Writer,
-}
+/// What shows that a member executed: a hash of the challenge, the answer, and of each value that it computed 32 bytes of BLAKE3's output that
+/// no record has.
+struct FloatChecksum(Writer);
 
-impl<'a> FloatChecksum<'a> {
-    fn new(challenge: &'a Digest) -> Self {
-        Self {
-            challenge,
-            values: Writer::new(),
-        }
+impl FloatChecksum {
+    fn new(expected: ExpectedFloatTrace<'_>) -> Self {
+        let mut writer = Writer::new();
+        expected.challenge.encode(&mut writer);
+        expected.output.encode(&mut writer);
+        Self(writer)
     }
 
-    fn note(&mut self, value: &[u8]) {
-        let both = [self.challenge.as_bytes().as_slice(), value].concat();
-        Digest::of(Domain::FloatChecksum, &both).encode(&mut self.values);
+    fn note(&mut self, beyond: [u8; 32]) {
+        self.0.raw(&beyond);
     }
 
     fn number(self) -> u64 {
-        let digest = Digest::of(Domain::FloatChecksum, &self.values.into_bytes());
+        let digest = Digest::of(Domain::FloatChecksum, &self.0.into_bytes());
         let mut first = [0; 8];
         first.copy_from_slice(&digest.as_bytes()[..8]);
         u64::from_le_bytes(first)
@@ -132,14 +129,14 @@ impl FloatModel {
         expected: ExpectedFloatTrace<'_>,
     ) -> Result<u64, FloatTraceFault> {
         let answer = answer_of(file, expected)?;
-        let mut checksum = FloatChecksum::new(expected.challenge);
+        let mut checksum = FloatChecksum::new(expected);
         let Some(shown) = &file.opened else {
             self.check_whole(&answer, expected, &mut checksum)?;
             return Ok(checksum.number());
         };
         let opened = self.opened(&answer, shown, expected)?;
         for section in &opened.drawn {
-            let see = &mut |bytes: &[u8]| checksum.note(bytes);
+            let see = &mut |beyond| checksum.note(beyond);
             self.check_section(&opened, section.clone(), expected.input, see)?;
         }
         Ok(checksum.number())
@@ -163,7 +160,7 @@ impl FloatModel {
                 (Err(fault), _) => Some(fault),
                 (Ok(answer), Some(shown)) => self.opened(&answer, shown, expected).err(),
                 (Ok(answer), None) => {
-                    let mut checksum = FloatChecksum::new(expected.challenge);
+                    let mut checksum = FloatChecksum::new(expected);
                     self.check_whole(&answer, expected, &mut checksum).err()
                 }
             },
@@ -186,13 +183,11 @@ impl FloatModel {
         &self,
         answer: &FloatAnswer,
         expected: ExpectedFloatTrace<'_>,
-        checksum: &mut FloatChecksum<'_>,
+        checksum: &mut FloatChecksum,
     ) -> Result<(), FloatTraceFault> {
         let mut record = RunRecord::default();
         let found = self.answer(expected.input, &mut |seen| {
-            record.note(seen);
-            let values = seen.gave.iter();
-            values.for_each(|(_, value)| checksum.note(&stored(value)));
+            record.note(seen, &mut |beyond| checksum.note(beyond));
         });
         if found != *answer {
             return Err(FloatTraceFault::Output);
@@ -272,8 +267,10 @@ impl FloatModel {
         let is_recorded = both.all(|(&value, (_, output))| {
             let found = ValueRecord::of(output);
             let said = lives.said(graph, record, value);
-            let given = given.get(graph.name_of(value));
-            let given = given.filter(|_| graph.inputs.iter().any(|it| it.value == value));
+            // By the value and not by a name: a graph may name its inputs otherwise than its values, or two of them alike.
+            let mut inputs = graph.inputs.iter().zip(&given.0);
+            let given = inputs.find(|(it, _)| it.value == value);
+            let given = given.map(|(_, (_, tensor))| tensor);
             let known = given.or_else(|| graph.constants.get(&value));
             said.map_or_else(
                 || known.is_some_and(|it| ValueRecord::of(it) == found),
@@ -286,13 +283,13 @@ impl FloatModel {
         }
     }
 
-    /// Executes nodes of a section from its beginning, and compares what they give; `see` has the bytes of each value.
+    /// Executes nodes of a section from its beginning, and compares what they give; `see` has of each value what no record has.
     fn check_section(
         &self,
         opened: &ShownSections<'_>,
         nodes: Range<usize>,
         input: &[u8],
-        see: &mut dyn FnMut(&[u8]),
+        see: &mut dyn FnMut([u8; 32]),
     ) -> Result<(), FloatTraceFault> {
         let graph = self.graph();
         let (first, record) = (nodes.start, opened.record);
@@ -337,15 +334,15 @@ fn answer_of(
 }
 
 /// Whether a node gave and took what a record says of it.
-fn is_recorded(seen: &NodeSeen<'_>, record: &RunRecord, see: &mut dyn FnMut(&[u8])) -> bool {
+fn is_recorded(seen: &NodeSeen<'_>, record: &RunRecord, see: &mut dyn FnMut([u8; 32])) -> bool {
     let Some(said) = record.0.get(seen.node) else {
         return false;
     };
     let values = seen.gave.iter().zip(&said.values);
     let same = values.fold(true, |same, ((_, value), said)| {
-        let bytes = stored(value);
-        see(&bytes);
-        same && said.bytes == value.bytes() as u64 && said.digest == Digest::of_blob(&bytes)
+        let (found, beyond) = ValueRecord::shown(value);
+        see(beyond);
+        same && found == *said
     });
     same && seen.gave.len() == said.values.len() && seen.work == said.work
 }

@@ -7,7 +7,7 @@ use crate::graph::Graph;
 use crate::tensor::FloatTensor;
 use crate::tgf::NodeSeen;
 use tg_types::{
-    Decode, DecodeError, Digest, Domain, Encode, JobId, LeaseId, Reader, RunCommitment,
+    BlobHasher, Decode, DecodeError, Digest, Domain, Encode, JobId, LeaseId, Reader, RunCommitment,
     VerificationMode, Writer, fields, stated_trace,
 };
 
@@ -60,21 +60,32 @@ pub struct FloatTrace {
     pub commitment: Digest,
 }
 
+/// Elements that are hashed at a time, so that hashing a value takes no memory in proportion to it.
+const PIECE: usize = 1 << 14;
+
 impl ValueRecord {
     pub(super) fn of(value: &FloatTensor) -> Self {
-        Self {
-            bytes: value.bytes() as u64,
-            digest: Digest::of_blob(&stored(value)),
-        }
+        Self::shown(value).0
     }
-}
 
-/// The bytes of a value: type, sizes and elements.
-pub(super) fn stored(value: &FloatTensor) -> Vec<u8> {
-    let mut writer = Writer::new();
-    tensors::write_head(&mut writer, value);
-    tensors::write_elements(&mut writer, value.data());
-    writer.into_bytes()
+    /// What is said of a value, and 32 bytes that who has not computed it does not know: those after the digest in BLAKE3's output.
+    pub(super) fn shown(value: &FloatTensor) -> (Self, [u8; 32]) {
+        let mut hasher = BlobHasher::default();
+        let mut head = Writer::new();
+        tensors::write_head(&mut head, value);
+        hasher.update(&head.into_bytes());
+        for first in (0..value.len()).step_by(PIECE) {
+            let piece = first..(first + PIECE).min(value.len());
+            let mut writer = Writer::new();
+            tensors::write_some_elements(&mut writer, value.data(), piece);
+            hasher.update(&writer.into_bytes());
+        }
+        let said = Self {
+            bytes: value.bytes() as u64,
+            digest: hasher.digest(),
+        };
+        (said, hasher.beyond())
+    }
 }
 
 impl RunRecord {
@@ -95,12 +106,17 @@ impl RunRecord {
         before.map_or(0, |it| it.work)
     }
 
-    /// Notes what a node gave.
-    pub(super) fn note(&mut self, seen: &NodeSeen<'_>) {
-        let values = seen.gave.iter().map(|(_, value)| ValueRecord::of(value));
+    /// Notes what a node gave; `see` has of each value what [`ValueRecord::shown`] has beside what is said.
+    pub(super) fn note(&mut self, seen: &NodeSeen<'_>, see: &mut dyn FnMut([u8; 32])) {
+        let values = seen.gave.iter().map(|(_, value)| {
+            let (said, beyond) = ValueRecord::shown(value);
+            see(beyond);
+            said
+        });
+        let values = values.collect();
         self.0.push(NodeRecord {
             work: seen.work,
-            values: values.collect(),
+            values,
         });
     }
 
@@ -120,7 +136,7 @@ impl FloatModel {
     #[must_use]
     pub fn trace(&self, input: &[u8]) -> FloatTrace {
         let mut record = RunRecord::default();
-        let answer = self.answer(input, &mut |seen| record.note(seen));
+        let answer = self.answer(input, &mut |seen| record.note(seen, &mut |_| ()));
         FloatTrace {
             commitment: record.commitment(input, &answer),
             answer,

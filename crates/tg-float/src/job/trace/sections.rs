@@ -25,7 +25,9 @@ const RECORD_BYTES_MAX: usize = 2 << 20;
 /// Most values that are shown: each has a head of at most 133 bytes.
 const OPENED_VALUES_MAX: usize = 4_096;
 
-/// The sections of a run: nodes one after the other until their work is a [`SECTIONS_MAX`]th of all, and what is left.
+/// The sections of a run: nodes one after the other until their work is a [`SECTIONS_MAX`]th of all, and those after them that take less than
+/// an eighth of that each and half of it together; and what is left. So what a heavy node gives lies inside a section where lighter ones follow it: it
+/// is not among what is shown, and is known to those alone who executed.
 #[must_use]
 pub fn cut(record: &RunRecord) -> Vec<Range<usize>> {
     let nodes = record.0.len();
@@ -33,10 +35,18 @@ pub fn cut(record: &RunRecord) -> Vec<Range<usize>> {
     let share = all.div_ceil(SECTIONS_MAX).max(1);
     let mut sections = Vec::new();
     let (mut first, mut before) = (0, 0);
+    // The work at which the section had its share.
+    let mut full: Option<u64> = None;
     for (node, it) in record.0.iter().enumerate() {
-        if it.work.saturating_sub(before) >= share {
-            sections.push(first..node + 1);
-            (first, before) = (node + 1, it.work);
+        if let Some(at) = full {
+            let took = it.work.saturating_sub(record.work_before(node));
+            if took >= share / 8 || it.work.saturating_sub(at) >= share / 2 {
+                sections.push(first..node);
+                (first, before, full) = (node, record.work_before(node), None);
+            }
+        }
+        if full.is_none() && it.work.saturating_sub(before) >= share {
+            full = Some(it.work);
         }
     }
     if first < nodes {

@@ -1,7 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::super::{FloatEnd, FloatLimits, FloatModel, FloatModelFile, NamedTensors};
-use super::record::stored;
 use super::sections::{self, Lives};
 use super::{
     ExpectedFloatTrace, FloatTraceFault, FloatTraceFile, OPENED_BYTES_MAX, OpenedSections,
@@ -477,6 +476,45 @@ fn any_bytes_are_refused_or_read_back() {
             assert!(model.verify_trace(&file, committed.by(&drawn)).is_err());
         }
     }
-    let x = FloatTensor::vector(vec![1f32]);
-    assert_eq!(stored(&x).len(), 1 + 4 + 8 + 4);
+}
+
+/// A file may name its inputs otherwise than the values that they give, and two of them alike.
+#[test]
+fn outputs_that_are_inputs_are_compared_by_their_value() {
+    for names in [["x", "y"], ["y", "x"], ["x", "x"]] {
+        let (mut b, x) = Builder::new(&[2, 3]);
+        let y = b.0.fresh("y");
+        b.0.inputs.push(Input {
+            value: y,
+            ..b.0.inputs[0].clone()
+        });
+        for (input, name) in b.0.inputs.iter_mut().zip(names) {
+            input.name = name.to_owned();
+        }
+        let sum = b.node("Add", &[x, y]);
+        b.0.outputs.extend([x, y, sum, x]);
+        let model = usual(&b.0);
+        let tensor = |value: f32| FloatTensor::of(vec![2, 3], vec![value; 6]).unwrap();
+        let given = names.map(str::to_owned).into_iter();
+        let given = given.zip([tensor(1.0), tensor(2.0)]).collect();
+        let committed = Committed::of(&model, NamedTensors(given).to_bytes());
+        let drawn = challenge(8);
+        let file = model.open(&committed.input, &drawn);
+        assert!(file.opened.is_some());
+        judged(&model, &file, committed.by(&drawn)).unwrap();
+        // Each the other's.
+        let mut trace = model.trace(&committed.input);
+        let mut outputs = NamedTensors::read(&trace.answer.output).unwrap();
+        outputs.0[0].1 = tensor(2.0);
+        trace.answer.output = outputs.to_bytes();
+        let lied = Committed {
+            output: Digest::of_blob(&trace.answer.to_bytes()),
+            trace: trace.record.commitment(&committed.input, &trace.answer),
+            input: committed.input.clone(),
+        };
+        let mut other = file.clone();
+        other.answer = trace.answer.to_bytes();
+        let found = judged(&model, &other, lied.by(&drawn));
+        assert_eq!(found, Err(FloatTraceFault::Output));
+    }
 }

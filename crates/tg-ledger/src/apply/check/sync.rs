@@ -169,17 +169,18 @@ pub(super) fn check_argument(state: &State, sender: Address, id: &LeaseId, size:
     }
 }
 
-/// What a validator has at stake.
-/// How many accusations of a validator are not decided yet.
+/// How many accusations of a validator are not decided yet: votes that are open, on results that others dispute now too.
 fn open_accusations(state: &State, validator: &Address) -> u64 {
     let is_its = |lease: &Lease| {
-        let stage = lease.check.as_ref().map(|it| &it.stage);
-        matches!(stage, Some(SyncStage::Disputed { accuser, .. }) if accuser == validator)
+        let round = lease.check.as_ref().and_then(|it| it.stage.round());
+        let vote = round.and_then(|it| it.vote(validator));
+        matches!(vote, Some(VoteState::Open(vote)) if !vote.is_right())
     };
     let leases = state.live_leases();
     leases.filter(|(_, lease)| is_its(lease)).count() as u64
 }
 
+/// What a validator has at stake.
 fn stake_of(state: &State, validator: &Address) -> Amount {
     let found = state
         .validators()
