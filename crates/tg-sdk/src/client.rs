@@ -1,7 +1,7 @@
 //! The typed client: one method per endpoint.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http_body_util::Either;
 use hyper::Method;
@@ -727,8 +727,17 @@ impl Client {
         Ok(items)
     }
 
+    /// What is read changes nothing: while the node says that it is busy it is asked again, up to [`READ_PATIENCE`].
     async fn get<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.transport.json(Method::GET, path, Payload::Empty).await
+        let started = Instant::now();
+        loop {
+            let read = self.transport.json(Method::GET, path, Payload::Empty).await;
+            let is_busy = read.as_ref().is_err_and(ClientError::is_busy);
+            if !is_busy || started.elapsed() > READ_PATIENCE {
+                return read;
+            }
+            tokio::time::sleep(a_while()).await;
+        }
     }
 
     async fn post<B: Serialize, T: serde::de::DeserializeOwned>(
@@ -744,6 +753,15 @@ impl Client {
             .json(Method::POST, path, Payload::Json(json))
             .await
     }
+}
+
+/// How long a call that reads is repeated while the node is busy.
+const READ_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between 100 and 355 ms: many who were refused together do not come again together.
+pub(crate) fn a_while() -> Duration {
+    let drawn = std::hash::BuildHasher::build_hasher(&std::hash::RandomState::new());
+    Duration::from_millis(100 + std::hash::Hasher::finish(&drawn) % 256)
 }
 
 /// The same offer but for the last thousandth of the maximum, drawn anew: two calls that want the same thing with one nonce

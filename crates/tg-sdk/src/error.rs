@@ -16,6 +16,9 @@ pub struct ErrorBody {
     pub hint: String,
 }
 
+/// What a node says that has too much to do: nothing was looked at.
+const BUSY: &str = "TG-API-007";
+
 /// Refusals of a nonce that another transaction of the account took.
 const NONCE_TAKEN: [&str; 8] = [
     "TG-LED-002",
@@ -117,6 +120,12 @@ impl ClientError {
             Self::Refused { status, .. } => Some(*status),
             _ => None,
         }
+    }
+
+    /// Whether the node had too much to do, and did nothing.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.code() == Some(BUSY)
     }
 
     /// The stable code of a refusal.

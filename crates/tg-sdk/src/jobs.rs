@@ -1,7 +1,6 @@
 //! One job from order to checked result, as a client that trusts nobody sees it: the input is quantised here, the order is
 //! signed here, and the proof that comes back is verified here, against a model that was checked here.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
 use tg_ir::tensor::top_class;
@@ -10,7 +9,7 @@ use tg_types::{
     signed,
 };
 
-use crate::client::Client;
+use crate::client::{Client, a_while};
 use crate::dto::{
     DryRunDto, JobDto, JobReceiptDto, JobStateDto, JobWhyDto, ModeDto, ModePriceDto, ModelDto,
     ModelStateDto, QuoteDto,
@@ -324,12 +323,6 @@ pub async fn patiently<T, F: Future<Output = Result<T, ClientError>>>(
         }
         tokio::time::sleep(a_while()).await;
     }
-}
-
-/// Between 100 and 355 ms: many who were refused together do not come again together.
-fn a_while() -> Duration {
-    let drawn = RandomState::new().build_hasher().finish();
-    Duration::from_millis(100 + drawn % 256)
 }
 
 /// What an order would come to in the next block; nothing is stored or ordered.
