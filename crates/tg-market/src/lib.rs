@@ -16,6 +16,7 @@
 //!     macs: 420_000,
 //!     memory_bytes: 1 << 20,
 //!     mode: VerificationMode::Proof,
+//!     stake_min: Amount::ZERO,
 //!     max_price: Amount::from_tgrid(1),
 //!     now: TimestampMs::new(1_000),
 //!     deadline: TimestampMs::new(60_000),
