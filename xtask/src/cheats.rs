@@ -35,7 +35,9 @@ How to read it: under `none` every lie is paid. Under `recompute` and `proof` no
 is not paid; one in a single part of twenty is paid 19 times and costs 20 prices once, so it gains nothing on average (ADR 22), and a
 provider that hides what was drawn loses as much. One bribed, lazy, copying or accusing member of four changes no result; a lazy one has no share of the fee, and loses a
 TGRID where it found a wrong result right, as who accuses falsely does each time. Under `optimistic` nobody here challenges: a lie is paid where the seed draws the bribed watcher, one run of
-four, and costs three prices in the others (here twenty, as these offers put up); a requestor that runs the program too ends that (ADR 27).
+four, and costs three prices in the others (here twenty, as these offers put up); a requestor that runs the program too ends that (ADR 27). *optimistic, one tile* is that mode for a model
+that validators do not repeat, whose disputes end at one tile (ADR 33); requestors challenge what they find wrong there. Under `replicate` no wrong result is paid; jobs that need more members than there are honest
+providers once the cheat is suspended wait until their deadline, so that fewer are paid (the three providers here are three members or two).
 
 ## A lie in one tile, with real commitments
 
