@@ -2,7 +2,7 @@
 
 use tg_cuda::ExecutedOn;
 use tg_float::job::FloatModel;
-use tg_float::job::trace::ExpectedFloatTrace;
+use tg_float::job::trace::{ExpectedFloatClaim, ExpectedFloatTrace};
 use tg_types::{Digest, Encode as _, Receipt, Tier};
 
 use crate::worker::{Execution, Task, WorkError};
@@ -66,4 +66,25 @@ pub(crate) fn open(
     let found = model.verify_trace(&file, expected);
     found.map_err(|error| WorkError::Open(error.into()))?;
     Ok(file.to_bytes())
+}
+
+/// Finds where a claim about a run is wrong. Runs the model twice.
+pub(crate) fn refute(
+    task: &Task,
+    execution: &Execution,
+    claim: &[u8],
+) -> Result<Vec<u8>, WorkError> {
+    let model = model(task)?;
+    let expected = ExpectedFloatClaim {
+        lease: &task.lease,
+        input: &task.input,
+        receipt: &execution.receipt,
+        delivered: &execution.output,
+    };
+    let fault = model.fault_of(claim, expected).ok_or(WorkError::NoFault)?;
+    let answer = fault.to_bytes();
+    match model.claim_fails((claim, &answer), expected) {
+        true => Ok(answer),
+        false => Err(WorkError::NoFault),
+    }
 }

@@ -294,6 +294,9 @@ impl Worker for ProvingWorker {
         execution: &Execution,
         claim: &[u8],
     ) -> Result<Vec<u8>, WorkError> {
+        if tg_float::job::is_float_file(&task.model_file) {
+            return float::refute(task, execution, claim);
+        }
         let ready = self.ready(task)?;
         let model = ready.model.compiled();
         let expected = ExpectedClaim {

@@ -1,5 +1,6 @@
 //! The files of a float model.
 
+use super::trace::{NODE_RECORD_BYTES, VALUE_RECORD_BYTES};
 use super::limits::{MEMORY_MAX, OUTPUT_BYTES_MAX, TIER_VERSION, WORK_MAX};
 use crate::codec::limits::{CONSTANTS_BYTES_MAX, STRUCTURE_BYTES_MAX};
 use crate::codec::{EncodedGraph, GraphDecodeError, decode, decode_structure, encode};
@@ -207,6 +208,14 @@ impl PublicFloatModel {
     pub fn memory(&self) -> u64 {
         // Texts take a few times their bytes too.
         2 * self.constants_len + 16 * self.structure.len() as u64
+    }
+
+    /// Most bytes of what a record of a run says of the nodes ([`super::trace::RunRecord`]).
+    #[must_use]
+    pub fn record_bytes(&self) -> u64 {
+        let nodes = self.outline.nodes.iter();
+        let values: usize = nodes.map(|it| it.gives().count()).sum();
+        (NODE_RECORD_BYTES * self.outline.nodes.len() + VALUE_RECORD_BYTES * values) as u64
     }
 
     /// The graph with these constants.

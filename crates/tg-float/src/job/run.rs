@@ -71,13 +71,16 @@ impl FloatModel {
     #[must_use]
     pub fn run(&self, input: &[u8]) -> FloatRun {
         let answer = self.answer(input, &mut |_| ());
+        let trace = Self::digest_of(input, &answer);
+        FloatRun { answer, trace }
+    }
+
+    /// The digest of a run that answered this.
+    pub(super) fn digest_of(input: &[u8], answer: &FloatAnswer) -> Digest {
         let mut writer = Writer::new();
         Digest::of_blob(input).encode(&mut writer);
         answer.encode(&mut writer);
-        FloatRun {
-            answer,
-            trace: Digest::of(Domain::FloatTrace, &writer.into_bytes()),
-        }
+        Digest::of(Domain::FloatTrace, &writer.into_bytes())
     }
 
     /// What a run answers; `see` is shown what each node gave.
@@ -140,7 +143,7 @@ impl FloatModel {
 }
 
 /// How a run ends that has no result.
-fn end_of(error: RunError) -> FloatEnd {
+pub(super) fn end_of(error: RunError) -> FloatEnd {
     match error {
         RunError::Inputs { .. } | RunError::Input { .. } => FloatEnd::BadInput,
         RunError::Node { node, source, .. } => match source.shortage() {

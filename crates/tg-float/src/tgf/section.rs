@@ -21,8 +21,8 @@ pub(crate) struct NodeSeen<'a> {
     pub(crate) work: u64,
 }
 
-/// Where a part of an execution begins.
-#[derive(Debug, Clone)]
+/// Where a part of an execution begins; by default at the beginning.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct SectionStart {
     /// What its nodes read of what nodes before it gave.
     pub(crate) values: BTreeMap<ValueId, FloatTensor>,
@@ -61,26 +61,48 @@ fn watched(
     values.outputs()
 }
 
+/// What came of a part of an execution.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SectionRun {
+    /// That all of its nodes gave something, or why one did not; a value that the beginning lacks is a reason.
+    pub(crate) result: Result<(), RunError>,
+    /// Units of work of the execution then, what was taken before it among them.
+    pub(crate) work: u64,
+}
+
 /// Executes the nodes of a section as an execution of the whole graph does that has these values where the section begins, until
 /// `goes_on` says no.
-///
-/// # Errors
-/// As [`super::run()`]; a value that `start` lacks is one of them.
 pub(crate) fn run_section(
     graph: &Graph,
     inputs: &[&FloatTensor],
     budget: &Budget,
     (nodes, start): (Range<usize>, SectionStart),
     goes_on: &mut dyn FnMut(&NodeSeen<'_>) -> bool,
-) -> Result<(), RunError> {
+) -> SectionRun {
     let meter = Meter::resumed(budget.work, start.work);
+    let known = Values::new(graph, inputs, means(budget, &meter));
+    let result = known.and_then(|mut values| {
+        values.computed = start.values;
+        values.live = start.live;
+        steps(graph, &mut values, nodes, &meter, goes_on)
+    });
+    SectionRun {
+        result,
+        work: meter.used(),
+    }
+}
+
+fn steps(
+    graph: &Graph,
+    values: &mut Values<'_>,
+    nodes: Range<usize>,
+    meter: &Meter,
+    goes_on: &mut dyn FnMut(&NodeSeen<'_>) -> bool,
+) -> Result<(), RunError> {
     let plan = Plan::new(graph, Purpose::InOrder);
-    let mut values = Values::new(graph, inputs, means(budget, &meter))?;
-    values.computed = start.values;
-    values.live = start.live;
     let mut is_going_on = true;
     for node in nodes {
-        step(graph, &plan, &mut values, node, &meter, &mut |seen| {
+        step(graph, &plan, values, node, meter, &mut |seen| {
             is_going_on = goes_on(seen);
         })?;
         if !is_going_on {

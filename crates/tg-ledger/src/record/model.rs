@@ -33,7 +33,8 @@ pub struct ModelFacts {
     pub work: u64,
     /// Bytes of memory that running and proving take.
     pub memory: u64,
-    /// Bytes of what all its nodes give in one run: the most that an opening of it shows. 0 if there is no trace of tiles.
+    /// Bytes of what all its nodes give in one run: the most that an opening of it shows. Of a float model the most bytes of what a record of a
+    /// run says of its nodes. 0 if a dispute about a run ends at no part of it.
     pub trace_bytes: u64,
     /// Most bytes of what one tile of that is computed from, but the input: the most that showing one wrong tile takes.
     pub read_bytes: u64,
@@ -49,11 +50,21 @@ pub(crate) const TRACED_BYTES_MAX: u64 = 14 << 20;
 /// Most units of work of a float model whose runs a committee of mode `sync` may have to repeat: up to a second of a core, for the fee of a part.
 pub(crate) const SAMPLED_WORK_MAX: u64 = 1 << 33;
 
-/// Most multiply-accumulates of a model whose results one watcher runs again and a dispute ends at one tile: a minute of a slow core.
+/// Most multiply-accumulates of a model of integers whose results one watcher runs again and a dispute ends at one tile: a minute of a slow core.
 pub(crate) const WATCHED_MACS_MAX: u64 = 1 << 38;
 
 /// Multiply-accumulates that whoever has to run such a model is given a second for.
 pub(crate) const WATCHED_MACS_PER_SECOND: u64 = 1 << 32;
+
+/// Most multiply-accumulates of a run that every validator repeats where somebody accuses it, if a dispute about it could end at a part of
+/// it: some 10 ms of a core.
+pub(crate) const DISPUTED_MACS_REPEATED_MAX: u64 = 1 << 26;
+
+/// Units of work of a float model that take as long as a multiply-accumulate of integers.
+pub(crate) const FLOAT_UNITS_PER_MAC: u64 = 4;
+
+/// Most bytes of the record of a float run: a claim about it, with an answer, is within [`TRACE_EVIDENCE_BYTES_MAX`].
+pub(crate) const RECORDED_BYTES_MAX: u64 = 14 << 20;
 
 /// Most bytes of the trace of such a model: a claim about all of it, 32 bytes for each KiB, is within [`TRACE_EVIDENCE_BYTES_MAX`].
 pub(crate) const CLAIMED_BYTES_MAX: u64 = 440 << 20;
@@ -64,14 +75,14 @@ pub(crate) const READ_BYTES_MAX: u64 = 14 << 20;
 const _: () = assert!(TRACED_BYTES_MAX + (2 << 20) <= TRACE_EVIDENCE_BYTES_MAX as u64);
 
 impl ModelFacts {
-    /// Whether validators run it again for a job of mode `recompute`: a program of WebAssembly, whose fuel is bounded, a
-    /// float model, whose work is, or a model of integers that takes no more than `macs_max`
-    /// ([`Parameters::repeated_macs_max`](crate::Parameters::repeated_macs_max)) and `RECOMPUTED_MEMORY_MAX`.
+    /// Whether validators run it again for a job of mode `recompute`: a program of WebAssembly, whose fuel is bounded, or a model that takes no
+    /// more than `macs_max` ([`Parameters::repeated_macs_max`](crate::Parameters::repeated_macs_max)) and, of integers, `RECOMPUTED_MEMORY_MAX`.
     #[must_use]
     pub const fn is_recomputable(&self, macs_max: u64) -> bool {
         match self.tier {
             Tier::Tgx1 => self.macs <= macs_max && self.memory <= RECOMPUTED_MEMORY_MAX,
-            Tier::Tgf1 | Tier::Wasm1 => true,
+            Tier::Tgf1 => self.macs <= macs_max.saturating_mul(FLOAT_UNITS_PER_MAC),
+            Tier::Wasm1 => true,
             Tier::Served => false,
         }
     }
@@ -92,16 +103,27 @@ impl ModelFacts {
         }
     }
 
-    /// Whether a dispute about a run ends at one tile, for a job of mode `optimistic`: a model of integers that is too much for every validator to
-    /// run again, and whose claims and tiles are within evidence of that mode.
+    /// Whether a dispute about a run ends at a part of it, for a job of mode `optimistic`: a tile of a model of integers, whose claims and tiles
+    /// are within evidence of that mode, or a node of a float model, whose claims are. Runs of up to `DISPUTED_MACS_REPEATED_MAX`, or
+    /// `macs_max` if that is less, every validator repeats instead: that is over sooner.
     #[must_use]
     pub const fn is_disputed_by_tile(&self, macs_max: u64) -> bool {
-        matches!(self.tier, Tier::Tgx1)
-            && !self.is_recomputable(macs_max)
-            && self.macs <= WATCHED_MACS_MAX
-            && self.trace_bytes > 0
-            && self.trace_bytes <= CLAIMED_BYTES_MAX
-            && self.read_bytes <= READ_BYTES_MAX
+        let repeated = match macs_max < DISPUTED_MACS_REPEATED_MAX {
+            true => macs_max,
+            false => DISPUTED_MACS_REPEATED_MAX,
+        };
+        if self.is_recomputable(repeated) || self.trace_bytes == 0 {
+            return false;
+        }
+        match self.tier {
+            Tier::Tgx1 => {
+                self.macs <= WATCHED_MACS_MAX
+                    && self.trace_bytes <= CLAIMED_BYTES_MAX
+                    && self.read_bytes <= READ_BYTES_MAX
+            }
+            Tier::Tgf1 => self.trace_bytes <= RECORDED_BYTES_MAX,
+            Tier::Wasm1 | Tier::Served => false,
+        }
     }
 
     /// How long whoever runs it again has for that, beside any other window.

@@ -1,14 +1,15 @@
-//! Disputes that end at one tile: the claim of whoever accuses, and what decides about it.
+//! Disputes that end at one tile, of a float model at one node: the claim of whoever accuses, and what decides about it.
 
 use std::sync::Arc;
 
 use tg_exec::generate::SequenceWriter;
 use tg_exec::kernels::Cpu;
+use tg_float::job::trace::ExpectedFloatClaim;
 use tg_ir::{ExecutableModel, GenerationRequest};
 use tg_ledger::{DisputeFiles, Evidence, Outcome, SampleTask};
 use tg_proof::{AccuserClaim, ClaimFile, ExpectedClaim, claim_fails, is_taken};
-use tg_types::Encode as _;
 use tg_types::limits::INPUT_BYTES_MAX;
+use tg_types::{Encode as _, Tier};
 
 use super::execution::executed;
 use super::kept::Executable;
@@ -16,17 +17,25 @@ use super::sample::whole;
 use super::{CODE_CLAIM, ProofChecker, Refusal, rejected};
 use crate::blob::BlobStore;
 use crate::evidence::CheckError;
-use crate::limits::TRACE_EVIDENCE_BYTES_MAX;
+use crate::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 
 impl ProofChecker {
-    /// Runs the model of a result again, and stores what all tiles of a right run are.
+    /// Runs the model of a result again, and stores what all tiles, or nodes, of a right run are.
     pub(super) fn make_claim(
         &self,
         task: &SampleTask,
         blobs: &BlobStore,
     ) -> Result<Evidence, CheckError> {
-        let (model, input) = self.ordered(task, blobs)?;
-        let claim = claim_file(&model, &input);
+        let claim = match task.receipt.tier {
+            Tier::Tgf1 => {
+                let (model, input) = self.ordered_float(task, blobs)?;
+                model.claim(&input).to_bytes()
+            }
+            _ => {
+                let (model, input) = self.ordered(task, blobs)?;
+                claim_file(&model, &input)
+            }
+        };
         let digest = blobs.put(&claim, TRACE_EVIDENCE_BYTES_MAX)?;
         let size = u32::try_from(claim.len()).map_err(|_| CheckError::NotHere)?;
         Ok(Evidence { digest, size })
@@ -39,19 +48,36 @@ impl ProofChecker {
         files: &DisputeFiles,
         blobs: &BlobStore,
     ) -> Result<Outcome, Refusal> {
-        let (model, input) = self.ordered(task, blobs)?;
         let claim = stated(blobs, &files.claim)?;
         let answer = stated(blobs, &files.answer)?;
-        let expected = ExpectedClaim {
-            lease: &task.lease,
-            input: &input,
-            receipt: &task.receipt,
+        let fails = match task.receipt.tier {
+            Tier::Tgf1 => {
+                let (model, input) = self.ordered_float(task, blobs)?;
+                let digest = task.evidence;
+                let delivered = whole(blobs, &digest, EVIDENCE_BYTES_MAX)?;
+                let expected = ExpectedFloatClaim {
+                    lease: &task.lease,
+                    input: &input,
+                    receipt: &task.receipt,
+                    delivered: &delivered.ok_or(CheckError::Missing { digest })?,
+                };
+                model.claim_fails((&claim, &answer), expected)
+            }
+            _ => {
+                let (model, input) = self.ordered(task, blobs)?;
+                let expected = ExpectedClaim {
+                    lease: &task.lease,
+                    input: &input,
+                    receipt: &task.receipt,
+                };
+                claim_fails(&model, (&claim, &answer), expected, || runs(&model, &input))
+            }
         };
-        match claim_fails(&model, (&claim, &answer), expected, || runs(&model, &input)) {
+        match fails {
             true => Ok(Outcome::Refuted),
             false => Err(rejected(
                 CODE_CLAIM,
-                "the answer shows no wrong tile of the accuser's claim",
+                "the answer shows nothing wrong of the accuser's claim",
             )),
         }
     }

@@ -52,7 +52,7 @@ impl ProofChecker {
             proof_bytes: 0,
             work: limits.work,
             memory: limits.memory.saturating_add(public.memory()),
-            trace_bytes: 0,
+            trace_bytes: public.record_bytes(),
             read_bytes: 0,
         }))
     }

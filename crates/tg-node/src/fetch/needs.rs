@@ -72,9 +72,14 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
             exact: Some(u64::from(size)),
         }],
         EvidenceTask::Accusation { sample, .. } => match &sample.dispute {
-            Some(files) => [files.claim, files.answer]
-                .map(|it| Need::opening(it.digest, it.size))
-                .to_vec(),
+            // What was delivered too: of floats it may show that a claim is wrong.
+            Some(files) => [
+                (files.claim.digest, files.claim.size),
+                (files.answer.digest, files.answer.size),
+                (sample.evidence, sample.size),
+            ]
+            .map(|(digest, size)| Need::opening(digest, size))
+            .to_vec(),
             None => vec![Need::opening(sample.evidence, sample.size)],
         },
         // Of replicas that differ every validator makes the answer itself.

@@ -55,7 +55,7 @@ async fn serve(
 }
 
 /// Hands in a file.
-async fn argue(
+pub(crate) async fn argue(
     network: &Network,
     handle: &NodeHandle,
     wallet: &Wallet,
@@ -71,7 +71,7 @@ async fn argue(
 }
 
 /// Waits until the provider has to answer a claim, and fetches that.
-async fn claimed(handle: &NodeHandle, lease: &LeaseId) -> Vec<u8> {
+pub(crate) async fn claimed(handle: &NodeHandle, lease: &LeaseId) -> Vec<u8> {
     let claim = |state: &State| {
         let step = &state
             .lease(lease)?

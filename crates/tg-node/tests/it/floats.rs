@@ -24,10 +24,10 @@ use crate::work::{lease_of, offer, send};
 const WORK: u64 = 400_000;
 
 /// A float model with an input.
-struct Float {
+pub(crate) struct Float {
     files: FloatModelFile,
-    model: FloatModel,
-    input: Vec<u8>,
+    pub(crate) model: FloatModel,
+    pub(crate) input: Vec<u8>,
 }
 
 /// `softmax(x w)` of any number of rows.
@@ -79,16 +79,16 @@ impl Float {
     }
 
     /// A run within its work.
-    fn small() -> Self {
+    pub(crate) fn small() -> Self {
         Self::of(&graph(), 20)
     }
 
     /// The same model, asked for more rows than it has work for.
-    fn large() -> Self {
+    pub(crate) fn large() -> Self {
         Self::of(&graph(), 2_000)
     }
 
-    fn honest(&self) -> (Receipt, Vec<u8>) {
+    pub(crate) fn honest(&self) -> (Receipt, Vec<u8>) {
         let run = self.model.run(&self.input);
         let answer = run.answer.to_bytes();
         let receipt = Receipt {
@@ -126,7 +126,7 @@ impl Float {
     }
 }
 
-async fn register(network: &Network, handle: &NodeHandle, float: &Float) -> ModelFacts {
+pub(crate) async fn register(network: &Network, handle: &NodeHandle, float: &Float) -> ModelFacts {
     let [public_blob, weights_blob] = [&float.files.public, &float.files.file]
         .map(|bytes| handle.blobs().put(bytes, 1 << 20).unwrap());
     let model = float.model.model_id();
@@ -149,7 +149,7 @@ async fn order(network: &Network, handle: &NodeHandle, float: &Float) -> JobId {
     order_in(network, handle, float, VerificationMode::Recompute).await
 }
 
-async fn order_in(
+pub(crate) async fn order_in(
     network: &Network,
     handle: &NodeHandle,
     float: &Float,

@@ -7,6 +7,7 @@ mod clock;
 mod committee;
 mod dispute;
 mod evidence;
+mod float_dispute;
 mod floats;
 mod follow;
 mod joining;

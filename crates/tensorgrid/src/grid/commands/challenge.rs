@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
+use tg_float::job::FloatModel;
 use tg_ir::CompiledModel;
 use tg_node::claim_file;
 use tg_node::limits::MODEL_BYTES_MAX;
 use tg_sdk::dto::{DisputeTurnDto, JobDto, LeaseDto, ModeDto};
 use tg_sdk::{Client, jobs};
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{LeaseId, Transaction, Wallet};
+use tg_types::{Encode as _, LeaseId, Transaction, Wallet};
 
 use super::json_of;
 use crate::grid::args::JobChallengeArguments;
@@ -96,7 +97,7 @@ async fn follow(
     }
 }
 
-/// Runs the job's model here, and hands in what all tiles of the run are.
+/// Runs the job's model here, and hands in what all parts of the run are.
 async fn claim(
     client: &Client,
     wallet: &Wallet,
@@ -109,6 +110,10 @@ async fn claim(
     let input = client.blob(job.input, INPUT_BYTES_MAX as usize).await;
     let input = input.calling("fetch the input")?;
     let made = tokio::task::spawn_blocking(move || {
+        if tg_float::job::is_float_file(&file) {
+            let model = FloatModel::read(&file)?;
+            return Ok(model.claim(&input).to_bytes());
+        }
         let model = CompiledModel::read(&file)?;
         anyhow::Ok(claim_file(&model, &input))
     });

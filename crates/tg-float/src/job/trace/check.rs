@@ -6,7 +6,7 @@ use super::record::{RunRecord, ValueRecord};
 use super::sections::{self, Lives};
 use crate::graph::ValueId;
 use crate::tensor::FloatTensor;
-use crate::tgf::{NodeSeen, SectionStart, run_section};
+use crate::tgf::{NodeSeen, SectionStart};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tg_types::{Decode as _, Digest, Domain, Encode as _, TileName, Vote, Writer};
@@ -247,7 +247,7 @@ impl FloatModel {
     }
 
     /// Checks that the answer has the outputs that the record names.
-    fn check_outputs(
+    pub(super) fn check_outputs(
         &self,
         answer: &FloatAnswer,
         (record, lives): (&RunRecord, &Lives),
@@ -301,22 +301,14 @@ impl FloatModel {
             live: usize::try_from(live).unwrap_or(usize::MAX),
             work: record.work_before(first),
         };
-        let given = self.given(input).ok_or(FloatTraceFault::Output)?;
-        let inputs = given.inputs_of(graph);
-        let inputs = inputs.map_err(|_| FloatTraceFault::Output)?;
         let mut right_until = first;
-        let ran = run_section(
-            graph,
-            &inputs,
-            &self.budget(),
-            (nodes.clone(), start),
-            &mut |seen| {
-                let is_right = is_recorded(seen, record, see);
-                right_until += usize::from(is_right);
-                is_right
-            },
-        );
-        match ran.is_ok() && right_until == nodes.end {
+        let ran = self.execute(input, (nodes.clone(), start), &mut |seen| {
+            let is_right = is_recorded(seen, record, see);
+            right_until += usize::from(is_right);
+            is_right
+        });
+        let ran = ran.ok_or(FloatTraceFault::Output)?;
+        match ran.result.is_ok() && right_until == nodes.end {
             true => Ok(()),
             false => Err(FloatTraceFault::Node { node: right_until }),
         }

@@ -7,8 +7,9 @@ use super::sections::{self, Lives};
 use crate::codec::tensors;
 use crate::graph::ValueId;
 use crate::tensor::FloatTensor;
-use crate::tgf::{SectionStart, run_section};
-use std::collections::BTreeMap;
+use crate::tgf::{NodeSeen, SectionRun, SectionStart, run_section};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use tg_types::{Decode, DecodeError, Digest, Encode, Reader, Writer};
 
 const MAGIC: [u8; 4] = *b"TGFT";
@@ -58,25 +59,7 @@ impl FloatModel {
                 opened: None,
             };
         }
-        let last = read.iter().filter_map(|&it| lives.producer(it)).max();
-        let mut values: BTreeMap<ValueId, FloatTensor> = BTreeMap::new();
-        let given = self.given(input).unwrap_or_default();
-        if let Some(last) = last
-            && let Ok(inputs) = given.inputs_of(graph)
-        {
-            let start = SectionStart {
-                values: BTreeMap::new(),
-                live: 0,
-                work: 0,
-            };
-            let part = (0..last + 1, start);
-            let ran = run_section(graph, &inputs, &self.budget(), part, &mut |seen| {
-                let shown = seen.gave.iter().filter(|(value, _)| read.contains(value));
-                values.extend(shown.map(|&(value, tensor)| (value, tensor.clone())));
-                true
-            });
-            debug_assert!(ran.is_ok(), "the run finished before");
-        }
+        let values = self.values_of(input, &lives, &read);
         FloatTraceFile {
             answer,
             opened: Some(OpenedSections {
@@ -84,6 +67,36 @@ impl FloatModel {
                 values: values.into_iter().collect(),
             }),
         }
+    }
+
+    /// Values of a run. Runs it up to the last node that gives one of them; values of nodes that it does not reach are missing.
+    pub(super) fn values_of(
+        &self,
+        input: &[u8],
+        lives: &Lives,
+        wanted: &BTreeSet<ValueId>,
+    ) -> BTreeMap<ValueId, FloatTensor> {
+        let mut values = BTreeMap::new();
+        let last = wanted.iter().filter_map(|&it| lives.producer(it)).max();
+        let part = (0..last.map_or(0, |it| it + 1), SectionStart::default());
+        self.execute(input, part, &mut |seen| {
+            let shown = seen.gave.iter().filter(|(value, _)| wanted.contains(value));
+            values.extend(shown.map(|&(value, tensor)| (value, tensor.clone())));
+            true
+        });
+        values
+    }
+
+    /// Executes nodes of the graph on an input ([`run_section`]); nothing if the graph has inputs of other names.
+    pub(super) fn execute(
+        &self,
+        input: &[u8],
+        part: (Range<usize>, SectionStart),
+        goes_on: &mut dyn FnMut(&NodeSeen<'_>) -> bool,
+    ) -> Option<SectionRun> {
+        let (graph, given) = (self.graph(), self.taken(input)?);
+        let inputs = given.inputs_of(graph).ok()?;
+        Some(run_section(graph, &inputs, &self.budget(), part, goes_on))
     }
 
     /// The tensors of an input that the graph takes; nothing of any other.
@@ -102,46 +115,58 @@ impl Encode for FloatTraceFile {
         writer.u8(u8::from(opened.is_some()));
         if let Some(OpenedSections { record, values }) = opened {
             record.encode(writer);
-            writer.count(values.len());
-            for (value, tensor) in values {
-                writer.count(value.index());
-                tensors::write_head(writer, tensor);
-                tensors::write_elements(writer, tensor.data());
-            }
+            write_values(writer, values);
         }
     }
 }
 
 impl Decode for FloatTraceFile {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let magic = reader.array::<4>()?;
-        if magic != MAGIC {
-            return Err(DecodeError::Invalid {
-                field: "beginning of a trace of floats",
-                value: u32::from_le_bytes(magic).into(),
-            });
-        }
-        let version = reader.u16()?;
-        if version != FLOAT_TRACE_FILE_VERSION {
-            return Err(DecodeError::Invalid {
-                field: "version of a trace of floats",
-                value: version.into(),
-            });
-        }
+        let expected = (MAGIC, FLOAT_TRACE_FILE_VERSION);
+        read_head(reader, expected, "head of a trace of floats")?;
         let most = OUTPUT_BYTES_MAX as usize + ANSWER_HEAD;
         let answer = reader.bytes("answer", most)?.to_vec();
         let opened = match reader.flag("opened sections")? {
             false => None,
             true => Some(OpenedSections {
                 record: RunRecord::decode(reader)?,
-                values: values(reader)?,
+                values: read_values(reader)?,
             }),
         };
         Ok(Self { answer, opened })
     }
 }
 
-fn values(reader: &mut Reader<'_>) -> Result<Vec<(ValueId, FloatTensor)>, DecodeError> {
+/// Reads the beginning of a file, and its version.
+pub(super) fn read_head(
+    reader: &mut Reader<'_>,
+    (magic, version): ([u8; 4], u16),
+    field: &'static str,
+) -> Result<(), DecodeError> {
+    let found = reader.array::<4>()?;
+    let got = reader.u16()?;
+    let value = match found == magic {
+        true if got == version => return Ok(()),
+        true => u64::from(got),
+        false => u64::from(u32::from_le_bytes(found)),
+    };
+    Err(DecodeError::Invalid { field, value })
+}
+
+/// Writes values with their indices.
+pub(super) fn write_values(writer: &mut Writer, values: &[(ValueId, FloatTensor)]) {
+    writer.count(values.len());
+    for (value, tensor) in values {
+        writer.count(value.index());
+        tensors::write_head(writer, tensor);
+        tensors::write_elements(writer, tensor.data());
+    }
+}
+
+/// Reads what [`write_values`] writes.
+pub(super) fn read_values(
+    reader: &mut Reader<'_>,
+) -> Result<Vec<(ValueId, FloatTensor)>, DecodeError> {
     let count = reader.count("opened values", VALUES_MAX, 9)?;
     let value = |_| {
         let value = ValueId::new(reader.u32()?);

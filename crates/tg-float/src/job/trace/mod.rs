@@ -19,12 +19,14 @@
 //! - `sections`: which nodes are executed again, and what they read
 //! - `file`: what the provider shows
 //! - `check`: what everybody else finds
+//! - `claim`: a dispute about a run of mode `optimistic`, which the same records bring down to one node
 //!
 //! [`FloatModel::trace`]: super::FloatModel::trace
 //! [`FloatModel::open`]: super::FloatModel::open
 //! [`FloatModel::verify_trace`]: super::FloatModel::verify_trace
 
 mod check;
+mod claim;
 mod file;
 mod record;
 pub mod sections;
@@ -33,6 +35,9 @@ pub mod sections;
 mod tests;
 
 pub use check::{ExpectedFloatTrace, FloatTraceFault, float_vote_on};
+pub use claim::{ExpectedFloatClaim, FloatClaim, FloatFault};
 pub use file::{FloatTraceFile, OpenedSections};
-pub use record::{FloatTrace, NodeRecord, RunRecord, ValueRecord};
+pub use record::{
+    FloatTrace, NODE_RECORD_BYTES, NodeRecord, RunRecord, VALUE_RECORD_BYTES, ValueRecord,
+};
 pub use sections::{OPENED_BYTES_MAX, SECTIONS_SHARE};

@@ -11,6 +11,12 @@ use tg_types::{
     VerificationMode, Writer, fields, stated_trace,
 };
 
+/// Bytes of a [`ValueRecord`].
+pub const VALUE_RECORD_BYTES: usize = 40;
+
+/// Bytes of a [`NodeRecord`] without values.
+pub const NODE_RECORD_BYTES: usize = 12;
+
 /// A value that a node gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueRecord {
@@ -31,7 +37,7 @@ pub struct NodeRecord {
     pub values: Vec<ValueRecord>,
 }
 
-fields! { NodeRecord { work, values: seq("values of a node", OPERANDS_MAX, 40) } }
+fields! { NodeRecord { work, values: seq("values of a node", OPERANDS_MAX, VALUE_RECORD_BYTES) } }
 
 /// What each node of a run gave, in the graph's order; of a run that did not finish, of those that gave something.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -45,7 +51,7 @@ impl Encode for RunRecord {
 
 impl Decode for RunRecord {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self(reader.seq("records of nodes", NODES_MAX, 12)?))
+        Ok(Self(reader.seq("records of nodes", NODES_MAX, NODE_RECORD_BYTES)?))
     }
 }
 
@@ -122,12 +128,23 @@ impl RunRecord {
 
     /// Whether it says of every node of a graph what it gave, and work that never falls and is within a limit.
     pub(super) fn is_of(&self, graph: &Graph, limit: u64) -> bool {
+        self.0.len() == graph.nodes.len() && self.is_beginning_of(graph, limit)
+    }
+
+    /// As [`Self::is_of`], of the first nodes of the graph.
+    pub(super) fn is_beginning_of(&self, graph: &Graph, limit: u64) -> bool {
         let gives = graph.nodes.iter().map(|it| it.gives().count());
         let said = self.0.iter().map(|it| it.values.len());
-        self.0.len() == graph.nodes.len()
-            && gives.eq(said)
+        self.0.len() <= graph.nodes.len()
+            && gives.take(self.0.len()).eq(said)
             && self.0.is_sorted_by_key(|it| it.work)
             && self.0.last().is_none_or(|it| it.work <= limit)
+    }
+
+    /// The number of nodes at the beginning of which both say the same.
+    pub(super) fn first_difference(&self, other: &Self) -> usize {
+        let both = self.0.iter().zip(&other.0);
+        both.take_while(|(a, b)| a == b).count()
     }
 }
 

@@ -16,7 +16,7 @@ pub const SECTIONS_SHARE: usize = 20;
 /// At least so many sections are drawn: a run that has no more is executed again as a whole.
 pub const SECTIONS_MIN: usize = 4;
 
-/// Most bytes of the values that drawn sections read. With the answer and the record they are within evidence of 16 MiB.
+/// Most bytes of the values that drawn sections, or a disputed node, read. With the answer and the record they are within evidence of 16 MiB.
 pub const OPENED_BYTES_MAX: u64 = 12 << 20;
 
 /// Most bytes of a record that is shown.
@@ -159,11 +159,21 @@ impl Lives {
         record: &RunRecord,
         read: &BTreeSet<ValueId>,
     ) -> bool {
+        !graph.nodes.is_empty()
+            && self.are_small(graph, record, read)
+            && record.to_bytes().len() <= RECORD_BYTES_MAX
+    }
+
+    /// Whether values of these sizes can be shown.
+    pub(super) fn are_small(
+        &self,
+        graph: &Graph,
+        record: &RunRecord,
+        read: &BTreeSet<ValueId>,
+    ) -> bool {
         let said = read.iter().map(|&it| self.said(graph, record, it));
         let bytes = said.map(|it| it.map_or(u64::MAX, |it| it.bytes));
-        !graph.nodes.is_empty()
-            && read.len() <= OPENED_VALUES_MAX
+        read.len() <= OPENED_VALUES_MAX
             && bytes.fold(0, u64::saturating_add) <= OPENED_BYTES_MAX
-            && record.to_bytes().len() <= RECORD_BYTES_MAX
     }
 }

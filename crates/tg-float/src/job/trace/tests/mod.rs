@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use super::super::{FloatEnd, FloatLimits, FloatModel, FloatModelFile, NamedTensors};
+mod claims;
+
+use super::super::{FloatAnswer, FloatEnd, FloatLimits, FloatModel, FloatModelFile, NamedTensors};
 use super::sections::{self, Lives};
 use super::{
     ExpectedFloatTrace, FloatTraceFault, FloatTraceFile, OPENED_BYTES_MAX, OpenedSections,
