@@ -1,5 +1,7 @@
 //! `tensorgrid bench modes`: what each way of checking costs providers and validators, beside one run of the model.
 
+mod disputes;
+
 use crate::arguments::BenchModesArguments;
 use crate::measure::Moment;
 use crate::scratch::ScratchFolder;
@@ -79,17 +81,26 @@ const OF_PROGRAMS: &[VerificationMode] = &[
 
 /// Measures every way of checking for an image classifier, a large one, a language model and a program.
 pub fn run(arguments: &BenchModesArguments, as_json: bool) -> Outcome {
-    let mut all = Vec::new();
+    let (mut all, mut disputed) = (Vec::new(), Vec::new());
     for subject in subjects(arguments.quick)? {
         say(format_args!("measuring {} ...", subject.name));
-        all.push((subject.name, measure(&subject, arguments)?));
+        let bench = Bench::of(&subject)?;
+        let modes = subject.modes.iter();
+        let costs = modes.map(|mode| bench.cost(*mode, arguments));
+        all.push((subject.name, costs.collect::<Result<Vec<_>, _>>()?));
+        if disputes::has_tiles(&subject) {
+            disputed.push((subject.name, bench.dispute()?));
+        }
     }
     if as_json {
         let rows = all.iter().flat_map(|(name, costs)| {
             let once = once(costs);
             costs.iter().map(move |it| row_json(name, it, once))
         });
-        return Ok(json(&serde_json::Value::Array(rows.collect()))?);
+        let disputed = disputed.iter().map(|(name, it)| it.row_json(name));
+        return Ok(json(&serde_json::Value::Array(
+            rows.chain(disputed).collect(),
+        ))?);
     }
     line(format_args!(
         "{:<22}{:<12}{:>14}{:>4}{:>15}{:>4}{:>13}{:>12}{:>9}",
@@ -107,7 +118,7 @@ pub fn run(arguments: &BenchModesArguments, as_json: bool) -> Outcome {
          something is disputed, and the transfer of files, come on top.",
         arguments.runs, arguments.validators, arguments.members
     ))?;
-    Ok(())
+    disputes::table(&disputed)
 }
 
 /// What a run without a check takes.
@@ -206,36 +217,32 @@ struct Bench<'a> {
     checker: ProofChecker,
     blobs: BlobStore,
     digests: [Digest; 2],
+    /// Removed with the rest.
+    _folder: ScratchFolder,
 }
 
-fn measure(
-    subject: &BenchedModel,
-    arguments: &BenchModesArguments,
-) -> Result<Vec<ModeCost>, Failure> {
-    let folder = ScratchFolder::new().or_fail(Exit::Failed, "make a folder")?;
-    let blobs = BlobStore::open(folder.path(), STORE_BYTES);
-    let blobs = blobs.or_fail(Exit::Failed, "open a store")?;
-    let put = |bytes: &[u8]| {
-        let digest = blobs.put(bytes, BLOB_BYTES);
-        digest.or_fail(Exit::Failed, "store a file")
-    };
-    let digests = [put(&subject.files[0])?, put(&subject.files[1])?];
-    put(&subject.input)?;
-    let bench = Bench {
-        subject,
-        worker: ProvingWorker::new(),
-        checker: ProofChecker::default(),
-        blobs,
-        digests,
-    };
-    let costs = subject
-        .modes
-        .iter()
-        .map(|mode| bench.cost(*mode, arguments));
-    costs.collect()
-}
+impl<'a> Bench<'a> {
+    /// A provider and a validator that have the files of a subject.
+    fn of(subject: &'a BenchedModel) -> Result<Self, Failure> {
+        let folder = ScratchFolder::new().or_fail(Exit::Failed, "make a folder")?;
+        let blobs = BlobStore::open(folder.path(), STORE_BYTES);
+        let blobs = blobs.or_fail(Exit::Failed, "open a store")?;
+        let put = |bytes: &[u8]| {
+            let digest = blobs.put(bytes, BLOB_BYTES);
+            digest.or_fail(Exit::Failed, "store a file")
+        };
+        let digests = [put(&subject.files[0])?, put(&subject.files[1])?];
+        put(&subject.input)?;
+        Ok(Self {
+            subject,
+            worker: ProvingWorker::new(),
+            checker: ProofChecker::default(),
+            blobs,
+            digests,
+            _folder: folder,
+        })
+    }
 
-impl Bench<'_> {
     fn cost(
         &self,
         mode: VerificationMode,

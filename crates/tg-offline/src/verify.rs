@@ -161,7 +161,8 @@ fn compare(
 
 /// What was written, and by what rule.
 fn written(model: &PublicModel, file: &SequenceFile) -> String {
-    let (given, written) = file.tokens();
+    // It was verified, so it has the tokens that it states.
+    let (given, written) = file.tokens().unwrap_or_default();
     let Sampling {
         keep,
         nucleus,
@@ -187,7 +188,7 @@ fn written(model: &PublicModel, file: &SequenceFile) -> String {
 }
 
 fn sequence_json(file: &SequenceFile) -> serde_json::Value {
-    let (prompt, tokens) = file.tokens();
+    let (prompt, tokens) = file.tokens().unwrap_or_default();
     let Generation {
         limit,
         stop,

@@ -1,5 +1,5 @@
 //! What ONNX models cost in units of work, and how long they take as a job executes them, joined, and with every value hashed; and what mode
-//! `sync` opens of a run and how long its check takes, as the median of draws.
+//! `sync` opens of a run and how long its check takes, as the median of draws; and what disputes take that end at each node of the run.
 //!
 //! `cargo run --release -p tg-onnx --example float_work -- MODEL.onnx..`; inputs are zeros, axes of no stated size are one.
 #![allow(clippy::print_stdout, reason = "an example")]
@@ -7,12 +7,12 @@
 use anyhow::{Context, Result};
 use std::time::Instant;
 use tg_exec::kernels::Cpu;
-use tg_float::job::trace::{ExpectedFloatTrace, sections};
+use tg_float::job::trace::{ExpectedFloatClaim, ExpectedFloatTrace, FloatFault, sections};
 use tg_float::job::{FloatLimits, FloatModel, FloatModelFile, NamedTensors};
 use tg_float::tgf::{Budget, Engine, run_in_order};
 use tg_float::{Data, Dim, FloatTensor, Graph};
 use tg_onnx::{ReadLimits, read};
-use tg_types::{Digest, Encode as _};
+use tg_types::{Digest, Encode as _, LeaseId, Receipt, Tier};
 
 /// Runs of each that are timed; the fastest counts.
 const ROUNDS: usize = 5;
@@ -85,6 +85,89 @@ impl Sync {
     }
 }
 
+/// What disputes take that end at a node: false claims about every node of a run, each refuted and judged.
+struct Disputes {
+    claim: usize,
+    /// Bytes of the answers and seconds of the judgements, ascending.
+    answers: Vec<usize>,
+    judged: Vec<f64>,
+    /// Nodes that read more than can be shown, about which everybody runs the model.
+    large: usize,
+}
+
+impl Disputes {
+    fn of(graph: &Graph, inputs: &[FloatTensor]) -> Result<Self> {
+        let files = FloatModelFile::new(graph, FloatLimits::default())?;
+        let model = FloatModel::read(&files.file)?;
+        let names = graph.inputs.iter().map(|input| input.name.clone());
+        let input = NamedTensors(names.zip(inputs.iter().cloned()).collect()).to_bytes();
+        let right = model.claim(&input);
+        let lease = LeaseId::new([7; 32]);
+        let delivered = right.answer.to_bytes();
+        let trace = Digest::of_blob(b"another bill, so that each claim is about something else");
+        let receipt = Receipt {
+            program: model.id(),
+            model: model.model_id(),
+            input: Digest::of_blob(&input),
+            output: Digest::of_blob(&delivered),
+            trace,
+            tier: Tier::Tgf1,
+        };
+        let expected = ExpectedFloatClaim {
+            lease: &lease,
+            input: &input,
+            receipt: &receipt,
+            delivered: &delivered,
+        };
+        let mut found = Self {
+            claim: right.to_bytes().len(),
+            answers: Vec::new(),
+            judged: Vec::new(),
+            large: 0,
+        };
+        for node in 0..right.record.0.len() {
+            let mut claim = right.clone();
+            let Some(value) = claim.record.0[node].values.first_mut() else {
+                continue;
+            };
+            value.digest = Digest::of_blob(b"another value");
+            let claim = claim.to_bytes();
+            match model.fault_of(&claim, expected) {
+                Some(FloatFault::LargeNode { .. }) => found.large += 1,
+                Some(fault @ FloatFault::Node { .. }) => {
+                    let answer = fault.to_bytes();
+                    let start = Instant::now();
+                    anyhow::ensure!(model.claim_fails((&claim, &answer), expected));
+                    found.judged.push(start.elapsed().as_secs_f64());
+                    found.answers.push(answer.len());
+                }
+                // What the run answers is compared with the record.
+                Some(FloatFault::Claim) | None => {}
+            }
+        }
+        found.answers.sort_unstable();
+        found.judged.sort_by(f64::total_cmp);
+        Ok(found)
+    }
+
+    fn print(&self) {
+        let (Some(last), Some(slowest)) = (self.answers.last(), self.judged.last()) else {
+            return;
+        };
+        println!(
+            "{:>14} {} nodes disputed: claim {:.1} kB, answer {:.1} kB (at most {:.1}), judged in {:.2} ms (at most {:.2}); {} read too much",
+            "",
+            self.answers.len(),
+            self.claim as f64 / 1e3,
+            self.answers[self.answers.len() / 2] as f64 / 1e3,
+            *last as f64 / 1e3,
+            self.judged[self.judged.len() / 2] * 1e3,
+            slowest * 1e3,
+            self.large
+        );
+    }
+}
+
 fn main() -> Result<()> {
     println!(
         "{:>14} {:>9} {:>9} {:>9} {:>8} {:>9} {:>9} {:>9}  model",
@@ -112,6 +195,7 @@ fn main() -> Result<()> {
             sync.check * 1e3,
             ordered * 1e9 / first.work as f64
         );
+        Disputes::of(&graph, &inputs)?.print();
     }
     Ok(())
 }

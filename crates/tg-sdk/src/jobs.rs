@@ -11,8 +11,8 @@ use tg_types::{
 
 use crate::client::{Client, a_while};
 use crate::dto::{
-    DryRunDto, JobDto, JobReceiptDto, JobStateDto, JobWhyDto, ModeDto, ModePriceDto, ModelDto,
-    ModelStateDto, QuoteDto,
+    DisputeTurnDto, DryRunDto, JobDto, JobReceiptDto, JobStateDto, JobWhyDto, LeaseDto, ModeDto,
+    ModePriceDto, ModelDto, ModelStateDto, QuoteDto,
 };
 use crate::error::ClientError;
 use crate::verify::{
@@ -477,8 +477,44 @@ pub async fn follow(
     }
 }
 
-/// Watches over a job of mode `optimistic` until it ends: a result that is not `output`, which the program gave here, is challenged, so that
-/// every validator runs it again before it is paid. How many were; each costs the fee of mode `recompute`, which comes back with the
+/// What a run here gave of a job's model.
+#[derive(Debug, Clone)]
+pub struct OwnRun {
+    /// The digest of what it answers.
+    pub output: Digest,
+    /// What an accuser claims of it, where a dispute about it may end at a part of the run.
+    pub claim: Option<Vec<u8>>,
+}
+
+/// Whether a lease waits for the claim of an account, which accuses its result.
+#[must_use]
+pub fn waits_for_claim(lease: &LeaseDto, accuser: &Address) -> bool {
+    let dispute = lease.check.as_ref().and_then(|it| it.dispute.as_ref());
+    dispute.is_some_and(|it| {
+        it.accuser == *accuser && it.turn == DisputeTurnDto::Accuser && it.waits_for_file
+    })
+}
+
+/// Hands in what a right run gives, in a dispute about a lease that waits for it.
+///
+/// # Errors
+/// Those of any call.
+pub async fn claim(
+    client: &Client,
+    wallet: &Wallet,
+    lease: LeaseId,
+    claim: Vec<u8>,
+) -> Result<(), JobError> {
+    let size = u32::try_from(claim.len()).unwrap_or(u32::MAX);
+    let stored = client.uploading_as(wallet).put_blob(claim).await;
+    let file = stored.doing("store what a right run gives")?.digest;
+    let argue = Transaction::ArgueResult { lease, file, size };
+    submit(client, wallet, &argue, "hand in what a right run gives").await?;
+    Ok(())
+}
+
+/// Watches over a job of mode `optimistic` until it ends: a result that is not what the program gave here is challenged, so that
+/// every validator looks at it before it is paid. How many were; each costs the fee of mode `recompute`, which comes back with the
 /// validators' finding that the result is wrong.
 ///
 /// # Errors
@@ -487,9 +523,10 @@ pub async fn challenge_others(
     client: &Client,
     wallet: &Wallet,
     id: JobId,
-    output: Digest,
+    own: OwnRun,
 ) -> Result<usize, JobError> {
-    let mut challenged: Vec<LeaseId> = Vec::new();
+    let OwnRun { output, claim: of } = own;
+    let (mut challenged, mut claimed): (Vec<LeaseId>, Vec<LeaseId>) = (Vec::new(), Vec::new());
     let mut answered = Instant::now();
     loop {
         match client.job(id).await {
@@ -508,6 +545,13 @@ pub async fn challenge_others(
                     challenged.push(lease.id);
                     let challenge = Transaction::ChallengeResult { lease: lease.id };
                     submit(client, wallet, &challenge, "challenge the result").await?;
+                }
+                let me = wallet.address();
+                let asked = job.leases.iter().find(|it| waits_for_claim(it, &me));
+                let asked = asked.filter(|it| !claimed.contains(&it.id));
+                if let (Some(lease), Some(of)) = (asked, &of) {
+                    claimed.push(lease.id);
+                    claim(client, wallet, lease.id, of.clone()).await?;
                 }
             }
             Err(error)

@@ -92,8 +92,8 @@ pub(crate) struct UpArguments {
     /// Validators in this process; the number is fixed at the first start.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub(crate) validators: u16,
-    /// Most multiply-accumulates of a model whose runs every validator repeats, fixed at the first start. A dispute about a longer run
-    /// of mode optimistic ends at one tile.
+    /// Most multiply-accumulates of a model whose runs every validator repeats, fixed at the first start; of a float model four times as many
+    /// units of work. Disputes of mode optimistic about runs above 2^26 end at a part of the run anyway.
     #[arg(long, default_value_t = REPEATED_MACS_USUAL, value_name = "COUNT")]
     pub(crate) repeat_macs: u64,
     /// Providers in this process.
@@ -322,8 +322,8 @@ pub(crate) struct NetworkNewArguments {
     /// How many validators the network may have one day. More need longer waits, which a network keeps for ever: a batch auction takes 9 s with 6, 18 s with 10, 32 s with 19.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=64), value_name = "COUNT")]
     pub(crate) grow_to: u16,
-    /// Most multiply-accumulates of a model whose runs every validator repeats. A dispute about a longer run of mode optimistic ends at one
-    /// tile.
+    /// Most multiply-accumulates of a model whose runs every validator repeats; of a float model four times as many units of work. Disputes of
+    /// mode optimistic about runs above 2^26 end at a part of the run anyway.
     #[arg(long, default_value_t = REPEATED_MACS_USUAL, value_name = "COUNT")]
     pub(crate) repeat_macs: u64,
     /// Gateways, which clients and providers ask instead of the validators.
@@ -384,7 +384,7 @@ pub(crate) struct InferArguments {
     /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
     #[arg(long)]
     pub(crate) raw: bool,
-    /// Of a float model (TGF-1): believe the validators that ran it again, and do not run it here.
+    /// Of a float model (TGF-1), and in mode optimistic of any: believe the validators, do not run it here, and challenge nothing.
     #[arg(long)]
     pub(crate) trust: bool,
     /// How the result is checked. If absent: by sync where an offer has the stake for it, else by a proof; by a proof with

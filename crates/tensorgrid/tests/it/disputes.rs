@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tg_float::{FloatTensor, npy};
+
 use crate::http::call;
 use crate::run::{Grid, root};
 
@@ -13,11 +15,28 @@ fn who_challenges_a_right_result_runs_it_loses_the_fee_and_the_provider_is_paid(
     let grid = Grid::up_with(&folder.path().join("data"), 1, &more);
     let digit = root().join("examples/digit.json");
     let infer = ["infer", "mlp-digits", digit.to_str().unwrap(), "--yes"];
-    let with = |more: &[&str]| grid.run(&[&infer[..], more].concat());
-    let refused = with(&["--verify", "recompute"]);
+    let refused = grid.run(&[&infer[..], &["--verify", "recompute"]].concat());
     assert!(refused.stderr.contains("too large"), "{}", refused.stderr);
 
-    let ordered = with(&["--verify", "optimistic", "--detach", "--json"]).ends(0);
+    a_challenge_of_a_right_result_fails(&grid, &infer);
+    // Of floats the accuser says what each node gives.
+    let model = root().join("models/lenet-digits.onnx");
+    let named = ["--tier", "tgf1", "--name", "float-lenet"];
+    let add = ["model", "add", model.to_str().unwrap()];
+    grid.run(&[&add[..], &named].concat()).ends(0);
+    let pixels = (0..784u16).map(|k| f32::from(k % 13) / 13.0).collect();
+    let x = FloatTensor::of(vec![1, 1, 28, 28], pixels).unwrap();
+    let input = folder.path().join("x.npy");
+    std::fs::write(&input, npy::write_npy(&x).unwrap()).unwrap();
+    let infer = ["infer", "float-lenet", input.to_str().unwrap(), "--yes"];
+    a_challenge_of_a_right_result_fails(&grid, &infer);
+    assert!(grid.interrupt().success());
+}
+
+/// Orders a run, challenges its result, and follows the dispute to its end.
+fn a_challenge_of_a_right_result_fails(grid: &Grid, infer: &[&str]) {
+    let more = ["--verify", "optimistic", "--detach", "--json"];
+    let ordered = grid.run(&[infer, &more].concat()).ends(0);
     let job = ordered.json()["job"].as_str().unwrap().to_owned();
     let shown = || grid.run(&["job", "show", &job, "--json"]).ends(0).json();
     let began = Instant::now();
@@ -40,8 +59,7 @@ fn who_challenges_a_right_result_runs_it_loses_the_fee_and_the_provider_is_paid(
     assert!(challenged.stdout.contains(stands), "{}", challenged.stdout);
     let fetched = grid.run(&["job", "fetch", &job, "--json"]).ends(0).json();
     assert_eq!(fetched["receipt"]["job"]["state"], "paid", "{fetched}");
-    remembered(&grid, &job, &fetched["receipt"]["lease"]["provider"]);
-    assert!(grid.interrupt().success());
+    remembered(grid, &job, &fetched["receipt"]["lease"]["provider"]);
 }
 
 /// The node remembers who accused, who handed in which file, and the files can be had.

@@ -1,4 +1,4 @@
-//! A dispute that ends at one tile: what accuser and provider have handed in so far.
+//! A dispute that ends at one tile, of floats at one node: what accuser and provider have handed in so far.
 //!
 //! ```text
 //!  Claiming ──► Claimed ──► Answering ──► Answered ──► Judged ──► the accuser was wrong: the next one, or the vote goes on
@@ -50,7 +50,7 @@ pub enum DisputeStep {
         /// Who holds the answer.
         storage: Storage,
     },
-    /// Every validator computes one tile.
+    /// Every validator computes one tile, or node.
     Judged {
         /// The claim.
         claim: Evidence,
@@ -154,7 +154,7 @@ impl DisputeStep {
             Self::Claimed { .. } => "validators fetch the accuser's claim",
             Self::Answering { .. } => "the provider shows where the claim is wrong",
             Self::Answered { .. } => "validators fetch the provider's answer",
-            Self::Judged { .. } => "every validator computes the disputed tile",
+            Self::Judged { .. } => "every validator computes the disputed part",
         }
     }
 }

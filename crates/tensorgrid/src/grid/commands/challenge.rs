@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
 use tg_float::job::FloatModel;
+use tg_float::job::trace::FloatClaim;
 use tg_ir::CompiledModel;
 use tg_node::claim_file;
 use tg_node::limits::MODEL_BYTES_MAX;
-use tg_sdk::dto::{DisputeTurnDto, JobDto, LeaseDto, ModeDto};
+use tg_proof::AccuserClaim;
+use tg_sdk::dto::{JobDto, LeaseDto, ModeDto, ModelDto};
+use tg_sdk::jobs::OwnRun;
 use tg_sdk::{Client, jobs};
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{Encode as _, LeaseId, Transaction, Wallet};
+use tg_types::{Decode as _, Digest, Encode as _, JobId, LeaseId, Transaction, Wallet};
 
 use super::json_of;
 use crate::grid::args::JobChallengeArguments;
@@ -87,9 +90,7 @@ async fn follow(
             return Ok(seen.clone());
         }
         was_mine |= mine.is_some();
-        let is_asked =
-            mine.is_some_and(|it| it.turn == DisputeTurnDto::Accuser && it.waits_for_file);
-        if is_asked && !claimed {
+        if jobs::waits_for_claim(seen, &me) && !claimed {
             claim(client, wallet, (job, lease)).await?;
             claimed = true;
         }
@@ -105,10 +106,16 @@ async fn claim(
 ) -> Result<(), Failure> {
     say("  running the model here, to say what a right run gives");
     let model = client.model(job.model).await.calling("ask for the model")?;
-    let file = client.blob(model.weights_blob, MODEL_FILE_MAX).await;
-    let file = file.calling("fetch the model")?;
     let input = client.blob(job.input, INPUT_BYTES_MAX as usize).await;
     let input = input.calling("fetch the input")?;
+    let claim = claim_of(client, &model, input).await?;
+    jobs::claim(client, wallet, lease, claim).await.of_job()
+}
+
+/// Fetches a model, runs it here on what was ordered, and says what all parts of the run are.
+async fn claim_of(client: &Client, model: &ModelDto, input: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    let file = client.blob(model.weights_blob, MODEL_FILE_MAX).await;
+    let file = file.calling("fetch the model")?;
     let made = tokio::task::spawn_blocking(move || {
         if tg_float::job::is_float_file(&file) {
             let model = FloatModel::read(&file)?;
@@ -117,14 +124,37 @@ async fn claim(
         let model = CompiledModel::read(&file)?;
         anyhow::Ok(claim_file(&model, &input))
     });
-    let doing = "say what a right run gives";
-    let claim = made.await.or_fail(Exit::Failed, doing)?;
-    let claim = claim.map_err(|error| Failure::new(Exit::Failed, error))?;
-    let size = u32::try_from(claim.len()).or_fail(Exit::Failed, doing)?;
-    let stored = client.uploading_as(wallet).put_blob(claim).await;
-    let file = stored.calling("store what a right run gives")?.digest;
-    let argue = Transaction::ArgueResult { lease, file, size };
-    let sent = jobs::submit(client, wallet, &argue, "hand in what a right run gives").await;
-    sent.of_job()?;
-    Ok(())
+    let claim = made.await.or_fail(Exit::Failed, "run the model here")?;
+    claim.map_err(|error| Failure::new(Exit::Failed, error))
+}
+
+/// Watches over a job of mode optimistic until it ends: runs its model here and challenges every other result. How many there were.
+pub(super) async fn guard(
+    client: &Client,
+    wallet: &Wallet,
+    (model, job): (&ModelDto, JobId),
+    input: &[u8],
+) -> Result<usize, Failure> {
+    let claim = claim_of(client, model, input.to_vec()).await?;
+    let output = claimed_answer(&claim).ok_or_else(|| {
+        let text = "the model that the grid gave does not run on what was ordered";
+        Failure::new(Exit::Rejected, anyhow::anyhow!(text))
+    })?;
+    let own = OwnRun {
+        output: Digest::of_blob(&output),
+        claim: Some(claim),
+    };
+    let challenged = jobs::challenge_others(client, wallet, job, own).await;
+    challenged.of_job()
+}
+
+/// The bytes that a claim says are the answer; nothing if it says that there is none.
+fn claimed_answer(claim: &[u8]) -> Option<Vec<u8>> {
+    if let Ok(claim) = FloatClaim::from_bytes(claim) {
+        return Some(claim.answer.to_bytes());
+    }
+    match AccuserClaim::from_bytes(claim) {
+        Ok(AccuserClaim::Run(file)) => Some(file.output),
+        Ok(AccuserClaim::NoRun) | Err(_) => None,
+    }
 }

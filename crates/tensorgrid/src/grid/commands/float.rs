@@ -16,10 +16,10 @@ use tg_sdk::{Client, OrderTerms};
 use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, Wallet};
 
-use super::modes;
 use super::order::{
     confirm, describe_wait, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
+use super::{challenge, modes};
 use super::{json_of, wallet};
 use crate::grid::args::{InferArguments, ModelAddArguments};
 use crate::grid::connect::{self, Calling, OfJob};
@@ -241,9 +241,7 @@ async fn guarded(
     let Some(input) = input else {
         return Ok(0);
     };
-    let output = Digest::of_blob(&whole(client, model).await?.run(input).answer.to_bytes());
-    let challenged = jobs::challenge_others(client, wallet, id, output).await;
-    challenged.of_job()
+    challenge::guard(client, wallet, (model, id), input).await
 }
 
 /// Fetches a model with its constants.

@@ -5,13 +5,13 @@ use tg_console::files;
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
-use tg_sdk::dto::{DryRunDto, ModelDto, QuoteDto};
+use tg_sdk::dto::{DryRunDto, ModeDto, ModelDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
 use tg_types::{JobId, Lane};
 
 use super::order::{confirm, describe_wait, dry_run, print_dry_run, quotes, terms};
-use super::{float, modes, wallet};
+use super::{challenge, float, modes, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
@@ -44,6 +44,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     if !order.yes {
         confirm(&model, &quotes, terms)?;
     }
+    let ordered = input.clone();
     let id = if terms.needs.lane() == Lane::Auction {
         let bid = Bid {
             model: &checked,
@@ -71,7 +72,18 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         proof_out: arguments.proof_out.as_deref(),
         as_json,
     };
-    finish(&client, &checked, id, &shown).await?;
+    let is_guarded = ModeDto::from(terms.mode) == ModeDto::Optimistic && !arguments.trust;
+    let guard = async {
+        match is_guarded {
+            true => challenge::guard(&client, &wallet, (&model, id), &ordered).await,
+            false => Ok(0),
+        }
+    };
+    let (finished, challenged) = tokio::join!(finish(&client, &checked, id, &shown), guard);
+    if challenged? > 0 {
+        say("a result was challenged: the model gave another one here");
+    }
+    finished?;
     wallet::hint(&arguments.key);
     Ok(())
 }

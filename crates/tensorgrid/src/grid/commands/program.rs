@@ -2,7 +2,7 @@
 
 use tg_console::files;
 use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
-use tg_sdk::jobs::{self, Followed};
+use tg_sdk::jobs::{self, Followed, OwnRun};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::{Digest, JobId, Wallet, stated_trace};
 use tg_wasm::limits::FILE_BYTES_MAX;
@@ -233,8 +233,12 @@ async fn guarded(
     }
     let run = program.try_run(input);
     let run = run.or_fail(Exit::Failed, "run the program")?;
-    let output = Digest::of_blob(&run.answer.encode());
-    jobs::challenge_others(client, wallet, id, output)
+    let own = OwnRun {
+        output: Digest::of_blob(&run.answer.encode()),
+        // Validators run the program again.
+        claim: None,
+    };
+    jobs::challenge_others(client, wallet, id, own)
         .await
         .of_job()
 }
