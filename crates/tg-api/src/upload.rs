@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use axum::http::HeaderMap;
-use tg_ledger::{Model, ModelState, State};
+use tg_ledger::{Job, JobPhase, Model, ModelState, State};
 use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{Address, Digest, DurationMs, SignedUpload, VerificationMode};
 
@@ -63,9 +63,13 @@ fn output_bytes(model: &Model) -> u64 {
 /// The digests that records of the ledger name: these blobs stay.
 #[must_use]
 pub fn named_blobs(state: &State) -> HashSet<Digest> {
+    // Stops: files that cost what a refused registration or an order that is taken back costs, and stay as long as their records.
     let models = state.models().iter();
+    let models = models.filter(|it| !matches!(it.state, ModelState::Refused(_)));
     let models = models.flat_map(|model| [model.public_blob, model.weights_blob]);
-    let inputs = state.jobs().iter().map(|job| job.order.input);
+    let is_kept = |job: &&Job| matches!(job.phase, JobPhase::Open { .. } | JobPhase::Paid { .. });
+    let inputs = state.jobs().iter().filter(is_kept);
+    let inputs = inputs.map(|job| job.order.input);
     let leases = state.leases().iter().flat_map(|lease| {
         let output = lease.receipt().map(|receipt| receipt.output);
         let evidence = lease.evidence().map(|evidence| evidence.digest);

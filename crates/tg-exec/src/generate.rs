@@ -211,5 +211,6 @@ fn begin(generator: &Generator, request: &GenerationRequest) -> Result<Vec<i32>,
         }
         *place = token.cast_signed();
     }
+    debug_assert!(generator.takes(request), "both say the same");
     Ok(tokens)
 }

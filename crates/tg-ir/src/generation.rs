@@ -75,6 +75,20 @@ impl Generator {
     }
 }
 
+impl Generator {
+    /// Whether it can write what a request asks: it has room for the prompt and a token, knows all of its tokens, and gives as many scores as
+    /// tokens are drawn from.
+    #[must_use]
+    pub fn takes(&self, request: &GenerationRequest) -> bool {
+        let is_known = |token: &u32| *token < self.vocabulary;
+        !request.prompt.is_empty()
+            && request.prompt.len() < self.window as usize
+            && request.limit > 0
+            && request.sampling.keep <= self.ranks
+            && request.prompt.iter().all(is_known)
+    }
+}
+
 /// Whether a program takes tokens and gives ranks of scores, so that it writes if it is causal. Takes a moment.
 #[must_use]
 pub fn may_generate(program: &Program) -> bool {

@@ -37,6 +37,12 @@ impl GenerationRequest {
         input.starts_with(&MAGIC)
     }
 
+    /// Whether what was ordered of a program is a request: bytes that begin as one are an input of a program that takes no tokens.
+    #[must_use]
+    pub fn is_for(program: &Program, input: &[u8]) -> bool {
+        matches!(program.input.coding, Coding::Tokens(_)) && Self::is_one(input)
+    }
+
     /// The bytes that an order names in the place of an input of so many bytes; nothing if the prompt is too long for them.
     #[must_use]
     pub fn to_input(&self, bytes: usize) -> Option<Vec<u8>> {

@@ -194,23 +194,43 @@ pub struct Proposed {
 ///
 /// # Errors
 /// If the proposer is no validator, the time is not after the parent's, or a rule of the ledger itself broke.
-pub fn propose(state: &State, proposal: Proposal) -> Result<Proposed, BlockError> {
-    propose_once(state, proposal, &CheckedSignatures::none())
+pub fn propose(state: &State, mut proposal: Proposal) -> Result<Proposed, BlockError> {
+    let transactions = std::mem::take(&mut proposal.transactions);
+    let mut listed = transactions.into_iter();
+    propose_from(state, proposal, &mut listed, &CheckedSignatures::none())
 }
 
-/// The same; signatures that are among `signatures` are not looked at again.
+/// Where the transactions of a block come from, one after the other.
+pub trait Candidates {
+    /// The next one.
+    fn next(&mut self) -> Option<SignedTransaction>;
+
+    /// Whether the last one is in the block: it holds, and there is room.
+    fn has_place(&mut self, has_place: bool);
+}
+
+impl Candidates for std::vec::IntoIter<SignedTransaction> {
+    fn next(&mut self) -> Option<SignedTransaction> {
+        Iterator::next(self)
+    }
+
+    fn has_place(&mut self, _: bool) {}
+}
+
+/// The same, of the proposal's own transactions first and then of `candidates`; signatures that are among `signatures` are not looked at again.
 ///
 /// # Errors
 /// If the proposer is no validator, the time is not after the parent's, or a rule of the ledger itself broke.
-pub fn propose_once(
+pub fn propose_from(
     state: &State,
     proposal: Proposal,
+    candidates: &mut dyn Candidates,
     signatures: &CheckedSignatures,
 ) -> Result<Proposed, BlockError> {
     let Proposal {
         proposer,
         timestamp,
-        transactions,
+        transactions: _,
         verdicts,
     } = proposal;
     check_place(state, proposer, timestamp)?;
@@ -221,13 +241,14 @@ pub fn propose_once(
     verdicts.truncate(VERDICTS_PER_BLOCK_MAX);
     room = room.saturating_sub(verdicts.iter().map(|it| it.to_bytes().len()).sum());
     let (mut taken, mut refused, mut left) = (Vec::new(), Vec::new(), Vec::new());
-    for transaction in transactions {
+    while let Some(transaction) = candidates.next() {
         let size = transaction.to_bytes().len();
         let gas = execution.gas.with(&transaction.transaction);
         let (true, Some(gas)) = (
             size <= room && taken.len() < TRANSACTIONS_PER_BLOCK_MAX,
             gas,
         ) else {
+            candidates.has_place(false);
             left.push(transaction);
             continue;
         };
@@ -236,9 +257,13 @@ pub fn propose_once(
                 execution.gas = gas;
                 execution.execute(&verified, fee)?;
                 room -= size;
+                candidates.has_place(true);
                 taken.push(transaction);
             }
-            Err(error) => refused.push((transaction, error)),
+            Err(error) => {
+                candidates.has_place(false);
+                refused.push((transaction, error));
+            }
         }
     }
     let (mut found, mut refused_verdicts) = (Vec::new(), Vec::new());

@@ -172,12 +172,14 @@ pub fn most_taken(parameters: &Parameters, signed: &SignedTransaction) -> Amount
     taken.saturating_add(signed.fees.max_fee_per_gas.saturating_mul(gas))
 }
 
-/// What a prepaid transaction serves. A transaction with the same subject and kind cannot hold twice.
+/// What a prepaid transaction serves. A transaction with the same sender, subject and kind cannot hold twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Prepaid {
     /// What is asked for.
     pub kind: TransactionKind,
-    /// The lease, the bid, or what names a validator's report.
+    /// Of whom. Stops: whoever leaves a transaction waiting in the place of another's, such as an accuser in that of the provider's answer.
+    pub sender: Address,
+    /// The lease, the bid or what was asked that comes first; nothing if there is one such report of each validator.
     pub subject: [u8; 32],
 }
 
@@ -185,6 +187,7 @@ impl Prepaid {
     /// What a transaction serves, if it is of a prepaid kind.
     #[must_use]
     pub fn of(signed: &SignedTransaction) -> Option<Self> {
+        let first = |first: Option<&[u8; 32]>| first.copied().unwrap_or_default();
         let subject = match &signed.transaction {
             Transaction::StartLease { lease }
             | Transaction::DeclineLease { lease, .. }
@@ -192,45 +195,29 @@ impl Prepaid {
             | Transaction::SealResult { lease, .. }
             | Transaction::OpenResult { lease, .. }
             | Transaction::CommitReceipt { lease, .. }
-            | Transaction::SubmitEvidence { lease, .. } => *lease.as_bytes(),
+            | Transaction::SubmitEvidence { lease, .. }
+            | Transaction::ArgueResult { lease, .. } => *lease.as_bytes(),
             Transaction::RevealBid { bid, .. } => *bid.as_bytes(),
             Transaction::ReportLiveness { .. }
             | Transaction::PostDealing { .. }
-            | Transaction::ReadyForProtocol { .. } => subject_of(&signed.sender),
-            // Stops: an accuser that leaves another file waiting, in the place of the provider's answer.
-            Transaction::ArgueResult { lease, .. } => {
-                first_of(&signed.sender, Some(*lease.as_bytes()))
-            }
+            | Transaction::ReadyForProtocol { .. } => [0; 32],
             Transaction::CommitVotes { votes } => {
-                first_of(&signed.sender, votes.first().map(|it| *it.lease.as_bytes()))
+                first(votes.first().map(|it| it.lease.as_bytes()))
             }
             Transaction::RevealVotes { votes } => {
-                first_of(&signed.sender, votes.first().map(|it| *it.lease.as_bytes()))
+                first(votes.first().map(|it| it.lease.as_bytes()))
             }
             Transaction::ReportStorage { held, missing } => {
-                let first = held.first().or(missing.first()).map(|it| *it.as_bytes());
-                first_of(&signed.sender, first)
+                first(held.first().or(missing.first()).map(|it| it.as_bytes()))
             }
             _ => return None,
         };
-        let kind = signed.transaction.kind();
-        Some(Self { kind, subject })
+        Some(Self {
+            kind: signed.transaction.kind(),
+            sender: signed.sender,
+            subject,
+        })
     }
-}
-
-/// One for each validator and subject that comes first.
-fn first_of(sender: &Address, first: Option<[u8; 32]>) -> [u8; 32] {
-    let mut subject = first.unwrap_or_default();
-    for (byte, of) in subject.iter_mut().zip(sender.as_bytes()) {
-        *byte ^= of;
-    }
-    subject
-}
-
-fn subject_of(address: &Address) -> [u8; 32] {
-    let mut subject = [0; 32];
-    subject[..20].copy_from_slice(address.as_bytes());
-    subject
 }
 
 /// The gas that a block used so far.

@@ -54,8 +54,8 @@ pub mod verdict;
 mod tests;
 
 pub use apply::{
-    DryRun, Proposal, Proposed, apply, apply_once, check_transaction, check_transaction_once,
-    propose, propose_once,
+    Candidates, DryRun, Proposal, Proposed, apply, apply_once, check_transaction,
+    check_transaction_once, propose, propose_from,
 };
 pub use block::{Block, BlockHeader, PROTOCOL_VERSION, Reserved, seat_set_digest};
 pub use decision::{Decision, schedule_root};
@@ -80,8 +80,8 @@ pub use record::{
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{
-    Eta, GangWhy, Head, HeldPlace, MoneyReport, Outage, Relaxation, Reservation, Schedule, State,
-    StorageTask, StoredFile, Totals, VoteDuty, VoteTask, WhyWaiting,
+    Eta, GangWhy, Head, HeldPlace, InputTaker, MoneyReport, Outage, Relaxation, Reservation,
+    Schedule, State, StorageTask, StoredFile, Totals, VoteDuty, VoteTask, WhyWaiting,
 };
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};

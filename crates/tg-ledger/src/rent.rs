@@ -44,12 +44,17 @@ pub const LEASE_BYTES: u32 = 512;
 /// Bytes charged for a job with one machine and three attempts, for the price of a full category.
 const ORDINARY_JOB_BYTES: u32 = JOB_BYTES + LEASE_BYTES * (3 + PREEMPTIONS_MAX as u32);
 
-/// Bytes charged for a job: it and all leases that its order allows.
+/// Bytes of an input, which validators keep on their disks, that are charged as one byte of state.
+const INPUT_BYTES_CHARGED_AS_ONE: u32 = 256;
+
+/// Bytes charged for a job: it, all leases that its order allows, and its input.
 #[must_use]
 pub fn job_bytes(order: &JobOrder) -> u32 {
     let attempts = u32::from(order.max_attempts) + u32::from(PREEMPTIONS_MAX);
     let leases = attempts.saturating_mul(u32::from(order.needs.gang.max(1)));
-    JOB_BYTES.saturating_add(LEASE_BYTES.saturating_mul(leases))
+    JOB_BYTES
+        .saturating_add(LEASE_BYTES.saturating_mul(leases))
+        .saturating_add(order.input_len / INPUT_BYTES_CHARGED_AS_ONE)
 }
 
 /// How long an ended job stays, at the price of its end: who ordered it and who served it look back within a day.

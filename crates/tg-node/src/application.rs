@@ -392,6 +392,9 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
         };
         if self.node_status.convict(proof) {
             tracing::warn!(%peer, "validator signed conflicting votes");
+            if let Err(error) = self.core.keep_fault(&proof) {
+                tracing::error!(%peer, %error, "the conflicting votes are not on disk");
+            }
         }
     }
 

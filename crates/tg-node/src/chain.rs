@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tg_ledger::block::body_digest;
 use tg_ledger::{
-    Block, BlockError, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
+    Block, BlockError, Candidates, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
     TransactionError, Verdict,
 };
 use tg_types::{
@@ -113,15 +113,16 @@ pub(crate) struct Built {
     pub(crate) refused: Vec<(Address, u64, TransactionError)>,
 }
 
-/// Builds a block of what holds in the given order.
+/// Builds a block of what holds, in the given order.
 pub(crate) fn build(
     parent: &Executed,
     proposal: Proposal,
+    candidates: &mut dyn Candidates,
     signatures: &CheckedSignatures,
 ) -> Result<Built, Box<BlockError>> {
     let height = parent.block.header.height.next().get();
     let _span = tracing::info_span!("propose block", height).entered();
-    let proposed = tg_ledger::propose_once(&parent.state, proposal, signatures)?;
+    let proposed = tg_ledger::propose_from(&parent.state, proposal, candidates, signatures)?;
     let refused = proposed
         .refused
         .into_iter()

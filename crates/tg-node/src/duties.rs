@@ -26,7 +26,7 @@ use crate::limits::{
     DUTIES_INTERVAL, DUTIES_PATIENCE, LIVENESS_INTERVAL, MISSING_AFTER, STORAGE_CHECKS_PER_TURN,
     STORAGE_LOOKS_PER_TURN, WRONG_AGAIN_AFTER,
 };
-use crate::storage::{self, Holding};
+use crate::storage::{self, Holding, Programs};
 
 /// LooksBeside at results that go on at one time: one of a long run leaves room for others.
 const SAMPLES_AT_ONCE: usize = 2;
@@ -142,12 +142,17 @@ impl Statements {
 }
 
 /// LooksBeside at the files of a task.
-fn look(store: &BlobStore, task: &StorageTask) -> Holding {
+fn look(store: &BlobStore, task: &StorageTask, programs: &mut Programs) -> Holding {
     let mut public: Option<Digest> = None;
     let mut holding = Holding::Held;
     for file in &task.files {
         holding = match file {
-            StoredFile::Input { digest, length } | StoredFile::Opening { digest, length } => {
+            StoredFile::Input {
+                digest,
+                length,
+                taken_by: Some(taker),
+            } => programs.taken_input(store, (digest, u64::from(*length)), taker),
+            StoredFile::Input { digest, length, .. } | StoredFile::Opening { digest, length } => {
                 storage::input(store, digest, u64::from(*length))
             }
             // Looked at together with the weights.
@@ -276,8 +281,9 @@ impl Duties {
 #[must_use]
 pub fn look_at_files(store: &BlobStore, due: Vec<StorageTask>) -> Vec<(StorageSubject, Holding)> {
     let here = due.into_iter().filter(|task| is_here(store, task));
+    let mut programs = Programs::default();
     here.take(STORAGE_CHECKS_PER_TURN)
-        .map(|task| (task.subject, look(store, &task)))
+        .map(|task| (task.subject, look(store, &task, &mut programs)))
         .collect()
 }
 
@@ -512,11 +518,8 @@ async fn send(
             false => Fees::from_base_fee(state.base_fee()),
         };
         let signed = account.sign_with_fees(report, next, fees, state.domain());
-        // Refused if the ledger has moved on meanwhile: the next turn says what is still true.
-        if node.submit(signed).await.is_err() {
-            break;
-        }
-        next += 1;
+        // Refused if the ledger has moved on meanwhile: the next turn says what is still true. The others have its nonce.
+        next += u64::from(node.submit(signed).await.is_ok());
     }
     (next > first).then_some(Sent { next, at })
 }
@@ -539,6 +542,7 @@ mod tests {
             files: vec![StoredFile::Input {
                 digest: Digest::of_blob(&[number]),
                 length: 1,
+                taken_by: None,
             }],
             is_recheck,
         }

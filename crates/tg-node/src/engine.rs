@@ -158,11 +158,7 @@ where
     let fetching = Fetching {
         store: blobs.clone(),
         address: address.expect("the key was found among the validators when the node was opened"),
-        peers: participants
-            .iter()
-            .filter(|peer| **peer != me)
-            .cloned()
-            .collect(),
+        me: me.clone(),
         node_status: node_status.clone(),
         urgent: asked,
     };

@@ -16,6 +16,9 @@ use tg_ledger::{Evidence, EvidenceTask, Outcome, SampleTask, Subject, Verdict};
 /// Checks that run at once in one validator, so that verification cannot starve consensus of cores.
 pub(crate) const CHECKS_RUNNING_MAX: usize = 2;
 
+/// Checks of these that are of models: results must not wait behind them.
+const MODELS_RUNNING_MAX: usize = 1;
+
 /// Checks of these that run a program: they take up to 3 s each, and proofs must not wait behind them.
 const PROGRAMS_RUNNING_MAX: usize = 1;
 
@@ -67,6 +70,19 @@ pub enum CheckError {
     /// The checker failed in a way that must not happen.
     #[error("the checker panicked")]
     Panicked,
+}
+
+/// Verdicts on models in a block whose other places are wanted for results: whoever registers many models must not have the time of results run
+/// out, which costs providers what they put up.
+const MODELS_AT_LEAST: usize = 2;
+
+/// At most `limit` of these tasks: those about models last, but some of them.
+fn models_last(tasks: Vec<&EvidenceTask>, limit: usize) -> Vec<&EvidenceTask> {
+    let (models, mut chosen): (Vec<_>, Vec<_>) = tasks.into_iter().partition(|it| is_model(it));
+    chosen.truncate(limit - models.len().min(MODELS_AT_LEAST).min(limit));
+    chosen.extend(models);
+    chosen.truncate(limit);
+    chosen
 }
 
 /// What a verdict is about: the subject and the evidence shown for it.
@@ -188,16 +204,19 @@ impl EvidenceQueue {
     /// Cases to start now; they count as running until [`Self::finished`] or [`Self::failed`].
     pub(crate) fn start(&mut self, now: TimestampMs) -> Vec<EvidenceTask> {
         let mut started = Vec::new();
-        let mut programs = self.programs_running();
+        let mut programs = self.running(runs_program);
+        let mut models = self.running(is_model);
         for (key, case) in &mut self.cases {
             if self.running.len() == CHECKS_RUNNING_MAX {
                 break;
             }
-            let has_room = !runs_program(&case.task) || programs < PROGRAMS_RUNNING_MAX;
+            let has_room = (!runs_program(&case.task) || programs < PROGRAMS_RUNNING_MAX)
+                && (!is_model(&case.task) || models < MODELS_RUNNING_MAX);
             if has_room
                 && matches!(case.progress, Progress::Waiting { not_before } if not_before <= now)
             {
                 programs += usize::from(runs_program(&case.task));
+                models += usize::from(is_model(&case.task));
                 case.progress = Progress::Running { since: now };
                 self.running.insert(*key);
                 started.push(case.task.clone());
@@ -206,9 +225,10 @@ impl EvidenceQueue {
         started
     }
 
-    fn programs_running(&self) -> usize {
+    /// How many checks of a kind run.
+    fn running(&self, is_one: fn(&EvidenceTask) -> bool) -> usize {
         let running = self.running.iter().filter_map(|key| self.cases.get(key));
-        running.filter(|case| runs_program(&case.task)).count()
+        running.filter(|case| is_one(&case.task)).count()
     }
 
     /// A check came to an outcome.
@@ -285,7 +305,7 @@ impl EvidenceQueue {
         let alone = failed.get(turn).filter(|_| fresh.is_empty() || on % 2 == 0);
         let chosen = match alone {
             Some(task) => vec![*task],
-            None => fresh,
+            None => models_last(fresh, limit),
         };
         let mut verdicts = Vec::new();
         for task in chosen {
@@ -320,7 +340,7 @@ impl EvidenceQueue {
         if self.running.len() == CHECKS_RUNNING_MAX {
             return None;
         }
-        let full = self.programs_running() >= PROGRAMS_RUNNING_MAX;
+        let full = self.running(runs_program) >= PROGRAMS_RUNNING_MAX;
         let waiting = self.cases.values();
         waiting
             .filter(|case| !(full && runs_program(&case.task)))
@@ -353,6 +373,10 @@ impl Case {
 }
 
 /// Whether a check runs a program or a model again.
+const fn is_model(task: &EvidenceTask) -> bool {
+    matches!(task, EvidenceTask::Model { .. })
+}
+
 fn runs_program(task: &EvidenceTask) -> bool {
     match task {
         EvidenceTask::Lease { mode, .. } => *mode == VerificationMode::Recompute,

@@ -350,14 +350,15 @@ impl NodeHandle {
         Ok(())
     }
 
-    /// What convicts validators whose stake the last final state has still.
+    /// What convicts validators whose stake the last final state has still, of those too that have left and wait for it.
     #[must_use]
     pub fn unpunished(&self) -> Vec<Equivocation> {
         let state = self.node_status.latest().state.clone();
         let faults = self.node_status.faults.lock();
         let faults = faults.unwrap_or_else(PoisonError::into_inner);
         let has_stake = |proof: &&Equivocation| {
-            let mut validators = state.validators().iter();
+            let leaving = state.seats().unbonding.iter().map(|it| &it.validator);
+            let mut validators = state.validators().iter().chain(leaving);
             validators.any(|it| *it.key.as_bytes() == proof.seat && !it.stake.is_zero())
         };
         faults.iter().filter(has_stake).copied().collect()

@@ -91,6 +91,9 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         &tip,
         (speaks, signatures),
     ));
+    for proof in store.faults()? {
+        node_status.convict(proof);
+    }
     let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
     let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
     let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);

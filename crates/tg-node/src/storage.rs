@@ -10,7 +10,8 @@ use tg_ir::model::MODEL_VERSION;
 use tg_ir::range::{RangeError, Ranges, Rows};
 use tg_ir::weights::BIAS_MAX;
 use tg_ir::{Op, Program};
-use tg_proof::PublicModel;
+use tg_ledger::InputTaker;
+use tg_proof::{PublicModel, is_ordered};
 use tg_types::{Digest, Domain, Encode as _, ServedCard};
 use tg_wasm::WasmProgram;
 
@@ -48,6 +49,39 @@ pub fn input(store: &BlobStore, digest: &Digest, length: u64) -> Holding {
             Ok(None) | Err(_) => Holding::Missing(*digest),
         },
         None => Holding::Missing(*digest),
+    }
+}
+
+/// Programs of models, read once for several looks.
+#[derive(Debug, Default)]
+pub(crate) struct Programs(BTreeMap<Digest, Option<Program>>);
+
+impl Programs {
+    /// Looks for a job's input, which its model must take. Reads the model's program; for a request to write it takes up to some
+    /// hundredths of a second.
+    pub(crate) fn taken_input(
+        &mut self,
+        store: &BlobStore,
+        (digest, length): (&Digest, u64),
+        taker: &InputTaker,
+    ) -> Holding {
+        let held = input(store, digest, length);
+        if held != Holding::Held {
+            return held;
+        }
+        let InputTaker { public, is_shown } = taker;
+        let program = self.0.entry(*public).or_insert_with(|| {
+            let bytes = store.get(public, PUBLIC_MODEL_BYTES_MAX).ok()??;
+            PublicModel::decode_program(&bytes).ok()
+        });
+        let Some(program) = program else {
+            return Holding::Missing(*public);
+        };
+        match store.get(digest, length) {
+            Ok(Some(bytes)) if is_ordered(program, &bytes, *is_shown) => Holding::Held,
+            Ok(Some(_)) => Holding::Wrong(*digest),
+            Ok(None) | Err(_) => Holding::Missing(*digest),
+        }
     }
 }
 
@@ -435,6 +469,44 @@ mod tests {
             std::fs::write(&path, damage).unwrap();
             assert_eq!(input(&store, &digest, 5), Holding::Missing(digest));
         }
+    }
+
+    /// Stops: an order on which no provider can run the model.
+    #[test]
+    fn an_input_is_held_if_the_model_takes_it() {
+        let (_folder, store) = store();
+        let (public, _) = files();
+        let program = PublicModel::decode_program(&public).unwrap();
+        let public = store.put(&public, LIMIT).unwrap();
+        let taker = InputTaker {
+            public,
+            is_shown: true,
+        };
+        let mut programs = Programs::default();
+        let mut held = |bytes: &[u8]| {
+            let digest = store.put(bytes, LIMIT).unwrap();
+            let length = bytes.len() as u64;
+            let found = programs.taken_input(&store, (&digest, length), &taker);
+            (found, digest)
+        };
+        let zeros = vec![0; program.input_bytes()];
+        assert_eq!(held(&zeros).0, Holding::Held);
+        let long = [&zeros[..], &[0]].concat();
+        let (found, digest) = held(&long);
+        assert_eq!(found, Holding::Wrong(digest));
+        // Bytes that begin as a request to write are an input like any other of a model that takes no tokens.
+        assert_ne!(program.input.element_type(), tg_ir::ElementType::I32);
+        let mut like_a_request = zeros;
+        like_a_request[..4].copy_from_slice(b"TGQ\0");
+        assert_eq!(held(&like_a_request).0, Holding::Held);
+        let absent = InputTaker {
+            public: Digest::of_blob(b"no model"),
+            ..taker
+        };
+        let digest = Digest::of_blob(&like_a_request);
+        let length = like_a_request.len() as u64;
+        let found = programs.taken_input(&store, (&digest, length), &absent);
+        assert_eq!(found, Holding::Missing(absent.public));
     }
 
     #[test]

@@ -20,13 +20,17 @@ use std::path::Path;
 
 pub use disk::MemoryDisk;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
-use tg_types::BlockId;
+use tg_types::chain::Equivocation;
+use tg_types::{BlockId, Decode as _, Encode as _};
 
 use crate::key::hex;
 use crate::protocol::UnknownProtocol;
 
 /// Version of the tables above. A store of another version is refused.
 pub const FORMAT_VERSION: u64 = 2;
+
+/// What names of [`META`] begin with under which faults of validators are kept.
+const FAULT: &str = "fault ";
 
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 const BLOCKS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("blocks");
@@ -417,6 +421,31 @@ impl Store {
         self.set_meta(&[("seed", kept)], &[])
     }
 
+    /// Keeps what convicts a validator: the votes of its last views may be reported after a restart, and after it left.
+    pub(crate) fn keep_fault(&self, proof: &Equivocation) -> Result<(), StoreError> {
+        let name = format!("{FAULT}{}", crate::key::hex(&proof.seat));
+        self.set_meta(&[(&name, &proof.to_bytes())], &[])
+    }
+
+    /// What is kept that convicts validators, by their keys.
+    pub(crate) fn faults(&self) -> Result<Vec<Equivocation>, StoreError> {
+        let read = self.db.begin_read()?;
+        let table = match read.open_table(META) {
+            Ok(table) => table,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut found = Vec::new();
+        for entry in table.range(FAULT..)? {
+            let (name, bytes) = entry?;
+            if !name.value().starts_with(FAULT) {
+                break;
+            }
+            found.extend(Equivocation::from_bytes(bytes.value()).ok());
+        }
+        Ok(found)
+    }
+
     /// Notes that a new consensus epoch begins at a final block.
     pub(crate) fn begin_epoch(
         &self,
@@ -649,6 +678,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use tg_types::chain::{SignedVote, VoteKind};
 
     const GENESIS: [u8; 32] = [1; 32];
     const KEY: [u8; 32] = [2; 32];
@@ -676,8 +706,25 @@ mod tests {
                 Some(b"s"),
             )
             .unwrap();
+        let vote = |view| SignedVote {
+            kind: VoteKind::Finalize,
+            epoch: 0,
+            view,
+            parent_view: 0,
+            block: BlockId::new([0; 32]),
+            signature: [0; 64],
+        };
+        let fault = |seat| Equivocation {
+            seat: [seat; 32],
+            first: vote(1),
+            second: vote(2),
+        };
+        for seat in [9, 3, 9] {
+            store.keep_fault(&fault(seat)).unwrap();
+        }
         drop(store);
         let store = Store::open(Location::File(&path), &GENESIS, &KEY).unwrap();
+        assert_eq!(store.faults().unwrap(), [3, 9].map(fault));
         assert_eq!(store.height().unwrap(), 2);
         assert_eq!(store.block(1).unwrap().unwrap(), [1; 3]);
         assert_eq!(store.block(3).unwrap(), None);

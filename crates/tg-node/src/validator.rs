@@ -94,7 +94,8 @@ pub fn spawn_validator(config: ValidatorConfig) -> Result<RunningValidator, Open
     run(opened, &config)
 }
 
-/// Every other validator has an address, in the settings or in the ledger, and the settings name nobody who is none.
+/// Every other validator of genesis has an address in the settings, and the settings name nobody who is none. What the ledger has of others is
+/// theirs to say: one that cannot be dialled is not reached, and keeps nobody from starting.
 fn check_seats(config: &ValidatorConfig, parts: &Parts) -> Result<(), OpenError> {
     let hex = crate::key::hex;
     let seated = term::seated(&parts.tip.state);
@@ -108,12 +109,15 @@ fn check_seats(config: &ValidatorConfig, parts: &Parts) -> Result<(), OpenError>
     let reached = dialled(&config.seats, &seated);
     let own = config.key.public();
     let mut others = seated.iter().filter(|it| it.public != own);
-    match others.find(|it| reached.iter().all(|seat| seat.public != it.public)) {
-        Some(unreached) => Err(OpenError::NoAddress {
-            key: hex(&unreached.public),
-        }),
-        None => Ok(()),
+    let is_reached = |it: &&SeatedPeer| reached.iter().any(|seat| seat.public == it.public);
+    for unreached in others.by_ref().filter(|it| !is_reached(it)) {
+        let key = hex(&unreached.public);
+        if unreached.endpoint.is_empty() {
+            return Err(OpenError::NoAddress { key });
+        }
+        tracing::warn!(key, endpoint = %unreached.endpoint, "the endpoint of a validator is none, so it is not dialled");
     }
+    Ok(())
 }
 
 /// Where the seats are dialled: where the settings say, else where the ledger does. One whose address is none is left out.

@@ -18,6 +18,7 @@ use tg_proof::{
     PublicModel, SequenceFile, TraceFile, claim_fails, fault_of, read_claim, verify_trace,
 };
 use tg_prover::{Masking, Modes, ProveRequest, ProvingModel};
+use tg_types::limits::EVIDENCE_BYTES_MAX;
 use tg_types::{Digest, Encode, ProgramId, Receipt, Tier, VerificationMode};
 
 use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
@@ -117,6 +118,41 @@ impl ProvingWorker {
     }
 }
 
+impl ProvingWorker {
+    /// Proves a run, masked if that is wanted and possible: a proof that cannot be masked, or is larger then than evidence may be, is made in the
+    /// clear, as nothing would cost all that was put up.
+    fn proof(
+        &self,
+        ready: &Ready,
+        task: &Task,
+        input: &IntTensor,
+        observe: &mut (dyn FnMut(tg_prover::Stage) + Send),
+    ) -> Result<ProofFile, WorkError> {
+        let failed = |error: Box<dyn std::error::Error + Send + Sync>| WorkError::Prove(error);
+        let request = || ProveRequest::of(vec![input.clone()]).named(task.job, task.provider);
+        let seed = self.masking.map(|entropy| entropy()).transpose();
+        if let Some(seed) = seed.map_err(|error| failed(error.into()))? {
+            let masking = Masking::new(seed, Modes::PUBLIC);
+            let masked = request().masked(&masking);
+            match tg_prover::prove(&ready.model, masked, observe) {
+                Ok((file, _)) if file.to_bytes().len() <= EVIDENCE_BYTES_MAX as usize => {
+                    return Ok(file);
+                }
+                Ok((file, _)) => {
+                    let bytes = file.to_bytes().len();
+                    tracing::warn!(job = %task.job, bytes, "the masked proof is larger than evidence may be: proving in the clear");
+                }
+                Err(error) => {
+                    tracing::warn!(job = %task.job, %error, "the proof cannot be masked: proving in the clear");
+                }
+            }
+        }
+        let proved = tg_prover::prove(&ready.model, request(), observe);
+        let (file, _) = proved.map_err(|error| failed(error.into()))?;
+        Ok(file)
+    }
+}
+
 /// The input's bytes as the executor reads them.
 fn tensor(ready: &Ready, task: &Task) -> Result<IntTensor, WorkError> {
     let program = &ready.model.compiled().program;
@@ -130,7 +166,7 @@ fn tensor(ready: &Ready, task: &Task) -> Result<IntTensor, WorkError> {
 
 /// What the model runs on, and what it wrote if that is what was asked: the sequence is then the input.
 fn asked(ready: &Ready, task: &Task) -> Result<(IntTensor, Option<Written>), WorkError> {
-    if !GenerationRequest::is_one(&task.input) {
+    if !GenerationRequest::is_for(&ready.model.compiled().program, &task.input) {
         return Ok((tensor(ready, task)?, None));
     }
     let written = write(ready, task, &mut |_| true)?;
@@ -246,7 +282,7 @@ impl Worker for ProvingWorker {
             return Ok(self.execute(task, &|_| {})?.output);
         }
         let ready = self.ready(task)?;
-        if GenerationRequest::is_one(&task.input) {
+        if GenerationRequest::is_for(&ready.model.compiled().program, &task.input) {
             let written = write(&ready, task, &mut |token| piece(&token.to_le_bytes()))?;
             return Ok(written_bytes(&written.written()));
         }
@@ -340,15 +376,7 @@ impl Worker for ProvingWorker {
             });
         };
         let (input, written) = asked(&ready, task)?;
-        let mut request = ProveRequest::of(vec![input]).named(task.job, task.provider);
-        let seed = self.masking.map(|entropy| entropy()).transpose();
-        let seed = seed.map_err(|error| WorkError::Prove(error.into()))?;
-        let masking = seed.map(|seed| Masking::new(seed, Modes::PUBLIC));
-        if let Some(masking) = &masking {
-            request = request.masked(masking);
-        }
-        let proved = tg_prover::prove(&ready.model, request, &mut observe);
-        let (file, _) = proved.map_err(|error| WorkError::Prove(error.into()))?;
+        let file = self.proof(&ready, task, &input, &mut observe)?;
         if let Some(written) = written {
             return sequence(&ready, task, (execution, written.generation), file);
         }

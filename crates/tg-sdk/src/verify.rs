@@ -296,7 +296,8 @@ impl CheckedModel {
         };
         verify_answer(&self.public, &file, &expected).map_err(CheckError::Sequence)?;
         let values = self.output(&file.proof.output)?;
-        let (prompt, tokens) = file.tokens();
+        let stated = file.tokens();
+        let (prompt, tokens) = stated.ok_or(CheckError::Sequence(SequenceError::Statement))?;
         Ok(ProvedSequence {
             scores: ranked_scores(&values, self.window(), (prompt.len(), tokens.len())),
             tokens,

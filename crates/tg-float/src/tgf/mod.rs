@@ -70,4 +70,6 @@ pub use error::{Budget, OpError, RunError, Shortage};
 pub use machine::with_cpu;
 pub use meter::STEP;
 pub use run::{CountedRun, evaluate, is_known, run, run_all, run_in_order};
-pub(crate) use section::{NodeSeen, SectionRun, SectionStart, last_needed, run_section, run_watched};
+pub(crate) use section::{
+    NodeSeen, SectionRun, SectionStart, last_needed, run_section, run_watched,
+};

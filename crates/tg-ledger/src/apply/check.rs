@@ -185,11 +185,14 @@ pub(super) fn check_ahead(state: &State, transaction: &VerifiedTransaction) -> C
             sync::check_argument(state, sender, lease, *size)
         }
         Transaction::RevealBid { bid, .. } => market::check_bidder(state, sender, bid).map(|_| ()),
+        // What validators say many times is looked at before its turn, so that a faulty one fills no more places than it has duties.
+        Transaction::ReportStorage { held, missing } => {
+            storage::check_storage_report(state, sender, held, missing)
+        }
+        Transaction::CommitVotes { votes } => sync::check_sealed(state, sender, votes),
+        Transaction::RevealVotes { votes } => sync::check_opened(state, sender, votes),
         Transaction::ReportLiveness { .. }
-        | Transaction::ReportStorage { .. }
         | Transaction::PostDealing { .. }
-        | Transaction::CommitVotes { .. }
-        | Transaction::RevealVotes { .. }
         | Transaction::ReadyForProtocol { .. } => market::check_validator(state, sender),
         _ => Ok(()),
     }

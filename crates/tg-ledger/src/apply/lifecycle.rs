@@ -322,9 +322,14 @@ impl Execution {
         end: &LeaseEnd,
     ) -> Done {
         let mut leases: Vec<Lease> = self.state.gang_of(lead).cloned().collect();
-        if is_of_stated_time(&job, end) && guilty.len() == leases.len() {
-            self.share_stated_time(&mut job, &mut leases);
+        if is_of_stated_time(&job, end) {
+            let guilty = leases.iter_mut().filter(|it| guilty.contains(&it.id));
+            let guilty: Vec<&mut Lease> = guilty.collect();
+            self.share_stated_time(&mut job, guilty);
         }
+        // Of a gang that ran out of time only those who showed something are paid for by those who did not: whoever leads, and waits for
+        // parts, may have had the others fail.
+        let is_late = *end == LeaseEnd::Late(LatePhase::Running);
         if leases.iter().all(|it| it.started_at().is_none()) || job.state() == JobState::Leased {
             job.declined = job.declined.saturating_add(1);
         }
@@ -339,11 +344,13 @@ impl Execution {
             } else if guilty_providers.contains(&lease.provider) {
                 self.let_go(lease, LeaseEnd::Released)?;
             } else {
-                released.push(Owed {
-                    lease: lease.id,
-                    provider: lease.provider,
-                    amount: loss_of(&lease, self.now),
-                });
+                if !is_late || lease.receipt().is_some() {
+                    released.push(Owed {
+                        lease: lease.id,
+                        provider: lease.provider,
+                        amount: loss_of(&lease, self.now),
+                    });
+                }
                 self.let_go(lease, LeaseEnd::Released)?;
             }
         }
@@ -352,15 +359,14 @@ impl Execution {
         self.requeue(job)
     }
 
-    /// A lease ran out of GPU time that the order states, and nobody of its gang did hand in anything: who states too little and
-    /// who works too little look the same, so both lose the same, the price. If only the provider lost, whoever states a
-    /// second for an hour would burn its collateral for the gas of an order; if only the requestor did, whoever takes an
-    /// order and does nothing its escrow.
-    fn share_stated_time(&mut self, job: &mut Job, leases: &mut [Lease]) {
+    /// Leases ran out of GPU time that the order states: who states too little and who works too little look the same, so both lose the same,
+    /// at most the price. If only the provider lost, whoever states a second for an hour would burn its collateral for the gas of an
+    /// order; if only the requestor did, or lost more, whoever takes an order and does nothing its escrow.
+    fn share_stated_time(&mut self, job: &mut Job, guilty: Vec<&mut Lease>) {
         let mut sum = Amount::ZERO;
-        for lease in leases {
+        for lease in guilty {
             lease.at_risk = lease.at_risk.min(lease.price);
-            sum = sum.saturating_add(lease.price);
+            sum = sum.saturating_add(lease.at_risk);
         }
         let amount = sum.min(job.purse());
         self.burn_escrow(job, amount, BurnedBecause::StatedTime);

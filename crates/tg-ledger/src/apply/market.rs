@@ -11,6 +11,7 @@ use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
     AbandonedBecause, Bid, JobPhase, Lease, LeaseEnd, LivenessReport, Offer, Record, Stars,
+    Validator,
 };
 use crate::rent::{BID_BYTES, RentCategory};
 use crate::state::Schedule;
@@ -146,17 +147,14 @@ impl Execution {
     }
 
     fn judge_liveness(&mut self, address: Address) -> Done {
-        let (mut against, mut total) = (0_u128, 0_u128);
-        for validator in self.state.validators.iter() {
-            // On networks without stake every validator counts the same.
-            let weight = validator.stake.get().max(1);
-            total = total.saturating_add(weight);
+        let says_lost = |validator: &Validator| {
             let report = self.state.reports.get(&validator.address);
-            if report.is_some_and(|it| it.lost.binary_search(&address).is_ok()) {
-                against = against.saturating_add(weight);
-            }
-        }
-        let is_offline = against.saturating_mul(3) > total.saturating_mul(2);
+            report.is_some_and(|it| it.lost.binary_search(&address).is_ok())
+        };
+        // Seats count, whatever they have at stake, as in all votes: a few of genesis may have put up more than all others together.
+        let validators = self.state.validators.iter();
+        let against = validators.filter(|it| says_lost(it)).count();
+        let is_offline = against >= self.state.quorum();
         let Some(provider) = self.state.provider(&address) else {
             return Ok(());
         };

@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tg_types::{Address, Height, Label};
+use tg_types::{Address, DurationMs, Height, Label};
 
 use super::Execution;
 use crate::error::InvariantError;
@@ -36,6 +36,9 @@ struct SetChange {
     joined: usize,
     left: Vec<Address>,
 }
+
+/// How long a change of the set waits for the key of seeds that is being dealt: twice what a round takes in which some deal nothing.
+const DEALING_PATIENCE: DurationMs = DurationMs::from_secs(20);
 
 impl Execution {
     /// Takes a bond for a seat.
@@ -91,17 +94,25 @@ impl Execution {
             let book = Arc::make_mut(&mut self.state.seats);
             if let Some(seat) = book.seats.get_mut(usize::from(seat)) {
                 seat.led = height;
+                seat.is_new = false;
             }
         }
         self.return_bonds()?;
         if height.get().is_multiple_of(EPOCH_BLOCKS) {
             let change = self.state.seat_change(height);
-            if change != SetChange::default() {
+            if change != SetChange::default() && self.may_change_seats() {
                 self.change_seats(&change)?;
             }
             self.turn_upgrade();
         }
         Ok(())
+    }
+
+    /// Whether the set may change now: not before the validators have the key of seeds that they deal, unless that takes too long.
+    /// Stops: seats that come and go in each epoch, so that no key is ever made and no result gets its seed.
+    fn may_change_seats(&self) -> bool {
+        let seeds = &self.state.seeds;
+        seeds.key().is_some() || self.now > seeds.since.saturating_add(DEALING_PATIENCE)
     }
 
     fn return_bonds(&mut self) -> Done {
@@ -145,6 +156,7 @@ impl Execution {
                     let seat = SeatRecord {
                         endpoint,
                         led: height,
+                        is_new: true,
                         is_leaving: false,
                         missed: 0,
                         is_ready: false,
@@ -270,10 +282,8 @@ impl State {
         let stay = self.validators.len() - left.len();
         let turns = QUIET_TURNS * self.validators.len() as u64;
         let sitting = self.validators.iter().zip(&self.seats.seats);
-        let is_quiet = |seat: &SeatRecord| {
-            height.get() - seat.led.get() > turns
-                || seat.led == self.seats.since && seat.led.get() > 0
-        };
+        // Stops: bonds with nobody behind them that come a few in each epoch, until those that are there are no quorum any more.
+        let is_quiet = |seat: &SeatRecord| seat.is_new || height.get() - seat.led.get() > turns;
         let quiet = sitting
             .filter(|(it, seat)| !left.contains(&it.address) && is_quiet(seat))
             .count();

@@ -14,6 +14,8 @@ pub struct SeatRecord {
     pub endpoint: Label,
     /// Its newest block, or the height from which it sits.
     pub led: Height,
+    /// Whether it has made no block since it sits: of genesis none is.
+    pub is_new: bool,
     /// Whether it gives the seat back.
     pub is_leaving: bool,
     /// Votes in committees that it missed in a row.
@@ -75,12 +77,14 @@ impl Encode for SeatRecord {
         let Self {
             endpoint,
             led,
+            is_new,
             is_leaving,
             missed,
             is_ready,
         } = self;
         endpoint.encode(writer);
         led.encode(writer);
+        writer.u8(u8::from(*is_new));
         writer.u8(u8::from(*is_leaving));
         writer.u16(*missed);
         writer.u8(u8::from(*is_ready));
@@ -92,6 +96,7 @@ impl Decode for SeatRecord {
         Ok(Self {
             endpoint: Label::decode(reader)?,
             led: Height::decode(reader)?,
+            is_new: reader.flag("seat is new")?,
             is_leaving: reader.flag("seat is leaving")?,
             missed: reader.u16()?,
             is_ready: reader.flag("seat is ready")?,

@@ -21,7 +21,7 @@ use crate::table::Table;
 use crate::tree::Leaves;
 
 /// Version of the encoding.
-const VERSION: u16 = 18;
+const VERSION: u16 = 19;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -63,8 +63,11 @@ fn decode_table<R: Record>(reader: &mut Reader<'_>, limit: usize) -> Result<Tabl
     Ok(table)
 }
 
+/// Accounts that are read: money that is due to somebody whose account ended opens one, however many there are.
+const ACCOUNTS_READ_MAX: usize = 2 * ACCOUNTS_MAX;
+
 /// Leaves of a state: each job and each lease may have two.
-const LEAVES_MAX: usize = 2 * (JOBS_MAX + LEASES_MAX) + 2 * ACCOUNTS_MAX + OFFERS_MAX;
+const LEAVES_MAX: usize = 2 * (JOBS_MAX + LEASES_MAX) + 2 * ACCOUNTS_READ_MAX + OFFERS_MAX;
 
 fn encode_leaves(leaves: &Leaves, writer: &mut Writer) {
     writer.u32(leaves.unused());
@@ -186,7 +189,7 @@ impl Decode for State {
             });
         }
         state.seeds = Arc::new(SeedBook::decode(reader)?);
-        state.accounts = decode_table(reader, ACCOUNTS_MAX)?;
+        state.accounts = decode_table(reader, ACCOUNTS_READ_MAX)?;
         state.offers = decode_table(reader, OFFERS_MAX)?;
         state.providers = decode_table(reader, ACCOUNTS_MAX)?;
         state.models = decode_table(reader, MODELS_MAX)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tg_types::{Address, DeclineReason, Digest, LeaseId, StorageSubject};
+use tg_types::{Address, DeclineReason, Digest, LeaseId, StorageSubject, Tier, VerificationMode};
 
 use crate::canary::{LedgerCanary, is_armed};
 use crate::parameters::StorageRule;
@@ -19,6 +19,8 @@ pub enum StoredFile {
         digest: Digest,
         /// How many bytes the order says it has.
         length: u32,
+        /// The model that has to take it, if not every input has an answer.
+        taken_by: Option<InputTaker>,
     },
     /// The opening of the drawn tiles of a result, or what was handed in in a dispute about one.
     Opening {
@@ -37,6 +39,15 @@ pub enum StoredFile {
         /// Its content hash.
         digest: Digest,
     },
+}
+
+/// The model of integers that a job's input is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputTaker {
+    /// Its public part.
+    pub public: Digest,
+    /// Whether evidence of what it gives is looked at.
+    pub is_shown: bool,
 }
 
 /// A statement that a validator has to make.
@@ -73,7 +84,7 @@ impl State {
         let jobs = jobs.filter(|job| job.storage.waits_for(seat)).map(|job| {
             let before = ordered.entry(job.requestor).or_default();
             *before += 1;
-            (*before, job.storage_task())
+            (*before, self.input_task(job))
         });
         let models = models.filter(|it| it.storage.waits_for(seat));
         let models = models.map(|model| (0, model.storage_task()));
@@ -98,6 +109,28 @@ impl State {
         let mut tasks: Vec<(usize, StorageTask)> = openings.chain(models).chain(jobs).collect();
         tasks.sort_by_key(|(turn, task)| (!task.is_recheck, *turn));
         tasks.into_iter().map(|(_, task)| task).collect()
+    }
+
+    /// What a validator states of a job: that it holds an input which the job's model takes. Stops: orders on which no provider can run the
+    /// model, which would cost it what it put up.
+    fn input_task(&self, job: &Job) -> StorageTask {
+        let model = self.model(&job.order.model);
+        let facts = self.active_model(&job.order);
+        let is_taker = facts.is_some_and(|it| it.tier == Tier::Tgx1);
+        let mode = job.order.mode;
+        let is_taker = is_taker && mode != VerificationMode::Endpoint;
+        StorageTask {
+            subject: job.id.into(),
+            files: vec![StoredFile::Input {
+                digest: job.order.input,
+                length: job.order.input_len,
+                taken_by: model.filter(|_| is_taker).map(|model| InputTaker {
+                    public: model.public_blob,
+                    is_shown: mode != VerificationMode::None,
+                }),
+            }],
+            is_recheck: job.storage.recheck.is_some(),
+        }
     }
 
     /// Whether enough validators state that they hold something.
@@ -197,17 +230,6 @@ impl Job {
                 | OpenStage::Disputed(_),
             )
             | None => self.storage.recheck.is_some(),
-        }
-    }
-
-    fn storage_task(&self) -> StorageTask {
-        StorageTask {
-            subject: self.id.into(),
-            files: vec![StoredFile::Input {
-                digest: self.order.input,
-                length: self.order.input_len,
-            }],
-            is_recheck: self.storage.recheck.is_some(),
         }
     }
 }

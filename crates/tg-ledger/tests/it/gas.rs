@@ -4,8 +4,8 @@ use tg_ledger::block::body_digest;
 use tg_ledger::gas::{BLOCK_GAS_MAX, LANE_GAS_MAX, LEASE_GAS, gas_of};
 use tg_ledger::{BlockError, Event, Prepaid, TransactionError, apply, check_transaction};
 use tg_types::{
-    Amount, Encode, Fees, JobNeeds, LeaseId, SignedTransaction, Transaction, TransactionKind,
-    limits::TRANSACTION_BYTES_MAX,
+    Amount, Encode, Fees, JobNeeds, LeaseId, SignedTransaction, StorageSubject, Transaction,
+    TransactionKind, limits::TRANSACTION_BYTES_MAX,
 };
 
 use crate::world::{BASE_FEE, World, address, commit, evidence, fee, lease_fee, tgrid, wallet};
@@ -34,14 +34,30 @@ fn a_prepaid_transaction_serves_one_thing_and_others_serve_nothing() {
     let start = of("cheap", Transaction::StartLease { lease });
     let expected = Prepaid {
         kind: TransactionKind::StartLease,
+        sender: address("cheap"),
         subject: [7; 32],
     };
     assert_eq!(start, Some(expected));
-    // The same of another kind or lease is another one, whoever sends it.
+    // The same of another kind, lease or sender is another one.
     assert_ne!(of("cheap", commit(lease)), start);
     let other = LeaseId::new([8; 32]);
     assert_ne!(of("cheap", Transaction::StartLease { lease: other }), start);
-    assert_eq!(of("dear", Transaction::StartLease { lease }), start);
+    assert_ne!(of("dear", Transaction::StartLease { lease }), start);
+    // Whatever a validator states of files, it stands in nobody else's place.
+    let state = |name, subject: [u8; 32]| {
+        let held = vec![StorageSubject::new(subject)];
+        let missing = Vec::new();
+        of(name, Transaction::ReportStorage { held, missing })
+    };
+    let crossed: Vec<u8> = address("alice")
+        .as_bytes()
+        .iter()
+        .zip(address("bob").as_bytes())
+        .map(|(a, b)| a ^ b)
+        .chain([0; 12])
+        .collect();
+    let crossed: [u8; 32] = crossed.try_into().unwrap();
+    assert_ne!(state("alice", [0; 32]), state("bob", crossed));
     // What a validator says is one for each validator.
     let ready = |name| of(name, Transaction::ReadyForProtocol { version: 9 });
     assert_ne!(ready("alice"), ready("bob"));

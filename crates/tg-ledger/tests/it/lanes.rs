@@ -1,7 +1,7 @@
 //! The lanes of the market inside blocks. [`World::block`] counts money and machines after every block.
 
 use tg_ledger::{
-    AbandonedBecause, Decision, EndReason, Event, Genesis, JobState, Lease, LeaseEnd, Outcome,
+    AbandonedBecause, Decision, EndReason, Event, Genesis, JobState, LatePhase, Lease, LeaseEnd, Outcome,
     Parameters, Schedule, State,
 };
 use tg_market::OfferFacts;
@@ -737,6 +737,67 @@ fn a_lost_provider_is_replaced_in_the_block_that_finds_out() {
     // It gets nothing until validators reach it again.
     let next = world.submit("alice", world.order_for(gpu_needs(1, 60)));
     assert_eq!(world.job(next).state(), JobState::Queued);
+}
+
+/// Whoever orders with too little time, and leads the gang with a machine of its own, has nothing of what the others put up.
+#[test]
+fn members_that_ran_out_of_stated_time_lose_what_the_order_loses_and_the_lead_has_nothing_of_it() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    world.post("middle", gpu_terms(GpuModel::T4, 1, 12));
+    let needs = JobNeeds {
+        gang: 2,
+        neighbourhood_us: 1_000,
+        ..gpu_needs(1, 60)
+    };
+    let job = world.submit("alice", world.order_for(needs));
+    let lead = world.live(job);
+    let member = world.state.lease(&lead.members()[0]).unwrap().clone();
+    let name = |provider| ["cheap", "middle"].into_iter().find(|it| address(it) == provider);
+    for lease in [&lead, &member] {
+        let provider = name(lease.provider).unwrap();
+        world.send(provider, Transaction::StartLease { lease: lease.id });
+    }
+    let balance = |world: &World, lease: &Lease| world.balance(name(lease.provider).unwrap());
+    let before = [balance(&world, &lead), balance(&world, &member)];
+    let escrow_burned = world.job(job).escrow_burned;
+    world.wait_until(member.deadline.get() + 1);
+    let ended = |id| world.state.lease(&id).unwrap().end();
+    assert_eq!(ended(member.id), Some(&LeaseEnd::Late(LatePhase::Running)));
+    assert_eq!(ended(lead.id), Some(&LeaseEnd::Released));
+    let risk = member.at_risk.min(member.price);
+    let burned = world.job(job).escrow_burned.saturating_sub(escrow_burned);
+    assert_eq!(burned, risk);
+    // What was locked came back to the lead, and no more; of the member's all but that.
+    let back = |lease: &Lease, before: Amount| balance(&world, lease).saturating_sub(before);
+    assert!(back(&lead, before[0]) <= lead.locked());
+    assert!(back(&member, before[1]).saturating_add(risk) >= member.collateral);
+}
+
+/// A few of genesis may have put up more than all who came later.
+#[test]
+fn seats_find_a_provider_lost_whatever_they_have_at_stake() {
+    let mut genesis = crate::world::genesis();
+    for validator in &mut genesis.validators {
+        if validator.address == address("validator 0") {
+            validator.stake = Amount::from_tgrid(100_000);
+        }
+    }
+    let mut world = World::with(&genesis);
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let is_lost = |world: &World| {
+        let provider = world.state.provider(&address("cheap"));
+        provider.is_some_and(|it| it.is_offline)
+    };
+    for (index, expected) in [(0, false), (1, false), (2, true)] {
+        let report = Transaction::ReportLiveness {
+            epoch: Schedule::epoch(world.state.head().height.next()),
+            lost: vec![address("cheap")],
+            back: vec![],
+        };
+        world.send(&format!("validator {index}"), report);
+        assert_eq!(is_lost(&world), expected, "{index}");
+    }
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Validators that join, leave, fall silent, and are convicted after they left.
 
 use tg_ledger::limits::{EPOCH_BLOCKS, SILENCE_BLOCKS};
-use tg_ledger::{Event, Genesis, Outcome, Parameters, State, StorageRule, TransactionError};
+use tg_ledger::{
+    ConsensusKey, Event, Genesis, Outcome, Parameters, State, StorageRule, TransactionError,
+    Validator,
+};
 use tg_types::chain::{Equivocation, VoteKind};
 use tg_types::{
     Address, Amount, BlockId, Decode as _, DurationMs, Encode as _, Label, StorageSubject,
@@ -9,7 +12,7 @@ use tg_types::{
 };
 
 use crate::voter::Voter;
-use crate::world::{World, address, genesis, wallet};
+use crate::world::{TICK, World, address, genesis, wallet};
 
 const BOND: Amount = Amount::from_tgrid(50);
 
@@ -163,6 +166,67 @@ fn newcomers_come_one_after_the_other_and_only_while_the_last_one_is_there() {
     village.epoch();
     village.epoch();
     assert!(village.sits("bob"), "{}", village.count());
+}
+
+/// Bonds with nobody behind them, a few in each epoch: the validators that are there stay a quorum.
+#[test]
+fn seats_that_never_made_a_block_are_never_more_than_the_faults_that_a_set_bears() {
+    let bidders: Vec<String> = (0..12).map(|it| format!("bidder {it}")).collect();
+    let mut village = Village::with(|genesis| {
+        genesis.parameters = genesis.parameters.clone().wide_enough_for(40);
+        for index in 4..16u8 {
+            genesis.validators.push(Validator {
+                address: address(&format!("validator {index}")),
+                key: ConsensusKey::new([index; 32]),
+                stake: Amount::from_tgrid(1_000),
+            });
+        }
+        genesis.validators.sort_by_key(|it| it.address);
+        let bidders = bidders
+            .iter()
+            .map(|it| (address(it), Amount::from_tgrid(100)));
+        genesis.accounts.extend(bidders);
+        genesis.accounts.sort();
+    });
+    for (index, name) in bidders.iter().enumerate() {
+        let join = village.join(name, 40 + u8::try_from(index).unwrap());
+        village.world.send(name, join);
+    }
+    village.silent = bidders.iter().map(|it| address(it)).collect();
+    for epoch in 0..5 {
+        village.epoch();
+        let silent = village.silent.iter();
+        let silent = silent.filter(|it| village.state().seat_of(it).is_some());
+        let (silent, all) = (silent.count(), village.count());
+        assert!(silent <= (all - 1) / 3, "{silent} of {all}");
+        assert!(epoch > 0 || silent > 0);
+        // One that sits leaves, so that the set changes again.
+        let sits = (0..12).find(|&it| village.sits(&bidders[it]));
+        let index = sits.unwrap();
+        let leave = Village::leave(40 + u8::try_from(index).unwrap());
+        village.world.send(&bidders[index], leave);
+    }
+}
+
+/// Validators that come and go in each epoch leave the others the time to make the key of seeds, though not without end.
+#[test]
+fn a_set_changes_once_its_key_of_seeds_is_known_or_is_long_in_the_making() {
+    let mut village = Village::new();
+    let (mut changes, began) = (Vec::new(), village.world.time);
+    for (name, key) in [("alice", 21), ("bob", 22)] {
+        let join = village.join(name, key);
+        village.world.send(name, join);
+    }
+    // Epochs of 6.4 s, in which nobody deals.
+    while changes.len() < 2 {
+        village.world.time -= TICK - 100;
+        if changed(&village.step()).is_some() {
+            changes.push(village.world.time - began);
+        }
+    }
+    let [first, second] = [changes[0], changes[1] - changes[0]];
+    assert!((20_000..30_000).contains(&first), "{changes:?}");
+    assert!((20_000..30_000).contains(&second), "{changes:?}");
 }
 
 #[test]

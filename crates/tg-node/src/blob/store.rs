@@ -11,7 +11,7 @@ use tg_types::Digest;
 use super::error::{BlobError, io_error};
 use super::pending::Pending;
 use super::space::{DISK_RESERVE_BYTES_DEFAULT, free_bytes, reserve_on};
-use crate::limits::MODEL_BYTES_MAX;
+use crate::limits::{MODEL_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 
 /// The store. Shared between threads behind an `Arc`.
 #[derive(Debug)]
@@ -25,6 +25,9 @@ pub struct BlobStore {
     pub(super) pending: Mutex<Pending>,
     pub(super) sequence: AtomicU64,
 }
+
+/// Blobs that are larger, which only models are, leave a quarter of the store free: that is for inputs, answers and evidence.
+pub(super) const LARGE_BYTES: u64 = TRACE_EVIDENCE_BYTES_MAX;
 
 /// The folder of unfinished writes.
 pub(super) const TEMPORARY: &str = "tmp";
@@ -194,11 +197,16 @@ impl BlobStore {
         }
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let after = used.saturating_add(size);
-        if after > self.capacity {
+        // Stops: models that leave no room for what open jobs need, which would cost their providers what they put up.
+        let capacity = match size > LARGE_BYTES {
+            true => self.capacity / 4 * 3,
+            false => self.capacity,
+        };
+        if after > capacity {
             return Err(BlobError::StoreFull {
                 bytes: size,
                 used: *used,
-                capacity: self.capacity,
+                capacity,
             });
         }
         *used = after;

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use tg_exec::generate::SequenceWriter;
-use tg_exec::kernels::Cpu;
 use tg_float::job::trace::ExpectedFloatClaim;
-use tg_ir::{ExecutableModel, GenerationRequest};
+use tg_ir::ExecutableModel;
 use tg_ledger::{DisputeFiles, Evidence, Outcome, SampleTask};
-use tg_proof::{AccuserClaim, ClaimFile, ExpectedClaim, claim_fails, is_taken};
+use tg_proof::{AccuserClaim, ClaimFile, ExpectedClaim, claim_fails, is_ordered};
 use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Encode as _, Tier};
 
@@ -117,20 +115,10 @@ pub fn claim_file(model: &ExecutableModel, input: &[u8]) -> Vec<u8> {
     claim.to_bytes()
 }
 
-/// Whether a model runs on what was ordered: what [`executed`] finds before it computes anything. Of a request to write it takes
-/// making the model ready.
+/// Whether a model runs on what was ordered: what [`executed`] finds before it computes anything.
 #[must_use]
 pub fn runs(model: &ExecutableModel, input: &[u8]) -> bool {
-    let program = &model.program;
-    if GenerationRequest::is_one(input) {
-        let request = GenerationRequest::read(input);
-        let writer = SequenceWriter::new(model, Cpu::new(1));
-        return match (request, writer) {
-            (Ok(request), Ok(writer)) => writer.check(&request).is_ok(),
-            _ => false,
-        };
-    }
-    is_taken(program, input)
+    is_ordered(&model.program, input, false)
 }
 
 /// The bytes of a file of the stated size; none if it has another size, which n - f cannot have stated to hold.

@@ -73,7 +73,7 @@ pub(super) fn executed(
     input: &[u8],
 ) -> Result<(Trace, Option<Written>), Refusal> {
     let refused = |error: &dyn std::error::Error| rejected(CODE_RUN, &error.to_string());
-    let (tensor, written) = if GenerationRequest::is_one(input) {
+    let (tensor, written) = if GenerationRequest::is_for(&model.program, input) {
         let request = GenerationRequest::read(input).map_err(|error| refused(&error))?;
         let writer = SequenceWriter::new(model, Cpu::new(1));
         let mut writer = writer.map_err(|error| refused(&error))?;

@@ -7,19 +7,15 @@ use super::seeds::dealing_holds;
 use super::tree::Resolution;
 use crate::chain::{self, Executed};
 use crate::key::public_bytes;
-use crate::limits::{
-    BLOCK_BYTES_MAX, BLOCK_TRANSACTIONS_MAX, BLOCK_VERDICTS_MAX, CLOCK_SKEW_MAX, span,
-};
+use crate::limits::{BLOCK_TRANSACTIONS_MAX, BLOCK_VERDICTS_MAX, CLOCK_SKEW_MAX, span};
+use crate::mempool::PoolTurns;
 use crate::peers::{Peer, Proposal, block_id, payload};
 use crate::wire::BlockMessage;
 use commonware_cryptography::sha256;
 use commonware_p2p::Recipients;
 use commonware_utils::channel::oneshot;
-use tg_ledger::{Subject, TransactionError, Verdict};
-use tg_types::Encode as _;
-
-/// Room in a block for its header and verdicts.
-const BLOCK_OVERHEAD_BYTES: usize = 16 * 1024;
+use tg_ledger::{Candidates, State, Subject, TransactionError, Verdict};
+use tg_types::{Address, Encode as _};
 
 /// What a voter says of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +99,48 @@ impl Core {
         Ok(())
     }
 
+    /// Whether a proposed block stands on the one that consensus says, which validators have voted for; if it does not yet, or never will, what to
+    /// say of it. Stops: a leader whose block has a height or ancestors that nobody made, which would be fetched and kept.
+    fn stands_on_parent(
+        &mut self,
+        pending: &PendingVote,
+        now: TimestampMs,
+    ) -> Result<Option<Ballot>, Fatal> {
+        let expected = block_id(&pending.context.parent.1);
+        if !self.load(&pending.id)? {
+            self.want_proposed(pending.id, now);
+            return Ok(Some(Ballot::Pending));
+        }
+        let body = self.tree.body(&pending.id);
+        let place = body.map(|it| (it.parent(), it.height()));
+        let height = match place {
+            Some((parent, height)) if parent == expected => height,
+            _ => {
+                self.tree.forget(&pending.id);
+                return Ok(Some(Ballot::No));
+            }
+        };
+        Ok(match self.resolve(expected)? {
+            Resolution::Executed(parent) if parent.height() + 1 == height => None,
+            Resolution::Executed(_) | Resolution::Impossible => {
+                self.tree.forget(&pending.id);
+                Some(Ballot::No)
+            }
+            Resolution::Missing(id) => {
+                self.want(id, now);
+                Some(Ballot::Pending)
+            }
+            Resolution::Ahead => Some(Ballot::Pending),
+        })
+    }
+
     fn ballot(&mut self, pending: &PendingVote, now: TimestampMs) -> Result<Ballot, Fatal> {
+        // The last block of a term is proposed again until it is final: validators have voted for it.
+        if block_id(&pending.context.parent.1) != pending.id
+            && let Some(ballot) = self.stands_on_parent(pending, now)?
+        {
+            return Ok(ballot);
+        }
         let executed = match self.resolve(pending.id)? {
             Resolution::Executed(executed) => executed,
             Resolution::Missing(id) => {
@@ -127,8 +164,7 @@ impl Core {
             Resolution::Executed(parent) if self.ends_term(&parent) => return Ok(Ballot::No),
             _ => {}
         }
-        if header.parent != block_id(&pending.context.parent.1)
-            || self.addresses.get(&public_bytes(&pending.context.leader)) != Some(&header.proposer)
+        if self.addresses.get(&public_bytes(&pending.context.leader)) != Some(&header.proposer)
             || executed.block.transactions.len() > BLOCK_TRANSACTIONS_MAX
             || executed.block.verdicts.len() > BLOCK_VERDICTS_MAX
         {
@@ -280,20 +316,6 @@ impl Core {
     }
 
     fn build(&mut self, parent: &Executed, now: TimestampMs) -> Result<BlockId, Fatal> {
-        let mut candidates = self.mempool.candidates(
-            |sender| parent.state.nonce(sender),
-            parent.state.base_fee(),
-            BLOCK_TRANSACTIONS_MAX,
-            BLOCK_BYTES_MAX - BLOCK_OVERHEAD_BYTES,
-        );
-        let bad: Vec<SignedTransaction> = candidates
-            .extract_if(.., |signed| !dealing_holds(&parent.state, signed))
-            .collect();
-        for signed in bad {
-            let round = parent.state.seeds().round;
-            let error = TransactionError::BadDealing { round };
-            self.mempool.refuse(&signed.sender, signed.nonce, error);
-        }
         let at = (parent.height(), now);
         let tasks = chain::evidence(&parent.state);
         let verdicts = self.evidence_queue.propose(tasks, BLOCK_VERDICTS_MAX, at);
@@ -302,16 +324,20 @@ impl Core {
                 .timestamp()
                 .saturating_add(tg_types::DurationMs::new(1)),
         );
-        let built = chain::build(
-            parent,
-            tg_ledger::Proposal {
-                proposer: self.address,
-                timestamp,
-                transactions: candidates,
-                verdicts,
-            },
-            self.node_status.signatures(),
-        )?;
+        let base_fee = parent.state.base_fee();
+        let next_nonce = |sender: &Address| parent.state.nonce(sender);
+        let mut candidates = WithoutBadDealings {
+            state: &parent.state,
+            turns: self.mempool.turns(next_nonce, base_fee),
+            bad: Vec::new(),
+        };
+        let proposal = tg_ledger::Proposal {
+            verdicts,
+            ..tg_ledger::Proposal::empty(self.address, timestamp)
+        };
+        let signatures = self.node_status.signatures();
+        let mut built = chain::build(parent, proposal, &mut candidates, signatures)?;
+        built.refused.append(&mut candidates.bad);
         for (sender, nonce, error) in &built.refused {
             self.mempool.refuse(sender, *nonce, *error);
         }
@@ -328,5 +354,31 @@ impl Core {
     pub(super) fn expect_evidence(&mut self, executed: &Executed) {
         self.evidence_queue
             .expect(chain::evidence(&executed.state), executed.height());
+    }
+}
+
+/// The transactions of a pool, without dealings that are none.
+struct WithoutBadDealings<'a> {
+    state: &'a State,
+    turns: PoolTurns<'a>,
+    bad: Vec<(Address, u64, TransactionError)>,
+}
+
+impl Candidates for WithoutBadDealings<'_> {
+    fn next(&mut self) -> Option<SignedTransaction> {
+        loop {
+            let signed = self.turns.next()?;
+            if dealing_holds(self.state, &signed) {
+                return Some(signed);
+            }
+            let round = self.state.seeds().round;
+            let error = TransactionError::BadDealing { round };
+            self.bad.push((signed.sender, signed.nonce, error));
+            self.turns.has_place(false);
+        }
+    }
+
+    fn has_place(&mut self, has_place: bool) {
+        self.turns.has_place(has_place);
     }
 }

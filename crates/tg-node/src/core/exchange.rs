@@ -1,6 +1,7 @@
 //! Messages of peers, fetches of missing blocks, and transactions.
 
 use commonware_p2p::Recipients;
+use tg_types::chain::Equivocation;
 use tg_types::{
     BlockId, Decode as _, DurationMs, Encode as _, Heartbeat, SignedTransaction, TimestampMs,
     TransactionId,
@@ -12,10 +13,12 @@ use crate::chain::{self, Body};
 use crate::evidence::CheckError;
 use crate::key::public_bytes;
 use crate::limits::{
-    FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX, span,
+    FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX,
+    HEIGHT_AHEAD_MAX, HEIGHT_EXECUTED_MAX, span,
 };
 use crate::mempool::{Admission, Arrival, Origin, TransactionStatus};
 use crate::peers::Peer;
+use crate::store::StoreError;
 use crate::submit::{Submission, SubmitError};
 use crate::wire::{BlockMessage, TransactionMessage};
 use tg_ledger::{EvidenceTask, Outcome, TransactionError};
@@ -24,20 +27,28 @@ use tg_ledger::{EvidenceTask, Outcome, TransactionError};
 const FETCH_FIRST: DurationMs = DurationMs::new(40);
 
 impl Core {
-    /// Asks for a body during the coming turns, until it is here or nobody needs it.
+    /// Asks for a body that validators have voted for, and its ancestors, during the coming turns, until it is here or nobody needs it.
     pub(super) fn want(&mut self, id: BlockId, now: TimestampMs) {
+        self.ask_for(id, now, true);
+    }
+
+    /// The same for one that is only proposed. Stops: a leader that gives it ancestors that nobody made.
+    pub(super) fn want_proposed(&mut self, id: BlockId, now: TimestampMs) {
+        self.ask_for(id, now, false);
+    }
+
+    fn ask_for(&mut self, id: BlockId, now: TimestampMs, is_voted: bool) {
         if self.fetches.missing.len() >= FETCHES_MAX && !self.fetches.missing.contains_key(&id) {
             return;
         }
-        self.fetches
-            .missing
-            .entry(id)
-            .or_insert(Fetch {
-                next_try: now.saturating_add(FETCH_FIRST),
-                attempts: 0,
-                wanted: true,
-            })
-            .wanted = true;
+        let fetch = self.fetches.missing.entry(id).or_insert(Fetch {
+            next_try: now.saturating_add(FETCH_FIRST),
+            attempts: 0,
+            wanted: true,
+            is_voted,
+        });
+        fetch.wanted = true;
+        fetch.is_voted |= is_voted;
     }
 
     pub(super) fn send_fetches(&mut self, now: TimestampMs) {
@@ -157,11 +168,11 @@ impl Core {
             self.ban(peer, "pushed block is malformed");
             return;
         };
-        if self.fetches.missing.contains_key(&body.id) {
-            self.tree.add(body, false);
-        } else {
-            let tip = self.tip.height();
-            self.tree.add_unasked(body, public_bytes(peer), tip);
+        let (from, tip) = (public_bytes(peer), self.tip.height());
+        match self.fetches.missing.get(&body.id).map(|it| it.is_voted) {
+            Some(true) => self.tree.add(body, false),
+            Some(false) => self.tree.add_of(body, from, (tip, HEIGHT_EXECUTED_MAX)),
+            None => self.tree.add_of(body, from, (tip, HEIGHT_AHEAD_MAX)),
         }
     }
 
@@ -204,22 +215,30 @@ impl Core {
 
     /// Blocks that were asked for: the first by its name, each next one by the name its child gives.
     fn fetched(&mut self, peer: &Peer, blocks: &[Vec<u8>]) -> Result<(), Fatal> {
-        let mut expected = None;
+        let mut child: Option<(BlockId, u64)> = None;
         let mut bodies = Vec::new();
         for bytes in blocks {
             let Some(body) = Body::decode(bytes) else {
                 self.ban(peer, "fetched block is malformed");
                 return Ok(());
             };
-            let asked = match expected {
-                None => self.fetches.missing.contains_key(&body.id),
-                Some(id) => body.id == id,
+            let is_voted = match child {
+                None => self.fetches.missing.get(&body.id).map(|it| it.is_voted),
+                Some((id, height)) => {
+                    (body.id == id && body.height() + 1 == height).then_some(true)
+                }
             };
             // An answer may come late, after another peer's; only the chain of what is wanted is kept.
-            if !asked || body.height() <= self.tip.height() {
+            let Some(is_voted) = is_voted.filter(|_| body.height() > self.tip.height()) else {
+                break;
+            };
+            if !is_voted {
+                self.fetches.missing.remove(&body.id);
+                let limits = (self.tip.height(), HEIGHT_EXECUTED_MAX);
+                self.tree.add_of(body, public_bytes(peer), limits);
                 break;
             }
-            expected = Some(body.parent());
+            child = Some((body.parent(), body.height()));
             bodies.push((body, bytes));
         }
         self.store.put_bodies(
@@ -334,6 +353,11 @@ impl Core {
                 self.evidence_queue.failed(task, now);
             }
         }
+    }
+
+    /// Keeps what convicts a validator on disk.
+    pub(crate) fn keep_fault(&self, proof: &Equivocation) -> Result<(), StoreError> {
+        self.store.keep_fault(proof)
     }
 
     pub(super) fn ban(&mut self, peer: &Peer, reason: &'static str) {

@@ -65,7 +65,7 @@ impl Core {
     }
 
     /// Brings a body into the tree if it is here at all. Bodies at or below the final height stay outside.
-    fn load(&mut self, id: &BlockId) -> Result<bool, Fatal> {
+    pub(super) fn load(&mut self, id: &BlockId) -> Result<bool, Fatal> {
         if self.tree.nodes.contains_key(id) {
             return Ok(true);
         }

@@ -15,6 +15,8 @@ pub(super) struct Fetch {
     pub(super) next_try: TimestampMs,
     pub(super) attempts: usize,
     pub(super) wanted: bool,
+    /// Whether validators have voted for it, so that its ancestors are wanted too: their names are right if its own is.
+    pub(super) is_voted: bool,
 }
 
 /// Bodies that are missing.

@@ -7,7 +7,7 @@ use tg_ledger::{
     ConsensusKey, Genesis, Outcome, Parameters, Proposal as Content, Validator, Verdict,
 };
 use tg_types::{
-    Amount, Digest, Encode as _, Label, ModelId, SignedTransaction, Transaction, Wallet,
+    Amount, Digest, Encode as _, Height, Label, ModelId, SignedTransaction, Transaction, Wallet,
 };
 
 use super::machine::*;
@@ -17,7 +17,7 @@ use crate::evidence::CheckError;
 use crate::handle::NodeHandle;
 use crate::handle::NodeStatus;
 use crate::key::ValidatorKey;
-use crate::limits::{BODIES_PER_PROPOSER_MAX, SNAPSHOT_INTERVAL};
+use crate::limits::{BODIES_PER_PROPOSER_MAX, HEIGHT_EXECUTED_MAX, SNAPSHOT_INTERVAL};
 use crate::peers::{Peer, Proposal, block_id, payload};
 use crate::store::Location;
 use crate::store::Store;
@@ -139,10 +139,11 @@ impl Bench {
         let content = Content {
             proposer: self.address(proposer),
             timestamp: time,
-            transactions,
+            transactions: Vec::new(),
             verdicts,
         };
-        chain::build(parent, content, &CheckedSignatures::none())
+        let mut listed = transactions.into_iter();
+        chain::build(parent, content, &mut listed, &CheckedSignatures::none())
             .unwrap()
             .executed
     }
@@ -270,7 +271,16 @@ fn a_vote_waits_for_the_body_and_is_cast_when_it_is_on_disk() {
     core.block_message(&bench.peer(2), &all.to_bytes(), at(850))
         .unwrap();
     assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
+    // The leader's block alone is taken; its parent, which validators voted for, is asked for by itself.
     core.progress(at(850)).unwrap();
+    assert_eq!(answer.try_recv(), Err(TryRecvError::Empty));
+    core.progress(at(890)).unwrap();
+    let id = *blocks[0].id.as_bytes();
+    assert_eq!(sent(&mut core), [BlockMessage::Fetch { id, above: 0 }]);
+    let parent = BlockMessage::Blocks(vec![chain::encode(&blocks[0].block)]);
+    core.block_message(&bench.peer(2), &parent.to_bytes(), at(890))
+        .unwrap();
+    core.progress(at(890)).unwrap();
     assert_eq!(answer.try_recv(), Ok(true));
     for block in &blocks {
         assert!(core.store.body(block.id.as_bytes()).unwrap().is_some());
@@ -278,6 +288,45 @@ fn a_vote_waits_for_the_body_and_is_cast_when_it_is_on_disk() {
     // Nobody needs it any more.
     core.progress(at(5_000)).unwrap();
     assert_eq!(sent(&mut core), []);
+}
+
+/// A faulty leader answers a fetch of its block with ancestors, or a height, that nobody made.
+#[test]
+fn what_nobody_voted_for_is_neither_kept_nor_followed() {
+    let bench = bench();
+    let mut core = bench.core();
+    let block = |parent: BlockId, height: u64| {
+        let real = bench.block(&bench.root, at(100), 1, vec![], vec![]);
+        let mut block = (*real.block).clone();
+        block.header.parent = parent;
+        block.header.height = Height::new(height);
+        block
+    };
+    let first = block(BlockId::new([7; 32]), 70);
+    let second = block(first.id(), 71);
+    let wrong = block(bench.root.id, u64::MAX);
+    let far = block(bench.root.id, HEIGHT_EXECUTED_MAX);
+    for (proposed, answer) in [
+        (&second, vec![&second, &first]),
+        (&wrong, vec![&wrong]),
+        (&far, vec![&far]),
+    ] {
+        let (reply, mut vote) = oneshot::channel();
+        let context = bench.context(1, 1, &bench.root.id);
+        core.ask_vote(context, &payload(&proposed.id()), reply, at(150));
+        core.progress(at(150)).unwrap();
+        core.progress(at(250)).unwrap();
+        let answer = answer.into_iter().map(chain::encode).collect();
+        let answer = BlockMessage::Blocks(answer).to_bytes();
+        core.block_message(&bench.peer(1), &answer, at(260))
+            .unwrap();
+        core.progress(at(300)).unwrap();
+        assert_ne!(vote.try_recv(), Ok(true));
+        assert_eq!(core.tree.len(), 0);
+        for it in [&first, &second, &wrong, &far] {
+            assert!(core.store.body(it.id().as_bytes()).unwrap().is_none());
+        }
+    }
 }
 
 #[test]

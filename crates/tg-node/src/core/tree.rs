@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tg_types::BlockId;
 
 use crate::chain::{self, Body, Executed};
-use crate::limits::{BODIES_PER_PROPOSER_MAX, HEIGHT_AHEAD_MAX};
+use crate::limits::BODIES_PER_PROPOSER_MAX;
 
 /// What is known of a block.
 #[derive(Debug)]
@@ -57,11 +57,12 @@ impl Tree {
         self.nodes.get(id).map(|node| &node.body)
     }
 
-    /// Adds a body that a peer sent unasked, within that peer's share. Returns whether it was new.
-    pub(super) fn add_unasked(&mut self, body: Body, sender: [u8; 32], tip: u64) -> bool {
+    /// Adds a body that nobody has voted for, which a peer sent, within that peer's share; none that is further above the last final height
+    /// than `ahead`.
+    pub(super) fn add_of(&mut self, body: Body, sender: [u8; 32], (tip, ahead): (u64, u64)) {
         let height = body.height();
-        if height <= tip || height > tip + HEIGHT_AHEAD_MAX || self.nodes.contains_key(&body.id) {
-            return false;
+        if height <= tip || height - tip > ahead || self.nodes.contains_key(&body.id) {
+            return;
         }
         let mut of_sender: Vec<(u64, BlockId)> = self
             .nodes
@@ -74,7 +75,14 @@ impl Tree {
             self.nodes.remove(&of_sender[0].1);
         }
         self.insert(body, Some(sender), false);
-        true
+    }
+
+    /// Forgets a body that is not on disk and was not executed.
+    pub(super) fn forget(&mut self, id: &BlockId) {
+        let is_nothing = |it: &Node| !it.durable && matches!(it.knowledge, Knowledge::Body);
+        if self.nodes.get(id).is_some_and(is_nothing) {
+            self.nodes.remove(id);
+        }
     }
 
     /// Adds a body that was asked for, or read from the database.

@@ -103,17 +103,22 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// A machine of a validator whose peers are `peers`.
-    pub(crate) fn new(store: Arc<BlobStore>, peers: Vec<Peer>) -> Self {
+    /// A machine that asks nobody yet.
+    pub(crate) fn new(store: Arc<BlobStore>) -> Self {
         Self {
             store,
-            peers,
+            peers: Vec::new(),
             wants: BTreeMap::new(),
             services: BTreeMap::new(),
             starts: 0,
             starts_since: TimestampMs::ZERO,
             outbox: Vec::new(),
         }
+    }
+
+    /// Has it ask these peers from now on.
+    pub(crate) fn ask(&mut self, peers: Vec<Peer>) {
+        self.peers = peers;
     }
 
     /// Says what the ledger names and this validator lacks; what was named before and is no more is forgotten.

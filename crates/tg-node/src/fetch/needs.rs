@@ -33,7 +33,7 @@ impl Need {
     /// A file of which a statement is asked.
     fn stored(file: StoredFile) -> Self {
         match file {
-            StoredFile::Input { digest, length } => Self {
+            StoredFile::Input { digest, length, .. } => Self {
                 digest,
                 limit: u64::from(length),
                 exact: Some(u64::from(length)),

@@ -8,12 +8,14 @@ use commonware_macros::select_loop;
 use commonware_p2p::{Blocker, Receiver, Recipients, Sender};
 use commonware_runtime::{Clock, Spawner};
 use commonware_utils::channel::mpsc;
+use tg_ledger::State;
 use tg_types::{Address, BlockId, Digest, Encode as _, TimestampMs};
 
 use super::machine::Fetcher;
 use super::needs::{Need, needs};
 use crate::blob::BlobStore;
 use crate::handle::NodeStatus;
+use crate::key::peer_of;
 use crate::peers::Peer;
 
 /// How often the machine gets a turn without messages, and the ledger is looked at.
@@ -31,7 +33,7 @@ pub(crate) struct Fetching {
     pub(crate) store: Arc<BlobStore>,
     /// This validator in the ledger.
     pub(crate) address: Address,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) me: Peer,
     pub(crate) node_status: Arc<NodeStatus>,
     /// Blobs that checks wait for.
     pub(crate) urgent: mpsc::Receiver<Need>,
@@ -43,6 +45,8 @@ struct Looked {
     at: TimestampMs,
     held: BTreeSet<Digest>,
     held_since: TimestampMs,
+    /// The set of validators that is asked.
+    term: Option<u64>,
 }
 
 impl Fetching {
@@ -61,16 +65,17 @@ impl Fetching {
         let Self {
             store,
             address,
-            peers,
+            me,
             node_status,
             mut urgent,
         } = self;
-        let mut fetcher = Fetcher::new(store.clone(), peers);
+        let mut fetcher = Fetcher::new(store.clone());
         let mut looked = Looked {
             block: None,
             at: TimestampMs::ZERO,
             held: BTreeSet::new(),
             held_since: TimestampMs::ZERO,
+            term: None,
         };
         select_loop! {
             context,
@@ -86,7 +91,7 @@ impl Fetching {
             _ = context.sleep(TURN) => {},
             on_end => {
                 let now = now(&context);
-                looked.look(&node_status, &address, &store, &mut fetcher, now);
+                looked.look(&node_status, (&address, &me), &store, &mut fetcher, now);
                 for (peer, message) in fetcher.turn(now) {
                     sender.send(Recipients::One(peer), message.to_bytes(), false);
                 }
@@ -100,7 +105,7 @@ impl Looked {
     fn look(
         &mut self,
         node_status: &NodeStatus,
-        me: &Address,
+        (address, me): (&Address, &Peer),
         store: &BlobStore,
         fetcher: &mut Fetcher,
         now: TimestampMs,
@@ -122,12 +127,24 @@ impl Looked {
         }
         self.block = Some(latest.id);
         self.at = now;
-        let missing = needs(&latest.state, me, |digest| self.held.contains(digest));
+        self.ask(&latest.state, me, fetcher);
+        let missing = needs(&latest.state, address, |digest| self.held.contains(digest));
         let (here, missing): (Vec<Need>, Vec<Need>) = missing
             .into_iter()
             .partition(|it| store.contains(&it.digest));
         self.held.extend(here.into_iter().map(|need| need.digest));
         fetcher.named(missing);
+    }
+
+    /// Has the fetcher ask the validators of the present set: whoever has joined has what was stored with it alone.
+    fn ask(&mut self, state: &State, me: &Peer, fetcher: &mut Fetcher) {
+        let term = Some(state.seats().term);
+        if self.term != term {
+            self.term = term;
+            let keys = state.validators().iter().map(|it| it.key);
+            let peers = keys.filter_map(|key| peer_of(key.as_bytes()).ok());
+            fetcher.ask(peers.filter(|peer| peer != me).collect());
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! higher tip goes first, then the earlier arrival. At most [`MEMPOOL_TRANSACTIONS_MAX`] of them wait, and
 //! [`MEMPOOL_SENDER_MAX`] of one sender; when the pool is full, the last one of the sender that pays least makes room,
 //! those behind a gap before all others. **Prepaid** kinds have a section of their own and come first in a block, with
-//! what stands before them: one for each lease, bid or validator and kind, so what fills it has been paid for at a match.
+//! what stands before them: one of each sender for each lease, bid or duty and kind, so what fills it has been paid for at a match.
 //!
 //! Whatever waits, its sender can pay: the maximum fees and amounts of all that an account has waiting are at most its
 //! balance, unless what waits is one transaction whose turn it is, which the ledger checked. A transaction takes the
@@ -21,8 +21,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use tg_ledger::gas::BlockGas;
-use tg_ledger::{Prepaid, TransactionError};
+use tg_ledger::{Candidates, Prepaid, TransactionError};
 use tg_types::{Address, Amount, Encode as _, Fees, SignedTransaction, TimestampMs, TransactionId};
 
 use crate::limits::{
@@ -148,7 +147,6 @@ pub(crate) struct Arrival {
 struct Entry {
     arrival: Arrival,
     prepaid: Option<Prepaid>,
-    bytes: usize,
     number: u64,
 }
 
@@ -234,7 +232,8 @@ pub(crate) struct Mempool {
     senders: BTreeMap<Address, Sender>,
     /// Senders by what they pay, those that make room first in front.
     ranks: BTreeSet<(Rank, Address)>,
-    prepaid: BTreeMap<Prepaid, (Address, u64)>,
+    /// The nonces of what is prepaid.
+    prepaid: BTreeMap<Prepaid, u64>,
     count: usize,
     numbers: u64,
     base_fee: Amount,
@@ -333,11 +332,11 @@ impl Mempool {
         nonce: u64,
     ) -> Result<(), MempoolError> {
         match self.prepaid.get(prepaid).copied() {
-            Some((_, known)) if known > nonce => {
+            Some(known) if known > nonce => {
                 self.remove(&sender, known, DropReason::Replaced);
                 Ok(())
             }
-            Some((sender, nonce)) => Err(MempoolError::NonceTaken { sender, nonce }),
+            Some(nonce) => Err(MempoolError::NonceTaken { sender, nonce }),
             None if self.prepaid.len() >= MEMPOOL_PREPAID_MAX => Err(MempoolError::Full {
                 limit: MEMPOOL_PREPAID_MAX,
             }),
@@ -373,11 +372,10 @@ impl Mempool {
         let sender = self.senders.entry(address).or_default();
         sender.next = next;
         if let Some(prepaid) = prepaid {
-            self.prepaid.insert(prepaid, (address, nonce));
+            self.prepaid.insert(prepaid, nonce);
             sender.prepaid.insert(nonce);
         }
         let entry = Entry {
-            bytes: arrival.signed.to_bytes().len(),
             arrival,
             prepaid,
             number: self.numbers,
@@ -418,44 +416,23 @@ impl Mempool {
         senders.any(|(address, sender)| sender.turn(next_nonce(address), base_fee).is_some())
     }
 
-    /// Transactions for a block on a state with these next nonces and this base fee, in their turns.
-    pub(crate) fn candidates(
+    /// The transactions for a block on a state with these next nonces and this base fee, in their turns.
+    pub(crate) fn turns(
         &self,
         next_nonce: impl Fn(&Address) -> u64,
         base_fee: Amount,
-        count_max: usize,
-        bytes_max: usize,
-    ) -> Vec<SignedTransaction> {
-        let mut heads: BTreeSet<(Turn, Address, u64)> = self
-            .senders
-            .iter()
-            .filter_map(|(address, sender)| {
-                let nonce = next_nonce(address);
-                Some((sender.turn(nonce, base_fee)?, *address, nonce))
-            })
-            .collect();
-        let (mut taken, mut bytes) = (Vec::new(), 0);
-        let mut gas = BlockGas::default();
-        while let Some((_, address, nonce)) = heads.pop_first() {
-            let Some(entry) = self.entry(&address, nonce) else {
-                continue;
-            };
-            // A lane that is full may have room for a smaller one; those behind this one wait with it.
-            let Some(more) = gas.with(&entry.arrival.signed.transaction) else {
-                continue;
-            };
-            if taken.len() == count_max || bytes + entry.bytes > bytes_max {
-                break;
-            }
-            gas = more;
-            bytes += entry.bytes;
-            taken.push(entry.arrival.signed.clone());
-            let sender = self.senders.get(&address);
-            if let Some(turn) = sender.and_then(|it| it.turn(nonce + 1, base_fee)) {
-                heads.insert((turn, address, nonce + 1));
-            }
+    ) -> PoolTurns<'_> {
+        let heads = self.senders.iter().filter_map(|(address, sender)| {
+            let nonce = next_nonce(address);
+            Some((sender.turn(nonce, base_fee)?, *address, nonce))
+        });
+        PoolTurns {
+            heads: heads.collect(),
+            pool: self,
+            base_fee,
+            shown: None,
+            without: 0,
         }
-        taken
     }
 
     /// Forgets a transaction that no block can hold.
@@ -624,6 +601,51 @@ impl Mempool {
         }
         if sender.waiting.is_empty() {
             self.senders.remove(address);
+        }
+    }
+}
+
+/// Transactions that have no place in a block, after which it is not looked for more: what their checks take is bounded, and a full block
+/// leaves the rest.
+const WITHOUT_PLACE_MAX: usize = 1_024;
+
+/// The transactions of a pool one after the other. What comes after one that has no place in the block is left out: so it takes nothing of the
+/// block's gas, whether it would hold or not.
+#[derive(Debug)]
+pub(crate) struct PoolTurns<'a> {
+    pool: &'a Mempool,
+    heads: BTreeSet<(Turn, Address, u64)>,
+    base_fee: Amount,
+    /// What was shown last.
+    shown: Option<(Address, u64)>,
+    without: usize,
+}
+
+impl Candidates for PoolTurns<'_> {
+    fn next(&mut self) -> Option<SignedTransaction> {
+        if self.without >= WITHOUT_PLACE_MAX {
+            return None;
+        }
+        while let Some((_, address, nonce)) = self.heads.pop_first() {
+            if let Some(entry) = self.pool.entry(&address, nonce) {
+                self.shown = Some((address, nonce));
+                return Some(entry.arrival.signed.clone());
+            }
+        }
+        None
+    }
+
+    fn has_place(&mut self, has_place: bool) {
+        let Some((address, nonce)) = self.shown.take() else {
+            return;
+        };
+        if !has_place {
+            self.without += 1;
+            return;
+        }
+        let sender = self.pool.senders.get(&address);
+        if let Some(turn) = sender.and_then(|it| it.turn(nonce + 1, self.base_fee)) {
+            self.heads.insert((turn, address, nonce + 1));
         }
     }
 }

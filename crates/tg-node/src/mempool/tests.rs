@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use tg_ledger::gas;
-use tg_types::{Amount, LeaseId, Signature, Transaction, TransactionKind};
+use tg_types::{Amount, LeaseId, Signature, Transaction};
 
 use super::*;
 
@@ -75,13 +75,27 @@ fn insert(pool: &mut Mempool, sender: u16, nonce: u64) -> Result<Admission, Memp
 }
 
 fn taken(pool: &Mempool, next: u64, count: usize) -> Vec<(u16, u64)> {
-    pool.candidates(|_| next, BASE_FEE, count, usize::MAX)
-        .iter()
-        .map(|signed| {
-            let address = signed.sender.as_bytes();
-            (u16::from_be_bytes([address[0], address[1]]), signed.nonce)
-        })
-        .collect()
+    placed(pool.turns(|_| next, BASE_FEE), count, |_| true)
+}
+
+fn name(signed: &SignedTransaction) -> (u16, u64) {
+    let address = signed.sender.as_bytes();
+    (u16::from_be_bytes([address[0], address[1]]), signed.nonce)
+}
+
+/// What has a place in a block of so many.
+fn placed(
+    mut turns: PoolTurns<'_>,
+    count: usize,
+    holds: impl Fn((u16, u64)) -> bool,
+) -> Vec<(u16, u64)> {
+    let mut taken = Vec::new();
+    while let Some(signed) = turns.next() {
+        let has_place = taken.len() < count && holds(name(&signed));
+        turns.has_place(has_place);
+        taken.extend(has_place.then(|| name(&signed)));
+    }
+    taken
 }
 
 fn reasons(pool: &mut Mempool) -> Vec<DropReason> {
@@ -102,12 +116,39 @@ fn the_higher_tip_goes_first_and_nonces_keep_their_order() {
     // What offers less than the base fee waits, and so does all behind it.
     let dear = Amount::new(103);
     assert!(!pool.has_ready(|_| 0, Amount::new(110)));
-    let some = pool.candidates(|_| 0, dear, 9, usize::MAX);
-    assert_eq!(some.len(), 3);
-    let one = pool.candidates(|_| 0, BASE_FEE, 9, usize::MAX)[0]
-        .to_bytes()
-        .len();
-    assert_eq!(pool.candidates(|_| 0, BASE_FEE, 9, 2 * one + 1).len(), 2);
+    assert_eq!(placed(pool.turns(|_| 0, dear), 9, |_| true).len(), 3);
+}
+
+/// Stops: transactions that do not hold, behind a gap where nobody looks at them, that take the place of others in a block.
+#[test]
+fn what_has_no_place_takes_nothing_of_a_block_and_what_is_behind_it_is_not_looked_at() {
+    let mut pool = pool();
+    for (sender, nonce, tip) in [
+        (1, 0, 9),
+        (1, 1, 9),
+        (1, 2, 9),
+        (2, 0, 3),
+        (3, 0, 2),
+        (3, 1, 2),
+    ] {
+        pool.insert(transfer(sender, nonce, tip), at(0)).unwrap();
+    }
+    let mut turns = pool.turns(|_| 0, BASE_FEE);
+    let mut shown = Vec::new();
+    while let Some(signed) = turns.next() {
+        let it = name(&signed);
+        shown.push(it);
+        turns.has_place(it != (1, 1));
+    }
+    assert_eq!(shown, [(1, 0), (1, 1), (2, 0), (3, 0), (3, 1)]);
+    // However many there are, looking at them ends.
+    for sender in 10..10 + u16::try_from(WITHOUT_PLACE_MAX).unwrap() {
+        pool.insert(transfer(sender, 0, 9), at(0)).unwrap();
+    }
+    let all = placed(pool.turns(|_| 0, BASE_FEE), 9, |it| {
+        it.0 < 10 && it != (1, 1)
+    });
+    assert_eq!(all, [(1, 0)]);
 }
 
 #[test]
@@ -151,11 +192,7 @@ fn a_full_pool_of_others_still_takes_what_is_prepaid_and_puts_it_into_the_next_b
     assert_eq!(insert(&mut pool, 999, 0), full);
     assert_eq!(pool.take_dropped(), []);
     assert_eq!(pool.insert(start(999, 0, 1), at(0)), Ok(Admission::New));
-    let block = taken(&pool, 0, 1_024);
-    assert_eq!(block[0], (999, 0));
-    // The rest of the block is what its lane of gas holds.
-    let each = gas::gas_of(TransactionKind::Transfer);
-    assert_eq!(block.len() as u64, 1 + gas::LANE_GAS_MAX / each);
+    assert_eq!(taken(&pool, 0, 1_024)[0], (999, 0));
     // Whoever pays more than the least takes the place of that.
     assert_eq!(pool.insert(transfer(998, 0, 6), at(0)), Ok(Admission::New));
     assert_eq!(reasons(&mut pool), [DropReason::Evicted]);

@@ -81,7 +81,12 @@ async fn one_node_decides_between_a_watcher_and_a_liar_and_between_a_provider_an
     let handle = validators.handle(0);
     let site = (&network, handle);
     for float in [Float::small(), Float::large()] {
-        if handle.snapshot().state.model(&float.model.model_id()).is_none() {
+        if handle
+            .snapshot()
+            .state
+            .model(&float.model.model_id())
+            .is_none()
+        {
             register(&network, handle, &float).await;
         }
     }
@@ -106,7 +111,10 @@ async fn one_node_decides_between_a_watcher_and_a_liar_and_between_a_provider_an
     assert_eq!(claimed(handle, &lease).await, right.to_bytes());
     let fault = FloatFault::LargeNode { node: 1 }.to_bytes();
     argue(&network, handle, liar, (lease, &fault)).await;
-    wait_for(handle, "the rejection", |state| end_of(state, &lease).is_some()).await;
+    wait_for(handle, "the rejection", |state| {
+        end_of(state, &lease).is_some()
+    })
+    .await;
     let state = handle.snapshot().state.clone();
     let end = end_of(&state, &lease);
     assert!(

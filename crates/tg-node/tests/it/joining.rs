@@ -156,6 +156,12 @@ async fn a_validator_joins_votes_is_needed_and_leaves() {
         !state.seats().applicants.is_empty()
     })
     .await;
+    // Nobody deals a key of seeds here, for which a change of the set waits.
+    let began = seats.network.genesis.timestamp.get();
+    wait_for(&first, "the patience with dealers", |state| {
+        state.head().time.get() > began + 20_000
+    })
+    .await;
     // One validator is gone while the set changes, and comes back to a network of another epoch. Not for long before: nobody
     // would get a seat while it is quiet.
     wait_for(&first, "the end of an epoch", |state| {

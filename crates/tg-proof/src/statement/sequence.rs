@@ -72,17 +72,18 @@ impl SequenceFile {
         Ok(Self::from_bytes(bytes)?)
     }
 
-    /// The tokens that were given and those that were written, once the file is verified.
-    ///
-    /// # Panics
-    /// If it is not verified and states more tokens than it has.
+    /// The tokens that were given and those that were written; nothing if the file states more than it has.
     #[must_use]
-    pub fn tokens(&self) -> (Vec<u32>, Vec<u32>) {
-        let tokens = integers(ElementType::I32, &self.proof.input).into_iter();
-        let tokens = tokens.take(self.generation.length() as usize);
-        let mut given: Vec<u32> = tokens.map(i32::cast_unsigned).collect();
-        let written = given.split_off(self.generation.prompt as usize);
-        (given, written)
+    pub fn tokens(&self) -> Option<(Vec<u32>, Vec<u32>)> {
+        let tokens = integers(ElementType::I32, &self.proof.input);
+        let Generation {
+            prompt, written, ..
+        } = self.generation;
+        let length = prompt.checked_add(written)?;
+        let stated = tokens.get(..length as usize)?.iter();
+        let mut given: Vec<u32> = stated.map(|it| it.cast_unsigned()).collect();
+        let written = given.split_off(prompt as usize);
+        Some((given, written))
     }
 }
 
@@ -149,7 +150,8 @@ pub fn verify_answer(
     if file.proof.input.len() != program.input_bytes() {
         return Err(SequenceError::Statement);
     }
-    let (prompt, written) = file.tokens();
+    // Stops: a sequence that states more tokens than it has.
+    let (prompt, written) = file.tokens().ok_or(SequenceError::Statement)?;
     let request = file.generation.request(prompt);
     let input = request.to_input(program.input_bytes());
     // Stops: the answer to another prompt, or drawn otherwise than was ordered.

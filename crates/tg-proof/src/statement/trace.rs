@@ -265,6 +265,23 @@ pub fn is_taken(program: &Program, input: &[u8]) -> bool {
     taken(program, input).is_ok()
 }
 
+/// Whether a program runs on what was ordered: an input that it takes, or a request that it can answer. With `is_shown`, whether evidence of
+/// that could be checked too, which takes validators a bounded time. Takes up to some hundredths of a second for a request.
+#[must_use]
+pub fn is_ordered(program: &Program, ordered: &[u8], is_shown: bool) -> bool {
+    if !GenerationRequest::is_for(program, ordered) {
+        return is_taken(program, ordered);
+    }
+    let is_long = causality::steps(program) > SEQUENCE_STEPS_MAX;
+    let request = GenerationRequest::read(ordered).ok();
+    let is_whole = ordered.len() == program.input_bytes();
+    request.is_some_and(|request| {
+        is_whole
+            && !(is_shown && is_long)
+            && Generator::of(program).is_ok_and(|generator| generator.takes(&request))
+    })
+}
+
 /// The input's integers, if the program takes them.
 fn taken(program: &Program, input: &[u8]) -> Result<IntTensor, TraceFileError> {
     let fault = |field| TraceFileError::Input { field };

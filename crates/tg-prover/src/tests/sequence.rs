@@ -65,11 +65,31 @@ fn verdict(file: &SequenceFile) -> Result<(), SequenceError> {
 fn a_written_sequence_is_proved_by_one_execution() {
     let Written { file, .. } = &*WRITTEN;
     assert_eq!(verdict(file), Ok(()));
-    let (given, written) = file.tokens();
+    let (given, written) = file.tokens().unwrap();
     assert_eq!((given, written.len()), (vec![7, 1, 30], 4));
     let bytes = file.to_bytes();
     assert!(SequenceFile::is_one(&bytes));
     assert_eq!(SequenceFile::read(&bytes).as_ref(), Ok(file));
+}
+
+/// Stops: evidence at which a validator panics, and comes to no verdict.
+#[test]
+fn a_sequence_that_states_more_tokens_than_it_has_is_refused() {
+    let Written { public, file, .. } = &*WRITTEN;
+    let expected = ExpectedSequence {
+        job: JobId::default(),
+        provider: Address::default(),
+        request: Digest::new([1; 32]),
+        written: Digest::new([2; 32]),
+    };
+    for (prompt, written) in [(u32::MAX, 1), (1, u32::MAX), (u32::MAX, u32::MAX), (1 << 20, 0)] {
+        let mut other = file.clone();
+        (other.generation.prompt, other.generation.written) = (prompt, written);
+        assert_eq!(other.tokens(), None);
+        let found = tg_proof::verify_answer(public, &other, &expected);
+        assert_eq!(found, Err(SequenceError::Statement));
+        assert!(verdict(&other).is_err());
+    }
 }
 
 /// An honest proof of an execution over other tokens than were drawn.

@@ -383,7 +383,7 @@ impl EndpointSession {
             input: Digest::of_blob(input),
             output: Digest::of_blob(&given.output),
         };
-        if GenerationRequest::is_one(input) {
+        if GenerationRequest::is_for(model.program(), input) {
             model.check_sequence(&given.proof, expected)?;
         } else {
             model.check(&given.proof, expected)?;

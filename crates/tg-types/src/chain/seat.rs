@@ -52,6 +52,7 @@ pub fn is_seat_endpoint(text: &str) -> bool {
         None => {
             let is_part = |part: &str| {
                 !part.is_empty()
+                    && part.len() <= 63
                     && !part.starts_with('-')
                     && !part.ends_with('-')
                     && part
@@ -61,7 +62,11 @@ pub fn is_seat_endpoint(text: &str) -> bool {
             let is_number = host.bytes().all(|it| it.is_ascii_digit() || it == b'.');
             match is_number {
                 true => host.parse::<std::net::Ipv4Addr>().is_ok(),
-                false => host.split('.').all(is_part),
+                // As whoever dials reads it: without a letter it is an address with a mistake, not a name.
+                false => {
+                    let has_letter = host.bytes().any(|it| it.is_ascii_alphabetic());
+                    has_letter && host.len() <= 253 && host.split('.').all(is_part)
+                }
             }
         }
     };
@@ -95,6 +100,8 @@ mod tests {
             "under_score:7100",
             "a..b:1",
             "-a:1",
+            "1-1:1",
+            "0-0.1:7100",
         ] {
             assert!(!is_seat_endpoint(text), "{text}");
         }

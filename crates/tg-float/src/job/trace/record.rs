@@ -51,7 +51,11 @@ impl Encode for RunRecord {
 
 impl Decode for RunRecord {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self(reader.seq("records of nodes", NODES_MAX, NODE_RECORD_BYTES)?))
+        Ok(Self(reader.seq(
+            "records of nodes",
+            NODES_MAX,
+            NODE_RECORD_BYTES,
+        )?))
     }
 }
 

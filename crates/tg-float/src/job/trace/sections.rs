@@ -173,7 +173,6 @@ impl Lives {
     ) -> bool {
         let said = read.iter().map(|&it| self.said(graph, record, it));
         let bytes = said.map(|it| it.map_or(u64::MAX, |it| it.bytes));
-        read.len() <= OPENED_VALUES_MAX
-            && bytes.fold(0, u64::saturating_add) <= OPENED_BYTES_MAX
+        read.len() <= OPENED_VALUES_MAX && bytes.fold(0, u64::saturating_add) <= OPENED_BYTES_MAX
     }
 }

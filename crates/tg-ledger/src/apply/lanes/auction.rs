@@ -209,11 +209,11 @@ impl Execution {
             let paid = paid.min(job.purse());
             let assessment = assess(&demand, view);
             let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
-            let quote = quote.filter(|it| it.price <= paid)?;
-            Some(Quote {
-                price: paid,
-                ..quote
-            })
+            // Stops: an offer that fits nothing, and clears the market below what any machine asks. A machine that asks more is paid that, if
+            // the bid does.
+            let price = quote.as_ref().map(|it| it.price.max(paid))?;
+            let quote = quote.filter(|_| price <= job.purse())?;
+            Some(Quote { price, ..quote })
         };
         let (book, rates) = (&self.state.book, self.state.rates());
         let mut looks = context.budget.next();
@@ -244,7 +244,7 @@ const fn bid_of(entry: &Entry) -> Bid {
 }
 
 /// What a second of a T4 is worth to a job, rounded down.
-fn per_second(max_price: Amount, needs: &JobNeeds) -> Amount {
+pub(super) fn per_second(max_price: Amount, needs: &JobNeeds) -> Amount {
     let ms = u128::from(needs.reference.get().max(1));
     Amount::new(max_price.get().saturating_mul(1_000) / ms)
 }

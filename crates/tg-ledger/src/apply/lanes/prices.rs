@@ -8,6 +8,7 @@ use tg_market::pricing::{DynamicPrice, Load};
 use tg_types::{Amount, GpuModel};
 
 use super::super::Execution;
+use super::auction::per_second;
 
 /// How many times the least ask of its model a price may become.
 const PRICE_SPAN: u64 = 16;
@@ -49,8 +50,14 @@ impl Execution {
             let first = GpuModel::ALL.iter().find(|it| {
                 needs.models.contains(**it) && demands[usize::from(it.tag())].load.capacity > 0
             });
-            if let Some(model) = first.filter(|_| wanted > 0) {
-                let load = &mut demands[usize::from(model.tag())].load;
+            let Some(place) = first.map(|it| usize::from(it.tag())) else {
+                continue;
+            };
+            // Stops: an order that would not pay the price, or that nobody could serve, and raises it for all.
+            let price = self.state.schedule.prices.get(place).copied();
+            let pays = price.is_some_and(|price| per_second(job.purse(), needs) >= price);
+            let load = &mut demands[place].load;
+            if pays && wanted <= load.capacity {
                 load.queued = load.queued.saturating_add(wanted);
             }
         }

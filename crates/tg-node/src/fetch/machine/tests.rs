@@ -42,7 +42,9 @@ impl World {
             .map(|(me, store)| {
                 let mut others = peers.clone();
                 others.remove(me);
-                Fetcher::new(store.clone(), others)
+                let mut fetcher = Fetcher::new(store.clone());
+                fetcher.ask(others);
+                fetcher
             })
             .collect();
         Self {

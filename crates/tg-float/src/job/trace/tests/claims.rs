@@ -75,10 +75,22 @@ fn cases() -> Vec<Case> {
         (model(&graph, usual_limits), input(&[4, 32])),
         (model(&graph, usual_limits), b"TGT".to_vec()),
         (model(&graph, usual_limits), input(&[4, 33])),
-        (model(&graph, with(whole - 1, limits.memory, 9_000)), input(&[4, 32])),
-        (model(&graph, with(whole / 2, limits.memory, 9_000)), input(&[4, 32])),
-        (model(&graph, with(limits.work, 600, 9_000)), input(&[4, 32])),
-        (model(&graph, with(limits.work, limits.memory, 100)), input(&[4, 32])),
+        (
+            model(&graph, with(whole - 1, limits.memory, 9_000)),
+            input(&[4, 32]),
+        ),
+        (
+            model(&graph, with(whole / 2, limits.memory, 9_000)),
+            input(&[4, 32]),
+        ),
+        (
+            model(&graph, with(limits.work, 600, 9_000)),
+            input(&[4, 32]),
+        ),
+        (
+            model(&graph, with(limits.work, limits.memory, 100)),
+            input(&[4, 32]),
+        ),
         (usual(&nodeless), input(&[2, 3])),
         (usual(&failing), input(&[2, 3])),
     ]
@@ -101,10 +113,12 @@ fn other_answers(right: &FloatAnswer) -> Vec<FloatAnswer> {
         output: Vec::new(),
     };
     let mut others: Vec<FloatAnswer> = ends.into_iter().map(ended).collect();
-    others.extend([right.work + 1, right.work.saturating_sub(1), 0].map(|work| FloatAnswer {
-        work,
-        ..right.clone()
-    }));
+    others.extend(
+        [right.work + 1, right.work.saturating_sub(1), 0].map(|work| FloatAnswer {
+            work,
+            ..right.clone()
+        }),
+    );
     let mut output = right.output.clone();
     if let Some(last) = output.last_mut() {
         *last ^= 1;
@@ -202,7 +216,8 @@ fn faults(model: &FloatModel, claim: &FloatClaim, input: &[u8]) -> Vec<FloatFaul
             let values: Vec<(ValueId, FloatTensor)> = values.into_iter().collect();
             let mut moved = values.clone();
             for (_, tensor) in &mut moved {
-                *tensor = FloatTensor::of(tensor.shape().to_vec(), vec![0.5; tensor.len()]).unwrap();
+                *tensor =
+                    FloatTensor::of(tensor.shape().to_vec(), vec![0.5; tensor.len()]).unwrap();
             }
             all.push(FloatFault::Node { node, values });
             all.push(FloatFault::Node {
@@ -291,7 +306,10 @@ fn any_bytes_of_a_dispute_are_judged() {
     }
     wrong.answer.work += 1;
     let (claim, wrong) = (right.to_bytes(), wrong.to_bytes());
-    let fault = model.fault_of(&wrong, honest.expected()).unwrap().to_bytes();
+    let fault = model
+        .fault_of(&wrong, honest.expected())
+        .unwrap()
+        .to_bytes();
     let mut numbers = Numbers::new(3);
     let mut change = |bytes: &[u8]| {
         let mut changed = bytes.to_vec();
