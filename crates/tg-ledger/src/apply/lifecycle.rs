@@ -322,14 +322,14 @@ impl Execution {
         end: &LeaseEnd,
     ) -> Done {
         let mut leases: Vec<Lease> = self.state.gang_of(lead).cloned().collect();
-        if is_of_stated_time(&job, end) {
+        // Whoever leads a gang waits for the parts of the others: if there is none, it is not known whether it could have done more.
+        let is_nobody = leases.iter().all(|it| it.receipt().is_none());
+        let is_shared = is_of_stated_time(&job, end) && is_nobody;
+        if is_shared {
             let guilty = leases.iter_mut().filter(|it| guilty.contains(&it.id));
             let guilty: Vec<&mut Lease> = guilty.collect();
             self.share_stated_time(&mut job, guilty);
         }
-        // Of a gang that ran out of time only those who showed something are paid for by those who did not: whoever leads, and waits for
-        // parts, may have had the others fail.
-        let is_late = *end == LeaseEnd::Late(LatePhase::Running);
         if leases.iter().all(|it| it.started_at().is_none()) || job.state() == JobState::Leased {
             job.declined = job.declined.saturating_add(1);
         }
@@ -344,7 +344,8 @@ impl Execution {
             } else if guilty_providers.contains(&lease.provider) {
                 self.let_go(lease, LeaseEnd::Released)?;
             } else {
-                if !is_late || lease.receipt().is_some() {
+                // Stops: an order of too little time, whose lead is paid out of what honest members lose.
+                if !is_shared {
                     released.push(Owed {
                         lease: lease.id,
                         provider: lease.provider,
@@ -359,8 +360,8 @@ impl Execution {
         self.requeue(job)
     }
 
-    /// Leases ran out of GPU time that the order states: who states too little and who works too little look the same, so both lose the same,
-    /// at most the price. If only the provider lost, whoever states a second for an hour would burn its collateral for the gas of an
+    /// Leases ran out of GPU time that the order states, and nobody handed in anything: who states too little and who works too little look the
+    /// same, so both lose the same, at most the price. If only the provider lost, whoever states a second for an hour would burn its collateral for the gas of an
     /// order; if only the requestor did, or lost more, whoever takes an order and does nothing its escrow.
     fn share_stated_time(&mut self, job: &mut Job, guilty: Vec<&mut Lease>) {
         let mut sum = Amount::ZERO;

@@ -12,7 +12,7 @@
 use tg_market::book::Looks;
 use tg_market::lane::queue::{Turn, Waiting};
 use tg_market::{OfferView, PackingPrices, Quote, Stock};
-use tg_types::{Amount, DurationMs, JobClass, JobId, Lane};
+use tg_types::{Amount, JobClass, JobId, Lane};
 
 use super::Execution;
 use crate::decision::Decision;
@@ -401,18 +401,15 @@ impl Execution {
     }
 
     /// What of a lease's collateral is lost for being late or gone: all of it, or little as long as nobody knows whether
-    /// the model can be served, or if the job's deadline leaves so little beside the time of the work that faulty
-    /// validators could keep the result out of blocks until it is over. What an offer declares beside that is its provider's own word, and
-    /// takes nothing from what it risks.
-    fn at_risk(&self, job: &Job, quote: &Quote, offer: &Offer) -> Amount {
+    /// the model can be served, or if the job's deadline leaves so little beside the declared time that faulty
+    /// validators could keep the result out of blocks until it is over.
+    fn at_risk(&self, job: &Job, quote: &Quote) -> Amount {
         let needed = usize::from(self.state.parameters.owners_paid_min);
         let model = self.state.model(&job.order.model);
         let is_known = model.is_some_and(|it| it.owners_paid.len() >= needed);
         let validators = self.state.validators.len();
         let least = self.state.parameters.least_window(validators);
-        let own = offer.terms.latency_base_ms.get();
-        let work = DurationMs::new(quote.duration.get().saturating_sub(own));
-        let ready = quote.start.saturating_add(work);
+        let ready = quote.start.saturating_add(quote.duration);
         if is_known && ready.saturating_add(least) <= quote.until {
             return quote.collateral;
         }
@@ -432,7 +429,7 @@ impl Execution {
             provider: quote.provider,
             price: prices.map_or(quote.price, |it| it.run),
             collateral: quote.collateral,
-            at_risk: self.at_risk(job, quote, offer),
+            at_risk: self.at_risk(job, quote),
             gas: Amount::ZERO,
             matched_at: self.now,
             matched_height: self.height,

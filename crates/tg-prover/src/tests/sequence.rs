@@ -82,7 +82,12 @@ fn a_sequence_that_states_more_tokens_than_it_has_is_refused() {
         request: Digest::new([1; 32]),
         written: Digest::new([2; 32]),
     };
-    for (prompt, written) in [(u32::MAX, 1), (1, u32::MAX), (u32::MAX, u32::MAX), (1 << 20, 0)] {
+    for (prompt, written) in [
+        (u32::MAX, 1),
+        (1, u32::MAX),
+        (u32::MAX, u32::MAX),
+        (1 << 20, 0),
+    ] {
         let mut other = file.clone();
         (other.generation.prompt, other.generation.written) = (prompt, written);
         assert_eq!(other.tokens(), None);
