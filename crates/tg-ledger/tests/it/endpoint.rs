@@ -162,6 +162,30 @@ fn a_voucher_of_anybody_else_or_of_before_does_not_count() {
     assert_eq!(refused, TransactionError::EndpointHasNoReceipt { lease });
 }
 
+/// A requestor that signed vouchers which rise in the amount alone would have had its answers for nothing: its provider took them as
+/// payment, and could not claim them.
+#[test]
+fn a_voucher_is_later_than_another_by_its_amount_alone() {
+    let (mut world, _, lease) = serving(1_000, 600_000);
+    let said = |world: &World, answered, amount| {
+        let voucher = Voucher {
+            answered,
+            amount: tgrid(amount),
+            ..voucher(world, lease, 0).voucher
+        };
+        voucher.sign(&wallet("alice"), world.state.domain())
+    };
+    for (answered, amount) in [(0, 10), (u64::MAX, 20), (u64::MAX, 30), (0, 40)] {
+        let later = said(&world, answered, amount);
+        let events = world.send("cheap", claim(lease, Some(later), false));
+        assert_eq!(paid(&events), time(1).saturating_add(tgrid(10)));
+    }
+    let old = said(&world, u64::MAX, 40);
+    let refused = world.refusal("cheap", claim(lease, Some(old), false));
+    let problem = VoucherProblem::Old;
+    assert_eq!(refused, TransactionError::BadVoucher { lease, problem });
+}
+
 #[test]
 fn a_requestor_that_ends_it_pays_for_its_time_and_for_the_last_voucher() {
     let (mut world, job, lease) = serving(1_000, 600_000);
