@@ -84,13 +84,32 @@ pub enum ChargeError {
     },
 }
 
-impl ServedRequest {
-    /// Most tokens that this request and its answer can have; nothing if its body is none of the API.
+/// What a request says of how much is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskedTokens {
+    /// Most tokens of each answer: the least of the limits that it names. Nothing if it names none.
+    pub each: Option<u32>,
+    /// Answers to each prompt.
+    pub choices: u32,
+    /// Prompts.
+    pub prompts: u32,
+}
+
+impl AskedTokens {
+    /// Reads them; nothing if a limit is no whole number above zero, or there are too many answers.
     #[must_use]
-    pub fn bound(&self, card: &ServedCard) -> Option<TokenUsage> {
-        let body: Value = serde_json::from_slice(&self.body).ok()?;
+    pub fn of(body: &Value) -> Option<Self> {
         let fields = body.as_object()?;
-        let length = u32::try_from(self.body.len()).unwrap_or(u32::MAX);
+        let mut each = None;
+        for name in ["max_completion_tokens", "max_tokens"] {
+            let limit = match fields.get(name) {
+                None | Some(Value::Null) => continue,
+                // Of servers that are given 0 some write without a limit.
+                Some(limit) => limit.as_u64().filter(|it| *it > 0)?,
+            };
+            let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+            each = Some(each.map_or(limit, |it: u32| it.min(limit)));
+        }
         let prompts = match fields.get("prompt") {
             // Several texts, or several lists of tokens; one list of tokens is one prompt.
             Some(Value::Array(items)) if !items.first().is_some_and(Value::is_number) => {
@@ -98,6 +117,25 @@ impl ServedRequest {
             }
             _ => 1,
         };
+        Some(Self {
+            each,
+            choices: choices(body)?,
+            prompts,
+        })
+    }
+}
+
+impl ServedRequest {
+    /// Most tokens that this request and its answer can have; nothing if its body is none of the API.
+    #[must_use]
+    pub fn bound(&self, card: &ServedCard) -> Option<TokenUsage> {
+        let body: Value = serde_json::from_slice(&self.body).ok()?;
+        let AskedTokens {
+            each,
+            choices,
+            prompts,
+        } = AskedTokens::of(&body)?;
+        let length = u32::try_from(self.body.len()).unwrap_or(u32::MAX);
         let context = card.context;
         let prompt = length.saturating_add(PROMPT_TOKENS_ADDED);
         // Each prompt of an embedding or a completion has a context of its own.
@@ -109,8 +147,8 @@ impl ServedRequest {
         let completion = match self.call {
             ServedCall::Embedding => 0,
             ServedCall::Chat | ServedCall::Completion => {
-                let each = asked_tokens(&body).map_or(context, |most| most.min(context));
-                each.saturating_mul(choices(&body)?).saturating_mul(prompts)
+                let each = each.map_or(context, |most| most.min(context));
+                each.saturating_mul(choices).saturating_mul(prompts)
             }
         };
         Some(TokenUsage { prompt, completion })
@@ -121,14 +159,6 @@ impl ServedRequest {
     pub fn most(&self, card: &ServedCard) -> Option<Amount> {
         self.bound(card).map(|bound| card.price(bound))
     }
-}
-
-/// The least of the limits that a request names.
-fn asked_tokens(body: &Value) -> Option<u32> {
-    let limits = ["max_completion_tokens", "max_tokens"];
-    let limits = limits.iter().filter_map(|name| body[*name].as_u64());
-    let least = limits.min()?;
-    Some(u32::try_from(least).unwrap_or(u32::MAX))
 }
 
 /// How many answers a request asks for; nothing if they are too many.
@@ -223,7 +253,16 @@ mod tests {
             chat(json!({"messages": "x".repeat(5_000)})).unwrap().0,
             1_000
         );
-        for wrong in [json!([]), json!({"n": 129}), json!({"n": -1}), json!(1)] {
+        for wrong in [
+            json!([]),
+            json!({"n": 129}),
+            json!({"n": -1}),
+            json!(1),
+            json!({"max_tokens": 0}),
+            json!({"max_tokens": -1}),
+            json!({"max_tokens": "9"}),
+            json!({"max_completion_tokens": 0.5, "max_tokens": 9}),
+        ] {
             assert_eq!(chat(wrong.clone()), None, "{wrong}");
         }
         let texts = json!({"prompt": ["a", "b", "c"], "max_tokens": 4});
