@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tg_sdk::dto::{ModeDto, ModelDto, ModelStateDto, OfferDto};
 use tg_sdk::{Client, ClientError};
 use tg_types::served::CARD_BYTES_MAX;
-use tg_types::{Address, Amount, ModelId, ServedCall, ServedCard, TokenUsage};
+use tg_types::{Address, Amount, ModelId, ServedCall, ServedCard};
 use tokio::sync::Mutex as AsyncMutex;
 
 /// How long it is believed what the grid said.
@@ -57,16 +57,43 @@ pub(super) enum AttemptEnd {
 }
 
 /// What comes first when several serve a name.
-type Preference = (bool, bool, Amount, u32, u64, ModelId);
+type Preference = (bool, bool, Amount, Amount, u32, u64, ModelId);
+
+/// A listing as one request sees it.
+#[derive(Debug, Clone)]
+pub(super) struct PricedListing {
+    pub(super) listing: Arc<ServedListing>,
+    /// The limit of each answer that is added to the request, if it names none.
+    pub(super) limit: Option<u32>,
+    /// What the usual answer costs.
+    pub(super) usual: Amount,
+    /// What the request costs at most.
+    pub(super) most: Amount,
+}
 
 impl ServedListing {
     fn standing(&self) -> std::sync::MutexGuard<'_, ProviderStanding> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cheapest first, but for those that failed lately and those that many wait for; of equals the one that fewer wait for, then
-    /// the quicker one.
-    fn preference(&self, usage: TokenUsage) -> Preference {
+    /// A listing of which nothing is known but its card.
+    fn new(model: ModelId, card: ServedCard) -> Arc<Self> {
+        Arc::new(Self {
+            model,
+            card,
+            standing: Mutex::default(),
+        })
+    }
+
+    /// One of a test.
+    #[cfg(test)]
+    pub(super) fn of_card(card: ServedCard) -> Arc<Self> {
+        Self::new(card.model_id(), card)
+    }
+
+    /// The cheapest first, but for those that failed lately and those that many wait for; of equals the one that costs less at most, then the
+    /// one that fewer wait for, then the quicker one.
+    fn preference(&self, usual: Amount, most: Amount) -> Preference {
         let standing = self.standing();
         let is_avoided = standing
             .avoided_until
@@ -74,7 +101,8 @@ impl ServedListing {
         (
             is_avoided,
             standing.asked >= MANY,
-            self.card.price(usage),
+            usual,
+            most,
             standing.asked,
             standing.latency_ms,
             self.model,
@@ -84,6 +112,11 @@ impl ServedListing {
     /// Takes note that a request is on its way.
     pub(super) fn begin(&self) {
         self.standing().asked += 1;
+    }
+
+    /// Has others come first for a while.
+    pub(super) fn avoid(&self) {
+        self.standing().avoided_until = Instant::now().checked_add(AFTER_FAILURE);
     }
 
     /// Takes note of how it ended.
@@ -174,14 +207,16 @@ impl ServedDirectory {
 
     /// The one to ask, of those that were not asked yet.
     pub(super) fn choose(
-        listings: &[Arc<ServedListing>],
-        (call, usage): (ServedCall, TokenUsage),
+        priced: &[PricedListing],
+        call: ServedCall,
         tried: &[ModelId],
-    ) -> Option<Arc<ServedListing>> {
-        let open = listings
-            .iter()
-            .filter(|it| it.card.serves(call) && !tried.contains(&it.model));
-        open.min_by_key(|it| it.preference(usage)).cloned()
+    ) -> Option<PricedListing> {
+        let open = priced.iter().filter(|it| {
+            let listing = &it.listing;
+            listing.card.serves(call) && !tried.contains(&listing.model)
+        });
+        open.min_by_key(|it| it.listing.preference(it.usual, it.most))
+            .cloned()
     }
 
     /// Looks again if that was long ago. While the grid is away what was known stands.
@@ -246,13 +281,7 @@ impl ServedDirectory {
         let card = ServedCard::read(&file.ok()?).ok();
         // Stops: a gateway that shows other prices than the provider's.
         let card = card.filter(|it| it.model_id() == model.id && it.provider == model.owner);
-        let listing = card.map(|card| {
-            Arc::new(ServedListing {
-                model: model.id,
-                card,
-                standing: Mutex::default(),
-            })
-        });
+        let listing = card.map(|card| ServedListing::new(model.id, card));
         cards().insert(model.id, listing.clone());
         listing
     }
@@ -263,7 +292,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tg_types::{Label, TimestampMs};
+    use tg_types::{Label, TimestampMs, TokenUsage};
 
     fn listing(provider: u8, price: u64) -> Arc<ServedListing> {
         let card = ServedCard {
@@ -275,11 +304,7 @@ mod tests {
             completion_price: Amount::from_tgrid(price),
             issued: TimestampMs::ZERO,
         };
-        Arc::new(ServedListing {
-            model: card.model_id(),
-            card,
-            standing: Mutex::default(),
-        })
+        ServedListing::of_card(card)
     }
 
     fn chosen(all: &[Arc<ServedListing>], tried: &[ModelId]) -> Option<ModelId> {
@@ -287,8 +312,18 @@ mod tests {
             prompt: 10,
             completion: 10,
         };
-        let chosen = ServedDirectory::choose(all, (ServedCall::Chat, usage), tried);
-        chosen.map(|it| it.model)
+        let priced: Vec<PricedListing> = all.iter().map(|it| priced(it, usage)).collect();
+        let chosen = ServedDirectory::choose(&priced, ServedCall::Chat, tried);
+        chosen.map(|it| it.listing.model)
+    }
+
+    fn priced(listing: &Arc<ServedListing>, usage: TokenUsage) -> PricedListing {
+        PricedListing {
+            limit: None,
+            usual: listing.card.price(usage),
+            most: listing.card.largest_price(),
+            listing: Arc::clone(listing),
+        }
     }
 
     #[test]
@@ -323,8 +358,10 @@ mod tests {
         }
         assert_eq!(chosen(&all, &[]), Some(all[2].model));
         // A model is asked only for what its card says.
-        let usage = TokenUsage::default();
-        let asked = (ServedCall::Embedding, usage);
-        assert!(ServedDirectory::choose(&all, asked, &[]).is_none());
+        let priced: Vec<PricedListing> = all
+            .iter()
+            .map(|it| priced(it, TokenUsage::default()))
+            .collect();
+        assert!(ServedDirectory::choose(&priced, ServedCall::Embedding, &[]).is_none());
     }
 }

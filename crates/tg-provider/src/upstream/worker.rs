@@ -11,7 +11,9 @@ use http_body_util::BodyExt as _;
 use hyper::Response;
 use hyper::body::Incoming;
 use serde_json::{Map, Value, json};
-use tg_sdk::endpoint::served::{AskedTokens, SERVED_ANSWER_BYTES_MAX, ServedAnswer, ServedRequest};
+use tg_sdk::endpoint::served::{
+    AskedTokens, SERVED_ANSWER_BYTES_MAX, ServedAnswer, ServedRequest, written_tokens_max,
+};
 use tg_types::{Decode as _, Digest, Encode as _, ModelId, ServedCall, ServedCard, TokenUsage};
 use tokio::sync::Semaphore;
 
@@ -426,12 +428,17 @@ impl Asking<'_> {
         if usage.completion > self.bound.completion {
             return Err(client.unreadable("it has more tokens than were asked for"));
         }
-        let usage = usage.cut_to(self.bound);
         whole["model"] = json!(self.server.card.name.as_str());
         let body = whole.to_string().into_bytes();
         if body.len() > SERVED_ANSWER_BYTES_MAX {
             return Err(client.too_large(SERVED_ANSWER_BYTES_MAX));
         }
+        // Tokens of a prompt beyond the bound are not charged, as the form that a conversation is given is the server's; neither is what it
+        // wrote and does not give.
+        let usage = usage.cut_to(TokenUsage {
+            completion: self.bound.completion.min(written_tokens_max(&body)),
+            ..self.bound
+        });
         Ok(ServedAnswer {
             status,
             usage,

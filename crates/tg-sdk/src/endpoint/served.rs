@@ -3,8 +3,11 @@
 //! Nobody can check how many tokens a text has for a model that only its provider has. What can be checked is how many it has at
 //! most, from the request alone: a token of a prompt has at least one byte of the request's JSON, but for those that the form of a
 //! conversation adds, and no more tokens are written than were asked for or fit into the context. Both sides take [`ServedRequest::bound`];
-//! an answer that claims more is not owed.
+//! an answer that claims more is not owed. Of the answer itself a token has at least one byte of what it says ([`written_bytes`]).
 
+use std::borrow::Cow;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use tg_types::{Amount, Decode as _, ServedCall, ServedCard, TokenUsage, fields};
 
@@ -17,6 +20,9 @@ pub const SERVED_ANSWER_BYTES_MAX: usize = 3 << 19;
 /// Tokens that the form of a conversation may add to a prompt beside those of its bytes: marks of roles, a date, a standing
 /// instruction.
 pub const PROMPT_TOKENS_ADDED: u32 = 256;
+
+/// Tokens of an answer that leave no bytes in it: where it ends, and where a part of another kind begins.
+pub const ANSWER_TOKENS_ADDED: u32 = 64;
 
 /// Most answers that one request may ask for.
 pub const SERVED_CHOICES_MAX: u32 = 128;
@@ -123,6 +129,33 @@ impl AskedTokens {
             prompts,
         })
     }
+
+    /// Most tokens that a request whose body has so many bytes, and its answer, can have.
+    #[must_use]
+    pub fn bound(self, (call, bytes): (ServedCall, usize), card: &ServedCard) -> TokenUsage {
+        let Self {
+            each,
+            choices,
+            prompts,
+        } = self;
+        let context = card.context;
+        let prompt = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let prompt = prompt.saturating_add(PROMPT_TOKENS_ADDED);
+        // Each prompt of an embedding or a completion has a context of its own.
+        let prompt = match call {
+            ServedCall::Chat => prompt.min(context),
+            ServedCall::Completion => prompt.min(context.saturating_mul(prompts)),
+            ServedCall::Embedding => prompt,
+        };
+        let completion = match call {
+            ServedCall::Embedding => 0,
+            ServedCall::Chat | ServedCall::Completion => {
+                let each = each.map_or(context, |most| most.min(context));
+                each.saturating_mul(choices).saturating_mul(prompts)
+            }
+        };
+        TokenUsage { prompt, completion }
+    }
 }
 
 impl ServedRequest {
@@ -130,28 +163,8 @@ impl ServedRequest {
     #[must_use]
     pub fn bound(&self, card: &ServedCard) -> Option<TokenUsage> {
         let body: Value = serde_json::from_slice(&self.body).ok()?;
-        let AskedTokens {
-            each,
-            choices,
-            prompts,
-        } = AskedTokens::of(&body)?;
-        let length = u32::try_from(self.body.len()).unwrap_or(u32::MAX);
-        let context = card.context;
-        let prompt = length.saturating_add(PROMPT_TOKENS_ADDED);
-        // Each prompt of an embedding or a completion has a context of its own.
-        let prompt = match self.call {
-            ServedCall::Chat => prompt.min(context),
-            ServedCall::Completion => prompt.min(context.saturating_mul(prompts)),
-            ServedCall::Embedding => prompt,
-        };
-        let completion = match self.call {
-            ServedCall::Embedding => 0,
-            ServedCall::Chat | ServedCall::Completion => {
-                let each = each.map_or(context, |most| most.min(context));
-                each.saturating_mul(choices).saturating_mul(prompts)
-            }
-        };
-        Some(TokenUsage { prompt, completion })
+        let asked = AskedTokens::of(&body)?;
+        Some(asked.bound((self.call, self.body.len()), card))
     }
 
     /// The most that it costs; nothing if its body is none of the API.
@@ -174,7 +187,97 @@ fn choices(body: &Value) -> Option<u32> {
     (most <= SERVED_CHOICES_MAX).then_some(most)
 }
 
-/// Whether an answer to `input` is charged as the card says, for no more tokens than there can be.
+/// Bytes of what the choices of an answer say: their texts, without the numbers of `logprobs`. Nothing if it is no answer of the API.
+#[must_use]
+pub fn written_bytes(answer: &[u8]) -> Option<usize> {
+    let mut reader = serde_json::Deserializer::from_slice(answer);
+    let bytes = TextBytes::Answer.deserialize(&mut reader).ok()?;
+    reader.end().ok()?;
+    Some(bytes)
+}
+
+/// The most tokens that an answer can have, for what is in it.
+#[must_use]
+pub fn written_tokens_max(answer: &[u8]) -> u32 {
+    let bytes = u32::try_from(written_bytes(answer).unwrap_or(0)).unwrap_or(u32::MAX);
+    bytes.saturating_add(ANSWER_TOKENS_ADDED)
+}
+
+/// Counts bytes of texts as they are read: nothing of an answer is kept.
+#[derive(Clone, Copy)]
+enum TextBytes {
+    /// Of the answer: its `choices` are looked at.
+    Answer,
+    /// Of its choices: everything is.
+    Choices,
+}
+
+impl<'de> DeserializeSeed<'de> for TextBytes {
+    type Value = usize;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<usize, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for TextBytes {
+    type Value = usize;
+
+    fn expecting(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        text.write_str("an answer of the API")
+    }
+
+    fn visit_unit<E>(self) -> Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<usize, E> {
+        Ok(text.len())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<usize, A::Error> {
+        let mut all = 0_usize;
+        while let Some(bytes) = items.next_element_seed(self)? {
+            all = all.saturating_add(bytes);
+        }
+        Ok(all)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<usize, A::Error> {
+        let mut all = 0_usize;
+        while let Some(name) = fields.next_key::<Cow<'de, str>>()? {
+            let is_read = match self {
+                Self::Answer => name == "choices",
+                Self::Choices => name != "logprobs",
+            };
+            if is_read {
+                all = all.saturating_add(fields.next_value_seed(Self::Choices)?);
+            } else {
+                fields.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whether an answer to `input` is charged as the card says, for no more tokens than there can be: by what was asked, and by what was
+/// answered.
 ///
 /// # Errors
 /// What is wrong with it: nothing is owed then.
@@ -189,7 +292,12 @@ pub fn check_charge(
     let bound = bound.ok_or(ChargeError::Unreadable)?;
     let answer = ServedAnswer::from_bytes(output).map_err(|_| ChargeError::Unreadable)?;
     let claimed = answer.usage;
-    if !claimed.is_within(bound) {
+    // Stops: a short answer that is charged as the longest that the request allows.
+    let bound = TokenUsage {
+        completion: bound.completion.min(written_tokens_max(&answer.body)),
+        ..bound
+    };
+    if answer.is_success() && !claimed.is_within(bound) {
         return Err(ChargeError::Tokens { claimed, bound });
     }
     let due = match answer.is_success() {
@@ -273,6 +381,53 @@ mod tests {
         assert_eq!(bound(ServedCall::Embedding, &embedded).unwrap().1, 0);
     }
 
+    /// A card of a stranger says how long its context is, and a request may name no limit: what bounds the charge is the answer.
+    #[test]
+    fn a_short_answer_is_not_charged_as_a_long_one() {
+        let stranger = ServedCard {
+            context: 1 << 24,
+            ..card()
+        };
+        let input = request(ServedCall::Chat, &json!({"messages": []})).to_bytes();
+        let charged = |body: &Value, completion| {
+            let usage = TokenUsage {
+                prompt: 1,
+                completion,
+            };
+            let answer = ServedAnswer {
+                status: 200,
+                usage,
+                body: body.to_string().into_bytes(),
+            };
+            check_charge(&stranger, &input, &answer.to_bytes(), stranger.price(usage)).is_ok()
+        };
+        let content = "ok, \u{e9}\"\n";
+        let logprobs: Vec<Value> = (0..99)
+            .map(|_| json!({"token": "far more than it says"}))
+            .collect();
+        let said = json!({
+            "x": "far more than it says",
+            "choices": [{
+                "index": 0,
+                "message": {"content": content, "tool_calls": [{"function": {"arguments": "{}"}}]},
+                "logprobs": {"content": logprobs}, "finish_reason": null,
+            }],
+        });
+        assert_eq!(
+            written_bytes(said.to_string().as_bytes()),
+            Some(content.len() + 2)
+        );
+        let most = u32::try_from(content.len()).unwrap() + 2 + ANSWER_TOKENS_ADDED;
+        assert!(charged(&said, most));
+        assert!(!charged(&said, most + 1));
+        assert!(!charged(&said, 1 << 24));
+        let long = json!({"choices": [{"message": {"content": "a".repeat(5_000)}}]});
+        assert!(charged(&long, 5_000));
+        for none in ["", "[", "{\"choices\":[}", "{} {}"] {
+            assert_eq!(written_bytes(none.as_bytes()), None, "{none}");
+        }
+    }
+
     #[test]
     fn what_claims_more_than_there_can_be_is_not_owed() {
         let request = request(ServedCall::Chat, &json!({"max_tokens": 10}));
@@ -281,7 +436,9 @@ mod tests {
         let answer = |status, usage| ServedAnswer {
             status,
             usage,
-            body: b"{}".to_vec(),
+            body: json!({"choices": [{"text": "0123456789"}]})
+                .to_string()
+                .into_bytes(),
         };
         let check =
             |answer: &ServedAnswer, asked| check_charge(&card(), &input, &answer.to_bytes(), asked);
