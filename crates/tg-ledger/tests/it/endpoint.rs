@@ -1,7 +1,8 @@
 //! Endpoints: paid for time by the ledger's clock and for answers by the requestor's vouchers, as long as there is money.
 
 use tg_ledger::{
-    EndReason, EndpointProblem, Event, JobState, LeaseEnd, TransactionError, VoucherProblem,
+    EndReason, EndpointProblem, Event, JobState, LeaseEnd, Schedule, TransactionError,
+    VoucherProblem,
 };
 use tg_types::{
     Amount, BASE_PRICES_PER_MINUTE, Digest, DurationMs, JobId, JobOrder, LeaseId, OfferTerms,
@@ -213,6 +214,35 @@ fn a_requestor_that_ends_it_pays_for_its_time_and_for_the_last_voucher() {
     let lease = world.state.lease(&lease).unwrap();
     assert_eq!(lease.end(), Some(&LeaseEnd::Fulfilled));
     assert_eq!(lease.locked(), Amount::ZERO);
+}
+
+/// Reports of all validators that `name` is lost.
+fn lose(world: &mut World, name: &str) {
+    for index in 0..3 {
+        let report = Transaction::ReportLiveness {
+            epoch: Schedule::epoch(world.state.head().height.next()),
+            lost: vec![address(name)],
+            back: vec![],
+        };
+        world.send(&format!("validator {index}"), report);
+    }
+}
+
+/// The session of a requestor returns when it is taken back: what was served after that would be paid unseen.
+#[test]
+fn an_endpoint_that_was_taken_back_ends_when_its_provider_is_lost() {
+    let (mut world, job, _) = serving(1_000, 600_000);
+    world.send("alice", Transaction::CancelJob { job });
+    assert_eq!(world.job(job).state(), JobState::Running);
+    let before = world.balance("alice");
+    lose(&mut world, "cheap");
+    assert_eq!(world.job(job).state(), JobState::Cancelled);
+    assert_eq!(world.job(job).settlement().unwrap().refund, tgrid(1_000));
+    assert!(world.balance("alice") >= before.saturating_add(tgrid(1_000)));
+    // One that was not goes on with another provider.
+    let (mut world, job, _) = serving(1_000, 600_000);
+    lose(&mut world, "cheap");
+    assert_eq!(world.holder(job), "dear");
 }
 
 #[test]
