@@ -1,15 +1,15 @@
 //! Endpoints: paid for time by the ledger's clock and for answers by the requestor's vouchers, as long as there is money.
 
 use tg_ledger::{
-    EndReason, EndpointProblem, Event, JobState, LeaseEnd, Schedule, TransactionError,
+    EndReason, EndpointProblem, Event, JobState, LeaseEnd, ModelFacts, Schedule, TransactionError,
     VoucherProblem,
 };
 use tg_types::{
     Amount, BASE_PRICES_PER_MINUTE, Digest, DurationMs, JobId, JobOrder, LeaseId, OfferTerms,
-    SignedVoucher, TimestampMs, Transaction, TransactionKind, VerificationMode, Voucher,
+    SignedVoucher, Tier, TimestampMs, Transaction, TransactionKind, VerificationMode, Voucher,
 };
 
-use crate::world::{TICK, World, address, commit, fee, terms, tgrid, wallet};
+use crate::world::{TICK, World, address, commit, facts, fee, terms, tgrid, wallet};
 
 /// What a minute of `cheap` costs, in thousandths of a TGRID.
 const MINUTE: u64 = 120;
@@ -346,6 +346,21 @@ fn an_endpoint_has_no_input_and_is_one_machine_at_a_posted_price() {
     world.send("cheap", Transaction::StartLease { lease });
     let refused = world.refusal("cheap", claim(lease, None, true));
     assert_eq!(refused, TransactionError::NoEndpoint { lease });
+}
+
+/// Runs of programs and float graphs may fail after all their work, and a short answer says nothing of what it took.
+#[test]
+fn endpoints_are_of_models_of_integers() {
+    for tier in [Tier::Tgf1, Tier::Wasm1] {
+        let mut world = World::bare();
+        world.activate_model(ModelFacts { tier, ..facts() });
+        world.post("cheap", offer(MINUTE));
+        let order = order(&world, 1_000, 600_000);
+        let model = order.model;
+        let refused = world.refusal("alice", Transaction::SubmitJob { order });
+        assert_eq!(refused, TransactionError::NotServable { model });
+        assert_eq!(refused.code(), "TG-LED-170");
+    }
 }
 
 #[test]
