@@ -1,9 +1,11 @@
 //! Endpoints: requests wait here for the provider that serves a lease, and its answers for whoever asked.
 //!
 //! A provider may have no route to it, so it fetches its requests and brings its answers. The relay believes nobody and need not be
-//! believed: requests and answers are signed, and it reads neither. It bounds what waits, for each lease and in all.
+//! believed: requests and answers are signed, and it reads neither. It bounds the bytes that wait, of requests and of answers, for each
+//! lease and in all.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +28,16 @@ const QUEUE_BYTES_MAX: usize = 16 << 20;
 /// Most bytes of requests that wait in all.
 const ALL_BYTES_MAX: usize = 256 << 20;
 
+/// Most bytes of pieces that wait for those who asked by a lease: beyond them pieces are left out.
+const PIECES_BYTES_MAX: usize = 4 << 20;
+
+/// The same with whole answers: beyond them whoever asked is told nothing, and asks again.
+const ANSWERS_BYTES_MAX: usize = 64 << 20;
+
+/// Most bytes of pieces, and of pieces and answers, that wait in all.
+const ALL_PIECES_BYTES_MAX: usize = 64 << 20;
+const ALL_ANSWERS_BYTES_MAX: usize = 256 << 20;
+
 /// Parts of an answer that wait for whoever asked; who reads more slowly misses pieces, and never the whole answer.
 const PARTS_MAX: usize = 64;
 
@@ -45,6 +57,57 @@ pub(crate) enum RelayRefusal {
 #[derive(Debug, Default)]
 pub(crate) struct Relay {
     leases: Mutex<HashMap<LeaseId, ServedLease>>,
+    /// Bytes of answers that wait in all.
+    answers: Arc<AtomicUsize>,
+}
+
+/// A part of an answer that waits for whoever asked. Its bytes are counted until it is taken, or dropped with who waits.
+#[derive(Debug)]
+pub(crate) struct WaitingPart {
+    part: Option<AnswerPart>,
+    bytes: usize,
+    counts: [Arc<AtomicUsize>; 2],
+}
+
+impl WaitingPart {
+    /// A part that is counted, if there is room for it.
+    fn new(part: AnswerPart, counts: [Arc<AtomicUsize>; 2]) -> Option<Self> {
+        let (bytes, most) = match &part {
+            AnswerPart::Piece { piece, .. } => {
+                (piece.len(), [PIECES_BYTES_MAX, ALL_PIECES_BYTES_MAX])
+            }
+            AnswerPart::Whole { answer, .. } => {
+                (answer.len(), [ANSWERS_BYTES_MAX, ALL_ANSWERS_BYTES_MAX])
+            }
+            AnswerPart::Refused { .. } => (0, [usize::MAX; 2]),
+        };
+        // All that add to them hold the lock of the leases.
+        let mut both = counts.iter().zip(most);
+        if both.any(|(count, most)| count.load(Ordering::Relaxed).saturating_add(bytes) > most) {
+            return None;
+        }
+        for count in &counts {
+            count.fetch_add(bytes, Ordering::Relaxed);
+        }
+        Some(Self {
+            part: Some(part),
+            bytes,
+            counts,
+        })
+    }
+
+    /// The part.
+    pub(crate) fn take(mut self) -> Option<AnswerPart> {
+        self.part.take()
+    }
+}
+
+impl Drop for WaitingPart {
+    fn drop(&mut self) {
+        for count in &self.counts {
+            count.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A lease whose provider fetches its requests here.
@@ -56,7 +119,9 @@ struct ServedLease {
     seen: Instant,
     queue: VecDeque<EndpointRequest>,
     queue_bytes: usize,
-    asking: HashMap<u64, mpsc::Sender<AnswerPart>>,
+    asking: HashMap<u64, mpsc::Sender<WaitingPart>>,
+    /// Bytes of answers that wait.
+    answers: Arc<AtomicUsize>,
     came: Arc<Notify>,
 }
 
@@ -98,6 +163,7 @@ impl Relay {
                 queue: VecDeque::new(),
                 queue_bytes: 0,
                 asking: HashMap::new(),
+                answers: Arc::default(),
                 came: Arc::new(Notify::new()),
             },
         );
@@ -121,15 +187,19 @@ impl Relay {
             return;
         };
         for NumberedPart { number, part } in parts {
-            if !part.is_last() {
-                if let Some(asking) = serving.asking.get(&number) {
-                    // One place is kept for the whole answer.
-                    if asking.capacity() > 1 {
-                        let _full_or_gone = asking.try_send(part);
-                    }
-                }
-            } else if let Some(asking) = serving.asking.remove(&number) {
-                let _gone = asking.try_send(part);
+            let is_last = part.is_last();
+            let asking = match is_last {
+                true => serving.asking.remove(&number),
+                // One place is kept for the whole answer.
+                false => serving.asking.get(&number).cloned(),
+            };
+            let asking = asking.filter(|it| is_last || it.capacity() > 1);
+            let Some(asking) = asking.filter(|it| !it.is_closed()) else {
+                continue;
+            };
+            let counts = [Arc::clone(&serving.answers), Arc::clone(&self.answers)];
+            if let Some(part) = WaitingPart::new(part, counts) {
+                let _full_or_gone = asking.try_send(part);
             }
         }
     }
@@ -157,7 +227,7 @@ impl Relay {
         &self,
         lease: &LeaseId,
         request: EndpointRequest,
-    ) -> Result<mpsc::Receiver<AnswerPart>, RelayRefusal> {
+    ) -> Result<mpsc::Receiver<WaitingPart>, RelayRefusal> {
         let mut leases = self.leases();
         let all: usize = leases.values().map(|it| it.queue_bytes).sum();
         let serving = leases.get_mut(lease);
@@ -225,6 +295,57 @@ mod tests {
         }
     }
 
+    async fn next(parts: &mut mpsc::Receiver<WaitingPart>) -> Option<AnswerPart> {
+        parts.recv().await.and_then(WaitingPart::take)
+    }
+
+    /// Somebody who is requestor and provider of a lease asks, reads nothing and answers in the largest pieces.
+    #[tokio::test]
+    async fn answers_that_nobody_reads_are_bounded_in_bytes() {
+        let relay = Relay::default();
+        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
+        let asked = 0..63_u64;
+        let mut held: Vec<_> = asked
+            .clone()
+            .map(|number| relay.ask(&LEASE, request(number)).unwrap())
+            .collect();
+        let waiting = || relay.answers.load(Ordering::Relaxed);
+        for index in 0..PARTS_MAX as u32 {
+            let pieces = asked.clone().map(|number| NumberedPart {
+                number,
+                part: AnswerPart::Piece {
+                    index,
+                    piece: vec![0; tg_sdk::endpoint::wire::PIECE_BYTES_MAX],
+                },
+            });
+            relay.deliver(&LEASE, pieces.collect());
+        }
+        assert_eq!(waiting(), PIECES_BYTES_MAX);
+        // The whole answer still comes, up to a bound of its own.
+        let large = |number| NumberedPart {
+            number,
+            part: match whole(number).part {
+                AnswerPart::Whole {
+                    price, signature, ..
+                } => AnswerPart::Whole {
+                    answer: vec![0; tg_sdk::endpoint::wire::ENDPOINT_BYTES_MAX],
+                    price,
+                    signature,
+                },
+                other => other,
+            },
+        };
+        relay.deliver(&LEASE, asked.map(large).collect());
+        assert!(waiting() <= ANSWERS_BYTES_MAX);
+        assert!(waiting() > ANSWERS_BYTES_MAX - tg_sdk::endpoint::wire::ENDPOINT_BYTES_MAX);
+        // What is read or given up makes room.
+        let before = waiting();
+        assert!(next(&mut held[0]).await.is_some());
+        assert!(waiting() < before);
+        drop(held);
+        assert_eq!(waiting(), 0);
+    }
+
     #[tokio::test]
     async fn an_answer_finds_who_asked() {
         let relay = Relay::default();
@@ -249,10 +370,10 @@ mod tests {
         };
         relay.deliver(&LEASE, (0..200).map(|_| piece()).collect());
         relay.deliver(&LEASE, vec![whole(2), whole(1), whole(9)]);
-        assert_eq!(second.recv().await, Some(whole(2).part));
-        assert_eq!(second.recv().await, None);
+        assert_eq!(next(&mut second).await, Some(whole(2).part));
+        assert_eq!(next(&mut second).await, None);
         let mut last = None;
-        while let Some(part) = first.recv().await {
+        while let Some(part) = next(&mut first).await {
             last = Some(part);
         }
         assert_eq!(last, Some(whole(1).part));
@@ -271,10 +392,13 @@ mod tests {
         let mut waits = relay.ask(&LEASE, request(2)).unwrap();
         relay.claim(LEASE, TimestampMs::new(6), [2; 16]).unwrap();
         assert_eq!(
-            taken.try_recv(),
-            Err(mpsc::error::TryRecvError::Disconnected)
+            taken.try_recv().unwrap_err(),
+            mpsc::error::TryRecvError::Disconnected
         );
-        assert_eq!(waits.try_recv(), Err(mpsc::error::TryRecvError::Empty));
+        assert_eq!(
+            waits.try_recv().unwrap_err(),
+            mpsc::error::TryRecvError::Empty
+        );
         assert!(!relay.knows(&LEASE, &[1; 16]) && relay.knows(&LEASE, &[2; 16]));
     }
 
