@@ -12,12 +12,15 @@ use std::time::Duration;
 use tg_sdk::endpoint::wire::{
     AnswerPart, ENDPOINT_BATCH_MAX, EndpointRequest, NumberedPart, SERVE_BYTES_MAX,
 };
-use tg_types::{LeaseId, TimestampMs};
+use tg_types::{Address, LeaseId, TimestampMs};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 /// Most leases whose providers are here.
 const LEASES_MAX: usize = 4_096;
+
+/// Most of them of one provider, and most of one requestor.
+const LEASES_EACH_MAX: usize = 256;
 
 /// Most requests that wait for the provider of a lease, and most that wait for its answers.
 const WAITING_MAX: usize = 1_024;
@@ -51,6 +54,13 @@ pub(crate) enum RelayRefusal {
     Nobody,
     /// Too many wait.
     Full,
+}
+
+/// Who is at the two sides of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LeaseSides {
+    pub(crate) requestor: Address,
+    pub(crate) provider: Address,
 }
 
 /// Requests and answers on their way.
@@ -113,7 +123,10 @@ impl Drop for WaitingPart {
 /// A lease whose provider fetches its requests here.
 #[derive(Debug)]
 struct ServedLease {
+    sides: LeaseSides,
     token: [u8; 16],
+    /// When something was last asked by it, or its provider came first.
+    asked: Instant,
     /// The time of the newest claim: an older one does not count.
     claimed_at: TimestampMs,
     seen: Instant,
@@ -135,8 +148,14 @@ impl Relay {
         leases
     }
 
-    /// A provider comes with a claim of its own; its token, or nothing if a newer claim was there or there is no room.
-    pub(crate) fn claim(&self, lease: LeaseId, at: TimestampMs, token: [u8; 16]) -> Option<()> {
+    /// A provider comes with a claim of its own; its token, or nothing if a newer claim was there or there is no room. Where all places are
+    /// taken the lease makes room by which nothing was asked for longest: its provider may come again.
+    pub(crate) fn claim(
+        &self,
+        (lease, sides): (LeaseId, LeaseSides),
+        at: TimestampMs,
+        token: [u8; 16],
+    ) -> Option<()> {
         let mut leases = self.leases();
         let now = Instant::now();
         if let Some(known) = leases.get_mut(&lease) {
@@ -151,13 +170,19 @@ impl Relay {
             known.asking.retain(|number, _| waits(number));
             return Some(());
         }
-        if leases.len() >= LEASES_MAX {
+        if !has_share(&leases, sides) {
             return None;
+        }
+        if leases.len() >= LEASES_MAX {
+            let longest = longest_idle(&leases)?;
+            leases.remove(&longest);
         }
         leases.insert(
             lease,
             ServedLease {
+                sides,
                 token,
+                asked: now,
                 claimed_at: at,
                 seen: now,
                 queue: VecDeque::new(),
@@ -243,6 +268,7 @@ impl Relay {
             return Err(RelayRefusal::Full);
         }
         let (sender, receiver) = mpsc::channel(PARTS_MAX);
+        serving.asked = Instant::now();
         serving.asking.insert(request.number, sender);
         serving.queue_bytes += bytes;
         serving.queue.push_back(request);
@@ -258,6 +284,25 @@ impl Relay {
     }
 }
 
+/// Whether a provider and a requestor have room for one more lease in their shares.
+fn has_share(leases: &HashMap<LeaseId, ServedLease>, sides: LeaseSides) -> bool {
+    let of = |is_theirs: fn(&LeaseSides, &LeaseSides) -> bool| {
+        let theirs = leases.values().filter(|it| is_theirs(&it.sides, &sides));
+        theirs.count() < LEASES_EACH_MAX
+    };
+    of(|one, other| one.provider == other.provider)
+        && of(|one, other| one.requestor == other.requestor)
+}
+
+/// The lease by which nothing was asked for longest, of those by which nothing is being asked.
+fn longest_idle(leases: &HashMap<LeaseId, ServedLease>) -> Option<LeaseId> {
+    let idle = leases
+        .iter()
+        .filter(|(_, it)| it.queue.is_empty() && it.asking.values().all(mpsc::Sender::is_closed));
+    let longest = idle.min_by_key(|(id, it)| (it.asked, **id));
+    longest.map(|(id, _)| *id)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -266,6 +311,52 @@ mod tests {
     use tg_types::{Amount, ChainDomain, Signature, Voucher, Wallet};
 
     const LEASE: LeaseId = LeaseId::new([1; 32]);
+
+    const SIDES: LeaseSides = LeaseSides {
+        requestor: Address::new([1; 20]),
+        provider: Address::new([2; 20]),
+    };
+
+    /// Strangers take all places with leases of their own, in which nothing is asked.
+    #[test]
+    fn leases_of_strangers_do_not_shut_others_out() {
+        let relay = Relay::default();
+        let claim = |number: u32, sides| {
+            let mut id = [7; 32];
+            id[..4].copy_from_slice(&number.to_le_bytes());
+            let lease = LeaseId::new(id);
+            let taken = relay.claim((lease, sides), TimestampMs::new(5), [1; 16]);
+            taken.map(|()| lease)
+        };
+        let stranger = |number: u32| LeaseSides {
+            requestor: Address::new([number as u8; 20]),
+            provider: Address::new([(number >> 8) as u8; 20]),
+        };
+        // No more than its share for one provider, whoever ordered.
+        let of_one = (0..300).filter_map(|number| {
+            let sides = LeaseSides {
+                provider: SIDES.provider,
+                ..stranger(number)
+            };
+            claim(number, sides)
+        });
+        assert_eq!(of_one.count(), LEASES_EACH_MAX);
+        for number in 1_000..6_000 {
+            claim(number, stranger(number));
+        }
+        assert_eq!(relay.counts().0, LEASES_MAX);
+        // One that comes last is served, and stays while something is asked.
+        let honest = LeaseSides {
+            requestor: Address::new([200; 20]),
+            provider: Address::new([201; 20]),
+        };
+        let lease = claim(9_999, honest).unwrap();
+        let _asked = relay.ask(&lease, request(1)).unwrap();
+        for number in 10_000..20_000 {
+            claim(number, stranger(number));
+        }
+        assert!(relay.knows(&lease, &[1; 16]));
+    }
 
     fn request(number: u64) -> EndpointRequest {
         let domain = ChainDomain {
@@ -303,7 +394,9 @@ mod tests {
     #[tokio::test]
     async fn answers_that_nobody_reads_are_bounded_in_bytes() {
         let relay = Relay::default();
-        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(5), [1; 16])
+            .unwrap();
         let asked = 0..63_u64;
         let mut held: Vec<_> = asked
             .clone()
@@ -353,7 +446,9 @@ mod tests {
             relay.ask(&LEASE, request(1)).unwrap_err(),
             RelayRefusal::Nobody
         );
-        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(5), [1; 16])
+            .unwrap();
         let mut first = relay.ask(&LEASE, request(1)).unwrap();
         let mut second = relay.ask(&LEASE, request(2)).unwrap();
         let (taken, _) = relay.take(&LEASE);
@@ -383,14 +478,21 @@ mod tests {
     #[test]
     fn only_the_newest_claim_counts() {
         let relay = Relay::default();
-        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
-        assert_eq!(relay.claim(LEASE, TimestampMs::new(5), [2; 16]), None);
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(5), [1; 16])
+            .unwrap();
+        assert_eq!(
+            relay.claim((LEASE, SIDES), TimestampMs::new(5), [2; 16]),
+            None
+        );
         assert!(relay.knows(&LEASE, &[1; 16]) && !relay.knows(&LEASE, &[2; 16]));
         // Who waits for what the agent before has taken is let go, who waits in the queue is not.
         let mut taken = relay.ask(&LEASE, request(1)).unwrap();
         relay.take(&LEASE);
         let mut waits = relay.ask(&LEASE, request(2)).unwrap();
-        relay.claim(LEASE, TimestampMs::new(6), [2; 16]).unwrap();
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(6), [2; 16])
+            .unwrap();
         assert_eq!(
             taken.try_recv().unwrap_err(),
             mpsc::error::TryRecvError::Disconnected
@@ -405,7 +507,9 @@ mod tests {
     #[test]
     fn what_waits_is_bounded() {
         let relay = Relay::default();
-        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(5), [1; 16])
+            .unwrap();
         let mut held = Vec::new();
         for number in 0..WAITING_MAX as u64 {
             held.push(relay.ask(&LEASE, request(number)).unwrap());

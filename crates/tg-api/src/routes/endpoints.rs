@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 use super::extract::{Id, SharedState};
 use crate::error::ApiError;
-use crate::relay::WaitingPart;
+use crate::relay::{LeaseSides, WaitingPart};
 use crate::shared::Shared;
 
 /// What the answers are.
@@ -174,7 +174,12 @@ fn take_over(
     if claim.lease != lease || !is_near || !is_theirs {
         return Err(ApiError::NotServing);
     }
+    let job = state.job(&held.job).ok_or(ApiError::NotServing)?;
+    let sides = LeaseSides {
+        requestor: job.requestor,
+        provider: held.provider,
+    };
     let token = shared.port.random()?;
-    let taken = shared.relay.claim(lease, claim.at, token);
+    let taken = shared.relay.claim((lease, sides), claim.at, token);
     taken.map(|()| token).ok_or(ApiError::NotServing)
 }
