@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tg_api::{ChoiceSender, OpenAiError, Requester, ServedName, ServedOrder, ServedReply};
+use tg_api::{
+    ChoiceSender, OpenAiError, Requester, ServedBody, ServedName, ServedOrder, ServedReply,
+};
 use tg_sdk::endpoint::served::{
     AskedTokens, PROMPT_TOKENS_ADDED, SERVED_BODY_BYTES_MAX, ServedAnswer, ServedRequest,
 };
@@ -485,8 +487,8 @@ impl ProviderAttempt<'_> {
     ) -> Result<ServedReply, AttemptError> {
         let unreadable = || AttemptError::Providers("its answer cannot be read".to_owned());
         let said = ServedAnswer::from_bytes(&answer.output).map_err(|_| unreadable())?;
-        let body: Value = serde_json::from_slice(&said.body).map_err(|_| unreadable())?;
         if !said.is_success() {
+            let body: Value = serde_json::from_slice(&said.body).map_err(|_| unreadable())?;
             let message = body["error"]["message"].as_str();
             let message = message.unwrap_or("the model's server refused the request");
             let status = match said.status {
@@ -500,9 +502,7 @@ impl ProviderAttempt<'_> {
                 ..OpenAiError::invalid("body", message)
             }));
         }
-        if !body.is_object() {
-            return Err(unreadable());
-        }
+        let body = ServedBody::read(&said.body).ok_or_else(unreadable)?;
         let card = &self.listing.card;
         Ok(ServedReply {
             body,
