@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::calls::Calls;
 use crate::config::ApiConfig;
 use crate::happened::JobEvents;
 use crate::lane::Lanes;
 use crate::openai::port::{Completion, Embeddings, ServedReply};
-use crate::openai::{KeptResponses, OpenStores, RateLimits, Replays};
+use crate::openai::{BatchPlaces, KeptResponses, OpenStores, RateLimits, Replays};
 use crate::port::GridPort;
 use crate::relay::Relay;
 
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     /// Files and batches.
     pub(crate) stores: OpenStores,
     /// Places for requests of batches.
-    pub(crate) batch_places: Arc<Semaphore>,
+    pub(crate) batch_places: BatchPlaces,
     /// Calls of each key in its minute.
     pub(crate) rates: RateLimits,
     pub(crate) calls: Calls,

@@ -46,8 +46,7 @@ mod stream;
 
 use error::OpenAiError;
 
-/// Requests of batches that are at work at once, of all keys: others find providers free.
-pub(crate) const BATCH_PLACES: usize = 4;
+pub(crate) use batch_run::BatchPlaces;
 
 pub(crate) use batch_run::go_on;
 pub(crate) use kept::KeptResponses;

@@ -349,6 +349,14 @@ pub trait OrderRecord: Send + Sync {
 #[derive(Debug, Default)]
 pub struct MemoryRecord(Mutex<BTreeMap<u32, KeptOrder>>);
 
+impl MemoryRecord {
+    /// Whether no order is kept.
+    pub(super) fn is_empty(&self) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.is_empty()
+    }
+}
+
 impl OrderRecord for MemoryRecord {
     fn kept(&self, part: u32) -> Option<KeptOrder> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -27,7 +27,8 @@ pub(super) const RETRY_SPAN: Duration = Duration::from_secs(60);
 /// How long a key keeps its answer.
 const KEY_SPAN: Duration = Duration::from_secs(3_600);
 
-/// Most requests that are remembered.
+/// Most requests that are remembered, of one caller and in all.
+const CALLER_REMEMBERED_MAX: usize = 1_024;
 const REMEMBERED_MAX: usize = 4_096;
 
 /// Most bytes of the answers of one caller that are remembered, and of all.
@@ -168,6 +169,37 @@ pub(super) enum RequestTurn<T> {
 /// Requests by caller and name.
 type RememberedRequests<T> = BTreeMap<(String, String), RememberedRequest<T>>;
 
+/// Whether there is room for one more request of a caller. The oldest answer makes it: the caller's own, or where others have more one of
+/// the caller that has most.
+fn makes_room<T>(entries: &mut RememberedRequests<T>, caller: &str) -> bool {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (of, _) in entries.keys() {
+        *counts.entry(of.as_str()).or_default() += 1;
+    }
+    let own = counts.get(caller).copied().unwrap_or_default();
+    let whose = if own >= CALLER_REMEMBERED_MAX {
+        caller
+    } else if entries.len() < REMEMBERED_MAX {
+        return true;
+    } else {
+        let most = counts.iter().max_by_key(|(_, count)| **count);
+        most.map_or(caller, |(caller, _)| *caller)
+    };
+    // Of a failed one the orders are kept: it goes last.
+    let answered = entries.iter().filter_map(|(place, entry)| {
+        let has_failed = match &*entry.answer.borrow() {
+            None => return None,
+            Some(answer) => answer.is_err(),
+        };
+        (place.0 == whose).then(|| ((has_failed, entry.began), place.clone()))
+    });
+    let Some((_, oldest)) = answered.min() else {
+        return false;
+    };
+    entries.remove(&oldest);
+    true
+}
+
 /// Forgets the oldest answers of callers that have too many bytes, and of the one that has most while all have.
 fn forget_bytes<T: RememberedAnswer>(entries: &mut RememberedRequests<T>) {
     let mut sums: BTreeMap<String, usize> = BTreeMap::new();
@@ -206,9 +238,11 @@ impl<T: RememberedAnswer> Replays<T> {
         now: Instant,
     ) -> Result<RequestTurn<T>, OpenAiError> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.retain(|_, entry| {
-            let answered = entry.answer.borrow().is_some();
-            !answered || now.duration_since(entry.began) < entry.span
+        entries.retain(|_, entry| match &*entry.answer.borrow() {
+            None => true,
+            // It is tried again as if it was the first.
+            Some(Err(_)) if entry.record.is_empty() => false,
+            Some(_) => now.duration_since(entry.began) < entry.span,
         });
         forget_bytes(&mut entries);
         let (place, span) = match &name.key {
@@ -231,8 +265,8 @@ impl<T: RememberedAnswer> Replays<T> {
                 record = Arc::clone(&entry.record);
             }
         }
-        if entries.len() >= REMEMBERED_MAX && !entries.contains_key(&place) {
-            let message = "too many requests of the last minutes are remembered";
+        if !entries.contains_key(&place) && !makes_room(&mut entries, &name.caller) {
+            let message = "too many requests of this key are being answered";
             return Err(OpenAiError::unavailable(message.to_owned()));
         }
         let (sender, answer) = watch::channel(None);
@@ -311,6 +345,40 @@ mod tests {
         assert!(again(&replays, &last, at(116)));
         let all = replays.0.lock().unwrap().len();
         assert_eq!(all, ALL_BYTES_MAX >> 20);
+    }
+
+    #[test]
+    fn one_caller_does_not_shut_out_others() {
+        let (replays, now) = (Replays::<u8>::default(), Instant::now());
+        let asked = |caller: &str, number: u32| {
+            let key = format!("{number}");
+            replays.turn(&name(caller, 1, Some(&key), false), now)
+        };
+        // Those that failed without an order are forgotten at once: here a model that does not exist.
+        for number in 0..5_000 {
+            let Ok(RequestTurn::First(first)) = asked("a", number) else {
+                panic!("{number} is taken");
+            };
+            let failed = OpenAiError::model("none");
+            first.sender.send_replace(Some(Err(failed)));
+        }
+        assert!(asked("b", 0).is_ok());
+        assert!(replays.0.lock().unwrap().len() < 4);
+        // Of those that succeed the oldest make room.
+        for number in 0..5_000 {
+            let Ok(RequestTurn::First(first)) = asked("c", number) else {
+                panic!("{number} is taken");
+            };
+            first.sender.send_replace(Some(Ok(Arc::new(0))));
+        }
+        // Who waits for too many is refused, and nobody else is.
+        let waiting: Vec<_> = (0..CALLER_REMEMBERED_MAX as u32)
+            .map(|number| asked("d", number).map(|_| ()))
+            .collect();
+        assert!(waiting.iter().all(Result::is_ok));
+        assert!(asked("d", 9_999).is_err());
+        assert!(asked("b", 1).is_ok());
+        assert!(matches!(asked("c", 4_999), Ok(RequestTurn::Again(..))));
     }
 
     fn name(caller: &str, body: u8, key: Option<&str>, is_retry: bool) -> RequestName {
