@@ -23,7 +23,9 @@ use crate::connection::{ConnectionPlace, Connections, PeerAddress};
 use crate::happened::{self, JobEvents};
 use crate::lane::Lanes;
 use crate::openai::error::OpenAiError;
-use crate::openai::{self, BatchPlaces, KeptResponses, OpenStores, RateLimits, Replays};
+use crate::openai::{
+    self, ApiKeyShares, BatchPlaces, KeptResponses, OpenStores, RateLimits, Replays,
+};
 use crate::port::GridPort;
 use crate::relay::Relay;
 use crate::routes;
@@ -104,6 +106,7 @@ impl ApiListener {
             responses: KeptResponses::default(),
             stores: OpenStores::default(),
             batch_places: BatchPlaces::default(),
+            key_shares: ApiKeyShares::default(),
             rates: RateLimits::default(),
             calls: Calls::default(),
             job_events: Arc::clone(&job_events),

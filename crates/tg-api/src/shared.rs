@@ -9,7 +9,7 @@ use crate::config::ApiConfig;
 use crate::happened::JobEvents;
 use crate::lane::Lanes;
 use crate::openai::port::{Completion, Embeddings, ServedReply};
-use crate::openai::{BatchPlaces, KeptResponses, OpenStores, RateLimits, Replays};
+use crate::openai::{ApiKeyShares, BatchPlaces, KeptResponses, OpenStores, RateLimits, Replays};
 use crate::port::GridPort;
 use crate::relay::Relay;
 
@@ -34,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) batch_places: BatchPlaces,
     /// Calls of each key in its minute.
     pub(crate) rates: RateLimits,
+    /// Calls of each key that order and are at work.
+    pub(crate) key_shares: ApiKeyShares,
     pub(crate) calls: Calls,
     /// What blocks did with jobs.
     pub(crate) job_events: Arc<JobEvents>,

@@ -31,8 +31,14 @@ const PROVIDERS_MAX: usize = 4;
 /// How long a provider may be silent: one that works says so every two seconds.
 const GONE_AFTER: Duration = Duration::from_secs(9);
 
-/// How long one request may take.
+/// How long one request may take, with all that are asked for it.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(960);
+
+/// How long nothing may come of an answer, beside the time that its tokens take: a provider may wait for its turn, and read a long prompt.
+const NOTHING_MAX: Duration = Duration::from_secs(60);
+
+/// How long a token may take where the whole answer comes at once.
+const TOKEN_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// How long after an answer it is paid for, if no other request does so before.
 const PAY_AFTER: Duration = Duration::from_secs(1);
@@ -74,9 +80,10 @@ enum AttemptError {
 struct Watched {
     began: Instant,
     pieces: Option<ChoiceSender>,
-    /// Milliseconds from the beginning to the last and to the first that came.
+    /// Milliseconds from the beginning to the last that was heard, to the first of the answer and to the last of it.
     heard: AtomicU64,
     first: AtomicU64,
+    written: AtomicU64,
     was_shown: AtomicBool,
 }
 
@@ -87,6 +94,7 @@ impl Watched {
             pieces,
             heard: AtomicU64::new(0),
             first: AtomicU64::new(u64::MAX),
+            written: AtomicU64::new(0),
             was_shown: AtomicBool::new(false),
         }
     }
@@ -103,6 +111,7 @@ impl Watched {
             return;
         }
         self.first.fetch_min(now, Ordering::Relaxed);
+        self.written.store(now, Ordering::Relaxed);
         let Some(pieces) = &self.pieces else {
             return;
         };
@@ -113,11 +122,20 @@ impl Watched {
         }
     }
 
-    fn is_silent_for(&self, time: Duration) -> bool {
-        let since = self
-            .now()
-            .saturating_sub(self.heard.load(Ordering::Relaxed));
-        Duration::from_millis(since) > time
+    /// Whether the one that is asked is given up: nothing was heard of it, or for longer nothing came of an answer. That it says that it works
+    /// is not enough: it may say so for ever.
+    fn is_over(&self, nothing_max: Duration) -> bool {
+        let now = self.now();
+        let since =
+            |at: &AtomicU64| Duration::from_millis(now.saturating_sub(at.load(Ordering::Relaxed)));
+        since(&self.heard) > GONE_AFTER || since(&self.written) > nothing_max
+    }
+
+    /// Begins anew, with another that is asked.
+    fn begin(&mut self) {
+        self.began = Instant::now();
+        self.heard.store(0, Ordering::Relaxed);
+        self.written.store(0, Ordering::Relaxed);
     }
 }
 
@@ -171,15 +189,15 @@ impl ServedModels {
         let mut watched = Watched::new(pieces);
         let (mut tried, mut failed) = (Vec::new(), Vec::new());
         let mut unsuited: Vec<(Arc<ServedListing>, OpenAiError)> = Vec::new();
-        while tried.len() < PROVIDERS_MAX {
+        let until = Instant::now() + REQUEST_TIME_MAX;
+        while tried.len() < PROVIDERS_MAX && Instant::now() < until {
             let Some(chosen) = ServedDirectory::choose(&priced, order.call, &tried) else {
                 break;
             };
             let request = request_of(&order, chosen.limit)?;
             let listing = &chosen.listing;
             tried.push(listing.model);
-            watched.began = Instant::now();
-            watched.heard.store(0, Ordering::Relaxed);
+            watched.begin();
             let attempt = ProviderAttempt {
                 models: self,
                 by,
@@ -188,6 +206,8 @@ impl ServedModels {
                 request: &request,
                 most: chosen.most,
                 watched: &watched,
+                until,
+                nothing_max: nothing_max(&request, asked, chosen.limit),
             };
             match attempt.run().await {
                 Ok(reply) => {
@@ -264,6 +284,16 @@ fn priced(
     }
 }
 
+/// How long nothing may come of an answer: where pieces are wanted between two of them, else until all of it is there.
+fn nothing_max(request: &ServedRequest, asked: AskedTokens, limit: Option<u32>) -> Duration {
+    let is_whole = !request.stream && request.call != ServedCall::Embedding;
+    let tokens = match is_whole {
+        true => asked.each.or(limit).unwrap_or(u32::MAX),
+        false => 0,
+    };
+    NOTHING_MAX.saturating_add(TOKEN_TIME_MAX.saturating_mul(tokens))
+}
+
 /// The limit of each answer for a request that names none. Servers refuse one that does not fit into the context beside the prompt: where
 /// the prompt may fill it there is none, and the context is the bound.
 fn unasked_limit(
@@ -321,6 +351,11 @@ fn nobody(order: &ServedOrder, listings: &[Arc<ServedListing>], failed: &[String
         );
         return OpenAiError::unavailable(text);
     }
+    if listings.iter().any(|it| it.is_full()) {
+        return OpenAiError::unavailable(format!(
+            "all providers of `{model}` are being asked as much as they may"
+        ));
+    }
     if listings.is_empty() {
         let who = match order.providers.as_slice() {
             [] => "no provider serves",
@@ -366,6 +401,10 @@ struct ProviderAttempt<'a> {
     /// The most that it costs.
     most: Amount,
     watched: &'a Watched,
+    /// When the request is over.
+    until: Instant,
+    /// How long nothing may come of the answer.
+    nothing_max: Duration,
 }
 
 impl ProviderAttempt<'_> {
@@ -450,14 +489,15 @@ impl ProviderAttempt<'_> {
         // To open a lease takes its own time.
         let now = self.watched.now();
         self.watched.heard.store(now, Ordering::Relaxed);
+        self.watched.written.store(now, Ordering::Relaxed);
         let mut piece = |bytes: &[u8]| self.watched.take(bytes);
         let mut asking = std::pin::pin!(session.ask(self.request.to_bytes(), &mut piece));
         loop {
             tokio::select! {
                 answer = &mut asking => return answer,
                 () = tokio::time::sleep(Duration::from_millis(500)) => {
-                    let is_over = self.watched.began.elapsed() > REQUEST_TIME_MAX;
-                    if is_over || self.watched.is_silent_for(GONE_AFTER) {
+                    let is_over = Instant::now() >= self.until;
+                    if is_over || self.watched.is_over(self.nothing_max) {
                         return Err(EndpointError::Silent);
                     }
                 }
@@ -603,6 +643,34 @@ mod tests {
         );
         let named = order(&json!({"messages": [], "max_tokens": 9}), None);
         assert_eq!(offered(&named, &[honest]).unwrap()[0].limit, None);
+    }
+
+    /// A provider says every two seconds that it works, and that is all.
+    #[test]
+    fn who_only_says_that_it_works_is_given_up() {
+        let order = order(&json!({"messages": [], "max_tokens": 10}), None);
+        let request = request_of(&order, None).unwrap();
+        let (asked, _) = read(&order).unwrap();
+        let most = nothing_max(&request, asked, None);
+        assert_eq!(most, NOTHING_MAX + TOKEN_TIME_MAX * 10);
+        let streamed = ServedRequest {
+            stream: true,
+            ..request
+        };
+        assert_eq!(nothing_max(&streamed, asked, None), NOTHING_MAX);
+        let ago = |time: Duration| Watched {
+            began: Instant::now().checked_sub(time).unwrap(),
+            ..Watched::new(None)
+        };
+        let watched = ago(most - Duration::from_secs(1));
+        watched.take(&[]);
+        assert!(!watched.is_over(most));
+        let watched = ago(most + Duration::from_secs(1));
+        watched.take(&[]);
+        assert!(watched.is_over(most));
+        // What is written counts.
+        watched.take(b"[]");
+        assert!(!watched.is_over(most));
     }
 
     #[test]
