@@ -20,6 +20,7 @@ use crate::error::ApiError;
 use crate::incoming::IncomingBody;
 use crate::lane::{CallLane, Ticket};
 use crate::openai::error::OpenAiError;
+use crate::openai::rate::{self, ApiKeyPlace};
 use crate::shared::Shared;
 
 /// Sends a call through its lane.
@@ -47,9 +48,13 @@ pub(crate) async fn through(
     );
     let mut held = Vec::new();
     let refused = rate.and_then(|rate| rate.refusal());
-    let mut response = match refused {
-        Some(error) => error.into_response(),
-        None => {
+    let share = match refused {
+        Some(error) => Err(error),
+        None => key_share(&shared, &request),
+    };
+    let mut response = match &share {
+        Err(error) => error.clone().into_response(),
+        Ok(_) => {
             let answered = answered(&shared, &connection, (request, next), &mut held);
             answered.instrument(span.clone()).await
         }
@@ -67,8 +72,22 @@ pub(crate) async fn through(
             body,
             connection,
             _held: held,
+            _share: share.ok().flatten(),
         })
     })
+}
+
+/// The place of a call that orders among those of its key: one key does not take all places of the lane. Nothing of other calls, and of keys
+/// that are not known, which are refused by who reads them.
+fn key_share(shared: &Shared, request: &Request) -> Result<Option<ApiKeyPlace>, OpenAiError> {
+    if CallLane::of(request.method(), request.uri().path()) != CallLane::Completion {
+        return Ok(None);
+    }
+    let Some(caller) = rate::caller(shared.port.as_ref(), request.headers()) else {
+        return Ok(None);
+    };
+    let most = shared.config.completions_max.div_ceil(2);
+    shared.key_shares.take(&caller, most).map(Some)
 }
 
 /// The answer of a call that its lane takes.
@@ -126,8 +145,12 @@ async fn prepare(
     let request = match lane {
         // The handler reads the body piece by piece.
         CallLane::Upload => return Ok((lane, request)),
-        CallLane::Development | CallLane::Completion => {
+        CallLane::Development => {
             held.push(lanes.enter(&lanes.development, peer).await?);
+            read(config, connection, config.body_bytes_max, request).await?
+        }
+        CallLane::Completion => {
+            held.push(lanes.enter(&lanes.completions, peer).await?);
             read(config, connection, config.body_bytes_max, request).await?
         }
         CallLane::Endpoint => {
@@ -201,6 +224,7 @@ struct AnswerBody {
     body: Body,
     connection: Arc<Connection>,
     _held: Vec<Ticket>,
+    _share: Option<ApiKeyPlace>,
 }
 
 impl Drop for AnswerBody {

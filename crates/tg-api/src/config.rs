@@ -34,6 +34,8 @@ pub struct ApiConfig {
     pub endpoints_max: usize,
     /// Most inferences on behalf of clients of a development network.
     pub inferences_max: usize,
+    /// Most calls of the OpenAI routes that order, until their answers are sent. A key gets half of them.
+    pub completions_max: usize,
     /// Longest wait for a place among the calls of one kind.
     pub wait_max: Duration,
     /// Longest a request's head may take to arrive; an idle connection ends after it, too.
@@ -63,6 +65,7 @@ impl Default for ApiConfig {
             streams_max: 128,
             endpoints_max: 256,
             inferences_max: 32,
+            completions_max: 96,
             wait_max: Duration::from_secs(20),
             head_time_max: Duration::from_secs(15),
             body_time_max: Duration::from_secs(10),

@@ -8,7 +8,7 @@
 //! | upload | blobs from a client | bodies on their way, one piece of each in memory |
 //! | endpoint | requests to endpoints, and their providers | bodies in memory, and calls at work, most of which wait |
 //! | stream | events, and calls that wait for a block | streams |
-//! | completion | the OpenAI routes that order, until their answer is sent | bodies in memory, and calls at work, with the next |
+//! | completion | the OpenAI routes that order, until their answer is sent | bodies in memory, and calls at work, in all and of each key |
 //! | development | inferences on behalf of clients | bodies in memory, and calls at work |
 //!
 //! Bodies of the first two lanes are small and are read before anything is held; who sends a body or takes an answer
@@ -89,6 +89,7 @@ pub(crate) struct Lanes {
     pub(crate) uploads: Arc<LanePool>,
     pub(crate) streams: Arc<LanePool>,
     pub(crate) endpoints: Arc<LanePool>,
+    pub(crate) completions: Arc<LanePool>,
     pub(crate) development: Arc<LanePool>,
 }
 
@@ -103,6 +104,7 @@ impl Lanes {
             uploads: pool(config.uploads_max, Stage::Body),
             streams: pool(config.streams_max, Stage::Working),
             endpoints: pool(config.endpoints_max, Stage::Body),
+            completions: pool(config.completions_max, Stage::Body),
             development: pool(config.inferences_max, Stage::Body),
         }
     }

@@ -37,8 +37,8 @@ pub use openai::error::OpenAiError;
 pub use openai::port::{
     ChoiceSender, Completion, CompletionChoice, CompletionOrder, CompletionPrompt, EmbeddingOrder,
     Embeddings, KeptOrder, MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord, PieceSender,
-    Requester, ServedName, ServedOrder, ServedReply, TextLogprobs, TextPiece, TokenLogprob,
-    WrittenLogprob,
+    Requester, ServedBody, ServedName, ServedOrder, ServedReply, TextLogprobs, TextPiece,
+    TokenLogprob, WrittenLogprob,
 };
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,

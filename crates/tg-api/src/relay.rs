@@ -1,21 +1,26 @@
 //! Endpoints: requests wait here for the provider that serves a lease, and its answers for whoever asked.
 //!
 //! A provider may have no route to it, so it fetches its requests and brings its answers. The relay believes nobody and need not be
-//! believed: requests and answers are signed, and it reads neither. It bounds what waits, for each lease and in all.
+//! believed: requests and answers are signed, and it reads neither. It bounds the bytes that wait, of requests and of answers, for each
+//! lease and in all.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tg_sdk::endpoint::wire::{
     AnswerPart, ENDPOINT_BATCH_MAX, EndpointRequest, NumberedPart, SERVE_BYTES_MAX,
 };
-use tg_types::{LeaseId, TimestampMs};
+use tg_types::{Address, LeaseId, TimestampMs};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 /// Most leases whose providers are here.
 const LEASES_MAX: usize = 4_096;
+
+/// Most of them of one provider, and most of one requestor.
+const LEASES_EACH_MAX: usize = 256;
 
 /// Most requests that wait for the provider of a lease, and most that wait for its answers.
 const WAITING_MAX: usize = 1_024;
@@ -25,6 +30,16 @@ const QUEUE_BYTES_MAX: usize = 16 << 20;
 
 /// Most bytes of requests that wait in all.
 const ALL_BYTES_MAX: usize = 256 << 20;
+
+/// Most bytes of pieces that wait for those who asked by a lease: beyond them pieces are left out.
+const PIECES_BYTES_MAX: usize = 4 << 20;
+
+/// The same with whole answers: beyond them whoever asked is told nothing, and asks again.
+const ANSWERS_BYTES_MAX: usize = 64 << 20;
+
+/// Most bytes of pieces, and of pieces and answers, that wait in all.
+const ALL_PIECES_BYTES_MAX: usize = 64 << 20;
+const ALL_ANSWERS_BYTES_MAX: usize = 256 << 20;
 
 /// Parts of an answer that wait for whoever asked; who reads more slowly misses pieces, and never the whole answer.
 const PARTS_MAX: usize = 64;
@@ -41,22 +56,85 @@ pub(crate) enum RelayRefusal {
     Full,
 }
 
+/// Who is at the two sides of a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LeaseSides {
+    pub(crate) requestor: Address,
+    pub(crate) provider: Address,
+}
+
 /// Requests and answers on their way.
 #[derive(Debug, Default)]
 pub(crate) struct Relay {
     leases: Mutex<HashMap<LeaseId, ServedLease>>,
+    /// Bytes of answers that wait in all.
+    answers: Arc<AtomicUsize>,
+}
+
+/// A part of an answer that waits for whoever asked. Its bytes are counted until it is taken, or dropped with who waits.
+#[derive(Debug)]
+pub(crate) struct WaitingPart {
+    part: Option<AnswerPart>,
+    bytes: usize,
+    counts: [Arc<AtomicUsize>; 2],
+}
+
+impl WaitingPart {
+    /// A part that is counted, if there is room for it.
+    fn new(part: AnswerPart, counts: [Arc<AtomicUsize>; 2]) -> Option<Self> {
+        let (bytes, most) = match &part {
+            AnswerPart::Piece { piece, .. } => {
+                (piece.len(), [PIECES_BYTES_MAX, ALL_PIECES_BYTES_MAX])
+            }
+            AnswerPart::Whole { answer, .. } => {
+                (answer.len(), [ANSWERS_BYTES_MAX, ALL_ANSWERS_BYTES_MAX])
+            }
+            AnswerPart::Refused { .. } => (0, [usize::MAX; 2]),
+        };
+        // All that add to them hold the lock of the leases.
+        let mut both = counts.iter().zip(most);
+        if both.any(|(count, most)| count.load(Ordering::Relaxed).saturating_add(bytes) > most) {
+            return None;
+        }
+        for count in &counts {
+            count.fetch_add(bytes, Ordering::Relaxed);
+        }
+        Some(Self {
+            part: Some(part),
+            bytes,
+            counts,
+        })
+    }
+
+    /// The part.
+    pub(crate) fn take(mut self) -> Option<AnswerPart> {
+        self.part.take()
+    }
+}
+
+impl Drop for WaitingPart {
+    fn drop(&mut self) {
+        for count in &self.counts {
+            count.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A lease whose provider fetches its requests here.
 #[derive(Debug)]
 struct ServedLease {
+    sides: LeaseSides,
     token: [u8; 16],
+    /// When something was last asked by it, or its provider came first.
+    asked: Instant,
     /// The time of the newest claim: an older one does not count.
     claimed_at: TimestampMs,
     seen: Instant,
     queue: VecDeque<EndpointRequest>,
     queue_bytes: usize,
-    asking: HashMap<u64, mpsc::Sender<AnswerPart>>,
+    asking: HashMap<u64, mpsc::Sender<WaitingPart>>,
+    /// Bytes of answers that wait.
+    answers: Arc<AtomicUsize>,
     came: Arc<Notify>,
 }
 
@@ -70,8 +148,14 @@ impl Relay {
         leases
     }
 
-    /// A provider comes with a claim of its own; its token, or nothing if a newer claim was there or there is no room.
-    pub(crate) fn claim(&self, lease: LeaseId, at: TimestampMs, token: [u8; 16]) -> Option<()> {
+    /// A provider comes with a claim of its own; its token, or nothing if a newer claim was there or there is no room. Where all places are
+    /// taken the lease makes room by which nothing was asked for longest: its provider may come again.
+    pub(crate) fn claim(
+        &self,
+        (lease, sides): (LeaseId, LeaseSides),
+        at: TimestampMs,
+        token: [u8; 16],
+    ) -> Option<()> {
         let mut leases = self.leases();
         let now = Instant::now();
         if let Some(known) = leases.get_mut(&lease) {
@@ -86,18 +170,25 @@ impl Relay {
             known.asking.retain(|number, _| waits(number));
             return Some(());
         }
-        if leases.len() >= LEASES_MAX {
+        if !has_share(&leases, sides) {
             return None;
+        }
+        if leases.len() >= LEASES_MAX {
+            let longest = longest_idle(&leases)?;
+            leases.remove(&longest);
         }
         leases.insert(
             lease,
             ServedLease {
+                sides,
                 token,
+                asked: now,
                 claimed_at: at,
                 seen: now,
                 queue: VecDeque::new(),
                 queue_bytes: 0,
                 asking: HashMap::new(),
+                answers: Arc::default(),
                 came: Arc::new(Notify::new()),
             },
         );
@@ -121,15 +212,19 @@ impl Relay {
             return;
         };
         for NumberedPart { number, part } in parts {
-            if !part.is_last() {
-                if let Some(asking) = serving.asking.get(&number) {
-                    // One place is kept for the whole answer.
-                    if asking.capacity() > 1 {
-                        let _full_or_gone = asking.try_send(part);
-                    }
-                }
-            } else if let Some(asking) = serving.asking.remove(&number) {
-                let _gone = asking.try_send(part);
+            let is_last = part.is_last();
+            let asking = match is_last {
+                true => serving.asking.remove(&number),
+                // One place is kept for the whole answer.
+                false => serving.asking.get(&number).cloned(),
+            };
+            let asking = asking.filter(|it| is_last || it.capacity() > 1);
+            let Some(asking) = asking.filter(|it| !it.is_closed()) else {
+                continue;
+            };
+            let counts = [Arc::clone(&serving.answers), Arc::clone(&self.answers)];
+            if let Some(part) = WaitingPart::new(part, counts) {
+                let _full_or_gone = asking.try_send(part);
             }
         }
     }
@@ -157,7 +252,7 @@ impl Relay {
         &self,
         lease: &LeaseId,
         request: EndpointRequest,
-    ) -> Result<mpsc::Receiver<AnswerPart>, RelayRefusal> {
+    ) -> Result<mpsc::Receiver<WaitingPart>, RelayRefusal> {
         let mut leases = self.leases();
         let all: usize = leases.values().map(|it| it.queue_bytes).sum();
         let serving = leases.get_mut(lease);
@@ -173,6 +268,7 @@ impl Relay {
             return Err(RelayRefusal::Full);
         }
         let (sender, receiver) = mpsc::channel(PARTS_MAX);
+        serving.asked = Instant::now();
         serving.asking.insert(request.number, sender);
         serving.queue_bytes += bytes;
         serving.queue.push_back(request);
@@ -188,6 +284,25 @@ impl Relay {
     }
 }
 
+/// Whether a provider and a requestor have room for one more lease in their shares.
+fn has_share(leases: &HashMap<LeaseId, ServedLease>, sides: LeaseSides) -> bool {
+    let of = |is_theirs: fn(&LeaseSides, &LeaseSides) -> bool| {
+        let theirs = leases.values().filter(|it| is_theirs(&it.sides, &sides));
+        theirs.count() < LEASES_EACH_MAX
+    };
+    of(|one, other| one.provider == other.provider)
+        && of(|one, other| one.requestor == other.requestor)
+}
+
+/// The lease by which nothing was asked for longest, of those by which nothing is being asked.
+fn longest_idle(leases: &HashMap<LeaseId, ServedLease>) -> Option<LeaseId> {
+    let idle = leases
+        .iter()
+        .filter(|(_, it)| it.queue.is_empty() && it.asking.values().all(mpsc::Sender::is_closed));
+    let longest = idle.min_by_key(|(id, it)| (it.asked, **id));
+    longest.map(|(id, _)| *id)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -196,6 +311,52 @@ mod tests {
     use tg_types::{Amount, ChainDomain, Signature, Voucher, Wallet};
 
     const LEASE: LeaseId = LeaseId::new([1; 32]);
+
+    const SIDES: LeaseSides = LeaseSides {
+        requestor: Address::new([1; 20]),
+        provider: Address::new([2; 20]),
+    };
+
+    /// Strangers take all places with leases of their own, in which nothing is asked.
+    #[test]
+    fn leases_of_strangers_do_not_shut_others_out() {
+        let relay = Relay::default();
+        let claim = |number: u32, sides| {
+            let mut id = [7; 32];
+            id[..4].copy_from_slice(&number.to_le_bytes());
+            let lease = LeaseId::new(id);
+            let taken = relay.claim((lease, sides), TimestampMs::new(5), [1; 16]);
+            taken.map(|()| lease)
+        };
+        let stranger = |number: u32| LeaseSides {
+            requestor: Address::new([number as u8; 20]),
+            provider: Address::new([(number >> 8) as u8; 20]),
+        };
+        // No more than its share for one provider, whoever ordered.
+        let of_one = (0..300).filter_map(|number| {
+            let sides = LeaseSides {
+                provider: SIDES.provider,
+                ..stranger(number)
+            };
+            claim(number, sides)
+        });
+        assert_eq!(of_one.count(), LEASES_EACH_MAX);
+        for number in 1_000..6_000 {
+            claim(number, stranger(number));
+        }
+        assert_eq!(relay.counts().0, LEASES_MAX);
+        // One that comes last is served, and stays while something is asked.
+        let honest = LeaseSides {
+            requestor: Address::new([200; 20]),
+            provider: Address::new([201; 20]),
+        };
+        let lease = claim(9_999, honest).unwrap();
+        let _asked = relay.ask(&lease, request(1)).unwrap();
+        for number in 10_000..20_000 {
+            claim(number, stranger(number));
+        }
+        assert!(relay.knows(&lease, &[1; 16]));
+    }
 
     fn request(number: u64) -> EndpointRequest {
         let domain = ChainDomain {
@@ -225,6 +386,59 @@ mod tests {
         }
     }
 
+    async fn next(parts: &mut mpsc::Receiver<WaitingPart>) -> Option<AnswerPart> {
+        parts.recv().await.and_then(WaitingPart::take)
+    }
+
+    /// Somebody who is requestor and provider of a lease asks, reads nothing and answers in the largest pieces.
+    #[tokio::test]
+    async fn answers_that_nobody_reads_are_bounded_in_bytes() {
+        let relay = Relay::default();
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(5), [1; 16])
+            .unwrap();
+        let asked = 0..63_u64;
+        let mut held: Vec<_> = asked
+            .clone()
+            .map(|number| relay.ask(&LEASE, request(number)).unwrap())
+            .collect();
+        let waiting = || relay.answers.load(Ordering::Relaxed);
+        for index in 0..PARTS_MAX as u32 {
+            let pieces = asked.clone().map(|number| NumberedPart {
+                number,
+                part: AnswerPart::Piece {
+                    index,
+                    piece: vec![0; tg_sdk::endpoint::wire::PIECE_BYTES_MAX],
+                },
+            });
+            relay.deliver(&LEASE, pieces.collect());
+        }
+        assert_eq!(waiting(), PIECES_BYTES_MAX);
+        // The whole answer still comes, up to a bound of its own.
+        let large = |number| NumberedPart {
+            number,
+            part: match whole(number).part {
+                AnswerPart::Whole {
+                    price, signature, ..
+                } => AnswerPart::Whole {
+                    answer: vec![0; tg_sdk::endpoint::wire::ENDPOINT_BYTES_MAX],
+                    price,
+                    signature,
+                },
+                other => other,
+            },
+        };
+        relay.deliver(&LEASE, asked.map(large).collect());
+        assert!(waiting() <= ANSWERS_BYTES_MAX);
+        assert!(waiting() > ANSWERS_BYTES_MAX - tg_sdk::endpoint::wire::ENDPOINT_BYTES_MAX);
+        // What is read or given up makes room.
+        let before = waiting();
+        assert!(next(&mut held[0]).await.is_some());
+        assert!(waiting() < before);
+        drop(held);
+        assert_eq!(waiting(), 0);
+    }
+
     #[tokio::test]
     async fn an_answer_finds_who_asked() {
         let relay = Relay::default();
@@ -232,7 +446,9 @@ mod tests {
             relay.ask(&LEASE, request(1)).unwrap_err(),
             RelayRefusal::Nobody
         );
-        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(5), [1; 16])
+            .unwrap();
         let mut first = relay.ask(&LEASE, request(1)).unwrap();
         let mut second = relay.ask(&LEASE, request(2)).unwrap();
         let (taken, _) = relay.take(&LEASE);
@@ -249,10 +465,10 @@ mod tests {
         };
         relay.deliver(&LEASE, (0..200).map(|_| piece()).collect());
         relay.deliver(&LEASE, vec![whole(2), whole(1), whole(9)]);
-        assert_eq!(second.recv().await, Some(whole(2).part));
-        assert_eq!(second.recv().await, None);
+        assert_eq!(next(&mut second).await, Some(whole(2).part));
+        assert_eq!(next(&mut second).await, None);
         let mut last = None;
-        while let Some(part) = first.recv().await {
+        while let Some(part) = next(&mut first).await {
             last = Some(part);
         }
         assert_eq!(last, Some(whole(1).part));
@@ -262,26 +478,38 @@ mod tests {
     #[test]
     fn only_the_newest_claim_counts() {
         let relay = Relay::default();
-        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
-        assert_eq!(relay.claim(LEASE, TimestampMs::new(5), [2; 16]), None);
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(5), [1; 16])
+            .unwrap();
+        assert_eq!(
+            relay.claim((LEASE, SIDES), TimestampMs::new(5), [2; 16]),
+            None
+        );
         assert!(relay.knows(&LEASE, &[1; 16]) && !relay.knows(&LEASE, &[2; 16]));
         // Who waits for what the agent before has taken is let go, who waits in the queue is not.
         let mut taken = relay.ask(&LEASE, request(1)).unwrap();
         relay.take(&LEASE);
         let mut waits = relay.ask(&LEASE, request(2)).unwrap();
-        relay.claim(LEASE, TimestampMs::new(6), [2; 16]).unwrap();
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(6), [2; 16])
+            .unwrap();
         assert_eq!(
-            taken.try_recv(),
-            Err(mpsc::error::TryRecvError::Disconnected)
+            taken.try_recv().unwrap_err(),
+            mpsc::error::TryRecvError::Disconnected
         );
-        assert_eq!(waits.try_recv(), Err(mpsc::error::TryRecvError::Empty));
+        assert_eq!(
+            waits.try_recv().unwrap_err(),
+            mpsc::error::TryRecvError::Empty
+        );
         assert!(!relay.knows(&LEASE, &[1; 16]) && relay.knows(&LEASE, &[2; 16]));
     }
 
     #[test]
     fn what_waits_is_bounded() {
         let relay = Relay::default();
-        relay.claim(LEASE, TimestampMs::new(5), [1; 16]).unwrap();
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(5), [1; 16])
+            .unwrap();
         let mut held = Vec::new();
         for number in 0..WAITING_MAX as u64 {
             held.push(relay.ask(&LEASE, request(number)).unwrap());

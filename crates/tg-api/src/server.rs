@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::admission;
@@ -23,7 +23,9 @@ use crate::connection::{ConnectionPlace, Connections, PeerAddress};
 use crate::happened::{self, JobEvents};
 use crate::lane::Lanes;
 use crate::openai::error::OpenAiError;
-use crate::openai::{self, BATCH_PLACES, KeptResponses, OpenStores, RateLimits, Replays};
+use crate::openai::{
+    self, ApiKeyShares, BatchPlaces, KeptResponses, OpenStores, RateLimits, Replays,
+};
 use crate::port::GridPort;
 use crate::relay::Relay;
 use crate::routes;
@@ -103,7 +105,8 @@ impl ApiListener {
             begun: Replays::default(),
             responses: KeptResponses::default(),
             stores: OpenStores::default(),
-            batch_places: Arc::new(Semaphore::new(BATCH_PLACES)),
+            batch_places: BatchPlaces::default(),
+            key_shares: ApiKeyShares::default(),
             rates: RateLimits::default(),
             calls: Calls::default(),
             job_events: Arc::clone(&job_events),

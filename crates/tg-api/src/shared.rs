@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::calls::Calls;
 use crate::config::ApiConfig;
 use crate::happened::JobEvents;
 use crate::lane::Lanes;
 use crate::openai::port::{Completion, Embeddings, ServedReply};
-use crate::openai::{KeptResponses, OpenStores, RateLimits, Replays};
+use crate::openai::{ApiKeyShares, BatchPlaces, KeptResponses, OpenStores, RateLimits, Replays};
 use crate::port::GridPort;
 use crate::relay::Relay;
 
@@ -31,9 +31,11 @@ pub(crate) struct Shared {
     /// Files and batches.
     pub(crate) stores: OpenStores,
     /// Places for requests of batches.
-    pub(crate) batch_places: Arc<Semaphore>,
+    pub(crate) batch_places: BatchPlaces,
     /// Calls of each key in its minute.
     pub(crate) rates: RateLimits,
+    /// Calls of each key that order and are at work.
+    pub(crate) key_shares: ApiKeyShares,
     pub(crate) calls: Calls,
     /// What blocks did with jobs.
     pub(crate) job_events: Arc<JobEvents>,

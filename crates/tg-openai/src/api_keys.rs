@@ -171,6 +171,17 @@ impl ApiKeys {
             .map_err(|failure| ReserveError::Write(format!("{:#}", failure.error)))
     }
 
+    /// Counts what an order cost beyond what was counted before, whether the limit allows it or not: it is spent.
+    pub(super) fn add(&self, caller: &str, amount: Amount) {
+        let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let spent = all.entry(caller.to_owned()).or_insert(Amount::ZERO);
+        *spent = spent.saturating_add(amount);
+        // It is counted until a restart, as far as it is not written.
+        if let Err(failure) = self.keep(&all) {
+            say(format_args!("{:#}", failure.error));
+        }
+    }
+
     /// Gives back what an order did not cost.
     pub fn release(&self, caller: &str, amount: Amount) {
         let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);

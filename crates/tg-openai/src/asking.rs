@@ -1,23 +1,28 @@
 //! Requests of served models: which provider is asked, what it may cost, and what becomes of it if it fails.
 //!
-//! The cheapest is asked. One that fails is not paid, and the next one is asked while the caller has seen nothing of an answer.
+//! The cheapest is asked. One that fails is not paid, and the next one is asked while the caller has seen nothing of an answer. Anybody can
+//! register a card of any name: what is wrong with one provider, its price included, never ends a request that another one answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tg_api::{ChoiceSender, OpenAiError, Requester, ServedName, ServedOrder, ServedReply};
-use tg_sdk::endpoint::served::{SERVED_BODY_BYTES_MAX, ServedAnswer, ServedRequest};
+use tg_api::{
+    ChoiceSender, OpenAiError, Requester, ServedBody, ServedName, ServedOrder, ServedReply,
+};
+use tg_sdk::endpoint::served::{
+    AskedTokens, PROMPT_TOKENS_ADDED, SERVED_BODY_BYTES_MAX, ServedAnswer, ServedRequest,
+};
 use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession};
 use tg_sdk::endpoint::wire::EndpointRefusal;
 use tg_sdk::{Client, Wallet};
-use tg_types::{Amount, Decode as _, Encode as _, ModelId, TokenUsage};
+use tg_types::{Amount, Decode as _, Encode as _, ModelId, ServedCall, ServedCard, TokenUsage};
 
-use super::directory::{AttemptEnd, ServedDirectory, ServedListing};
+use super::directory::{AttemptEnd, PricedListing, ServedDirectory, ServedListing};
 use super::leases::{LeaseError, ServedLeases};
 use super::refusal::of_reserve;
-use crate::api_keys::ApiKeys;
+use crate::api_keys::{ApiKeys, ReserveError};
 use tg_console::outcome::say;
 
 /// Providers that are asked for one request, at most.
@@ -26,8 +31,14 @@ const PROVIDERS_MAX: usize = 4;
 /// How long a provider may be silent: one that works says so every two seconds.
 const GONE_AFTER: Duration = Duration::from_secs(9);
 
-/// How long one request may take.
+/// How long one request may take, with all that are asked for it.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(960);
+
+/// How long nothing may come of an answer, beside the time that its tokens take: a provider may wait for its turn, and read a long prompt.
+const NOTHING_MAX: Duration = Duration::from_secs(60);
+
+/// How long a token may take where the whole answer comes at once.
+const TOKEN_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// How long after an answer it is paid for, if no other request does so before.
 const PAY_AFTER: Duration = Duration::from_secs(1);
@@ -41,6 +52,12 @@ const AGAIN: Duration = Duration::from_millis(1_200);
 /// Tokens that an answer is taken to have when prices are compared and the request names no limit.
 const USUAL_TOKENS: u32 = 500;
 
+/// Most tokens of an answer to a request that names no limit: what it may cost does not follow from how long a context a card names.
+const TOKENS_UNASKED_MAX: u32 = 16_384;
+
+/// Bytes that such a limit adds to a request.
+const LIMIT_BYTES: usize = 64;
+
 /// Asks for callers.
 #[derive(Debug)]
 pub(super) struct ServedModels {
@@ -53,6 +70,8 @@ pub(super) struct ServedModels {
 enum AttemptError {
     /// Nothing that another provider would do better.
     Callers(OpenAiError),
+    /// Something of the caller's does not suit this provider. The caller is told of it if no other one answers.
+    Unsuited(OpenAiError),
     /// The provider failed.
     Providers(String),
 }
@@ -61,9 +80,10 @@ enum AttemptError {
 struct Watched {
     began: Instant,
     pieces: Option<ChoiceSender>,
-    /// Milliseconds from the beginning to the last and to the first that came.
+    /// Milliseconds from the beginning to the last that was heard, to the first of the answer and to the last of it.
     heard: AtomicU64,
     first: AtomicU64,
+    written: AtomicU64,
     was_shown: AtomicBool,
 }
 
@@ -74,6 +94,7 @@ impl Watched {
             pieces,
             heard: AtomicU64::new(0),
             first: AtomicU64::new(u64::MAX),
+            written: AtomicU64::new(0),
             was_shown: AtomicBool::new(false),
         }
     }
@@ -90,6 +111,7 @@ impl Watched {
             return;
         }
         self.first.fetch_min(now, Ordering::Relaxed);
+        self.written.store(now, Ordering::Relaxed);
         let Some(pieces) = &self.pieces else {
             return;
         };
@@ -100,11 +122,20 @@ impl Watched {
         }
     }
 
-    fn is_silent_for(&self, time: Duration) -> bool {
-        let since = self
-            .now()
-            .saturating_sub(self.heard.load(Ordering::Relaxed));
-        Duration::from_millis(since) > time
+    /// Whether the one that is asked is given up: nothing was heard of it, or for longer nothing came of an answer. That it says that it works
+    /// is not enough: it may say so for ever.
+    fn is_over(&self, nothing_max: Duration) -> bool {
+        let now = self.now();
+        let since =
+            |at: &AtomicU64| Duration::from_millis(now.saturating_sub(at.load(Ordering::Relaxed)));
+        since(&self.heard) > GONE_AFTER || since(&self.written) > nothing_max
+    }
+
+    /// Begins anew, with another that is asked.
+    fn begin(&mut self) {
+        self.began = Instant::now();
+        self.heard.store(0, Ordering::Relaxed);
+        self.written.store(0, Ordering::Relaxed);
     }
 }
 
@@ -151,29 +182,41 @@ impl ServedModels {
         let wanted = &order.providers;
         listings.retain(|it| wanted.is_empty() || wanted.contains(&it.card.provider));
         let wallet = self.keys.wallet(&by.caller).ok_or_else(OpenAiError::key)?;
-        let request = request_of(&order)?;
+        let (asked, bytes) = read(&order)?;
+        let serving = listings.iter().filter(|it| it.card.serves(order.call));
+        let priced = serving.map(|it| priced(it, asked, (order.call, bytes)));
+        let priced = affordable(&self.keys, by, &order, priced.collect())?;
         let mut watched = Watched::new(pieces);
         let (mut tried, mut failed) = (Vec::new(), Vec::new());
-        while tried.len() < PROVIDERS_MAX {
-            let usage = expected(&request, &listings)?;
-            let chosen = ServedDirectory::choose(&listings, (order.call, usage), &tried);
-            let Some(listing) = chosen else {
+        let mut unsuited: Vec<(Arc<ServedListing>, OpenAiError)> = Vec::new();
+        let until = Instant::now() + REQUEST_TIME_MAX;
+        while tried.len() < PROVIDERS_MAX && Instant::now() < until {
+            let Some(chosen) = ServedDirectory::choose(&priced, order.call, &tried) else {
                 break;
             };
+            let request = request_of(&order, chosen.limit)?;
+            let listing = &chosen.listing;
             tried.push(listing.model);
-            watched.began = Instant::now();
-            watched.heard.store(0, Ordering::Relaxed);
+            watched.begin();
             let attempt = ProviderAttempt {
                 models: self,
                 by,
                 wallet,
-                listing: &listing,
+                listing,
                 request: &request,
+                most: chosen.most,
                 watched: &watched,
+                until,
+                nothing_max: nothing_max(&request, asked, chosen.limit),
             };
-            match attempt.run(order.max_price).await {
-                Ok(reply) => return Ok(ServedReply { failed, ..reply }),
+            match attempt.run().await {
+                Ok(reply) => {
+                    // What one refuses that another one answers was none of the caller's.
+                    unsuited.iter().for_each(|(it, _)| it.avoid());
+                    return Ok(ServedReply { failed, ..reply });
+                }
                 Err(AttemptError::Callers(error)) => return Err(error),
+                Err(AttemptError::Unsuited(error)) => unsuited.push((Arc::clone(listing), error)),
                 Err(AttemptError::Providers(why)) => {
                     let text = format!("{}: {why}", listing.card.provider);
                     say(format_args!(
@@ -188,7 +231,113 @@ impl ServedModels {
                 break;
             }
         }
-        Err(nobody(&order, &listings, &failed))
+        let unsuited = unsuited.into_iter().map(|(_, error)| error);
+        match (unsuited.into_iter().next(), failed.is_empty()) {
+            (Some(error), true) => Err(error),
+            _ => Err(nobody(&order, &listings, &failed)),
+        }
+    }
+}
+
+/// What a request says of how much is to be written, and how many bytes it has at most.
+fn read(order: &ServedOrder) -> Result<(AskedTokens, usize), OpenAiError> {
+    let body = Value::Object(order.body.clone());
+    let asked = AskedTokens::of(&body).ok_or_else(|| {
+        OpenAiError::invalid(
+            "body",
+            "`n`, `best_of`, `max_tokens` and `max_completion_tokens` are whole numbers above 0, and the first two not too large",
+        )
+    })?;
+    Ok((asked, body.to_string().len() + LIMIT_BYTES))
+}
+
+/// What a provider asks for a request. One that names no limit is given one that leaves room for the prompt.
+fn priced(
+    listing: &Arc<ServedListing>,
+    asked: AskedTokens,
+    (call, bytes): (ServedCall, usize),
+) -> PricedListing {
+    let card = &listing.card;
+    let limit = unasked_limit(card, asked, (call, bytes));
+    let limited = AskedTokens {
+        each: asked.each.or(limit),
+        ..asked
+    };
+    // The same number of tokens for all, whatever their cards say of contexts: a quarter of the bytes, and the usual answer.
+    let prompt = u32::try_from(bytes).unwrap_or(u32::MAX) / 4;
+    let each = asked.each.map_or(USUAL_TOKENS, |it| it.min(USUAL_TOKENS));
+    let completion = each
+        .saturating_mul(asked.choices)
+        .saturating_mul(asked.prompts);
+    let usual = TokenUsage {
+        prompt,
+        completion: match call {
+            ServedCall::Embedding => 0,
+            ServedCall::Chat | ServedCall::Completion => completion,
+        },
+    };
+    PricedListing {
+        listing: Arc::clone(listing),
+        limit,
+        usual: card.price(usual),
+        most: card.price(limited.bound((call, bytes), card)),
+    }
+}
+
+/// How long nothing may come of an answer: where pieces are wanted between two of them, else until all of it is there.
+fn nothing_max(request: &ServedRequest, asked: AskedTokens, limit: Option<u32>) -> Duration {
+    let is_whole = !request.stream && request.call != ServedCall::Embedding;
+    let tokens = match is_whole {
+        true => asked.each.or(limit).unwrap_or(u32::MAX),
+        false => 0,
+    };
+    NOTHING_MAX.saturating_add(TOKEN_TIME_MAX.saturating_mul(tokens))
+}
+
+/// The limit of each answer for a request that names none. Servers refuse one that does not fit into the context beside the prompt: where
+/// the prompt may fill it there is none, and the context is the bound.
+fn unasked_limit(
+    card: &ServedCard,
+    asked: AskedTokens,
+    (call, bytes): (ServedCall, usize),
+) -> Option<u32> {
+    if asked.each.is_some() || call == ServedCall::Embedding {
+        return None;
+    }
+    let prompt = u32::try_from(bytes).unwrap_or(u32::MAX);
+    let prompt = prompt.saturating_add(PROMPT_TOKENS_ADDED);
+    let room = card.context.saturating_sub(prompt);
+    (room > 0).then(|| room.min(TOKENS_UNASKED_MAX))
+}
+
+/// Those that may be asked for what the caller allows.
+///
+/// # Errors
+/// What does not suffice for the cheapest, if none may.
+fn affordable(
+    keys: &ApiKeys,
+    by: &Requester,
+    order: &ServedOrder,
+    priced: Vec<PricedListing>,
+) -> Result<Vec<PricedListing>, OpenAiError> {
+    let why = |most: Amount| -> Option<OpenAiError> {
+        if let Some(max_price) = order.max_price.filter(|it| *it < most) {
+            let text = format!(
+                "the request may cost {most} TGRID, more than `max_price`, {max_price}; a smaller `max_tokens` makes it cheaper"
+            );
+            return Some(OpenAiError::invalid("tensorgrid.max_price", text));
+        }
+        let allowed = keys.allows(&by.caller, most);
+        allowed.err().map(|error| of_reserve(&error))
+    };
+    let least = priced.iter().map(|it| it.most).min();
+    let fit: Vec<PricedListing> = priced
+        .into_iter()
+        .filter(|it| why(it.most).is_none())
+        .collect();
+    match least.filter(|_| fit.is_empty()).and_then(why) {
+        Some(error) => Err(error),
+        None => Ok(fit),
     }
 }
 
@@ -202,6 +351,11 @@ fn nobody(order: &ServedOrder, listings: &[Arc<ServedListing>], failed: &[String
         );
         return OpenAiError::unavailable(text);
     }
+    if listings.iter().any(|it| it.is_full()) {
+        return OpenAiError::unavailable(format!(
+            "all providers of `{model}` are being asked as much as they may"
+        ));
+    }
     if listings.is_empty() {
         let who = match order.providers.as_slice() {
             [] => "no provider serves",
@@ -212,9 +366,13 @@ fn nobody(order: &ServedOrder, listings: &[Arc<ServedListing>], failed: &[String
     OpenAiError::invalid("model", format!("`{model}` does not serve {call}"))
 }
 
-/// The request as it travels.
-fn request_of(order: &ServedOrder) -> Result<ServedRequest, OpenAiError> {
-    let body = serde_json::to_vec(&order.body);
+/// The request as it travels, with a limit that it does not name.
+fn request_of(order: &ServedOrder, limit: Option<u32>) -> Result<ServedRequest, OpenAiError> {
+    let mut fields = order.body.clone();
+    if let Some(limit) = limit {
+        fields.insert("max_tokens".to_owned(), limit.into());
+    }
+    let body = serde_json::to_vec(&fields);
     let body = body.map_err(|error| OpenAiError::invalid("body", error.to_string()))?;
     if body.len() > SERVED_BODY_BYTES_MAX {
         let text = format!(
@@ -233,26 +391,6 @@ fn request_of(order: &ServedOrder) -> Result<ServedRequest, OpenAiError> {
     })
 }
 
-/// What prices are compared by: about as many tokens as texts have, and no more than were asked for.
-fn expected(
-    request: &ServedRequest,
-    listings: &[Arc<ServedListing>],
-) -> Result<TokenUsage, OpenAiError> {
-    let Some(first) = listings.first() else {
-        return Ok(TokenUsage::default());
-    };
-    let bound = request.bound(&first.card).ok_or_else(|| {
-        OpenAiError::invalid(
-            "body",
-            "`n` and `best_of` are whole numbers, and not too large",
-        )
-    })?;
-    Ok(TokenUsage {
-        prompt: bound.prompt / 4 + 1,
-        completion: bound.completion.min(USUAL_TOKENS),
-    })
-}
-
 /// One provider that is asked for one request.
 struct ProviderAttempt<'a> {
     models: &'a ServedModels,
@@ -260,26 +398,26 @@ struct ProviderAttempt<'a> {
     wallet: &'a Wallet,
     listing: &'a Arc<ServedListing>,
     request: &'a ServedRequest,
+    /// The most that it costs.
+    most: Amount,
     watched: &'a Watched,
+    /// When the request is over.
+    until: Instant,
+    /// How long nothing may come of the answer.
+    nothing_max: Duration,
 }
 
 impl ProviderAttempt<'_> {
     /// Asks, with what it may cost held of the key's limit meanwhile.
-    async fn run(&self, max_price: Option<Amount>) -> Result<ServedReply, AttemptError> {
-        let card = &self.listing.card;
-        let most = self.request.most(card).unwrap_or(Amount::MAX);
-        if let Some(max_price) = max_price.filter(|it| *it < most) {
-            let text = format!(
-                "the request may cost {most} TGRID, more than `max_price`, {max_price}; a smaller `max_tokens` makes it cheaper"
-            );
-            let error = OpenAiError::invalid("tensorgrid.max_price", text);
-            return Err(AttemptError::Callers(error));
-        }
-        let keys = &self.models.keys;
+    async fn run(&self) -> Result<ServedReply, AttemptError> {
+        let (keys, most) = (&self.models.keys, self.most);
         let reserved = keys.reserve(&self.by.caller, most);
-        reserved.map_err(|error| AttemptError::Callers(of_reserve(&error)))?;
+        reserved.map_err(|error| match &error {
+            ReserveError::Limit { .. } => AttemptError::Unsuited(of_reserve(&error)),
+            ReserveError::Write(_) => AttemptError::Callers(of_reserve(&error)),
+        })?;
         self.listing.begin();
-        let asked = self.asked(most).await;
+        let asked = self.asked().await;
         let (price, end) = match &asked {
             Ok((_, answer)) => {
                 let first = self.watched.first.load(Ordering::Relaxed);
@@ -300,19 +438,17 @@ impl ProviderAttempt<'_> {
         match asked {
             Ok((session, answer)) => self.reply(&session, &answer),
             Err(error) if error.is_accounts() => {
-                Err(AttemptError::Callers(OpenAiError::quota(chain(&error))))
+                Err(AttemptError::Unsuited(OpenAiError::quota(chain(&error))))
             }
             Err(error) => Err(AttemptError::Providers(chain(&error))),
         }
     }
 
     /// The answer, by the account's lease.
-    async fn asked(
-        &self,
-        most: Amount,
-    ) -> Result<(Arc<EndpointSession>, EndpointAnswer), LeaseError> {
-        let leases = &self.models.leases;
+    async fn asked(&self) -> Result<(Arc<EndpointSession>, EndpointAnswer), LeaseError> {
+        let (leases, most) = (&self.models.leases, self.most);
         let (wallet, model): (&Wallet, ModelId) = (self.wallet, self.listing.model);
+        let _promised = leases.promise(wallet, model, most);
         let session = leases.session(wallet, model, most).await?;
         let mut tries = 0;
         let error = loop {
@@ -329,10 +465,8 @@ impl ProviderAttempt<'_> {
             };
             match refused {
                 (EndpointRefusal::NoMoney, _) => {
-                    // Once; then the provider has to see it.
-                    if tries == 1 {
-                        leases.top_up(wallet, session.job(), most).await?;
-                    }
+                    leases.top_up(wallet, (&session, model), most).await?;
+                    // The provider has to see it.
                     tokio::time::sleep(AGAIN).await;
                 }
                 (EndpointRefusal::Unpaid, _) => {
@@ -355,14 +489,15 @@ impl ProviderAttempt<'_> {
         // To open a lease takes its own time.
         let now = self.watched.now();
         self.watched.heard.store(now, Ordering::Relaxed);
+        self.watched.written.store(now, Ordering::Relaxed);
         let mut piece = |bytes: &[u8]| self.watched.take(bytes);
         let mut asking = std::pin::pin!(session.ask(self.request.to_bytes(), &mut piece));
         loop {
             tokio::select! {
                 answer = &mut asking => return answer,
                 () = tokio::time::sleep(Duration::from_millis(500)) => {
-                    let is_over = self.watched.began.elapsed() > REQUEST_TIME_MAX;
-                    if is_over || self.watched.is_silent_for(GONE_AFTER) {
+                    let is_over = Instant::now() >= self.until;
+                    if is_over || self.watched.is_over(self.nothing_max) {
                         return Err(EndpointError::Silent);
                     }
                 }
@@ -384,7 +519,7 @@ impl ProviderAttempt<'_> {
         });
     }
 
-    /// What a caller is told of an answer; what the server refused is the caller's to mend.
+    /// What a caller is told of an answer; what every server refused is the caller's to mend.
     fn reply(
         &self,
         session: &EndpointSession,
@@ -392,24 +527,22 @@ impl ProviderAttempt<'_> {
     ) -> Result<ServedReply, AttemptError> {
         let unreadable = || AttemptError::Providers("its answer cannot be read".to_owned());
         let said = ServedAnswer::from_bytes(&answer.output).map_err(|_| unreadable())?;
-        let body: Value = serde_json::from_slice(&said.body).map_err(|_| unreadable())?;
         if !said.is_success() {
+            let body: Value = serde_json::from_slice(&said.body).map_err(|_| unreadable())?;
             let message = body["error"]["message"].as_str();
             let message = message.unwrap_or("the model's server refused the request");
             let status = match said.status {
                 status @ (400 | 413 | 422) => status,
                 _ => 400,
             };
-            return Err(AttemptError::Callers(OpenAiError {
+            return Err(AttemptError::Unsuited(OpenAiError {
                 status,
                 code: "refused_by_model".to_owned(),
                 param: None,
                 ..OpenAiError::invalid("body", message)
             }));
         }
-        if !body.is_object() {
-            return Err(unreadable());
-        }
+        let body = ServedBody::read(&said.body).ok_or_else(unreadable)?;
         let card = &self.listing.card;
         Ok(ServedReply {
             body,
@@ -435,4 +568,123 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = inner.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use serde_json::json;
+    use tg_types::{Address, Label, TimestampMs};
+
+    fn card(provider: u8, context: u32, price: u128) -> ServedCard {
+        ServedCard {
+            provider: Address::new([provider; 20]),
+            name: Label::lossy("popular"),
+            context,
+            calls: ServedCall::Chat.bit(),
+            prompt_price: Amount::new(price),
+            completion_price: Amount::new(price),
+            issued: TimestampMs::ZERO,
+        }
+    }
+
+    fn order(body: &Value, max_price: Option<&str>) -> ServedOrder {
+        ServedOrder {
+            model: "popular".to_owned(),
+            call: ServedCall::Chat,
+            stream: false,
+            body: body.as_object().unwrap().clone(),
+            max_price: max_price.map(|it| it.parse().unwrap()),
+            providers: Vec::new(),
+        }
+    }
+
+    fn offered(
+        order: &ServedOrder,
+        cards: &[ServedCard],
+    ) -> Result<Vec<PricedListing>, OpenAiError> {
+        let keys = ApiKeys::open(None).unwrap();
+        let by = Requester {
+            caller: "development".to_owned(),
+            record: Arc::new(tg_api::MemoryRecord::default()),
+        };
+        let (asked, bytes) = read(order)?;
+        let priced = cards.iter().map(|card| {
+            let listing = ServedListing::of_card(card.clone());
+            priced(&listing, asked, (order.call, bytes))
+        });
+        affordable(&keys, &by, order, priced.collect())
+    }
+
+    /// A stranger registers a card of a popular name whose context is as long as may be, a unit below the cheapest.
+    #[test]
+    fn what_a_request_costs_at_most_does_not_follow_from_a_strangers_card() {
+        let tgrid = Amount::from_tgrid(1).get();
+        let (honest, stranger) = (
+            card(1, 32_768, 60 * tgrid),
+            card(2, 1 << 24, 60 * tgrid - 1),
+        );
+        let unlimited = order(&json!({"messages": []}), None);
+        let all = offered(&unlimited, &[honest.clone(), stranger.clone()]).unwrap();
+        assert!(all[1].most <= all[0].most, "as its price is");
+        assert_eq!(all[0].limit, Some(TOKENS_UNASKED_MAX));
+        let request = request_of(&unlimited, all[1].limit).unwrap();
+        let bound = request.bound(&stranger).unwrap();
+        assert_eq!(bound.completion, TOKENS_UNASKED_MAX);
+        assert!(request.most(&stranger).unwrap() <= all[1].most);
+        // A limit leaves room for the prompt; where the prompt may fill the context there is none.
+        let small = offered(&unlimited, &[card(3, 1_000, 1)]).unwrap();
+        assert!(small[0].limit.unwrap() < 1_000 - PROMPT_TOKENS_ADDED);
+        assert_eq!(
+            offered(&unlimited, &[card(3, 100, 1)]).unwrap()[0].limit,
+            None
+        );
+        let named = order(&json!({"messages": [], "max_tokens": 9}), None);
+        assert_eq!(offered(&named, &[honest]).unwrap()[0].limit, None);
+    }
+
+    /// A provider says every two seconds that it works, and that is all.
+    #[test]
+    fn who_only_says_that_it_works_is_given_up() {
+        let order = order(&json!({"messages": [], "max_tokens": 10}), None);
+        let request = request_of(&order, None).unwrap();
+        let (asked, _) = read(&order).unwrap();
+        let most = nothing_max(&request, asked, None);
+        assert_eq!(most, NOTHING_MAX + TOKEN_TIME_MAX * 10);
+        let streamed = ServedRequest {
+            stream: true,
+            ..request
+        };
+        assert_eq!(nothing_max(&streamed, asked, None), NOTHING_MAX);
+        let ago = |time: Duration| Watched {
+            began: Instant::now().checked_sub(time).unwrap(),
+            ..Watched::new(None)
+        };
+        let watched = ago(most - Duration::from_secs(1));
+        watched.take(&[]);
+        assert!(!watched.is_over(most));
+        let watched = ago(most + Duration::from_secs(1));
+        watched.take(&[]);
+        assert!(watched.is_over(most));
+        // What is written counts.
+        watched.take(b"[]");
+        assert!(!watched.is_over(most));
+    }
+
+    #[test]
+    fn a_provider_that_the_caller_cannot_pay_does_not_end_the_request() {
+        let tgrid = Amount::from_tgrid(1).get();
+        let (honest, dear) = (card(1, 32_768, tgrid), card(2, 32_768, 900_000 * tgrid));
+        for max_price in [Some("1"), None] {
+            let order = order(&json!({"messages": [], "max_tokens": 9_000}), max_price);
+            let fit = offered(&order, &[dear.clone(), honest.clone()]).unwrap();
+            assert_eq!(fit.len(), 1, "{max_price:?}");
+            assert_eq!(fit[0].listing.card, honest);
+            let none = offered(&order, std::slice::from_ref(&dear)).unwrap_err();
+            let status = if max_price.is_some() { 400 } else { 429 };
+            assert_eq!(none.status, status, "{none:?}");
+        }
+    }
 }

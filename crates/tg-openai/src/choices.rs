@@ -123,10 +123,7 @@ impl TextRun {
         let term = self.paying.terms(listed, asked);
         let ended = self.paying.job(of, listed, (input, term.await?)).await?;
         let written = jobs::collect_written(&self.paying.client, &known.model, &ended.job).await;
-        let settled = self
-            .paying
-            .settle(of, ended, written, |written| &written.receipt);
-        let (written, price) = settled?;
+        let (written, price) = self.paying.settle(of, &ended, written)?;
         let shown = (&*self.coding, written.tokens.as_slice());
         let (pieces, stopped) = completion::shown(&self.order, request, shown)?;
         let logprobs = match (self.order.logprobs, written.scores) {

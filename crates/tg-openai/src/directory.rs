@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tg_sdk::dto::{ModeDto, ModelDto, ModelStateDto, OfferDto};
 use tg_sdk::{Client, ClientError};
 use tg_types::served::CARD_BYTES_MAX;
-use tg_types::{Address, Amount, ModelId, ServedCall, ServedCard, TokenUsage};
+use tg_types::{Address, Amount, ModelId, ServedCall, ServedCard};
 use tokio::sync::Mutex as AsyncMutex;
 
 /// How long it is believed what the grid said.
@@ -16,14 +16,19 @@ const LOOKED: Duration = Duration::from_secs(2);
 /// Cards that are looked at: whoever registers them pays for each.
 const CARDS_MAX: usize = 4_096;
 
-/// How long a model whose provider failed comes after the others.
+/// How long a model whose provider failed comes after the others; twice as long with each failure that no answer made up for, up to an hour.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
+const AFTER_FAILURES_MAX: Duration = Duration::from_secs(3_600);
 
 /// How long one whose provider claimed more than there can be does.
 const AFTER_LIE: Duration = Duration::from_secs(600);
 
-/// Requests on their way to a provider from which on others come first.
-const MANY: u32 = 32;
+/// Requests on their way to a provider, at most: a quarter of the places of completions, so that one that answers nothing does not hold them
+/// all.
+const ASKED_MAX: u32 = 24;
+
+/// Requests on their way to a provider from which on others come first, while nothing is known of it. With each answer it is one more.
+const ASKED_FIRST: u32 = 4;
 
 /// A served model, and how its provider did so far.
 #[derive(Debug)]
@@ -41,6 +46,20 @@ struct ProviderStanding {
     /// A moving mean of the time until something of an answer came.
     latency_ms: u64,
     avoided_until: Option<Instant>,
+    /// Answers since the last failure, as far as they count.
+    answers: u32,
+    /// Failures that no answer made up for.
+    failures: u32,
+}
+
+impl ProviderStanding {
+    fn fail(&mut self, least: Duration) {
+        self.answers = 0;
+        let times = 1_u32.checked_shl(self.failures).unwrap_or(u32::MAX);
+        self.failures = self.failures.saturating_add(1);
+        let time = AFTER_FAILURE.saturating_mul(times).min(AFTER_FAILURES_MAX);
+        self.avoided_until = Instant::now().checked_add(time.max(least));
+    }
 }
 
 /// How an attempt ended.
@@ -57,28 +76,61 @@ pub(super) enum AttemptEnd {
 }
 
 /// What comes first when several serve a name.
-type Preference = (bool, bool, Amount, u32, u64, ModelId);
+type Preference = (bool, bool, Amount, Amount, u32, u64, ModelId);
+
+/// A listing as one request sees it.
+#[derive(Debug, Clone)]
+pub(super) struct PricedListing {
+    pub(super) listing: Arc<ServedListing>,
+    /// The limit of each answer that is added to the request, if it names none.
+    pub(super) limit: Option<u32>,
+    /// What the usual answer costs.
+    pub(super) usual: Amount,
+    /// What the request costs at most.
+    pub(super) most: Amount,
+}
 
 impl ServedListing {
     fn standing(&self) -> std::sync::MutexGuard<'_, ProviderStanding> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The cheapest first, but for those that failed lately and those that many wait for; of equals the one that fewer wait for, then
-    /// the quicker one.
-    fn preference(&self, usage: TokenUsage) -> Preference {
+    /// A listing of which nothing is known but its card.
+    fn new(model: ModelId, card: ServedCard) -> Arc<Self> {
+        Arc::new(Self {
+            model,
+            card,
+            standing: Mutex::default(),
+        })
+    }
+
+    /// One of a test.
+    #[cfg(test)]
+    pub(super) fn of_card(card: ServedCard) -> Arc<Self> {
+        Self::new(card.model_id(), card)
+    }
+
+    /// The cheapest first, but for those that failed lately and those that many wait for; of equals the one that costs less at most, then the
+    /// one that fewer wait for, then the quicker one.
+    fn preference(&self, usual: Amount, most: Amount) -> Preference {
         let standing = self.standing();
         let is_avoided = standing
             .avoided_until
             .is_some_and(|until| Instant::now() < until);
         (
             is_avoided,
-            standing.asked >= MANY,
-            self.card.price(usage),
+            standing.asked >= ASKED_FIRST.saturating_add(standing.answers),
+            usual,
+            most,
             standing.asked,
             standing.latency_ms,
             self.model,
         )
+    }
+
+    /// Whether as many requests are on their way as may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.standing().asked >= ASKED_MAX
     }
 
     /// Takes note that a request is on its way.
@@ -86,11 +138,15 @@ impl ServedListing {
         self.standing().asked += 1;
     }
 
+    /// Has others come first for a while.
+    pub(super) fn avoid(&self) {
+        self.standing().fail(Duration::ZERO);
+    }
+
     /// Takes note of how it ended.
     pub(super) fn end(&self, end: AttemptEnd) {
         let mut standing = self.standing();
         standing.asked = standing.asked.saturating_sub(1);
-        let avoid = |time| Instant::now().checked_add(time);
         match end {
             AttemptEnd::Answered(after) => {
                 let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
@@ -99,10 +155,13 @@ impl ServedListing {
                     mean => (mean.saturating_mul(7).saturating_add(after)) / 8,
                 };
                 standing.avoided_until = None;
+                standing.answers = standing.answers.saturating_add(1).min(ASKED_MAX);
+                // One answer does not make up for many failures.
+                standing.failures /= 2;
             }
             AttemptEnd::NotAsked => {}
-            AttemptEnd::Failed => standing.avoided_until = avoid(AFTER_FAILURE),
-            AttemptEnd::Lied => standing.avoided_until = avoid(AFTER_LIE),
+            AttemptEnd::Failed => standing.fail(Duration::ZERO),
+            AttemptEnd::Lied => standing.fail(AFTER_LIE),
         }
     }
 }
@@ -174,14 +233,16 @@ impl ServedDirectory {
 
     /// The one to ask, of those that were not asked yet.
     pub(super) fn choose(
-        listings: &[Arc<ServedListing>],
-        (call, usage): (ServedCall, TokenUsage),
+        priced: &[PricedListing],
+        call: ServedCall,
         tried: &[ModelId],
-    ) -> Option<Arc<ServedListing>> {
-        let open = listings
-            .iter()
-            .filter(|it| it.card.serves(call) && !tried.contains(&it.model));
-        open.min_by_key(|it| it.preference(usage)).cloned()
+    ) -> Option<PricedListing> {
+        let open = priced.iter().filter(|it| {
+            let listing = &it.listing;
+            listing.card.serves(call) && !tried.contains(&listing.model) && !listing.is_full()
+        });
+        open.min_by_key(|it| it.listing.preference(it.usual, it.most))
+            .cloned()
     }
 
     /// Looks again if that was long ago. While the grid is away what was known stands.
@@ -246,13 +307,7 @@ impl ServedDirectory {
         let card = ServedCard::read(&file.ok()?).ok();
         // Stops: a gateway that shows other prices than the provider's.
         let card = card.filter(|it| it.model_id() == model.id && it.provider == model.owner);
-        let listing = card.map(|card| {
-            Arc::new(ServedListing {
-                model: model.id,
-                card,
-                standing: Mutex::default(),
-            })
-        });
+        let listing = card.map(|card| ServedListing::new(model.id, card));
         cards().insert(model.id, listing.clone());
         listing
     }
@@ -263,7 +318,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use tg_types::{Label, TimestampMs};
+    use tg_types::{Label, TimestampMs, TokenUsage};
 
     fn listing(provider: u8, price: u64) -> Arc<ServedListing> {
         let card = ServedCard {
@@ -275,11 +330,7 @@ mod tests {
             completion_price: Amount::from_tgrid(price),
             issued: TimestampMs::ZERO,
         };
-        Arc::new(ServedListing {
-            model: card.model_id(),
-            card,
-            standing: Mutex::default(),
-        })
+        ServedListing::of_card(card)
     }
 
     fn chosen(all: &[Arc<ServedListing>], tried: &[ModelId]) -> Option<ModelId> {
@@ -287,8 +338,18 @@ mod tests {
             prompt: 10,
             completion: 10,
         };
-        let chosen = ServedDirectory::choose(all, (ServedCall::Chat, usage), tried);
-        chosen.map(|it| it.model)
+        let priced: Vec<PricedListing> = all.iter().map(|it| priced(it, usage)).collect();
+        let chosen = ServedDirectory::choose(&priced, ServedCall::Chat, tried);
+        chosen.map(|it| it.listing.model)
+    }
+
+    fn priced(listing: &Arc<ServedListing>, usage: TokenUsage) -> PricedListing {
+        PricedListing {
+            limit: None,
+            usual: listing.card.price(usage),
+            most: listing.card.largest_price(),
+            listing: Arc::clone(listing),
+        }
     }
 
     #[test]
@@ -309,6 +370,54 @@ mod tests {
         assert_eq!(chosen(&all, &each), None);
     }
 
+    /// A card whose provider says that it works and never answers is the cheapest.
+    #[test]
+    fn a_provider_that_answers_nothing_is_asked_little_and_ever_less() {
+        let all = [listing(1, 3), listing(2, 1)];
+        let stalls = &all[1];
+        for _ in 0..ASKED_FIRST {
+            assert_eq!(chosen(&all, &[]), Some(stalls.model));
+            stalls.begin();
+        }
+        assert_eq!(chosen(&all, &[]), Some(all[0].model));
+        // Alone it is asked up to a bound.
+        let (honest, mut asked) = ([all[0].model], ASKED_FIRST);
+        while chosen(&all, &honest).is_some() {
+            stalls.begin();
+            asked += 1;
+        }
+        assert_eq!(asked, ASKED_MAX);
+        let avoided = || {
+            let until = stalls.standing().avoided_until.unwrap();
+            until.duration_since(Instant::now())
+        };
+        stalls.end(AttemptEnd::Failed);
+        let first = avoided();
+        for _ in 1..ASKED_MAX {
+            stalls.end(AttemptEnd::Failed);
+        }
+        assert!(first <= AFTER_FAILURE && avoided() > AFTER_FAILURES_MAX / 2);
+        // An answer does not make up for all of them.
+        stalls.begin();
+        stalls.end(AttemptEnd::Answered(Duration::ZERO));
+        stalls.begin();
+        stalls.end(AttemptEnd::Failed);
+        assert!(avoided() > AFTER_FAILURES_MAX / 2);
+    }
+
+    #[test]
+    fn who_answers_is_asked_more_at_once() {
+        let all = [listing(1, 1), listing(2, 9)];
+        for _ in 0..ASKED_MAX {
+            all[0].begin();
+            all[0].end(AttemptEnd::Answered(Duration::ZERO));
+        }
+        (1..ASKED_MAX).for_each(|_| all[0].begin());
+        assert_eq!(chosen(&all, &[]), Some(all[0].model));
+        all[0].begin();
+        assert_eq!(chosen(&all, &[]), Some(all[1].model));
+    }
+
     #[test]
     fn of_equal_prices_the_one_that_fewer_wait_for_is_asked() {
         let all = [listing(1, 1), listing(2, 1), listing(3, 9)];
@@ -319,12 +428,14 @@ mod tests {
         assert!(second != first.model && second != all[2].model);
         // The dear one is asked when many wait for the others.
         for it in &all[..2] {
-            (0..MANY).for_each(|_| it.begin());
+            (0..ASKED_FIRST).for_each(|_| it.begin());
         }
         assert_eq!(chosen(&all, &[]), Some(all[2].model));
         // A model is asked only for what its card says.
-        let usage = TokenUsage::default();
-        let asked = (ServedCall::Embedding, usage);
-        assert!(ServedDirectory::choose(&all, asked, &[]).is_none());
+        let priced: Vec<PricedListing> = all
+            .iter()
+            .map(|it| priced(it, TokenUsage::default()))
+            .collect();
+        assert!(ServedDirectory::choose(&priced, ServedCall::Embedding, &[]).is_none());
     }
 }

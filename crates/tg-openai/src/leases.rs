@@ -2,7 +2,7 @@
 //! nothing was asked for long.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tg_sdk::dto::{JobDto, JobStateDto, ModeDto};
@@ -70,7 +70,29 @@ impl LeaseError {
 struct AccountLease {
     session: AsyncMutex<Option<Arc<EndpointSession>>>,
     used: Mutex<Instant>,
+    /// What the requests may cost that are on their way, together.
+    promised: Mutex<Amount>,
     wallet: Wallet,
+}
+
+impl AccountLease {
+    fn promised(&self) -> MutexGuard<'_, Amount> {
+        self.promised.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that is on its way by a lease, and what it may cost.
+#[derive(Debug)]
+pub(super) struct PromisedRequest {
+    lease: Arc<AccountLease>,
+    most: Amount,
+}
+
+impl Drop for PromisedRequest {
+    fn drop(&mut self) {
+        let mut promised = self.lease.promised();
+        *promised = promised.saturating_sub(self.most);
+    }
 }
 
 /// The leases of all accounts.
@@ -94,11 +116,22 @@ impl ServedLeases {
             Arc::new(AccountLease {
                 session: AsyncMutex::default(),
                 used: Mutex::new(Instant::now()),
+                promised: Mutex::new(Amount::ZERO),
                 wallet: wallet.clone(),
             })
         });
         *lease.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         Arc::clone(lease)
+    }
+
+    /// Takes note that a request is on its way that may cost `most`.
+    pub(super) fn promise(&self, wallet: &Wallet, model: ModelId, most: Amount) -> PromisedRequest {
+        let lease = self.held(wallet, model);
+        {
+            let mut promised = lease.promised();
+            *promised = promised.saturating_add(most);
+        }
+        PromisedRequest { lease, most }
     }
 
     /// The lease of an account, opened if there is none; of several that ask at once one opens it. A request costs `most` at most.
@@ -192,14 +225,20 @@ impl ServedLeases {
         let _ended = jobs::submit(&self.client, wallet, &cancel, "give back a lease").await;
     }
 
-    /// Locks more money for a lease.
+    /// Locks more money for a lease, if what is left does not pay for the requests that are on their way: whatever its provider says, no more
+    /// is locked.
     pub(super) async fn top_up(
         &self,
         wallet: &Wallet,
-        job: JobId,
+        (session, model): (&EndpointSession, ModelId),
         most: Amount,
     ) -> Result<(), LeaseError> {
+        let job = session.job();
         let known = self.client.job(job).await?;
+        let promised = *self.held(wallet, model).promised();
+        if !needs_more(&known, session.owed().amount, promised) {
+            return Ok(());
+        }
         let max_price = known.max_price.saturating_add(locked(most));
         let raise = Transaction::RaiseJob {
             job,
@@ -247,6 +286,19 @@ impl ServedLeases {
     }
 }
 
+/// What of the money of an endpoint pays for more answers where so much is owed for those that came.
+fn unspent(job: &JobDto, owed: Amount) -> Amount {
+    let live = job.leases.iter().find(|it| it.end.is_none());
+    let paid = live.and_then(|it| it.meter.as_ref());
+    let paid = paid.map_or(Amount::ZERO, |it| it.paid);
+    job.escrow.saturating_add(paid).saturating_sub(owed)
+}
+
+/// Whether what is left of an endpoint's money does not pay for requests that may cost `promised` together.
+fn needs_more(job: &JobDto, owed: Amount, promised: Amount) -> bool {
+    unspent(job, owed) < promised
+}
+
 /// What is locked for a lease whose requests cost so much at most.
 fn locked(most: Amount) -> Amount {
     most.saturating_mul(LOCKED_REQUESTS).max(LOCKED_LEAST)
@@ -270,5 +322,42 @@ fn is_open(job: &JobDto) -> bool {
         | JobStateDto::Disputed
         | JobStateDto::Expired
         | JobStateDto::Cancelled => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use serde_json::json;
+
+    /// A provider says with each request that what is locked does not pay for it.
+    #[test]
+    fn more_is_locked_only_while_what_is_left_does_not_pay_for_what_is_asked() {
+        let zero = format!("0x{}", "0".repeat(64));
+        let job = json!({
+            "id": zero, "requestor": format!("0x{}", "0".repeat(40)), "model": zero, "input": zero, "input_len": 0,
+            "needs": tg_sdk::dto::JobNeedsDto::from(&tg_types::JobNeeds::ANY_MACHINE), "mode": "endpoint",
+            "state": "running", "max_price": "40", "deadline_ms": 0, "sequence": 0, "macs": 0, "max_attempts": 1,
+            "escrow": "40", "verification_fee": "0", "history": [], "leases": [], "reason": null, "settlement": null,
+        });
+        let job: JobDto = serde_json::from_value(job).unwrap();
+        let tgrid = Amount::from_tgrid;
+        let leases = ServedLeases::new(Client::new("http://127.0.0.1:1").unwrap());
+        let (wallet, model) = (Wallet::from_seed(b"x"), ModelId::new([1; 32]));
+        let needs_more = |owed| {
+            let promised = *leases.held(&wallet, model).promised();
+            super::needs_more(&job, tgrid(owed), promised)
+        };
+        let ask = || leases.promise(&wallet, model, tgrid(10));
+        let asked = [ask(), ask(), ask()];
+        assert!(!needs_more(10) && needs_more(11));
+        let more = ask();
+        assert!(needs_more(10));
+        drop(more);
+        assert!(!needs_more(10));
+        drop(asked);
+        assert!(!needs_more(40));
     }
 }

@@ -284,10 +284,7 @@ impl VectorRun {
         let order = (input.bytes.clone(), self.term.clone());
         let ended = self.paying.job(&of, listed, order).await?;
         let result = jobs::collect(&self.paying.client, &known.model, &ended.job).await;
-        let settled = self
-            .paying
-            .settle(&of, ended, result, |result| &result.receipt);
-        let (result, price) = settled?;
+        let (result, price) = self.paying.settle(&of, &ended, result)?;
         let reals = known.model.answer(&result.values).reals();
         let vector = self.rule.vector(&reals, &input)?;
         Ok((vector, result.receipt.job.id, price))

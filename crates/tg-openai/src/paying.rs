@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tg_api::{KeptOrder, OpenAiError, OrderRecord, Requester};
-use tg_sdk::dto::{JobDto, JobReceiptDto, ModeDto, ModelDto};
+use tg_sdk::dto::{JobDto, ModeDto, ModelDto};
 use tg_sdk::jobs::{self, JobError};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::{Amount, Decode, Encode, JobId, SignedTransaction, signed};
@@ -21,6 +21,9 @@ const DEADLINE: Duration = Duration::from_secs(300);
 
 /// How long a job is looked for whose order was refused when it was sent again: it may be in a block that is not final yet.
 const SEARCH: Duration = Duration::from_secs(10);
+
+/// Gas of an order, at most: of none that is made here is it more.
+const ORDER_GAS_MAX: u64 = 100_000;
 
 /// How often.
 const SEARCH_POLL: Duration = Duration::from_millis(500);
@@ -56,6 +59,25 @@ impl OrderPart {
 pub(super) struct EndedJob {
     pub(super) job: JobDto,
     kept: KeptOrder,
+    /// What is locked for the rent of its record, and is burned while that stays.
+    rent: Amount,
+}
+
+impl EndedJob {
+    /// What left the requestor's account for the job itself: all that was locked and did not come back, whoever got it.
+    fn price(&self) -> Amount {
+        let locked = self.job.max_price.saturating_add(self.job.verification_fee);
+        let back = self.job.settlement.as_ref().map(|it| it.refund);
+        locked.saturating_sub(back.unwrap_or(Amount::ZERO))
+    }
+
+    /// The same with the rent of its record, and with gas, at most: what its key has spent.
+    fn cost(&self) -> Amount {
+        let order = SignedTransaction::from_bytes(&self.kept.signed);
+        let fee = order.map_or(Amount::ZERO, |it| it.fees.max_fee_per_gas);
+        let gas = fee.saturating_mul(ORDER_GAS_MAX);
+        self.price().saturating_add(gas).saturating_add(self.rent)
+    }
 }
 
 /// Pays for callers.
@@ -182,7 +204,9 @@ impl Paying {
         let job = jobs::follow(&self.client, id, &mut |_| {}).await;
         // Nobody knows what it costs: it counts as spent.
         let job = job.map_err(|error| of_job(&error, ""))?;
-        Ok(EndedJob { job, kept })
+        let rent = self.client.rent(id).await;
+        let rent = rent.map_or(Amount::ZERO, |it| it.left);
+        Ok(EndedJob { job, kept, rent })
     }
 
     /// Gives back what was held for an order that cost nothing.
@@ -193,35 +217,164 @@ impl Paying {
         }
     }
 
-    /// Counts what a job cost, and gives its result and the price, verification included.
+    /// Counts what a job cost, and gives its result and the price, with all that was paid out of what was locked for it.
     pub(super) fn settle<T>(
         &self,
         of: &OrderPart,
-        ended: EndedJob,
+        ended: &EndedJob,
         result: Result<T, JobError>,
-        receipt: fn(&T) -> &JobReceiptDto,
     ) -> Result<(T, Amount), OpenAiError> {
-        let EndedJob { kept, .. } = ended;
-        let result = match result {
-            Ok(result) => result,
+        match result {
+            Ok(result) => {
+                let paid = KeptOrder {
+                    reserved: ended.cost(),
+                    ..ended.kept.clone()
+                };
+                self.count(of, ended, Some(paid));
+                Ok((result, ended.price()))
+            }
             Err(error) => {
                 if matches!(error, JobError::NotPaid { .. }) {
-                    self.forget(of, kept.reserved);
+                    // Whoever held it, or made room for it, may have been paid all the same.
+                    self.count(of, ended, None);
                 }
-                return Err(of_job(&error, ""));
-            }
-        };
-        let settled = &receipt(&result).settlement;
-        let price = settled.price.saturating_add(settled.verification_fee);
-        if let Some(rest) = kept.reserved.checked_sub(price) {
-            let paid = KeptOrder {
-                reserved: price,
-                ..kept
-            };
-            if of.keep(Some(paid)).is_ok() {
-                self.keys.release(&of.by.caller, rest);
+                Err(of_job(&error, ""))
             }
         }
-        Ok((result, price))
+    }
+
+    /// Counts what a job cost instead of what was held for it, and keeps what is known of its order.
+    fn count(&self, of: &OrderPart, ended: &EndedJob, kept: Option<KeptOrder>) {
+        // If it cannot be written, what was held stays counted: given back twice it would forgive.
+        if of.keep(kept).is_err() {
+            return;
+        }
+        let (held, cost) = (ended.kept.reserved, ended.cost());
+        match held.checked_sub(cost) {
+            Some(rest) => self.keys.release(&of.by.caller, rest),
+            None => self.keys.add(&of.by.caller, cost.saturating_sub(held)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use serde_json::json;
+    use tg_sdk::dto::{JobStateDto, SettlementDto};
+    use tg_types::{Fees, Transaction, Wallet};
+
+    /// A job as the grid shows it, which was settled so.
+    fn ended(max_price: u64, settlement: SettlementDto, rent: u64) -> EndedJob {
+        let zero = format!("0x{}", "0".repeat(64));
+        let job = json!({
+            "id": zero, "requestor": format!("0x{}", "0".repeat(40)), "model": zero, "input": zero, "input_len": 1,
+            "needs": tg_sdk::dto::JobNeedsDto::from(&tg_types::JobNeeds::ANY_MACHINE), "mode": "replicate", "state": "paid",
+            "max_price": max_price.to_string(), "deadline_ms": 0, "sequence": 0, "macs": 0, "max_attempts": 1,
+            "escrow": "0", "verification_fee": "2", "history": [], "leases": [], "reason": null,
+            "settlement": settlement,
+        });
+        let job: JobDto = serde_json::from_value(job).unwrap();
+        assert_eq!(job.state, JobStateDto::Paid);
+        let order = Transaction::CancelJob { job: job.id };
+        let domain = tg_types::ChainDomain {
+            chain_id: 1,
+            verifying_contract: tg_types::Address::default(),
+            salt: [0; 32],
+        };
+        let fees = Fees::up_to(Amount::new(3));
+        let signed = Wallet::from_seed(b"x").sign_with_fees(order, 0, fees, &domain);
+        let kept = KeptOrder {
+            signed: signed.to_bytes(),
+            reserved: Amount::from_tgrid(max_price + 2),
+        };
+        EndedJob {
+            job,
+            kept,
+            rent: Amount::from_tgrid(rent),
+        }
+    }
+
+    /// Of three members one is paid as the provider and two beside it; all of it left the account.
+    #[test]
+    fn a_key_has_spent_all_that_did_not_come_back_with_gas_and_rent() {
+        let tgrid = Amount::from_tgrid;
+        let zero = Amount::ZERO;
+        let replicated = SettlementDto {
+            price: tgrid(10),
+            members: tgrid(20),
+            verification_fee: tgrid(1),
+            refund: tgrid(29),
+            burned: tgrid(1),
+            bonus: zero,
+            compensation: zero,
+        };
+        let gas = Amount::new(3 * u128::from(ORDER_GAS_MAX));
+        let job = ended(59, replicated.clone(), 5);
+        assert_eq!(job.price(), tgrid(32));
+        assert_eq!(job.cost(), tgrid(37).saturating_add(gas));
+        // One that was not paid for, whose holder got something.
+        let held = SettlementDto {
+            price: zero,
+            members: zero,
+            verification_fee: zero,
+            refund: tgrid(58),
+            burned: zero,
+            compensation: tgrid(3),
+            ..replicated
+        };
+        assert_eq!(ended(59, held, 0).price(), tgrid(3));
+    }
+
+    #[test]
+    fn what_was_held_becomes_what_it_cost_for_good_and_bad_jobs() {
+        let keys = Arc::new(ApiKeys::open(None).unwrap());
+        let client = Client::new("http://127.0.0.1:1").unwrap();
+        let paying = Paying {
+            client,
+            keys: Arc::clone(&keys),
+        };
+        let zero = Amount::ZERO;
+        let settled = SettlementDto {
+            price: Amount::from_tgrid(10),
+            members: Amount::from_tgrid(20),
+            verification_fee: Amount::from_tgrid(2),
+            refund: Amount::from_tgrid(20),
+            burned: zero,
+            bonus: zero,
+            compensation: zero,
+        };
+        let job = ended(50, settled, 0);
+        let of = OrderPart {
+            by: Requester {
+                caller: "development".to_owned(),
+                record: Arc::new(tg_api::MemoryRecord::default()),
+            },
+            part: 0,
+        };
+        // The limit of this key is a thousand.
+        let left = |amount: Amount| keys.allows("development", amount).is_ok();
+        let all = Amount::from_tgrid(1_000);
+        for result in [
+            Ok(()),
+            Err(JobError::NotPaid {
+                job: job.job.id,
+                state: JobStateDto::Refunded,
+                reason: String::new(),
+            }),
+        ] {
+            let before = if result.is_ok() {
+                all
+            } else {
+                all.saturating_sub(job.cost())
+            };
+            assert!(left(before));
+            keys.reserve("development", job.kept.reserved).unwrap();
+            let _settled = paying.settle(&of, &job, result);
+            let after = before.saturating_sub(job.cost());
+            assert!(left(after) && !left(after.saturating_add(Amount::new(1))));
+        }
     }
 }

@@ -38,7 +38,10 @@ pub(super) fn of_job(error: &JobError, model: &str) -> OpenAiError {
                 text.push_str(&format!(": {inner}"));
                 source = inner.source();
             }
-            OpenAiError::unavailable(text)
+            match error {
+                JobError::NotPaid { .. } => OpenAiError::not_paid(text),
+                _ => OpenAiError::unavailable(text),
+            }
         }
     }
 }

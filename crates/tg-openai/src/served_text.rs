@@ -125,7 +125,8 @@ fn choice_text(choice: &Value) -> Option<&str> {
 /// What was written.
 pub(super) fn completion_of(reply: &ServedReply) -> Completion {
     let none = Vec::new();
-    let choices = reply.body["choices"].as_array().unwrap_or(&none);
+    let body = reply.body.json();
+    let choices = body["choices"].as_array().unwrap_or(&none);
     let mut choices: Vec<CompletionChoice> = choices
         .iter()
         .take(CHOICES_READ)
@@ -163,7 +164,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use tg_api::ServedBody;
     use tg_types::{Address, JobId, ModelId, TokenUsage};
+
+    fn body(body: &Value) -> ServedBody {
+        ServedBody::read(body.to_string().as_bytes()).unwrap()
+    }
 
     fn order(choices: u32, logprobs: Option<u32>) -> CompletionOrder {
         CompletionOrder {
@@ -195,10 +201,10 @@ mod tests {
         let refused = order_of(&order(1, Some(0)), false).unwrap_err();
         assert_eq!(refused.param.as_deref(), Some("logprobs"));
         let reply = ServedReply {
-            body: json!({"choices": [
+            body: body(&json!({"choices": [
                 {"index": 0, "text": "a", "finish_reason": "stop"},
                 {"index": 1, "text": "b", "finish_reason": "length"},
-            ]}),
+            ]})),
             usage: TokenUsage {
                 prompt: 2,
                 completion: 6,
@@ -225,7 +231,7 @@ mod tests {
         );
         // An answer without choices is an empty text.
         let empty = ServedReply {
-            body: json!({}),
+            body: body(&json!({})),
             ..reply
         };
         assert_eq!(completion_of(&empty).text(), "");

@@ -882,11 +882,11 @@ fn transaction(
         Message::Start => Transaction::StartLease { lease },
         Message::Decline(reason) => Transaction::DeclineLease { lease, reason },
         Message::Claim | Message::End => {
-            let claimed = task.lease().meter.as_ref().map_or(0, |it| it.answered);
+            let claimed = task.lease().meter.as_ref();
+            let claimed = claimed.map_or(Amount::ZERO, |it| it.vouchers);
             Transaction::SettleEndpoint {
                 lease,
-                // One that was claimed is refused.
-                voucher: voucher.filter(|it| it.voucher.answered > claimed),
+                voucher: serve::claimable(voucher, claimed),
                 ends: message == Message::End,
             }
         }

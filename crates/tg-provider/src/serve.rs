@@ -314,7 +314,8 @@ impl ServedBook {
     /// Vouchers only grow. What a requestor owes after this agent was restarted is what its vouchers say.
     fn take_voucher(&mut self, voucher: SignedVoucher) {
         let before = self.last.map_or(Amount::ZERO, |it| it.voucher.amount);
-        if self.last.is_none() || voucher.voucher.amount > before {
+        // Stops: payment that the ledger would not pay.
+        if self.last.is_none() || voucher.voucher.is_later_than(before) {
             self.last = Some(voucher);
             self.owed = self.owed.max(voucher.voucher.amount);
             let paid = self.paid();
@@ -327,6 +328,11 @@ impl ServedBook {
             }
         }
     }
+}
+
+/// What of a voucher can be claimed where `claimed` was: one that is not later is refused by the ledger.
+pub(crate) fn claimable(voucher: Option<SignedVoucher>, claimed: Amount) -> Option<SignedVoucher> {
+    voucher.filter(|it| it.voucher.is_later_than(claimed))
 }
 
 /// What the agent tells the loop.

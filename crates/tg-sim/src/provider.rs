@@ -444,10 +444,14 @@ fn transaction(
             receipt: task.execution()?.receipt.clone(),
         },
         Message::Claim | Message::End => {
-            let claimed = task.lease().meter.as_ref().map_or(0, |it| it.answered);
+            let claimed = task
+                .lease()
+                .meter
+                .as_ref()
+                .map_or(Amount::ZERO, |it| it.vouchers);
             Transaction::SettleEndpoint {
                 lease,
-                voucher: voucher.filter(|it| it.voucher.answered > claimed),
+                voucher: voucher.filter(|it| it.voucher.is_later_than(claimed)),
                 ends: message == Message::End,
             }
         }

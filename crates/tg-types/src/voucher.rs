@@ -17,7 +17,7 @@ signed_struct! {
     Voucher [] {
         /// The lease.
         lease: LeaseId => "bytes32 lease",
-        /// How many requests were answered.
+        /// How many requests were answered, by the requestor's count: shown, and not paid by.
         answered: u64 => "uint64 answered",
         /// What is owed for them.
         amount: Amount => "uint128 amount",
@@ -46,6 +46,21 @@ impl Voucher {
             amount: self.amount.checked_add(price)?,
             ..*self
         })
+    }
+
+    /// Whether it takes the place of one that said `amount`: it says more. How many requests were answered is not compared, since the
+    /// ledger pays by the amount alone. Whoever takes a voucher as payment asks this, and nothing else.
+    ///
+    /// ```
+    /// use tg_types::{Amount, LeaseId, Voucher};
+    ///
+    /// let voucher = Voucher { amount: Amount::new(5), ..Voucher::first(LeaseId::new([1; 32])) };
+    /// assert!(voucher.is_later_than(Amount::new(4)));
+    /// assert!(!voucher.is_later_than(Amount::new(5)));
+    /// ```
+    #[must_use]
+    pub const fn is_later_than(&self, amount: Amount) -> bool {
+        self.amount.get() > amount.get()
     }
 
     /// The same, with a request.

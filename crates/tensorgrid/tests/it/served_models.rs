@@ -298,6 +298,37 @@ fn written_by_responses(grid: &Grid, pay: &mut impl FnMut(&Value)) {
     pay(&answer);
 }
 
+/// A server is asked for what is charged, and what it says beyond that is not given; the price of the one answer that is.
+fn bounded(grid: &Grid, stub: &StubServer) -> u128 {
+    // An answer of more tokens than were asked for is not given, and nothing is charged for it.
+    stub.behave(Behaviour::Exaggerates);
+    let large = chat(grid, "a b", &json!({"max_tokens": 2}));
+    assert_eq!(large.status, 503, "{large:?}");
+    let text = large.json()["error"]["message"].to_string();
+    assert!(text.contains("none was paid"), "{text}");
+    stub.behave(Behaviour::Right);
+    // Limits under names that only some servers know reach none.
+    for name in ["n_predict", "min_tokens"] {
+        let before = stub.requests().len();
+        let refused = chat(grid, "a b", &json!({"max_tokens": 1, name: 8_000}));
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert!(
+            refused.json()["error"]["message"]
+                .to_string()
+                .contains(name)
+        );
+        assert_eq!(stub.requests().len(), before);
+    }
+    let asked = json!({"max_tokens": 1, "max_completion_tokens": 8_000});
+    let least = right(&chat(grid, "a b", &asked));
+    let sent = stub.requests().pop().unwrap();
+    assert_eq!(
+        (&sent["max_tokens"], &sent["max_completion_tokens"]),
+        (&json!(1), &json!(1))
+    );
+    units(&least["tensorgrid"]["price"])
+}
+
 #[test]
 fn a_server_that_misbehaves_costs_nothing_and_takes_nothing_down() {
     let folder = tempfile::tempdir().unwrap();
@@ -354,15 +385,7 @@ fn a_server_that_misbehaves_costs_nothing_and_takes_nothing_down() {
     assert_eq!(refused.status, 400);
     let error = &refused.json()["error"];
     assert_eq!(error["message"], "the context is too small for this");
-    // No more is charged than there can be, whatever the server says.
-    stub.behave(Behaviour::Exaggerates);
-    let large = right(&chat(&grid, "a b", &json!({"max_tokens": 2})));
-    assert_eq!(large["usage"]["completion_tokens"], 2);
-    assert!(
-        large["usage"]["prompt_tokens"].as_u64().unwrap() < 400,
-        "{large}"
-    );
-    due += units(&large["tensorgrid"]["price"]);
+    due += bounded(&grid, &stub);
     let settled = closed(&grid, &job);
     assert_eq!(units(&settled["settlement"]["price"]), due);
 }

@@ -3,11 +3,13 @@
 //! An order is on the disk before it is sent, an answer before it is counted: a process that goes on with a batch orders nothing that
 //! was ordered before.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tg_types::Digest;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use super::access::orders;
@@ -17,7 +19,7 @@ use super::batch::{
 };
 use super::batch_store::{BatchWork, LineOrders};
 use super::embedding;
-use super::error::OpenAiError;
+use super::error::{NOT_PAID, OpenAiError};
 use super::port::Requester;
 use super::replay::AnswerId;
 use super::request::{self, Asked, CompletionKind};
@@ -28,6 +30,10 @@ use crate::shared::Shared;
 
 /// How often a request is tried that the grid cannot serve: providers may be away for a while, after a restart among others.
 const TRIES: u32 = 6;
+
+/// Requests of batches that are at work at once, of one key and of all.
+const KEY_PLACES: usize = 4;
+const PLACES: usize = 32;
 
 /// The wait after the first try; it doubles.
 const WAIT: Duration = Duration::from_secs(2);
@@ -103,6 +109,50 @@ async fn run(shared: &Arc<Shared>, stores: &Arc<Stores>, id: &str) -> std::io::R
     tokio::task::spawn_blocking(move || run.finish(&lines)).await?
 }
 
+/// Places for requests of batches that are at work at once: others find providers free, and no key takes the places of another.
+#[derive(Debug)]
+pub(crate) struct BatchPlaces {
+    all: Arc<Semaphore>,
+    each: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+}
+
+/// A place of a key, and one of all.
+#[derive(Debug)]
+struct BatchPlace {
+    _places: [Option<OwnedSemaphorePermit>; 2],
+}
+
+impl Default for BatchPlaces {
+    fn default() -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(PLACES)),
+            each: Mutex::default(),
+        }
+    }
+}
+
+impl BatchPlaces {
+    /// Waits for a place of a key.
+    async fn take(&self, caller: &str) -> BatchPlace {
+        let own = {
+            let mut each = self.each.lock().unwrap_or_else(PoisonError::into_inner);
+            let own = each.entry(caller.to_owned());
+            Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(KEY_PLACES))))
+        };
+        // Nobody closes them.
+        let own = own.acquire_owned().await.ok();
+        let all = Arc::clone(&self.all).acquire_owned().await.ok();
+        BatchPlace {
+            _places: [own, all],
+        }
+    }
+}
+
+/// Whether another try may do better. A job that waited for its whole time, or failed, held a place of its key for minutes and would again.
+fn is_tried_again(error: &OpenAiError) -> bool {
+    error.status >= 500 && error.code != NOT_PAID
+}
+
 /// A batch at work.
 struct BatchRun {
     shared: Arc<Shared>,
@@ -133,7 +183,7 @@ impl BatchRun {
             if self.work.is_answered(index) {
                 continue;
             }
-            let place = Arc::clone(&self.shared.batch_places).acquire_owned().await;
+            let place = self.shared.batch_places.take(&self.batch.caller).await;
             if self.stops() {
                 break;
             }
@@ -165,7 +215,7 @@ impl BatchRun {
             let (status, body) = match answered {
                 Ok(body) => (200, body),
                 // The order is kept: another try goes on with it.
-                Err(error) if error.status >= 500 && tried < TRIES => {
+                Err(error) if is_tried_again(&error) && tried < TRIES => {
                     tokio::time::sleep(wait).await;
                     wait *= 2;
                     if self.stops() {
@@ -286,5 +336,32 @@ fn whole(asked: Asked) -> Result<Asked, OpenAiError> {
     match asked.stream {
         true => Err(OpenAiError::unsupported("stream")),
         false => Ok(asked),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_key_takes_no_place_of_another() {
+        let places = BatchPlaces::default();
+        let mut held = Vec::new();
+        for _ in 0..KEY_PLACES {
+            held.push(places.take("a").await);
+        }
+        let short = Duration::from_millis(20);
+        assert!(tokio::time::timeout(short, places.take("a")).await.is_err());
+        assert!(tokio::time::timeout(short, places.take("b")).await.is_ok());
+        held.pop();
+        assert!(tokio::time::timeout(short, places.take("a")).await.is_ok());
+    }
+
+    #[test]
+    fn a_job_that_nobody_took_is_not_ordered_again() {
+        let text = || "no".to_owned();
+        assert!(is_tried_again(&OpenAiError::unavailable(text())));
+        assert!(!is_tried_again(&OpenAiError::not_paid(text())));
+        assert!(!is_tried_again(&OpenAiError::invalid("model", text())));
     }
 }

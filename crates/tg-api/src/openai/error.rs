@@ -5,6 +5,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+/// Our code for a job that ended without a result that is paid.
+pub(crate) const NOT_PAID: &str = "job_not_paid";
+
 /// A refusal as clients of the OpenAI API read it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -106,6 +109,15 @@ impl OpenAiError {
             code: "service_unavailable".to_owned(),
             param: None,
             message,
+        }
+    }
+
+    /// The job was not taken, or gave no result, within its time.
+    #[must_use]
+    pub fn not_paid(message: String) -> Self {
+        Self {
+            code: NOT_PAID.to_owned(),
+            ..Self::unavailable(message)
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) mod models;
 mod multipart;
 mod page;
 pub mod port;
-mod rate;
+pub(crate) mod rate;
 mod replay;
 mod request;
 mod response;
@@ -46,12 +46,11 @@ mod stream;
 
 use error::OpenAiError;
 
-/// Requests of batches that are at work at once, of all keys: others find providers free.
-pub(crate) const BATCH_PLACES: usize = 4;
+pub(crate) use batch_run::BatchPlaces;
 
 pub(crate) use batch_run::go_on;
 pub(crate) use kept::KeptResponses;
-pub(crate) use rate::RateLimits;
+pub(crate) use rate::{ApiKeyShares, RateLimits};
 pub(crate) use replay::Replays;
 pub(crate) use stores::OpenStores;
 

@@ -204,11 +204,64 @@ pub struct ServedOrder {
     pub providers: Vec<Address>,
 }
 
+/// The body of an answer of a provider's own server, as its bytes: what is made of them takes many times as much memory, and some are
+/// kept for an hour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedBody(Arc<[u8]>);
+
+/// The fields of an answer that callers are given.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct KnownFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choices: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_fingerprint: Option<Value>,
+}
+
+impl ServedBody {
+    /// What callers are given of a body; nothing if it is no object of JSON. Other fields are passed over as it is read.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let is_object = bytes.trim_ascii_start().first() == Some(&b'{');
+        let fields: KnownFields = serde_json::from_slice(bytes).ok().filter(|_| is_object)?;
+        let bytes = serde_json::to_vec(&fields).ok()?;
+        Some(Self(bytes.into()))
+    }
+
+    /// The object.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.0).unwrap_or_else(|_| json!({}))
+    }
+
+    /// Bytes of it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has none, which no object has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// What a provider's own server answered, and what was paid for it. Nobody checked it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServedReply {
     /// The body of OpenAI's answer.
-    pub body: Value,
+    pub body: ServedBody,
     /// Tokens that were charged.
     pub usage: TokenUsage,
     /// The endpoint's job.
@@ -240,16 +293,16 @@ impl ServedReply {
         })
     }
 
-    /// OpenAI's object of the tokens that were charged.
+    /// OpenAI's object of the tokens that were charged, for an answer of this body.
     #[must_use]
-    pub fn usage_object(&self) -> Value {
+    pub fn usage_object(&self, body: &Value) -> Value {
         let TokenUsage { prompt, completion } = self.usage;
-        let mut usage = match self.body["usage"].as_object() {
+        let mut usage = match body["usage"].as_object() {
             Some(usage) => Value::Object(usage.clone()),
             None => json!({}),
         };
         usage["prompt_tokens"] = json!(prompt);
-        if self.body["data"].is_null() {
+        if body["data"].is_null() {
             usage["completion_tokens"] = json!(completion);
         }
         usage["total_tokens"] = json!(prompt.saturating_add(completion));
@@ -295,6 +348,14 @@ pub trait OrderRecord: Send + Sync {
 /// The record of a request that ends with the process.
 #[derive(Debug, Default)]
 pub struct MemoryRecord(Mutex<BTreeMap<u32, KeptOrder>>);
+
+impl MemoryRecord {
+    /// Whether no order is kept.
+    pub(super) fn is_empty(&self) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.is_empty()
+    }
+}
 
 impl OrderRecord for MemoryRecord {
     fn kept(&self, part: u32) -> Option<KeptOrder> {

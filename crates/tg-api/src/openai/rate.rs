@@ -1,7 +1,7 @@
-//! How many calls a key may make in a minute, and the headers that say what is left of them.
+//! How many calls a key may make in a minute, with the headers that say what is left of them, and how many of them may be at work at once.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue};
@@ -35,11 +35,53 @@ pub(crate) struct RateState {
     refused: bool,
 }
 
+/// The caller of a call, if its key is known here.
+pub(crate) fn caller(port: &dyn GridPort, headers: &HeaderMap) -> Option<String> {
+    access::known(port.openai()?, headers)
+}
+
+/// Calls of each key at work.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct ApiKeyShares(Arc<Mutex<BTreeMap<String, usize>>>);
+
+/// A call of a key at work; dropping it makes room for another.
+#[derive(Debug)]
+pub(crate) struct ApiKeyPlace {
+    shares: ApiKeyShares,
+    caller: String,
+}
+
+impl ApiKeyShares {
+    /// A place of a key that has `most` of them.
+    pub(crate) fn take(&self, caller: &str, most: usize) -> Result<ApiKeyPlace, OpenAiError> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(caller.to_owned()).or_default();
+        if *count >= most {
+            let message =
+                format!("{most} requests of the key are being answered, which is the most");
+            return Err(OpenAiError::rate(message));
+        }
+        *count += 1;
+        Ok(ApiKeyPlace {
+            shares: self.clone(),
+            caller: caller.to_owned(),
+        })
+    }
+}
+
+impl Drop for ApiKeyPlace {
+    fn drop(&mut self) {
+        let mut counts = self.shares.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.caller) {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
 impl RateLimits {
     /// Counts a call of the key in the headers; nothing if the key is not known or nobody orders here.
     pub(crate) fn count(&self, port: &dyn GridPort, headers: &HeaderMap) -> Option<RateState> {
-        let orders = port.openai()?;
-        let caller = access::known(orders, headers)?;
+        let caller = caller(port, headers)?;
         Some(self.call(&caller, Instant::now()))
     }
 
@@ -92,6 +134,16 @@ impl RateState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_does_not_take_the_places_of_others() {
+        let shares = ApiKeyShares::default();
+        let held: Vec<_> = (0..3).map(|_| shares.take("a", 2)).collect();
+        assert_eq!(held.iter().filter(|it| it.is_ok()).count(), 2);
+        assert!(shares.take("b", 2).is_ok());
+        drop(held);
+        assert!(shares.take("a", 2).is_ok());
+    }
 
     #[test]
     fn a_key_makes_so_many_calls_a_minute() {

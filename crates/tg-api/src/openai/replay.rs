@@ -5,6 +5,9 @@
 //! (`x-stainless-retry-count` above 0, as OpenAI's libraries send it), and the first came at most [`RETRY_SPAN`] before. The
 //! first goes on when its connection is lost. One that failed is tried again with the orders that it made: a job that may have been
 //! paid is looked for before another is ordered.
+//!
+//! What is remembered is bounded in number and in bytes, for each caller and in all: of what is beyond, the oldest answers of the caller
+//! that has most are forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::error::OpenAiError;
-use super::port::MemoryRecord;
+use super::port::{Completion, Embeddings, MemoryRecord, ServedReply};
 
 /// How long after a request its retry gets its answer.
 pub(super) const RETRY_SPAN: Duration = Duration::from_secs(60);
@@ -24,8 +27,51 @@ pub(super) const RETRY_SPAN: Duration = Duration::from_secs(60);
 /// How long a key keeps its answer.
 const KEY_SPAN: Duration = Duration::from_secs(3_600);
 
-/// Most requests that are remembered; each is a few kilobytes.
+/// Most requests that are remembered, of one caller and in all.
+const CALLER_REMEMBERED_MAX: usize = 1_024;
 const REMEMBERED_MAX: usize = 4_096;
+
+/// Most bytes of the answers of one caller that are remembered, and of all.
+const CALLER_BYTES_MAX: usize = 16 << 20;
+const ALL_BYTES_MAX: usize = 64 << 20;
+
+/// An answer that is remembered: how many bytes of memory it takes, about.
+pub(crate) trait RememberedAnswer {
+    /// Bytes.
+    fn bytes(&self) -> usize;
+}
+
+impl RememberedAnswer for ServedReply {
+    fn bytes(&self) -> usize {
+        self.body.len()
+    }
+}
+
+impl RememberedAnswer for Completion {
+    fn bytes(&self) -> usize {
+        let choices = self.choices.iter();
+        let each = choices.map(|it| {
+            let texts: usize = it.pieces.iter().map(|it| it.len() + 32).sum();
+            let tokens = it.logprobs.iter().flat_map(|it| &it.tokens);
+            let tokens: usize = tokens.map(|it| (1 + it.top.len()) * 128).sum();
+            texts + tokens
+        });
+        each.sum()
+    }
+}
+
+impl RememberedAnswer for Embeddings {
+    fn bytes(&self) -> usize {
+        let vectors = self.vectors.iter();
+        vectors.map(|it| it.len() * size_of::<f32>() + 64).sum()
+    }
+}
+
+impl RememberedAnswer for serde_json::Value {
+    fn bytes(&self) -> usize {
+        self.to_string().len()
+    }
+}
 
 /// An answer, as soon as it is there.
 pub(super) type Answer<T> = Result<Arc<T>, OpenAiError>;
@@ -48,6 +94,22 @@ struct RememberedRequest<T> {
     span: Duration,
     record: Arc<MemoryRecord>,
     answer: Waiting<T>,
+    /// Bytes of the answer; nothing until it was looked at.
+    bytes: Option<usize>,
+}
+
+impl<T: RememberedAnswer> RememberedRequest<T> {
+    /// Whether it has an answer, and its bytes.
+    fn measure(&mut self) -> Option<usize> {
+        if self.bytes.is_none() {
+            self.bytes = match &*self.answer.borrow() {
+                Some(Ok(answer)) => Some(answer.bytes()),
+                Some(Err(_)) => Some(0),
+                None => None,
+            };
+        }
+        self.bytes
+    }
 }
 
 /// What an answer is called, beside the prefix of its kind, and when it was first asked for.
@@ -104,17 +166,85 @@ pub(super) enum RequestTurn<T> {
     Again(AnswerId, Waiting<T>),
 }
 
-impl<T> Replays<T> {
+/// Requests by caller and name.
+type RememberedRequests<T> = BTreeMap<(String, String), RememberedRequest<T>>;
+
+/// Whether there is room for one more request of a caller. The oldest answer makes it: the caller's own, or where others have more one of
+/// the caller that has most.
+fn makes_room<T>(entries: &mut RememberedRequests<T>, caller: &str) -> bool {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (of, _) in entries.keys() {
+        *counts.entry(of.as_str()).or_default() += 1;
+    }
+    let own = counts.get(caller).copied().unwrap_or_default();
+    let whose = if own >= CALLER_REMEMBERED_MAX {
+        caller
+    } else if entries.len() < REMEMBERED_MAX {
+        return true;
+    } else {
+        let most = counts.iter().max_by_key(|(_, count)| **count);
+        most.map_or(caller, |(caller, _)| *caller)
+    };
+    // Of a failed one the orders are kept: it goes last.
+    let answered = entries.iter().filter_map(|(place, entry)| {
+        let has_failed = match &*entry.answer.borrow() {
+            None => return None,
+            Some(answer) => answer.is_err(),
+        };
+        (place.0 == whose).then(|| ((has_failed, entry.began), place.clone()))
+    });
+    let Some((_, oldest)) = answered.min() else {
+        return false;
+    };
+    entries.remove(&oldest);
+    true
+}
+
+/// Forgets the oldest answers of callers that have too many bytes, and of the one that has most while all have.
+fn forget_bytes<T: RememberedAnswer>(entries: &mut RememberedRequests<T>) {
+    let mut sums: BTreeMap<String, usize> = BTreeMap::new();
+    let mut answered = Vec::new();
+    for (place, entry) in entries.iter_mut() {
+        if let Some(bytes) = entry.measure().filter(|it| *it > 0) {
+            *sums.entry(place.0.clone()).or_default() += bytes;
+            answered.push((entry.began, place.clone(), bytes));
+        }
+    }
+    answered.sort_unstable();
+    loop {
+        let all: usize = sums.values().sum();
+        let most = sums.iter().max_by_key(|(_, bytes)| **bytes);
+        let Some((caller, bytes)) = most.map(|(caller, bytes)| (caller.clone(), *bytes)) else {
+            return;
+        };
+        if bytes <= CALLER_BYTES_MAX && all <= ALL_BYTES_MAX {
+            return;
+        }
+        let Some(oldest) = answered.iter().position(|(_, place, _)| place.0 == caller) else {
+            return;
+        };
+        let (_, place, bytes) = answered.remove(oldest);
+        entries.remove(&place);
+        if let Some(sum) = sums.get_mut(&caller) {
+            *sum -= bytes;
+        }
+    }
+}
+
+impl<T: RememberedAnswer> Replays<T> {
     pub(super) fn turn(
         &self,
         name: &RequestName,
         now: Instant,
     ) -> Result<RequestTurn<T>, OpenAiError> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.retain(|_, entry| {
-            let answered = entry.answer.borrow().is_some();
-            !answered || now.duration_since(entry.began) < entry.span
+        entries.retain(|_, entry| match &*entry.answer.borrow() {
+            None => true,
+            // It is tried again as if it was the first.
+            Some(Err(_)) if entry.record.is_empty() => false,
+            Some(_) => now.duration_since(entry.began) < entry.span,
         });
+        forget_bytes(&mut entries);
         let (place, span) = match &name.key {
             Some(key) => (format!("key {key}"), KEY_SPAN),
             None => (format!("body {}", name.body), RETRY_SPAN),
@@ -135,8 +265,8 @@ impl<T> Replays<T> {
                 record = Arc::clone(&entry.record);
             }
         }
-        if entries.len() >= REMEMBERED_MAX && !entries.contains_key(&place) {
-            let message = "too many requests of the last minutes are remembered";
+        if !entries.contains_key(&place) && !makes_room(&mut entries, &name.caller) {
+            let message = "too many requests of this key are being answered";
             return Err(OpenAiError::unavailable(message.to_owned()));
         }
         let (sender, answer) = watch::channel(None);
@@ -148,6 +278,7 @@ impl<T> Replays<T> {
             span,
             record: Arc::clone(&record),
             answer: answer.clone(),
+            bytes: None,
         };
         entries.insert(place, entry);
         Ok(RequestTurn::First(FirstRequest {
@@ -175,6 +306,80 @@ mod tests {
 
     use super::*;
     use crate::openai::port::{KeptOrder, OrderRecord as _};
+
+    impl RememberedAnswer for u8 {
+        fn bytes(&self) -> usize {
+            usize::from(*self) << 20
+        }
+    }
+
+    /// Providers of served models give answers of any kind, as large as may be.
+    #[test]
+    fn answers_that_are_remembered_are_bounded_in_bytes() {
+        let (replays, start) = (Replays::default(), Instant::now());
+        let at = |number: u8| start + Duration::from_millis(number.into());
+        let keep = |caller: &str, number: u8| {
+            let key = format!("{number}");
+            let sender = first(
+                &replays,
+                &name(caller, number, Some(&key), false),
+                at(number),
+            );
+            sender.send_replace(Some(Ok(Arc::new(1))));
+        };
+        keep("b", 0);
+        (0..100).for_each(|number| keep("a", number));
+        let kept = |caller: &str, number: u8| {
+            let entries = replays.0.lock().unwrap();
+            entries.contains_key(&(caller.to_owned(), format!("key {number}")))
+        };
+        let last = name("a", 99, Some("99"), false);
+        assert!(again(&replays, &last, at(100)));
+        assert!(kept("a", 99) && kept("a", 84) && !kept("a", 80));
+        // Nobody else is touched.
+        assert!(kept("b", 0));
+        for caller in ["c", "d", "e", "f"] {
+            (100..116).for_each(|number| keep(caller, number));
+        }
+        let last = name("f", 115, Some("115"), false);
+        assert!(again(&replays, &last, at(116)));
+        let all = replays.0.lock().unwrap().len();
+        assert_eq!(all, ALL_BYTES_MAX >> 20);
+    }
+
+    #[test]
+    fn one_caller_does_not_shut_out_others() {
+        let (replays, now) = (Replays::<u8>::default(), Instant::now());
+        let asked = |caller: &str, number: u32| {
+            let key = format!("{number}");
+            replays.turn(&name(caller, 1, Some(&key), false), now)
+        };
+        // Those that failed without an order are forgotten at once: here a model that does not exist.
+        for number in 0..5_000 {
+            let Ok(RequestTurn::First(first)) = asked("a", number) else {
+                panic!("{number} is taken");
+            };
+            let failed = OpenAiError::model("none");
+            first.sender.send_replace(Some(Err(failed)));
+        }
+        assert!(asked("b", 0).is_ok());
+        assert!(replays.0.lock().unwrap().len() < 4);
+        // Of those that succeed the oldest make room.
+        for number in 0..5_000 {
+            let Ok(RequestTurn::First(first)) = asked("c", number) else {
+                panic!("{number} is taken");
+            };
+            first.sender.send_replace(Some(Ok(Arc::new(0))));
+        }
+        // Who waits for too many is refused, and nobody else is.
+        let waiting: Vec<_> = (0..CALLER_REMEMBERED_MAX as u32)
+            .map(|number| asked("d", number).map(|_| ()))
+            .collect();
+        assert!(waiting.iter().all(Result::is_ok));
+        assert!(asked("d", 9_999).is_err());
+        assert!(asked("b", 1).is_ok());
+        assert!(matches!(asked("c", 4_999), Ok(RequestTurn::Again(..))));
+    }
 
     fn name(caller: &str, body: u8, key: Option<&str>, is_retry: bool) -> RequestName {
         RequestName {

@@ -238,13 +238,14 @@ impl ServedFrame {
 
     /// The whole answer: what the server said, under this request's name, with what was counted and paid.
     fn whole(&self, reply: &ServedReply) -> Value {
-        let mut body = reply.body.clone();
+        let mut body = reply.body.json();
+        let usage = reply.usage_object(&body);
         if self.call != ServedCall::Embedding {
             body["id"] = json!(self.id);
             body["created"] = json!(self.created);
         }
         body["model"] = json!(self.model);
-        body["usage"] = reply.usage_object();
+        body["usage"] = usage;
         body["tensorgrid"] = reply.stands_behind();
         body
     }
@@ -262,7 +263,8 @@ impl ServedFrame {
 
     /// The parts after what was sent: what is missing, how each choice ended, and the usage if it was asked for.
     fn rest(&self, reply: &ServedReply, with_usage: bool, sent: &SentChoices) -> Vec<Value> {
-        let choices = reply.body["choices"].as_array();
+        let body = reply.body.json();
+        let choices = body["choices"].as_array();
         let choices = choices.map_or(&[][..], Vec::as_slice);
         let rest = choices.iter().flat_map(|it| sent.rest(it, self.call));
         let mut parts: Vec<Value> = rest.map(|it| self.part(&json!([it]))).collect();
@@ -271,7 +273,7 @@ impl ServedFrame {
         }
         if with_usage {
             let mut part = self.part(&json!([]));
-            part["usage"] = reply.usage_object();
+            part["usage"] = reply.usage_object(&body);
             parts.push(part);
         }
         parts
@@ -361,11 +363,32 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::openai::port::ServedBody;
     use tg_types::{Amount, JobId, ModelId, TokenUsage};
+
+    /// A field of numbers takes many times its bytes in memory, and what no caller reads is not kept at all.
+    #[test]
+    fn of_an_answer_the_fields_of_the_api_are_kept_as_bytes() {
+        let zeros = vec![0; 500_000];
+        let answer = json!({"id": "a", "choices": [{"text": "b"}], "x": zeros, "usage": null});
+        let body = ServedBody::read(answer.to_string().as_bytes()).unwrap();
+        assert_eq!(body.json(), json!({"id": "a", "choices": [{"text": "b"}]}));
+        assert!(body.len() < 100);
+        for none in [
+            "",
+            "[]",
+            "5",
+            "{",
+            "null",
+            "[null,null,null,null,null,null,null]",
+        ] {
+            assert_eq!(ServedBody::read(none.as_bytes()), None, "{none}");
+        }
+    }
 
     fn reply(body: Value) -> ServedReply {
         ServedReply {
-            body,
+            body: ServedBody::read(body.to_string().as_bytes()).unwrap(),
             usage: TokenUsage {
                 prompt: 3,
                 completion: 2,

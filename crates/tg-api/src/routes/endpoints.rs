@@ -12,13 +12,14 @@ use futures_core::Stream;
 use tg_ledger::{JobState, Lease};
 use tg_sdk::ErrorBody;
 use tg_sdk::endpoint::wire::{
-    AnswerPart, EndpointRequest, SERVE_WAIT_MS_MAX, ServeAnswer, ServeCall, ServingProof,
+    EndpointRequest, SERVE_WAIT_MS_MAX, ServeAnswer, ServeCall, ServingProof,
 };
 use tg_types::{Decode, DurationMs, Encode as _, LeaseId, ServingClaim};
 use tokio::sync::mpsc;
 
 use super::extract::{Id, SharedState};
 use crate::error::ApiError;
+use crate::relay::{LeaseSides, WaitingPart};
 use crate::shared::Shared;
 
 /// What the answers are.
@@ -99,14 +100,14 @@ fn check_requestor(
 }
 
 /// Parts of an answer as they come.
-struct AnswerStream(mpsc::Receiver<AnswerPart>);
+struct AnswerStream(mpsc::Receiver<WaitingPart>);
 
 impl Stream for AnswerStream {
     type Item = Result<Bytes, std::convert::Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.0.poll_recv(context).map(|part| {
-            let part = part?.to_bytes();
+            let part = part?.take()?.to_bytes();
             let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
             let mut bytes = length.to_le_bytes().to_vec();
             bytes.extend_from_slice(&part);
@@ -173,7 +174,12 @@ fn take_over(
     if claim.lease != lease || !is_near || !is_theirs {
         return Err(ApiError::NotServing);
     }
+    let job = state.job(&held.job).ok_or(ApiError::NotServing)?;
+    let sides = LeaseSides {
+        requestor: job.requestor,
+        provider: held.provider,
+    };
     let token = shared.port.random()?;
-    let taken = shared.relay.claim(lease, claim.at, token);
+    let taken = shared.relay.claim((lease, sides), claim.at, token);
     taken.map(|()| token).ok_or(ApiError::NotServing)
 }

@@ -10,7 +10,8 @@
 //! | its requestor | `verification_timeout` after it took the job back, for the last claim | ends |
 //! | its deadline | likewise | ends |
 //!
-//! A provider that is lost ends as any does: it is not paid what it did not claim, and the job goes on to another one.
+//! A provider that is lost ends as any does: it is not paid what it did not claim, and the job goes on to another one, or ends if it was
+//! taken back.
 
 use tg_market::placement::{EndpointPrices, endpoint_prices};
 use tg_types::{Amount, DurationMs, JobId, LeaseId, SignedVoucher};
@@ -157,8 +158,7 @@ impl Execution {
     /// Ends a lease that was paid; its job goes on if it has time left and was not taken back.
     fn end_endpoint(&mut self, mut job: Job, lease: Lease) -> Done {
         let provider = lease.provider;
-        let is_last =
-            lease.meter.is_some_and(|it| it.ends_at.is_some()) || job.order.deadline < self.now;
+        let is_last = lease.is_taken_back() || job.order.deadline < self.now;
         self.update_provider(&lease, |provider| {
             provider.record.accepted = provider.record.accepted.saturating_add(1);
         })?;

@@ -357,6 +357,11 @@ impl Execution {
         }
         let paid = self.compensate_released(&job, &released, forfeited)?;
         self.burn(forfeited.saturating_sub(paid));
+        if lead.is_taken_back() {
+            // Stops: a job that its requestor has ended from being served and paid again.
+            let left = job.escrow();
+            return self.take_back(job, left);
+        }
         self.requeue(job)
     }
 
@@ -582,6 +587,11 @@ impl Execution {
                 self.let_go(lease, LeaseEnd::Cancelled)?;
             }
         }
+        self.take_back(job, left)
+    }
+
+    /// Ends a job that was taken back, of whose escrow so much is left. Those who made room for it are paid.
+    fn take_back(&mut self, job: Job, mut left: Amount) -> Done {
         for owed in &job.owed {
             let amount = owed.amount.min(left);
             left = left.saturating_sub(amount);

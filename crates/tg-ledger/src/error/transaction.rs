@@ -439,6 +439,11 @@ pub enum TransactionError {
         "model {model} is served by a server of its provider: only endpoints of it can be ordered"
     )]
     ServedAsEndpoint { model: ModelId },
+    /// Runs of it can fail after all their work, and what they cost does not follow from an answer.
+    #[error(
+        "model {model} is a program or a float graph: endpoints are of models of integers and of served models"
+    )]
+    NotServable { model: ModelId },
     /// The votes convict nobody.
     #[error("the votes convict nobody")]
     NoEquivocation(#[source] EquivocationError),
@@ -625,6 +630,7 @@ impl TransactionError {
             Self::EndpointHasNoReceipt { .. } => "TG-LED-140",
             Self::EndpointEnds { .. } => "TG-LED-141",
             Self::ServedAsEndpoint { .. } => "TG-LED-142",
+            Self::NotServable { .. } => "TG-LED-170",
             Self::ResultIsSealed { .. } => "TG-LED-143",
             Self::NoSealedResult { .. } => "TG-LED-144",
             Self::NotSealable { .. } => "TG-LED-145",

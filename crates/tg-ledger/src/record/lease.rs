@@ -478,6 +478,12 @@ impl Lease {
         }
     }
 
+    /// Whether it serves an endpoint that its requestor took back.
+    #[must_use]
+    pub fn is_taken_back(&self) -> bool {
+        self.meter.is_some_and(|it| it.ends_at.is_some())
+    }
+
     /// Takes note that its provider started.
     pub(crate) fn start(&mut self, at: TimestampMs) -> Result<(), BadLeaseStep> {
         let LeasePhase::Live(LeaseProgress::Waiting) = self.phase else {

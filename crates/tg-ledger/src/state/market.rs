@@ -9,7 +9,8 @@ use tg_market::{
     Assessment, Constraint, JobDemand, OfferFacts, OfferView, PackingPrices, Stock, explain,
 };
 use tg_types::{
-    Address, Amount, DurationMs, Height, JobClass, JobOrder, ModelId, TimestampMs, VerificationMode,
+    Address, Amount, DurationMs, Height, JobClass, JobOrder, ModelId, Tier, TimestampMs,
+    VerificationMode,
 };
 
 use crate::error::TransactionError;
@@ -71,6 +72,10 @@ impl State {
                 if !facts.is_recomputable(repeated) && !facts.is_disputed_by_tile(repeated) =>
             {
                 Err(TransactionError::ModelNotWatched { model: *model })
+            }
+            // Stops: work that nobody is paid for, of a run that fails at its end or of an answer that is short.
+            VerificationMode::Endpoint if !matches!(facts.tier, Tier::Tgx1 | Tier::Served) => {
+                Err(TransactionError::NotServable { model: *model })
             }
             VerificationMode::Sync if !facts.is_sampled() => {
                 Err(TransactionError::ModelNotSampled { model: *model })

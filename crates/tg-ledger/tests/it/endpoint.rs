@@ -1,14 +1,15 @@
 //! Endpoints: paid for time by the ledger's clock and for answers by the requestor's vouchers, as long as there is money.
 
 use tg_ledger::{
-    EndReason, EndpointProblem, Event, JobState, LeaseEnd, TransactionError, VoucherProblem,
+    EndReason, EndpointProblem, Event, JobState, LeaseEnd, ModelFacts, Schedule, TransactionError,
+    VoucherProblem,
 };
 use tg_types::{
     Amount, BASE_PRICES_PER_MINUTE, Digest, DurationMs, JobId, JobOrder, LeaseId, OfferTerms,
-    SignedVoucher, TimestampMs, Transaction, TransactionKind, VerificationMode, Voucher,
+    SignedVoucher, Tier, TimestampMs, Transaction, TransactionKind, VerificationMode, Voucher,
 };
 
-use crate::world::{TICK, World, address, commit, fee, terms, tgrid, wallet};
+use crate::world::{TICK, World, address, commit, facts, fee, terms, tgrid, wallet};
 
 /// What a minute of `cheap` costs, in thousandths of a TGRID.
 const MINUTE: u64 = 120;
@@ -162,6 +163,30 @@ fn a_voucher_of_anybody_else_or_of_before_does_not_count() {
     assert_eq!(refused, TransactionError::EndpointHasNoReceipt { lease });
 }
 
+/// A requestor that signed vouchers which rise in the amount alone would have had its answers for nothing: its provider took them as
+/// payment, and could not claim them.
+#[test]
+fn a_voucher_is_later_than_another_by_its_amount_alone() {
+    let (mut world, _, lease) = serving(1_000, 600_000);
+    let said = |world: &World, answered, amount| {
+        let voucher = Voucher {
+            answered,
+            amount: tgrid(amount),
+            ..voucher(world, lease, 0).voucher
+        };
+        voucher.sign(&wallet("alice"), world.state.domain())
+    };
+    for (answered, amount) in [(0, 10), (u64::MAX, 20), (u64::MAX, 30), (0, 40)] {
+        let later = said(&world, answered, amount);
+        let events = world.send("cheap", claim(lease, Some(later), false));
+        assert_eq!(paid(&events), time(1).saturating_add(tgrid(10)));
+    }
+    let old = said(&world, u64::MAX, 40);
+    let refused = world.refusal("cheap", claim(lease, Some(old), false));
+    let problem = VoucherProblem::Old;
+    assert_eq!(refused, TransactionError::BadVoucher { lease, problem });
+}
+
 #[test]
 fn a_requestor_that_ends_it_pays_for_its_time_and_for_the_last_voucher() {
     let (mut world, job, lease) = serving(1_000, 600_000);
@@ -189,6 +214,35 @@ fn a_requestor_that_ends_it_pays_for_its_time_and_for_the_last_voucher() {
     let lease = world.state.lease(&lease).unwrap();
     assert_eq!(lease.end(), Some(&LeaseEnd::Fulfilled));
     assert_eq!(lease.locked(), Amount::ZERO);
+}
+
+/// Reports of all validators that `name` is lost.
+fn lose(world: &mut World, name: &str) {
+    for index in 0..3 {
+        let report = Transaction::ReportLiveness {
+            epoch: Schedule::epoch(world.state.head().height.next()),
+            lost: vec![address(name)],
+            back: vec![],
+        };
+        world.send(&format!("validator {index}"), report);
+    }
+}
+
+/// The session of a requestor returns when it is taken back: what was served after that would be paid unseen.
+#[test]
+fn an_endpoint_that_was_taken_back_ends_when_its_provider_is_lost() {
+    let (mut world, job, _) = serving(1_000, 600_000);
+    world.send("alice", Transaction::CancelJob { job });
+    assert_eq!(world.job(job).state(), JobState::Running);
+    let before = world.balance("alice");
+    lose(&mut world, "cheap");
+    assert_eq!(world.job(job).state(), JobState::Cancelled);
+    assert_eq!(world.job(job).settlement().unwrap().refund, tgrid(1_000));
+    assert!(world.balance("alice") >= before.saturating_add(tgrid(1_000)));
+    // One that was not goes on with another provider.
+    let (mut world, job, _) = serving(1_000, 600_000);
+    lose(&mut world, "cheap");
+    assert_eq!(world.holder(job), "dear");
 }
 
 #[test]
@@ -292,6 +346,21 @@ fn an_endpoint_has_no_input_and_is_one_machine_at_a_posted_price() {
     world.send("cheap", Transaction::StartLease { lease });
     let refused = world.refusal("cheap", claim(lease, None, true));
     assert_eq!(refused, TransactionError::NoEndpoint { lease });
+}
+
+/// Runs of programs and float graphs may fail after all their work, and a short answer says nothing of what it took.
+#[test]
+fn endpoints_are_of_models_of_integers() {
+    for tier in [Tier::Tgf1, Tier::Wasm1] {
+        let mut world = World::bare();
+        world.activate_model(ModelFacts { tier, ..facts() });
+        world.post("cheap", offer(MINUTE));
+        let order = order(&world, 1_000, 600_000);
+        let model = order.model;
+        let refused = world.refusal("alice", Transaction::SubmitJob { order });
+        assert_eq!(refused, TransactionError::NotServable { model });
+        assert_eq!(refused.code(), "TG-LED-170");
+    }
 }
 
 #[test]

@@ -696,6 +696,32 @@ fn who_pushed_others_out_and_takes_its_own_job_back_pays_for_their_work() {
     assert_eq!(world.balance("cheap").checked_sub(before), Some(back));
 }
 
+/// It is paid while it is served, and could have left nothing for those who made room.
+#[test]
+fn an_endpoint_pushes_nobody_out() {
+    let (mut world, cheap, urgent) = told_to_leave(600);
+    world.send("bob", Transaction::CancelJob { job: urgent });
+    assert_eq!(world.live(cheap).preemption, None);
+    let needs = JobNeeds {
+        priority: 2,
+        ..gpu_needs(1, 60)
+    };
+    let plain = world.order_for(needs);
+    let endpoint = JobOrder {
+        mode: VerificationMode::Endpoint,
+        input: Digest::default(),
+        input_len: 0,
+        ..plain.clone()
+    };
+    let endpoint = world.submit("bob", endpoint);
+    world.idle();
+    assert_eq!(world.job(endpoint).state(), JobState::Queued);
+    assert_eq!(world.live(cheap).preemption, None);
+    // A job of the same needs would.
+    world.submit("bob", plain);
+    assert!(world.live(cheap).preemption.is_some());
+}
+
 #[test]
 fn an_order_that_could_not_wait_for_the_grace_pushes_nobody_out() {
     // It takes 60 s: too late when the grace of 5 s is over and a start takes its time.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tg_privacy::SealedChannel;
 use tg_sdk::endpoint::served::ServedAnswer;
 use tg_sdk::endpoint::session::answer_price;
-use tg_sdk::endpoint::wire::{AnswerPart, GivenOutput};
+use tg_sdk::endpoint::wire::{AnswerPart, GivenOutput, PIECE_BYTES_MAX};
 use tg_types::{Amount, Decode as _, Digest, Encode as _, ServedCard};
 use tokio::sync::mpsc;
 
@@ -144,9 +144,12 @@ fn pieces(asked: &AskedRun, made: &mpsc::Sender<FromRunner>) -> impl FnMut(&[u8]
     let mut index = 0;
     move |bytes| {
         if let Ok(piece) = channel.seal_piece(number, index, bytes) {
+            let fits = piece.len() <= PIECE_BYTES_MAX;
             let part = AnswerPart::Piece { index, piece };
-            // Pieces are for whoever wants to see them at once: one that finds no room is in the whole answer.
-            let _full = made.try_send(FromRunner::Part(number, part));
+            // Pieces are for whoever wants to see them at once: one that is too large or finds no room is in the whole answer.
+            if fits {
+                let _full = made.try_send(FromRunner::Part(number, part));
+            }
             index += 1;
         }
     }

@@ -161,6 +161,31 @@ fn who_does_not_pay_gets_no_more_than_the_limit() {
     assert_eq!(book.last().unwrap().voucher.answered, 1);
 }
 
+/// What counts as payment can be claimed, whatever a requestor says of how many answers it had.
+#[test]
+fn a_voucher_counts_as_payment_only_if_it_can_be_claimed() {
+    let mut book = book(1_000_000);
+    let voucher = |answered, amount: u128, asks| Voucher {
+        answered,
+        amount: Amount::new(amount),
+        ..Voucher::first(LEASE).asking(asks)
+    };
+    let mut claimed = Amount::ZERO;
+    for (number, (answered, amount)) in [(0, 10), (u64::MAX, 10), (0, 20), (u64::MAX, 30), (3, 5)]
+        .into_iter()
+        .enumerate()
+    {
+        let mut asked = request(number as u64 + 1, 0, &alice());
+        asked.voucher = voucher(answered, amount, asked.asked()).sign(&alice(), &domain());
+        let before = book.paid();
+        assert_eq!(book.decide(&asked), RequestDecision::Run);
+        let paid = claimable(book.last(), claimed).map(|it| it.voucher.amount);
+        assert_eq!(paid.is_some(), book.paid() > before, "{answered}, {amount}");
+        claimed = paid.unwrap_or(claimed);
+    }
+    assert_eq!(claimed, Amount::new(30));
+}
+
 /// A book of a served model whose largest request costs 10.
 fn book_of_tokens(money: u128) -> ServedBook {
     let mut book = book(money);

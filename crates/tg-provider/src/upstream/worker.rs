@@ -1,4 +1,7 @@
 //! Answers requests of served models by the provider's own servers.
+//!
+//! A server is sent what this crate knows of the API and nothing else, under the limits that the request is charged by: servers have
+//! other names for them that come before those of the API, and what a server writes beyond them nobody pays.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,8 +10,10 @@ use std::time::Duration;
 use http_body_util::BodyExt as _;
 use hyper::Response;
 use hyper::body::Incoming;
-use serde_json::{Value, json};
-use tg_sdk::endpoint::served::{SERVED_ANSWER_BYTES_MAX, ServedAnswer, ServedRequest};
+use serde_json::{Map, Value, json};
+use tg_sdk::endpoint::served::{
+    AskedTokens, SERVED_ANSWER_BYTES_MAX, ServedAnswer, ServedRequest, written_tokens_max,
+};
 use tg_types::{Decode as _, Digest, Encode as _, ModelId, ServedCall, ServedCard, TokenUsage};
 use tokio::sync::Semaphore;
 
@@ -29,6 +34,60 @@ const STREAM_BYTES_MAX: usize = 48 << 20;
 
 /// Pieces of a stream beyond one for each token that may come: the role, the end, the usage.
 const PIECES_MORE: u32 = 64;
+
+/// Fields of all requests for text that are sent to a server as they are.
+const TEXT_FIELDS: [&str; 14] = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "stop",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "repeat_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+    "response_format",
+];
+
+/// Fields of one kind of request that are sent as they are.
+const fn own_fields(call: ServedCall) -> &'static [&'static str] {
+    match call {
+        ServedCall::Chat => &[
+            "messages",
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "functions",
+            "function_call",
+            "reasoning_effort",
+            "verbosity",
+            "chat_template_kwargs",
+        ],
+        ServedCall::Completion => &["prompt", "suffix", "echo"],
+        ServedCall::Embedding => &["input", "encoding_format", "dimensions"],
+    }
+}
+
+/// Fields that are written anew, or that a server has no use for.
+const NOT_SENT: [&str; 13] = [
+    "model",
+    "stream",
+    "stream_options",
+    "max_tokens",
+    "max_completion_tokens",
+    "n",
+    "best_of",
+    "user",
+    "metadata",
+    "safety_identifier",
+    "prompt_cache_key",
+    "store",
+    "service_tier",
+];
 
 /// A server for one served model.
 #[derive(Debug)]
@@ -157,7 +216,10 @@ async fn answer(
             "content is sent with the request, as a `data:` URL, and not by its address",
         ));
     }
-    let body = body_for(server, &request, body).ok_or(AskError::NoRequest)?;
+    let body = match body_for(server, &request, body) {
+        Ok(body) => body,
+        Err(refused) => return Ok(refusal(400, &refused)),
+    };
     let asked = async {
         // Nobody closes it.
         let _place = waiting(&mut pieces, server.places.acquire()).await;
@@ -174,19 +236,63 @@ async fn answer(
 }
 
 /// The body as the server takes it: its own name for the model, and whether pieces are wanted.
-fn body_for(server: &ServedUpstream, request: &ServedRequest, body: Value) -> Option<Vec<u8>> {
-    let Value::Object(mut fields) = body else {
-        return None;
-    };
+fn body_for(
+    server: &ServedUpstream,
+    request: &ServedRequest,
+    body: Value,
+) -> Result<Vec<u8>, String> {
+    let mut fields = sent_fields(request.call, server.card.context, body)?;
     fields.insert("model".to_owned(), json!(server.model));
-    fields.remove("stream_options");
-    fields.remove("stream");
     if request.stream && request.call != ServedCall::Embedding {
         fields.insert("stream".to_owned(), json!(true));
         let options = json!({ "include_usage": true });
         fields.insert("stream_options".to_owned(), options);
     }
-    serde_json::to_vec(&Value::Object(fields)).ok()
+    serde_json::to_vec(&Value::Object(fields)).map_err(|error| error.to_string())
+}
+
+/// The fields of a request that its server is sent: those that are known, and the limits that it is charged by under each name that
+/// servers know of them.
+///
+/// # Errors
+/// What of it is not sent to servers.
+fn sent_fields(call: ServedCall, context: u32, body: Value) -> Result<Map<String, Value>, String> {
+    let no_request = || AskError::NoRequest.to_string();
+    let asked = AskedTokens::of(&body).ok_or_else(no_request)?;
+    let Value::Object(fields) = body else {
+        return Err(no_request());
+    };
+    let count = |name: &str| fields.get(name).and_then(Value::as_u64).unwrap_or(1);
+    if count("best_of") > count("n") {
+        return Err("`best_of` above `n` is not sent to a model's server".to_owned());
+    }
+    let mut sent = Map::new();
+    for (name, value) in fields {
+        let is_text = call != ServedCall::Embedding && TEXT_FIELDS.contains(&name.as_str());
+        if is_text || own_fields(call).contains(&name.as_str()) {
+            sent.insert(name, value);
+        } else if !NOT_SENT.contains(&name.as_str()) && !value.is_null() {
+            // Stops: a server's own names for what limits an answer.
+            let call = call.as_str();
+            return Err(format!(
+                "`{name}` is no field of {call} that is sent to a model's server"
+            ));
+        }
+    }
+    if call == ServedCall::Embedding {
+        return Ok(sent);
+    }
+    if asked.choices > 1 {
+        sent.insert("n".to_owned(), json!(asked.choices));
+    }
+    if let Some(each) = asked.each {
+        let each = json!(each.min(context));
+        sent.insert("max_tokens".to_owned(), each.clone());
+        if call == ServedCall::Chat {
+            sent.insert("max_completion_tokens".to_owned(), each);
+        }
+    }
+    Ok(sent)
 }
 
 /// Whether a part of messages names content by an address: a field `url`, or one that ends in `_url`, that is no `data:` URL.
@@ -307,7 +413,7 @@ impl Asking<'_> {
         }
     }
 
-    /// An answer with what is charged for it: no more than there can be, and nothing if the server does not say.
+    /// An answer with what is charged for it: nothing if the server does not say. One of more tokens than there can be is not given.
     fn whole(&self, status: u16, mut whole: Value) -> Result<ServedAnswer, UpstreamError> {
         let client = &self.server.client;
         let list = match self.request.call {
@@ -317,12 +423,22 @@ impl Asking<'_> {
         if !whole[list].is_array() {
             return Err(client.unreadable("it has neither `choices` nor `data`"));
         }
-        let usage = usage_of(&whole).cut_to(self.bound);
+        let usage = usage_of(&whole);
+        // Stops: an answer that is longer than what it is charged for.
+        if usage.completion > self.bound.completion {
+            return Err(client.unreadable("it has more tokens than were asked for"));
+        }
         whole["model"] = json!(self.server.card.name.as_str());
         let body = whole.to_string().into_bytes();
         if body.len() > SERVED_ANSWER_BYTES_MAX {
             return Err(client.too_large(SERVED_ANSWER_BYTES_MAX));
         }
+        // Tokens of a prompt beyond the bound are not charged, as the form that a conversation is given is the server's; neither is what it
+        // wrote and does not give.
+        let usage = usage.cut_to(TokenUsage {
+            completion: self.bound.completion.min(written_tokens_max(&body)),
+            ..self.bound
+        });
         Ok(ServedAnswer {
             status,
             usage,
@@ -357,6 +473,46 @@ async fn waiting<T>(pieces: &mut PieceTaker, work: impl Future<Output = T>) -> T
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_sent_the_limits_that_the_request_is_charged_by() {
+        let sent = |call, body| sent_fields(call, 1_000, body).map(Value::Object);
+        // vLLM takes the second, and llama.cpp would take `n_predict`.
+        let both =
+            json!({"messages": [], "max_tokens": 1, "max_completion_tokens": 8_000, "user": "x"});
+        let expected = json!({"messages": [], "max_tokens": 1, "max_completion_tokens": 1});
+        assert_eq!(sent(ServedCall::Chat, both), Ok(expected));
+        let none = json!({"messages": [], "max_tokens": null, "n": 1, "temperature": 0.5});
+        let expected = json!({"messages": [], "temperature": 0.5});
+        assert_eq!(sent(ServedCall::Chat, none), Ok(expected));
+        let many = json!({"prompt": "a", "n": 2, "best_of": 2, "max_tokens": 7_000});
+        let expected = json!({"prompt": "a", "n": 2, "max_tokens": 1_000});
+        assert_eq!(sent(ServedCall::Completion, many), Ok(expected));
+        let best = json!({"prompt": "a", "n": 2, "best_of": 3});
+        assert!(sent(ServedCall::Completion, best).is_err());
+        for name in [
+            "n_predict",
+            "n_cmpl",
+            "min_tokens",
+            "ignore_eos",
+            "num_predict",
+            "use_beam_search",
+            "prompt",
+        ] {
+            let refused = sent(ServedCall::Chat, json!({"messages": [], name: 8_000}));
+            assert!(refused.is_err_and(|it| it.contains(name)), "{name}");
+        }
+        assert!(sent(ServedCall::Chat, json!({"max_tokens": 0})).is_err());
+        assert!(
+            sent(
+                ServedCall::Embedding,
+                json!({"input": "a", "temperature": 1})
+            )
+            .is_err()
+        );
+        let input = json!({"input": "a"});
+        assert_eq!(sent(ServedCall::Embedding, input.clone()), Ok(input));
+    }
 
     #[test]
     fn content_by_address_is_found() {

@@ -523,7 +523,7 @@ impl EndpointSession {
         });
         let mut owing = self.owing();
         if let Some(SignedVoucher { voucher, .. }) = own
-            && voucher.answered > owing.voucher.answered
+            && voucher.is_later_than(owing.voucher.amount)
         {
             owing.voucher = Voucher::first(self.lease);
             owing.voucher.answered = voucher.answered;

@@ -8,6 +8,9 @@ use tg_types::{
 /// Largest input of a request, and largest answer, in bytes.
 pub const ENDPOINT_BYTES_MAX: usize = 2 << 20;
 
+/// Largest piece of an answer, in bytes, sealed. What is written at once and is longer comes with the whole answer.
+pub const PIECE_BYTES_MAX: usize = 64 << 10;
+
 /// Most bytes of an encapsulated secret.
 pub const ENCAPSULATED_BYTES_MAX: usize = 4_096;
 
@@ -177,7 +180,7 @@ pub enum AnswerPart {
 
 variants! {
     AnswerPart: "answer part" {
-        0 = Piece { index, piece: bytes("piece", ENDPOINT_BYTES_MAX) },
+        0 = Piece { index, piece: bytes("piece", PIECE_BYTES_MAX) },
         1 = Whole { answer: bytes("answer", ENDPOINT_BYTES_MAX), price, signature },
         2 = Refused { because, detail, last },
     }
@@ -344,6 +347,17 @@ mod tests {
                 "{at}"
             );
         }
+    }
+
+    #[test]
+    fn a_piece_is_small() {
+        let piece = |length| AnswerPart::Piece {
+            index: 0,
+            piece: vec![1; length],
+        };
+        let largest = piece(PIECE_BYTES_MAX);
+        assert_eq!(AnswerPart::from_bytes(&largest.to_bytes()), Ok(largest));
+        assert!(AnswerPart::from_bytes(&piece(PIECE_BYTES_MAX + 1).to_bytes()).is_err());
     }
 
     #[test]

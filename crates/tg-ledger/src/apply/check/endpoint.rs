@@ -48,7 +48,7 @@ pub(super) fn check_settlement(
     if said.lease != *id {
         return Err(refused(VoucherProblem::Lease));
     }
-    if said.amount < meter.vouchers || said.answered <= meter.answered {
+    if !said.is_later_than(meter.vouchers) {
         return Err(refused(VoucherProblem::Old));
     }
     match signed.account(state.domain()) {

@@ -24,7 +24,10 @@ impl Execution {
         job: &Job,
     ) -> Result<Outcome, InvariantError> {
         let needs = job.order.needs;
-        if needs.preemptible || needs.gpus == 0 || !self.may_make_room(job) {
+        // Stops: an endpoint that ends others' work for nothing. What is lost would be compared with the price of one run, and whoever
+        // serves it could take all of its escrow before those who left are paid.
+        let pushes_nobody_out = needs.preemptible || needs.gpus == 0 || job.is_endpoint();
+        if pushes_nobody_out || !self.may_make_room(job) {
             return Ok(Outcome::Waits);
         }
         if !context.budget.admits(0) {
