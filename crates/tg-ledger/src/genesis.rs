@@ -1,6 +1,6 @@
 //! Genesis: who has what before the first block.
 
-use tg_types::chain::{FinalityError, TrustRoot};
+use tg_types::chain::{FinalityError, NetworkTrust, TrustRoot};
 use tg_types::{
     Address, Amount, BlockId, ChainDomain, Decode, DecodeError, Domain, Encode, Reader,
     TimestampMs, Writer, keccak256_of,
@@ -39,6 +39,21 @@ impl Genesis {
     pub fn trust_root(&self) -> Result<TrustRoot, FinalityError> {
         let seats = self.validators.iter().map(|it| *it.key.as_bytes());
         TrustRoot::new(self.id(), seats.collect())
+    }
+
+    /// What a client of this network begins with.
+    ///
+    /// # Errors
+    /// Those of [`Genesis::trust_root`].
+    pub fn trust(&self) -> Result<NetworkTrust, FinalityError> {
+        let mut seats = Writer::new();
+        seats.seq(&self.validators);
+        Ok(NetworkTrust {
+            root: self.trust_root()?,
+            seats: seats.into_bytes(),
+            timestamp: self.timestamp,
+            unbonding: self.parameters.unbonding,
+        })
     }
 
     /// What is minted: all balances and stakes; `None` above the maximum.

@@ -51,6 +51,24 @@ pub enum AnswerError {
     /// The validators are not those that the header names.
     #[error("the validators are not those that the header names")]
     Seats,
+    /// Another final block of this height is known.
+    #[error(
+        "block {height} is {got} here and was {known}: more than a third of the seats signed two chains"
+    )]
+    Fork {
+        /// The height.
+        height: u64,
+        /// The block that is known.
+        known: BlockId,
+        /// The one that is shown.
+        got: BlockId,
+    },
+    /// A change of the set of validators is not after the one before.
+    #[error("the change of validators at height {height} is not after the one before")]
+    Order {
+        /// Its height.
+        height: u64,
+    },
     /// The proof does not hold.
     #[error("the proof of state does not hold")]
     Proof(#[from] ProofError),

@@ -1,7 +1,7 @@
 //! What a client checks of a chain without executing it: headers, finality certificates, and proofs of what a state has.
 //!
 //! A [`FinalityCertificate`] shows that n - f seats made a block final; its [`BlockHeader`] names the state's root; a [`StateProof`]
-//! shows what stands there; a [`StateAnswer`] is all three. A node that follows takes a [`ChainPage`] of blocks. Nothing here does I/O, and every decoder is bounded.
+//! shows what stands there; a [`StateAnswer`] is all three. A [`TrustedHead`] is from where a client goes on. A node that follows takes a [`ChainPage`] of blocks. Nothing here does I/O, and every decoder is bounded.
 
 mod answer;
 mod equivocation;
@@ -12,6 +12,7 @@ mod page;
 mod proof;
 mod seat;
 mod seats;
+mod trusted;
 mod vote;
 
 pub use answer::{AnswerError, FinalAnswer, HEADERS_MAX, StateAnswer};
@@ -26,4 +27,8 @@ pub use page::{
 pub use proof::{DEPTH, LeafPath, ProofError, StateProof, node_hash};
 pub use seat::{is_possession, is_seat_endpoint, seat_namespace, seat_possession};
 pub use seats::{SEAT_CHANGES_MAX, SeatChange, SeatChanges};
+pub use trusted::{
+    Checkpoint, CheckpointBlock, CheckpointError, HeadTooOld, NetworkTrust, ParseCheckpointError,
+    TrustedHead, trusting_period,
+};
 pub use vote::{SignedVote, VoteKind};

@@ -1,8 +1,10 @@
 //! From the validators of genesis to those of now: each set is named by the header of the last block that the set before voted on.
 
 use super::page::FinalityProof;
-use super::{AnswerError, FinalityError, SEATS_MAX, TrustRoot};
-use crate::{Decode, DecodeError, Digest, Domain, Encode, Reader, Writer, fields, keccak256_of};
+use super::{AnswerError, BlockHeader, FinalityError, SEATS_MAX, TrustRoot};
+use crate::{
+    BlockId, Decode, DecodeError, Digest, Domain, Encode, Reader, Writer, fields, keccak256_of,
+};
 
 /// Most changes in one list.
 pub const SEAT_CHANGES_MAX: usize = 16;
@@ -11,7 +13,7 @@ pub const SEAT_CHANGES_MAX: usize = 16;
 const SEAT_BYTES: usize = 20 + 32 + 16;
 
 /// Most bytes of a set.
-const SET_BYTES_MAX: usize = 4 + SEATS_MAX * SEAT_BYTES;
+pub(super) const SET_BYTES_MAX: usize = 4 + SEATS_MAX * SEAT_BYTES;
 
 /// A change of the set of validators, with what shows it to somebody who knows the set before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,23 +74,33 @@ impl TrustRoot {
     /// Who is trusted after a change, and the height of the last block of the old set.
     ///
     /// Somebody who held two thirds of a set may have left since, got its bond back, and signs another past for nothing: whoever
-    /// knows genesis alone cannot tell. A set that was learnt within the time of unbonding is no such past.
+    /// knows genesis alone cannot tell. A set that was learnt within the time of unbonding is no such past ([`super::TrustedHead`]).
     ///
     /// # Errors
     /// [`AnswerError`] if a quorum of the present set does not show it.
     pub fn after(&self, change: &SeatChange) -> Result<(Self, u64), AnswerError> {
+        let (root, header) = self.next(change)?;
+        Ok((root, header.height.get()))
+    }
+
+    /// The same with the header of the last block of the old set.
+    pub(super) fn next(&self, change: &SeatChange) -> Result<(Self, BlockHeader), AnswerError> {
         let header = change.proof.check(self)?;
         // Stops: a set of somebody's choice.
         if Digest::new(keccak256_of(Domain::SeatSet, &change.seats)) != header.seats {
             return Err(AnswerError::Seats);
         }
-        let malformed = |_| AnswerError::Finality(FinalityError::Malformed("the set of seats"));
-        let mut reader = Reader::new(&change.seats);
-        let members: Vec<SetMember> = reader
-            .seq("validators", SEATS_MAX, SEAT_BYTES)
-            .map_err(malformed)?;
-        let keys = members.iter().map(|it| it.key).collect();
-        let root = Self::new(self.genesis(), keys)?;
-        Ok((root, header.height.get()))
+        let root = root_of(self.genesis(), &change.seats)?;
+        Ok((root, header))
     }
+}
+
+/// Whom to trust in the network of a genesis while a set votes.
+pub(super) fn root_of(genesis: BlockId, seats: &[u8]) -> Result<TrustRoot, FinalityError> {
+    let malformed = |_| FinalityError::Malformed("the set of seats");
+    let mut reader = Reader::new(seats);
+    let members: Vec<SetMember> = reader
+        .seq("validators", SEATS_MAX, SEAT_BYTES)
+        .map_err(malformed)?;
+    TrustRoot::new(genesis, members.iter().map(|it| it.key).collect())
 }

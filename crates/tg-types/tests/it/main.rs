@@ -12,8 +12,10 @@ mod negative;
 mod reader;
 mod samples;
 mod signatures;
+mod trusted;
 mod uploads;
 mod verdicts;
+mod voter;
 mod words;
 
 /// Property tests draw the same cases in every run, so a failure is reproduced by running it again.

@@ -1,0 +1,71 @@
+//! Seats whose keys the tests know, and the certificates that they sign.
+
+use curve25519_dalek::edwards::EdwardsPoint;
+use curve25519_dalek::scalar::Scalar;
+use sha2::{Digest as _, Sha512};
+use tg_types::chain::TrustRoot;
+use tg_types::{BlockId, Domain};
+
+/// A seat: ed25519 by RFC 8032, section 5.1.6.
+pub(crate) struct Voter {
+    secret: Scalar,
+    prefix: [u8; 32],
+    pub(crate) public: [u8; 32],
+}
+
+impl Voter {
+    pub(crate) fn new(seed: u8) -> Self {
+        let hash: [u8; 64] = Sha512::digest([seed; 32]).into();
+        let mut secret: [u8; 32] = hash[..32].try_into().unwrap();
+        secret[0] &= 248;
+        secret[31] &= 127;
+        secret[31] |= 64;
+        let secret = Scalar::from_bytes_mod_order(secret);
+        Self {
+            secret,
+            prefix: hash[32..].try_into().unwrap(),
+            public: EdwardsPoint::mul_base(&secret).compress().to_bytes(),
+        }
+    }
+
+    fn sign(&self, message: &[u8]) -> [u8; 64] {
+        let hash = |parts: &[&[u8]]| {
+            let mut hasher = Sha512::new();
+            parts.iter().for_each(|part| hasher.update(part));
+            Scalar::from_bytes_mod_order_wide(&hasher.finalize().into())
+        };
+        let nonce = hash(&[&self.prefix, message]);
+        let r = EdwardsPoint::mul_base(&nonce).compress().to_bytes();
+        let k = hash(&[&r, &self.public, message]);
+        let s = nonce + k * self.secret;
+        [r, s.to_bytes()].concat().try_into().unwrap()
+    }
+}
+
+/// A certificate of the set of `root` for a block, signed by those of its seats whose keys are in `voters`: epoch 1, view 2.
+pub(crate) fn certificate(root: &TrustRoot, voters: &[Voter], block: BlockId) -> Vec<u8> {
+    let mut proposal = vec![1, 2, 1];
+    proposal.extend(block.as_bytes());
+    let genesis = root.genesis();
+    let purpose = Domain::Vote.as_str().as_bytes();
+    let namespace = [purpose, genesis.as_bytes(), b"_FINALIZE".as_slice()].concat();
+    let message = [
+        [u8::try_from(namespace.len()).unwrap()].as_slice(),
+        &namespace,
+        &proposal,
+    ]
+    .concat();
+    let (mut bits, mut signatures) = (vec![0; root.seats().len().div_ceil(8)], Vec::new());
+    for (seat, key) in root.seats().iter().enumerate() {
+        if let Some(voter) = voters.iter().find(|voter| voter.public == *key) {
+            bits[seat / 8] |= 1 << (seat % 8);
+            signatures.push(voter.sign(&message));
+        }
+    }
+    let mut bytes = proposal;
+    bytes.extend((root.seats().len() as u64).to_be_bytes());
+    bytes.extend(bits);
+    bytes.push(u8::try_from(signatures.len()).unwrap());
+    bytes.extend(signatures.concat());
+    bytes
+}
