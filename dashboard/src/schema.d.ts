@@ -364,6 +364,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/chain/checkpoint": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A final block as a client may begin to follow the chain at it: its header in the canonical encoding, four bytes with the length of what
+         *     follows (little-endian), and the validators that vote on the block after it, as the header names them; nothing for those of
+         *     genesis when others vote. Nothing shows that the block is final: whoever asks has its id from somebody it trusts.
+         */
+        get: operations["checkpoint"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/chain/seats": {
         parameters: {
             query?: never;
@@ -3732,6 +3753,47 @@ export interface operations {
             };
             /** @description Too many streams and waiting calls */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    checkpoint: {
+        parameters: {
+            query?: {
+                /** @description The block's height; the newest final block if absent */
+                height?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The block */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": number[];
+                };
+            };
+            /** @description The height is no number */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description This node does not have the block, or not its validators */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

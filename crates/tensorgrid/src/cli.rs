@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Faucet(FaucetArguments),
     /// Pay another account.
     Transfer(args::TransferArguments),
+    /// Print a final block from which clients can follow the chain.
+    Checkpoint(args::CheckpointArguments),
     /// Print where the grid stands and where all money is.
     Status(args::StatusArguments),
     /// Say what is wrong with this machine, its settings or the grid it uses, and what to do.

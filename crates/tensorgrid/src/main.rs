@@ -46,8 +46,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Outcome {
     use grid::commands::{
-        balance, bench_grid, block_on, doctor, endpoint, faucet, gateway, infer, job, network,
-        provider, rent, seat, transfer, up, validator, wallet, write,
+        balance, bench_grid, block_on, checkpoint, doctor, endpoint, faucet, gateway, infer, job,
+        network, provider, rent, seat, transfer, up, validator, wallet, write,
     };
     SimdLevel::forced().or_fail(Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
@@ -74,6 +74,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
         Command::Job(command) => block_on(job::run(&command, json)),
         Command::Rent(command) => block_on(rent::run(&command, json)),
+        Command::Checkpoint(arguments) => block_on(checkpoint::run(&arguments, json)),
         Command::Balance(arguments) => block_on(balance::run(&arguments, json)),
         Command::Wallet(command) => wallet::run(&command, json),
         Command::Faucet(arguments) => block_on(faucet::run(&arguments, json)),

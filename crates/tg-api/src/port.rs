@@ -11,7 +11,7 @@ use tg_sdk::dto::{
     DevelopmentAccountDto, DevelopmentEndpointDto, DevelopmentInferDto, FaucetRequestDto,
     InferenceDto, JobDto,
 };
-use tg_types::chain::{ChainPage, FinalityProof, SeatChanges, SnapshotHead};
+use tg_types::chain::{ChainPage, CheckpointBlock, FinalityProof, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
     Address, Amount, Digest, Fault, Heartbeat, JobId, SignedTransaction, SignedUpload, TimestampMs,
@@ -156,6 +156,9 @@ pub trait GridPort: Send + Sync + 'static {
 
     /// Changes of the set of validators above a height, ascending, with what shows them; as many as fit an answer.
     fn seat_changes(&self, above: u64) -> PortFuture<'_, SeatChanges>;
+
+    /// The final block of a height, or the newest, with the validators after it; nothing if one of the two is not here.
+    fn checkpoint(&self, height: Option<u64>) -> PortFuture<'_, Option<CheckpointBlock>>;
 
     /// A state for a follower to begin at, with its bytes; nothing before the first one.
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>>;

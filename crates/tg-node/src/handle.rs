@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tg_types::Decode as _;
 use tg_types::{
-    Address, BlockId, CheckedSignatures, Heartbeat, SignedTransaction, TimestampMs, Transaction,
-    TransactionId,
+    Address, BlockId, CheckedSignatures, Digest, Domain, Heartbeat, SignedTransaction, TimestampMs,
+    Transaction, TransactionId, keccak256_of,
 };
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
-use crate::chain::{Body, Executed};
+use crate::chain::{self, Body, Executed};
 use crate::fetch::Need;
 use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::{HeartbeatError, Watch, steady_now};
@@ -23,8 +23,8 @@ use crate::submit::{Submission, SubmitError};
 use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{Block, Event, State};
 use tg_types::chain::{
-    BlockBytes, ChainPage, Equivocation, FinalityProof, HEADERS_MAX, PAGE_BLOCKS_MAX,
-    PAGE_BYTES_MAX, SEAT_CHANGES_MAX, SeatChange, SeatChanges, SnapshotHead,
+    BlockBytes, ChainPage, CheckpointBlock, Equivocation, FinalityProof, HEADERS_MAX,
+    PAGE_BLOCKS_MAX, PAGE_BYTES_MAX, SEAT_CHANGES_MAX, SeatChange, SeatChanges, SnapshotHead,
 };
 
 /// A final block with the state after it and the events that it caused.
@@ -568,6 +568,30 @@ impl NodeHandle {
             }
         }
         Ok(SeatChanges(changes))
+    }
+
+    /// The final block of a height, or the newest, with the validators after it, for whoever takes it as a checkpoint; nothing if
+    /// one of the two is not here. Validators of genesis are left out when others vote.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn checkpoint(&self, height: Option<u64>) -> Result<Option<CheckpointBlock>, StoreError> {
+        let tip = self.snapshot();
+        let height = height.unwrap_or_else(|| tip.block.header.height.get());
+        let Some(header) = self.block(height)?.map(|block| block.header) else {
+            return Ok(None);
+        };
+        let names =
+            |seats: &[u8]| Digest::new(keccak256_of(Domain::SeatSet, seats)) == header.seats;
+        let now = chain::encode_seats(tip.state.validators());
+        if names(&now) {
+            return Ok(Some(CheckpointBlock { header, seats: now }));
+        }
+        // Those of the last change, or of genesis, if none was before.
+        let seats = self.store.seats_after(height)?.unwrap_or_default();
+        let is_known =
+            names(&seats) || (seats.is_empty() && tip.state.seats().since.get() > height);
+        Ok(is_known.then_some(CheckpointBlock { header, seats }))
     }
 
     /// A state for a follower to begin at, with its bytes: the newest snapshot. Nothing before the first one, or if what shows

@@ -20,7 +20,7 @@ use std::path::Path;
 
 pub use disk::MemoryDisk;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableError};
-use tg_types::chain::Equivocation;
+use tg_types::chain::{CheckpointError, Equivocation, HeadTooOld, SeatChange};
 use tg_types::{BlockId, Decode as _, Encode as _};
 
 use crate::key::hex;
@@ -104,6 +104,12 @@ pub enum OpenError {
         /// The key asked for.
         expected: String,
     },
+    /// A follower's newest block, or genesis, is too old to follow the chain from, and there is no checkpoint.
+    #[error("the chain is not followed from what is known of it")]
+    Old(#[from] HeadTooOld),
+    /// The data are not of the chain of the checkpoint.
+    #[error("the checkpoint does not fit the data of this node")]
+    Checkpoint(#[from] CheckpointError),
     /// This program does not execute the next block.
     #[error(transparent)]
     Protocol(#[from] UnknownProtocol),
@@ -243,6 +249,8 @@ impl OpenError {
             Self::NoAddress { .. } => "TG-NODE-016",
             Self::Listen { .. } => "TG-NODE-017",
             Self::Protocol(_) => "TG-NODE-018",
+            Self::Old(_) => "TG-NODE-063",
+            Self::Checkpoint(_) => "TG-NODE-064",
         }
     }
 }
@@ -513,6 +521,22 @@ impl Store {
             }
         }
         Ok(ends)
+    }
+
+    /// The validators after the last change at or below a height, in the encoding that headers name; nothing if none was.
+    pub(crate) fn seats_after(&self, height: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let read = self.db.begin_read()?;
+        for end in read.open_table(TERMS)?.iter()?.rev() {
+            let (_, end) = end?;
+            let (at, seats) = end.value();
+            if at <= height {
+                return Ok(Some(seats.to_vec()));
+            }
+        }
+        let table = read.open_table(CHANGES)?;
+        let last = table.range(..=height)?.next_back().transpose()?;
+        let change = last.and_then(|(_, bytes)| SeatChange::from_bytes(bytes.value()).ok());
+        Ok(change.map(|change| change.seats))
     }
 
     /// Keeps changes of the set of validators that happened before the first block that is here, by height.

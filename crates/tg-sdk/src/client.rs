@@ -7,7 +7,7 @@ use http_body_util::Either;
 use hyper::Method;
 use serde::Serialize;
 use tg_types::chain::{
-    ChainPage, PAGE_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX, SeatChanges, SnapshotHead,
+    ChainPage, CheckpointBlock, PAGE_BYTES_MAX, SNAPSHOT_HEAD_BYTES_MAX, SeatChanges, SnapshotHead,
 };
 use tg_types::chunks::{CHUNK_BYTES, CHUNKS_MAX, ChunkTree};
 use tg_types::{
@@ -269,6 +269,27 @@ impl Client {
             .call(Method::GET, &path, Payload::Empty, PAGE_LIMIT)
             .await?;
         SeatChanges::from_bytes(&bytes).map_err(|source| ClientError::Malformed { path, source })
+    }
+
+    /// The final block of a height, or the newest, with the validators after it, as the grid says. Nothing is checked: a
+    /// [`Checkpoint`](tg_types::chain::Checkpoint) is what it is checked against.
+    ///
+    /// # Errors
+    /// Those of any call; status 404 if this node does not have it.
+    pub async fn checkpoint_block(
+        &self,
+        height: Option<u64>,
+    ) -> Result<CheckpointBlock, ClientError> {
+        let path = match height {
+            Some(height) => format!("/v1/chain/checkpoint?height={height}"),
+            None => "/v1/chain/checkpoint".to_owned(),
+        };
+        let bytes = self
+            .transport
+            .call(Method::GET, &path, Payload::Empty, PAGE_LIMIT)
+            .await?;
+        CheckpointBlock::from_bytes(&bytes)
+            .map_err(|source| ClientError::Malformed { path, source })
     }
 
     /// A state to begin at, with its bytes, of at most `limit` bytes in all. Nothing is checked.

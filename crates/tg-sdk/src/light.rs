@@ -1,11 +1,16 @@
 //! Answers that are checked here, whoever gave them.
 //!
 //! A gateway's word is not taken: an answer counts if a certificate of n - f seats makes its block final and the block's state
-//! has what it says. What the caller must know is a [`TrustRoot`]: the genesis of the network. An old answer is true of an
-//! old state; [`FinalValue::timestamp_ms`] says how old.
+//! has what it says. A [`LightClient`] begins at genesis while that is young, later at a block that an earlier run knew
+//! ([`LightClient::head`]) or at a [`Checkpoint`] that somebody vouches for; what is too old is refused ([`tg_types::chain::TrustedHead`] has the reason). An old answer is true of
+//! an old state; [`FinalValue::timestamp_ms`] says how old.
 
-use tg_types::chain::{AnswerError, LeafHead, TrustRoot};
-use tg_types::{Address, Amount};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tg_types::chain::{
+    AnswerError, Checkpoint, CheckpointError, HeadTooOld, LeafHead, NetworkTrust, TrustedHead,
+};
+use tg_types::{Address, Amount, BlockId, TimestampMs};
 
 use crate::client::Client;
 use crate::dto::StateRecordDto;
@@ -34,60 +39,101 @@ pub enum LightError {
     /// The answer shows nothing: the gateway lies, or is of another network.
     #[error("what the grid says is not shown to be true")]
     NotShown(#[from] AnswerError),
+    /// The checkpoint is none of this chain, or too old itself.
+    #[error("the checkpoint is not taken")]
+    Checkpoint(#[from] CheckpointError),
+    /// What is known of the chain is too old to follow it from.
+    #[error("the chain is not followed from what is known of it")]
+    Old(#[from] HeadTooOld),
+    /// What an earlier run knew is of another network.
+    #[error("what is known is of the network of genesis {found}, not of {expected}")]
+    OtherNetwork {
+        /// The genesis asked for.
+        expected: BlockId,
+        /// The one that is known.
+        found: BlockId,
+    },
 }
 
-impl Client {
-    /// Whom somebody who trusts `root` may trust now, and before the last change of the set of validators: learnt from changes that
-    /// each set shows of the next one ([`TrustRoot::after`] says what that is worth).
+/// A client that believes what a quorum of the seats made final, and nothing else.
+#[derive(Debug, Clone)]
+pub struct LightClient {
+    client: Client,
+    trust: NetworkTrust,
+    head: TrustedHead,
+}
+
+impl LightClient {
+    /// Begins at what an earlier run knew, else at genesis; or at a checkpoint that is above that. For the checkpoint's block the
+    /// grid is asked.
     ///
     /// # Errors
-    /// [`LightError`] if a call fails or a change is not shown.
-    pub async fn newest_roots(&self, root: &TrustRoot) -> Result<[TrustRoot; 2], LightError> {
-        let mut roots = [root.clone(), root.clone()];
-        let mut height = 0;
-        loop {
-            let changes = self.seat_changes(height).await?;
-            if changes.0.is_empty() {
-                return Ok(roots);
+    /// [`LightError::Old`] if that is too old by this machine's clock, [`LightError::Checkpoint`] if the checkpoint is, or the
+    /// grid has another block there.
+    pub async fn begin(
+        client: Client,
+        trust: NetworkTrust,
+        known: Option<TrustedHead>,
+        checkpoint: Option<Checkpoint>,
+    ) -> Result<Self, LightError> {
+        let mut head = known.unwrap_or_else(|| trust.genesis());
+        let (expected, found) = (trust.root.genesis(), head.genesis());
+        if expected != found {
+            return Err(LightError::OtherNetwork { expected, found });
+        }
+        if let Some(checkpoint) = checkpoint {
+            let known = head.checkpoint();
+            // Stops: a checkpoint of another chain than that which this client followed.
+            if checkpoint.height == known.height && checkpoint.block != known.block {
+                return Err(LightError::Checkpoint(CheckpointError::Block {
+                    height: checkpoint.height,
+                    expected: checkpoint.block,
+                    got: known.block,
+                }));
             }
-            for change in &changes.0 {
-                let (next, at) = roots[1].after(change)?;
-                // Stops: a list without an end.
-                if at <= height {
-                    return Err(LightError::Unreadable);
-                }
-                height = at;
-                roots = [roots[1].clone(), next];
+            if checkpoint.height > known.height {
+                let told = client
+                    .checkpoint_block(Some(checkpoint.height.get()))
+                    .await?;
+                head = trust.begin_at(&checkpoint, &told)?;
+                let young = head.check_age(now(), trust.period());
+                young.map_err(CheckpointError::from)?;
             }
         }
+        head.check_age(now(), trust.period())?;
+        Ok(Self {
+            client,
+            trust,
+            head,
+        })
+    }
+
+    /// The newest block of which this client knows that it is final: what a later run goes on from.
+    #[must_use]
+    pub const fn head(&self) -> &TrustedHead {
+        &self.head
     }
 
     /// The head of a record (owner, state, money), or that there is none, as the newest final state has it.
     ///
     /// # Errors
-    /// [`LightError`] if the call fails or its answer does not hold.
-    pub async fn shown_record(
-        &self,
-        root: &TrustRoot,
+    /// [`LightError`] if the call fails, its answer does not hold, or this client was not asked for too long.
+    pub async fn record(
+        &mut self,
         record: StateRecordDto,
         id: &[u8],
     ) -> Result<FinalValue<Option<LeafHead>>, LightError> {
-        let answer = self.state_answer(record, id).await?;
+        self.head.check_age(now(), self.trust.period())?;
+        let answer = self.client.state_answer(record, id).await?;
         let answer = answer.read().ok_or(LightError::Unreadable)?;
         let key = record.leaf_key(id);
-        let shown = match answer.check(root, &key) {
-            Ok(shown) => shown,
+        let shown = match self.head.check(&answer, &key) {
             // Perhaps of other validators than those that are known.
-            Err(AnswerError::Finality(error)) => {
-                let [before, now] = self.newest_roots(root).await?;
-                if now == *root {
-                    return Err(AnswerError::Finality(error).into());
-                }
-                // The newest block may be the last one of the set before.
-                let shown = answer.check(&now, &key);
-                shown.or_else(|_| answer.check(&before, &key))?
+            Err(AnswerError::Finality(error)) if self.learn().await? == Learnt::Nothing => {
+                return Err(AnswerError::Finality(error).into());
             }
-            Err(error) => return Err(error.into()),
+            Err(AnswerError::Finality(_)) => self.head.check(&answer, &key)?,
+            shown => shown?,
         };
         Ok(FinalValue {
             height: shown.header.height.get(),
@@ -99,14 +145,10 @@ impl Client {
     /// The balance of an account; zero if there is none.
     ///
     /// # Errors
-    /// Those of [`Client::shown_record`].
-    pub async fn shown_balance(
-        &self,
-        root: &TrustRoot,
-        address: Address,
-    ) -> Result<FinalValue<Amount>, LightError> {
+    /// Those of [`LightClient::record`].
+    pub async fn balance(&mut self, address: Address) -> Result<FinalValue<Amount>, LightError> {
         let shown = self
-            .shown_record(root, StateRecordDto::Account, address.as_bytes())
+            .record(StateRecordDto::Account, address.as_bytes())
             .await?;
         let value = shown.value.map_or(Amount::ZERO, |head| head.amount);
         Ok(FinalValue {
@@ -115,4 +157,31 @@ impl Client {
             value,
         })
     }
+
+    /// Follows the changes of the set of validators, which each set shows of the next one.
+    async fn learn(&mut self) -> Result<Learnt, LightError> {
+        let mut learnt = Learnt::Nothing;
+        loop {
+            let changes = self.client.seat_changes(self.head.changed().get()).await?;
+            if changes.0.is_empty() {
+                return Ok(learnt);
+            }
+            self.head.learn(&changes)?;
+            learnt = Learnt::Seats;
+        }
+    }
+}
+
+/// Whether other validators were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Learnt {
+    Nothing,
+    Seats,
+}
+
+/// This machine's clock in the ledger's unit.
+fn now() -> TimestampMs {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let millis = since.map_or(0, |since| since.as_millis());
+    TimestampMs::new(u64::try_from(millis).unwrap_or(u64::MAX))
 }

@@ -14,6 +14,7 @@ use tg_ledger::REPEATED_MACS_USUAL;
 use tg_offline::arguments::{ProgramFileArguments, ProgramInputArguments};
 use tg_offline::text::TextArguments;
 use tg_types::Amount;
+use tg_types::chain::Checkpoint;
 
 pub(crate) use super::connect_args::{ApiArguments, KeyArguments, PassphraseArguments};
 use super::job_args::{JobCostArguments, JobSubmitArguments, JobValidateArguments};
@@ -29,6 +30,45 @@ pub(crate) struct TrustArguments {
     /// final; without it whoever serves the API is believed.
     #[arg(long, env = "TENSORGRID_GENESIS", value_name = "FILE")]
     pub(crate) genesis: Option<PathBuf>,
+    /// A final block from somebody you trust, as `tensorgrid checkpoint` prints it: needed if what is known of the chain is so old that bonds no longer
+    /// answer for it.
+    #[arg(
+        long,
+        env = "TENSORGRID_CHECKPOINT",
+        value_name = "HEIGHT:ID",
+        requires = "genesis"
+    )]
+    pub(crate) checkpoint: Option<Checkpoint>,
+    /// Where the newest block that is known to be final is kept for later commands; beside the genesis, with the ending
+    /// `.trusted`, if absent.
+    #[arg(
+        long,
+        env = "TENSORGRID_TRUSTED",
+        value_name = "FILE",
+        requires = "genesis"
+    )]
+    pub(crate) trusted: Option<PathBuf>,
+}
+
+/// `checkpoint`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid checkpoint --api http://10.0.0.7:7101\n  \
+                  tensorgrid balance 0x52908400098527886E0F7030069857D2E4169EE7 --genesis genesis.bin --checkpoint 7300:0x5e...\n  \
+                  tensorgrid checkpoint --genesis genesis.bin --kept\n\n\
+                  Whoever begins at a checkpoint trusts where it comes from: a node of one's own, or several that do not know each other and say the same."
+)]
+pub(crate) struct CheckpointArguments {
+    /// The height of the block; the newest final block if absent.
+    #[arg(long, value_name = "HEIGHT", conflicts_with_all = ["genesis", "kept"])]
+    pub(crate) height: Option<u64>,
+    /// Print what earlier commands kept, and ask nobody.
+    #[arg(long, requires = "genesis")]
+    pub(crate) kept: bool,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
 }
 
 /// Where an API speaks TLS, beside where it does not.
@@ -205,6 +245,9 @@ pub(crate) struct ValidatorArguments {
     /// Folder of its chain, votes and blobs, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// A final block that somebody vouches for, as `tensorgrid checkpoint` prints it, instead of what the settings say.
+    #[arg(long, env = "TENSORGRID_CHECKPOINT", value_name = "HEIGHT:ID")]
+    pub(crate) checkpoint: Option<Checkpoint>,
     /// What is logged to the error stream, instead of what RUST_LOG and the settings say.
     #[arg(long, env = "TENSORGRID_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,
@@ -252,6 +295,9 @@ pub(crate) struct GatewayArguments {
     /// Folder of its chain and blobs, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
+    /// A final block that somebody vouches for, as `tensorgrid checkpoint` prints it, instead of what the settings say.
+    #[arg(long, env = "TENSORGRID_CHECKPOINT", value_name = "HEIGHT:ID")]
+    pub(crate) checkpoint: Option<Checkpoint>,
     /// What is logged to the error stream, instead of what RUST_LOG and the settings say.
     #[arg(long, env = "TENSORGRID_LOG", value_name = "FILTER")]
     pub(crate) log: Option<String>,

@@ -18,7 +18,7 @@ use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, Shutdown
 use tg_sdk::Client;
 use tg_sdk::dto::{ModelDto, ModelStateDto};
 use tg_sdk::jobs;
-use tg_types::{Amount, Decode, Encode, Label, TimestampMs, Transaction, Wallet};
+use tg_types::{Amount, Decode, DurationMs, Encode, Label, TimestampMs, Transaction, Wallet};
 use tokio::sync::mpsc;
 
 use super::blob;
@@ -33,6 +33,10 @@ use tg_openai::{OpenAiFolders, OpenAiOrders};
 
 /// Stake of each validator.
 pub(crate) const STAKE: Amount = Amount::from_tgrid(10_000);
+
+/// How long a bond answers for votes in networks that are founded here: clients that were away for 20 days still follow the chain
+/// from what they know.
+pub(crate) const UNBONDING: DurationMs = DurationMs::from_secs(21 * 24 * 3_600);
 
 /// Most bytes of a genesis file.
 const GENESIS_BYTES_MAX: u64 = 1 << 20;
@@ -343,6 +347,7 @@ fn genesis(options: &EmbeddedOptions, keys: &[ValidatorKey]) -> Result<Genesis, 
         parameters: Parameters {
             storage: StorageRule::Stated,
             repeated_macs_max: options.repeat_macs,
+            unbonding: UNBONDING,
             ..Parameters::development().wide_enough_for(validators.len())
         },
         timestamp: TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(0)),

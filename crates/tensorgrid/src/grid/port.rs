@@ -15,7 +15,7 @@ use tg_sdk::dto::{
     DevelopmentAccountDto, DevelopmentEndpointDto, DevelopmentInferDto, FaucetRequestDto,
     InferenceDto, JobDto,
 };
-use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
+use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
     Address, Amount, Digest, Fault, Fees, Heartbeat, JobId, SignedTransaction, Transaction,
@@ -181,6 +181,11 @@ impl GridPort for NodePort {
     fn seat_changes(&self, above: u64) -> PortFuture<'_, SeatChanges> {
         let node = self.node().clone();
         Box::pin(on_disk(move || node.seat_changes(above)))
+    }
+
+    fn checkpoint(&self, height: Option<u64>) -> PortFuture<'_, Option<CheckpointBlock>> {
+        let node = self.node().clone();
+        Box::pin(on_disk(move || node.checkpoint(height)))
     }
 
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {

@@ -1,33 +1,106 @@
 //! What is shown of a grid without trusting whoever answers.
 
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tg_console::files;
 
 use tg_ledger::Genesis;
-use tg_sdk::light::{FinalValue, LightError};
+use tg_sdk::Client;
+use tg_sdk::light::{FinalValue, LightClient, LightError};
 use tg_types::Decode;
-use tg_types::chain::TrustRoot;
+use tg_types::chain::{NetworkTrust, TrustedHead};
 
 use super::args::TrustArguments;
 use super::connect::Calling;
-use tg_console::outcome::{Exit, Failure, OrFail};
+use tg_console::outcome::{Exit, Failure, OrFail, say};
 
 /// Most bytes of a genesis file.
 const GENESIS_BYTES_MAX: u64 = 64 << 20;
 
+/// Most bytes of what is kept of a chain: two sets of validators.
+const KEPT_BYTES_MAX: u64 = 1 << 20;
+
 /// Answers that are older say so: blocks come every second or so.
 const OLD_MS: u64 = 30_000;
 
-/// What is trusted instead of the API, if a genesis was named.
-pub(crate) fn root(arguments: &TrustArguments) -> Result<Option<TrustRoot>, Failure> {
-    let Some(path) = &arguments.genesis else {
-        return Ok(None);
-    };
+/// How somebody finds a block to begin at.
+pub(crate) const FRESH: &str = "`tensorgrid checkpoint --api URL` prints a block to begin at: ask a node of your own, or several that do not know each other";
+
+/// A client that believes nobody, and where it keeps what it knows.
+pub(crate) struct Trusting {
+    light: LightClient,
+    file: PathBuf,
+}
+
+impl Trusting {
+    /// The client, if a genesis was named.
+    pub(crate) async fn begin(
+        client: &Client,
+        arguments: &TrustArguments,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(path) = &arguments.genesis else {
+            return Ok(None);
+        };
+        let trust = network(path)?;
+        let file = kept_at(path, arguments);
+        let known = kept(&file)?;
+        let begun = LightClient::begin(client.clone(), trust, known, arguments.checkpoint).await;
+        let doing = "find a block to follow the chain from";
+        let light = checked(begun, doing).map_err(|failure| Failure {
+            error: failure
+                .error
+                .context(format!("{} is not believed", client.url())),
+            ..failure
+        })?;
+        Ok(Some(Self { light, file }))
+    }
+
+    /// The client.
+    pub(crate) const fn light(&mut self) -> &mut LightClient {
+        &mut self.light
+    }
+
+    /// Keeps the newest block that is known to be final for later commands. Where it cannot, it says so: nothing false was believed.
+    pub(crate) fn keep(&self) {
+        let bytes = self.light.head().to_file();
+        if let Err(failure) = files::write(&self.file, &bytes) {
+            say(format_args!(
+                "what is known of the chain is not kept: {:#}",
+                failure.error
+            ));
+        }
+    }
+}
+
+/// What a genesis says of whom to trust.
+fn network(path: &Path) -> Result<NetworkTrust, Failure> {
     let bytes = files::read(path, GENESIS_BYTES_MAX)?;
     let doing = format!("{} is not a genesis", path.display());
     let genesis = Genesis::from_bytes(&bytes).or_fail(Exit::Usage, doing)?;
     let doing = format!("{} is the genesis of no network", path.display());
-    genesis.trust_root().or_fail(Exit::Usage, doing).map(Some)
+    genesis.trust().or_fail(Exit::Usage, doing)
+}
+
+/// Where the newest block that is known to be final is kept.
+pub(crate) fn kept_at(genesis: &Path, arguments: &TrustArguments) -> PathBuf {
+    arguments.trusted.clone().unwrap_or_else(|| {
+        let mut name = genesis.as_os_str().to_owned();
+        name.push(".trusted");
+        name.into()
+    })
+}
+
+/// What is kept there, if anything is.
+pub(crate) fn kept(file: &Path) -> Result<Option<TrustedHead>, Failure> {
+    if !file.exists() {
+        return Ok(None);
+    }
+    let bytes = files::read(file, KEPT_BYTES_MAX)?;
+    let doing = format!("{} is not what is kept of a chain", file.display());
+    let head = TrustedHead::from_file(&bytes).or_fail(Exit::Usage, doing);
+    let head =
+        head.map_err(|failure| failure.hint("remove it; --checkpoint may be needed then"))?;
+    Ok(Some(head))
 }
 
 /// Whose word an answer is, for people.
@@ -47,13 +120,19 @@ pub(crate) fn proved<T>(shown: &FinalValue<T>) -> String {
 
 /// What an answer that shows nothing ends a command with.
 pub(crate) fn checked<T>(shown: Result<T, LightError>, doing: &'static str) -> Result<T, Failure> {
-    match shown {
-        Ok(shown) => Ok(shown),
-        Err(LightError::Client(error)) => Err(error).calling(doing),
-        Err(error) => Err(
-            Failure::new(Exit::Rejected, anyhow::Error::from(error)).hint(
-                "the API forges its answers, or serves another network than that of the genesis",
-            ),
+    let error = match shown {
+        Ok(shown) => return Ok(shown),
+        Err(LightError::Client(error)) => return Err(error).calling(doing),
+        Err(error) => error,
+    };
+    let hint = match &error {
+        LightError::Old(_) => format!("{FRESH}; then --checkpoint HEIGHT:ID"),
+        LightError::Checkpoint(_) => format!(
+            "the API serves another chain than that of the checkpoint, or the checkpoint is old. {FRESH}"
         ),
-    }
+        LightError::OtherNetwork { .. } => "--trusted names another file".to_owned(),
+        _ => "the API forges its answers, or serves another network than that of the genesis"
+            .to_owned(),
+    };
+    Err(Failure::new(Exit::Rejected, anyhow::Error::from(error)).hint(hint))
 }

@@ -17,7 +17,7 @@ use super::gateway::GatewaySettings;
 use super::layout::{Founded, NewValidator};
 use super::process::{ApiSetting, ValidatorSettings};
 use super::{scripts, settings};
-use crate::grid::embedded::STAKE;
+use crate::grid::embedded::{STAKE, UNBONDING};
 use tg_console::keys::{self, Passphrase};
 use tg_console::outcome::{Exit, Failure, OrFail};
 
@@ -250,6 +250,7 @@ fn genesis(
             storage: StorageRule::Stated,
             unverified_jobs: plan.unverified_jobs,
             repeated_macs_max: plan.repeat_macs,
+            unbonding: UNBONDING,
             ..Parameters::development().wide_enough_for(plan.validators_max)
         },
         timestamp: TimestampMs::new(u64::try_from(millis).unwrap_or(0)),
@@ -406,6 +407,7 @@ mod tests {
             tls: None,
             api: Some(ApiSetting(None)),
             data_dir: Some("elsewhere".into()),
+            checkpoint: None,
             log: Some("info".to_owned()),
         };
         let process = ValidatorProcess::load(&file, &overrides).unwrap();

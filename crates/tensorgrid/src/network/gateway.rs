@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use tg_ledger::Genesis;
 use tg_node::{ChainSource, FollowerConfig};
+use tg_types::chain::Checkpoint;
 
-use super::process::read_genesis;
+use super::process::{named_checkpoint, read_genesis};
 use super::settings::{self, settings};
 use super::tls::{TlsPlace, TlsSettings};
 use super::uplinks::{HttpSource, Uplinks};
@@ -35,6 +36,9 @@ settings! {
         sources: Vec<String>,
         /// Whether an empty folder begins at a source's snapshot, which is checked; otherwise every block is executed.
         snapshot: bool,
+        /// A final block that somebody vouches for, as `tensorgrid checkpoint` prints it: HEIGHT:ID. Needed once if the folder
+        /// is empty and genesis is old, or if this gateway was away for about as long as bonds answer for votes.
+        checkpoint: Option<String>,
         /// GiB of the disk for models, inputs, outputs and proofs.
         blob_gib: u32,
         /// What is logged to the error stream, in the words of RUST_LOG, such as "info" or "tg_node=debug".
@@ -54,6 +58,7 @@ impl GatewaySettings {
             tls_key: None,
             sources: Vec::new(),
             snapshot: true,
+            checkpoint: None,
             blob_gib: 16,
             log: None,
         }
@@ -82,6 +87,8 @@ pub(crate) struct GatewayOverrides {
     pub(crate) sources: Vec<String>,
     /// Folder of its data, from the folder of the process.
     pub(crate) data_dir: Option<PathBuf>,
+    /// A final block that somebody vouches for.
+    pub(crate) checkpoint: Option<Checkpoint>,
     /// What is logged.
     pub(crate) log: Option<String>,
 }
@@ -138,6 +145,8 @@ impl GatewayProcess {
         let sources = sources.map(|it| Arc::new(it) as Arc<dyn ChainSource>);
         let mut follower = FollowerConfig::new(genesis.clone(), data_dir, sources.collect());
         follower.snapshot = settings.snapshot;
+        let named = settings.checkpoint.as_deref();
+        follower.checkpoint = named_checkpoint(file, named, overrides.checkpoint)?;
         follower.blob_bytes_max = u64::from(settings.blob_gib) << 30;
         Ok(Self {
             genesis,

@@ -11,6 +11,7 @@ use tg_console::files;
 use serde::{Deserialize, Serialize};
 use tg_ledger::Genesis;
 use tg_node::{ChainSource, ProofChecker, Seat, ValidatorConfig, ValidatorKey};
+use tg_types::chain::Checkpoint;
 use tg_types::{Decode as _, Digest, Wallet};
 
 use super::settings::{self, settings};
@@ -58,6 +59,9 @@ settings! {
         /// APIs of nodes that a validator which is not of genesis asks for the chain until it has its seat. None of them is
         /// believed.
         sources: Option<Vec<String>>,
+        /// A final block that somebody vouches for, as `tensorgrid checkpoint` prints it: HEIGHT:ID. A validator that is not of genesis
+        /// needs it once if genesis is old, or if it was away for about as long as bonds answer for votes.
+        checkpoint: Option<String>,
         /// Where each validator of genesis listens, by its public key: HOST:PORT with an IP address or a name, which is
         /// looked up for every connection. Where the others listen, the ledger says.
         seats: BTreeMap<String, String>,
@@ -121,6 +125,7 @@ impl ValidatorSettings {
             blob_gib: 16,
             log: None,
             sources: None,
+            checkpoint: None,
             seats: BTreeMap::new(),
         }
     }
@@ -149,6 +154,8 @@ pub(crate) struct Overrides {
     pub(crate) tls: Option<TlsPlace>,
     /// Folder of its data, from the folder of the process.
     pub(crate) data_dir: Option<PathBuf>,
+    /// A final block that somebody vouches for.
+    pub(crate) checkpoint: Option<Checkpoint>,
     /// What is logged.
     pub(crate) log: Option<String>,
 }
@@ -166,6 +173,8 @@ pub(crate) struct ValidatorProcess {
     pub(crate) tls: Option<TlsPlace>,
     /// Whom it asks for the chain until it has a seat.
     pub(crate) sources: Vec<Arc<dyn ChainSource>>,
+    /// A final block that somebody vouches for, while it follows the chain.
+    pub(crate) checkpoint: Option<Checkpoint>,
     /// What is logged.
     pub(crate) log: Option<String>,
 }
@@ -196,6 +205,8 @@ impl ValidatorProcess {
             Some(path) => path.clone(),
             None => folder.join(&settings.data_dir),
         };
+        let named = settings.checkpoint.as_deref();
+        let checkpoint = named_checkpoint(file, named, overrides.checkpoint)?;
         let tls = TlsSettings {
             listen: settings.tls_listen,
             certificate: settings.tls_certificate,
@@ -213,9 +224,26 @@ impl ValidatorProcess {
             api: overrides.api.unwrap_or(settings.api).0,
             tls,
             sources,
+            checkpoint,
             log: overrides.log.clone().or(settings.log),
         })
     }
+}
+
+/// The checkpoint that a flag names, or else the settings of a file.
+pub(crate) fn named_checkpoint(
+    file: &Path,
+    setting: Option<&str>,
+    named: Option<Checkpoint>,
+) -> Result<Option<Checkpoint>, Failure> {
+    if named.is_some() {
+        return Ok(named);
+    }
+    let doing = format!("{}: checkpoint", file.display());
+    setting
+        .map(str::parse)
+        .transpose()
+        .or_fail(Exit::Usage, doing)
 }
 
 /// Reads a network's genesis.

@@ -7,7 +7,7 @@ use tg_api::{BlobSink, PortError, UploadEnd};
 use tg_node::limits::MODEL_BYTES_MAX;
 use tg_node::{BlobReader, BlobStore, ChainSource, SourceError, SourceFuture};
 use tg_sdk::{Client, ClientError};
-use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
+use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::{Digest, Fault, Heartbeat, SignedTransaction, SignedUpload};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -73,6 +73,16 @@ impl ChainSource for HttpSource {
         Box::pin(async move {
             let changes = self.client.seat_changes(above).await;
             changes.map_err(|error| source_error(&error))
+        })
+    }
+
+    fn checkpoint(&self, height: u64) -> SourceFuture<'_, Option<CheckpointBlock>> {
+        Box::pin(async move {
+            match self.client.checkpoint_block(Some(height)).await {
+                Ok(block) => Ok(Some(block)),
+                Err(error) if error.is_not_found() => Ok(None),
+                Err(error) => Err(source_error(&error)),
+            }
         })
     }
 

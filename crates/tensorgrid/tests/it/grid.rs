@@ -77,10 +77,24 @@ fn shown_without_trust(grid: &Grid, data: &Path, job: &str) {
         ran.stdout
     );
 
+    begun_at_a_checkpoint(grid, &genesis, &asked);
+
     let bytes = std::fs::read(&genesis).unwrap();
     let mut other = tg_ledger::Genesis::from_bytes(&bytes).unwrap();
     other.timestamp = tg_types::TimestampMs::new(1);
     let path = data.join("other.bin");
+    std::fs::write(&path, other.to_bytes()).unwrap();
+    let ran = grid.run(&[&asked[..], &[text(&path)]].concat()).ends(3);
+    // 1970 is too long ago to follow a chain from; that it is another network's shows only after that.
+    assert!(ran.stderr.contains("is genesis of"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("tensorgrid checkpoint"),
+        "{}",
+        ran.stderr
+    );
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = u64::try_from(now.unwrap().as_millis()).unwrap();
+    other.timestamp = tg_types::TimestampMs::new(now - 1_000);
     std::fs::write(&path, other.to_bytes()).unwrap();
     let ran = grid.run(&[&asked[..], &[text(&path)]].concat()).ends(3);
     assert!(
@@ -90,6 +104,39 @@ fn shown_without_trust(grid: &Grid, data: &Path, job: &str) {
     );
     grid.run(&[&asked[..], &[text(&data.join("lock"))]].concat())
         .ends(2);
+}
+
+/// What a client knows is kept beside the genesis; where nothing is, it begins at a block that somebody vouches for.
+fn begun_at_a_checkpoint(grid: &Grid, genesis: &Path, asked: &[&str]) {
+    let kept = ["checkpoint", "--genesis", text(genesis)];
+    let before = grid.run(&[&kept[..], &["--kept"]].concat()).ends(0).stdout;
+    let newest = grid.run(&kept).ends(0).stdout;
+    let height = |text: &str| -> u64 { text.split(':').next().unwrap().parse().unwrap() };
+    assert!(height(&newest) >= height(&before), "{before} {newest}");
+    let after = grid.run(&[&kept[..], &["--kept"]].concat()).ends(0).stdout;
+    assert_eq!(after, newest);
+    // One that a node names, for somebody who knows nothing yet.
+    let said = grid.run(&["checkpoint"]).ends(0);
+    assert!(said.stderr.contains("trusts that node"), "{}", said.stderr);
+    let json = grid
+        .run(&["checkpoint", "--height", "2", "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(json["height"], 2);
+    let fresh = genesis.with_extension("fresh");
+    let begin = |checkpoint: &str| {
+        let rest = ["--checkpoint", checkpoint, "--trusted", text(&fresh)];
+        grid.run(&[asked, &[text(genesis)], &rest].concat())
+    };
+    // A block that the chain does not have: refused, and nothing is kept.
+    let wrong = format!("2:0x{}", "7".repeat(64));
+    let ran = begin(&wrong).ends(3);
+    assert!(ran.stderr.contains("the checkpoint says"), "{}", ran.stderr);
+    assert!(!fresh.exists());
+    begin("2").ends(2);
+    let ran = begin(said.stdout.trim()).ends(0);
+    assert!(ran.stdout.contains("proved at height"), "{}", ran.stdout);
+    assert!(fresh.exists());
 }
 
 /// Who does not wait fetches the answer later; what nobody puts up enough for is proved.

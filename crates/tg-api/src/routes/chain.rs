@@ -117,3 +117,36 @@ pub(super) async fn seats(
     let changes = shared.port.seat_changes(above.unwrap_or(0)).await?;
     Ok(([BYTES], changes.to_bytes()).into_response())
 }
+
+/// Of which height.
+#[derive(Debug, Deserialize)]
+pub(super) struct CheckpointQuery {
+    height: Option<u64>,
+}
+
+/// A final block as a client may begin to follow the chain at it: its header in the canonical encoding, four bytes with the length of what
+/// follows (little-endian), and the validators that vote on the block after it, as the header names them; nothing for those of
+/// genesis when others vote. Nothing shows that the block is final: whoever asks has its id from somebody it trusts.
+#[utoipa::path(
+    get,
+    path = "/v1/chain/checkpoint",
+    tag = "grid",
+    params(("height" = Option<u64>, Query, description = "The block's height; the newest final block if absent")),
+    responses(
+        (status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "The block"),
+        (status = 400, body = ErrorBody, description = "The height is no number"),
+        (status = 404, body = ErrorBody, description = "This node does not have the block, or not its validators"),
+    ),
+)]
+pub(super) async fn checkpoint(
+    shared: SharedState,
+    query: Result<Query<CheckpointQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(CheckpointQuery { height }) = query?;
+    let block = shared.port.checkpoint(height).await?;
+    let block = block.ok_or_else(|| ApiError::NotFound {
+        kind: "block",
+        id: height.map_or_else(|| "the newest".to_owned(), |height| height.to_string()),
+    })?;
+    Ok(([BYTES], block.to_bytes()).into_response())
+}

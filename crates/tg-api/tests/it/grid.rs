@@ -18,7 +18,7 @@ use tg_sdk::dto::{
     DevelopmentAccountDto, DevelopmentEndpointDto, DevelopmentInferDto, FaucetRequestDto,
     InferenceDto, JobDto,
 };
-use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
+use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::chunks::{CHUNK_BYTES, ChunkTree, ChunkTreeBuilder};
 use tg_types::{
     Address, Amount, Digest, Fault, Heartbeat, JobId, Label, ProgramId, SignedTransaction,
@@ -253,6 +253,10 @@ impl GridPort for Grid {
 
     fn seat_changes(&self, _: u64) -> PortFuture<'_, SeatChanges> {
         Box::pin(async { Ok(SeatChanges::default()) })
+    }
+
+    fn checkpoint(&self, _: Option<u64>) -> PortFuture<'_, Option<CheckpointBlock>> {
+        Box::pin(async { Ok(None) })
     }
 
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use tg_types::chain::{
-    AnswerError, BlockHeader, ChainPage, FinalityCertificate, SeatChanges, SnapshotHead, TrustRoot,
+    AnswerError, BlockHeader, ChainPage, Checkpoint, CheckpointBlock, CheckpointError,
+    FinalityCertificate, HeadTooOld, NetworkTrust, SeatChanges, SnapshotHead, TrustRoot,
 };
-use tg_types::{BlockId, Encode as _};
+use tg_types::{BlockId, DurationMs, Encode as _, TimestampMs};
 
 use super::source::SourceError;
 use crate::chain::{self, Body, Executed};
@@ -39,6 +40,9 @@ pub enum PageError {
     /// The source does not say how the validators changed.
     #[error("the source does not say how the set of validators changed")]
     Source(#[from] SourceError),
+    /// The chain is not that of the checkpoint.
+    #[error("the chain is not that of the checkpoint")]
+    Checkpoint(#[from] CheckpointError),
     /// The change of the set of validators could not be kept.
     #[error("keep the new set of validators")]
     Term(#[source] Box<OpenError>),
@@ -74,6 +78,49 @@ pub(super) fn learn(
     Ok(!changes.0.is_empty())
 }
 
+/// A checkpoint that the chain must come to: what is below it is executed, and believed once it is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AwaitedCheckpoint {
+    /// The block that somebody vouches for.
+    pub(super) block: Checkpoint,
+    /// When this node began to follow, by its own clock.
+    pub(super) now: TimestampMs,
+    /// How old a block may be to follow the chain from.
+    pub(super) period: DurationMs,
+}
+
+impl AwaitedCheckpoint {
+    /// Whether blocks, if the checkpoint's height is among them, are of its chain.
+    fn check(&self, bodies: &[Body]) -> Result<(), CheckpointError> {
+        let Self { block, now, period } = self;
+        let Some(body) = bodies.iter().find(|it| it.height() == block.height.get()) else {
+            return Ok(());
+        };
+        // Stops: a chain that seats signed whose bonds are returned.
+        if body.id != block.block {
+            return Err(CheckpointError::Block {
+                height: block.height,
+                expected: block.block,
+                got: body.id,
+            });
+        }
+        let header = &body.block.header;
+        HeadTooOld::check((header.height, header.timestamp), *now, *period)?;
+        Ok(())
+    }
+
+    /// The set that votes after it, by what a source says of it.
+    pub(super) fn root(
+        &self,
+        trust: &NetworkTrust,
+        told: &CheckpointBlock,
+    ) -> Result<TrustRoot, CheckpointError> {
+        let head = trust.begin_at(&self.block, told)?;
+        head.check_age(self.now, self.period)?;
+        Ok(head.root().clone())
+    }
+}
+
 /// The chain as far as it was followed.
 #[derive(Debug)]
 pub(super) struct FollowedChain {
@@ -81,6 +128,8 @@ pub(super) struct FollowedChain {
     pub(super) store: Arc<Store>,
     pub(super) tip: Executed,
     pub(super) snapshot_height: u64,
+    /// The checkpoint that is still above, and what is too old to be one.
+    pub(super) awaited: Option<AwaitedCheckpoint>,
     pub(super) node_status: Arc<NodeStatus>,
 }
 
@@ -89,6 +138,9 @@ impl FollowedChain {
     /// pages may overlap. After an error nothing of the page is kept.
     pub(super) fn take(&mut self, page: &ChainPage) -> Result<Vec<Executed>, PageError> {
         let bodies = linked(&self.root, page)?;
+        if let Some(awaited) = &self.awaited {
+            awaited.check(&bodies)?;
+        }
         let mut executed: Vec<Executed> = Vec::new();
         for body in &bodies {
             let parent = executed.last().unwrap_or(&self.tip);
@@ -126,6 +178,11 @@ impl FollowedChain {
             self.snapshot_height,
         )?;
         self.tip = newest;
+        let height = self.tip.height();
+        self.awaited = self
+            .awaited
+            .take()
+            .filter(|it| it.block.height.get() > height);
         if executed.iter().any(term::ends) {
             self.root = self.tip.state.trust_root().map_err(AnswerError::from)?;
             let genesis = self.root.genesis();

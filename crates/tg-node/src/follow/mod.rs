@@ -21,15 +21,16 @@ mod transactions;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tg_ledger::{Genesis, PROTOCOL_VERSION};
-use tg_types::Heartbeat;
-use tg_types::chain::{SnapshotHead, TrustRoot};
+use tg_types::chain::{Checkpoint, CheckpointError, HeadTooOld, NetworkTrust, SnapshotHead};
+use tg_types::{Heartbeat, Height, TimestampMs};
 use tokio::sync::mpsc;
 
 use crate::blob::{BlobStore, DISK_RESERVE_BYTES_DEFAULT};
-use crate::chain as ledger_chain;
+use crate::chain::{self as ledger_chain, Executed};
+use crate::clock::WallClock;
 use crate::fetch::Need;
 use crate::handle::{NodeHandle, NodeStatus};
 use crate::limits::{BLOB_TOTAL_BYTES_DEFAULT, BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX};
@@ -37,7 +38,7 @@ use crate::open;
 use crate::store::{Location, OpenError, Store};
 use crate::submit::Submission;
 use crate::validator::lock_folder;
-use chain::{FollowedChain, Learnt, begin_at, learn};
+use chain::{AwaitedCheckpoint, FollowedChain, Learnt, begin_at, learn};
 use sources::SourceList;
 use transactions::WaitingTransactions;
 
@@ -70,6 +71,11 @@ pub struct FollowerConfig {
     pub blob_bytes_max: u64,
     /// Bytes of the disk that blobs leave free.
     pub disk_reserve_bytes: u64,
+    /// A block that somebody vouches for: needed once if the newest block here, or genesis in an empty folder, is older than
+    /// [`tg_types::chain::trusting_period`].
+    pub checkpoint: Option<Checkpoint>,
+    /// The wall clock, by which a chain is too old.
+    pub wall: WallClock,
     /// The newest version of the protocol that it executes.
     pub speaks: u16,
 }
@@ -86,6 +92,8 @@ impl FollowerConfig {
             snapshot: true,
             blob_bytes_max: BLOB_TOTAL_BYTES_DEFAULT,
             disk_reserve_bytes: DISK_RESERVE_BYTES_DEFAULT,
+            checkpoint: None,
+            wall: WallClock::system(),
             speaks: PROTOCOL_VERSION,
         }
     }
@@ -122,11 +130,13 @@ impl Follower {
             snapshot,
             blob_bytes_max,
             disk_reserve_bytes,
+            checkpoint,
+            wall,
             speaks,
         } = config;
         let lock = lock_folder(&directory)?;
         let start = ledger_chain::genesis(&genesis)?;
-        let root = genesis.trust_root().map_err(|_| OpenError::ValidatorKey {
+        let trust = genesis.trust().map_err(|_| OpenError::ValidatorKey {
             key: "of the seats".to_owned(),
         })?;
         let blobs = BlobStore::open(&directory.join("blobs"), blob_bytes_max)?;
@@ -140,10 +150,18 @@ impl Follower {
             // Nobody knows what it signed before its folder was empty.
             store.abstain_until(0)?;
         }
-        if snapshot && store.height()? == 0 {
-            take_snapshot(&store, &root, &sources).await;
+        let beginning = Beginning {
+            trust,
+            checkpoint,
+            now: now(&wall),
+        };
+        let (mut tip, mut snapshot_height) = open::replay(&store, &start, speaks)?;
+        let mut awaited = beginning.awaited(&store, &tip)?;
+        if snapshot && tip.height() == 0 {
+            take_snapshot(&store, &beginning.trust, awaited.as_ref(), &sources).await;
+            (tip, snapshot_height) = open::replay(&store, &start, speaks)?;
+            awaited = beginning.awaited(&store, &tip)?;
         }
-        let (tip, snapshot_height) = open::replay(&store, &start, speaks)?;
         open::present_term(&store, &tip, start.id)?;
         let root = tip
             .state
@@ -175,6 +193,7 @@ impl Follower {
                 store,
                 tip,
                 snapshot_height,
+                awaited,
                 node_status: node_status.clone(),
             },
             node_status,
@@ -218,13 +237,61 @@ impl Follower {
     }
 }
 
+/// What a follower may begin from.
+struct Beginning {
+    trust: NetworkTrust,
+    checkpoint: Option<Checkpoint>,
+    now: TimestampMs,
+}
+
+impl Beginning {
+    /// The checkpoint that is above a node's newest block, if one is named; else that block must be young enough.
+    fn awaited(
+        &self,
+        store: &Store,
+        tip: &Executed,
+    ) -> Result<Option<AwaitedCheckpoint>, OpenError> {
+        let (now, period) = (self.now, self.trust.period());
+        if let Some(block) = self.checkpoint {
+            if block.height.get() > tip.height() {
+                return Ok(Some(AwaitedCheckpoint { block, now, period }));
+            }
+            let known = store.block(block.height.get())?;
+            let known = known.and_then(|bytes| ledger_chain::Body::decode(&bytes));
+            // Stops: a chain that seats signed whose bonds are returned, followed before the checkpoint was named.
+            if let Some(body) = known.filter(|body| body.id != block.block) {
+                return Err(OpenError::Checkpoint(CheckpointError::Block {
+                    height: block.height,
+                    expected: block.block,
+                    got: body.id,
+                }));
+            }
+        }
+        let timestamp = tip.state.head().timestamp;
+        HeadTooOld::check((Height::new(tip.height()), timestamp), now, period)?;
+        Ok(None)
+    }
+}
+
+/// The wall clock in the ledger's unit.
+fn now(wall: &WallClock) -> TimestampMs {
+    let since = wall.read(SystemTime::now()).duration_since(UNIX_EPOCH);
+    let millis = since.unwrap_or_default().as_millis();
+    TimestampMs::new(u64::try_from(millis).unwrap_or(u64::MAX))
+}
+
 /// Takes the first snapshot that holds.
-async fn take_snapshot(store: &Store, root: &TrustRoot, sources: &[Arc<dyn ChainSource>]) {
+async fn take_snapshot(
+    store: &Store,
+    trust: &NetworkTrust,
+    awaited: Option<&AwaitedCheckpoint>,
+    sources: &[Arc<dyn ChainSource>],
+) {
     for source in sources {
         let name = source.name();
         match source.snapshot().await {
             Ok(Some((head, state))) => {
-                let begun = match learn_from(source.as_ref(), root, &head).await {
+                let begun = match learn_from(source.as_ref(), trust, awaited, &head).await {
                     Ok(learnt) => begin_at(store, &learnt, &head, &state),
                     Err(error) => Err(error),
                 };
@@ -245,20 +312,44 @@ async fn take_snapshot(store: &Store, root: &TrustRoot, sources: &[Arc<dyn Chain
     tracing::info!("no snapshot is used: every block since genesis is executed");
 }
 
-/// Asks a source how the validators of genesis became those that vouch for a snapshot.
+/// Asks a source how the validators of genesis became those that vouch for a snapshot. A checkpoint below the snapshot must be on
+/// the way.
 async fn learn_from(
     source: &dyn ChainSource,
-    root: &TrustRoot,
+    trust: &NetworkTrust,
+    awaited: Option<&AwaitedCheckpoint>,
     head: &SnapshotHead,
 ) -> Result<Learnt, PageError> {
     let body = ledger_chain::Body::decode(&head.block.0);
     let height = body.ok_or(PageError::Malformed { place: 0 })?.height();
-    let mut learnt: Learnt = (root.clone(), Vec::new());
+    let mut learnt: Learnt = (trust.root.clone(), Vec::new());
+    if let Some(awaited) = awaited.filter(|it| it.block.height.get() < height) {
+        let at = awaited.block.height.get();
+        learn_until(source, &mut learnt, at + 1).await?;
+        let told = source
+            .checkpoint(at)
+            .await?
+            .ok_or(PageError::Gap { place: 0 })?;
+        // Stops: seats whose bonds are returned, which signed another way to other seats.
+        if awaited.root(trust, &told)? != learnt.0 {
+            return Err(CheckpointError::Seats.into());
+        }
+    }
+    learn_until(source, &mut learnt, height).await?;
+    Ok(learnt)
+}
+
+/// Follows changes of the set of validators as long as they are before `height`.
+async fn learn_until(
+    source: &dyn ChainSource,
+    learnt: &mut Learnt,
+    height: u64,
+) -> Result<(), PageError> {
     loop {
         let above = learnt.1.last().map_or(0, |(at, _)| *at);
         let changes = source.seat_changes(above).await?;
-        if !learn(&mut learnt, &changes, height)? {
-            return Ok(learnt);
+        if !learn(learnt, &changes, height)? {
+            return Ok(());
         }
     }
 }
@@ -312,6 +403,8 @@ async fn follow(
                 }
             }
             Err(PageError::Fatal(error)) => return crate::report(&error),
+            // What is below it may be forged: somebody must look.
+            Err(error @ PageError::Checkpoint(_)) => return crate::report(&error),
             Err(error) => {
                 tracing::warn!(from = source.name(), error = %crate::report(&error), "blocks are refused");
                 sources.lied(&source, &error.to_string());

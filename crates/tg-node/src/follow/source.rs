@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tg_types::chain::{ChainPage, SeatChanges, SnapshotHead};
+use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::{Digest, Heartbeat, SignedTransaction};
 
 use crate::blob::BlobStore;
@@ -27,6 +27,9 @@ pub trait ChainSource: Debug + Send + Sync + 'static {
 
     /// Changes of the set of validators above a height, ascending; as many as fit an answer.
     fn seat_changes(&self, above: u64) -> SourceFuture<'_, SeatChanges>;
+
+    /// The final block of a height, with the validators after it; nothing if the source has it not.
+    fn checkpoint(&self, height: u64) -> SourceFuture<'_, Option<CheckpointBlock>>;
 
     /// Hands a transaction on.
     fn submit(&self, signed: SignedTransaction) -> SourceFuture<'_, ()>;

@@ -1,15 +1,18 @@
 //! A node without a vote beside four validators, with sources that lie, hide and fail.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use tg_node::{
-    BlobStore, ChainSource, Follower, FollowerConfig, NodeHandle, SourceError, SourceFuture,
-    SubmitError,
+    BlobStore, ChainSource, Follower, FollowerConfig, NodeHandle, OpenError, SourceError,
+    SourceFuture, SubmitError, WallClock,
 };
-use tg_types::chain::{BlockBytes, ChainPage, SeatChanges, SnapshotHead};
-use tg_types::{Digest, Heartbeat, SignedTransaction, Transaction};
+use tg_types::chain::{
+    BlockBytes, ChainPage, Checkpoint, CheckpointBlock, SeatChanges, SnapshotHead,
+};
+use tg_types::{BlockId, Digest, DurationMs, Heartbeat, Height, SignedTransaction, Transaction};
 
 use crate::support::{Network, assert_agree, wait_for};
 
@@ -112,6 +115,10 @@ impl ChainSource for Source {
         Box::pin(async move { Ok(self.node.seat_changes(above).unwrap()) })
     }
 
+    fn checkpoint(&self, height: u64) -> SourceFuture<'_, Option<CheckpointBlock>> {
+        Box::pin(async move { Ok(self.node.checkpoint(Some(height)).unwrap()) })
+    }
+
     fn snapshot(&self) -> SourceFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {
         Box::pin(async move {
             let mut snapshot = self.node.chain_snapshot().unwrap();
@@ -183,6 +190,7 @@ async fn follow(network: &Network, sources: &[Arc<Source>], snapshot: bool) -> R
     let directory = folder.path().to_owned();
     let mut config = FollowerConfig::new(network.genesis.clone(), directory, sources);
     config.snapshot = snapshot;
+    config.wall = clock_of_genesis();
     let follower = Follower::open(config).await.unwrap();
     let node = follower.handle().clone();
     Running {
@@ -190,6 +198,11 @@ async fn follow(network: &Network, sources: &[Arc<Source>], snapshot: bool) -> R
         task: tokio::spawn(follower.run()),
         _folder: folder,
     }
+}
+
+/// A clock at which the genesis of these tests is new.
+pub(crate) fn clock_of_genesis() -> WallClock {
+    WallClock::new(|_| UNIX_EPOCH)
 }
 
 /// Makes transfers until this height is final.
@@ -384,4 +397,87 @@ async fn blobs_are_fetched_when_they_are_asked_for() {
     let got = follower.node.blobs().get(&digest, 100).unwrap();
     assert_eq!(got.as_deref(), Some(&b"an input"[..]));
     validators.shutdown();
+}
+
+/// A follower of one honest source, so many days from now.
+async fn begun(
+    network: &Network,
+    node: &NodeHandle,
+    (checkpoint, days): (Option<Checkpoint>, u64),
+    folder: &Path,
+) -> Result<Follower, OpenError> {
+    let sources: Vec<Arc<dyn ChainSource>> = vec![honest_source(node)];
+    let genesis = network.genesis.clone();
+    let mut config = FollowerConfig::new(genesis, folder.to_owned(), sources);
+    config.checkpoint = checkpoint;
+    config.wall = WallClock::new(move |now| now + Duration::from_secs(days * 24 * 3_600));
+    Follower::open(config).await
+}
+
+/// The genesis of these tests is of 1970, so that nobody follows from it without a checkpoint.
+#[tokio::test]
+async fn an_old_chain_is_followed_from_a_checkpoint_that_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut network = Network::new(4);
+    network.genesis.parameters.unbonding = DurationMs::from_secs(4 * 24 * 3_600);
+    let validators = network.start(folder.path());
+    let node = validators.handle(0);
+    grow(&network, node, 40).await;
+    let own = |name: &str| folder.path().join(name);
+    let old = begun(&network, node, (None, 0), &own("old")).await;
+    assert!(matches!(old, Err(OpenError::Old(_))), "{old:?}");
+    // Below the newest snapshot and above it; there is one every 32 blocks.
+    for height in [5, 39] {
+        let checkpoint = node.checkpoint(Some(height)).unwrap().unwrap().checkpoint();
+        let name = format!("fits {height}");
+        let follower = begun(&network, node, (Some(checkpoint), 0), &own(&name)).await;
+        let follower = follower.unwrap();
+        let handle = follower.handle().clone();
+        assert!(handle.status().height > 0, "it began at a snapshot");
+        let task = tokio::spawn(follower.run());
+        reach(&handle, 40).await;
+        assert!(handle.status().running);
+        task.abort();
+        task.await.unwrap_err();
+        drop(handle);
+        // From then on it knows a young block, until it was away for too long.
+        drop(begun(&network, node, (None, 2), &own(&name)).await.unwrap());
+        let old = begun(&network, node, (None, 4), &own(&name)).await;
+        assert!(matches!(old, Err(OpenError::Old(_))), "{old:?}");
+        // A checkpoint that its own blocks contradict.
+        let other = Checkpoint {
+            block: BlockId::new([7; 32]),
+            ..checkpoint
+        };
+        let other = begun(&network, node, (Some(other), 2), &own(&name)).await;
+        let kept = matches!(other, Err(OpenError::Checkpoint(_)));
+        // What is below a snapshot is not here to compare.
+        assert_eq!(kept, height == 39, "{other:?}");
+    }
+    // A checkpoint of another chain: the follower stops there, and says why.
+    let block = BlockId::new([7; 32]);
+    let height = Height::new(node.status().height + 3);
+    let wrong = Checkpoint { height, block };
+    let follower = begun(&network, node, (Some(wrong), 0), &own("wrong")).await;
+    let follower = follower.unwrap();
+    let handle = follower.handle().clone();
+    let task = tokio::spawn(follower.run());
+    grow(&network, node, height.get() + 1).await;
+    wait_until_stopped(&handle).await;
+    let reason = handle.status().stopped.unwrap();
+    assert!(reason.contains("the checkpoint says"), "{reason}");
+    assert!(handle.status().height < height.get());
+    task.await.unwrap();
+    validators.shutdown();
+}
+
+async fn wait_until_stopped(node: &NodeHandle) {
+    let since = Instant::now();
+    while node.status().stopped.is_none() {
+        assert!(
+            since.elapsed() < Duration::from_secs(60),
+            "it does not stop"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

@@ -14,7 +14,7 @@ use tg_types::chain::TrustRoot;
 use tg_types::{Label, SignedTransaction, Transaction, Wallet};
 
 use crate::alone::Seats;
-use crate::follow::honest_source;
+use crate::follow::{clock_of_genesis, honest_source};
 use crate::support::{assert_agree, wait_for};
 
 /// What a newcomer is.
@@ -81,6 +81,7 @@ impl Newcomer {
         let sources = vec![honest_source(node)];
         let follower = FollowerConfig {
             validator: Some(self.key.public()),
+            wall: clock_of_genesis(),
             ..FollowerConfig::new(config.genesis.clone(), config.directory.clone(), sources)
         };
         let follower = Follower::open(follower).await.unwrap();
@@ -204,11 +205,12 @@ async fn a_validator_joins_votes_is_needed_and_leaves() {
     assert_eq!((root.seats().len(), changes), (5, 1));
     assert_eq!(root, first.snapshot().state.trust_root().unwrap());
     // A node that begins at a snapshot learns it too.
-    let later = FollowerConfig::new(
+    let mut later = FollowerConfig::new(
         seats.network.genesis.clone(),
         folder.path().join("follower"),
         vec![honest_source(&first)],
     );
+    later.wall = clock_of_genesis();
     let later = Follower::open(later).await.unwrap();
     let following = later.handle().clone();
     assert!(following.status().height > 0, "it began at a snapshot");

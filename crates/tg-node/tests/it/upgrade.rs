@@ -14,7 +14,7 @@ use tg_node::{
 use tokio::task::JoinHandle;
 
 use crate::alone::Seats;
-use crate::follow::honest_source;
+use crate::follow::{clock_of_genesis, honest_source};
 use crate::support::{assert_agree, wait_for};
 
 const NEXT: u16 = PROTOCOL_VERSION + 1;
@@ -83,7 +83,12 @@ async fn a_network_is_upgraded_while_it_runs_and_an_old_program_stops_with_a_rea
         let sources = vec![honest_source(source.node())];
         let genesis = seats.network.genesis.clone();
         let config = FollowerConfig::new(genesis, folder.join("gateway"), sources);
-        FollowerConfig { speaks, ..config }
+        let wall = clock_of_genesis();
+        FollowerConfig {
+            speaks,
+            wall,
+            ..config
+        }
     };
     let old = follower(PROTOCOL_VERSION, &running[3]);
     let gateway = Follower::open(old).await.unwrap();

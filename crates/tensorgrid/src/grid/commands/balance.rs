@@ -6,7 +6,7 @@ use tg_types::Address;
 use super::json_of;
 use crate::grid::args::{BalanceArguments, StatusArguments};
 use crate::grid::connect::{self, Calling};
-use crate::grid::trust;
+use crate::grid::trust::{self, Trusting};
 use tg_console::keys::{self, Passphrase};
 use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, line};
 use tg_console::table::{Table, brief, short};
@@ -33,10 +33,12 @@ pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome 
         .account(address)
         .await
         .calling("ask for the account")?;
-    let shown = match trust::root(&arguments.trust)? {
-        Some(root) => {
-            let shown = client.shown_balance(&root, address).await;
-            Some(trust::checked(shown, "ask for the proof")?)
+    let shown = match Trusting::begin(&client, &arguments.trust).await? {
+        Some(mut trusting) => {
+            let shown = trusting.light().balance(address).await;
+            let shown = trust::checked(shown, "ask for the proof")?;
+            trusting.keep();
+            Some(shown)
         }
         None => None,
     };

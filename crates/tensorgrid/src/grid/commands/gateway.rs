@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use tg_api::{ApiServer, GridPort};
 use tg_node::{Follower, NodeHandle, OpenError, Status};
 use tg_sdk::Client;
+use tg_types::chain::CheckpointError;
 
 use super::Signals;
 use super::validator::bind;
@@ -14,6 +15,7 @@ use crate::grid::blob;
 use crate::grid::connect::Calling;
 use crate::grid::embedded::API_PATIENCE;
 use crate::grid::port::NodePort;
+use crate::grid::trust;
 use crate::network::gateway::{GatewayOverrides, GatewayProcess, GatewaySettings};
 use crate::network::settings;
 use crate::network::standing::GatewayState;
@@ -92,6 +94,7 @@ fn overrides(arguments: &GatewayArguments) -> GatewayOverrides {
         tls: arguments.tls.place(),
         sources: arguments.source.clone(),
         data_dir: arguments.data_dir.clone(),
+        checkpoint: arguments.checkpoint,
         log: arguments.log.clone(),
     }
 }
@@ -166,6 +169,10 @@ fn hint_of(error: &OpenError) -> String {
         | OpenError::OtherGenesis { .. }
         | OpenError::OtherValidator { .. } => {
             "the folder is not this gateway's: `data_dir` names another".to_owned()
+        }
+        OpenError::Old(_) => format!("{}; then once: --checkpoint HEIGHT:ID", trust::FRESH),
+        OpenError::Checkpoint(CheckpointError::Block { .. }) => {
+            "either the checkpoint is of another chain, or this folder is: ask several for theirs, and if they agree, remove the data folder".to_owned()
         }
         error if error.is_damage() => {
             "remove its data folder: it holds no keys, and is filled again by the sources"

@@ -5,10 +5,10 @@ use tg_console::files;
 
 use tg_ledger::JobState;
 use tg_proof::ProofFile;
+use tg_sdk::JobFilter;
 use tg_sdk::dto::{JobDto, ModeDto, StateRecordDto};
 use tg_sdk::jobs;
-use tg_sdk::{Client, JobFilter};
-use tg_types::chain::TrustRoot;
+use tg_sdk::light::LightClient;
 use tg_types::{JobId, Transaction};
 
 use super::{challenge, job_cost, job_file, json_of};
@@ -18,7 +18,7 @@ use crate::grid::args::{
 };
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{describe_lease, describe_receipt, describe_why};
-use crate::grid::trust;
+use crate::grid::trust::{self, Trusting};
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::{Table, brief, short};
 
@@ -69,8 +69,12 @@ async fn show(arguments: &JobShowArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let id = connect::job(&client, &arguments.job).await?;
     let job = client.job(id).await.calling("ask for the job")?;
-    let proved = match trust::root(&arguments.trust)? {
-        Some(root) => Some(proved(&client, &root, id).await?),
+    let proved = match Trusting::begin(&client, &arguments.trust).await? {
+        Some(mut trusting) => {
+            let proved = proved(trusting.light(), id).await?;
+            trusting.keep();
+            Some(proved)
+        }
         None => None,
     };
     if as_json {
@@ -83,10 +87,10 @@ async fn show(arguments: &JobShowArguments, as_json: bool) -> Outcome {
 }
 
 /// Where a job stands and what it locks, without trusting the API.
-async fn proved(client: &Client, root: &TrustRoot, id: JobId) -> Result<String, Failure> {
+async fn proved(light: &mut LightClient, id: JobId) -> Result<String, Failure> {
     let mut lines = Vec::new();
     for record in [StateRecordDto::Job, StateRecordDto::Escrow] {
-        let shown = client.shown_record(root, record, id.as_bytes()).await;
+        let shown = light.record(record, id.as_bytes()).await;
         let shown = trust::checked(shown, "ask for the proof")?;
         let proved = trust::proved(&shown);
         lines.push(match (record, shown.value) {

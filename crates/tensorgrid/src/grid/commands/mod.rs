@@ -4,6 +4,7 @@ pub(crate) mod api_key;
 pub(crate) mod balance;
 pub(crate) mod bench_grid;
 mod challenge;
+pub(crate) mod checkpoint;
 pub(crate) mod doctor;
 pub(crate) mod endpoint;
 pub(crate) mod faucet;

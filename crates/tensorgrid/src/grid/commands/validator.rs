@@ -11,12 +11,14 @@ use tg_node::{
 };
 use tg_sdk::Client;
 use tg_types::Address;
+use tg_types::chain::Checkpoint;
 
 use super::Signals;
 use crate::grid::args::ValidatorArguments;
 use crate::grid::connect::Calling;
 use crate::grid::embedded::{API_PATIENCE, Reporters};
 use crate::grid::port::NodePort;
+use crate::grid::trust;
 use crate::network::process::{Overrides, ValidatorProcess, ValidatorSettings};
 use crate::network::settings;
 use crate::network::standing::{ValidatorState, needed};
@@ -51,7 +53,7 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
     let checker = Arc::clone(&config.checker);
     let directory = config.directory.clone();
     let started = tokio::select! {
-        started = start(config, process.account.address(), process.sources) => started?,
+        started = start(config, process.account.address(), (process.sources, process.checkpoint)) => started?,
         () = signals.stop() => return Ok(()),
     };
     let hint = started
@@ -87,7 +89,7 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
 async fn start(
     config: ValidatorConfig,
     account: Address,
-    sources: Vec<Arc<dyn ChainSource>>,
+    (sources, checkpoint): (Vec<Arc<dyn ChainSource>>, Option<Checkpoint>),
 ) -> Result<Result<RunningValidator, OpenError>, Failure> {
     loop {
         let own = config.clone();
@@ -98,6 +100,7 @@ async fn start(
         }
         let follower = FollowerConfig {
             validator: Some(config.key.public()),
+            checkpoint,
             blob_bytes_max: config.blob_bytes_max,
             ..FollowerConfig::new(
                 config.genesis.clone(),
@@ -161,6 +164,7 @@ fn overrides(arguments: &ValidatorArguments) -> Overrides {
         api: arguments.api_listen,
         tls: arguments.tls.place(),
         data_dir: arguments.data_dir.clone(),
+        checkpoint: arguments.checkpoint,
         log: arguments.log.clone(),
     }
 }
@@ -309,6 +313,7 @@ fn hint_of(error: &OpenError, directory: &Path) -> String {
         OpenError::NoQuorum { .. } => format!(
             "a network of fewer than 4 validators cannot do without one, so nobody can rebuild {directory}: restore it from a copy"
         ),
+        OpenError::Old(_) => format!("{}; then once: --checkpoint HEIGHT:ID", trust::FRESH),
         error if error.is_damage() => {
             format!("nobody can rebuild {directory}: restore it from a copy")
         }
