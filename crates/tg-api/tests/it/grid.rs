@@ -42,6 +42,7 @@ pub(crate) const FACTS: ModelFacts = ModelFacts {
     memory: 6,
     trace_bytes: 4_096,
     read_bytes: 4_096,
+    looks: 0,
 };
 
 type Blobs = Mutex<HashMap<Digest, Arc<Vec<u8>>>>;

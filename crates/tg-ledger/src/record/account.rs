@@ -226,6 +226,12 @@ pub struct Provider {
     pub unstarted: u8,
     /// When that window began.
     pub unstarted_since: TimestampMs,
+    /// The most that one of its offers puts up for a lease, of all since it had neither offers nor leases.
+    pub pledge: Amount,
+    /// When it had less money than that for the last time, and got more.
+    pub short_at: TimestampMs,
+    /// The first epoch in which a result of it corrects the throughput table again.
+    pub next_lesson: u64,
     /// Its offers and its live leases, which refer to it.
     pub uses: u32,
     /// What secures its rent.
@@ -248,9 +254,20 @@ impl Provider {
             credit: Amount::ZERO,
             unstarted: 0,
             unstarted_since: TimestampMs::ZERO,
+            pledge: Amount::ZERO,
+            short_at: TimestampMs::ZERO,
+            next_lesson: 0,
             uses: 0,
             rent: Rent::default(),
         }
+    }
+
+    /// Notes what an offer puts up for a lease.
+    pub(crate) fn pledges(&mut self, collateral: Amount) {
+        self.pledge = match self.uses {
+            0 => collateral,
+            _ => self.pledge.max(collateral),
+        };
     }
 
     /// How many leases it did not start in the window that `now` lies in.
@@ -345,6 +362,9 @@ impl Encode for Provider {
             credit,
             unstarted,
             unstarted_since,
+            pledge,
+            short_at,
+            next_lesson,
             uses,
             rent,
         } = self;
@@ -361,6 +381,9 @@ impl Encode for Provider {
         credit.encode(writer);
         writer.u8(*unstarted);
         unstarted_since.encode(writer);
+        pledge.encode(writer);
+        short_at.encode(writer);
+        writer.u64(*next_lesson);
         writer.u32(*uses);
         rent.encode(writer);
     }
@@ -384,6 +407,9 @@ impl Decode for Provider {
             credit: Amount::decode(reader)?,
             unstarted: reader.u8()?,
             unstarted_since: TimestampMs::decode(reader)?,
+            pledge: Amount::decode(reader)?,
+            short_at: TimestampMs::decode(reader)?,
+            next_lesson: reader.u64()?,
             uses: reader.u32()?,
             rent: Rent::decode(reader)?,
         })

@@ -105,6 +105,7 @@ fn any_facts(seeds: &Seeds) -> ModelFacts {
         memory: seeds.number(),
         trace_bytes: seeds.number(),
         read_bytes: seeds.number(),
+        looks: seeds.number(),
     }
 }
 
@@ -592,6 +593,9 @@ proptest! {
             credit: seeds.amount(),
             unstarted: 3,
             unstarted_since: seeds.time(),
+            pledge: seeds.amount(),
+            short_at: seeds.time(),
+            next_lesson: seeds.number(),
             uses: seeds.u32(),
             rent: any_rent(&seeds),
         });
