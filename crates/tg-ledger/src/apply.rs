@@ -202,7 +202,7 @@ pub fn propose(state: &State, mut proposal: Proposal) -> Result<Proposed, BlockE
 }
 
 /// Where the transactions of a block come from, one after the other.
-pub trait Candidates {
+pub trait TransactionSource {
     /// The next one.
     fn next(&mut self) -> Option<SignedTransaction>;
 
@@ -210,7 +210,7 @@ pub trait Candidates {
     fn has_place(&mut self, has_place: bool);
 }
 
-impl Candidates for std::vec::IntoIter<SignedTransaction> {
+impl TransactionSource for std::vec::IntoIter<SignedTransaction> {
     fn next(&mut self) -> Option<SignedTransaction> {
         Iterator::next(self)
     }
@@ -225,7 +225,7 @@ impl Candidates for std::vec::IntoIter<SignedTransaction> {
 pub fn propose_from(
     state: &State,
     proposal: Proposal,
-    candidates: &mut dyn Candidates,
+    candidates: &mut dyn TransactionSource,
     signatures: &CheckedSignatures,
 ) -> Result<Proposed, BlockError> {
     let Proposal {

@@ -54,7 +54,7 @@ pub mod verdict;
 mod tests;
 
 pub use apply::{
-    Candidates, DryRun, Proposal, Proposed, apply, apply_once, check_transaction,
+    DryRun, Proposal, Proposed, TransactionSource, apply, apply_once, check_transaction,
     check_transaction_once, propose, propose_from,
 };
 pub use block::{Block, BlockHeader, PROTOCOL_VERSION, Reserved, seat_set_digest};

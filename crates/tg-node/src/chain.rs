@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tg_ledger::block::body_digest;
 use tg_ledger::{
-    Block, BlockError, Candidates, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
-    TransactionError, Verdict,
+    Block, BlockError, Event, EvidenceTask, Genesis, GenesisError, Proposal, State,
+    TransactionError, TransactionSource, Verdict,
 };
 use tg_types::{
     BlockId, CheckedSignatures, Decode as _, Encode as _, NonceLane, SignedTransaction,
@@ -117,7 +117,7 @@ pub(crate) struct Built {
 pub(crate) fn build(
     parent: &Executed,
     proposal: Proposal,
-    candidates: &mut dyn Candidates,
+    candidates: &mut dyn TransactionSource,
     signatures: &CheckedSignatures,
 ) -> Result<Built, Box<BlockError>> {
     let height = parent.block.header.height.next().get();

@@ -267,7 +267,7 @@ mod tests {
     use tg_types::{Fees, Transaction, Wallet};
 
     /// A job as the grid shows it, which was settled so.
-    fn ended(max_price: u64, settlement: SettlementDto, rent: u64) -> EndedJob {
+    fn ended(max_price: u64, settlement: &SettlementDto, rent: u64) -> EndedJob {
         let zero = format!("0x{}", "0".repeat(64));
         let job = json!({
             "id": zero, "requestor": format!("0x{}", "0".repeat(40)), "model": zero, "input": zero, "input_len": 1,
@@ -312,7 +312,7 @@ mod tests {
             compensation: zero,
         };
         let gas = Amount::new(3 * u128::from(ORDER_GAS_MAX));
-        let job = ended(59, replicated.clone(), 5);
+        let job = ended(59, &replicated, 5);
         assert_eq!(job.price(), tgrid(32));
         assert_eq!(job.cost(), tgrid(37).saturating_add(gas));
         // One that was not paid for, whose holder got something.
@@ -325,7 +325,7 @@ mod tests {
             compensation: tgrid(3),
             ..replicated
         };
-        assert_eq!(ended(59, held, 0).price(), tgrid(3));
+        assert_eq!(ended(59, &held, 0).price(), tgrid(3));
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
             bonus: zero,
             compensation: zero,
         };
-        let job = ended(50, settled, 0);
+        let job = ended(50, &settled, 0);
         let of = OrderPart {
             by: Requester {
                 caller: "development".to_owned(),

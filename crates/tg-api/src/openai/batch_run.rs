@@ -3,13 +3,11 @@
 //! An order is on the disk before it is sent, an answer before it is counted: a process that goes on with a batch orders nothing that
 //! was ordered before.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tg_types::Digest;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 use super::access::orders;
@@ -30,10 +28,6 @@ use crate::shared::Shared;
 
 /// How often a request is tried that the grid cannot serve: providers may be away for a while, after a restart among others.
 const TRIES: u32 = 6;
-
-/// Requests of batches that are at work at once, of one key and of all.
-const KEY_PLACES: usize = 4;
-const PLACES: usize = 32;
 
 /// The wait after the first try; it doubles.
 const WAIT: Duration = Duration::from_secs(2);
@@ -107,45 +101,6 @@ async fn run(shared: &Arc<Shared>, stores: &Arc<Stores>, id: &str) -> std::io::R
         return Ok(());
     }
     tokio::task::spawn_blocking(move || run.finish(&lines)).await?
-}
-
-/// Places for requests of batches that are at work at once: others find providers free, and no key takes the places of another.
-#[derive(Debug)]
-pub(crate) struct BatchPlaces {
-    all: Arc<Semaphore>,
-    each: Mutex<BTreeMap<String, Arc<Semaphore>>>,
-}
-
-/// A place of a key, and one of all.
-#[derive(Debug)]
-struct BatchPlace {
-    _places: [Option<OwnedSemaphorePermit>; 2],
-}
-
-impl Default for BatchPlaces {
-    fn default() -> Self {
-        Self {
-            all: Arc::new(Semaphore::new(PLACES)),
-            each: Mutex::default(),
-        }
-    }
-}
-
-impl BatchPlaces {
-    /// Waits for a place of a key.
-    async fn take(&self, caller: &str) -> BatchPlace {
-        let own = {
-            let mut each = self.each.lock().unwrap_or_else(PoisonError::into_inner);
-            let own = each.entry(caller.to_owned());
-            Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(KEY_PLACES))))
-        };
-        // Nobody closes them.
-        let own = own.acquire_owned().await.ok();
-        let all = Arc::clone(&self.all).acquire_owned().await.ok();
-        BatchPlace {
-            _places: [own, all],
-        }
-    }
 }
 
 /// Whether another try may do better. A job that waited for its whole time, or failed, held a place of its key for minutes and would again.
@@ -342,20 +297,6 @@ fn whole(asked: Asked) -> Result<Asked, OpenAiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn a_key_takes_no_place_of_another() {
-        let places = BatchPlaces::default();
-        let mut held = Vec::new();
-        for _ in 0..KEY_PLACES {
-            held.push(places.take("a").await);
-        }
-        let short = Duration::from_millis(20);
-        assert!(tokio::time::timeout(short, places.take("a")).await.is_err());
-        assert!(tokio::time::timeout(short, places.take("b")).await.is_ok());
-        held.pop();
-        assert!(tokio::time::timeout(short, places.take("a")).await.is_ok());
-    }
 
     #[test]
     fn a_job_that_nobody_took_is_not_ordered_again() {

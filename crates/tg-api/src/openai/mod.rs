@@ -10,7 +10,7 @@
 //! - `replay`: a request that comes again is charged once; `kept`: responses that can be asked for again; `rate`: calls a
 //!   minute; `access`: who calls;
 //! - `stores`: what is kept on the disk (`disk`, `file_store`, `batch_store`); `multipart`: uploads; `page`: lists; `batch`,
-//!   `batch_run`: a batch and its work;
+//!   `batch_run`: a batch and its work; `places`: how much of it is done at once;
 //! - `served`: requests of served models, which go through to a provider's own server;
 //! - `models`, `completions`, `responses`, `embeddings`, `files`, `batches`: the routes.
 
@@ -34,6 +34,7 @@ mod kept;
 pub(crate) mod models;
 mod multipart;
 mod page;
+mod places;
 pub mod port;
 pub(crate) mod rate;
 mod replay;
@@ -46,7 +47,7 @@ mod stream;
 
 use error::OpenAiError;
 
-pub(crate) use batch_run::BatchPlaces;
+pub(crate) use places::BatchPlaces;
 
 pub(crate) use batch_run::go_on;
 pub(crate) use kept::KeptResponses;

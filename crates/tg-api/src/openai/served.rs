@@ -386,7 +386,7 @@ mod tests {
         }
     }
 
-    fn reply(body: Value) -> ServedReply {
+    fn reply(body: &Value) -> ServedReply {
         ServedReply {
             body: ServedBody::read(body.to_string().as_bytes()).unwrap(),
             usage: TokenUsage {
@@ -462,7 +462,7 @@ mod tests {
     fn a_stream_is_whole_whatever_was_lost_on_the_way() {
         let id = AnswerId::of(&tg_types::Digest::of_blob(b"x"));
         let frame = ServedFrame::new(ServedCall::Chat, "m".to_owned(), &id);
-        let reply = reply(json!({"choices": [
+        let reply = reply(&json!({"choices": [
             {"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"},
         ]}));
         let pieces = [
@@ -499,7 +499,7 @@ mod tests {
         let id = AnswerId::of(&tg_types::Digest::of_blob(b"x"));
         let frame = ServedFrame::new(ServedCall::Completion, "m".to_owned(), &id);
         let whole = frame.whole(&reply(
-            json!({"choices": [], "usage": {"prompt_tokens": 9_999}}),
+            &json!({"choices": [], "usage": {"prompt_tokens": 9_999}}),
         ));
         assert_eq!(whole["tensorgrid"]["verify"], "none");
         assert_eq!(whole["tensorgrid"]["checked"], false);

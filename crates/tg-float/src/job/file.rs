@@ -1,7 +1,8 @@
 //! The files of a float model.
 
-use super::limits::{MEMORY_MAX, OUTPUT_BYTES_MAX, TIER_VERSION, WORK_MAX};
-use super::trace::{NODE_RECORD_BYTES, VALUE_RECORD_BYTES};
+use super::limits::{
+    MEMORY_MAX, NODE_RECORD_BYTES, OUTPUT_BYTES_MAX, TIER_VERSION, VALUE_RECORD_BYTES, WORK_MAX,
+};
 use crate::codec::limits::{CONSTANTS_BYTES_MAX, STRUCTURE_BYTES_MAX};
 use crate::codec::{EncodedGraph, GraphDecodeError, decode, decode_structure, encode};
 use crate::graph::{Attribute, Graph};

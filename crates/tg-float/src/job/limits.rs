@@ -23,3 +23,9 @@ pub const PUBLIC_BYTES_MAX: u64 = (STRUCTURE_BYTES_MAX + 256) as u64;
 
 /// Bytes of a file: constants and public part.
 pub const FILE_BYTES_MAX: u64 = PUBLIC_BYTES_MAX + CONSTANTS_BYTES_MAX as u64;
+
+/// Bytes of what a record of a run says of a value.
+pub const VALUE_RECORD_BYTES: usize = 40;
+
+/// Bytes of what it says of a node beside its values.
+pub const NODE_RECORD_BYTES: usize = 12;

@@ -151,10 +151,20 @@ impl Execution {
             let report = self.state.reports.get(&validator.address);
             report.is_some_and(|it| it.lost.binary_search(&address).is_ok())
         };
-        // Seats count, whatever they have at stake, as in all votes: a few of genesis may have put up more than all others together.
-        let validators = self.state.validators.iter();
-        let against = validators.filter(|it| says_lost(it)).count();
-        let is_offline = against >= self.state.quorum();
+        // As many seats as in all votes, since a few of genesis may have put up more than all others together; and two thirds of what is at stake,
+        // so that those who lost theirs find nobody lost.
+        let (mut seats, mut stake, mut total) = (0, 0_u128, 0_u128);
+        for validator in self.state.validators.iter() {
+            // On networks without stake every validator counts the same.
+            let weight = validator.stake.get().max(1);
+            total = total.saturating_add(weight);
+            if says_lost(validator) {
+                seats += 1;
+                stake = stake.saturating_add(weight);
+            }
+        }
+        let has_stake = stake.saturating_mul(3) > total.saturating_mul(2);
+        let is_offline = has_stake && seats >= self.state.quorum();
         let Some(provider) = self.state.provider(&address) else {
             return Ok(());
         };

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_ledger::{EndReason, Event, Job, Lease, LeaseEnd, State};
+use tg_ledger::{AbandonedBecause, EndReason, Event, Job, Lease, LeaseEnd, State};
 use tg_types::{Address, JobId, LeaseId, TransactionKind, VerificationMode};
 
 use crate::net::{Moment, Side, WINDOW};
@@ -435,8 +435,11 @@ impl Books {
         // What was matched when nobody hostile acted fails nobody.
         let since = lease.matched_height.get() / WINDOW;
         let is_quiet = Moment::is_quiet(since) && state.head().height.get() / WINDOW == since;
+        // But machines that were gone before, which validators find out now.
+        let is_gone = provider == Side::Hostile
+            && *end == LeaseEnd::Abandoned(AbandonedBecause::ProviderLost);
         assert!(
-            !is_quiet || is_trap || lost == Sums::default(),
+            !is_quiet || is_trap || is_gone || lost == Sums::default(),
             "{end}: {lease:?}"
         );
         self.window = self.window.plus(lost);

@@ -173,7 +173,7 @@ fn newcomers_come_one_after_the_other_and_only_while_the_last_one_is_there() {
 fn seats_that_never_made_a_block_are_never_more_than_the_faults_that_a_set_bears() {
     let bidders: Vec<String> = (0..12).map(|it| format!("bidder {it}")).collect();
     let mut village = Village::with(|genesis| {
-        genesis.parameters = genesis.parameters.clone().wide_enough_for(40);
+        genesis.parameters = genesis.parameters.wide_enough_for(40);
         for index in 4..16u8 {
             genesis.validators.push(Validator {
                 address: address(&format!("validator {index}")),

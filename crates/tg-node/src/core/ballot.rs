@@ -14,7 +14,7 @@ use crate::wire::BlockMessage;
 use commonware_cryptography::sha256;
 use commonware_p2p::Recipients;
 use commonware_utils::channel::oneshot;
-use tg_ledger::{Candidates, State, Subject, TransactionError, Verdict};
+use tg_ledger::{State, Subject, TransactionError, TransactionSource, Verdict};
 use tg_types::{Encode as _, NonceLane};
 
 /// What a voter says of a block.
@@ -364,7 +364,7 @@ struct WithoutBadDealings<'a> {
     bad: Vec<(NonceLane, u64, TransactionError)>,
 }
 
-impl Candidates for WithoutBadDealings<'_> {
+impl TransactionSource for WithoutBadDealings<'_> {
     fn next(&mut self) -> Option<SignedTransaction> {
         loop {
             let signed = self.turns.next()?;

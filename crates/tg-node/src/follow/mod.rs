@@ -115,6 +115,12 @@ pub struct Follower {
     _lock: File,
 }
 
+/// The seats of a set cannot be read.
+fn no_seats() -> OpenError {
+    let key = "of the seats".to_owned();
+    OpenError::ValidatorKey { key }
+}
+
 impl Follower {
     /// Opens the data of a follower; an empty one may take a snapshot from a source first, which takes as long as it takes to
     /// arrive. If no source has one that is shown to be true, it begins at genesis.
@@ -136,9 +142,7 @@ impl Follower {
         } = config;
         let lock = lock_folder(&directory)?;
         let start = ledger_chain::genesis(&genesis)?;
-        let trust = genesis.trust().map_err(|_| OpenError::ValidatorKey {
-            key: "of the seats".to_owned(),
-        })?;
+        let trust = genesis.trust().map_err(|_| no_seats())?;
         let blobs = BlobStore::open(&directory.join("blobs"), blob_bytes_max)?;
         let blobs = Arc::new(blobs.with_disk_reserve(disk_reserve_bytes));
         let key = validator.unwrap_or(NO_KEY);
@@ -163,25 +167,14 @@ impl Follower {
             awaited = beginning.awaited(&store, &tip)?;
         }
         open::present_term(&store, &tip, start.id)?;
-        let root = tip
-            .state
-            .trust_root()
-            .map_err(|_| OpenError::ValidatorKey {
-                key: "of the seats".to_owned(),
-            })?;
+        let root = tip.state.trust_root().map_err(|_| no_seats())?;
         let program = (speaks, open::own_signatures());
         let node_status = Arc::new(NodeStatus::new(key, root.seats().len(), &tip, program));
         let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
         let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
         let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);
-        let handle = NodeHandle::new(
-            node_status.clone(),
-            store.clone(),
-            blobs.clone(),
-            sender,
-            urgent,
-            heartbeats,
-        );
+        let (status, kept) = (node_status.clone(), store.clone());
+        let handle = NodeHandle::new(status, kept, blobs.clone(), sender, urgent, heartbeats);
         // So many that one of them is honest.
         let enough = (root.seats().len().max(1) - 1) / 3 + 1;
         Ok(Self {

@@ -22,7 +22,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use tg_ledger::{Candidates, Prepaid, TransactionError};
+use tg_ledger::{Prepaid, TransactionError, TransactionSource};
 use tg_types::{
     Address, Amount, Encode as _, Fees, NonceLane, SignedTransaction, TimestampMs, TransactionId,
 };
@@ -632,7 +632,7 @@ pub(crate) struct PoolTurns<'a> {
     without: usize,
 }
 
-impl Candidates for PoolTurns<'_> {
+impl TransactionSource for PoolTurns<'_> {
     fn next(&mut self) -> Option<SignedTransaction> {
         if self.without >= WITHOUT_PLACE_MAX {
             return None;

@@ -128,46 +128,51 @@ async fn one_node_decides_between_a_watcher_and_a_liar_and_between_a_provider_an
         "no validator lost anything"
     );
 
-    // A stranger claims something else of a right run: the provider shows the node of which that is wrong, and is paid for its work.
     offer_milli(&network, handle, honest, 20).await;
-    for (float, mut job) in [(float, Some(job)), (next(), None)] {
-        let mode = VerificationMode::Optimistic;
-        let job = match job.take() {
-            Some(job) => job,
-            None => order_in(&network, handle, &float, mode).await,
-        };
-        let lease = lease_of(handle, &job, honest.address()).await;
-        let right = float.model.claim(&float.input);
-        serve(site, honest, &float, (lease, &right.answer)).await;
-        challenge(&network, handle, &network.wallets[0], lease).await;
-        let mut claim = right.clone();
-        claim.answer.work -= 1;
-        if let Some(last) = claim.record.0.last_mut() {
-            last.work -= 1;
-        }
-        let claim = claim.to_bytes();
-        argue(&network, handle, &network.wallets[0], (lease, &claim)).await;
-        assert_eq!(claimed(handle, &lease).await, claim);
-        let receipt = watched(&float, &lease, &right.answer);
-        let expected = ExpectedFloatClaim {
-            lease: &lease,
-            input: &float.input,
-            receipt: &receipt,
-            delivered: &right.answer.to_bytes(),
-        };
-        let fault = float.model.fault_of(&claim, expected).unwrap();
-        assert!(matches!(fault, FloatFault::Node { .. }), "{fault:?}");
-        let bytes = fault.to_bytes();
-        assert_eq!(FloatFault::from_bytes(&bytes), Ok(fault));
-        argue(&network, handle, honest, (lease, &bytes)).await;
-        paid(handle, &job).await;
-        assert!(price(handle, &job) > tg_types::Amount::ZERO);
-        for node in validators.handles() {
-            wait_for(node, "the payment", |state| {
-                state.job(&job).is_some_and(|it| it.state().is_final())
-            })
-            .await;
-        }
+    a_false_claim_falls(site, honest, &float, job).await;
+    let float = next();
+    let job = order_in(&network, handle, &float, VerificationMode::Optimistic).await;
+    a_false_claim_falls(site, honest, &float, job).await;
+    for node in validators.handles() {
+        wait_for(node, "the payment", |state| {
+            state.job(&job).is_some_and(|it| it.state().is_final())
+        })
+        .await;
     }
     assert_agree(validators.handles());
+}
+
+/// A stranger claims something else of a right run: the provider shows the node of which that is wrong, and is paid for its work.
+async fn a_false_claim_falls(
+    (network, handle): (&Network, &NodeHandle),
+    honest: &Wallet,
+    float: &Float,
+    job: JobId,
+) {
+    let lease = lease_of(handle, &job, honest.address()).await;
+    let right = float.model.claim(&float.input);
+    serve((network, handle), honest, float, (lease, &right.answer)).await;
+    challenge(network, handle, &network.wallets[0], lease).await;
+    let mut claim = right.clone();
+    claim.answer.work -= 1;
+    if let Some(last) = claim.record.0.last_mut() {
+        last.work -= 1;
+    }
+    let claim = claim.to_bytes();
+    argue(network, handle, &network.wallets[0], (lease, &claim)).await;
+    assert_eq!(claimed(handle, &lease).await, claim);
+    let receipt = watched(float, &lease, &right.answer);
+    let expected = ExpectedFloatClaim {
+        lease: &lease,
+        input: &float.input,
+        receipt: &receipt,
+        delivered: &right.answer.to_bytes(),
+    };
+    let fault = float.model.fault_of(&claim, expected).unwrap();
+    assert!(matches!(fault, FloatFault::Node { .. }), "{fault:?}");
+    let bytes = fault.to_bytes();
+    assert_eq!(FloatFault::from_bytes(&bytes), Ok(fault));
+    argue(network, handle, honest, (lease, &bytes)).await;
+    paid(handle, &job).await;
+    assert!(price(handle, &job) > tg_types::Amount::ZERO);
 }

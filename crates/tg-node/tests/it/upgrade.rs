@@ -67,6 +67,7 @@ async fn reason(node: &NodeHandle) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::too_many_lines, reason = "one upgrade from beginning to end")]
 async fn a_network_is_upgraded_while_it_runs_and_an_old_program_stops_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

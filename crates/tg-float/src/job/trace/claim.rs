@@ -102,7 +102,7 @@ impl FloatModel {
         if node >= graph.nodes.len() {
             return Some(FloatFault::Claim);
         }
-        let read = lives.reads(graph, &[node..node + 1]);
+        let read = lives.reads_of_node(graph, node);
         if !lives.are_small(graph, &claim.record, &read) {
             return Some(FloatFault::LargeNode { node });
         }
@@ -156,7 +156,7 @@ impl FloatModel {
             return false;
         }
         let lives = Lives::of(graph);
-        let read = lives.reads(graph, &[node..node + 1]);
+        let read = lives.reads_of_node(graph, node);
         !lives.are_small(graph, record, &read)
     }
 
@@ -228,7 +228,7 @@ impl FloatModel {
             lives.said(graph, record, *value) == Some(&ValueRecord::of(tensor))
         };
         let shown = values.iter().map(|(value, _)| value);
-        if !shown.eq(&lives.reads(graph, &[node..node + 1])) || !values.iter().all(is_claimed) {
+        if !shown.eq(&lives.reads_of_node(graph, node)) || !values.iter().all(is_claimed) {
             return false;
         }
         let live = lives.live_before(graph, record, node);

@@ -37,7 +37,5 @@ mod tests;
 pub use check::{ExpectedFloatTrace, FloatTraceFault, float_vote_on};
 pub use claim::{ExpectedFloatClaim, FloatClaim, FloatFault};
 pub use file::{FloatTraceFile, OpenedSections};
-pub use record::{
-    FloatTrace, NODE_RECORD_BYTES, NodeRecord, RunRecord, VALUE_RECORD_BYTES, ValueRecord,
-};
+pub use record::{FloatTrace, NodeRecord, RunRecord, ValueRecord};
 pub use sections::{OPENED_BYTES_MAX, SECTIONS_SHARE};

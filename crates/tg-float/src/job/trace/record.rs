@@ -1,5 +1,6 @@
 //! What is said of each node of a run.
 
+use super::super::limits::{NODE_RECORD_BYTES, VALUE_RECORD_BYTES};
 use super::super::{FloatAnswer, FloatModel, FloatRun};
 use crate::codec::limits::{NODES_MAX, OPERANDS_MAX};
 use crate::codec::tensors;
@@ -10,12 +11,6 @@ use tg_types::{
     BlobHasher, Decode, DecodeError, Digest, Domain, Encode, JobId, LeaseId, Reader, RunCommitment,
     VerificationMode, Writer, fields, stated_trace,
 };
-
-/// Bytes of a [`ValueRecord`].
-pub const VALUE_RECORD_BYTES: usize = 40;
-
-/// Bytes of a [`NodeRecord`] without values.
-pub const NODE_RECORD_BYTES: usize = 12;
 
 /// A value that a node gave.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -120,6 +120,11 @@ impl Lives {
             .collect()
     }
 
+    /// What a node reads of what nodes before it gave.
+    pub(super) fn reads_of_node(&self, graph: &Graph, node: usize) -> BTreeSet<ValueId> {
+        self.reads_of(graph, &(node..node + 1)).collect()
+    }
+
     /// What a section reads of what nodes before it gave.
     pub(super) fn reads_of<'a>(
         &'a self,

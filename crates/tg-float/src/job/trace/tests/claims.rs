@@ -211,7 +211,7 @@ fn faults(model: &FloatModel, claim: &FloatClaim, input: &[u8]) -> Vec<FloatFaul
             values: Vec::new(),
         });
         if node < graph.nodes.len() && node <= claim.record.0.len() {
-            let read: BTreeSet<ValueId> = lives.reads(graph, &[node..node + 1]);
+            let read: BTreeSet<ValueId> = lives.reads_of_node(graph, node);
             let values = model.values_of(input, &lives, &read);
             let values: Vec<(ValueId, FloatTensor)> = values.into_iter().collect();
             let mut moved = values.clone();
