@@ -85,6 +85,25 @@ fn models_last(tasks: Vec<&EvidenceTask>, limit: usize) -> Vec<&EvidenceTask> {
     chosen
 }
 
+/// How many checks more of the kinds may begin of which few run at once.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    programs: usize,
+    models: usize,
+}
+
+impl Room {
+    fn has(self, task: &EvidenceTask) -> bool {
+        (!runs_program(task) || self.programs > 0) && (!is_model(task) || self.models > 0)
+    }
+
+    /// One that there is room for begins.
+    fn take(&mut self, task: &EvidenceTask) {
+        self.programs -= usize::from(runs_program(task));
+        self.models -= usize::from(is_model(task));
+    }
+}
+
 /// What a verdict is about: the subject and the evidence shown for it.
 pub(crate) type Key = (Subject, Digest);
 
@@ -204,25 +223,29 @@ impl EvidenceQueue {
     /// Cases to start now; they count as running until [`Self::finished`] or [`Self::failed`].
     pub(crate) fn start(&mut self, now: TimestampMs) -> Vec<EvidenceTask> {
         let mut started = Vec::new();
-        let mut programs = self.running(runs_program);
-        let mut models = self.running(is_model);
+        let mut room = self.room();
         for (key, case) in &mut self.cases {
             if self.running.len() == CHECKS_RUNNING_MAX {
                 break;
             }
-            let has_room = (!runs_program(&case.task) || programs < PROGRAMS_RUNNING_MAX)
-                && (!is_model(&case.task) || models < MODELS_RUNNING_MAX);
-            if has_room
+            if room.has(&case.task)
                 && matches!(case.progress, Progress::Waiting { not_before } if not_before <= now)
             {
-                programs += usize::from(runs_program(&case.task));
-                models += usize::from(is_model(&case.task));
+                room.take(&case.task);
                 case.progress = Progress::Running { since: now };
                 self.running.insert(*key);
                 started.push(case.task.clone());
             }
         }
         started
+    }
+
+    /// For what kinds of checks there is room beside those that run.
+    fn room(&self) -> Room {
+        Room {
+            programs: PROGRAMS_RUNNING_MAX.saturating_sub(self.running(runs_program)),
+            models: MODELS_RUNNING_MAX.saturating_sub(self.running(is_model)),
+        }
     }
 
     /// How many checks of a kind run.
@@ -340,10 +363,10 @@ impl EvidenceQueue {
         if self.running.len() == CHECKS_RUNNING_MAX {
             return None;
         }
-        let full = self.running(runs_program) >= PROGRAMS_RUNNING_MAX;
+        let room = self.room();
         let waiting = self.cases.values();
         waiting
-            .filter(|case| !(full && runs_program(&case.task)))
+            .filter(|case| room.has(&case.task))
             .filter_map(|case| match case.progress {
                 Progress::Waiting { not_before } => Some(not_before),
                 Progress::Running { .. } | Progress::Done { .. } => None,
@@ -478,6 +501,32 @@ mod tests {
         queue.finished(&first, Outcome::Refuted, NOW);
         assert_eq!(queue.outcome(&second.subject(), &second.evidence()), None);
         assert_eq!(queue.start(NOW), [second]);
+    }
+
+    /// Stops: many models whose checks keep those of results out, and a validator that looks without a pause whether one may begin.
+    #[test]
+    fn models_leave_room_for_results_and_wait_without_being_looked_at() {
+        let mut queue = EvidenceQueue::default();
+        let models: Vec<EvidenceTask> = (1..30).map(task).collect();
+        assert!(models.iter().all(is_model));
+        queue.expect(models.clone(), 1);
+        let first = queue.start(NOW);
+        assert_eq!(first.len(), MODELS_RUNNING_MAX);
+        assert_eq!(queue.next_due(), None);
+        let result = EvidenceTask::Accusation {
+            vote: Vote::WrongForm,
+            sample: sample(1),
+        };
+        queue.expect([result.clone()], 1);
+        assert_eq!(queue.next_due(), Some(TimestampMs::ZERO));
+        assert_eq!(queue.start(NOW), std::slice::from_ref(&result));
+        queue.finished(&first[0], Outcome::Refuted, NOW);
+        assert_eq!(queue.next_due(), Some(TimestampMs::ZERO));
+        // In a block results come first, and some models.
+        let all: Vec<&EvidenceTask> = models.iter().chain([&result; 20]).collect();
+        let chosen = models_last(all, 8);
+        let of_models = chosen.iter().filter(|it| is_model(it)).count();
+        assert_eq!((chosen.len(), of_models), (8, MODELS_AT_LEAST));
     }
 
     fn sample(size: u32) -> SampleTask {

@@ -11,7 +11,7 @@ use tg_ir::range::{RangeError, Ranges, Rows};
 use tg_ir::weights::BIAS_MAX;
 use tg_ir::{Op, Program};
 use tg_ledger::InputTaker;
-use tg_proof::{PublicModel, is_ordered};
+use tg_proof::{OrderRule, PublicModel};
 use tg_types::{Digest, Domain, Encode as _, ServedCard};
 use tg_wasm::WasmProgram;
 
@@ -54,11 +54,11 @@ pub fn input(store: &BlobStore, digest: &Digest, length: u64) -> Holding {
 
 /// Programs of models, read once for several looks.
 #[derive(Debug, Default)]
-pub(crate) struct Programs(BTreeMap<Digest, Option<Program>>);
+pub(crate) struct Programs(BTreeMap<Digest, Option<(Program, OrderRule)>>);
 
 impl Programs {
-    /// Looks for a job's input, which its model must take. Reads the model's program; for a request to write it takes up to some
-    /// hundredths of a second.
+    /// Looks for a job's input, which its model must take. Reads the model's program once; for the first request to write it takes up to
+    /// some hundredths of a second.
     pub(crate) fn taken_input(
         &mut self,
         store: &BlobStore,
@@ -72,13 +72,14 @@ impl Programs {
         let InputTaker { public, is_shown } = taker;
         let program = self.0.entry(*public).or_insert_with(|| {
             let bytes = store.get(public, PUBLIC_MODEL_BYTES_MAX).ok()??;
-            PublicModel::decode_program(&bytes).ok()
+            let program = PublicModel::decode_program(&bytes).ok()?;
+            Some((program, OrderRule::default()))
         });
-        let Some(program) = program else {
+        let Some((program, rule)) = program else {
             return Holding::Missing(*public);
         };
         match store.get(digest, length) {
-            Ok(Some(bytes)) if is_ordered(program, &bytes, *is_shown) => Holding::Held,
+            Ok(Some(bytes)) if rule.takes(program, &bytes, *is_shown) => Holding::Held,
             Ok(Some(_)) => Holding::Wrong(*digest),
             Ok(None) | Err(_) => Holding::Missing(*digest),
         }

@@ -40,6 +40,9 @@ struct SetChange {
 /// How long a change of the set waits for the key of seeds that is being dealt: twice what a round takes in which some deal nothing.
 const DEALING_PATIENCE: DurationMs = DurationMs::from_secs(20);
 
+/// After how many epochs without a change of the set it waits for no key: rounds that fail begin anew each time.
+const DEALING_EPOCHS: u64 = 16;
+
 impl Execution {
     /// Takes a bond for a seat.
     pub(super) fn join_validators(
@@ -108,11 +111,15 @@ impl Execution {
         Ok(())
     }
 
-    /// Whether the set may change now: not before the validators have the key of seeds that they deal, unless that takes too long.
+    /// Whether the set may change now: not before the validators have the key of seeds that they deal, unless that takes too long, or round after
+    /// round fails.
     /// Stops: seats that come and go in each epoch, so that no key is ever made and no result gets its seed.
     fn may_change_seats(&self) -> bool {
         let seeds = &self.state.seeds;
-        seeds.key().is_some() || self.now > seeds.since.saturating_add(DEALING_PATIENCE)
+        let unchanged = self.height.get() - self.state.seats.since.get();
+        seeds.key().is_some()
+            || self.now > seeds.since.saturating_add(DEALING_PATIENCE)
+            || unchanged >= DEALING_EPOCHS * EPOCH_BLOCKS
     }
 
     fn return_bonds(&mut self) -> Done {

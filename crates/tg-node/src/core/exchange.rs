@@ -59,7 +59,11 @@ impl Core {
                 let peer = &self.peers[fetch.attempts % self.peers.len()];
                 let message = BlockMessage::Fetch {
                     id: *id.as_bytes(),
-                    above: self.tip.height(),
+                    // Of one that is only proposed its ancestors are not wanted.
+                    above: match fetch.is_voted {
+                        true => self.tip.height(),
+                        false => u64::MAX,
+                    },
                 };
                 self.outbox.push(Effect::Block(
                     Recipients::One(peer.clone()),
@@ -233,9 +237,13 @@ impl Core {
                 break;
             };
             if !is_voted {
-                self.fetches.missing.remove(&body.id);
-                let limits = (self.tip.height(), HEIGHT_EXECUTED_MAX);
-                self.tree.add_of(body, public_bytes(peer), limits);
+                // One that is too far above is of no use yet: it is asked for again, not at once.
+                let (id, tip) = (body.id, self.tip.height());
+                self.tree
+                    .add_of(body, public_bytes(peer), (tip, HEIGHT_EXECUTED_MAX));
+                if self.tree.body(&id).is_some() {
+                    self.fetches.missing.remove(&id);
+                }
                 break;
             }
             child = Some((body.parent(), body.height()));

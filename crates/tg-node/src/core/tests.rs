@@ -261,7 +261,9 @@ fn a_vote_waits_for_the_body_and_is_cast_when_it_is_on_disk() {
         assert_eq!(fetches.len(), asked, "at {time}");
         for fetch in fetches {
             let id = *blocks[1].id.as_bytes();
-            assert_eq!(fetch, BlockMessage::Fetch { id, above: 0 });
+            // It is only proposed: nothing but itself is wanted.
+            let above = u64::MAX;
+            assert_eq!(fetch, BlockMessage::Fetch { id, above });
         }
     }
     let all = BlockMessage::Blocks(vec![

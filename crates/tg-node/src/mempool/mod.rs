@@ -442,7 +442,7 @@ impl Mempool {
             pool: self,
             base_fee,
             shown: None,
-            without: 0,
+            without: [0; 2],
         }
     }
 
@@ -616,8 +616,8 @@ impl Mempool {
     }
 }
 
-/// Transactions that have no place in a block, after which it is not looked for more: what their checks take is bounded, and a full block
-/// leaves the rest.
+/// Transactions of a lane that have no place in a block, after which it is not looked for more of that lane: what their checks take is
+/// bounded, and a full lane leaves the rest. The other lane has its turn all the same.
 const WITHOUT_PLACE_MAX: usize = 1_024;
 
 /// The transactions of a pool one after the other. What comes after one that has no place in the block is left out: so it takes nothing of the
@@ -627,19 +627,21 @@ pub(crate) struct PoolTurns<'a> {
     pool: &'a Mempool,
     heads: BTreeSet<(Turn, NonceLane, u64)>,
     base_fee: Amount,
-    /// What was shown last.
-    shown: Option<(NonceLane, u64)>,
-    without: usize,
+    /// What was shown last, and whether it is prepaid.
+    shown: Option<(NonceLane, u64, bool)>,
+    /// How many had no place: paid ones, and prepaid ones.
+    without: [usize; 2],
 }
 
 impl TransactionSource for PoolTurns<'_> {
     fn next(&mut self) -> Option<SignedTransaction> {
-        if self.without >= WITHOUT_PLACE_MAX {
-            return None;
-        }
         while let Some((_, address, nonce)) = self.heads.pop_first() {
             if let Some(entry) = self.pool.entry(&address, nonce) {
-                self.shown = Some((address, nonce));
+                let is_prepaid = entry.prepaid.is_some();
+                if self.without[usize::from(is_prepaid)] >= WITHOUT_PLACE_MAX {
+                    continue;
+                }
+                self.shown = Some((address, nonce, is_prepaid));
                 return Some(entry.arrival.signed.clone());
             }
         }
@@ -647,11 +649,11 @@ impl TransactionSource for PoolTurns<'_> {
     }
 
     fn has_place(&mut self, has_place: bool) {
-        let Some((address, nonce)) = self.shown.take() else {
+        let Some((address, nonce, is_prepaid)) = self.shown.take() else {
             return;
         };
         if !has_place {
-            self.without += 1;
+            self.without[usize::from(is_prepaid)] += 1;
             return;
         }
         let sender = self.pool.senders.get(&address);

@@ -151,6 +151,19 @@ fn what_has_no_place_takes_nothing_of_a_block_and_what_is_behind_it_is_not_looke
     assert_eq!(all, [(1, 0)]);
 }
 
+/// Stops: a lane that is full, or filled with what does not hold, and keeps the other one empty.
+#[test]
+fn prepaid_ones_without_a_place_leave_the_paid_ones_theirs() {
+    let mut pool = pool();
+    let many = u16::try_from(WITHOUT_PLACE_MAX).unwrap() + 200;
+    for sender in 10..10 + many {
+        pool.insert(start(sender, 0, sender), at(0)).unwrap();
+    }
+    insert(&mut pool, 1, 0).unwrap();
+    let all = placed(pool.turns(|_| 0, BASE_FEE), 9, |it| it.0 < 10);
+    assert_eq!(all, [(1, 0)]);
+}
+
 #[test]
 fn what_is_prepaid_goes_first_with_what_stands_before_it() {
     let mut pool = pool();

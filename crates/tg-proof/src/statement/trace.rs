@@ -6,6 +6,7 @@
 
 use crate::statement::sequence::SEQUENCE_STEPS_MAX;
 use crate::verify::integers;
+use std::cell::OnceCell;
 use tg_ir::request::written_bytes;
 use tg_ir::tiles::{self, Checksum, ExecutionClaim, TileFault, TraceOpening, TraceTile};
 use tg_ir::{
@@ -269,17 +270,30 @@ pub fn is_taken(program: &Program, input: &[u8]) -> bool {
 /// that could be checked too, which takes validators a bounded time. Takes up to some hundredths of a second for a request.
 #[must_use]
 pub fn is_ordered(program: &Program, ordered: &[u8], is_shown: bool) -> bool {
-    if !GenerationRequest::is_for(program, ordered) {
-        return is_taken(program, ordered);
+    OrderRule::default().takes(program, ordered, is_shown)
+}
+
+/// What [`is_ordered`] finds out about a program, for many orders of it.
+#[derive(Debug, Default)]
+pub struct OrderRule(OnceCell<Option<Generator>>);
+
+impl OrderRule {
+    /// As [`is_ordered`], of the same program each time.
+    #[must_use]
+    pub fn takes(&self, program: &Program, ordered: &[u8], is_shown: bool) -> bool {
+        if !GenerationRequest::is_for(program, ordered) {
+            return is_taken(program, ordered);
+        }
+        let is_long = || causality::steps(program) > SEQUENCE_STEPS_MAX;
+        let Ok(request) = GenerationRequest::read(ordered) else {
+            return false;
+        };
+        if ordered.len() != program.input_bytes() || is_shown && is_long() {
+            return false;
+        }
+        let generator = self.0.get_or_init(|| Generator::of(program).ok());
+        generator.is_some_and(|generator| generator.takes(&request))
     }
-    let is_long = causality::steps(program) > SEQUENCE_STEPS_MAX;
-    let request = GenerationRequest::read(ordered).ok();
-    let is_whole = ordered.len() == program.input_bytes();
-    request.is_some_and(|request| {
-        is_whole
-            && !(is_shown && is_long)
-            && Generator::of(program).is_ok_and(|generator| generator.takes(&request))
-    })
 }
 
 /// The input's integers, if the program takes them.
