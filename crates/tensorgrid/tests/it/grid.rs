@@ -461,15 +461,8 @@ fn a_session_key_signs_for_a_machine_until_it_is_taken_back() {
     let folder = tempfile::tempdir().unwrap();
     let grid = Grid::up(&folder.path().join("data"), 1);
     // No machine has so much, so it waits.
-    let waits = [
-        "--gpus",
-        "8",
-        "--max-price",
-        "1",
-        "--deadline-s",
-        "600",
-        "--detach",
-    ];
+    let waits = "--gpus 8 --max-price 1 --deadline-s 600 --detach";
+    let waits: Vec<&str> = waits.split(' ').collect();
     let job = infer(&grid, &waits).ends(0).json();
     let job = job["job"].as_str().unwrap();
     let file = folder.path().join("gateway.session");
@@ -493,26 +486,12 @@ fn a_session_key_signs_for_a_machine_until_it_is_taken_back() {
     // One that exists is left as it is.
     grid.run(&[&new[..], &["--scope", "order"]].concat())
         .ends(2);
-    let raise = [
-        "job",
-        "raise",
-        job,
-        "--max-price",
-        "1.5",
-        "--session",
-        text(&file),
-    ];
-    grid.run(&raise).ends(0);
-    let over = [
-        "job",
-        "raise",
-        job,
-        "--max-price",
-        "9",
-        "--session",
-        text(&file),
-    ];
-    let over = grid.run(&over).ends(3);
+    let raise_to = |price| {
+        let raise = ["job", "raise", job, "--max-price", price];
+        grid.run(&[&raise[..], &["--session", text(&file)]].concat())
+    };
+    raise_to("1.5").ends(0);
+    let over = raise_to("9").ends(3);
     assert!(
         over.stderr.contains("of the session key's cap"),
         "{}",

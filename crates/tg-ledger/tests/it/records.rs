@@ -157,7 +157,7 @@ fn any_progress(seeds: &Seeds) -> LeaseProgress {
 fn any_session(seeds: &Seeds) -> Session {
     Session {
         key: seeds.word(),
-        scope: SessionScope::ALL[usize::try_from(seeds.small(2)).unwrap()],
+        scope: SessionScope::ALL[seeds.small(2)],
         cap: seeds.amount(),
         spent: seeds.amount(),
         at_risk: seeds.amount(),

@@ -125,7 +125,7 @@ fn a_key_signs_what_its_scope_says_and_nothing_else() {
     let (mut world, orders) = with_key("alice", SessionScope::Order, tgrid(50_000));
     let serves = key("alice", 8);
     let register_second = register(&world, &serves, SessionScope::Serve, tgrid(50_000));
-    world.send("alice", register_second.clone());
+    world.send("alice", register_second);
     let to = address("mallory");
     let theft = [
         Transaction::Transfer {

@@ -63,17 +63,17 @@ pub(crate) fn lease_at_risk(
     sender: Address,
     transaction: &Transaction,
 ) -> Option<(LeaseId, Amount)> {
-    let id = match transaction {
-        Transaction::StartLease { lease }
-        | Transaction::DeclineLease { lease, .. }
-        | Transaction::CommitReceipt { lease, .. }
-        | Transaction::CommitPart { lease, .. }
-        | Transaction::SealResult { lease, .. }
-        | Transaction::OpenResult { lease, .. }
-        | Transaction::SubmitEvidence { lease, .. }
-        | Transaction::ArgueResult { lease, .. }
-        | Transaction::SettleEndpoint { lease, .. } => lease,
-        _ => return None,
+    let (Transaction::StartLease { lease: id }
+    | Transaction::DeclineLease { lease: id, .. }
+    | Transaction::CommitReceipt { lease: id, .. }
+    | Transaction::CommitPart { lease: id, .. }
+    | Transaction::SealResult { lease: id, .. }
+    | Transaction::OpenResult { lease: id, .. }
+    | Transaction::SubmitEvidence { lease: id, .. }
+    | Transaction::ArgueResult { lease: id, .. }
+    | Transaction::SettleEndpoint { lease: id, .. }) = transaction
+    else {
+        return None;
     };
     let lease = state.lease(id)?;
     let is_new = lease.provider == sender && lease.session.is_none() && lease.end().is_none();
