@@ -15,6 +15,7 @@ use crate::dto::{
     ModePriceDto, ModelDto, ModelStateDto, QuoteDto,
 };
 use crate::error::ClientError;
+use crate::signer::Signer;
 use crate::verify::{
     CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX, RankedScore,
 };
@@ -259,7 +260,7 @@ pub fn usual_mode(prices: &[ModePriceDto]) -> Option<ModeDto> {
     preferred.into_iter().find(is_served)
 }
 
-/// Signs and submits a transaction; signs again when another one of the same account was faster. It is signed again only
+/// Signs and submits a transaction; signs again when another one of the same key was faster. It is signed again only
 /// after the grid refused the former one with a code that says so: a refused transaction is in no pool and in no block,
 /// so nothing is paid twice. Where no answer came, nobody knows, and nothing is signed again.
 ///
@@ -267,11 +268,11 @@ pub fn usual_mode(prices: &[ModePriceDto]) -> Option<ModeDto> {
 /// Those of [`Client::sign_and_submit`].
 pub async fn submit(
     client: &Client,
-    wallet: &Wallet,
+    signer: impl Into<Signer<'_>>,
     transaction: &Transaction,
     doing: &'static str,
 ) -> Result<SignedTransaction, JobError> {
-    submit_kept(client, wallet, transaction, doing, &mut |_| Ok(())).await
+    submit_kept(client, signer.into(), transaction, doing, &mut |_| Ok(())).await
 }
 
 /// What is told of a transaction that was signed, before it is sent.
@@ -284,14 +285,14 @@ pub type KeepSigned<'a> = dyn FnMut(&SignedTransaction) -> std::io::Result<()> +
 /// Those of [`submit`], and if one cannot be kept.
 async fn submit_kept(
     client: &Client,
-    wallet: &Wallet,
+    signer: Signer<'_>,
     transaction: &Transaction,
     doing: &'static str,
     keep: &mut KeepSigned<'_>,
 ) -> Result<SignedTransaction, JobError> {
     let started = Instant::now();
     loop {
-        let signed = client.signed(wallet, transaction.clone()).await;
+        let signed = client.signed(signer, transaction.clone()).await;
         let signed = signed.doing(doing)?;
         keep(&signed).map_err(JobError::NotKept)?;
         let result = client.submit(&signed).await;
@@ -418,7 +419,7 @@ pub async fn order_kept(
     }
     stored.doing("store the input")?;
     let transaction = Transaction::SubmitJob { order };
-    let sent = submit_kept(client, wallet, &transaction, "order the job", keep).await?;
+    let sent = submit_kept(client, wallet.into(), &transaction, "order the job", keep).await?;
     Ok(signed::job_id(sent.id(&status.domain.into())))
 }
 

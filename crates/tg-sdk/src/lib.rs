@@ -32,6 +32,7 @@ pub mod events;
 pub mod jobs;
 #[cfg(feature = "client")]
 pub mod light;
+mod signer;
 pub mod text;
 #[cfg(feature = "client")]
 pub mod tls;
@@ -47,6 +48,7 @@ pub use client::{Client, JobFilter};
 pub use error::{ClientError, ErrorBody};
 #[cfg(feature = "client")]
 pub use events::EventStream;
+pub use signer::Signer;
 pub use tg_types::{
     Address, Amount, Digest, JobId, LeaseId, ModelId, OfferId, SignedTransaction, Transaction,
     TransactionId, Wallet,

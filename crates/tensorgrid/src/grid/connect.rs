@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use tg_sdk::jobs::JobError;
-use tg_sdk::{Client, ClientError};
-use tg_types::{JobId, Wallet};
+use tg_sdk::{Client, ClientError, Signer};
+use tg_types::{JobId, SessionWallet, Wallet};
 
 use super::connect_args::{ApiArguments, KeyArguments};
+use super::session_file;
 use tg_console::accounts;
 use tg_console::keys::{self, Passphrase};
 use tg_console::outcome::{Exit, Failure};
@@ -113,6 +114,36 @@ pub(crate) async fn wallet(client: &Client, arguments: &KeyArguments) -> Result<
         return Err(usage(text).hint("--key FILE or TENSORGRID_KEY names the key that signs"));
     }
     Ok(accounts::wallet(&arguments.account))
+}
+
+/// A key that signs: an account's own, or a session key.
+pub(crate) enum SigningKey {
+    /// The account's own.
+    Account(Wallet),
+    /// A session key.
+    Session(SessionWallet),
+}
+
+impl SigningKey {
+    /// Who signs with it.
+    pub(crate) const fn signer(&self) -> Signer<'_> {
+        match self {
+            Self::Account(wallet) => Signer::Account(wallet),
+            Self::Session(wallet) => Signer::Session(wallet),
+        }
+    }
+}
+
+/// The key that was named: a session key's file, or as [`wallet`].
+pub(crate) async fn signing(
+    client: &Client,
+    arguments: &KeyArguments,
+    session: Option<&Path>,
+) -> Result<SigningKey, Failure> {
+    match session {
+        Some(path) => session_file::read(path).map(SigningKey::Session),
+        None => wallet(client, arguments).await.map(SigningKey::Account),
+    }
 }
 
 fn usage(text: String) -> Failure {

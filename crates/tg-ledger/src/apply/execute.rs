@@ -24,6 +24,7 @@ impl Execution {
     pub(super) fn execute(&mut self, transaction: &VerifiedTransaction, fee: Fee) -> Done {
         let sender = transaction.sender();
         self.charge_fee(sender, fee)?;
+        self.count_in_lane(transaction, fee.counted)?;
         self.events.push(Event::TransactionExecuted {
             id: transaction.id(),
             sender,
@@ -91,6 +92,13 @@ impl Execution {
                 max_attempts,
             } => self.raise(job, *max_price, *max_attempts),
             Transaction::PayRent { record, amount } => self.pay_rent(sender, record, *amount),
+            Transaction::RegisterSessionKey {
+                key,
+                scope,
+                cap,
+                expires,
+            } => self.register_session(sender, *key, (*scope, *cap, *expires)),
+            Transaction::RevokeSessionKey { key } => self.revoke_session(sender, key),
             Transaction::JoinValidators { key, endpoint, .. } => {
                 self.join_validators(sender, *key, endpoint)
             }

@@ -703,6 +703,7 @@ impl Execution {
         penalty: Amount,
     ) -> Done {
         self.settle_gas(&lease, &end)?;
+        self.end_risk(&lease, &end, penalty)?;
         self.state.release(&lease);
         if let Some(offer) = self.state.offer(&lease.offer) {
             let mut offer = offer.clone();

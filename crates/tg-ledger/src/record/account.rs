@@ -7,7 +7,8 @@ use tg_types::{
     OfferTerms, Reader, TimestampMs, Writer, fields,
 };
 
-use crate::record::Record;
+use crate::limits::SESSIONS_PER_ACCOUNT_MAX;
+use crate::record::{Record, Session};
 use crate::rent::{Due, Rent, RentCategory};
 use crate::tree::{LeafHead, kind};
 
@@ -28,6 +29,8 @@ pub struct Account {
     pub models: u32,
     /// Its sealed bids.
     pub bids: u32,
+    /// Its session keys, in their order.
+    pub sessions: Vec<Session>,
     /// The reading of the meter up to which its rent is paid; the greatest number before it is in the state.
     pub rent_to: u128,
 }
@@ -44,6 +47,7 @@ impl Account {
             offers: 0,
             models: 0,
             bids: 0,
+            sessions: Vec::new(),
             rent_to: u128::MAX,
         }
     }
@@ -57,15 +61,38 @@ const _: () = assert!(NONCES_PER_BLOCK > crate::limits::TRANSACTIONS_PER_BLOCK_M
 
 impl Account {
     /// An account that begins to exist in the block of `height`.
-    pub(crate) const fn opened_at(height: Height, address: Address, balance: Amount) -> Self {
+    pub(crate) fn opened_at(height: Height, address: Address, balance: Amount) -> Self {
         Self {
-            nonce: height.get().saturating_mul(NONCES_PER_BLOCK),
+            nonce: Self::first_nonce(height),
             ..Self::new(address, balance)
         }
     }
+
+    /// The nonce with which a sequence begins that begins in the block of `height`.
+    pub(crate) const fn first_nonce(height: Height) -> u64 {
+        height.get().saturating_mul(NONCES_PER_BLOCK)
+    }
+
+    /// Its session key of these bytes.
+    #[must_use]
+    pub fn session(&self, key: &[u8; 32]) -> Option<&Session> {
+        self.sessions.iter().find(|it| it.key == *key)
+    }
 }
 
-fields! { Account { address, balance, nonce, open_jobs, offers, models, bids, rent_to } }
+fields! {
+    Account {
+        address,
+        balance,
+        nonce,
+        open_jobs,
+        offers,
+        models,
+        bids,
+        sessions: seq("session keys", SESSIONS_PER_ACCOUNT_MAX, Session::BYTES),
+        rent_to,
+    }
+}
 
 impl Record for Account {
     type Key = Address;
