@@ -238,7 +238,7 @@ impl Execution {
         let mut lease = self.lease(id)?;
         if let Some(dispute) = tile_dispute_mut(&mut lease) {
             dispute.waiting.push(challenger);
-            self.pay_for_challenge(challenger)?;
+            self.pay_for_challenge(challenger, &lease)?;
             self.state.put_lease(lease);
             return Ok(());
         }
@@ -247,7 +247,7 @@ impl Execution {
         else {
             return Ok(());
         };
-        self.pay_for_challenge(challenger)?;
+        self.pay_for_challenge(challenger, &lease)?;
         self.dispute(&lease, challenger, Vote::WrongRun)?;
         let accusation = Accusation {
             seed,
@@ -263,11 +263,26 @@ impl Execution {
         Ok(())
     }
 
-    fn pay_for_challenge(&mut self, challenger: Address) -> Done {
+    /// Takes the fee of a challenge. Where the dispute ends at a tile half of it is the provider's, which runs the model again and waits for its pay,
+    /// while validators compute one tile. If the result is wrong all of it is paid back out of its collateral, which is enough for as many as may
+    /// challenge ([`State::stake_of`]), so that no lie gains by being challenged.
+    fn pay_for_challenge(&mut self, challenger: Address, lease: &Lease) -> Done {
         let fee = self.state.parameters.challenge_fee();
         self.debit(challenger, fee)?;
-        self.fees = self.fees.saturating_add(fee);
-        Ok(())
+        let share = match self.state.is_disputed_by_tile(lease) {
+            true => Amount::new(fee.get() / 2),
+            false => Amount::ZERO,
+        };
+        self.fees = self.fees.saturating_add(fee.saturating_sub(share));
+        if share.is_zero() {
+            return Ok(());
+        }
+        self.events.push(Event::ChallengeShared {
+            lease: lease.id,
+            provider: lease.provider,
+            amount: share,
+        });
+        self.credit(lease.provider, share)
     }
 
     /// Accepts the results that nobody challenged in time, for what their runs took.
