@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tg_api::{
-    ChoiceSender, OpenAiError, Requester, ServedBody, ServedName, ServedOrder, ServedReply,
+    ChoiceSender, JsonLimit, OpenAiError, Requester, SentPiece, ServedBody, ServedName,
+    ServedOrder, ServedReply, read_json,
 };
 use tg_sdk::endpoint::served::{
     AskedTokens, PROMPT_TOKENS_ADDED, SERVED_BODY_BYTES_MAX, ServedAnswer, ServedRequest,
@@ -115,10 +116,9 @@ impl Watched {
         let Some(pieces) = &self.pieces else {
             return;
         };
-        if let Ok(choices) = serde_json::from_slice::<Value>(piece) {
+        // A reader that stands still does not hold up whoever writes: what finds no room comes with the whole answer.
+        if pieces.send(piece.to_vec()) == SentPiece::Waits {
             self.was_shown.store(true, Ordering::Relaxed);
-            // Nobody may read any more.
-            let _gone = pieces.send(choices);
         }
     }
 
@@ -241,14 +241,13 @@ impl ServedModels {
 
 /// What a request says of how much is to be written, and how many bytes it has at most.
 fn read(order: &ServedOrder) -> Result<(AskedTokens, usize), OpenAiError> {
-    let body = Value::Object(order.body.clone());
-    let asked = AskedTokens::of(&body).ok_or_else(|| {
+    let asked = AskedTokens::of(&order.body.json()).ok_or_else(|| {
         OpenAiError::invalid(
             "body",
             "`n`, `best_of`, `max_tokens` and `max_completion_tokens` are whole numbers above 0, and the first two not too large",
         )
     })?;
-    Ok((asked, body.to_string().len() + LIMIT_BYTES))
+    Ok((asked, order.body.len() + LIMIT_BYTES))
 }
 
 /// What a provider asks for a request. One that names no limit is given one that leaves room for the prompt.
@@ -368,12 +367,8 @@ fn nobody(order: &ServedOrder, listings: &[Arc<ServedListing>], failed: &[String
 
 /// The request as it travels, with a limit that it does not name.
 fn request_of(order: &ServedOrder, limit: Option<u32>) -> Result<ServedRequest, OpenAiError> {
-    let mut fields = order.body.clone();
-    if let Some(limit) = limit {
-        fields.insert("max_tokens".to_owned(), limit.into());
-    }
-    let body = serde_json::to_vec(&fields);
-    let body = body.map_err(|error| OpenAiError::invalid("body", error.to_string()))?;
+    // A limit is added where the body names none.
+    let body = order.body.with(limit.map(|limit| ("max_tokens", limit)));
     if body.len() > SERVED_BODY_BYTES_MAX {
         let text = format!(
             "the body has {} bytes, a served model takes {SERVED_BODY_BYTES_MAX}",
@@ -528,7 +523,7 @@ impl ProviderAttempt<'_> {
         let unreadable = || AttemptError::Providers("its answer cannot be read".to_owned());
         let said = ServedAnswer::from_bytes(&answer.output).map_err(|_| unreadable())?;
         if !said.is_success() {
-            let body: Value = serde_json::from_slice(&said.body).map_err(|_| unreadable())?;
+            let body: Value = read_json(&said.body, &JsonLimit::PIECE).map_err(|_| unreadable())?;
             let message = body["error"]["message"].as_str();
             let message = message.unwrap_or("the model's server refused the request");
             let status = match said.status {
@@ -595,7 +590,7 @@ mod tests {
             model: "popular".to_owned(),
             call: ServedCall::Chat,
             stream: false,
-            body: body.as_object().unwrap().clone(),
+            body: tg_api::AskedBody::of(body.as_object().unwrap().clone()),
             max_price: max_price.map(|it| it.parse().unwrap()),
             providers: Vec::new(),
         }
