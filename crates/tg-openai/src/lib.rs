@@ -295,7 +295,7 @@ impl OpenAiOrders {
             Ok(public.and_then(|public| public.program().tokenizer))
         });
         if let Ok(Some(digest)) = named.await {
-            self.tokenizers.prepare(digest).await;
+            self.tokenizers.prepare(digest, model.owner).await;
         }
     }
 }
