@@ -144,6 +144,14 @@ impl ApiKeys {
         self.after(&all, caller, amount).map(|_| ())
     }
 
+    /// What of its limit a caller has not spent.
+    pub(super) fn left(&self, caller: &str) -> Amount {
+        let all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = self.bound.get(caller).map_or(Amount::ZERO, |it| it.limit);
+        let spent = all.get(caller).copied().unwrap_or(Amount::ZERO);
+        limit.saturating_sub(spent)
+    }
+
     /// What is spent after an order that may cost so much, if the limit allows it.
     fn after(
         &self,

@@ -21,7 +21,7 @@ use tg_sdk::{Client, Wallet};
 use tg_types::{Amount, Decode as _, Encode as _, ModelId, ServedCall, ServedCard, TokenUsage};
 
 use super::directory::{AttemptEnd, PricedListing, ServedDirectory, ServedListing};
-use super::leases::{LeaseError, ServedLeases};
+use super::leases::{LeaseError, LeasePayer, ServedLeases};
 use super::refusal::of_reserve;
 use crate::api_keys::{ApiKeys, ReserveError};
 use tg_console::outcome::say;
@@ -142,9 +142,9 @@ impl Watched {
 impl ServedModels {
     pub(super) fn new(client: Client, keys: Arc<ApiKeys>) -> Self {
         Self {
-            keys,
             directory: ServedDirectory::new(client.clone()),
-            leases: Arc::new(ServedLeases::new(client)),
+            leases: Arc::new(ServedLeases::new(client, Arc::clone(&keys))),
+            keys,
         }
     }
 
@@ -443,8 +443,12 @@ impl ProviderAttempt<'_> {
     async fn asked(&self) -> Result<(Arc<EndpointSession>, EndpointAnswer), LeaseError> {
         let (leases, most) = (&self.models.leases, self.most);
         let (wallet, model): (&Wallet, ModelId) = (self.wallet, self.listing.model);
+        let payer = LeasePayer {
+            wallet,
+            caller: &self.by.caller,
+        };
         let _promised = leases.promise(wallet, model, most);
-        let session = leases.session(wallet, model, most).await?;
+        let session = leases.session(payer, model, most).await?;
         let mut tries = 0;
         let error = loop {
             tries += 1;
@@ -460,7 +464,7 @@ impl ProviderAttempt<'_> {
             };
             match refused {
                 (EndpointRefusal::NoMoney, _) => {
-                    leases.top_up(wallet, (&session, model), most).await?;
+                    leases.top_up(payer, (&session, model), most).await?;
                     // The provider has to see it.
                     tokio::time::sleep(AGAIN).await;
                 }
@@ -474,7 +478,7 @@ impl ProviderAttempt<'_> {
         leases.forget(wallet, &session, model).await;
         if let EndpointError::Overcharged(_) = error {
             // Nothing is asked of it any more: what is locked comes back.
-            leases.give_back(wallet, session.job()).await;
+            leases.give_back(wallet, (model, session.job())).await;
         }
         Err(error.into())
     }
