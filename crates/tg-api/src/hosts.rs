@@ -49,15 +49,18 @@ impl FromStr for HostName {
         let authority = authority.filter(|it| !it.as_str().contains('@'));
         let authority = authority.ok_or_else(error)?;
         let name = authority.host().trim_end_matches('.').to_lowercase();
-        // What follows a name with a colon is a port or nothing.
-        let port = authority.port().map(|_| authority.port_u16());
-        match (name.is_empty(), port) {
-            (false, None) => Ok(Self { name, port: None }),
-            (false, Some(Some(port))) => Ok(Self {
-                name,
-                port: Some(port),
-            }),
-            (true, _) | (false, Some(None)) => Err(error()),
+        // What follows a name is a port with its colon, or nothing.
+        let port = match authority.as_str().strip_prefix(authority.host()) {
+            Some("") => None,
+            Some(rest) => {
+                let port = rest.strip_prefix(':').and_then(|it| it.parse().ok());
+                Some(port.ok_or_else(error)?)
+            }
+            None => return Err(error()),
+        };
+        match name.is_empty() {
+            true => Err(error()),
+            false => Ok(Self { name, port }),
         }
     }
 }
@@ -223,6 +226,8 @@ mod tests {
             "127.0.0.1.evil.example",
             "user@localhost",
             "localhost:99999",
+            "localhost:x",
+            ":7070",
             "",
             "a b",
         ] {

@@ -465,7 +465,7 @@ mod tests {
         let refused = model(1, program, ModelStateDto::Refused);
         assert_eq!(kind_of(&[refused, active(2, card)], None), served);
         let gone = model(1, card, ModelStateDto::Refused);
-        assert_eq!(kind_of(&[gone.clone()], None), served);
+        assert_eq!(kind_of(std::slice::from_ref(&gone), None), served);
         assert_eq!(
             kind_of(&[gone, active(2, program)], None),
             Some(NameKind::Checked)

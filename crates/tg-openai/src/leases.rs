@@ -42,7 +42,7 @@ const IDLE: Duration = Duration::from_secs(600);
 const GAS_MAX: u64 = 100_000;
 
 /// Leases that one key has at once, at most.
-const LEASES_EACH_MAX: usize = 32;
+const LEASES_EACH_MAX: usize = 64;
 
 /// Codes of the ledger for an account that cannot order: it lacks the money, or has too many open jobs.
 const ACCOUNTS: [&str; 2] = ["TG-LED-005", "TG-LED-030"];
@@ -405,8 +405,8 @@ impl ServedLeases {
         if !needs_more(&known, session.owed().amount, promised) {
             return Ok(());
         }
-        self.count_gas(payer.caller, 1).await?;
         let more = self.lock(payer, (model, most))?;
+        self.count_gas(payer.caller, 1).await?;
         let max_price = known.max_price.saturating_add(more);
         let raise = Transaction::RaiseJob {
             job,
