@@ -51,7 +51,7 @@ pub(crate) async fn through(
     let mut held = Vec::new();
     let refused = rate.and_then(|rate| rate.refusal());
     let share = named(&request).and_then(|()| match refused {
-        Some(error) => Err(Refusal::OpenAi(error)),
+        Some(error) => Err(HeadRefusal::OpenAi(error)),
         None => key_share(&shared, &request),
     });
     let mut response = match &share {
@@ -80,12 +80,12 @@ pub(crate) async fn through(
 }
 
 /// Why a call is refused by its head, before its lane is taken and its body is read.
-enum Refusal {
+enum HeadRefusal {
     Api(ApiError),
     OpenAi(OpenAiError),
 }
 
-impl Refusal {
+impl HeadRefusal {
     fn answer(&self, is_openai: bool) -> Response {
         match self {
             Self::Api(error) if is_openai => to_openai(error).into_response(),
@@ -96,22 +96,24 @@ impl Refusal {
 }
 
 /// Refuses a call under a name that is not the listener's, and of a page that is not its own.
-fn named(request: &Request) -> Result<(), Refusal> {
+fn named(request: &Request) -> Result<(), HeadRefusal> {
     let names = request.extensions().get::<Arc<ListenerNames>>();
-    names.map_or(Ok(()), |names| names.check(request).map_err(Refusal::Api))
+    names.map_or(Ok(()), |names| {
+        names.check(request).map_err(HeadRefusal::Api)
+    })
 }
 
 /// The place of a call that orders among those of its key: one key does not take all places of the lane. Nothing of other calls.
 ///
 /// Stops: strangers who hold the places of the lane by bodies that come slowly. Without a key that is known no body is read.
-fn key_share(shared: &Shared, request: &Request) -> Result<Option<ApiKeyPlace>, Refusal> {
+fn key_share(shared: &Shared, request: &Request) -> Result<Option<ApiKeyPlace>, HeadRefusal> {
     if CallLane::of(request.method(), request.uri().path()) != CallLane::Completion {
         return Ok(None);
     }
     let caller = rate::caller(shared.port.as_ref(), request.headers());
     let most = shared.config.completions_max.div_ceil(2);
     let place = caller.and_then(|caller| shared.key_shares.take(&caller, most));
-    place.map(Some).map_err(Refusal::OpenAi)
+    place.map(Some).map_err(HeadRefusal::OpenAi)
 }
 
 /// The answer of a call that its lane takes.

@@ -245,7 +245,7 @@ struct KeptAnswer {
 
 /// What is read of an answer to know that it is there.
 #[derive(Deserialize)]
-struct AnswerHead {
+struct KeptLine {
     line: usize,
     status: u16,
     #[serde(rename = "body")]
@@ -278,8 +278,8 @@ impl BatchWork {
         })?;
         let orders = Mutex::new(Orders { file, kept });
         let (mut all, mut bytes) = (BTreeMap::new(), 0);
-        let file = LineFile::open(answers, &mut |answer: AnswerHead, place| {
-            let AnswerHead { line, status, .. } = answer;
+        let file = LineFile::open(answers, &mut |answer: KeptLine, place| {
+            let KeptLine { line, status, .. } = answer;
             bytes += usize::try_from(place.end - place.start).unwrap_or(usize::MAX);
             all.insert(line, KeptAnswer { status, place });
         })?;
