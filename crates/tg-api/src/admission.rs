@@ -17,10 +17,12 @@ use tracing::Instrument as _;
 use crate::config::ApiConfig;
 use crate::connection::{Connection, PeerAddress, Stage};
 use crate::error::ApiError;
+use crate::hosts::ListenerNames;
 use crate::incoming::IncomingBody;
-use crate::lane::{CallLane, Ticket};
+use crate::lane::{BodyPlace, BodyRoom, CallLane, Ticket};
 use crate::openai::error::OpenAiError;
 use crate::openai::rate::{self, ApiKeyPlace};
+use crate::routes;
 use crate::shared::Shared;
 
 /// Sends a call through its lane.
@@ -48,12 +50,12 @@ pub(crate) async fn through(
     );
     let mut held = Vec::new();
     let refused = rate.and_then(|rate| rate.refusal());
-    let share = match refused {
-        Some(error) => Err(error),
+    let share = named(&request).and_then(|()| match refused {
+        Some(error) => Err(HeadRefusal::OpenAi(error)),
         None => key_share(&shared, &request),
-    };
+    });
     let mut response = match &share {
-        Err(error) => error.clone().into_response(),
+        Err(error) => error.answer(is_openai),
         Ok(_) => {
             let answered = answered(&shared, &connection, (request, next), &mut held);
             answered.instrument(span.clone()).await
@@ -77,17 +79,41 @@ pub(crate) async fn through(
     })
 }
 
-/// The place of a call that orders among those of its key: one key does not take all places of the lane. Nothing of other calls, and of keys
-/// that are not known, which are refused by who reads them.
-fn key_share(shared: &Shared, request: &Request) -> Result<Option<ApiKeyPlace>, OpenAiError> {
+/// Why a call is refused by its head, before its lane is taken and its body is read.
+enum HeadRefusal {
+    Api(ApiError),
+    OpenAi(OpenAiError),
+}
+
+impl HeadRefusal {
+    fn answer(&self, is_openai: bool) -> Response {
+        match self {
+            Self::Api(error) if is_openai => to_openai(error).into_response(),
+            Self::Api(error) => error.clone().into_response(),
+            Self::OpenAi(error) => error.clone().into_response(),
+        }
+    }
+}
+
+/// Refuses a call under a name that is not the listener's, and of a page that is not its own.
+fn named(request: &Request) -> Result<(), HeadRefusal> {
+    let names = request.extensions().get::<Arc<ListenerNames>>();
+    names.map_or(Ok(()), |names| {
+        names.check(request).map_err(HeadRefusal::Api)
+    })
+}
+
+/// The place of a call that orders among those of its key: one key does not take all places of the lane. Nothing of other calls.
+///
+/// Stops: strangers who hold the places of the lane by bodies that come slowly. Without a key that is known no body is read.
+fn key_share(shared: &Shared, request: &Request) -> Result<Option<ApiKeyPlace>, HeadRefusal> {
     if CallLane::of(request.method(), request.uri().path()) != CallLane::Completion {
         return Ok(None);
     }
-    let Some(caller) = rate::caller(shared.port.as_ref(), request.headers()) else {
-        return Ok(None);
-    };
+    let caller = rate::caller(shared.port.as_ref(), request.headers());
     let most = shared.config.completions_max.div_ceil(2);
-    shared.key_shares.take(&caller, most).map(Some)
+    let place = caller.and_then(|caller| shared.key_shares.take(&caller, most));
+    place.map(Some).map_err(HeadRefusal::OpenAi)
 }
 
 /// The answer of a call that its lane takes.
@@ -142,23 +168,28 @@ async fn prepare(
 ) -> Result<(CallLane, Request), ApiError> {
     let lane = CallLane::of(request.method(), request.uri().path());
     let (config, lanes, peer) = (&shared.config, &shared.lanes, connection.peer);
+    let large = (config.body_bytes_max, Some(&lanes.bodies));
     let request = match lane {
         // The handler reads the body piece by piece.
         CallLane::Upload => return Ok((lane, request)),
         CallLane::Development => {
+            shared.port.development().ok_or(ApiError::NotDevelopment)?;
             held.push(lanes.enter(&lanes.development, peer).await?);
-            read(config, connection, config.body_bytes_max, request).await?
+            read(config, connection, large, request).await?
         }
         CallLane::Completion => {
             held.push(lanes.enter(&lanes.completions, peer).await?);
-            read(config, connection, config.body_bytes_max, request).await?
+            read(config, connection, large, request).await?
         }
         CallLane::Endpoint => {
+            let limit = routes::endpoint_body(shared, request.uri().path())?;
             held.push(lanes.enter(&lanes.endpoints, peer).await?);
-            read(config, connection, config.body_bytes_max, request).await?
+            let limit = limit.min(config.body_bytes_max);
+            read(config, connection, (limit, large.1), request).await?
         }
         CallLane::Agent | CallLane::Read | CallLane::Download | CallLane::Stream => {
-            read(config, connection, config.small_body_bytes_max, request).await?
+            let small = (config.small_body_bytes_max, None);
+            read(config, connection, small, request).await?
         }
     };
     match lane {
@@ -197,11 +228,12 @@ async fn beside(shared: &Shared, peer: PeerAddress, request: Request, next: Next
     }
 }
 
-/// Reads the body of a call, at most `limit` bytes and no slower than allowed.
+/// Reads the body of a call, at most `limit` bytes and no slower than allowed. Those of large bodies are counted until the handler is done with
+/// them.
 async fn read(
     config: &ApiConfig,
     connection: &Connection,
-    limit: usize,
+    (limit, room): (usize, Option<&Arc<BodyRoom>>),
     request: Request,
 ) -> Result<Request, ApiError> {
     if request.body().is_end_stream() {
@@ -211,12 +243,33 @@ async fn read(
     let mut body = IncomingBody::new(config, connection, body, limit);
     let declared = parts.headers.get(header::CONTENT_LENGTH);
     body.declared(declared.and_then(|it| it.to_str().ok()?.parse().ok()))?;
-    let mut bytes = Vec::new();
+    let mut held = HeldBody {
+        bytes: Vec::new(),
+        place: room.map(|room| room.place(connection.peer)),
+    };
     while let Some(piece) = body.next().await? {
-        bytes.extend_from_slice(&piece);
+        if let Some(place) = &mut held.place {
+            place.grow(piece.len())?;
+        }
+        held.bytes.extend_from_slice(&piece);
     }
     connection.enter(Stage::Working);
-    Ok(Request::from_parts(parts, Body::from(bytes)))
+    Ok(Request::from_parts(
+        parts,
+        Body::from(Bytes::from_owner(held)),
+    ))
+}
+
+/// The body of a call in memory.
+struct HeldBody {
+    bytes: Vec<u8>,
+    place: Option<BodyPlace>,
+}
+
+impl AsRef<[u8]> for HeldBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// The body of an answer, with the places it holds until it is sent.

@@ -18,6 +18,8 @@ pub struct ApiConfig {
     pub blob_bytes_max: usize,
     /// Largest JSON body, in bytes.
     pub body_bytes_max: usize,
+    /// Most bytes of the bodies of calls that order, ask endpoints or serve them, while they are in memory.
+    pub bodies_bytes_max: usize,
     /// Largest transaction or order, in bytes.
     pub small_body_bytes_max: usize,
     /// Most cheap calls at work at once.
@@ -57,6 +59,7 @@ impl Default for ApiConfig {
             connections_max: 512,
             blob_bytes_max: 64 << 20,
             body_bytes_max: 4 << 20,
+            bodies_bytes_max: 256 << 20,
             small_body_bytes_max: 2 * CLIENT_TRANSACTION_BYTES_MAX,
             calls_max: 64,
             reads_max: 4,

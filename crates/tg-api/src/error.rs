@@ -8,12 +8,14 @@
 //! | `TG-API-004` | 400 | a blob's bytes do not have the digest of its path |
 //! | `TG-API-005` | 404 | only development networks have this |
 //! | `TG-API-006` | 408 | a body came too slowly |
-//! | `TG-API-007` | 503 | too many calls at once |
+//! | `TG-API-007` | 503 | too many calls at once, or too many bytes of their bodies |
 //! | `TG-API-008` | 404 | a job has no receipt |
 //! | `TG-API-009` | 401 | a blob came without a permit that holds |
 //! | `TG-API-010` | 500 | the server failed |
 //! | `TG-API-011` | 401 | the caller does not serve the lease, or its token is of before |
 //! | `TG-API-013` | 401 | the requestor of an endpoint did not sign a request |
+//! | `TG-API-014` | 421 | the server is not called by the name in `Host` |
+//! | `TG-API-015` | 403 | a page of another origin sends what may change something |
 //! | `TG-API-012` | 503 | the provider of an endpoint is not here, or too many requests wait for it |
 //!
 //! Other codes come from the node and the ledger, with status 422 for the client's fault, 503 for the environment's,
@@ -77,6 +79,14 @@ pub enum ApiError {
         /// The limit.
         limit: usize,
     },
+    /// Too many bytes of bodies are in memory.
+    #[error(
+        "the bodies of calls that are being answered have {limit} bytes together, which is the most"
+    )]
+    NoRoom {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// A job has no receipt.
     #[error("job {id} has no receipt: it is {state}")]
     NoReceipt {
@@ -107,6 +117,18 @@ pub enum ApiError {
         /// Why.
         because: &'static str,
     },
+    /// The server is not called by this name.
+    #[error("this node is not called {host:?}, which is the host that the request names")]
+    WrongHost {
+        /// The name.
+        host: String,
+    },
+    /// A page of another origin sends what may change something.
+    #[error("the page of {origin:?} is not this node's, and may change nothing here")]
+    WrongOrigin {
+        /// The page's origin.
+        origin: String,
+    },
     /// The server failed.
     #[error("the server failed: {detail}")]
     Failed {
@@ -129,10 +151,14 @@ impl ApiError {
             }
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::Busy { .. } | Self::NotRelayed { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy { .. } | Self::NoRoom { .. } | Self::NotRelayed { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::NoPermit { .. } | Self::NotServing | Self::NotRequestor => {
                 StatusCode::UNAUTHORIZED
             }
+            Self::WrongHost { .. } => StatusCode::MISDIRECTED_REQUEST,
+            Self::WrongOrigin { .. } => StatusCode::FORBIDDEN,
             Self::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Port(error) => match error.fault {
                 Fault::Client => StatusCode::UNPROCESSABLE_ENTITY,
@@ -153,13 +179,15 @@ impl ApiError {
             Self::WrongDigest { .. } => "TG-API-004",
             Self::NotDevelopment => "TG-API-005",
             Self::TooSlow { .. } => "TG-API-006",
-            Self::Busy { .. } => "TG-API-007",
+            Self::Busy { .. } | Self::NoRoom { .. } => "TG-API-007",
             Self::NoReceipt { .. } => "TG-API-008",
             Self::NoPermit { .. } => "TG-API-009",
             Self::Failed { .. } => "TG-API-010",
             Self::NotServing => "TG-API-011",
             Self::NotRequestor => "TG-API-013",
             Self::NotRelayed { .. } => "TG-API-012",
+            Self::WrongHost { .. } => "TG-API-014",
+            Self::WrongOrigin { .. } => "TG-API-015",
             Self::Port(error) => &error.code,
         }
     }
@@ -176,7 +204,9 @@ impl ApiError {
             Self::TooLarge { .. } => "send less, or raise the server's limit",
             Self::WrongDigest { .. } => "a blob is named by the BLAKE3 digest of its bytes",
             Self::NotDevelopment => "sign transactions with your own key",
-            Self::TooSlow { .. } | Self::Busy { .. } => "try again in a moment",
+            Self::TooSlow { .. } | Self::Busy { .. } | Self::NoRoom { .. } => {
+                "try again in a moment"
+            }
             Self::NotRequestor => "the account that ordered the endpoint asks it",
             Self::NotServing => "claim the lease again with a signature of now",
             Self::NotRelayed { .. } => {
@@ -185,6 +215,12 @@ impl ApiError {
             Self::NoReceipt { .. } => "GET /v1/jobs/{id}/why says where it stands",
             Self::NoPermit { .. } => {
                 "an account signs an UploadPermit; it goes into the header tg-upload as 0x and hexadecimal digits"
+            }
+            Self::WrongHost { .. } => {
+                "call it by localhost or by its address, or have its operator start it with --allowed-host NAME"
+            }
+            Self::WrongOrigin { .. } => {
+                "open the node's own page, or have its operator start it with --allowed-host and the name of the page's server"
             }
             Self::Failed { .. } => "look at the server's output",
             Self::Port(error) => &error.hint,

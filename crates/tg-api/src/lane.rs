@@ -91,6 +91,8 @@ pub(crate) struct Lanes {
     pub(crate) endpoints: Arc<LanePool>,
     pub(crate) completions: Arc<LanePool>,
     pub(crate) development: Arc<LanePool>,
+    /// For large bodies of all lanes.
+    pub(crate) bodies: Arc<BodyRoom>,
 }
 
 impl Lanes {
@@ -106,6 +108,7 @@ impl Lanes {
             endpoints: pool(config.endpoints_max, Stage::Body),
             completions: pool(config.completions_max, Stage::Body),
             development: pool(config.inferences_max, Stage::Body),
+            bodies: Arc::new(BodyRoom::new(config.bodies_bytes_max)),
         }
     }
 
@@ -177,6 +180,71 @@ impl LanePool {
     }
 }
 
+/// Memory for the bodies of calls, of which a peer gets its share.
+#[derive(Debug)]
+pub(crate) struct BodyRoom {
+    limit: usize,
+    peers: Mutex<BTreeMap<PeerAddress, usize>>,
+}
+
+/// The memory of one body; dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct BodyPlace {
+    room: Arc<BodyRoom>,
+    peer: PeerAddress,
+    bytes: usize,
+}
+
+impl BodyRoom {
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            peers: Mutex::default(),
+        }
+    }
+
+    /// The place of a body of which nothing came yet.
+    pub(crate) fn place(self: &Arc<Self>, peer: PeerAddress) -> BodyPlace {
+        BodyPlace {
+            room: Arc::clone(self),
+            peer,
+            bytes: 0,
+        }
+    }
+
+    fn peers(&self) -> MutexGuard<'_, BTreeMap<PeerAddress, usize>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BodyPlace {
+    /// Takes room for more bytes.
+    pub(crate) fn grow(&mut self, more: usize) -> Result<(), ApiError> {
+        let limit = self.room.limit;
+        let mut peers = self.room.peers();
+        let all: usize = peers.values().sum();
+        let own = peers.get(&self.peer).copied().unwrap_or_default();
+        if all + more > limit || own + more > self.peer.share(limit) {
+            return Err(ApiError::NoRoom { limit });
+        }
+        peers.insert(self.peer, own + more);
+        self.bytes += more;
+        Ok(())
+    }
+}
+
+impl Drop for BodyPlace {
+    fn drop(&mut self) {
+        let mut peers = self.room.peers();
+        if let Some(bytes) = peers.get_mut(&self.peer) {
+            *bytes = bytes.saturating_sub(self.bytes);
+            if *bytes == 0 {
+                peers.remove(&self.peer);
+            }
+        }
+    }
+}
+
 /// A place in a pool; dropping it gives it back.
 #[derive(Debug)]
 pub(crate) struct Ticket {
@@ -229,6 +297,19 @@ mod tests {
 
     fn check(method: &Method, path: &str, expected: CallLane) {
         assert_eq!(CallLane::of(method, path), expected, "{method} {path}");
+    }
+
+    #[test]
+    fn large_bodies_share_their_memory_and_no_peer_takes_all_of_it() {
+        let room = Arc::new(BodyRoom::new(100));
+        let remote = PeerAddress::Remote([1; 8]);
+        let (mut far, mut near) = (room.place(remote), room.place(PeerAddress::Loopback));
+        assert!(far.grow(25).is_ok() && far.grow(1).is_err());
+        assert!(near.grow(75).is_ok() && near.grow(1).is_err());
+        drop(far);
+        assert!(near.grow(25).is_ok());
+        drop(near);
+        assert!(room.peers().is_empty());
     }
 
     #[test]

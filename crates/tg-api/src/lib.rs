@@ -1,8 +1,8 @@
 //! The HTTP API of a node: JSON, content-addressed blobs, events, and the OpenAPI document.
 //!
 //! Read in this order: [`port`] (what a node has to offer), [`config`] (limits), [`server`] (listening, stopping), `connection`
-//! (which one ends when another needs its place), `lane` (calls of one kind wait for each other only), `admission` (a call takes
-//! its lane), `incoming` (a body that is too slow or too large ends), `socket` (a reader that is too slow is let go), `upload` (who may store what), `routes` (one file per subject), [`view`] (from the ledger's
+//! (which one ends when another needs its place), `lane` (calls of one kind wait for each other only), `hosts` (by which names it is called, and by whose pages), `admission` (a call takes
+//! its lane), `incoming` (a body that is too slow or too large ends), `json` (what is read of a stranger's JSON is bounded in memory), `socket` (a reader that is too slow is let go), `upload` (who may store what), `routes` (one file per subject), [`view`] (from the ledger's
 //! records to wire types), [`error`] (what a refusal looks like).
 //!
 //! The API trusts nobody: transactions and uploads are signed, blobs are checked against their digest, connections,
@@ -16,7 +16,9 @@ pub mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod happened;
+mod hosts;
 mod incoming;
+mod json;
 mod lane;
 pub mod openai;
 pub mod port;
@@ -32,13 +34,16 @@ pub mod view;
 
 pub use config::ApiConfig;
 pub use error::ApiError;
+pub use hosts::{HostName, HostNameError};
+pub use json::{JsonLimit, JsonRefusal, read_json};
 pub use openai::conversation::{ChatTurn, play};
 pub use openai::error::OpenAiError;
+pub use openai::pieces::{AnswerPiece, LimitedReceiver, LimitedSender, SentPiece, limited_pieces};
 pub use openai::port::{
-    ChoiceSender, Completion, CompletionChoice, CompletionOrder, CompletionPrompt, EmbeddingOrder,
-    Embeddings, KeptOrder, MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord, PieceSender,
-    Requester, ServedBody, ServedName, ServedOrder, ServedReply, TextLogprobs, TextPiece,
-    TokenLogprob, WrittenLogprob,
+    AskedBody, ChoiceSender, Completion, CompletionChoice, CompletionOrder, CompletionPrompt,
+    EmbeddingOrder, Embeddings, KeptOrder, MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord,
+    PieceSender, Requester, ServedBody, ServedName, ServedOrder, ServedReply, TextLogprobs,
+    TextPiece, TokenLogprob, WrittenLogprob,
 };
 pub use port::{
     BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,

@@ -205,6 +205,11 @@ impl Relay {
         true
     }
 
+    /// Whether the provider of a lease was here.
+    pub(crate) fn holds(&self, lease: &LeaseId) -> bool {
+        self.leases().contains_key(lease)
+    }
+
     /// Takes parts of answers to whoever asked; those for which nobody waits any more are dropped.
     pub(crate) fn deliver(&self, lease: &LeaseId, parts: Vec<NumberedPart>) {
         let mut leases = self.leases();

@@ -21,6 +21,7 @@ use crate::calls::Calls;
 use crate::config::ApiConfig;
 use crate::connection::{ConnectionPlace, Connections, PeerAddress};
 use crate::happened::{self, JobEvents};
+use crate::hosts::{HostName, ListenerNames};
 use crate::lane::Lanes;
 use crate::openai::error::OpenAiError;
 use crate::openai::{
@@ -45,6 +46,7 @@ pub struct ApiListener {
     listener: TcpListener,
     address: SocketAddr,
     secure: Option<SecureListener>,
+    names: Vec<HostName>,
 }
 
 /// An address where TLS is spoken.
@@ -67,7 +69,16 @@ impl ApiListener {
             listener,
             address,
             secure: None,
+            names: Vec::new(),
         })
+    }
+
+    /// Takes the names by which it is called beside those of loopback and addresses, such as that of a proxy before it. Where there are any, no
+    /// other one is answered.
+    #[must_use]
+    pub fn called(mut self, names: Vec<HostName>) -> Self {
+        self.names = names;
+        self
     }
 
     /// Takes a second address, where the same is served by TLS.
@@ -91,6 +102,7 @@ impl ApiListener {
             listener,
             address,
             secure,
+            names,
         } = self;
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Connections::new(config.connections_max));
@@ -121,12 +133,15 @@ impl ApiListener {
             router,
             config,
             connections: Arc::clone(&connections),
+            names: Arc::new(ListenerNames::of(address, names.clone())),
             stopping,
         };
         let task = tokio::spawn(async move {
             let plain = accepting.clone().run(listener, None);
             let secure = async {
                 if let Some(SecureListener { listener, tls, .. }) = secure {
+                    let names = Arc::new(ListenerNames::of_tls(names));
+                    let accepting = Accepting { names, ..accepting };
                     accepting.run(listener, Some(tls.acceptor())).await;
                 }
             };
@@ -212,6 +227,7 @@ struct Accepting {
     router: Router,
     config: ApiConfig,
     connections: Arc<Connections>,
+    names: Arc<ListenerNames>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -274,6 +290,7 @@ impl Accepting {
         let Self {
             router,
             config,
+            names,
             mut stopping,
             ..
         } = self;
@@ -281,6 +298,7 @@ impl Accepting {
         let service = TowerToHyperService::new(router);
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             request.extensions_mut().insert(Arc::clone(&connection));
+            request.extensions_mut().insert(Arc::clone(&names));
             service.call(request)
         });
         let serving = http1::Builder::new()

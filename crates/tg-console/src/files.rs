@@ -29,8 +29,25 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
 /// # Errors
 /// If it cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    write_by(path, bytes, &mut std::fs::File::options())
+}
+
+/// The same of a file that only this user can read.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut options = std::fs::File::options();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    write_by(path, bytes, &mut options)
+}
+
+fn write_by(path: &Path, bytes: &[u8], options: &mut std::fs::OpenOptions) -> Result<(), Failure> {
     let partial = partial(path);
-    let written = std::fs::File::create(&partial)
+    let options = options.write(true).create(true).truncate(true);
+    let written = options
+        .open(&partial)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&partial, path));
     if written.is_err() {

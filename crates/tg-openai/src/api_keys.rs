@@ -144,6 +144,14 @@ impl ApiKeys {
         self.after(&all, caller, amount).map(|_| ())
     }
 
+    /// What of its limit a caller has not spent.
+    pub(super) fn left(&self, caller: &str) -> Amount {
+        let all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = self.bound.get(caller).map_or(Amount::ZERO, |it| it.limit);
+        let spent = all.get(caller).copied().unwrap_or(Amount::ZERO);
+        limit.saturating_sub(spent)
+    }
+
     /// What is spent after an order that may cost so much, if the limit allows it.
     fn after(
         &self,
@@ -202,7 +210,7 @@ impl ApiKeys {
             .iter()
             .map(|(name, amount)| (name, amount.to_string()))
             .collect();
-        files::write(path, &serde_json::to_vec_pretty(&text)?)
+        files::write_private(path, &serde_json::to_vec_pretty(&text)?)
     }
 }
 
@@ -288,7 +296,13 @@ pub fn make(path: &Path, new: NewKey) -> Result<String, Failure> {
         account: new.wallet.is_none().then_some(new.account),
         wallet: new.wallet,
     });
-    files::write(path, &serde_json::to_vec_pretty(&listed)?)?;
+    // Who made it for a process of another user keeps it so.
+    let former = std::fs::metadata(path).ok().map(|it| it.permissions());
+    files::write_private(path, &serde_json::to_vec_pretty(&listed)?)?;
+    if let Some(former) = former {
+        let kept = std::fs::set_permissions(path, former);
+        kept.or_fail(Exit::Failed, format!("write {}", path.display()))?;
+    }
     Ok(key)
 }
 
@@ -331,6 +345,30 @@ mod tests {
         again.reserve("alice", amount("0.75")).unwrap();
         assert!(again.reserve("alice", amount("0.000001")).is_err());
         assert!(!std::fs::read_to_string(&path).unwrap().contains("secret"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn other_users_read_no_keys_and_not_what_they_spent() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let new = |name: &str| NewKey {
+            name: name.to_owned(),
+            limit: amount("2"),
+            wallet: None,
+            account: "requestor".to_owned(),
+        };
+        make(&path, new("a")).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        let keys = ApiKeys::open(Some(&path)).unwrap();
+        keys.reserve("a", amount("1")).unwrap();
+        assert_eq!(mode(&path.with_extension("spent.json")), 0o600);
+        // Its operator let a group read it.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        make(&path, new("b")).unwrap();
+        assert_eq!(mode(&path), 0o640);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tg_api::{
-    ChoiceSender, OpenAiError, Requester, ServedBody, ServedName, ServedOrder, ServedReply,
+    ChoiceSender, JsonLimit, OpenAiError, Requester, SentPiece, ServedBody, ServedName,
+    ServedOrder, ServedReply, read_json,
 };
 use tg_sdk::endpoint::served::{
     AskedTokens, PROMPT_TOKENS_ADDED, SERVED_BODY_BYTES_MAX, ServedAnswer, ServedRequest,
@@ -20,7 +21,7 @@ use tg_sdk::{Client, Wallet};
 use tg_types::{Amount, Decode as _, Encode as _, ModelId, ServedCall, ServedCard, TokenUsage};
 
 use super::directory::{AttemptEnd, PricedListing, ServedDirectory, ServedListing};
-use super::leases::{LeaseError, ServedLeases};
+use super::leases::{LeaseError, LeasePayer, ServedLeases};
 use super::refusal::of_reserve;
 use crate::api_keys::{ApiKeys, ReserveError};
 use tg_console::outcome::say;
@@ -115,10 +116,9 @@ impl Watched {
         let Some(pieces) = &self.pieces else {
             return;
         };
-        if let Ok(choices) = serde_json::from_slice::<Value>(piece) {
+        // A reader that stands still does not hold up whoever writes: what finds no room comes with the whole answer.
+        if pieces.send(piece.to_vec()) == SentPiece::Waits {
             self.was_shown.store(true, Ordering::Relaxed);
-            // Nobody may read any more.
-            let _gone = pieces.send(choices);
         }
     }
 
@@ -142,9 +142,9 @@ impl Watched {
 impl ServedModels {
     pub(super) fn new(client: Client, keys: Arc<ApiKeys>) -> Self {
         Self {
-            keys,
             directory: ServedDirectory::new(client.clone()),
-            leases: Arc::new(ServedLeases::new(client)),
+            leases: Arc::new(ServedLeases::new(client, Arc::clone(&keys))),
+            keys,
         }
     }
 
@@ -241,14 +241,13 @@ impl ServedModels {
 
 /// What a request says of how much is to be written, and how many bytes it has at most.
 fn read(order: &ServedOrder) -> Result<(AskedTokens, usize), OpenAiError> {
-    let body = Value::Object(order.body.clone());
-    let asked = AskedTokens::of(&body).ok_or_else(|| {
+    let asked = AskedTokens::of(&order.body.json()).ok_or_else(|| {
         OpenAiError::invalid(
             "body",
             "`n`, `best_of`, `max_tokens` and `max_completion_tokens` are whole numbers above 0, and the first two not too large",
         )
     })?;
-    Ok((asked, body.to_string().len() + LIMIT_BYTES))
+    Ok((asked, order.body.len() + LIMIT_BYTES))
 }
 
 /// What a provider asks for a request. One that names no limit is given one that leaves room for the prompt.
@@ -368,12 +367,8 @@ fn nobody(order: &ServedOrder, listings: &[Arc<ServedListing>], failed: &[String
 
 /// The request as it travels, with a limit that it does not name.
 fn request_of(order: &ServedOrder, limit: Option<u32>) -> Result<ServedRequest, OpenAiError> {
-    let mut fields = order.body.clone();
-    if let Some(limit) = limit {
-        fields.insert("max_tokens".to_owned(), limit.into());
-    }
-    let body = serde_json::to_vec(&fields);
-    let body = body.map_err(|error| OpenAiError::invalid("body", error.to_string()))?;
+    // A limit is added where the body names none.
+    let body = order.body.with(limit.map(|limit| ("max_tokens", limit)));
     if body.len() > SERVED_BODY_BYTES_MAX {
         let text = format!(
             "the body has {} bytes, a served model takes {SERVED_BODY_BYTES_MAX}",
@@ -448,8 +443,12 @@ impl ProviderAttempt<'_> {
     async fn asked(&self) -> Result<(Arc<EndpointSession>, EndpointAnswer), LeaseError> {
         let (leases, most) = (&self.models.leases, self.most);
         let (wallet, model): (&Wallet, ModelId) = (self.wallet, self.listing.model);
+        let payer = LeasePayer {
+            wallet,
+            caller: &self.by.caller,
+        };
         let _promised = leases.promise(wallet, model, most);
-        let session = leases.session(wallet, model, most).await?;
+        let session = leases.session(payer, model, most).await?;
         let mut tries = 0;
         let error = loop {
             tries += 1;
@@ -465,7 +464,7 @@ impl ProviderAttempt<'_> {
             };
             match refused {
                 (EndpointRefusal::NoMoney, _) => {
-                    leases.top_up(wallet, (&session, model), most).await?;
+                    leases.top_up(payer, (&session, model), most).await?;
                     // The provider has to see it.
                     tokio::time::sleep(AGAIN).await;
                 }
@@ -479,7 +478,7 @@ impl ProviderAttempt<'_> {
         leases.forget(wallet, &session, model).await;
         if let EndpointError::Overcharged(_) = error {
             // Nothing is asked of it any more: what is locked comes back.
-            leases.give_back(wallet, session.job()).await;
+            leases.give_back(wallet, (model, session.job())).await;
         }
         Err(error.into())
     }
@@ -528,7 +527,7 @@ impl ProviderAttempt<'_> {
         let unreadable = || AttemptError::Providers("its answer cannot be read".to_owned());
         let said = ServedAnswer::from_bytes(&answer.output).map_err(|_| unreadable())?;
         if !said.is_success() {
-            let body: Value = serde_json::from_slice(&said.body).map_err(|_| unreadable())?;
+            let body: Value = read_json(&said.body, &JsonLimit::PIECE).map_err(|_| unreadable())?;
             let message = body["error"]["message"].as_str();
             let message = message.unwrap_or("the model's server refused the request");
             let status = match said.status {
@@ -595,7 +594,7 @@ mod tests {
             model: "popular".to_owned(),
             call: ServedCall::Chat,
             stream: false,
-            body: body.as_object().unwrap().clone(),
+            body: tg_api::AskedBody::of(body.as_object().unwrap().clone()),
             max_price: max_price.map(|it| it.parse().unwrap()),
             providers: Vec::new(),
         }

@@ -10,6 +10,8 @@ use tg_types::served::CARD_BYTES_MAX;
 use tg_types::{Address, Amount, ModelId, ServedCall, ServedCard};
 use tokio::sync::Mutex as AsyncMutex;
 
+use tg_console::outcome::say;
+
 /// How long it is believed what the grid said.
 const LOOKED: Duration = Duration::from_secs(2);
 
@@ -166,15 +168,86 @@ impl ServedListing {
     }
 }
 
+/// What a name of models means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NameKind {
+    /// A model whose answers can be checked.
+    Checked,
+    /// Served models, whether anybody serves them now or not.
+    Served,
+    /// Served models have the name, and this program had it before: it means the program, unless that is of no use for what is asked.
+    Contested(ModelId),
+}
+
 /// What the grid said last.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct DirectoryLook {
     at: Option<Instant>,
     listings: Vec<Arc<ServedListing>>,
-    /// Names of models whose answers can be checked: no served model takes them.
-    checked: BTreeSet<String>,
-    /// Names and ids of all served models, whether anybody serves them now or not.
-    served: BTreeSet<String>,
+    /// What each name of models means.
+    names: BTreeMap<String, NameKind>,
+    /// Ids of all served models.
+    served: BTreeSet<ModelId>,
+}
+
+impl DirectoryLook {
+    fn is_new(&self) -> bool {
+        self.at.is_some_and(|at| at.elapsed() < LOOKED)
+    }
+
+    fn kind(&self, name: &str) -> Option<NameKind> {
+        match ModelId::from_hex(name) {
+            Some(id) if self.served.contains(&id) => Some(NameKind::Served),
+            Some(_) => None,
+            None => self.names.get(name).copied(),
+        }
+    }
+}
+
+/// What the names of models mean, of which the oldest come first. Who had a name first has it, whatever strangers register later: cards are issued
+/// anew with each price, so that a name that `before` was one of served models stays so as long as any of them is active.
+///
+/// Stops: a server that answers under the name of a model whose answers are checked, and a program that takes the name of served models.
+fn names_of(
+    models: &[ModelDto],
+    before: &BTreeMap<String, NameKind>,
+) -> BTreeMap<String, NameKind> {
+    let mut names = BTreeMap::new();
+    let is_active = |it: &&ModelDto| it.state == ModelStateDto::Active;
+    for model in models.iter().filter(is_active) {
+        let was_served = before.get(&model.name) == Some(&NameKind::Served);
+        let kind = match (model.is_served(), names.get(&model.name)) {
+            (true, None) => NameKind::Served,
+            (true, Some((NameKind::Checked, _))) if was_served => NameKind::Served,
+            (true, Some((NameKind::Checked, first))) => NameKind::Contested(*first),
+            (false, None) => NameKind::Checked,
+            (_, Some(_)) => continue,
+        };
+        names.insert(model.name.clone(), (kind, model.id));
+    }
+    let mut names: BTreeMap<String, NameKind> = names
+        .into_iter()
+        .map(|(name, (kind, _))| (name, kind))
+        .collect();
+    // A model that nobody serves any more is not ordered as a program.
+    for model in models.iter().filter(|it| it.is_served()) {
+        names.entry(model.name.clone()).or_insert(NameKind::Served);
+    }
+    names
+}
+
+/// Tells the operator of names that came to be contested.
+fn tell_contested(names: &BTreeMap<String, NameKind>, before: &BTreeMap<String, NameKind>) {
+    for (name, kind) in names {
+        if let NameKind::Contested(program) = kind
+            && before.get(name) != Some(kind)
+        {
+            say(format_args!(
+                "the name `{name}` is that of program {program} and, since later, of served models: requests that the program is of use for \
+                 are ordered of it; callers who name an id get what they name"
+            ));
+        }
+    }
 }
 
 /// The served models.
@@ -183,7 +256,9 @@ pub(super) struct ServedDirectory {
     client: Client,
     /// Every card that was read, and what was seen of its provider; nothing of files that are none.
     cards: Mutex<BTreeMap<ModelId, Option<Arc<ServedListing>>>>,
-    looked: AsyncMutex<DirectoryLook>,
+    looked: Mutex<Arc<DirectoryLook>>,
+    /// Held by whoever asks the grid. Others wait for it only where nothing is known yet.
+    asking: AsyncMutex<()>,
 }
 
 impl ServedDirectory {
@@ -191,42 +266,36 @@ impl ServedDirectory {
         Self {
             client,
             cards: Mutex::default(),
-            looked: AsyncMutex::default(),
+            looked: Mutex::default(),
+            asking: AsyncMutex::default(),
         }
     }
 
-    /// Whether a name or an id is that of a served model, whether anybody serves it now or not.
-    pub(super) async fn has(&self, name: &str) -> bool {
-        let mut looked = self.looked.lock().await;
-        self.look(&mut looked).await;
-        looked.served.contains(name) && !looked.checked.contains(name)
+    /// What a name or an id means; nothing if no served model has it, or no model.
+    pub(super) async fn kind(&self, name: &str) -> Option<NameKind> {
+        self.look().await.kind(name)
     }
 
     /// Those that can be asked now by a name or an id.
     pub(super) async fn named(&self, name: &str) -> Vec<Arc<ServedListing>> {
-        let mut looked = self.looked.lock().await;
-        self.look(&mut looked).await;
+        let looked = self.look().await;
         let id = ModelId::from_hex(name);
         let of_name = |it: &&Arc<ServedListing>| match id {
             Some(id) => it.model == id,
-            // Stops: a server that answers under the name of a model whose answers are checked.
-            None => it.card.name.as_str() == name && !looked.checked.contains(name),
+            None => it.card.name.as_str() == name,
         };
         looked.listings.iter().filter(of_name).cloned().collect()
     }
 
     /// All that can be asked now, by name.
     pub(super) async fn all(&self) -> BTreeMap<String, Vec<Arc<ServedListing>>> {
-        let mut looked = self.looked.lock().await;
-        self.look(&mut looked).await;
+        let looked = self.look().await;
         let mut all: BTreeMap<String, Vec<_>> = BTreeMap::new();
         for listing in &looked.listings {
             let name = listing.card.name.as_str();
-            if !looked.checked.contains(name) {
-                all.entry(name.to_owned())
-                    .or_default()
-                    .push(Arc::clone(listing));
-            }
+            all.entry(name.to_owned())
+                .or_default()
+                .push(Arc::clone(listing));
         }
         all
     }
@@ -245,23 +314,39 @@ impl ServedDirectory {
             .cloned()
     }
 
-    /// Looks again if that was long ago. While the grid is away what was known stands.
-    async fn look(&self, looked: &mut DirectoryLook) {
-        if looked.at.is_some_and(|at| at.elapsed() < LOOKED) {
-            return;
+    fn looked(&self) -> Arc<DirectoryLook> {
+        let looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&looked)
+    }
+
+    /// What the grid said, asked again if that was long ago. While the grid is away, or is being asked, what was known stands.
+    async fn look(&self) -> Arc<DirectoryLook> {
+        let known = self.looked();
+        if known.is_new() {
+            return known;
         }
+        let _asking = match self.asking.try_lock() {
+            Ok(asking) => asking,
+            Err(_) if known.at.is_some() => return known,
+            Err(_) => self.asking.lock().await,
+        };
+        // Somebody may have asked meanwhile.
+        let known = self.looked();
+        if known.is_new() {
+            return known;
+        }
+        let mut look = DirectoryLook::clone(&known);
         if let Ok((models, offers)) = self.ask().await {
-            looked.checked = models
-                .iter()
-                .filter(|it| it.state == ModelStateDto::Active && !it.is_served())
-                .map(|it| it.name.clone())
-                .collect();
+            look.names = names_of(&models, &known.names);
+            tell_contested(&look.names, &known.names);
             let served = models.iter().filter(|it| it.is_served());
-            let names = served.flat_map(|it| [it.name.clone(), it.id.to_string()]);
-            looked.served = names.collect();
-            looked.listings = self.listings(&models, &offers).await;
+            look.served = served.map(|it| it.id).collect();
+            look.listings = self.listings(&models, &offers).await;
         }
-        looked.at = Some(Instant::now());
+        look.at = Some(Instant::now());
+        let look = Arc::new(look);
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&look);
+        look
     }
 
     async fn ask(&self) -> Result<(Vec<ModelDto>, Vec<OfferDto>), ClientError> {
@@ -318,7 +403,75 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use tg_sdk::dto::ModelFactsDto;
     use tg_types::{Label, TimestampMs, TokenUsage};
+
+    fn model(id: u8, (name, is_served): (&str, bool), state: ModelStateDto) -> ModelDto {
+        let facts = ModelFactsDto {
+            program: tg_types::ProgramId::new([0; 32]),
+            tier: match is_served {
+                true => tg_types::Tier::Served.as_str().to_owned(),
+                false => tg_types::Tier::Tgx1.as_str().to_owned(),
+            },
+            macs: 1,
+            input_len: 1,
+            output_len: 1,
+            provable: false,
+        };
+        ModelDto {
+            id: ModelId::new([id; 32]),
+            name: name.to_owned(),
+            owner: Address::new([id; 20]),
+            state,
+            public_blob: tg_types::Digest::of_blob(b"p"),
+            weights_blob: tg_types::Digest::of_blob(b"w"),
+            registered_ms: u64::from(id),
+            facts: Some(facts),
+            refusal: None,
+        }
+    }
+
+    fn active(id: u8, name: (&str, bool)) -> ModelDto {
+        model(id, name, ModelStateDto::Active)
+    }
+
+    fn kind_of(models: &[ModelDto], before: Option<NameKind>) -> Option<NameKind> {
+        let before = before.map(|kind| ("m".to_owned(), kind));
+        let before = before.into_iter().collect();
+        names_of(models, &before).get("m").copied()
+    }
+
+    /// A stranger registers a program of a served model's name for 0.1 TGRID, or a card of a program's.
+    #[test]
+    fn what_a_stranger_registers_later_changes_nothing_about_a_name() {
+        let (program, card) = (("m", false), ("m", true));
+        let first = ModelId::new([1; 32]);
+        let alone = [active(1, card)];
+        assert_eq!(kind_of(&alone, None), Some(NameKind::Served));
+        let squatted = [active(1, card), active(2, program)];
+        assert_eq!(kind_of(&squatted, None), Some(NameKind::Served));
+        // The card is issued anew, and the former one is gone.
+        let anew = [active(2, program), active(3, card)];
+        let served = Some(NameKind::Served);
+        assert_eq!(kind_of(&anew, served), served);
+        assert_eq!(
+            kind_of(&[active(2, program)], served),
+            Some(NameKind::Checked)
+        );
+        let contested = [active(1, program), active(2, card), active(3, program)];
+        assert_eq!(kind_of(&contested, None), Some(NameKind::Contested(first)));
+        assert_eq!(kind_of(&contested[..1], None), Some(NameKind::Checked));
+        // What is not active takes no name.
+        let refused = model(1, program, ModelStateDto::Refused);
+        assert_eq!(kind_of(&[refused, active(2, card)], None), served);
+        let gone = model(1, card, ModelStateDto::Refused);
+        assert_eq!(kind_of(std::slice::from_ref(&gone), None), served);
+        assert_eq!(
+            kind_of(&[gone, active(2, program)], None),
+            Some(NameKind::Checked)
+        );
+        assert_eq!(kind_of(&[], None), None);
+    }
 
     fn listing(provider: u8, price: u64) -> Arc<ServedListing> {
         let card = ServedCard {

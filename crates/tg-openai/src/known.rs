@@ -1,22 +1,27 @@
 //! The models that callers name, checked once, and what tokens are to them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use tg_api::{ChatTurn, CompletionPrompt, OpenAiError, play};
 use tg_ir::Generator;
-use tg_sdk::dto::ModelDto;
-use tg_sdk::jobs;
-use tg_sdk::{CheckedModel, Client, ModelId};
+use tg_sdk::dto::{ModelDto, ModelStateDto};
+use tg_sdk::jobs::JobError;
+use tg_sdk::verify::PUBLIC_MODEL_BYTES_MAX;
+use tg_sdk::{CheckedModel, Client, ClientError, ModelId};
 use tg_text::{ChatLine, ChatTemplate, TemplateError, Text, TextLength};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
-use super::refusal::of_job;
+use super::refusal::{self, of_job};
 use super::tokenizers::{HeldTokenizer, Tokenizers};
 use tg_console::tokens::takes_bytes;
 
 /// Models that are kept checked.
 const MODELS_KEPT: usize = 16;
+
+/// Models that are checked at once: a check may take some hundred milliseconds of a processor.
+const CHECKS_MAX: usize = 2;
 
 /// A model that was checked once.
 #[derive(Debug)]
@@ -42,7 +47,17 @@ pub(super) enum TextCoding {
 pub(super) struct KnownModels {
     client: Client,
     tokenizers: Arc<Tokenizers>,
-    kept: Mutex<BTreeMap<ModelId, Arc<KnownModel>>>,
+    kept: Mutex<BTreeMap<ModelId, KeptModel>>,
+    /// Who checks a model: others wait for it that ask for the same one, and nobody else.
+    turns: Mutex<BTreeMap<ModelId, Arc<AsyncMutex<()>>>>,
+    checks: Semaphore,
+}
+
+/// A model that was checked, and when it was asked for last.
+#[derive(Debug)]
+struct KeptModel {
+    known: Arc<KnownModel>,
+    used: Instant,
 }
 
 impl KnownModels {
@@ -51,6 +66,8 @@ impl KnownModels {
             client,
             tokenizers,
             kept: Mutex::default(),
+            turns: Mutex::default(),
+            checks: Semaphore::new(CHECKS_MAX),
         }
     }
 
@@ -59,22 +76,91 @@ impl KnownModels {
         &self,
         name: &str,
     ) -> Result<(ModelDto, Arc<KnownModel>), OpenAiError> {
-        let listed = jobs::find_model(&self.client, name).await;
-        let listed = listed.map_err(|error| of_job(&error, name))?;
-        let mut kept = self.kept.lock().await;
-        if let Some(known) = kept.get(&listed.id) {
-            let known = Arc::clone(known);
+        let listed = self.listed(name).await?;
+        if let Some(known) = self.kept(listed.id) {
             return Ok((listed, known));
         }
-        let model = jobs::public_model(&self.client, &listed).await;
-        let model = model.map_err(|error| of_job(&error, name))?;
-        let generator = model.generator().ok();
-        let known = Arc::new(KnownModel { model, generator });
-        if kept.len() >= MODELS_KEPT {
-            kept.pop_first();
+        let turn = self.turn(listed.id);
+        let _turn = turn.lock().await;
+        // Whoever had the turn before may have checked it.
+        if let Some(known) = self.kept(listed.id) {
+            return Ok((listed, known));
         }
-        kept.insert(listed.id, Arc::clone(&known));
+        let known = self.checked(&listed).await?;
+        self.keep(listed.id, &known);
         Ok((listed, known))
+    }
+
+    /// The model of an id, the beginning of an id, or a name. No served one: they are asked in another way.
+    async fn listed(&self, name: &str) -> Result<ModelDto, OpenAiError> {
+        let away = |error: ClientError| match error.is_not_found() {
+            true => OpenAiError::model(name),
+            false => OpenAiError::unavailable(error.to_string()),
+        };
+        if let Some(id) = ModelId::from_hex(name) {
+            return self.client.model(id).await.map_err(away);
+        }
+        let models = self.client.models().await.map_err(away)?;
+        let chosen = program_of(&models, name).cloned();
+        chosen.ok_or_else(|| OpenAiError::model(name))
+    }
+
+    fn kept(&self, id: ModelId) -> Option<Arc<KnownModel>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.get_mut(&id)?;
+        found.used = Instant::now();
+        Some(Arc::clone(&found.known))
+    }
+
+    fn turn(&self, id: ModelId) -> Arc<AsyncMutex<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that nobody waits for.
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(id).or_default())
+    }
+
+    /// Fetches a model and checks it, which may take long.
+    async fn checked(&self, listed: &ModelDto) -> Result<Arc<KnownModel>, OpenAiError> {
+        let refused = |error: &JobError| of_job(error, &listed.name);
+        if listed.state != ModelStateDto::Active {
+            let why = listed.refusal.as_deref();
+            let why = why.unwrap_or("validators still check it, or too few hold its files yet");
+            return Err(refused(&JobError::NotActive {
+                name: listed.name.clone(),
+                state: listed.state,
+                why: why.to_owned(),
+            }));
+        }
+        let bytes = self.client.blob(listed.public_blob, PUBLIC_MODEL_BYTES_MAX);
+        let bytes = bytes.await.map_err(|source| {
+            let doing = "fetch the public model";
+            refused(&JobError::Call { doing, source })
+        })?;
+        // Nobody closes it.
+        let _check = self.checks.acquire().await.ok();
+        let (id, name) = (listed.id, listed.name.clone());
+        refusal::beside(move || {
+            let model = CheckedModel::read(&bytes, id);
+            let model = model.map_err(|error| of_job(&JobError::Check(error), &name))?;
+            let generator = model.generator().ok();
+            Ok(Arc::new(KnownModel { model, generator }))
+        })
+        .await
+    }
+
+    /// Keeps a model; of more than are kept the one goes that nobody asked for longest.
+    fn keep(&self, id: ModelId, known: &Arc<KnownModel>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = Arc::clone(known);
+        let used = Instant::now();
+        kept.insert(id, KeptModel { known, used });
+        while kept.len() > MODELS_KEPT {
+            let oldest = kept.iter().min_by_key(|(_, it)| it.used);
+            let Some(oldest) = oldest.map(|(id, _)| *id) else {
+                return;
+            };
+            kept.remove(&oldest);
+        }
     }
 
     /// What a model's tokens are: its tokenizer is looked for each time that it is not held.
@@ -98,6 +184,17 @@ impl KnownModels {
             Err(error) => TextCoding::Numbers(error),
         }
     }
+}
+
+/// The program of a name or the beginning of an id, of models of which the oldest come first: the oldest active one.
+fn program_of<'a>(models: &'a [ModelDto], name: &str) -> Option<&'a ModelDto> {
+    let begins = |it: &ModelDto| name.len() >= 6 && it.id.to_string().starts_with(name);
+    let named = |it: &&ModelDto| !it.is_served() && (it.name == name || begins(it));
+    let active = |it: &&ModelDto| named(it) && it.state == ModelStateDto::Active;
+    models
+        .iter()
+        .find(active)
+        .or_else(|| models.iter().find(named))
 }
 
 /// Tokens of a conversation in the form of its template.
@@ -226,6 +323,96 @@ mod tests {
             "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
             "special_tokens": {"<s>": {"id": "<s>", "ids": [4], "tokens": ["<s>"]}}}
     }"#;
+
+    fn listed(id: u8, name: &str, tier: tg_types::Tier) -> ModelDto {
+        ModelDto {
+            id: ModelId::new([id; 32]),
+            name: name.to_owned(),
+            owner: tg_types::Address::new([id; 20]),
+            state: ModelStateDto::Active,
+            public_blob: tg_types::Digest::of_blob(&[id]),
+            weights_blob: tg_types::Digest::of_blob(b"w"),
+            registered_ms: u64::from(id),
+            facts: Some(tg_sdk::dto::ModelFactsDto {
+                program: tg_types::ProgramId::new([0; 32]),
+                tier: tier.as_str().to_owned(),
+                macs: 1,
+                input_len: 1,
+                output_len: 1,
+                provable: false,
+            }),
+            refusal: None,
+        }
+    }
+
+    /// A card of a program's name, older than the program.
+    #[test]
+    fn a_name_means_the_oldest_program_and_no_served_model() {
+        let (served, program) = (tg_types::Tier::Served, tg_types::Tier::Tgx1);
+        let models = [
+            listed(1, "m", served),
+            listed(2, "m", program),
+            listed(3, "m", program),
+        ];
+        assert_eq!(program_of(&models, "m"), Some(&models[1]));
+        assert_eq!(program_of(&models, "0x030303"), Some(&models[2]));
+        assert_eq!(program_of(&models, "0x01010101"), None);
+        assert_eq!(program_of(&models[..1], "m"), None);
+    }
+
+    /// A grid with models, which answers nothing when it is asked for the files of one of them.
+    async fn grid_that_stalls(models: Vec<ModelDto>, stalled: tg_types::Digest) -> Client {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        tokio::spawn(async move {
+            let mut held = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = vec![0; 8 << 10];
+                let length = stream.read(&mut head).await.unwrap();
+                let head = String::from_utf8_lossy(&head[..length]).into_owned();
+                if head.contains(&stalled.to_string()) {
+                    held.push(stream);
+                    continue;
+                }
+                let asked = models
+                    .iter()
+                    .find(|it| head.contains(&format!("/v1/models/{}", it.id)));
+                let (status, body) = match asked {
+                    Some(model) => ("200 OK", serde_json::to_string(model).unwrap()),
+                    None => ("404 Not Found", "{}".to_owned()),
+                };
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+                let _gone = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        client
+    }
+
+    #[tokio::test]
+    async fn a_model_that_does_not_come_holds_up_no_other() {
+        let models = [1, 2].map(|id| listed(id, "m", tg_types::Tier::Tgx1));
+        let [slow, quick] = models.clone();
+        let client = grid_that_stalls(models.into(), slow.public_blob).await;
+        let taken = tempfile::tempdir().unwrap();
+        let tokenizers = Tokenizers::new(client.clone(), None, taken.path().to_owned());
+        let known = Arc::new(KnownModels::new(client, Arc::new(tokenizers)));
+        let waiting = {
+            let known = Arc::clone(&known);
+            tokio::spawn(async move { known.find(&slow.id.to_string()).await.map(|_| ()) })
+        };
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let name = quick.id.to_string();
+        let found = tokio::time::timeout(std::time::Duration::from_secs(30), known.find(&name));
+        let found = found.await;
+        // Its file is not there, which is said at once.
+        assert!(found.unwrap().is_err());
+        assert!(!waiting.is_finished());
+        waiting.abort();
+    }
 
     fn coding(template: Option<&str>) -> TextCoding {
         let template = template.map(|source| {

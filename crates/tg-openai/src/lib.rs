@@ -35,13 +35,14 @@ use tg_proof::PublicModel;
 use tg_sdk::dto::{ModelDto, ModelStateDto};
 use tg_sdk::verify::PUBLIC_MODEL_BYTES_MAX;
 use tg_sdk::{Client, jobs};
-use tg_types::{Amount, JobId};
+use tg_types::{Amount, JobId, ModelId, ServedCall};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use api_keys::ApiKeys;
 use asking::ServedModels;
 use choices::TextRun;
+use directory::NameKind;
 use embedding::{TextInput, VectorRule};
 use known::{KnownModel, KnownModels};
 use paying::{OrderPart, OrderTerm, Paying};
@@ -94,12 +95,25 @@ impl OpenAiPort for OpenAiOrders {
         Box::pin(self.embedded(by, order))
     }
 
-    fn is_served<'a>(&'a self, model: &'a str) -> OpenAiFuture<'a, bool> {
-        Box::pin(async { Ok(self.upstream.directory.has(model).await) })
+    fn is_served<'a>(&'a self, model: &'a str, call: ServedCall) -> OpenAiFuture<'a, bool> {
+        Box::pin(async move { Ok(self.means_served(model, call).await) })
     }
 
     fn served_names(&self) -> OpenAiFuture<'_, Vec<ServedName>> {
-        Box::pin(async { Ok(self.upstream.names().await) })
+        Box::pin(async {
+            let mut names = Vec::new();
+            for served in self.upstream.names().await {
+                let mut calls = ServedCall::ALL.into_iter();
+                let call = calls.find(|call| served.card.serves(*call));
+                if self
+                    .means_served(&served.name, call.unwrap_or(ServedCall::Chat))
+                    .await
+                {
+                    names.push(served);
+                }
+            }
+            Ok(names)
+        })
     }
 
     fn serve(
@@ -137,13 +151,36 @@ impl OpenAiOrders {
         }
     }
 
+    /// Whether a name or an id means served models for a call. A name that a program had before them is the program's where it is of use: one that
+    /// writes no text does not take requests for text.
+    async fn means_served(&self, name: &str, call: ServedCall) -> bool {
+        match self.upstream.directory.kind(name).await {
+            Some(NameKind::Served) => true,
+            Some(NameKind::Contested(program)) => !self.gives(program, call).await,
+            Some(NameKind::Checked) | None => false,
+        }
+    }
+
+    /// Whether a program is of use for a call. One that cannot be had now is: it is not for others to answer in its place.
+    async fn gives(&self, program: ModelId, call: ServedCall) -> bool {
+        match (self.known.find(&program.to_string()).await, call) {
+            (Ok((_, known)), ServedCall::Chat | ServedCall::Completion) => {
+                known.generator.is_some()
+            }
+            (Ok((listed, known)), ServedCall::Embedding) => {
+                VectorRule::of(&known, &listed.name).is_ok()
+            }
+            (Err(error), _) => error.status >= 500,
+        }
+    }
+
     async fn completed(
         &self,
         by: Requester,
         order: CompletionOrder,
         pieces: Option<PieceSender>,
     ) -> Result<Completion, OpenAiError> {
-        if self.upstream.directory.has(&order.model).await {
+        if self.means_served(&order.model, ServedCall::Chat).await {
             let served = served_text::order_of(&order, pieces.is_some())?;
             let choices = pieces.map(served_text::texts);
             let reply = self.upstream.serve(&by, served, choices).await?;
@@ -258,7 +295,7 @@ impl OpenAiOrders {
             Ok(public.and_then(|public| public.program().tokenizer))
         });
         if let Ok(Some(digest)) = named.await {
-            self.tokenizers.prepare(digest).await;
+            self.tokenizers.prepare(digest, model.owner).await;
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value, json};
 use tg_api::{
-    ChoiceSender, Completion, CompletionChoice, CompletionOrder, CompletionPrompt, OpenAiError,
-    PieceSender, ServedOrder, ServedReply, TextPiece,
+    AskedBody, ChoiceSender, Completion, CompletionChoice, CompletionOrder, CompletionPrompt,
+    JsonLimit, OpenAiError, PieceSender, SentPiece, ServedOrder, ServedReply, TextPiece,
+    limited_pieces, read_json,
 };
 use tg_sdk::dto::ModeDto;
 use tg_types::{Amount, ServedCall};
-use tokio::sync::mpsc;
 
 /// Most choices that are read of an answer: no request that is read here asks for more.
 const CHOICES_READ: usize = 8;
@@ -77,7 +77,7 @@ pub(super) fn order_of(order: &CompletionOrder, stream: bool) -> Result<ServedOr
         model: model.clone(),
         call,
         stream,
-        body,
+        body: AskedBody::of(body),
         max_price: *max_price,
         providers: Vec::new(),
     })
@@ -85,9 +85,11 @@ pub(super) fn order_of(order: &CompletionOrder, stream: bool) -> Result<ServedOr
 
 /// Where choices are sent so that their texts come to `pieces`.
 pub(super) fn texts(pieces: PieceSender) -> ChoiceSender {
-    let (sender, mut parts) = mpsc::unbounded_channel::<Value>();
+    let (sender, mut parts) = limited_pieces::<Vec<u8>>();
     tokio::spawn(async move {
         while let Some(part) = parts.recv().await {
+            let part = read_json::<Value>(&part, &JsonLimit::PIECE);
+            let part = part.unwrap_or_default();
             for choice in part.as_array().into_iter().flatten() {
                 let Some(index) = index_of(choice) else {
                     continue;
@@ -97,7 +99,7 @@ pub(super) fn texts(pieces: PieceSender) -> ChoiceSender {
                     choice: index,
                     text,
                 };
-                if !piece.text.is_empty() && pieces.send(piece).is_err() {
+                if !piece.text.is_empty() && pieces.send(piece) == SentPiece::Unread {
                     return;
                 }
             }
@@ -191,13 +193,9 @@ mod tests {
     #[test]
     fn several_choices_are_asked_for_at_once_and_paid_once() {
         let asked = order_of(&order(3, None), false).unwrap();
-        assert_eq!(asked.body["n"], 3);
-        assert!(
-            !order_of(&order(1, None), false)
-                .unwrap()
-                .body
-                .contains_key("n")
-        );
+        assert_eq!(asked.body.json()["n"], 3);
+        let single = order_of(&order(1, None), false).unwrap().body.json();
+        assert!(single["n"].is_null(), "{single}");
         let refused = order_of(&order(1, Some(0)), false).unwrap_err();
         assert_eq!(refused.param.as_deref(), Some("logprobs"));
         let reply = ServedReply {
@@ -239,17 +237,17 @@ mod tests {
 
     #[tokio::test]
     async fn pieces_go_to_their_choices() {
-        let (sender, mut pieces) = mpsc::unbounded_channel();
+        let (sender, mut pieces) = limited_pieces();
         let parts = texts(sender);
-        parts
-            .send(json!([{"index": 1, "delta": {"content": "b"}}, {"index": 0, "text": "a"}]))
-            .unwrap();
+        let send = |part: Value| {
+            let sent = parts.send(part.to_string().into_bytes());
+            assert_eq!(sent, SentPiece::Waits);
+        };
+        send(json!([{"index": 1, "delta": {"content": "b"}}, {"index": 0, "text": "a"}]));
         // What no request asks for is left out.
-        parts
-            .send(json!([{"index": 8, "text": "c"}, {"index": -1}]))
-            .unwrap();
-        parts.send(json!("no choices")).unwrap();
-        parts.send(json!([{"text": "d"}])).unwrap();
+        send(json!([{"index": 8, "text": "c"}, {"index": -1}]));
+        send(json!("no choices"));
+        send(json!([{"text": "d"}]));
         drop(parts);
         let mut seen = Vec::new();
         while let Some(TextPiece { choice, text }) = pieces.recv().await {

@@ -3,6 +3,9 @@
 //! They are looked for in the operator's folder: files `*.json` in it, and the `tokenizer.json` of folders in it, so that a folder of
 //! Hugging Face models serves as it is. A blob of that digest on the grid is taken too, which `model add` stores, and kept
 //! in this node's data folder, because the grid lets go of it after a while.
+//!
+//! Strangers register models, and each names a tokenizer. Those that callers asked for are kept apart from those that were only seen: of both
+//! so many, of the first those that were used last, of the others those of owners who have few.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +16,7 @@ use serde_json::Value;
 use tg_api::OpenAiError;
 use tg_sdk::Client;
 use tg_text::{ChatTemplate, FILE_BYTES_MAX, TEMPLATE_BYTES_MAX, TextTokenizer};
-use tg_types::Digest;
+use tg_types::{Address, Digest};
 
 use super::refusal::beside;
 use tg_console::files;
@@ -22,8 +25,17 @@ use tg_console::outcome::say;
 /// Most files that are looked at in the operator's folder: each is read once to know its digest.
 const FILES_MAX: usize = 1_024;
 
-/// Most tokenizers that are taken from the grid, where strangers store them.
+/// Most tokenizers of the grid that are kept because callers asked for them.
 const TAKEN_MAX: usize = 64;
+
+/// Most that are kept because a model names them, in a folder of their own.
+const SEEN_MAX: usize = 64;
+
+/// Most tokenizers whose owners are known.
+const OWNERS_MAX: usize = 4_096;
+
+/// How often it is noted on the disk that a tokenizer is used.
+const NOTED: Duration = Duration::from_secs(600);
 
 /// Most tokenizers that are held in memory; each may take some ten times its file.
 const HELD_MAX: usize = 16;
@@ -51,6 +63,23 @@ struct SeenFile {
     digest: Digest,
 }
 
+/// A tokenizer in memory, when it was used last, and when that was noted on the disk.
+#[derive(Debug)]
+struct UsedTokenizer {
+    held: Arc<HeldTokenizer>,
+    used: Instant,
+    noted: Instant,
+}
+
+/// Why a tokenizer is taken from the grid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TakenFor {
+    /// A caller asked for it.
+    Caller,
+    /// A model names it.
+    Model,
+}
+
 /// The tokenizers of a node.
 #[derive(Debug)]
 pub(crate) struct Tokenizers {
@@ -60,7 +89,9 @@ pub(crate) struct Tokenizers {
     /// Where those of the grid are kept.
     taken: PathBuf,
     seen: Mutex<BTreeMap<PathBuf, SeenFile>>,
-    held: Mutex<BTreeMap<Digest, Arc<HeldTokenizer>>>,
+    held: Mutex<BTreeMap<Digest, UsedTokenizer>>,
+    /// Whose model was the first to name one that was seen.
+    owners: Mutex<BTreeMap<Digest, Address>>,
     /// When the grid was asked for one lately.
     asked: Mutex<BTreeMap<Digest, Instant>>,
 }
@@ -74,6 +105,7 @@ impl Tokenizers {
             taken,
             seen: Mutex::default(),
             held: Mutex::default(),
+            owners: Mutex::default(),
             asked: Mutex::default(),
         }
     }
@@ -87,22 +119,54 @@ impl Tokenizers {
             return Ok(found);
         }
         if !self.has_file(digest).await {
-            self.take(digest).await?;
+            self.take(digest, TakenFor::Caller).await?;
         }
         let this = Arc::clone(self);
-        let read = beside(move || this.read(digest).ok_or_else(|| missing(digest)));
+        let read = beside(move || {
+            this.note_use(digest);
+            this.read(digest).ok_or_else(|| missing(digest))
+        });
         let found = Arc::new(read.await?);
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.len() >= HELD_MAX {
-            held.pop_first();
+        let now = Instant::now();
+        let used = UsedTokenizer {
+            held: Arc::clone(&found),
+            used: now,
+            noted: now,
+        };
+        held.insert(digest, used);
+        while held.len() > HELD_MAX {
+            let oldest = held.iter().min_by_key(|(_, it)| it.used);
+            let Some(oldest) = oldest.map(|(digest, _)| *digest) else {
+                break;
+            };
+            held.remove(&oldest);
         }
-        held.insert(digest, Arc::clone(&found));
         Ok(found)
     }
 
     fn in_memory(&self, digest: Digest) -> Option<Arc<HeldTokenizer>> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.get(&digest).cloned()
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = held.get_mut(&digest)?;
+        found.used = Instant::now();
+        if found.noted.elapsed() >= NOTED {
+            found.noted = found.used;
+            self.note_use(digest);
+        }
+        Some(Arc::clone(&found.held))
+    }
+
+    /// Notes that callers use one that was taken from the grid: it goes after those that they do not, after a restart, too.
+    fn note_use(&self, digest: Digest) {
+        let (own, seen) = (self.own(digest), self.seen_file(digest));
+        if seen.is_file() {
+            make_room(&self.taken, TAKEN_MAX, |_| 0);
+            // One that stays where it is may be forgotten earlier.
+            let _left = std::fs::rename(&seen, &own);
+        }
+        // One that is the operator's is not there.
+        let noted = std::fs::File::options().append(true).open(&own);
+        let _unnoted = noted.and_then(|file| file.set_modified(SystemTime::now()));
     }
 
     async fn has_file(self: &Arc<Self>, digest: Digest) -> bool {
@@ -112,14 +176,14 @@ impl Tokenizers {
     }
 
     /// Takes it from the grid and keeps it.
-    async fn take(self: &Arc<Self>, digest: Digest) -> Result<(), OpenAiError> {
+    async fn take(self: &Arc<Self>, digest: Digest, taken: TakenFor) -> Result<(), OpenAiError> {
         if !self.may_ask(digest) {
             return Err(missing(digest));
         }
         let bytes = self.client.blob(digest, FILE_BYTES_MAX).await;
         let bytes = bytes.map_err(|_| missing(digest))?;
         let this = Arc::clone(self);
-        beside(move || this.keep(digest, &bytes)).await
+        beside(move || this.keep(digest, (&bytes, taken))).await
     }
 
     /// Whether the grid is asked for it: every request of a model whose tokenizer is nowhere would ask again.
@@ -133,28 +197,47 @@ impl Tokenizers {
         true
     }
 
-    /// Keeps what came from the grid if it is read as a tokenizer, and nothing else: its digest was compared when it came.
-    fn keep(&self, digest: Digest, bytes: &[u8]) -> Result<(), OpenAiError> {
+    /// Keeps what came from the grid if it is read as a tokenizer, and nothing else: its digest was compared when it came. Of more than are
+    /// kept others go.
+    fn keep(&self, digest: Digest, (bytes, taken): (&[u8], TakenFor)) -> Result<(), OpenAiError> {
         if TextTokenizer::read(bytes).is_err() {
             return Err(missing(digest));
         }
-        let count = std::fs::read_dir(&self.taken).map_or(0, Iterator::count);
-        if count >= TAKEN_MAX {
-            let text = format!(
-                "{} has {TAKEN_MAX} tokenizers already; remove those of models that are not used",
-                self.taken.display()
-            );
-            return Err(OpenAiError::unavailable(text));
-        }
-        let kept = std::fs::create_dir_all(&self.taken)
+        let path = match taken {
+            TakenFor::Caller => {
+                make_room(&self.taken, TAKEN_MAX, |_| 0);
+                self.own(digest)
+            }
+            TakenFor::Model => {
+                let own: Vec<PathBuf> = kept(&self.seen_folder());
+                let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+                let owner = |path: &Path| owners.get(&digest_of(path)?).copied();
+                // Stops: one who registers many models, so that the tokenizers of others go.
+                let of_same = |path: &Path| {
+                    let this = owner(path);
+                    own.iter().filter(|it| owner(it) == this).count()
+                };
+                make_room(&self.seen_folder(), SEEN_MAX, of_same);
+                self.seen_file(digest)
+            }
+        };
+        let kept = std::fs::create_dir_all(self.seen_folder())
             .map_err(anyhow::Error::from)
-            .and_then(|()| files::write(&self.own(digest), bytes).map_err(|it| it.error));
+            .and_then(|()| files::write(&path, bytes).map_err(|it| it.error));
         kept.map_err(|error| OpenAiError::unavailable(format!("keep a tokenizer: {error:#}")))
     }
 
-    /// Takes the tokenizer that a program names from the grid, if it is there and not held yet.
-    pub(super) async fn prepare(self: &Arc<Self>, digest: Digest) {
-        if !self.has_file(digest).await && self.take(digest).await.is_ok() {
+    /// Takes the tokenizer that a program of an owner names from the grid, if it is there and not held yet.
+    pub(super) async fn prepare(self: &Arc<Self>, digest: Digest, owner: Address) {
+        {
+            let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+            if owners.len() >= OWNERS_MAX {
+                // Those whose files are kept are told again at the next start.
+                owners.clear();
+            }
+            owners.entry(digest).or_insert(owner);
+        }
+        if !self.has_file(digest).await && self.take(digest, TakenFor::Model).await.is_ok() {
             say(format_args!("holds the tokenizer {digest}"));
         }
     }
@@ -163,10 +246,18 @@ impl Tokenizers {
         self.taken.join(format!("{digest}.json"))
     }
 
+    fn seen_folder(&self) -> PathBuf {
+        self.taken.join("seen")
+    }
+
+    fn seen_file(&self, digest: Digest) -> PathBuf {
+        self.seen_folder().join(format!("{digest}.json"))
+    }
+
     /// The file of a digest.
     fn file(&self, digest: Digest) -> Option<PathBuf> {
-        let own = self.own(digest);
-        if own.is_file() {
+        let own = [self.own(digest), self.seen_file(digest)];
+        if let Some(own) = own.into_iter().find(|path| path.is_file()) {
             return Some(own);
         }
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,6 +308,43 @@ impl Tokenizers {
             end,
             template,
         })
+    }
+}
+
+/// The tokenizers that are kept in a folder.
+fn kept(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.filter(|path| digest_of(path).is_some()).collect()
+}
+
+/// The digest that a file is named by.
+fn digest_of(path: &Path) -> Option<Digest> {
+    let name = path.file_name()?.to_str()?;
+    Digest::from_hex(name.strip_suffix(".json")?)
+}
+
+/// Removes files of a folder until there is room for one more of `most`: those of the greatest `weight` first, of equals the one that is
+/// unchanged for longest.
+fn make_room(folder: &Path, most: usize, weight: impl Fn(&Path) -> usize) {
+    let age = |path: &Path| {
+        let changed = std::fs::metadata(path).and_then(|it| it.modified());
+        let changed = changed.unwrap_or(SystemTime::UNIX_EPOCH);
+        SystemTime::now()
+            .duration_since(changed)
+            .unwrap_or_default()
+    };
+    let mut all: Vec<_> = kept(folder)
+        .into_iter()
+        .map(|path| ((weight(&path), age(&path)), path))
+        .collect();
+    all.sort();
+    while all.len() >= most {
+        let Some((_, path)) = all.pop() else {
+            return;
+        };
+        // One that cannot be removed is tried again with the next.
+        let _left = std::fs::remove_file(path);
     }
 }
 
@@ -303,6 +431,50 @@ mod tests {
 
     const WORDS: &str = r#"{"model": {"type": "WordLevel", "vocab": {"no": 0, "yes": 1, "</s>": 2, "stop": 3}, "unk_token": "no"},
         "pre_tokenizer": {"type": "Whitespace"}}"#;
+
+    /// A tokenizer like others, and its digest.
+    fn numbered(number: usize) -> (String, Digest) {
+        let words = WORDS.replace("stop", &format!("stop{number}"));
+        let digest = Digest::of_blob(words.as_bytes());
+        (words, digest)
+    }
+
+    /// 0.1 TGRID for each registration.
+    #[test]
+    fn strangers_do_not_shut_out_the_tokenizers_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = Tokenizers::new(nowhere(), None, folder.path().join("taken"));
+        let keep = |number: usize, taken: TakenFor, owner: u8| {
+            let (words, digest) = numbered(number);
+            let owner = Address::new([owner; 20]);
+            all.owners.lock().unwrap().insert(digest, owner);
+            all.keep(digest, (words.as_bytes(), taken)).unwrap();
+            digest
+        };
+        let asked = keep(0, TakenFor::Caller, 1);
+        let seen = keep(1, TakenFor::Model, 1);
+        let others: Vec<Digest> = (2..SEEN_MAX + 20)
+            .map(|number| keep(number, TakenFor::Model, 9))
+            .collect();
+        assert!(all.read(asked).is_some() && all.read(seen).is_some());
+        assert_eq!(kept(&all.seen_folder()).len(), SEEN_MAX);
+        // The last one found room.
+        assert!(all.read(*others.last().unwrap()).is_some());
+        // What callers ask for is kept apart, and of that what was used last.
+        all.note_use(seen);
+        assert_eq!(all.file(seen), Some(all.own(seen)));
+        let hour = SystemTime::now() - Duration::from_secs(3_600);
+        for digest in [asked, seen] {
+            let file = std::fs::File::options().append(true).open(all.own(digest));
+            file.unwrap().set_modified(hour).unwrap();
+        }
+        all.note_use(asked);
+        for number in 1_000..1_000 + TAKEN_MAX - 1 {
+            keep(number, TakenFor::Caller, 9);
+        }
+        assert!(all.read(asked).is_some() && all.read(seen).is_none());
+        assert_eq!(kept(&all.taken).len(), TAKEN_MAX);
+    }
 
     fn nowhere() -> Client {
         Client::new("http://127.0.0.1:1").unwrap()

@@ -48,6 +48,7 @@ pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRu
             ..ApiConfig::default()
         },
         tls: None,
+        names: Vec::new(),
         validators: VALIDATORS,
         repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
         accounts: accounts::funded(players.len()),

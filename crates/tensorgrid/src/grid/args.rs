@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tg_api::TlsFiles;
+use tg_api::{HostName, TlsFiles};
 use tg_console::accounts::REQUESTOR;
 use tg_console::draw::DrawArguments;
 use tg_console::needs::{MachineArguments, amount};
@@ -113,6 +113,20 @@ impl TlsArguments {
     }
 }
 
+/// By which names an API is called.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct NameArguments {
+    /// A name by which the API is called, such as that of a proxy before it, once for each; with a port, or for all of them. On loopback it answers
+    /// to names of loopback and addresses beside them; elsewhere to any name if none is given.
+    #[arg(
+        long,
+        env = "TENSORGRID_ALLOWED_HOSTS",
+        value_name = "NAME",
+        value_delimiter = ','
+    )]
+    pub(crate) allowed_host: Vec<HostName>,
+}
+
 /// `up`.
 #[derive(Debug, Args)]
 #[command(
@@ -129,6 +143,8 @@ pub(crate) struct UpArguments {
     pub(crate) listen: SocketAddr,
     #[command(flatten)]
     pub(crate) tls: TlsArguments,
+    #[command(flatten)]
+    pub(crate) names: NameArguments,
     /// Validators in this process; the number is fixed at the first start.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub(crate) validators: u16,
@@ -242,6 +258,8 @@ pub(crate) struct ValidatorArguments {
     pub(crate) api_listen: Option<ApiSetting>,
     #[command(flatten)]
     pub(crate) tls: TlsArguments,
+    #[command(flatten)]
+    pub(crate) names: NameArguments,
     /// Folder of its chain, votes and blobs, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -285,6 +303,8 @@ pub(crate) struct GatewayArguments {
     pub(crate) api_listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) tls: TlsArguments,
+    #[command(flatten)]
+    pub(crate) names: NameArguments,
     /// File of the API keys of the OpenAI routes (`tensorgrid api-key new`); without it, they order for nobody.
     #[arg(long, env = "TENSORGRID_OPENAI_KEYS", value_name = "FILE")]
     pub(crate) openai_keys: Option<PathBuf>,

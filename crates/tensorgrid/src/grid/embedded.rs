@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tg_console::files;
 
-use tg_api::{ApiConfig, ApiListener, ApiServer, GridPort};
+use tg_api::{ApiConfig, ApiListener, ApiServer, GridPort, HostName};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, StorageRule, Validator, development_domain};
 use tg_node::{
     EmbeddedConfig, EvidenceChecker, NodeHandle, OpenError, ProofChecker, Status, ValidatorKey,
@@ -62,6 +62,8 @@ pub(crate) struct EmbeddedOptions {
     pub(crate) api: ApiConfig,
     /// Where it speaks TLS, if it does.
     pub(crate) tls: Option<TlsPlace>,
+    /// Names by which the API is called.
+    pub(crate) names: Vec<HostName>,
     /// Validators; fixed at the first start.
     pub(crate) validators: usize,
     /// Most multiply-accumulates of a model whose runs every validator repeats; fixed at the first start.
@@ -125,6 +127,7 @@ impl EmbeddedGrid {
             Some(place) => place.take(listener).await?,
             None => listener,
         };
+        let listener = listener.called(options.names.clone());
         let keys: Vec<ValidatorKey> = (0..options.validators as u64)
             .map(ValidatorKey::from_seed)
             .collect();

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::error::OpenAiError;
 use super::port::OpenAiPort;
+use crate::json::{JsonLimit, read_json};
 use crate::port::GridPort;
 
 /// Most bytes of a header that names a request.
@@ -31,9 +32,9 @@ pub(super) fn caller(port: &dyn GridPort, headers: &HeaderMap) -> Result<String,
     known(orders(port)?, headers).ok_or_else(OpenAiError::key)
 }
 
-/// The JSON of a body.
+/// The JSON of a body, which takes no more memory than a request may.
 pub(super) fn parsed(body: &[u8]) -> Result<Value, OpenAiError> {
-    serde_json::from_slice(body)
+    read_json(body, &JsonLimit::REQUEST)
         .map_err(|error| OpenAiError::invalid("body", format!("read the JSON body: {error}")))
 }
 

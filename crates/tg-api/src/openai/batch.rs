@@ -1,12 +1,15 @@
 //! A batch: its record, its requests and what became of each.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::OpenAiError;
 use super::fields::BodyFields;
+use crate::json::{JsonLimit, read_json};
 
 /// Most requests of a batch: each is a job at least.
 pub(super) const LINES_MAX: usize = 10_000;
@@ -20,8 +23,11 @@ const CUSTOM_ID_BYTES_MAX: usize = 512;
 /// Most faults of an input file that are told.
 const FAULTS_MAX: usize = 20;
 
-/// Most bytes of what a caller notes with a batch.
-const METADATA_BYTES_MAX: usize = 16 << 10;
+/// Most notes of a caller with a batch, and most letters of the name and of the text of each, as OpenAI has it: 128 batches of each key are
+/// kept in memory.
+const METADATA_MAX: usize = 16;
+const METADATA_NAME_LETTERS_MAX: usize = 64;
+const METADATA_TEXT_LETTERS_MAX: usize = 512;
 
 /// How long a batch may take: what `completion_window` says, which is 24h.
 pub(super) const WINDOW_SECONDS: u64 = 24 * 3_600;
@@ -129,8 +135,11 @@ impl AskedBatch {
             return Err(OpenAiError::invalid("completion_window", message));
         }
         let metadata = fields.take("metadata").unwrap_or(Value::Null);
-        if metadata.to_string().len() > METADATA_BYTES_MAX {
-            let message = format!("`metadata` has at most {METADATA_BYTES_MAX} bytes");
+        if !is_metadata(&metadata) {
+            let message = format!(
+                "`metadata` is an object of at most {METADATA_MAX} strings of {METADATA_TEXT_LETTERS_MAX} letters, whose names have \
+                 {METADATA_NAME_LETTERS_MAX}"
+            );
             return Err(OpenAiError::invalid("metadata", message));
         }
         fields.finish()?;
@@ -139,6 +148,23 @@ impl AskedBatch {
             input_file_id,
             metadata,
         })
+    }
+}
+
+/// Whether it is what a caller may note with a batch.
+fn is_metadata(value: &Value) -> bool {
+    let fits = |text: &str, most: usize| text.chars().nth(most).is_none();
+    match value {
+        Value::Null => true,
+        Value::Object(notes) => {
+            notes.len() <= METADATA_MAX
+                && notes.iter().all(|(name, text)| {
+                    let text = text.as_str();
+                    fits(name, METADATA_NAME_LETTERS_MAX)
+                        && text.is_some_and(|it| fits(it, METADATA_TEXT_LETTERS_MAX))
+                })
+        }
+        _ => false,
     }
 }
 
@@ -218,20 +244,37 @@ impl BatchRecord {
     }
 }
 
-/// A request of a batch.
-#[derive(Debug, Clone, PartialEq)]
+/// A request of a batch: what its caller calls it, and where it stands in the input. It is read when its turn comes: what is made of the
+/// bytes takes many times as much memory, and a batch may wait for a day.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BatchLine {
     pub(super) custom_id: String,
-    pub(super) body: Value,
+    pub(super) bytes: Range<usize>,
 }
 
+/// A line of an input file, whose body is `B`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct LineForm {
+struct LineForm<B> {
     custom_id: String,
     method: String,
     url: BatchEndpoint,
-    body: Value,
+    body: B,
+}
+
+/// Reads a line of an input file.
+fn form<'a, B: Deserialize<'a>>(text: &'a [u8]) -> Result<LineForm<B>, String> {
+    read_json(text, &JsonLimit::REQUEST).map_err(|error| {
+        let message = format!("it is no request: {error}");
+        message.chars().take(512).collect()
+    })
+}
+
+/// The body of a request, of the bytes of its line.
+pub(super) fn body(line: &[u8]) -> Result<Value, OpenAiError> {
+    let form = form::<Value>(line);
+    let form = form.map_err(|message| OpenAiError::invalid("body", message))?;
+    Ok(form.body)
 }
 
 /// The requests of an input file; its faults, else.
@@ -246,17 +289,25 @@ pub(super) fn lines(
         param: None,
         line,
     };
-    let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
-    let lines = lines.filter(|(line, _)| !line.trim_ascii().is_empty());
-    for (text, number) in lines {
+    let mut end = 0;
+    for (text, number) in bytes.split(|byte| *byte == b'\n').zip(1..) {
+        let begin = end;
+        // The line, and what ends it.
+        end += text.len() + 1;
+        if text.trim_ascii().is_empty() {
+            continue;
+        }
         if all.len() == LINES_MAX {
             let message = format!("a batch has at most {LINES_MAX} requests");
             return Err(vec![fault(None, "too_many_requests", message)]);
         }
-        match line(text, endpoint) {
-            Ok(line) if names.insert(line.custom_id.clone()) => all.push(line),
-            Ok(line) => {
-                let message = format!("the custom_id {:?} is used twice", line.custom_id);
+        match name_of(text, endpoint) {
+            Ok(custom_id) if names.insert(custom_id.clone()) => all.push(BatchLine {
+                custom_id,
+                bytes: begin..begin + text.len(),
+            }),
+            Ok(custom_id) => {
+                let message = format!("the custom_id {custom_id:?} is used twice");
                 faults.push(fault(Some(number), "duplicate_custom_id", message));
             }
             Err((code, message)) => faults.push(fault(Some(number), code, message)),
@@ -274,15 +325,13 @@ pub(super) fn lines(
     }
 }
 
-fn line(text: &[u8], endpoint: BatchEndpoint) -> Result<BatchLine, (&'static str, String)> {
+/// What a request is called, if it is one. Of its body nothing is made.
+fn name_of(text: &[u8], endpoint: BatchEndpoint) -> Result<String, (&'static str, String)> {
     if text.len() > LINE_BYTES_MAX {
         let message = format!("a request has at most {LINE_BYTES_MAX} bytes");
         return Err(("request_too_large", message));
     }
-    let form: LineForm = serde_json::from_slice(text).map_err(|error| {
-        let message = format!("it is no request: {error}");
-        ("invalid_json_line", message.chars().take(512).collect())
-    })?;
+    let form = form::<IgnoredAny>(text).map_err(|message| ("invalid_json_line", message))?;
     if form.method != "POST" {
         return Err(("invalid_method", "`method` is POST".to_owned()));
     }
@@ -294,10 +343,8 @@ fn line(text: &[u8], endpoint: BatchEndpoint) -> Result<BatchLine, (&'static str
         let message = format!("`custom_id` has 1 to {CUSTOM_ID_BYTES_MAX} bytes");
         return Err(("invalid_custom_id", message));
     }
-    Ok(BatchLine {
-        custom_id: form.custom_id,
-        body: form.body,
-    })
+    let IgnoredAny = form.body;
+    Ok(form.custom_id)
 }
 
 /// What became of a request.
@@ -354,6 +401,13 @@ mod tests {
         let all = lines(good.as_bytes(), endpoint).unwrap();
         assert_eq!(all.len(), 2);
         assert_eq!(all[1].custom_id, "b");
+        for line in &all {
+            let text = &good.as_bytes()[line.bytes.clone()];
+            assert_eq!(body(text).unwrap(), json!({}));
+        }
+        // A body that would take far more memory than its bytes.
+        let nested = "{\"\":0},".repeat(35_000);
+        let nested = request("c", url).replace("{}", &format!("[{nested}0]"));
         let other = request("a", "/v1/embeddings");
         let long = request(&"x".repeat(600), url);
         let large = request(&"x".repeat(LINE_BYTES_MAX), url);
@@ -369,6 +423,7 @@ mod tests {
             (&other, "mismatched_url"),
             (&long, "invalid_custom_id"),
             (&large, "request_too_large"),
+            (&nested, "invalid_json_line"),
             (&request("a", url), "duplicate_custom_id"),
         ] {
             let text = format!("{good}{text}");
@@ -401,11 +456,10 @@ mod tests {
             ("endpoint", json!(1), "endpoint"),
             ("input_file_id", json!(null), "input_file_id"),
             ("completion_window", json!("1h"), "completion_window"),
-            (
-                "metadata",
-                json!("x".repeat(METADATA_BYTES_MAX)),
-                "metadata",
-            ),
+            ("metadata", json!("x"), "metadata"),
+            ("metadata", json!({"a": {"b": 1}}), "metadata"),
+            ("metadata", json!({"a": "x".repeat(513)}), "metadata"),
+            ("metadata", json!({"x".repeat(65): "a"}), "metadata"),
             ("output_expires_after", json!({}), "output_expires_after"),
         ] {
             let mut body = good.clone();

@@ -3,6 +3,7 @@
 //! An order is on the disk before it is sent, an answer before it is counted: a process that goes on with a batch orders nothing that
 //! was ordered before.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -68,10 +69,17 @@ pub(super) fn begin(shared: &Arc<Shared>, stores: &Arc<Stores>, id: String) {
 }
 
 async fn run(shared: &Arc<Shared>, stores: &Arc<Stores>, id: &str) -> std::io::Result<()> {
-    let bytes = stores.batches.input(id)?;
     let missing = || std::io::Error::other("the batch is not there");
     let batch = stores.batches.find(id).ok_or_else(missing)?;
-    let lines = match batch::lines(&bytes, batch.endpoint) {
+    let look = shared.batch_places.look().await;
+    let (opened, endpoint) = (Arc::clone(stores), batch.endpoint);
+    let read = tokio::task::spawn_blocking(move || {
+        let bytes = opened.batches.input(&batch.id)?;
+        std::io::Result::Ok(batch::lines(&bytes, endpoint))
+    });
+    let read = read.await?;
+    drop(look);
+    let lines = match read? {
         Ok(lines) => lines,
         Err(faults) => {
             stores.batches.update(id, |batch| {
@@ -142,9 +150,9 @@ impl BatchRun {
             if self.stops() {
                 break;
             }
-            let (run, line) = (Arc::clone(self), line.clone());
+            let (run, bytes) = (Arc::clone(self), line.bytes.clone());
             tasks.spawn(async move {
-                run.line(index, line).await;
+                run.line(index, bytes).await;
                 drop(place);
             });
             while tasks.try_join_next().is_some() {}
@@ -153,7 +161,11 @@ impl BatchRun {
     }
 
     /// Answers a request and keeps the answer. One without an answer is begun again at the next start.
-    async fn line(&self, index: usize, line: BatchLine) {
+    async fn line(&self, index: usize, bytes: Range<usize>) {
+        // What cannot be read now is read at the next start.
+        let Ok(line) = self.stores.batches.input_line(&self.batch.id, &bytes) else {
+            return;
+        };
         let Some(answer) = self.answer(index, &line).await else {
             return;
         };
@@ -163,10 +175,10 @@ impl BatchRun {
         }
     }
 
-    async fn answer(&self, index: usize, line: &BatchLine) -> Option<LineAnswer> {
+    async fn answer(&self, index: usize, line: &[u8]) -> Option<LineAnswer> {
         let mut wait = WAIT;
         for tried in 1..=TRIES {
-            let answered = self.ordered(index, line.body.clone()).await;
+            let answered = self.ordered(index, line).await;
             let (status, body) = match answered {
                 Ok(body) => (200, body),
                 // The order is kept: another try goes on with it.
@@ -189,7 +201,8 @@ impl BatchRun {
         None
     }
 
-    async fn ordered(&self, index: usize, body: Value) -> Result<Value, OpenAiError> {
+    async fn ordered(&self, index: usize, line: &[u8]) -> Result<Value, OpenAiError> {
+        let body = batch::body(line)?;
         let by = Requester {
             caller: self.batch.caller.clone(),
             record: Arc::new(LineOrders {
@@ -237,8 +250,7 @@ impl BatchRun {
     /// Writes the output file and the error file.
     fn finish(&self, lines: &[BatchLine]) -> std::io::Result<()> {
         let id = self.batch.id.as_str();
-        let answers = self.work.all();
-        let open = lines.len() > answers.len();
+        let open = lines.len() > self.work.answered();
         let end = self.ends().filter(|_| open);
         if open && end.is_none() {
             // Answers could not be written. The next start goes on.
@@ -255,7 +267,7 @@ impl BatchRun {
         }
         let (mut output, mut errors) = (Vec::new(), Vec::new());
         for (index, line) in lines.iter().enumerate() {
-            let (file, shown) = match answers.get(&index) {
+            let (file, shown) = match self.work.read(index)? {
                 Some(answer) if answer.status == 200 => {
                     (&mut output, answer.shown(id, &line.custom_id))
                 }

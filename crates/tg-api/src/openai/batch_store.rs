@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tg_types::{Amount, Digest};
 
@@ -28,7 +30,7 @@ const RECORDS_MAX: usize = 65_536;
 /// Most bytes of a batch's input: as many as a file may have.
 const INPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// Most bytes of the answers of a batch: they are in memory when its files are written.
+/// Most bytes of the answers of a batch: its files are in memory when they are written.
 const ANSWERS_BYTES_MAX: usize = 32 << 20;
 
 /// Most bytes of what is kept of the orders of a batch: some 60,000 orders.
@@ -184,6 +186,11 @@ impl BatchStore {
         disk::read(&self.path(id, "input"), INPUT_BYTES_MAX)
     }
 
+    /// The bytes of one request of a batch's input.
+    pub(super) fn input_line(&self, id: &str, line: &Range<usize>) -> io::Result<Vec<u8>> {
+        disk::read_range(&self.path(id, "input"), line.start as u64..line.end as u64)
+    }
+
     /// What was ordered and answered of a batch.
     pub(super) fn work(&self, id: &str) -> io::Result<BatchWork> {
         BatchWork::open(&self.path(id, "orders"), &self.path(id, "answers"))
@@ -228,10 +235,27 @@ struct Orders {
     kept: BTreeMap<(usize, u32), KeptOrder>,
 }
 
+/// An answer, which stays on the disk.
+#[derive(Debug)]
+struct KeptAnswer {
+    status: u16,
+    /// Where it stands in the file.
+    place: Range<u64>,
+}
+
+/// What is read of an answer to know that it is there.
+#[derive(Deserialize)]
+struct KeptLine {
+    line: usize,
+    status: u16,
+    #[serde(rename = "body")]
+    _body: IgnoredAny,
+}
+
 #[derive(Debug)]
 struct Answers {
     file: LineFile,
-    all: BTreeMap<usize, LineAnswer>,
+    all: BTreeMap<usize, KeptAnswer>,
     bytes: usize,
 }
 
@@ -245,7 +269,7 @@ pub(super) struct BatchWork {
 impl BatchWork {
     fn open(orders: &Path, answers: &Path) -> io::Result<Self> {
         let mut kept = BTreeMap::new();
-        let file = LineFile::open(orders, &mut |line: OrderLine| {
+        let file = LineFile::open(orders, &mut |line: OrderLine, _| {
             let place = (line.line, line.part);
             match line.order() {
                 Some(order) => kept.insert(place, order),
@@ -254,9 +278,10 @@ impl BatchWork {
         })?;
         let orders = Mutex::new(Orders { file, kept });
         let (mut all, mut bytes) = (BTreeMap::new(), 0);
-        let file = LineFile::open(answers, &mut |answer: LineAnswer| {
-            bytes += answer.body.to_string().len();
-            all.insert(answer.line, answer);
+        let file = LineFile::open(answers, &mut |answer: KeptLine, place| {
+            let KeptLine { line, status, .. } = answer;
+            bytes += usize::try_from(place.end - place.start).unwrap_or(usize::MAX);
+            all.insert(line, KeptAnswer { status, place });
         })?;
         let answers = Mutex::new(Answers { file, all, bytes });
         Ok(Self { orders, answers })
@@ -284,8 +309,10 @@ impl BatchWork {
             (answer.status, answer.body) = (error.status, error.object());
         }
         answers.bytes = answers.bytes.saturating_add(bytes.min(ANSWERS_BYTES_MAX));
-        answers.file.add(&answer)?;
-        answers.all.insert(answer.line, answer);
+        let place = answers.file.add(&answer)?;
+        let status = answer.status;
+        let kept = KeptAnswer { status, place };
+        answers.all.insert(answer.line, kept);
         Ok(counts(&answers.all))
     }
 
@@ -294,13 +321,22 @@ impl BatchWork {
         counts(&self.answers().all)
     }
 
-    /// All answers, by request.
-    pub(super) fn all(&self) -> BTreeMap<usize, LineAnswer> {
-        self.answers().all.clone()
+    /// How many requests have their answers.
+    pub(super) fn answered(&self) -> usize {
+        self.answers().all.len()
+    }
+
+    /// The answer of a request, if it has one.
+    pub(super) fn read(&self, line: usize) -> io::Result<Option<LineAnswer>> {
+        let mut answers = self.answers();
+        let Some(place) = answers.all.get(&line).map(|it| it.place.clone()) else {
+            return Ok(None);
+        };
+        answers.file.line(place).map(Some)
     }
 }
 
-fn counts(all: &BTreeMap<usize, LineAnswer>) -> (usize, usize) {
+fn counts(all: &BTreeMap<usize, KeptAnswer>) -> (usize, usize) {
     let completed = all.values().filter(|answer| answer.status == 200).count();
     (completed, all.len() - completed)
 }
@@ -387,7 +423,11 @@ mod tests {
         assert_eq!(of(&again, 0).kept(1), None);
         assert_eq!(of(&again, 1).kept(0), Some(order(4)));
         assert!(!again.is_answered(0) && again.is_answered(1));
-        assert_eq!(again.all()[&2].body["error"]["code"], "batch_too_large");
+        let large = again.read(2).unwrap().unwrap();
+        assert_eq!(large.body["error"]["code"], "batch_too_large");
+        let small = answer(1, 200, json!({}));
+        assert_eq!(again.read(1).unwrap(), Some(small));
+        assert_eq!((again.read(0).unwrap(), again.answered()), (None, 2));
         assert_eq!(again.counts(), (1, 1));
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -14,6 +14,7 @@ use super::access::{caller, named, orders, parsed};
 use super::answer::Frame;
 use super::bodies;
 use super::error::OpenAiError;
+use super::pieces::{LimitedReceiver, limited_pieces};
 use super::port::{Completion, CompletionOrder, PieceSender, Requester, TextPiece};
 use super::replay::{self, Answer, AnswerId, RequestName, RequestTurn, Waiting};
 use super::request::{self, CompletionKind};
@@ -39,7 +40,7 @@ use crate::shared::Shared;
     ),
 )]
 pub(crate) async fn completions(shared: SharedState, headers: HeaderMap, body: Bytes) -> Response {
-    serve(&shared, &headers, &body, CompletionKind::Text).await
+    serve(&shared, &headers, body, CompletionKind::Text).await
 }
 
 /// The assistant's next words in a conversation, as OpenAI's chat completions.
@@ -59,30 +60,35 @@ pub(crate) async fn completions(shared: SharedState, headers: HeaderMap, body: B
     ),
 )]
 pub(crate) async fn chat(shared: SharedState, headers: HeaderMap, body: Bytes) -> Response {
-    serve(&shared, &headers, &body, CompletionKind::Chat).await
+    serve(&shared, &headers, body, CompletionKind::Chat).await
 }
 
 async fn serve(
     shared: &Arc<Shared>,
     headers: &HeaderMap,
-    body: &[u8],
+    bytes: Bytes,
     kind: CompletionKind,
 ) -> Response {
-    let name = request_name(shared, headers, (kind as u8, body));
-    let named = name.and_then(|name| Ok((name, parsed(body)?)));
-    let (name, body) = match named {
-        Ok(named) => named,
+    let name = match request_name(shared, headers, (kind as u8, &bytes)) {
+        Ok(name) => name,
         Err(error) => return error.into_response(),
     };
-    if served::is_served(shared, &body).await {
-        let call = match kind {
-            CompletionKind::Text => ServedCall::Completion,
-            CompletionKind::Chat => ServedCall::Chat,
-        };
+    let call = match kind {
+        CompletionKind::Text => ServedCall::Completion,
+        CompletionKind::Chat => ServedCall::Chat,
+    };
+    let is_served = served::is_served(shared, (call, &bytes)).await;
+    let body = match parsed(&bytes) {
+        Ok(body) => body,
+        Err(error) => return error.into_response(),
+    };
+    // The answer may take minutes.
+    drop(bytes);
+    if is_served {
         return served::respond(shared, name, call, body).await;
     }
     let begun = request::completion_of(kind, body).and_then(|asked| {
-        let (sender, pieces) = mpsc::unbounded_channel();
+        let (sender, pieces) = limited_pieces();
         let sender = asked.stream.then_some(sender);
         let (id, waiting) = begin(shared, name, asked.order.clone(), sender)?;
         let frame = Frame::new(kind, asked.order.model.clone(), &id);
@@ -155,7 +161,7 @@ async fn complete(
 fn streamed(
     with_usage: bool,
     waiting: Waiting<Completion>,
-    mut pieces: mpsc::UnboundedReceiver<TextPiece>,
+    mut pieces: LimitedReceiver<TextPiece>,
     frame: Frame,
 ) -> Response {
     let (sender, receiver) = mpsc::channel(1);

@@ -42,11 +42,14 @@ const KIND: u8 = 3;
 pub(crate) async fn embeddings(
     shared: SharedState,
     headers: HeaderMap,
-    body: Bytes,
+    bytes: Bytes,
 ) -> Result<Response, OpenAiError> {
-    let name = request_name(&shared, &headers, (KIND, &body))?;
-    let body = parsed(&body)?;
-    if served::is_served(&shared, &body).await {
+    let name = request_name(&shared, &headers, (KIND, &bytes))?;
+    let is_served = served::is_served(&shared, (ServedCall::Embedding, &bytes)).await;
+    let body = parsed(&bytes)?;
+    // The answer may take minutes.
+    drop(bytes);
+    if is_served {
         return Ok(served::respond(&shared, name, ServedCall::Embedding, body).await);
     }
     let (order, format): (EmbeddingOrder, VectorFormat) = embedding::read(body)?;

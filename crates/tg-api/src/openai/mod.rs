@@ -11,6 +11,7 @@
 //!   minute; `access`: who calls;
 //! - `stores`: what is kept on the disk (`disk`, `file_store`, `batch_store`); `multipart`: uploads; `page`: lists; `batch`,
 //!   `batch_run`: a batch and its work; `places`: how much of it is done at once;
+//! - [`pieces`]: what of an answer waits for its reader;
 //! - `served`: requests of served models, which go through to a provider's own server;
 //! - `models`, `completions`, `responses`, `embeddings`, `files`, `batches`: the routes.
 
@@ -34,6 +35,7 @@ mod kept;
 pub(crate) mod models;
 mod multipart;
 mod page;
+pub mod pieces;
 mod places;
 pub mod port;
 pub(crate) mod rate;

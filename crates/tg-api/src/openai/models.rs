@@ -32,13 +32,17 @@ pub(crate) async fn models(shared: SharedState) -> Json<Value> {
             "owned_by": model.owner.to_string(), "tensorgrid": { "model": model.id.to_string() },
         })
     };
-    let mut data: Vec<Value> = active.take(MODELS_MAX).map(item).collect();
-    if let Ok(orders) = orders(shared.port.as_ref()) {
-        // A grid that is away serves none.
-        let served = orders.served_names().await.unwrap_or_default();
-        data.extend(served.iter().map(served_item));
-        data.truncate(MODELS_MAX);
-    }
+    // A grid that is away serves none.
+    let served = match orders(shared.port.as_ref()) {
+        Ok(orders) => orders.served_names().await.unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    // A name that means served models is not that of a program, which has its id still.
+    let is_taken = |name: &str| served.iter().any(|it| it.name == name);
+    let own = active.filter(|model| !is_taken(model.name.as_str()));
+    let mut data: Vec<Value> = own.take(MODELS_MAX).map(item).collect();
+    data.extend(served.iter().map(served_item));
+    data.truncate(MODELS_MAX);
     Json(json!({ "object": "list", "data": data }))
 }
 

@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// Requests of batches that are at work at once, of one key and of all.
 const KEY_PLACES: usize = 4;
 const PLACES: usize = 32;
 
+/// Batches whose input is looked through at once: all of it is in memory meanwhile, and at a start all that are open begin.
+const LOOKS: usize = 2;
+
 /// Places for requests of batches that are at work at once: others find providers free, and no key takes the places of another.
 #[derive(Debug)]
 pub(crate) struct BatchPlaces {
     all: Arc<Semaphore>,
+    looks: Semaphore,
     each: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
@@ -26,12 +30,19 @@ impl Default for BatchPlaces {
     fn default() -> Self {
         Self {
             all: Arc::new(Semaphore::new(PLACES)),
+            looks: Semaphore::new(LOOKS),
             each: Mutex::default(),
         }
     }
 }
 
 impl BatchPlaces {
+    /// Waits for the turn to look through an input.
+    pub(super) async fn look(&self) -> Option<SemaphorePermit<'_>> {
+        // Nobody closes it.
+        self.looks.acquire().await.ok()
+    }
+
     /// Waits for a place of a key.
     pub(super) async fn take(&self, caller: &str) -> BatchPlace {
         let own = {

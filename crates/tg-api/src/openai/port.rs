@@ -12,12 +12,14 @@ use tg_types::{Address, Amount, JobId, ModelId, ServedCall, ServedCard, TokenUsa
 
 use super::conversation::ChatTurn;
 use super::error::OpenAiError;
+use super::pieces::{AnswerPiece, LimitedSender};
+use crate::json::{JsonLimit, read_json};
 
 /// What an asynchronous method of the port returns.
 pub type OpenAiFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OpenAiError>> + Send + 'a>>;
 
-/// Where texts are sent as they are written: no more than a model's window has tokens for each choice.
-pub type PieceSender = tokio::sync::mpsc::UnboundedSender<TextPiece>;
+/// Where texts are sent as they are written.
+pub type PieceSender = LimitedSender<TextPiece>;
 
 /// A piece of one choice's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,12 @@ pub struct TextPiece {
     pub choice: usize,
     /// What comes after the pieces of that choice before.
     pub text: String,
+}
+
+impl AnswerPiece for TextPiece {
+    fn bytes(&self) -> usize {
+        self.text.len()
+    }
 }
 
 /// What is to be written.
@@ -197,11 +205,58 @@ pub struct ServedOrder {
     /// Whether pieces are wanted as they come.
     pub stream: bool,
     /// The body of OpenAI's request, without what is said here.
-    pub body: Map<String, Value>,
+    pub body: AskedBody,
     /// Most that is paid; what it can cost at most by the provider's prices if absent.
     pub max_price: Option<Amount>,
     /// The providers that may be asked; any if there is none.
     pub providers: Vec<Address>,
+}
+
+/// The body of a request of a served model, an object of JSON, as its bytes: it is kept as long as providers are asked, and what is made of
+/// them takes many times as much memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedBody(Arc<[u8]>);
+
+impl AskedBody {
+    /// Of an object's fields.
+    #[must_use]
+    pub fn of(fields: Map<String, Value>) -> Self {
+        Self(Value::Object(fields).to_string().into_bytes().into())
+    }
+
+    /// The object.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.0).unwrap_or_else(|_| json!({}))
+    }
+
+    /// Bytes of it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has none, which no object has.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Its bytes, with a number in a field that it does not have.
+    #[must_use]
+    pub fn with(&self, number: Option<(&str, u32)>) -> Vec<u8> {
+        let Some((name, number)) = number else {
+            return self.0.to_vec();
+        };
+        let fields = self.0.strip_prefix(b"{").unwrap_or_default();
+        let comma = match fields {
+            [] | [b'}'] => "",
+            _ => ",",
+        };
+        let mut bytes = format!("{{\"{name}\":{number}{comma}").into_bytes();
+        bytes.extend_from_slice(fields);
+        bytes
+    }
 }
 
 /// The body of an answer of a provider's own server, as its bytes: what is made of them takes many times as much memory, and some are
@@ -229,11 +284,12 @@ struct KnownFields {
 }
 
 impl ServedBody {
-    /// What callers are given of a body; nothing if it is no object of JSON. Other fields are passed over as it is read.
+    /// What callers are given of a body; nothing if it is no object of JSON, or one that takes too much memory. Other fields are passed over as it is read.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let is_object = bytes.trim_ascii_start().first() == Some(&b'{');
-        let fields: KnownFields = serde_json::from_slice(bytes).ok().filter(|_| is_object)?;
+        let fields = read_json::<KnownFields>(bytes, &JsonLimit::ANSWER);
+        let fields = fields.ok().filter(|_| is_object)?;
         let bytes = serde_json::to_vec(&fields).ok()?;
         Some(Self(bytes.into()))
     }
@@ -321,8 +377,8 @@ pub struct ServedName {
     pub providers: usize,
 }
 
-/// Where the choices of pieces are sent as they come: no more bytes than an endpoint's answer may have pieces.
-pub type ChoiceSender = tokio::sync::mpsc::UnboundedSender<Value>;
+/// Where pieces are sent as they come: each the bytes of a list of choices, which nobody read yet.
+pub type ChoiceSender = LimitedSender<Vec<u8>>;
 
 /// An order that was signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -406,9 +462,9 @@ pub trait OpenAiPort: Send + Sync {
     /// Orders a run for each text, waits for their ends and checks the results.
     fn embed(&self, by: Requester, order: EmbeddingOrder) -> OpenAiFuture<'_, Embeddings>;
 
-    /// Whether a name or an id is that of a served model.
-    fn is_served<'a>(&'a self, model: &'a str) -> OpenAiFuture<'a, bool> {
-        let _ = model;
+    /// Whether a name or an id means a served model for this call.
+    fn is_served<'a>(&'a self, model: &'a str, call: ServedCall) -> OpenAiFuture<'a, bool> {
+        let _ = (model, call);
         Box::pin(async { Ok(false) })
     }
 
@@ -417,7 +473,7 @@ pub trait OpenAiPort: Send + Sync {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    /// Has a provider's own server answer. The choices of pieces are sent to `pieces` as they come.
+    /// Has a provider's own server answer. Its pieces are sent to `pieces` as they come.
     fn serve(
         &self,
         by: Requester,

@@ -35,9 +35,12 @@ pub(crate) struct RateState {
     refused: bool,
 }
 
-/// The caller of a call, if its key is known here.
-pub(crate) fn caller(port: &dyn GridPort, headers: &HeaderMap) -> Option<String> {
-    access::known(port.openai()?, headers)
+/// The caller of a call.
+///
+/// # Errors
+/// If nobody orders here, or the key is not known.
+pub(crate) fn caller(port: &dyn GridPort, headers: &HeaderMap) -> Result<String, OpenAiError> {
+    access::caller(port, headers)
 }
 
 /// Calls of each key at work.
@@ -81,7 +84,7 @@ impl Drop for ApiKeyPlace {
 impl RateLimits {
     /// Counts a call of the key in the headers; nothing if the key is not known or nobody orders here.
     pub(crate) fn count(&self, port: &dyn GridPort, headers: &HeaderMap) -> Option<RateState> {
-        let caller = caller(port, headers)?;
+        let caller = caller(port, headers).ok()?;
         Some(self.call(&caller, Instant::now()))
     }
 

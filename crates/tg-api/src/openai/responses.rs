@@ -45,10 +45,12 @@ const KIND: u8 = 2;
 pub(crate) async fn create_response(
     shared: SharedState,
     headers: HeaderMap,
-    body: Bytes,
+    bytes: Bytes,
 ) -> Result<Response, OpenAiError> {
-    let name = request_name(&shared, &headers, (KIND, &body))?;
-    let mut asked = request::response(parsed(&body)?)?;
+    let name = request_name(&shared, &headers, (KIND, &bytes))?;
+    let mut asked = request::response(parsed(&bytes)?)?;
+    // The answer may take minutes.
+    drop(bytes);
     follow(&shared.responses, &name.caller, &mut asked)?;
     let caller = name.caller.clone();
     let (id, waiting) = begin(&shared, name, asked.asked.order.clone(), None)?;

@@ -1,11 +1,13 @@
 //! Requests of served models: a provider's own server answers them, so they go through as they were written, and what comes back does too.
 //! What is checked here is what costs money: who asks, what it may cost, and that it is asked once.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tg_sdk::endpoint::served::SERVED_CHOICES_MAX;
 use tg_types::{Address, ServedCall};
@@ -15,10 +17,12 @@ use tokio::time::Instant;
 use super::access::orders;
 use super::error::OpenAiError;
 use super::fields::BodyFields;
-use super::port::{ChoiceSender, Requester, ServedOrder, ServedReply};
+use super::pieces::{LimitedReceiver, limited_pieces};
+use super::port::{AskedBody, ChoiceSender, Requester, ServedOrder, ServedReply};
 use super::replay::{self, Answer, AnswerId, RequestName, RequestTurn, Waiting};
 use super::request::ours;
 use super::stream::{self, StreamPart};
+use crate::json::{JsonLimit, read_json};
 use crate::shared::Shared;
 
 /// Fields that say nothing to the model: they are not sent to a provider.
@@ -41,12 +45,20 @@ struct AskedServed {
     stream_usage: bool,
 }
 
-/// Whether the model that a body names is a served one.
-pub(super) async fn is_served(shared: &Shared, body: &Value) -> bool {
-    let (Some(model), Ok(orders)) = (body["model"].as_str(), orders(shared.port.as_ref())) else {
+/// The model that a body names; of its other fields nothing is made.
+#[derive(Deserialize)]
+struct NamedModel<'a> {
+    #[serde(borrow)]
+    model: Cow<'a, str>,
+}
+
+/// Whether the model that a body names is a served one for this call. The body waits as its bytes for what the grid says.
+pub(super) async fn is_served(shared: &Shared, (call, body): (ServedCall, &[u8])) -> bool {
+    let named = read_json::<NamedModel<'_>>(body, &JsonLimit::REQUEST);
+    let (Ok(named), Ok(orders)) = (named, orders(shared.port.as_ref())) else {
         return false;
     };
-    orders.is_served(model).await.unwrap_or(false)
+    orders.is_served(&named.model, call).await.unwrap_or(false)
 }
 
 /// Reads a request.
@@ -92,7 +104,7 @@ fn asked(call: ServedCall, body: Value) -> Result<AskedServed, OpenAiError> {
             model,
             call,
             stream,
-            body: fields.rest(),
+            body: AskedBody::of(fields.rest()),
             max_price,
             providers,
         },
@@ -130,7 +142,7 @@ pub(super) async fn respond(
     body: Value,
 ) -> Response {
     let begun = asked(call, body).and_then(|asked| {
-        let (sender, pieces) = mpsc::unbounded_channel();
+        let (sender, pieces) = limited_pieces();
         let sender = asked.order.stream.then_some(sender);
         let (id, waiting) = begin(shared, name, asked.order.clone(), sender)?;
         Ok((asked, id, waiting, pieces))
@@ -187,14 +199,14 @@ async fn serve(
 fn streamed(
     with_usage: bool,
     waiting: Waiting<ServedReply>,
-    mut pieces: mpsc::UnboundedReceiver<Value>,
+    mut pieces: LimitedReceiver<Vec<u8>>,
     frame: ServedFrame,
 ) -> Response {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         let mut sent = SentChoices::default();
-        while let Some(choices) = pieces.recv().await {
-            let parts = sent.take(choices).into_iter();
+        while let Some(piece) = pieces.recv().await {
+            let parts = sent.take(&piece).into_iter();
             let parts = parts.map(|it| StreamPart::Data(frame.part(&it)));
             if sender.send(parts.collect()).await.is_err() {
                 return;
@@ -297,24 +309,43 @@ fn text_of(choice: &Value) -> &str {
     texts.iter().find_map(|it| it.as_str()).unwrap_or_default()
 }
 
+/// Fields of a choice in a piece that callers are given.
+const PIECE_FIELDS: [&str; 4] = ["index", "delta", "text", "logprobs"];
+
+/// The choices of a piece, of the fields that callers are given; nothing of what is none.
+fn choices_of(piece: &[u8]) -> Vec<Map<String, Value>> {
+    let choices = read_json::<Vec<Map<String, Value>>>(piece, &JsonLimit::PIECE);
+    let mut choices = choices.unwrap_or_default();
+    // No request asks for more.
+    choices.retain(|it| index_of(it) < u64::from(SERVED_CHOICES_MAX));
+    for choice in &mut choices {
+        choice.retain(|name, _| PIECE_FIELDS.contains(&name.as_str()));
+    }
+    choices
+}
+
+fn index_of(choice: &Map<String, Value>) -> u64 {
+    choice.get("index").and_then(Value::as_u64).unwrap_or(0)
+}
+
 impl SentChoices {
     /// Takes note of a piece, and gives what of it is sent now: how a choice ended is said when all is there.
-    fn take(&mut self, choices: Value) -> Option<Value> {
-        let Value::Array(mut choices) = choices else {
-            return None;
-        };
-        for choice in &mut choices {
-            let index = choice["index"].as_u64().unwrap_or(0);
-            let text = text_of(choice).to_owned();
-            self.texts.entry(index).or_default().push_str(&text);
+    fn take(&mut self, piece: &[u8]) -> Option<Value> {
+        let mut sent = Vec::new();
+        for mut choice in choices_of(piece) {
+            let index = index_of(&choice);
+            choice.insert("finish_reason".to_owned(), Value::Null);
+            let choice = Value::Object(choice);
+            self.texts
+                .entry(index)
+                .or_default()
+                .push_str(text_of(&choice));
             if choice["delta"]["tool_calls"].is_array() {
                 self.called.insert(index);
             }
-            if let Some(fields) = choice.as_object_mut() {
-                fields.insert("finish_reason".to_owned(), Value::Null);
-            }
+            sent.push(choice);
         }
-        (!choices.is_empty()).then_some(Value::Array(choices))
+        (!sent.is_empty()).then_some(Value::Array(sent))
     }
 
     /// What of a choice was not sent, and how it ended.
@@ -386,6 +417,30 @@ mod tests {
         }
     }
 
+    /// A request waits for a provider up to sixteen minutes.
+    #[test]
+    fn a_request_that_waits_is_kept_as_bytes() {
+        let body = |text: &str| asked(ServedCall::Chat, serde_json::from_str(text).unwrap());
+        let read = body(r#"{"model": "m", "messages": [{"a": [1, "x"]}]}"#).unwrap();
+        let body = read.order.body;
+        assert_eq!(body.with(None), br#"{"messages":[{"a":[1,"x"]}]}"#);
+        assert_eq!(body.len(), body.with(None).len());
+        let limited = body.with(Some(("max_tokens", 7)));
+        assert_eq!(limited, br#"{"max_tokens":7,"messages":[{"a":[1,"x"]}]}"#);
+        let empty = AskedBody::of(Map::new());
+        assert_eq!(empty.with(Some(("n", 1))), br#"{"n":1}"#);
+        let named = |text: &'static str| {
+            let named = read_json::<NamedModel<'_>>(text.as_bytes(), &JsonLimit::REQUEST);
+            named.ok().map(|it| it.model.into_owned())
+        };
+        assert_eq!(
+            named(r#"{"x": [{}], "model": "a\"b"}"#).as_deref(),
+            Some("a\"b")
+        );
+        assert_eq!(named(r#"{"model": 1}"#), None);
+        assert_eq!(named("{"), None);
+    }
+
     fn reply(body: &Value) -> ServedReply {
         ServedReply {
             body: ServedBody::read(body.to_string().as_bytes()).unwrap(),
@@ -421,7 +476,7 @@ mod tests {
             "messages": [{"role": "tool", "tool_call_id": "c", "content": "5"}],
             "tools": [{"type": "function"}], "max_tokens": 9, "n": 2,
         });
-        assert_eq!(Value::Object(read.order.body), expected);
+        assert_eq!(read.order.body.json(), expected);
         for (name, value, param) in [
             (
                 "tensorgrid",
@@ -474,7 +529,8 @@ mod tests {
             let mut sent = SentChoices::default();
             let mut parts = Vec::new();
             for piece in &pieces[..arrived] {
-                parts.extend(sent.take(piece.clone()).map(|it| frame.part(&it)));
+                let piece = piece.to_string().into_bytes();
+                parts.extend(sent.take(&piece).map(|it| frame.part(&it)));
             }
             parts.extend(frame.rest(&reply, true, &sent));
             let text: String = parts.iter().map(|it| text_of(&it["choices"][0])).collect();
@@ -492,6 +548,24 @@ mod tests {
             assert_eq!(parts.last().unwrap()["usage"]["total_tokens"], 5);
             assert_eq!(parts[0]["choices"][0]["delta"]["role"], "assistant");
         }
+    }
+
+    /// Pieces of a provider that wants memory.
+    #[test]
+    fn of_a_piece_the_fields_of_the_api_are_sent_and_no_more() {
+        let mut sent = SentChoices::default();
+        let mut taken = |piece: &Value| sent.take(piece.to_string().as_bytes());
+        let piece =
+            json!([{"index": 1, "delta": {"content": "a"}, "x": [1, 2], "finish_reason": "stop"}]);
+        let expected = json!([{"index": 1, "delta": {"content": "a"}, "finish_reason": null}]);
+        assert_eq!(taken(&piece), Some(expected));
+        let many = json!(vec![json!({"": 0}); 5_000]);
+        let others = json!([{"index": SERVED_CHOICES_MAX, "text": "b"}]);
+        for none in [many, others, json!([]), json!({"index": 0}), json!([1])] {
+            assert_eq!(taken(&none), None);
+        }
+        assert_eq!(sent.take(b"[{"), None);
+        assert_eq!(sent.texts.len(), 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::access;
 use super::batch_store::BatchStore;
+use super::disk;
 use super::error::OpenAiError;
 use super::file_store::FileStore;
 use crate::port::GridPort;
@@ -27,7 +28,8 @@ impl OpenStores {
         if let Some(stores) = &*open {
             return Ok(Arc::clone(stores));
         }
-        let opened = FileStore::open(folder.join("files"))
+        let opened = disk::make_folder(folder)
+            .and_then(|()| FileStore::open(folder.join("files")))
             .and_then(|files| Ok((files, BatchStore::open(folder.join("batches"))?)));
         let (files, batches) = opened.map_err(|error| {
             OpenAiError::unavailable(format!("open {}: {error}", folder.display()))

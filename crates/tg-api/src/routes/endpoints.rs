@@ -12,8 +12,9 @@ use futures_core::Stream;
 use tg_ledger::{JobState, Lease};
 use tg_sdk::ErrorBody;
 use tg_sdk::endpoint::wire::{
-    EndpointRequest, SERVE_WAIT_MS_MAX, ServeAnswer, ServeCall, ServingProof,
+    ENDPOINT_BYTES_MAX, EndpointRequest, SERVE_WAIT_MS_MAX, ServeAnswer, ServeCall, ServingProof,
 };
+use tg_sdk::text::FromText;
 use tg_types::{Decode, DurationMs, Encode as _, LeaseId, ServingClaim};
 use tokio::sync::mpsc;
 
@@ -49,6 +50,30 @@ fn served(shared: &Shared, id: &LeaseId) -> Result<Lease, ApiError> {
         kind: "endpoint that is served under lease",
         id: id.to_string(),
     })
+}
+
+/// Bytes of a request beside its input: its number and its voucher.
+const REQUEST_BYTES_ADDED: usize = 4 << 10;
+
+/// Most bytes of the body of a call to a lease, by the path.
+///
+/// Stops: strangers who have bodies read for leases that nobody serves here.
+pub(crate) fn body_limit(shared: &Shared, path: &str) -> Result<usize, ApiError> {
+    let mut parts = path.trim_matches('/').split('/').skip(2);
+    let (id, call) = (parts.next().unwrap_or_default(), parts.next());
+    let lease = LeaseId::from_text(id).ok_or_else(|| ApiError::Invalid {
+        what: "the path",
+        detail: format!("expected {}", <LeaseId as FromText>::EXPECTED),
+    })?;
+    if call == Some("serve") {
+        // A provider brings its last answers when the lease has ended.
+        if !shared.relay.holds(&lease) {
+            served(shared, &lease)?;
+        }
+        return Ok(usize::MAX);
+    }
+    served(shared, &lease)?;
+    Ok(ENDPOINT_BYTES_MAX + REQUEST_BYTES_ADDED)
 }
 
 /// Asks the provider of an endpoint: the canonical encoding of a request, which its requestor signed. The answer comes in parts as the

@@ -35,6 +35,7 @@ use utoipa_axum::routes;
 use crate::error::ApiError;
 use crate::openai;
 pub(crate) use blobs::blob_body;
+pub(crate) use endpoints::body_limit as endpoint_body;
 pub(crate) use extract::SharedState;
 use tg_sdk::dto::StateRecordDto;
 

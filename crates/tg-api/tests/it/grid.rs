@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tg_api::{
-    ApiConfig, ApiServer, BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort,
-    PortError, PortFuture, ShownState, TransactionFate, Upload, UploadEnd,
+    ApiConfig, ApiListener, ApiServer, BlobSink, BlobSource, Completion, CompletionOrder,
+    DevelopmentPort, EmbeddingOrder, Embeddings, FinalizedEvents, GridPort, OpenAiError,
+    OpenAiFuture, OpenAiPort, PieceSender, PortError, PortFuture, Requester, ShownState,
+    TransactionFate, Upload, UploadEnd,
 };
 use tg_ledger::{
     ConsensusKey, EvidenceTask, Genesis, ModelFacts, Outcome, Parameters, Proposal, State,
@@ -98,6 +100,33 @@ pub(crate) struct Grid {
     judge: Judge,
     facts: ModelFacts,
     development: bool,
+    orders: Option<NoOrders>,
+}
+
+/// Knows one key, `k`, and orders nothing.
+struct NoOrders(std::path::PathBuf);
+
+impl OpenAiPort for NoOrders {
+    fn caller(&self, key: &str) -> Option<String> {
+        (key == "k").then(|| "caller".to_owned())
+    }
+
+    fn complete(
+        &self,
+        _by: Requester,
+        _order: CompletionOrder,
+        _pieces: Option<PieceSender>,
+    ) -> OpenAiFuture<'_, Completion> {
+        Box::pin(async { Err(OpenAiError::model("m")) })
+    }
+
+    fn embed(&self, _by: Requester, _order: EmbeddingOrder) -> OpenAiFuture<'_, Embeddings> {
+        Box::pin(async { Err(OpenAiError::model("m")) })
+    }
+
+    fn folder(&self) -> &std::path::Path {
+        &self.0
+    }
 }
 
 /// A wallet with money in every test grid: alice, bob, carol and dave.
@@ -123,6 +152,14 @@ impl Grid {
     /// A grid whose validator accepts every piece of evidence.
     pub(crate) fn new() -> Arc<Self> {
         Self::with(Box::new(|_| true), FACTS, true)
+    }
+
+    /// A grid whose OpenAI routes know the key `k`.
+    pub(crate) fn ordering() -> Arc<Self> {
+        let mut grid = Self::with(Box::new(|_| true), FACTS, true);
+        let orders = NoOrders(std::env::temp_dir());
+        Arc::get_mut(&mut grid).unwrap().orders = Some(orders);
+        grid
     }
 
     /// A grid with its own judge, and what it finds in every model.
@@ -153,6 +190,7 @@ impl Grid {
             judge,
             facts,
             development,
+            orders: None,
         })
     }
 
@@ -161,7 +199,10 @@ impl Grid {
         let listen = "127.0.0.1:0".parse().unwrap();
         let config = ApiConfig { listen, ..config };
         let port: Arc<dyn GridPort> = Arc::clone(self) as _;
-        let server = ApiServer::start(port, config).await.unwrap();
+        let listener = ApiListener::bind(listen).await.unwrap();
+        // Calls in raw HTTP name it so.
+        let names = vec!["x".parse().unwrap()];
+        let server = listener.called(names).serve(port, config);
         let client = Client::new(&server.url()).unwrap();
         let client = client.uploading_as(&wallet("alice"));
         let grid = Arc::downgrade(self);
@@ -320,6 +361,10 @@ impl GridPort for Grid {
             bytes.chunks(size).nth(index).map(<[u8]>::to_vec)
         });
         Box::pin(async { Ok(chunk) })
+    }
+
+    fn openai(&self) -> Option<&dyn OpenAiPort> {
+        self.orders.as_ref().map(|it| it as &dyn OpenAiPort)
     }
 
     fn development(&self) -> Option<&dyn DevelopmentPort> {

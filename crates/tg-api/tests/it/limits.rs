@@ -147,3 +147,86 @@ async fn what_is_not_served_says_so() {
         check(&raw(server.address(), &request).await, status, code);
     }
 }
+
+/// A page of the web whose name leads to this machine, and one that sends what it cannot read the answer of.
+#[tokio::test]
+async fn pages_of_the_web_do_not_use_a_local_grid() {
+    let grid = Grid::new();
+    let (server, _client) = grid.serve(ApiConfig::default()).await;
+    let get = |host: &str| format!("GET /v1/jobs HTTP/1.1\r\nhost: {host}\r\n\r\n");
+    let rebound = raw(server.address(), &get("evil.example:7070")).await;
+    check(&rebound, "421", "TG-API-014");
+    let zero = "0".repeat(64);
+    let close = |origin: &str| {
+        format!(
+            "POST /v1/dev/endpoints/0x{zero}/close HTTP/1.1\r\nhost: x\r\norigin: {origin}\r\ncontent-length: 0\r\n\r\n"
+        )
+    };
+    let sent = raw(server.address(), &close("http://evil.example")).await;
+    check(&sent, "403", "TG-API-015");
+    // Its own page, which gets as far as the grid.
+    let own = raw(server.address(), &close("http://x")).await;
+    check(&own, "422", "TEST-002");
+    // OpenAI's clients read its form of an error alone.
+    let openai =
+        "GET /openai/v1/models HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n";
+    let refused = raw(server.address(), openai).await;
+    assert!(refused.starts_with("HTTP/1.1 421"), "{refused}");
+    assert!(refused.contains("\"error\":{"), "{refused}");
+}
+
+#[tokio::test]
+async fn no_body_is_read_of_who_has_no_key_or_names_no_lease() {
+    let config = ApiConfig {
+        completions_max: 1,
+        endpoints_max: 1,
+        ..ApiConfig::default()
+    };
+    let grid = Grid::ordering();
+    let (server, _client) = grid.serve(config).await;
+    let zero = "0".repeat(64);
+    let post = |path: &str, key: &str, length: usize| {
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\n\
+             content-length: {length}\r\nconnection: close\r\n\r\n"
+        )
+    };
+    let address = server.address();
+    let soon = |request: String| async move {
+        let answer = raw(address, &request);
+        let answer = tokio::time::timeout(Duration::from_secs(5), answer);
+        answer.await.unwrap()
+    };
+    let completions = "/openai/v1/completions";
+    for _ in 0..3 {
+        let unknown = soon(post(completions, "other", 4_000_000)).await;
+        assert!(unknown.starts_with("HTTP/1.1 401"), "{unknown}");
+        for call in ["requests", "serve"] {
+            let path = format!("/v1/leases/0x{zero}/{call}");
+            check(&soon(post(&path, "", 1_000_000)).await, "404", "TG-API-002");
+        }
+    }
+    let body = r#"{"model": "m", "prompt": "a"}"#;
+    let known = soon(post(completions, "k", body.len()) + body).await;
+    assert!(known.starts_with("HTTP/1.1 404"), "{known}");
+    assert!(known.contains("model_not_found"), "{known}");
+}
+
+/// Seven bytes of JSON that take 632 in memory, as many as a body may have.
+#[tokio::test]
+async fn a_body_that_would_take_a_hundred_times_its_bytes_is_refused() {
+    let grid = Grid::ordering();
+    let (server, _client) = grid.serve(ApiConfig::default()).await;
+    let items = "{\"\":0},".repeat(500_000);
+    for path in ["completions", "chat/completions", "embeddings", "responses"] {
+        let body = format!("{{\"model\": \"m\", \"x\": [{items}0]}}");
+        let head = format!(
+            "POST /openai/v1/{path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer k\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n",
+            body.len()
+        );
+        let answer = raw(server.address(), &(head + &body)).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+        assert!(answer.contains("bytes of memory"), "{answer}");
+    }
+}

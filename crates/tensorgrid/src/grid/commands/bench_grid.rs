@@ -123,6 +123,7 @@ pub(crate) async fn run(arguments: &BenchGridArguments, as_json: bool) -> Outcom
             ..ApiConfig::default()
         },
         tls: None,
+        names: Vec::new(),
         validators: arguments.validators.into(),
         repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
         accounts: funded,

@@ -43,7 +43,7 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     let keys = keys.map(|file| ApiKeys::open(Some(file))).transpose()?;
     let genesis = process.genesis.id();
     // First: a busy port is told before anything is opened.
-    let (listener, config) = bind(process.api, process.tls).await?;
+    let (listener, config) = bind(process.api, process.tls, &arguments.names).await?;
     say("opening; an empty gateway takes a snapshot first");
     let own = process.follower.directory.join("openai");
     let follower = Follower::open(process.follower).await;

@@ -52,6 +52,7 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
             ..ApiConfig::default()
         },
         tls: arguments.tls.place(),
+        names: arguments.names.allowed_host.clone(),
         validators: usize::from(arguments.validators),
         repeat_macs: arguments.repeat_macs,
         accounts: accounts::funded(PROVIDERS_MAX),

@@ -14,7 +14,7 @@ use tg_types::Address;
 use tg_types::chain::Checkpoint;
 
 use super::Signals;
-use crate::grid::args::ValidatorArguments;
+use crate::grid::args::{NameArguments, ValidatorArguments};
 use crate::grid::connect::Calling;
 use crate::grid::embedded::{API_PATIENCE, Reporters};
 use crate::grid::port::NodePort;
@@ -45,7 +45,7 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
     let listen = process.config.listen;
     // First: a busy port is told before anything is opened.
     let api = match process.api {
-        Some(address) => Some(bind(address, process.tls).await?),
+        Some(address) => Some(bind(address, process.tls, &arguments.names).await?),
         None => None,
     };
     let mut signals = Signals::new()?;
@@ -172,6 +172,7 @@ fn overrides(arguments: &ValidatorArguments) -> Overrides {
 pub(super) async fn bind(
     listen: std::net::SocketAddr,
     tls: Option<TlsPlace>,
+    names: &NameArguments,
 ) -> Result<(ApiListener, ApiConfig), Failure> {
     let listener = ApiListener::bind(listen).await;
     let listener = listener
@@ -183,6 +184,7 @@ pub(super) async fn bind(
         Some(place) => place.take(listener).await?,
         None => listener,
     };
+    let listener = listener.called(names.allowed_host.clone());
     let config = ApiConfig {
         listen,
         ..ApiConfig::default()
