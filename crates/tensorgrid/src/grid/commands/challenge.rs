@@ -9,11 +9,12 @@ use tg_ir::CompiledModel;
 use tg_node::claim_file;
 use tg_node::limits::MODEL_BYTES_MAX;
 use tg_proof::AccuserClaim;
-use tg_sdk::dto::{JobDto, LeaseDto, ModeDto, ModelDto};
+use tg_prover::ProvingModel;
+use tg_sdk::dto::{JobDto, JobReceiptDto, LeaseDto, ModeDto, ModelDto};
 use tg_sdk::jobs::OwnRun;
 use tg_sdk::{Client, jobs};
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{Decode as _, Digest, Encode as _, JobId, LeaseId, Transaction, Wallet};
+use tg_types::{Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Transaction, Wallet};
 
 use super::json_of;
 use crate::grid::args::JobChallengeArguments;
@@ -112,40 +113,91 @@ async fn claim(
     jobs::claim(client, wallet, lease, claim).await.of_job()
 }
 
+/// The model of a file is the one that was registered.
+fn check_model(found: ModelId, registered: ModelId) -> anyhow::Result<()> {
+    // Stops: a file of the API's choice, whose run gives the wrong result that a provider gave, or another than the right one.
+    if found == registered {
+        return Ok(());
+    }
+    anyhow::bail!("the file that the grid gave holds the model {found}, and not {registered}");
+}
+
 /// Fetches a model, runs it here on what was ordered, and says what all parts of the run are.
 async fn claim_of(client: &Client, model: &ModelDto, input: Vec<u8>) -> Result<Vec<u8>, Failure> {
     let file = client.blob(model.weights_blob, MODEL_FILE_MAX).await;
     let file = file.calling("fetch the model")?;
+    let registered = model.id;
     let made = tokio::task::spawn_blocking(move || {
         if tg_float::job::is_float_file(&file) {
             let model = FloatModel::read(&file)?;
+            check_model(model.model_id(), registered)?;
             return Ok(model.claim(&input).to_bytes());
         }
         let model = CompiledModel::read(&file)?;
+        let committed = ProvingModel::of_checked(model.clone())?;
+        check_model(committed.id(), registered)?;
         anyhow::Ok(claim_file(&model, &input))
     });
     let claim = made.await.or_fail(Exit::Failed, "run the model here")?;
-    claim.map_err(|error| Failure::new(Exit::Failed, error))
+    claim.map_err(|error| {
+        Failure::new(Exit::Rejected, error)
+            .hint("the result is not checked by a run here: ask another API with --api")
+    })
 }
 
-/// Watches over a job of mode optimistic until it ends: runs its model here and challenges every other result. How many there were.
+/// What came of watching over a job.
+pub(super) struct Guarded {
+    /// The digest of what the model gave here.
+    output: Digest,
+    /// How many results were challenged.
+    challenged: usize,
+}
+
+impl Guarded {
+    /// Says whether something was challenged, and gives the digest of what the model gave here.
+    pub(super) fn told(&self) -> Digest {
+        if self.challenged > 0 {
+            say("a result was challenged: the model gave another one here");
+        }
+        self.output
+    }
+}
+
+/// Whether the result that the grid accepted is the one that the model gave here.
+pub(super) fn compare(own: Digest, receipt: &JobReceiptDto) -> Outcome {
+    if receipt.receipt.output == own {
+        return Ok(());
+    }
+    let text = format!(
+        "the grid accepted the result {} of job {}, and the model gives {own} here",
+        receipt.receipt.output, receipt.job.id
+    );
+    Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text))
+        .hint("the result is wrong, or the API shows another one than the grid accepted"))
+}
+
+/// Watches over a job of mode optimistic until it ends: runs its model here and challenges every other result.
 pub(super) async fn guard(
     client: &Client,
     wallet: &Wallet,
     (model, job): (&ModelDto, JobId),
     input: &[u8],
-) -> Result<usize, Failure> {
+) -> Result<Guarded, Failure> {
     let claim = claim_of(client, model, input.to_vec()).await?;
     let output = claimed_answer(&claim).ok_or_else(|| {
         let text = "the model that the grid gave does not run on what was ordered";
         Failure::new(Exit::Rejected, anyhow::anyhow!(text))
     })?;
+    let output = Digest::of_blob(&output);
     let own = OwnRun {
-        output: Digest::of_blob(&output),
+        output,
         claim: Some(claim),
     };
     let challenged = jobs::challenge_others(client, wallet, job, own).await;
-    challenged.of_job()
+    Ok(Guarded {
+        output,
+        challenged: challenged.of_job()?,
+    })
 }
 
 /// The bytes that a claim says are the answer; nothing if it says that there is none.
