@@ -9,9 +9,10 @@ use tg_sdk::{Client, ClientError};
 use tg_types::{JobId, ModelId, Wallet};
 
 use super::connect_args::{ApiArguments, KeyArguments};
+use super::networks;
 use tg_console::accounts;
 use tg_console::keys::{self, Passphrase};
-use tg_console::outcome::{Exit, Failure, say};
+use tg_console::outcome::{Exit, Failure, Outcome, say};
 
 /// How a command ends by a failed call.
 pub(crate) const fn exit_of_call(error: &ClientError) -> Exit {
@@ -110,6 +111,7 @@ pub(crate) async fn wallet(client: &Client, arguments: &KeyArguments) -> Result<
         let passphrase = arguments.passphrase.passphrase_file.as_ref();
         let passphrase = Passphrase::read_optional(passphrase)?;
         let wallet = keys::read_wallet(path, passphrase.as_ref())?;
+        pin(client, path).await?;
         return Ok(wallet);
     }
     let status = client.status().await.calling("ask the grid")?;
@@ -123,6 +125,12 @@ pub(crate) async fn wallet(client: &Client, arguments: &KeyArguments) -> Result<
     // Everybody has these keys: no lie of the API takes anything from anybody.
     client.believe();
     Ok(accounts::wallet(&arguments.account))
+}
+
+/// Signs with the key of a file for one network alone, which is kept beside it.
+pub(crate) async fn pin(client: &Client, key: &Path) -> Outcome {
+    let told = client.domain().await.calling("ask the grid")?;
+    networks::remember(client.url(), key, &told)
 }
 
 /// The model of an id, the beginning of an id, or a name. What an API makes of a name is its word, so the id is said.
