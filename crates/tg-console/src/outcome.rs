@@ -210,7 +210,7 @@ mod tests {
         let text = format!("{value:#}");
         let shown = printable_json(&text);
         assert!(!shown.contains(is_control), "{shown:?}");
-        let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&shown).expect("it is JSON");
         assert_eq!(read, value);
     }
 }

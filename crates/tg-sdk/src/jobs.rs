@@ -93,7 +93,7 @@ pub enum JobError {
         nonce: u64,
         /// What the grid said.
         #[source]
-        source: ClientError,
+        source: Box<ClientError>,
     },
     /// The model cannot be ordered from now.
     #[error("the model {name} is {state}: {why}")]
@@ -164,7 +164,8 @@ impl JobError {
     #[must_use]
     pub const fn call(&self) -> Option<&ClientError> {
         match self {
-            Self::Call { source, .. } | Self::NonceTaken { source, .. } => Some(source),
+            Self::Call { source, .. } => Some(source),
+            Self::NonceTaken { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -472,7 +473,7 @@ async fn submit_kept(
                     doing,
                     account: wallet.address(),
                     nonce: sent.nonce,
-                    source: error,
+                    source: Box::new(error),
                 });
             }
             Retry::Stop | Retry::SameBytes | Retry::SameNonce | Retry::NextNonce => {

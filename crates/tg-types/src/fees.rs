@@ -118,12 +118,15 @@ mod tests {
     fn a_told_base_fee_moves_no_more_than_the_bound() {
         // What a lie could gain without the bound: a tenth of the base fee that it names.
         let told = Amount::new(MAX_FEE_MAX);
-        let fees = Fees::from_told_base_fee(told).unwrap();
+        let fees = Fees::from_told_base_fee(told).expect("it is the bound");
         assert_eq!(fees.max_tip_per_gas, Amount::new(TIP_MAX));
         assert_eq!(fees.max_fee_per_gas, told);
         let above = told.saturating_add(Amount::new(1));
-        let refused = Fees::from_told_base_fee(above).unwrap_err();
-        assert_eq!((refused.told, refused.most), (above, told));
+        let refused = BaseFeeTooHigh {
+            told: above,
+            most: told,
+        };
+        assert_eq!(Fees::from_told_base_fee(above), Err(refused));
         // Up to there it is what wallets offer.
         let busy = BASE_FEE_USUAL.saturating_mul(1_000);
         assert_eq!(

@@ -10,7 +10,7 @@ use tg_node::claim_file;
 use tg_node::limits::MODEL_BYTES_MAX;
 use tg_proof::AccuserClaim;
 use tg_prover::ProvingModel;
-use tg_sdk::dto::{JobDto, JobReceiptDto, LeaseDto, ModeDto, ModelDto};
+use tg_sdk::dto::{JobDto, LeaseDto, ModeDto, ModelDto};
 use tg_sdk::jobs::OwnRun;
 use tg_sdk::{Client, jobs};
 use tg_types::limits::INPUT_BYTES_MAX;
@@ -163,14 +163,14 @@ impl Guarded {
     }
 }
 
-/// Whether the result that the grid accepted is the one that the model gave here.
-pub(super) fn compare(own: Digest, receipt: &JobReceiptDto) -> Outcome {
-    if receipt.receipt.output == own {
+/// Whether the result of a job that the grid accepted is the one that the model gave here.
+pub(super) fn compare(own: Digest, (job, accepted): (JobId, Digest)) -> Outcome {
+    // Stops: a right result while it can be challenged, and a wrong one when it is shown.
+    if accepted == own {
         return Ok(());
     }
     let text = format!(
-        "the grid accepted the result {} of job {}, and the model gives {own} here",
-        receipt.receipt.output, receipt.job.id
+        "the grid accepted the result {accepted} of job {job}, and the model gives {own} here"
     );
     Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text))
         .hint("the result is wrong, or the API shows another one than the grid accepted"))
@@ -208,5 +208,29 @@ fn claimed_answer(claim: &[u8]) -> Option<Vec<u8>> {
     match AccuserClaim::from_bytes(claim) {
         Ok(AccuserClaim::Run(file)) => Some(file.output),
         Ok(AccuserClaim::NoRun) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_registered_model_is_run() {
+        let (registered, other) = (ModelId::new([1; 32]), ModelId::new([2; 32]));
+        assert!(check_model(registered, registered).is_ok());
+        let error = check_model(other, registered);
+        let error = error.expect_err("it is another").to_string();
+        assert!(error.contains(&other.to_string()), "{error}");
+        assert!(error.contains(&registered.to_string()), "{error}");
+    }
+
+    #[test]
+    fn the_result_at_the_end_is_that_of_the_run_here() {
+        let (job, own) = (JobId::new([1; 32]), Digest::of_blob(b"own"));
+        assert!(compare(own, (job, own)).is_ok());
+        let refused = compare(own, (job, Digest::of_blob(b"another")));
+        let refused = refused.expect_err("it is another");
+        assert_eq!(refused.exit, Exit::Rejected);
     }
 }

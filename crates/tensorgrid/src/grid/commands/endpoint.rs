@@ -338,7 +338,7 @@ async fn served_by(
     trusting.keep();
     let proved = trust::proved(&shown);
     let found = shown.value.filter(|it| it.job == id && it.end().is_none());
-    let found = found.and_then(|it| it.meter.clone().map(|meter| (it, meter)));
+    let found = found.and_then(|it| it.meter.map(|meter| (it, meter)));
     let Some((found, meter)) = found else {
         let text = format!(
             "no final state has lease {} of endpoint {id}, which {} tells ({proved})",

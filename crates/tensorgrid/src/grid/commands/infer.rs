@@ -234,7 +234,8 @@ async fn finish(
     let inference = jobs::collect(client, checked, (ordered, job)).await;
     let inference = inference.of_job()?;
     if let Some(own) = own {
-        challenge::compare(own, &inference.receipt)?;
+        let accepted = inference.receipt.receipt.output;
+        challenge::compare(own, (ordered.job, accepted))?;
     }
     if let (Some(path), Some(proof)) = (shown.proof_out, &inference.proof) {
         files::write(path, &proof.file)?;
