@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tg_api::{KeptOrder, OpenAiError, OrderRecord, Requester};
 use tg_sdk::dto::{JobDto, ModeDto, ModelDto};
-use tg_sdk::jobs::{self, JobError, Ordered};
+use tg_sdk::jobs::{self, JobError, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::{Amount, Decode, Encode, JobId, SignedTransaction, Transaction, signed};
 
@@ -65,12 +65,12 @@ pub(super) struct EndedJob {
 
 impl EndedJob {
     /// What was ordered, as it was signed.
-    pub(super) fn ordered(&self) -> Ordered {
+    pub(super) fn ordered(&self) -> OrderedJob {
         let signed = SignedTransaction::from_bytes(&self.kept.signed);
         match signed.map(|it| it.transaction) {
-            Ok(Transaction::SubmitJob { order }) => Ordered::of_order(self.job.id, &order),
+            Ok(Transaction::SubmitJob { order }) => OrderedJob::of_order(self.job.id, &order),
             // Orders that were kept are those of jobs; the word of one's own node stands in.
-            _ => Ordered::as_told(&self.job),
+            _ => OrderedJob::as_told(&self.job),
         }
     }
 

@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use tg_sdk::dto::ModeDto;
-use tg_sdk::jobs::{self, Inference, Ordered};
+use tg_sdk::jobs::{self, Inference, OrderedJob};
 use tg_sdk::{Client, Digest, OrderTerms, Wallet};
 
 #[tokio::main]
@@ -37,7 +37,7 @@ pub(crate) async fn infer(
 
     let terms = OrderTerms::new(max_price);
     let job = jobs::order(&client, wallet, &model, input.clone(), terms).await?;
-    let ordered = Ordered::new(job, listed.id, &input, ModeDto::Proof);
+    let ordered = OrderedJob::new(job, listed.id, &input, ModeDto::Proof);
     let job = jobs::follow(&client, job, &mut |_| {}).await?;
     let result = jobs::collect(&client, &model, (&ordered, &job)).await?;
     let answer = model.answer(&result.values);

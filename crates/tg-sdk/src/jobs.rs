@@ -251,7 +251,7 @@ pub struct CheckedProof {
 
 /// What was ordered, as its requestor signed it: what a result is checked against, whatever the grid tells of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ordered {
+pub struct OrderedJob {
     /// The job that the order became.
     pub job: JobId,
     /// The model.
@@ -262,7 +262,7 @@ pub struct Ordered {
     pub mode: ModeDto,
 }
 
-impl Ordered {
+impl OrderedJob {
     /// The order of an input for a model.
     #[must_use]
     pub fn new(job: JobId, model: ModelId, input: &[u8], mode: ModeDto) -> Self {
@@ -780,7 +780,7 @@ pub async fn wait_for_order(client: &Client, id: JobId) -> Result<JobDto, JobErr
 /// If the job was not paid; those of any call.
 pub async fn collect_output(
     client: &Client,
-    ordered: &Ordered,
+    ordered: &OrderedJob,
     job: &JobDto,
 ) -> Result<(JobReceiptDto, Vec<u8>), JobError> {
     let receipt = paid_receipt(client, ordered, job).await?;
@@ -791,7 +791,7 @@ pub async fn collect_output(
 /// The receipt of a job that must be paid, and be what was ordered.
 async fn paid_receipt(
     client: &Client,
-    ordered: &Ordered,
+    ordered: &OrderedJob,
     job: &JobDto,
 ) -> Result<JobReceiptDto, JobError> {
     ordered.check(job)?;
@@ -817,7 +817,7 @@ async fn paid_receipt(
 pub async fn collect(
     client: &Client,
     model: &CheckedModel,
-    (ordered, job): (&Ordered, &JobDto),
+    (ordered, job): (&OrderedJob, &JobDto),
 ) -> Result<Inference, JobError> {
     ordered.same("model", (&ordered.model, &model.public().id()))?;
     let receipt = paid_receipt(client, ordered, job).await?;
@@ -873,7 +873,7 @@ pub struct WrittenAnswer {
 pub async fn collect_written(
     client: &Client,
     model: &CheckedModel,
-    (ordered, job): (&Ordered, &JobDto),
+    (ordered, job): (&OrderedJob, &JobDto),
 ) -> Result<WrittenAnswer, JobError> {
     ordered.same("model", (&ordered.model, &model.public().id()))?;
     let receipt = paid_receipt(client, ordered, job).await?;
@@ -909,7 +909,7 @@ pub async fn collect_written(
 }
 
 /// What the proof of a job must be about. Who made it the receipt says; its output is the one that the proof shows.
-fn expected(ordered: &Ordered, receipt: &JobReceiptDto) -> Expected {
+fn expected(ordered: &OrderedJob, receipt: &JobReceiptDto) -> Expected {
     Expected {
         job: ordered.job,
         provider: receipt.lease.provider,

@@ -24,7 +24,7 @@ use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, RunningAgent, registe
 use tg_console::outcome::{Exit, Failure, OrFail, say};
 use tg_console::{accounts, table};
 use tg_offline::bundled::{self, Bundled};
-use tg_sdk::jobs::{self, Followed, Ordered};
+use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{CheckedModel, OrderTerms};
 
 /// Digits that are sent.
@@ -143,7 +143,7 @@ impl Scenario<'_> {
         for (digit, job) in digits.into_iter().zip(jobs) {
             let input = public.stored_input(&Bundled::Lenet.input(&digit));
             let input = input.or_fail(Exit::Failed, "take the digit")?;
-            let ordered = Ordered::new(job.id, public.public().id(), &input, ModeDto::Proof);
+            let ordered = OrderedJob::new(job.id, public.public().id(), &input, ModeDto::Proof);
             let inference = jobs::collect(&self.client, &public, (&ordered, &job)).await;
             let inference = inference.of_job()?;
             let float = compiled

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tg_sdk::dto::{DevelopmentInferDto, InferenceDto};
-use tg_sdk::jobs::{self, Ordered};
+use tg_sdk::jobs::{self, OrderedJob};
 use tg_sdk::{Client, Digest, OrderTerms};
 use tg_types::TimestampMs;
 
@@ -31,7 +31,7 @@ pub(crate) async fn on_behalf(
     let wallet = accounts::wallet(accounts::REQUESTOR);
     let digest = Digest::of_blob(&input);
     let id = jobs::order(client, &wallet, &model, input, terms).await;
-    let ordered = Ordered {
+    let ordered = OrderedJob {
         job: id.of_job()?,
         model: listed.id,
         input: digest,

@@ -24,7 +24,7 @@ struct KnownNetwork {
 
 /// What is known of what an API says.
 #[derive(Debug, PartialEq, Eq)]
-enum Standing {
+enum NetworkStanding {
     /// The API was asked before and says the same; or nothing is at stake, since it is a development network.
     Known,
     /// The key is of this network, and the API was not asked before.
@@ -43,16 +43,18 @@ pub(crate) fn remember(api: &str, key: &Path, told: &ChainDomain) -> Outcome {
     let file = beside(key);
     let mut known = read(&file)?;
     match standing(&known, api, told) {
-        Standing::Known => return Ok(()),
-        Standing::NewApi => say(format_args!(
+        NetworkStanding::Known => return Ok(()),
+        NetworkStanding::NewApi => say(format_args!(
             "{api} says that it is of the network that {} signs for: {told}",
             key.display()
         )),
-        Standing::NewKey => say(format_args!(
+        NetworkStanding::NewKey => say(format_args!(
             "{} signs for the network of {api} from now on: {told}",
             key.display(),
         )),
-        Standing::Other(expected) => return Err(refused(api, (key, &file), (&expected, told))),
+        NetworkStanding::Other(expected) => {
+            return Err(refused(api, (key, &file), (&expected, told)));
+        }
     }
     known.push(KnownNetwork {
         domain: *told,
@@ -87,21 +89,21 @@ fn refused(
     ))
 }
 
-fn standing(known: &[KnownNetwork], api: &str, told: &ChainDomain) -> Standing {
+fn standing(known: &[KnownNetwork], api: &str, told: &ChainDomain) -> NetworkStanding {
     if let Some(before) = known.iter().rfind(|it| it.api == api) {
         return match before.domain == *told {
-            true => Standing::Known,
-            false => Standing::Other(before.domain),
+            true => NetworkStanding::Known,
+            false => NetworkStanding::Other(before.domain),
         };
     }
     // All development networks have one domain, and play money.
     if *told == development_domain() {
-        return Standing::Known;
+        return NetworkStanding::Known;
     }
     match known.first() {
-        None => Standing::NewKey,
-        Some(_) if known.iter().any(|it| it.domain == *told) => Standing::NewApi,
-        Some(first) => Standing::Other(first.domain),
+        None => NetworkStanding::NewKey,
+        Some(_) if known.iter().any(|it| it.domain == *told) => NetworkStanding::NewApi,
+        Some(first) => NetworkStanding::Other(first.domain),
     }
 }
 
@@ -180,17 +182,20 @@ mod tests {
             api: API.to_owned(),
         }];
         let other = "https://play.example.org";
-        assert_eq!(standing(&[], API, &domain(1)), Standing::NewKey);
-        assert_eq!(standing(&main, API, &domain(1)), Standing::Known);
-        assert_eq!(standing(&main, other, &domain(1)), Standing::NewApi);
+        assert_eq!(standing(&[], API, &domain(1)), NetworkStanding::NewKey);
+        assert_eq!(standing(&main, API, &domain(1)), NetworkStanding::Known);
+        assert_eq!(standing(&main, other, &domain(1)), NetworkStanding::NewApi);
         for api in [API, other] {
             let refused = standing(&main, api, &domain(2));
-            assert_eq!(refused, Standing::Other(domain(1)), "{api}");
+            assert_eq!(refused, NetworkStanding::Other(domain(1)), "{api}");
         }
         // Play money is signed for anywhere but where real money was.
         let play = development_domain();
-        assert_eq!(standing(&main, other, &play), Standing::Known);
-        assert_eq!(standing(&main, API, &play), Standing::Other(domain(1)));
+        assert_eq!(standing(&main, other, &play), NetworkStanding::Known);
+        assert_eq!(
+            standing(&main, API, &play),
+            NetworkStanding::Other(domain(1))
+        );
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! What is shown of a grid without trusting whoever answers.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tg_console::files;
 
-use tg_ledger::{Genesis, Job, Lease};
+use tg_ledger::{Genesis, Job, JobPhase, Lease};
 use tg_sdk::Client;
 use tg_sdk::dto::StateRecordDto;
 use tg_sdk::light::{FinalValue, LightClient, LightError};
 use tg_types::chain::TrustedHead;
-use tg_types::{Decode, JobId, JobOrder, LeaseId};
+use tg_types::{Decode, Digest, JobId, JobOrder, LeaseId};
 
 use super::connect::Calling;
 use super::connect_args::TrustArguments;
@@ -23,6 +23,10 @@ const KEPT_BYTES_MAX: u64 = 1 << 20;
 
 /// Answers that are older say so: blocks come every second or so.
 const OLD_MS: u64 = 30_000;
+
+/// How long a record that the API tells may be missing in what can be proved, and how often it is looked for.
+const PROVED_MAX: Duration = Duration::from_secs(5);
+const PROVED_POLL: Duration = Duration::from_millis(250);
 
 /// How somebody finds a block to begin at.
 pub(crate) const FRESH: &str = "`tensorgrid checkpoint --api URL` prints a block to begin at: ask a node of your own, or several that do not know each other";
@@ -65,10 +69,34 @@ impl Trusting {
         &mut self.light
     }
 
-    /// A job as the newest final state has it.
+    /// A job as the newest final state has it; nothing if it has none for some seconds.
     pub(crate) async fn job(&mut self, id: JobId) -> Result<FinalValue<Option<Job>>, Failure> {
-        let shown = self.light.content(StateRecordDto::Job, id.as_bytes()).await;
-        decoded(checked(shown, "ask for the proof of the job")?)
+        self.found(StateRecordDto::Job, id.as_bytes()).await
+    }
+
+    /// A lease as the newest final state has it; nothing if it has none for some seconds.
+    pub(crate) async fn lease(
+        &mut self,
+        id: LeaseId,
+    ) -> Result<FinalValue<Option<Lease>>, Failure> {
+        self.found(StateRecordDto::Lease, id.as_bytes()).await
+    }
+
+    /// A record, which the API may tell some blocks before it can be proved.
+    async fn found<T: Decode>(
+        &mut self,
+        record: StateRecordDto,
+        id: &[u8],
+    ) -> Result<FinalValue<Option<T>>, Failure> {
+        let asked = Instant::now();
+        loop {
+            let shown = self.light.content(record, id).await;
+            let shown = checked(shown, "ask for the proof of a record")?;
+            if shown.value.is_some() || asked.elapsed() > PROVED_MAX {
+                return decoded(shown);
+            }
+            tokio::time::sleep(PROVED_POLL).await;
+        }
     }
 
     /// What was ordered by a job, as the newest final state has it.
@@ -83,16 +111,22 @@ impl Trusting {
         Ok(job.order)
     }
 
-    /// A lease as the newest final state has it.
-    pub(crate) async fn lease(
-        &mut self,
-        id: LeaseId,
-    ) -> Result<FinalValue<Option<Lease>>, Failure> {
-        let shown = self
-            .light
-            .content(StateRecordDto::Lease, id.as_bytes())
-            .await;
-        decoded(checked(shown, "ask for the proof of the lease")?)
+    /// The digest of the output for which a job was paid, as the newest final state has it; nothing if it was not paid.
+    pub(crate) async fn paid_output(&mut self, id: JobId) -> Result<Option<Digest>, Failure> {
+        let asked = Instant::now();
+        loop {
+            let job = self.job(id).await?.value;
+            // What the API tells as paid may be some blocks ahead of what can be proved.
+            if let Some(JobPhase::Paid { lease, .. }) = job.map(|it| it.phase) {
+                let lease = self.lease(lease).await?.value;
+                let lease = lease.filter(|it| it.job == id);
+                return Ok(lease.and_then(|it| it.receipt().map(|receipt| receipt.output)));
+            }
+            if asked.elapsed() > PROVED_MAX {
+                return Ok(None);
+            }
+            tokio::time::sleep(PROVED_POLL).await;
+        }
     }
 
     /// Keeps the newest block that is known to be final for later commands. Where it cannot, it says so: nothing false was believed.

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::run::{Ran, run};
+use crate::http::call;
+use crate::run::{Grid, Ran, root, run};
 
 /// What a gateway answers to a path; nothing is status 404.
 type Answer = dyn Fn(&str) -> Option<Value> + Send + Sync;
@@ -24,15 +25,7 @@ impl Gateway {
         chain_id: u64,
         answer: impl Fn(&str) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
-        Self::on(&TcpListener::bind("127.0.0.1:0").unwrap(), chain_id, answer)
-    }
-
-    fn on(
-        listener: &TcpListener,
-        chain_id: u64,
-        answer: impl Fn(&str) -> Option<Value> + Send + Sync + 'static,
-    ) -> Self {
-        let listener = listener.try_clone().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let sent = Arc::new(Mutex::new(Vec::new()));
         let (seen, answer): (_, Arc<Answer>) = (Arc::clone(&sent), Arc::new(answer));
@@ -78,10 +71,7 @@ fn one(mut stream: TcpStream, seen: &Mutex<Vec<String>>, chain_id: u64, answer: 
     if method != "GET" {
         seen.lock().unwrap().push(format!("{method} {path}"));
     }
-    let told = match path {
-        "/v1/status" => Some(status(chain_id)),
-        path => answer(path),
-    };
+    let told = answer(path).or_else(|| (path == "/v1/status").then(|| status(chain_id)));
     let (status, told) = match told {
         Some(told) => (200, told),
         None => (
@@ -236,4 +226,82 @@ fn the_answer_of_another_job_is_not_shown() {
     assert!(ran.stderr.contains(JOB), "{}", ran.stderr);
     assert!(ran.stderr.contains(&other), "{}", ran.stderr);
     assert_eq!(ran.stdout, "");
+}
+
+/// What a grid answers to a GET request, if it is JSON.
+fn honest(url: &str, path: &str) -> Option<Value> {
+    let answer = call(&url.to_owned(), ("GET", path), &[], "");
+    let json = (answer.status == 200).then(|| serde_json::from_str(&answer.body).ok());
+    json.flatten()
+}
+
+/// A grid's answers with one lie: `lie` changes what is told of a path.
+fn lying(grid: &Grid, lie: impl Fn(&str, &mut Value) + Send + Sync + 'static) -> Gateway {
+    let url = grid.url.clone();
+    Gateway::start(1, move |path| {
+        let mut told = honest(&url, path)?;
+        lie(path, &mut told);
+        Some(told)
+    })
+}
+
+#[test]
+fn a_job_is_shown_and_fetched_as_it_was_ordered_and_as_final_states_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(folder.path(), 1);
+    let genesis = folder.path().join("genesis.bin");
+    let genesis = ["--genesis", genesis.to_str().unwrap()];
+    let digit = root().join("examples/digit.json");
+    let digit = digit.to_str().unwrap();
+    let order = ["infer", "mlp-digits", digit, "--yes", "--detach", "--json"];
+    let ordered = grid.run(&order).ends(0).json();
+    let (job, order) = (&ordered["job"], &ordered["order"]);
+    let (job, order) = (job.as_str().unwrap(), order.as_str().unwrap());
+
+    // What was signed is compared, and what a final state has of it.
+    let fetch = ["job", "fetch", job, "--json"];
+    let signed = grid.run(&[&fetch[..], &["--order", order]].concat());
+    assert_eq!(signed.ends(0).json()["ordered"]["by"], "signed here");
+    let proved = grid.run(&[&fetch[..], &genesis].concat()).ends(0).json();
+    assert_eq!(proved["ordered"]["by"], "as a final state has it");
+    let input = proved["ordered"]["input"].as_str().unwrap();
+    assert!(order.contains(input), "{order} {input}");
+    let told = grid.run(&fetch).ends(0).json();
+    assert_eq!(told["ordered"]["by"], "as the API says");
+    let other = order.replace(input, &zeros());
+    let ran = grid.run(&[&fetch[..], &["--order", &other]].concat());
+    let ran = ran.ends(3);
+    assert!(ran.stderr.contains("its input is"), "{}", ran.stderr);
+    grid.run(&[&fetch[..], &["--order", "proof"]].concat())
+        .ends(2);
+
+    // What is proved is in the JSON, and an API that tells otherwise is refused.
+    let show = [&["job", "show", job, "--json"][..], &genesis].concat();
+    let shown = grid.run(&show).ends(0).json();
+    assert_eq!(shown["proved"]["state"], "paid");
+    assert_eq!(shown["proved"]["escrow"], shown["escrow"]);
+    assert_eq!(shown["proved"]["requestor"], shown["requestor"]);
+    let of_job = format!("/v1/jobs/{job}");
+    let liar = lying(&grid, move |path, told| {
+        if path == of_job {
+            told["state"] = json!("refunded");
+        }
+    });
+    let ran = liar.run(&show).ends(3);
+    assert!(ran.stderr.contains("it is refunded"), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "");
+
+    // A record that is not the one of the proof.
+    let liar = lying(&grid, |path, told| {
+        if path.starts_with("/v1/proofs/job/") {
+            let content = told["content"].as_str().unwrap();
+            let changed = match content.strip_suffix('0') {
+                Some(start) => format!("{start}1"),
+                None => format!("{}0", &content[..content.len() - 1]),
+            };
+            told["content"] = json!(changed);
+        }
+    });
+    let ran = liar.run(&[&fetch[..], &genesis].concat()).ends(3);
+    assert!(ran.stderr.contains("is not the one"), "{}", ran.stderr);
 }

@@ -8,7 +8,7 @@ use tg_sdk::dto::ModeDto;
 use tg_sdk::endpoint::funds::{self, LockedBefore};
 use tg_sdk::endpoint::session::{EndpointError, EndpointSession, ProvedLease, ServedBy};
 use tg_sdk::endpoint::wire::{AnswerPart, EndpointRefusal, EndpointRequest};
-use tg_sdk::jobs::{self, JobError, Ordered};
+use tg_sdk::jobs::{self, JobError, OrderedJob};
 use tg_sdk::{Address, Amount, ClientError, JobId, LeaseId, ModelId, Transaction, Wallet};
 use tg_types::{BASE_FEE_USUAL, ChainDomain, Decode as _, Encode as _, Label};
 
@@ -55,8 +55,8 @@ async fn shows(job: Value, lease: Value, input: &'static [u8]) -> Gateway {
     .await
 }
 
-fn ordered() -> Ordered {
-    Ordered::new(JOB, MODEL, b"my input", ModeDto::Proof)
+fn ordered() -> OrderedJob {
+    OrderedJob::new(JOB, MODEL, b"my input", ModeDto::Proof)
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn a_model_by_id_is_that_model() {
             let mut twin = [0xa1; 32];
             twin[31] = 0;
             let items = [model(MODEL, "a"), model(ModelId::new(twin), "b")];
-            Some(told(&json!({ "items": items, "next": null })))
+            Some(told(&json!({ "items": items, "total": 2, "next": null })))
         }
         path if path.starts_with("/v1/models/") => Some(told(&model(OTHER_MODEL, "a"))),
         _ => None,

@@ -154,24 +154,35 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    /// Says whether something was challenged, and gives the digest of what the model gave here.
-    pub(super) fn told(&self) -> Digest {
+    /// Says whether something was challenged, and gives what the model gave here.
+    pub(super) fn told(&self) -> KnownResult {
         if self.challenged > 0 {
             say("a result was challenged: the model gave another one here");
         }
-        self.output
+        KnownResult {
+            output: self.output,
+            by: "the model gives here",
+        }
     }
 }
 
-/// Whether the result of a job that the grid accepted is the one that the model gave here.
-pub(super) fn compare(own: Digest, (job, accepted): (JobId, Digest)) -> Outcome {
+/// What is known of a result from elsewhere than the API that shows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownResult {
+    /// The digest of the output.
+    pub(super) output: Digest,
+    /// Who says so, as the beginning of a sentence.
+    pub(super) by: &'static str,
+}
+
+/// Whether the result of a job that the grid accepted, as the API says, is the one that is known.
+pub(super) fn compare(known: KnownResult, (job, accepted): (JobId, Digest)) -> Outcome {
     // Stops: a right result while it can be challenged, and a wrong one when it is shown.
-    if accepted == own {
+    let KnownResult { output, by } = known;
+    if accepted == output {
         return Ok(());
     }
-    let text = format!(
-        "the grid accepted the result {accepted} of job {job}, and the model gives {own} here"
-    );
+    let text = format!("the result of job {job} is {accepted}, as the API says; {by} {output}");
     Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text))
         .hint("the result is wrong, or the API shows another one than the grid accepted"))
 }
@@ -228,8 +239,12 @@ mod tests {
     #[test]
     fn the_result_at_the_end_is_that_of_the_run_here() {
         let (job, own) = (JobId::new([1; 32]), Digest::of_blob(b"own"));
-        assert!(compare(own, (job, own)).is_ok());
-        let refused = compare(own, (job, Digest::of_blob(b"another")));
+        let known = KnownResult {
+            output: own,
+            by: "the model gives here",
+        };
+        assert!(compare(known, (job, own)).is_ok());
+        let refused = compare(known, (job, Digest::of_blob(b"another")));
         let refused = refused.expect_err("it is another");
         assert_eq!(refused.exit, Exit::Rejected);
     }

@@ -11,12 +11,12 @@ use tg_float::job::{
 use tg_float::tgf::{Budget, run_in_order};
 use tg_float::{Data, Dim, FloatTensor, Graph, tensor};
 use tg_sdk::dto::{DryRunDto, JobDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
-use tg_sdk::jobs::{self, Followed, Ordered};
+use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, Wallet};
 
-use super::challenge::{self, Guarded};
+use super::challenge::{self, Guarded, KnownResult};
 use super::modes;
 use super::order::{
     confirm, describe_wait, detached, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
@@ -195,7 +195,7 @@ pub(super) async fn infer(
     let id = jobs::order_of(client, &wallet, model.id, input.clone(), terms).await;
     let id = id.of_job()?;
     say(format_args!("job {id}"));
-    let ordered = Ordered::new(id, model.id, &input, terms.mode.into());
+    let ordered = OrderedJob::new(id, model.id, &input, terms.mode.into());
     if arguments.detach {
         return detached(client, &ordered, as_json).await;
     }
@@ -203,7 +203,7 @@ pub(super) async fn infer(
     let is_watched = ModeDto::from(terms.mode) == ModeDto::Optimistic;
     let watched = again.filter(|_| is_watched);
     let guard = guarded(client, &wallet, (model, id), watched);
-    let finish = finish(client, model, (&ordered, again), as_json);
+    let finish = finish(client, model, (&ordered, again, None), as_json);
     let (finished, guarded) = tokio::join!(finish, guard);
     // The result was compared with a run here already.
     if let Some(guarded) = guarded? {
@@ -264,7 +264,7 @@ fn no_proof() -> Failure {
 pub(super) async fn finish(
     client: &Client,
     model: &ModelDto,
-    (ordered, again): (&Ordered, Option<&[u8]>),
+    (ordered, again, known): (&OrderedJob, Option<&[u8]>, Option<KnownResult>),
     as_json: bool,
 ) -> Outcome {
     let id = ordered.job;
@@ -280,6 +280,9 @@ pub(super) async fn finish(
     let job: JobDto = jobs::follow(client, id, &mut tell).await.of_job()?;
     let collected = jobs::collect_output(client, ordered, &job).await;
     let (receipt, bytes) = collected.of_job()?;
+    if let Some(known) = known {
+        challenge::compare(known, (id, receipt.receipt.output))?;
+    }
     let answer = FloatAnswer::from_bytes(&bytes).or_fail(Exit::Rejected, "read the answer")?;
     let took = match again {
         Some(input) => Some(run_again(client, model, input, &receipt, &bytes).await?),

@@ -5,15 +5,16 @@ use tg_console::files;
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
-use tg_sdk::dto::{DryRunDto, JobDto, ModeDto, ModelDto, QuoteDto};
-use tg_sdk::jobs::{self, Followed, Inference, Ordered};
+use tg_sdk::dto::{DryRunDto, JobDto, JobStateDto, ModeDto, ModelDto, QuoteDto};
+use tg_sdk::jobs::{self, Followed, Inference, OrderedJob};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
 use tg_types::{JobId, Lane};
 
+use super::challenge::{self, KnownResult};
 use super::order::{
     confirm, describe_wait, detached, dry_run, order_of_text, print_dry_run, quotes, terms,
 };
-use super::{challenge, float, modes, wallet};
+use super::{float, modes, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
@@ -62,7 +63,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     };
     let id = id.of_job()?;
     say(format_args!("job {id}"));
-    let ordered = Ordered::new(id, model.id, &bytes, terms.mode.into());
+    let ordered = OrderedJob::new(id, model.id, &bytes, terms.mode.into());
     if arguments.detach {
         return detached(&client, &ordered, as_json).await;
     }
@@ -145,21 +146,46 @@ async fn asked(
 pub(crate) async fn fetch(arguments: &JobFetchArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let id = connect::job(&client, &arguments.job).await?;
-    let (ordered, order_of) = order_of(&client, id, arguments).await?;
+    let (ordered, order_of, trusting) = order_of(&client, id, arguments).await?;
     let model = client.model(ordered.model).await;
     let model = model.calling("find the model")?;
+    let job = followed(&client, id).await?;
+    let proved = match trusting {
+        Some(mut trusting) => {
+            let output = trusting.paid_output(id).await?;
+            trusting.keep();
+            known_of(&job, output)?
+        }
+        None => None,
+    };
     if float::is_float(&model) {
-        return float::finish(&client, &model, (&ordered, None), as_json).await;
+        return float::finish(&client, &model, (&ordered, None, proved), as_json).await;
     }
-    let checked = jobs::public_model(&client, &model).await;
+    let checked = jobs::public_model(&client, &model).await.of_job()?;
     let shown = Printed {
         raw: arguments.raw,
         proof_out: arguments.proof_out.as_deref(),
         as_json,
         order_of,
     };
-    let job = followed(&client, id).await?;
-    finish(&client, &checked.of_job()?, (&ordered, &job, None), &shown).await
+    finish(&client, &checked, (&ordered, &job, proved), &shown).await
+}
+
+/// What a final state has of the result of a job that the API tells as it ended.
+fn known_of(job: &JobDto, output: Option<Digest>) -> Result<Option<KnownResult>, Failure> {
+    if output.is_none() && job.state == JobStateDto::Paid {
+        let text = format!(
+            "no final state has job {} as paid, and the API tells that it is",
+            job.id
+        );
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
+            "the API lies or is ahead of its proofs: try again, or ask another one with --api",
+        ));
+    }
+    Ok(output.map(|output| KnownResult {
+        output,
+        by: "a final state has",
+    }))
 }
 
 /// What was ordered by a job of before: as a final state has it if a genesis is named, else as the API says.
@@ -167,22 +193,24 @@ async fn order_of(
     client: &Client,
     id: JobId,
     arguments: &JobFetchArguments,
-) -> Result<(Ordered, OrderOf), Failure> {
+) -> Result<(OrderedJob, OrderOf, Option<Trusting>), Failure> {
+    let trusting = Trusting::begin(client, &arguments.trust).await?;
     if let Some(order) = &arguments.order {
         let ordered = order_of_text(id, order).ok_or_else(|| {
             let text = format!("--order {order:?} is not MODEL:INPUT:MODE");
             Failure::new(Exit::Usage, anyhow::anyhow!(text))
                 .hint("`infer --detach --json` prints it as `order`")
         })?;
-        return Ok((ordered, OrderOf::Signed));
+        return Ok((ordered, OrderOf::Signed, trusting));
     }
-    let Some(mut trusting) = Trusting::begin(client, &arguments.trust).await? else {
+    let Some(mut trusting) = trusting else {
         let job = client.job(id).await.calling("ask for the job")?;
-        return Ok((Ordered::as_told(&job), OrderOf::Told));
+        return Ok((OrderedJob::as_told(&job), OrderOf::Told, None));
     };
     let order = trusting.order(id).await?;
     trusting.keep();
-    Ok((Ordered::of_order(id, &order), OrderOf::Proved))
+    let ordered = OrderedJob::of_order(id, &order);
+    Ok((ordered, OrderOf::Proved, Some(trusting)))
 }
 
 /// Who says what was ordered.
@@ -224,18 +252,18 @@ async fn followed(client: &Client, id: JobId) -> Result<JobDto, Failure> {
     jobs::follow(client, id, &mut tell).await.of_job()
 }
 
-/// Checks the result of a job that has ended, compares it with what the model gave here if it was run, and prints it.
+/// Checks the result of a job that has ended, compares it with what is known of it from elsewhere, and prints it.
 async fn finish(
     client: &Client,
     checked: &CheckedModel,
-    (ordered, job, own): (&Ordered, &JobDto, Option<Digest>),
+    (ordered, job, known): (&OrderedJob, &JobDto, Option<KnownResult>),
     shown: &Printed<'_>,
 ) -> Outcome {
     let inference = jobs::collect(client, checked, (ordered, job)).await;
     let inference = inference.of_job()?;
-    if let Some(own) = own {
+    if let Some(known) = known {
         let accepted = inference.receipt.receipt.output;
-        challenge::compare(own, (ordered.job, accepted))?;
+        challenge::compare(known, (ordered.job, accepted))?;
     }
     if let (Some(path), Some(proof)) = (shown.proof_out, &inference.proof) {
         files::write(path, &proof.file)?;
@@ -298,7 +326,7 @@ fn refuse_low_price(quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
 fn print(
     inference: &Inference,
     answers: &[Answer<'_>],
-    (ordered, shown): (&Ordered, &Printed<'_>),
+    (ordered, shown): (&OrderedJob, &Printed<'_>),
 ) -> Outcome {
     for text in answers.lines(shown.raw) {
         line(text)?;
@@ -338,7 +366,7 @@ fn print(
 fn print_json(
     inference: &Inference,
     answers: &[Answer<'_>],
-    (ordered, order_of): (&Ordered, &OrderOf),
+    (ordered, order_of): (&OrderedJob, &OrderOf),
 ) -> Outcome {
     let proof = inference.proof.as_ref().map(|proof| {
         serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true, "zk": proof.zk })

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tg_sdk::dto::{DryRunDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
-use tg_sdk::jobs::{self, Ordered};
+use tg_sdk::jobs::{self, OrderedJob};
 use tg_sdk::text::FromText as _;
 use tg_sdk::{Client, Digest, OrderTerms, Wallet};
 use tg_types::resources::REPLICAS_USUAL;
@@ -297,7 +297,7 @@ pub(super) fn describe_wait(why: &JobWhyDto) -> String {
 const REASONS_SHOWN: usize = 3;
 
 /// Waits until an order is final, and prints what `job fetch` takes.
-pub(super) async fn detached(client: &Client, ordered: &Ordered, as_json: bool) -> Outcome {
+pub(super) async fn detached(client: &Client, ordered: &OrderedJob, as_json: bool) -> Outcome {
     // Whoever is given the id may ask for the job at once.
     let id = ordered.job;
     jobs::wait_for_order(client, id).await.of_job()?;
@@ -313,8 +313,8 @@ pub(super) async fn detached(client: &Client, ordered: &Ordered, as_json: bool) 
 }
 
 /// An order as one word: `MODEL:INPUT:MODE`.
-fn order_text(ordered: &Ordered) -> String {
-    let Ordered {
+fn order_text(ordered: &OrderedJob) -> String {
+    let OrderedJob {
         job: _,
         model,
         input,
@@ -324,11 +324,11 @@ fn order_text(ordered: &Ordered) -> String {
 }
 
 /// The order that one word says; nothing if it says none.
-pub(super) fn order_of_text(job: JobId, text: &str) -> Option<Ordered> {
+pub(super) fn order_of_text(job: JobId, text: &str) -> Option<OrderedJob> {
     let mut words = text.split(':');
     let (model, input, mode) = (words.next()?, words.next()?, words.next()?);
     let mode = serde_json::from_value(serde_json::Value::from(mode)).ok()?;
-    words.next().is_none().then_some(Ordered {
+    words.next().is_none().then_some(OrderedJob {
         job,
         model: ModelId::from_text(model)?,
         input: Digest::from_text(input)?,
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn an_order_survives_being_printed() {
-        let ordered = Ordered::new(
+        let ordered = OrderedJob::new(
             JobId::new([1; 32]),
             ModelId::new([2; 32]),
             b"input",

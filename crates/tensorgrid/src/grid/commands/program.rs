@@ -2,7 +2,7 @@
 
 use tg_console::files;
 use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
-use tg_sdk::jobs::{self, Followed, Ordered, OwnRun};
+use tg_sdk::jobs::{self, Followed, OrderedJob, OwnRun};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::{Digest, JobId, Wallet, stated_trace};
 use tg_wasm::limits::FILE_BYTES_MAX;
@@ -140,7 +140,7 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
         say("a result was challenged: the program gave another one here");
     }
     let job = job.of_job()?;
-    let ordered = Ordered::new(id, listed.id, &input, mode);
+    let ordered = OrderedJob::new(id, listed.id, &input, mode);
     let collected = jobs::collect_output(&client, &ordered, &job).await;
     let (receipt, bytes) = collected.of_job()?;
     let answer = ProgramAnswer::decode(&bytes).or_fail(Exit::Rejected, "read the answer")?;

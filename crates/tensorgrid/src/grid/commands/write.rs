@@ -4,7 +4,7 @@ use tg_console::files;
 use tg_ir::GenerationRequest;
 use tg_ir::sampling::NUCLEUS_ALL;
 use tg_sdk::dto::{DryRunDto, QuoteDto};
-use tg_sdk::jobs::{self, Followed, Ordered, WrittenAnswer};
+use tg_sdk::jobs::{self, Followed, OrderedJob, WrittenAnswer};
 use tg_sdk::{CheckedModel, Client, OrderTerms, Wallet};
 
 use super::order::{
@@ -101,7 +101,7 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     let id = jobs::order(&client, &wallet, &checked, input.clone(), terms)
         .await
         .of_job()?;
-    let ordered = Ordered::new(id, checked.public().id(), &input, terms.mode.into());
+    let ordered = OrderedJob::new(id, checked.public().id(), &input, terms.mode.into());
     say(format_args!("job {id}"));
     let mut told = Shown::default();
     let mut tell = |news: Followed<'_>| match news {
