@@ -14,7 +14,7 @@ use tg_types::chain::{
 use tg_types::chunks::{CHUNK_BYTES, CHUNKS_MAX, ChunkTree};
 use tg_types::{
     Address, Amount, BidId, ChainDomain, Decode as _, Digest, DurationMs, Encode, Fees, Heartbeat,
-    JobId, JobOrder, LeaseId, ModelId, OfferId, Reader, SignedTransaction, SignedUpload,
+    JobId, JobOrder, LeaseId, ModelId, NonceLane, OfferId, Reader, SignedTransaction, SignedUpload,
     TimestampMs, Transaction, TransactionId, UploadPermit, Wallet,
 };
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
@@ -29,6 +29,7 @@ use crate::dto::{
 use crate::endpoint::wire::{ENDPOINT_BYTES_MAX, SERVE_BYTES_MAX, ServeAnswer, ServeCall};
 use crate::error::ClientError;
 use crate::events::EventStream;
+use crate::signer::Signer;
 use crate::tls::{self, TlsRoots};
 use crate::transport::{Payload, Transport, whole};
 use crate::upload::UploadBody;
@@ -552,11 +553,12 @@ impl Client {
     /// Those of any call.
     pub async fn signed(
         &self,
-        wallet: &Wallet,
+        signer: impl Into<Signer<'_>>,
         transaction: Transaction,
     ) -> Result<SignedTransaction, ClientError> {
-        let nonce = self.account(wallet.address()).await?.nonce;
-        self.signed_at(wallet, transaction, nonce).await
+        let signer = signer.into();
+        let nonce = self.next_nonce(&signer.lane()).await?;
+        self.signed_at(signer, transaction, nonce).await
     }
 
     /// The same with a nonce of the caller's choice.
@@ -565,13 +567,27 @@ impl Client {
     /// Those of [`Client::signed`].
     pub async fn signed_at(
         &self,
-        wallet: &Wallet,
+        signer: impl Into<Signer<'_>>,
         transaction: Transaction,
         nonce: u64,
     ) -> Result<SignedTransaction, ClientError> {
+        let signer = signer.into();
         let status = self.status().await?;
         let fees = told_apart(self.fees(status.base_fee_per_gas)?);
-        Ok(wallet.sign_with_fees(transaction, nonce, fees, &status.domain.into()))
+        Ok(signer.sign_with_fees(transaction, nonce, fees, &status.domain.into()))
+    }
+
+    /// The nonce of the next transaction of an account, or of a session key; zero for a key that the account does not have.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn next_nonce(&self, lane: &NonceLane) -> Result<u64, ClientError> {
+        let account = self.account(lane.account()).await?;
+        let Some(key) = lane.session().map(|key| Digest::new(*key)) else {
+            return Ok(account.nonce);
+        };
+        let session = account.sessions.iter().find(|it| it.key == key);
+        Ok(session.map_or(0, |it| it.nonce))
     }
 
     /// What is offered at the base fee that the API tells, bounded by what is offered on a stranger's word

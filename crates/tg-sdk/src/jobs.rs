@@ -16,6 +16,7 @@ use crate::dto::{
 };
 use crate::error::ClientError;
 use crate::retry::{NONCES_MAX, Retry, retry_of};
+use crate::signer::Signer;
 use crate::verify::{
     CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX, RankedScore,
 };
@@ -416,11 +417,11 @@ pub fn usual_mode(prices: &[ModePriceDto]) -> Option<ModeDto> {
 /// Those of [`Client::sign_and_submit`]; [`JobError::NonceTaken`].
 pub async fn submit(
     client: &Client,
-    wallet: &Wallet,
+    signer: impl Into<Signer<'_>>,
     transaction: &Transaction,
     doing: &'static str,
 ) -> Result<SignedTransaction, JobError> {
-    submit_kept(client, wallet, transaction, doing, &mut |_| Ok(())).await
+    submit_kept(client, signer.into(), transaction, doing, &mut |_| Ok(())).await
 }
 
 /// What is told of a transaction that was signed, before it is sent.
@@ -433,7 +434,7 @@ pub type KeepSigned<'a> = dyn FnMut(&SignedTransaction) -> std::io::Result<()> +
 /// Those of [`submit`], and if one cannot be kept.
 async fn submit_kept(
     client: &Client,
-    wallet: &Wallet,
+    signer: Signer<'_>,
     transaction: &Transaction,
     doing: &'static str,
     keep: &mut KeepSigned<'_>,
@@ -446,7 +447,7 @@ async fn submit_kept(
         false => Some(client.signing().await),
     };
     let mut nonces = 1;
-    let mut signed = client.signed(wallet, transaction.clone()).await;
+    let mut signed = client.signed(signer, transaction.clone()).await;
     loop {
         let sent = signed.doing(doing)?;
         keep(&sent).map_err(JobError::NotKept)?;
@@ -460,18 +461,18 @@ async fn submit_kept(
             Retry::SameNonce if started.elapsed() <= SIGN_MAX => {
                 tokio::time::sleep(a_while()).await;
                 client
-                    .signed_at(wallet, transaction.clone(), sent.nonce)
+                    .signed_at(signer, transaction.clone(), sent.nonce)
                     .await
             }
             Retry::NextNonce if !is_last => {
                 tokio::time::sleep(a_while()).await;
                 nonces += 1;
-                client.signed(wallet, transaction.clone()).await
+                client.signed(signer, transaction.clone()).await
             }
             Retry::NonceTaken => {
                 return Err(JobError::NonceTaken {
                     doing,
-                    account: wallet.address(),
+                    account: signer.account(),
                     nonce: sent.nonce,
                     source: Box::new(error),
                 });
@@ -611,7 +612,7 @@ pub async fn order_kept(
     }
     stored.doing("store the input")?;
     let transaction = Transaction::SubmitJob { order };
-    let sent = submit_kept(client, wallet, &transaction, "order the job", keep).await?;
+    let sent = submit_kept(client, wallet.into(), &transaction, "order the job", keep).await?;
     Ok(signed::job_id(sent.id(&status.domain.into())))
 }
 

@@ -33,6 +33,7 @@ pub mod jobs;
 #[cfg(feature = "client")]
 pub mod light;
 pub mod retry;
+mod signer;
 pub mod text;
 #[cfg(feature = "client")]
 pub mod tls;
@@ -48,6 +49,7 @@ pub use client::{Client, JobFilter};
 pub use error::{ClientError, ErrorBody};
 #[cfg(feature = "client")]
 pub use events::EventStream;
+pub use signer::Signer;
 pub use tg_types::{
     Address, Amount, Digest, JobId, LeaseId, ModelId, OfferId, SignedTransaction, Transaction,
     TransactionId, Wallet,

@@ -53,7 +53,8 @@ const fn acts_again(kind: TransactionKind) -> bool {
         | TransactionKind::SubmitJob
         | TransactionKind::CommitBid
         | TransactionKind::PostOffer
-        | TransactionKind::PayRent => true,
+        | TransactionKind::PayRent
+        | TransactionKind::RegisterSessionKey => true,
         // About one record that is in another state after the first, or has a name by its content.
         TransactionKind::RegisterModel
         | TransactionKind::WithdrawOffer
@@ -69,6 +70,7 @@ const fn acts_again(kind: TransactionKind) -> bool {
         | TransactionKind::DeclineLease
         | TransactionKind::CommitPart
         | TransactionKind::RaiseJob
+        | TransactionKind::RevokeSessionKey
         | TransactionKind::JoinValidators
         | TransactionKind::LeaveValidators
         | TransactionKind::ReportEquivocation

@@ -40,6 +40,7 @@ pub mod mode;
 pub mod order;
 pub mod resources;
 pub mod served;
+pub mod session;
 mod signature;
 pub mod signed;
 mod signed_struct;
@@ -76,9 +77,10 @@ pub use resources::{
     RegionSet, SharingMode, SharingSet, TierSet,
 };
 pub use served::{CardError, ServedCall, ServedCard, TokenUsage};
+pub use session::{NonceLane, SessionScope, SessionSignature, SessionWallet};
 pub use signed::{
-    Signature, SignatureError, SignedTransaction, VerifiedTransaction, Wallet, WalletError, bid_id,
-    job_id, offer_id,
+    Authorization, Signature, SignatureError, SignedTransaction, VerifiedTransaction, Wallet,
+    WalletError, bid_id, job_id, offer_id,
 };
 pub use time::{DurationMs, Height, TimestampMs};
 pub use transaction::{DeclineReason, Transaction, TransactionKind};

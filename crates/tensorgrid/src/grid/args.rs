@@ -724,6 +724,14 @@ pub(crate) struct JobRaiseArguments {
     pub(crate) attempts: Option<u8>,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+    /// File of a session key that signs instead (`tensorgrid wallet session new`, scope order).
+    #[arg(
+        long,
+        env = "TENSORGRID_SESSION",
+        value_name = "FILE",
+        conflicts_with = "key"
+    )]
+    pub(crate) session: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
 }
@@ -735,6 +743,14 @@ pub(crate) struct JobCancelArguments {
     pub(crate) job: String,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+    /// File of a session key that signs instead (`tensorgrid wallet session new`, scope order).
+    #[arg(
+        long,
+        env = "TENSORGRID_SESSION",
+        value_name = "FILE",
+        conflicts_with = "key"
+    )]
+    pub(crate) session: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
 }

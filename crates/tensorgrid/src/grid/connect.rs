@@ -5,11 +5,11 @@ use std::path::Path;
 
 use tg_sdk::dto::ModelDto;
 use tg_sdk::jobs::{self, JobError};
-use tg_sdk::{Client, ClientError};
-use tg_types::{JobId, ModelId, Wallet};
+use tg_sdk::{Client, ClientError, Signer};
+use tg_types::{JobId, ModelId, SessionWallet, Wallet};
 
 use super::connect_args::{ApiArguments, KeyArguments};
-use super::networks;
+use super::{networks, session_file};
 use tg_console::accounts;
 use tg_console::keys::{self, Passphrase};
 use tg_console::outcome::{Exit, Failure, Outcome, say};
@@ -140,6 +140,40 @@ pub(crate) async fn model(client: &Client, name: &str) -> Result<ModelDto, Failu
         say(format_args!("model {} is {}", model.name, model.id));
     }
     Ok(model)
+}
+
+/// A key that signs: an account's own, or a session key.
+pub(crate) enum SigningKey {
+    /// The account's own.
+    Account(Wallet),
+    /// A session key.
+    Session(SessionWallet),
+}
+
+impl SigningKey {
+    /// Who signs with it.
+    pub(crate) const fn signer(&self) -> Signer<'_> {
+        match self {
+            Self::Account(wallet) => Signer::Account(wallet),
+            Self::Session(wallet) => Signer::Session(wallet),
+        }
+    }
+}
+
+/// The key that was named: a session key's file, or as [`wallet`].
+pub(crate) async fn signing(
+    client: &Client,
+    arguments: &KeyArguments,
+    session: Option<&Path>,
+) -> Result<SigningKey, Failure> {
+    match session {
+        Some(path) => {
+            let session = session_file::read(path)?;
+            pin(client, path).await?;
+            Ok(SigningKey::Session(session))
+        }
+        None => wallet(client, arguments).await.map(SigningKey::Account),
+    }
 }
 
 fn usage(text: String) -> Failure {

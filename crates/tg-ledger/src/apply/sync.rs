@@ -8,7 +8,8 @@
 //! An *accusation* names what is wrong, and every validator looks at that; the block that decides it is voted for by those who
 //! found the same. If it is so the provider loses its collateral, all of it burned; if not, whoever accused loses
 //! [`State::accusation_bond`] of its stake, burned, and the vote goes on without it. Where it is so, whoever had found the result right
-//! loses as much: it did not look, or lied. So nobody is slashed by a count of votes. Who has less than that left of its stake cannot accuse.
+//! loses as much: it did not look, or lied. So nobody is slashed by a count of votes, nor for a vote that nobody looked at. Who has less than
+//! that left of its stake cannot accuse.
 //!
 //! Who was asked and gave nothing that counts *missed* a vote: after some in a row it has no share of fees, after many no seat.
 //!
@@ -393,9 +394,30 @@ impl Execution {
         self.advance_vote(lease, None)
     }
 
-    /// Every validator found that what a member said is so: whoever found the result right did not look, and loses a part of its stake.
-    /// Whoever challenged, or waits to, has its fee back out of the collateral.
-    pub(super) fn convict(&mut self, mut lease: Lease) -> Result<Lease, InvariantError> {
+    /// Every validator found that a result is wrong: whoever found it right did not look, and loses a part of its stake.
+    pub(super) fn convict(&mut self, lease: Lease) -> Result<Lease, InvariantError> {
+        let round = match lease.check.as_ref().map(|it| &it.stage) {
+            Some(SyncStage::Disputed { round, .. }) => round.clone(),
+            _ => return Ok(lease),
+        };
+        let lease = self.side_with_accusers(lease)?;
+        let said_right = |it: &&MemberVote| matches!(it.state, VoteState::Open(Vote::Right { .. }));
+        let members = round.votes.iter().filter(said_right);
+        let wrong: Vec<Address> = members.map(|it| it.member).collect();
+        self.note_presence(&wrong, &[]);
+        for validator in wrong {
+            let burned = self.take_from_stake(&validator, self.state.accusation_bond());
+            self.events.push(Event::VoteRefuted {
+                lease: lease.id,
+                validator,
+                burned,
+            });
+        }
+        Ok(lease)
+    }
+
+    /// A provider lost a dispute: whoever challenged, or waits to, has its fee back out of the collateral.
+    pub(super) fn side_with_accusers(&mut self, mut lease: Lease) -> Result<Lease, InvariantError> {
         let Some(SyncStage::Disputed {
             round,
             accuser,
@@ -419,18 +441,7 @@ impl Execution {
             });
             self.state.put_lease(lease.clone());
         }
-        let said_right = |it: &&MemberVote| matches!(it.state, VoteState::Open(Vote::Right { .. }));
-        let members = round.votes.iter().filter(said_right);
-        let wrong: Vec<Address> = members.map(|it| it.member).collect();
-        self.note_presence(&wrong, &[accuser]);
-        for validator in wrong {
-            let burned = self.take_from_stake(&validator, self.state.accusation_bond());
-            self.events.push(Event::VoteRefuted {
-                lease: lease.id,
-                validator,
-                burned,
-            });
-        }
+        self.note_presence(&[], &[accuser]);
         Ok(lease)
     }
 

@@ -178,6 +178,7 @@ impl State {
             max_price: order.max_price,
             now,
             deadline: order.deadline,
+            spare: DurationMs::ZERO,
             excluded,
             tie_seed: *self.schedule.tie_seed.as_bytes(),
             needs: &order.needs,

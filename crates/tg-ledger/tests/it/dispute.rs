@@ -314,8 +314,43 @@ fn a_challenge_that_fails_is_paid_for_and_opens_a_whole_window_again() {
     let events = world.wait_until(until + 2 * TICK);
     let left = 500 - CHALLENGE;
     assert_eq!(slashed(&events), Some(tgrid(left)));
+}
+
+/// The hostile network found it: a watcher that had run the program lost its bond, as its provider's answer was not held in time.
+#[test]
+fn what_a_provider_does_not_show_refutes_no_vote() {
+    let (mut world, _, lease, watcher) = watched();
+    vote(&mut world, lease, watcher, RIGHT);
+    let before = (stake(&world, watcher), missed(&world, watcher));
+    world.send("bob", challenge(lease));
+    world.send("bob", argue(lease, CLAIM));
+    let until = dispute(&world, lease).until.get();
+    let events = world.wait_until(until + 2 * TICK);
+    assert_eq!(slashed(&events), Some(tgrid(500 - CHALLENGE)));
+    let refuted = |it: &Event| matches!(it, Event::VoteRefuted { .. });
+    assert!(!events.iter().any(refuted), "{events:?}");
+    let after = (stake(&world, watcher), missed(&world, watcher));
+    assert_eq!(after, before);
+}
+
+#[test]
+fn a_vote_for_right_is_refuted_by_a_tile_that_validators_computed() {
+    let (mut world, job, lease, watcher) = watched();
+    let provider = world.holder(job);
+    vote(&mut world, lease, watcher, RIGHT);
+    let before = stake(&world, watcher);
+    world.send("bob", challenge(lease));
+    let task = argued(&mut world, lease, "bob", provider);
+    world.decide(&task, rejected());
     let bond = world.state.accusation_bond();
     assert_eq!(stake(&world, watcher), before.checked_sub(bond).unwrap());
+    assert_eq!(missed(&world, watcher), 1);
+}
+
+/// Votes that a validator missed in a row.
+fn missed(world: &World, name: &str) -> u16 {
+    let seat = world.state.seat_of(&address(name)).unwrap();
+    world.state.seats().seats[usize::from(seat)].missed
 }
 
 #[test]

@@ -327,7 +327,7 @@ async fn terms_before(
 
 async fn raise(arguments: &JobRaiseArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let key = connect::signing(&client, &arguments.key, arguments.session.as_deref()).await?;
     let id = connect::job(&client, &arguments.job).await?;
     let (price, attempts) = terms_before(&client, id, arguments).await?;
     let max_price = arguments.max_price.unwrap_or(price);
@@ -337,7 +337,7 @@ async fn raise(arguments: &JobRaiseArguments, as_json: bool) -> Outcome {
         max_price,
         max_attempts,
     };
-    let raised = jobs::submit(&client, &wallet, &raise, "raise the job").await;
+    let raised = jobs::submit(&client, key.signer(), &raise, "raise the job").await;
     raised.of_job()?;
     let sent = Instant::now();
     let job = loop {
@@ -365,10 +365,10 @@ async fn raise(arguments: &JobRaiseArguments, as_json: bool) -> Outcome {
 
 async fn cancel(arguments: &JobCancelArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let key = connect::signing(&client, &arguments.key, arguments.session.as_deref()).await?;
     let job = connect::job(&client, &arguments.job).await?;
     let cancel = Transaction::CancelJob { job };
-    let sent = jobs::submit(&client, &wallet, &cancel, "cancel the job").await;
+    let sent = jobs::submit(&client, key.signer(), &cancel, "cancel the job").await;
     sent.of_job()?;
     let job = jobs::follow(&client, job, &mut |_| {}).await.of_job()?;
     if as_json {

@@ -166,6 +166,9 @@ fn ask(arguments: &ProviderArguments) -> Ask {
     }
 }
 
+/// How long a provider that is told to stop stays for results that are still judged: a vote, or a challenge with its dispute.
+const JUDGED: Duration = Duration::from_secs(600);
+
 fn config(arguments: &ProviderArguments, terms: OfferTerms) -> AgentConfig {
     AgentConfig {
         throttle_mmac_per_s: arguments.throttle_mmac_per_s,
@@ -173,6 +176,7 @@ fn config(arguments: &ProviderArguments, terms: OfferTerms) -> AgentConfig {
             per_day_max: arguments.rent_per_day_max,
             ..RentPolicy::default()
         },
+        judged: JUDGED,
         ..AgentConfig::new(terms)
     }
 }
@@ -193,7 +197,10 @@ async fn follow(mut agent: RunningAgent, as_json: bool) -> Outcome {
                     return Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once")));
                 }
                 stopping = true;
-                say("stopping: withdrawing the offer and finishing what was started; Ctrl-C again stops at once");
+                say(
+                    "stopping: withdrawing the offer and finishing what was started; results that are still judged, for up to 10 min, as who does not \
+                     answer a challenge loses its collateral; Ctrl-C again stops at once",
+                );
                 agent.stop();
             }
         }
