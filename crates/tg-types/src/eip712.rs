@@ -95,6 +95,22 @@ pub struct ChainDomain {
     pub salt: [u8; 32],
 }
 
+impl std::fmt::Display for ChainDomain {
+    /// `chain ID, contract 0x.., salt 0x..`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            chain_id,
+            verifying_contract,
+            salt,
+        } = self;
+        let salt = crate::Digest::new(*salt);
+        write!(
+            f,
+            "chain {chain_id}, contract {verifying_contract}, salt {salt}"
+        )
+    }
+}
+
 impl ChainDomain {
     /// The domain's name, shown by wallets.
     pub const NAME: &'static str = "TensorGrid";

@@ -62,7 +62,7 @@ pub use domain::Domain;
 pub use eip712::ChainDomain;
 pub use endpoint::{ServingClaim, answer_digest, asked_digest};
 pub use fault::Fault;
-pub use fees::Fees;
+pub use fees::{BASE_FEE_USUAL, BaseFeeTooHigh, Fees};
 pub use heartbeat::Heartbeat;
 pub use id::{
     Address, BidId, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot,

@@ -1,6 +1,6 @@
 //! Everything that speaks to a grid, or is one.
 //!
-//! Read in this order: [`port`] (a node as the API sees it), [`embedded`] (a whole grid in this process), [`connect`] (a grid behind
+//! Read in this order: [`port`] (a node as the API sees it), [`embedded`] (a whole grid in this process), [`networks`] (what a key signs for), [`connect`] (a grid behind
 //! an API), [`infer`] (one job from order to checked result), [`on_behalf`] (endpoints of a development network's accounts),
 //! [`machine`] (what this machine offers), [`serving`] (models of a server of its own), [`session_file`] (keys for machines), [`describe`] (jobs in lines),
 //! [`cloud_prices`] (what clouds would take), [`trust`] (what nobody can forge), [`connect_args`], [`order_args`], [`serve_args`],
@@ -19,6 +19,7 @@ pub(crate) mod endpoint_args;
 pub(crate) mod infer;
 pub(crate) mod job_args;
 pub(crate) mod machine;
+pub(crate) mod networks;
 mod on_behalf;
 pub(crate) mod order_args;
 pub(crate) mod port;

@@ -79,7 +79,7 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     }
     // First: a device that is refused ends this before anything is promised.
     let device = execution::choose(arguments.device)?;
-    let (client, wallet) = account(arguments)?;
+    let (client, wallet) = account(arguments).await?;
     let ask = Ask {
         machine: arguments.machine.machine(&machine::found(device.gpu())),
         ..ask(arguments)
@@ -114,7 +114,7 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
 async fn serve(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     // First: a server that is not there ends this before anything is promised.
     let servers = serving::checked(serving::configs(&arguments.serve)?).await?;
-    let (client, wallet) = account(arguments)?;
+    let (client, wallet) = account(arguments).await?;
     let ask = Ask {
         slots: arguments.serve.accounts_at_once,
         throttle_mmac_per_s: None,
@@ -145,11 +145,12 @@ async fn serve(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     .await
 }
 
-fn account(arguments: &ProviderArguments) -> Result<(Client, Wallet), Failure> {
+async fn account(arguments: &ProviderArguments) -> Result<(Client, Wallet), Failure> {
     let client = connect::client(&arguments.api)?;
     let passphrase = arguments.passphrase.passphrase_file.as_ref();
     let passphrase = Passphrase::read_optional(passphrase)?;
     let wallet = connect::key_file(&arguments.key, passphrase.as_ref())?;
+    connect::pin(&client, &arguments.key).await?;
     Ok((client, wallet))
 }
 

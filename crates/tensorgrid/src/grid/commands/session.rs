@@ -12,7 +12,7 @@ use crate::grid::account_args::{
     SessionCommand, SessionListArguments, SessionNewArguments, SessionRevokeArguments,
 };
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::session_file;
+use crate::grid::{infer, session_file};
 use tg_console::keys;
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 use tg_console::table::{Table, short};
@@ -51,7 +51,8 @@ async fn new(arguments: &SessionNewArguments, as_json: bool) -> Outcome {
     // First: a key that is registered and lost would hold a place until it expires.
     session_file::write(path, &session)?;
     let status = client.status().await.calling("ask the grid")?;
-    let now = tg_types::TimestampMs::new(status.ledger_time_ms);
+    // Stops: a key that lasts for years, by a ledger time that only the API tells. It does not run ahead of clocks.
+    let now = tg_types::TimestampMs::new(status.ledger_time_ms).min(infer::now());
     let lasts = DurationMs::new(u64::from(arguments.hours).saturating_mul(HOUR_MS));
     let register = Transaction::RegisterSessionKey {
         key: session.public(),
