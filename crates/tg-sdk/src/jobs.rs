@@ -671,15 +671,6 @@ pub async fn follow(
     }
 }
 
-/// What a run here gave of a job's model.
-#[derive(Debug, Clone)]
-pub struct OwnRun {
-    /// The digest of what it answers.
-    pub output: Digest,
-    /// What an accuser claims of it, where a dispute about it may end at a part of the run.
-    pub claim: Option<Vec<u8>>,
-}
-
 /// Whether a lease waits for the claim of an account, which accuses its result.
 #[must_use]
 pub fn waits_for_claim(lease: &LeaseDto, accuser: &Address) -> bool {
@@ -705,56 +696,6 @@ pub async fn claim(
     let argue = Transaction::ArgueResult { lease, file, size };
     submit(client, wallet, &argue, "hand in what a right run gives").await?;
     Ok(())
-}
-
-/// Watches over a job of mode `optimistic` until it ends: a result that is not what the program gave here is challenged, so that
-/// every validator looks at it before it is paid. How many were; each costs the fee of mode `recompute`, which comes back with the
-/// validators' finding that the result is wrong.
-///
-/// # Errors
-/// If the grid is away for 30 s; those of any call.
-pub async fn challenge_others(
-    client: &Client,
-    wallet: &Wallet,
-    id: JobId,
-    own: OwnRun,
-) -> Result<usize, JobError> {
-    let OwnRun { output, claim: of } = own;
-    let (mut challenged, mut claimed): (Vec<LeaseId>, Vec<LeaseId>) = (Vec::new(), Vec::new());
-    let mut answered = Instant::now();
-    loop {
-        match client.job(id).await {
-            Ok(job) => {
-                answered = Instant::now();
-                if job.state.is_final() {
-                    return Ok(challenged.len());
-                }
-                let other = job.leases.iter().find(|lease| {
-                    let is_open = lease.end.is_none() && job.state == JobStateDto::Verifying;
-                    let is_watched = lease.check.as_ref().is_some_and(|it| it.members > 0);
-                    let is_other = lease.receipt.as_ref().is_some_and(|it| it.output != output);
-                    is_open && is_watched && is_other && !challenged.contains(&lease.id)
-                });
-                if let Some(lease) = other {
-                    challenged.push(lease.id);
-                    let challenge = Transaction::ChallengeResult { lease: lease.id };
-                    submit(client, wallet, &challenge, "challenge the result").await?;
-                }
-                let me = wallet.address();
-                let asked = job.leases.iter().find(|it| waits_for_claim(it, &me));
-                let asked = asked.filter(|it| !claimed.contains(&it.id));
-                if let (Some(lease), Some(of)) = (asked, &of) {
-                    claimed.push(lease.id);
-                    claim(client, wallet, lease.id, of.clone()).await?;
-                }
-            }
-            Err(error)
-                if (error.is_not_found() || error.is_transient())
-                    && answered.elapsed() < ABSENCE_MAX => {}
-            Err(error) => return Err(error).doing("watch over the job"),
-        }
-        tokio::time::sleep(POLL).await;
-    }
 }
 
 /// Waits until an order that was sent is in a final block: from then on anybody who asks for the job finds it.

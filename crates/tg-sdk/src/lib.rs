@@ -29,6 +29,8 @@ pub mod error;
 #[cfg(feature = "client")]
 pub mod events;
 #[cfg(all(feature = "client", feature = "verify"))]
+pub mod guard;
+#[cfg(all(feature = "client", feature = "verify"))]
 pub mod jobs;
 #[cfg(feature = "client")]
 pub mod light;

@@ -1,6 +1,6 @@
 //! `tensorgrid job challenge`: somebody doubts a result of mode optimistic.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
 use tg_float::job::FloatModel;
@@ -11,7 +11,7 @@ use tg_node::limits::MODEL_BYTES_MAX;
 use tg_proof::AccuserClaim;
 use tg_prover::ProvingModel;
 use tg_sdk::dto::{JobDto, LeaseDto, ModeDto, ModelDto};
-use tg_sdk::jobs::OwnRun;
+use tg_sdk::guard::{self, OwnRun};
 use tg_sdk::{Client, jobs};
 use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Transaction, Wallet};
@@ -27,6 +27,9 @@ const _: () = assert!(MODEL_FILE_MAX as u64 == MODEL_BYTES_MAX);
 
 /// Between two looks at a job.
 const POLL: Duration = Duration::from_millis(300);
+
+/// How long the grid may be away.
+const ABSENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Challenges the result of a job, and waits for what comes of it.
 pub(super) async fn run(arguments: &JobChallengeArguments, as_json: bool) -> Outcome {
@@ -66,8 +69,17 @@ async fn follow(
     let me = wallet.address();
     let mut shown = String::new();
     let (mut was_mine, mut claimed) = (false, false);
+    let mut made: Option<Vec<u8>> = None;
+    let mut answered = Instant::now();
     loop {
-        let now = client.job(job.id).await.calling("ask for the job")?;
+        let now = match client.job(job.id).await {
+            Err(error) if error.is_transient() && answered.elapsed() < ABSENCE_MAX => {
+                tokio::time::sleep(POLL).await;
+                continue;
+            }
+            now => now.calling("ask for the job")?,
+        };
+        answered = Instant::now();
         let of_lease = now.leases.iter().find(|it| it.id == lease);
         let Some(seen) = of_lease.filter(|it| it.end.is_none()) else {
             let ended = of_lease.or(now.leases.last()).cloned();
@@ -92,25 +104,27 @@ async fn follow(
         }
         was_mine |= mine.is_some();
         if jobs::waits_for_claim(seen, &me) && !claimed {
-            claim(client, wallet, (job, lease)).await?;
-            claimed = true;
+            let claim = match &made {
+                Some(claim) => claim,
+                None => made.insert(claim(client, job).await?),
+            };
+            // The fee is lost if it is not handed in: as long as there is time it is tried again.
+            match jobs::claim(client, wallet, lease, claim.clone()).await {
+                Ok(()) => claimed = true,
+                Err(error) => say(format_args!("  not handed in yet: {error}")),
+            }
         }
         tokio::time::sleep(POLL).await;
     }
 }
 
-/// Runs the job's model here, and hands in what all parts of the run are.
-async fn claim(
-    client: &Client,
-    wallet: &Wallet,
-    (job, lease): (&JobDto, LeaseId),
-) -> Result<(), Failure> {
+/// Runs the job's model here, and says what all parts of the run are.
+async fn claim(client: &Client, job: &JobDto) -> Result<Vec<u8>, Failure> {
     say("  running the model here, to say what a right run gives");
     let model = client.model(job.model).await.calling("ask for the model")?;
     let input = client.blob(job.input, INPUT_BYTES_MAX as usize).await;
     let input = input.calling("fetch the input")?;
-    let claim = claim_of(client, &model, input).await?;
-    jobs::claim(client, wallet, lease, claim).await.of_job()
+    claim_of(client, &model, input).await
 }
 
 /// The model of a file is the one that was registered.
@@ -204,7 +218,7 @@ pub(super) async fn guard(
         output,
         claim: Some(claim),
     };
-    let challenged = jobs::challenge_others(client, wallet, job, own).await;
+    let challenged = guard::challenge_others(client, wallet, job, own).await;
     Ok(Guarded {
         output,
         challenged: challenged.of_job()?,

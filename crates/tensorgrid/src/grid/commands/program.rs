@@ -2,7 +2,8 @@
 
 use tg_console::files;
 use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
-use tg_sdk::jobs::{self, Followed, OrderedJob, OwnRun};
+use tg_sdk::guard::{self, OwnRun};
+use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::{Digest, JobId, Wallet, stated_trace};
 use tg_wasm::limits::FILE_BYTES_MAX;
@@ -239,7 +240,7 @@ async fn guarded(
         // Validators run the program again.
         claim: None,
     };
-    jobs::challenge_others(client, wallet, id, own)
+    guard::challenge_others(client, wallet, id, own)
         .await
         .of_job()
 }
