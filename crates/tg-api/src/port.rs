@@ -14,8 +14,8 @@ use tg_sdk::dto::{
 use tg_types::chain::{ChainPage, CheckpointBlock, FinalityProof, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
-    Address, Amount, Digest, Fault, Heartbeat, JobId, SignedTransaction, SignedUpload, TimestampMs,
-    TransactionId,
+    Address, Amount, Digest, Fault, Heartbeat, JobId, NonceLane, SignedTransaction, SignedUpload,
+    TimestampMs, TransactionId,
 };
 use tokio::sync::mpsc;
 
@@ -163,8 +163,8 @@ pub trait GridPort: Send + Sync + 'static {
     /// A state for a follower to begin at, with its bytes; nothing before the first one.
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>>;
 
-    /// The nonce of the account's next transaction, those that wait in the pool counted.
-    fn next_nonce(&self, address: &Address) -> u64;
+    /// The nonce of the next transaction of an account or a session key, those that wait in the pool counted.
+    fn next_nonce(&self, lane: &NonceLane) -> u64;
 
     /// Notes that a provider is there, and tells the validators. One that is not newer than the last does nothing.
     fn heartbeat(&self, heartbeat: Heartbeat) -> Result<(), PortError>;

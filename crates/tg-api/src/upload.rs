@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use axum::http::HeaderMap;
-use tg_ledger::{Job, JobPhase, Model, ModelState, State};
+use tg_ledger::{DisputeStep, Job, JobPhase, Lease, Model, ModelState, State, SyncStage};
 use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{Address, Digest, DurationMs, SignedUpload, VerificationMode};
 
@@ -46,10 +46,33 @@ pub fn allowance(state: &State, owner: &Address) -> UploadAllowance {
         };
         u64::from(evidence).saturating_add(output)
     });
+    let claims = state
+        .live_leases()
+        .filter(|(_, lease)| may_claim(lease, owner))
+        .map(|_| u64::from(TRACE_EVIDENCE_BYTES_MAX));
     UploadAllowance {
         balance: u64::try_from(whole.saturating_add(rest)).unwrap_or(u64::MAX),
-        leases: owed.fold(0, u64::saturating_add),
+        leases: owed.chain(claims).fold(0, u64::saturating_add),
     }
+}
+
+/// Whether an account challenged the result of a lease and may have to store what a right run gives.
+/// Stops: uploads that lie still, by which no challenger can make its claim in time.
+fn may_claim(lease: &Lease, owner: &Address) -> bool {
+    let stage = lease.check.as_ref().map(|it| &it.stage);
+    let Some(SyncStage::Disputed {
+        accuser,
+        by_tile: Some(dispute),
+        ..
+    }) = stage
+    else {
+        return false;
+    };
+    let claims = matches!(
+        dispute.step,
+        DisputeStep::Claiming | DisputeStep::Claimed { .. }
+    );
+    accuser == owner && claims || dispute.waiting.contains(owner)
 }
 
 /// Bytes of a model's output, in the unit in which small blobs are counted.

@@ -1,16 +1,19 @@
 //! From the ledger's records to wire types.
 
 use tg_ledger::{
-    Bid, Model, ModelState, Offer, Parameters, RefusedBecause, RentCategory, State, UnverifiedJobs,
+    Bid, Model, ModelState, Offer, Parameters, RefusedBecause, RentCategory, Session, State,
+    UnverifiedJobs,
 };
 use tg_sdk::dto::{
     AccountDto, BidDto, JobCountsDto, ModePriceDto, ModelDto, ModelFactsDto, ModelStateDto,
-    OfferDto, ParametersDto, ProviderDto, QuoteDto, RentDto, RentKindDto, ReputationDto, StatusDto,
-    TotalsDto,
+    OfferDto, ParametersDto, ProviderDto, QuoteDto, RentDto, RentKindDto, ReputationDto,
+    SessionDto, StatusDto, TotalsDto,
 };
 use tg_types::limits::ATTEMPTS_USUAL;
 use tg_types::resources::REPLICAS_USUAL;
-use tg_types::{Address, Amount, Digest, DurationMs, JobNeeds, JobOrder, VerificationMode};
+use tg_types::{
+    Address, Amount, Digest, DurationMs, JobNeeds, JobOrder, NonceLane, VerificationMode,
+};
 
 mod event;
 mod job;
@@ -89,9 +92,13 @@ pub fn bid(state: &State, bid: &Bid) -> BidDto {
     }
 }
 
-/// An account, with the nonce of its next transaction.
+/// An account, with the nonces of the next transactions of its lanes.
 #[must_use]
-pub fn account(state: &State, address: Address, nonce: u64) -> AccountDto {
+pub fn account(
+    state: &State,
+    address: Address,
+    next_nonce: impl Fn(&NonceLane) -> u64,
+) -> AccountDto {
     let sum = |amounts: &mut dyn Iterator<Item = Amount>| {
         amounts.fold(Amount::ZERO, Amount::saturating_add)
     };
@@ -102,12 +109,24 @@ pub fn account(state: &State, address: Address, nonce: u64) -> AccountDto {
         .chain(running.map(|(job, _)| job))
         .map(|job| job.escrow()));
     let leases = live().filter(|(_, lease)| lease.provider == address);
+    let sessions = state.account(&address).map(|it| it.sessions.iter());
+    let sessions = sessions.into_iter().flatten();
+    let session = |it: &Session| SessionDto {
+        key: Digest::new(it.key),
+        scope: it.scope.to_string(),
+        cap: it.cap,
+        spent: it.spent,
+        at_risk: it.at_risk,
+        expires_ms: it.expires.get(),
+        nonce: next_nonce(&NonceLane::Session(address, it.key)),
+    };
     AccountDto {
         address,
         balance: state.balance(&address),
         escrow,
         collateral: sum(&mut leases.map(|(_, lease)| lease.locked())),
-        nonce,
+        nonce: next_nonce(&NonceLane::Account(address)),
+        sessions: sessions.map(session).collect(),
     }
 }
 

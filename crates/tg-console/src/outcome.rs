@@ -1,6 +1,8 @@
 //! How a command ends: its exit code, what it prints, and how errors look.
 
+use std::borrow::Cow;
 use std::fmt::Display;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// Exit codes. They are part of the interface: scripts rely on them.
@@ -66,11 +68,12 @@ impl Failure {
             let chain: Vec<String> = self.error.chain().map(ToString::to_string).collect();
             let value =
                 serde_json::json!({ "error": chain, "hint": self.hint, "exit": self.exit as u8 });
-            return writeln!(stream, "{value}");
+            return writeln!(stream, "{}", printable_json(&value.to_string()));
         }
-        writeln!(stream, "error: {:#}", self.error)?;
+        let text = format!("{:#}", self.error);
+        writeln!(stream, "error: {}", printable(&text))?;
         match &self.hint {
-            Some(hint) => writeln!(stream, "hint: {hint}"),
+            Some(hint) => writeln!(stream, "hint: {}", printable(hint)),
             None => Ok(()),
         }
     }
@@ -110,7 +113,8 @@ impl<T, E: Into<anyhow::Error>> OrFail<T> for Result<T, E> {
 /// # Errors
 /// If the output is closed.
 pub fn line(text: impl Display) -> io::Result<()> {
-    writeln!(io::stdout().lock(), "{text}")
+    let text = text.to_string();
+    writeln!(io::stdout().lock(), "{}", printable(&text))
 }
 
 /// Prints a part of a line at once.
@@ -118,8 +122,9 @@ pub fn line(text: impl Display) -> io::Result<()> {
 /// # Errors
 /// If the output is closed.
 pub fn part(text: impl Display) -> io::Result<()> {
+    let text = text.to_string();
     let mut out = io::stdout().lock();
-    write!(out, "{text}")?;
+    write!(out, "{}", printable(&text))?;
     out.flush()
 }
 
@@ -128,11 +133,84 @@ pub fn part(text: impl Display) -> io::Result<()> {
 /// # Errors
 /// If the output is closed.
 pub fn json(value: &serde_json::Value) -> io::Result<()> {
-    writeln!(io::stdout().lock(), "{value:#}")
+    let text = format!("{value:#}");
+    writeln!(io::stdout().lock(), "{}", printable_json(&text))
 }
 
 /// Says something to the person, not to the program that reads our output.
 pub fn say(text: impl Display) {
     // A closed error stream is nobody to talk to.
-    let _closed = writeln!(io::stderr().lock(), "{text}");
+    let text = text.to_string();
+    let _closed = writeln!(io::stderr().lock(), "{}", printable(&text));
+}
+
+/// Whether a terminal does something else with a character than to show it: it moves the cursor, overwrites what stands there, or turns the
+/// direction of text round.
+const fn is_control(character: char) -> bool {
+    matches!(
+        character,
+        '\0'..='\x08' | '\x0b'..='\x1f' | '\x7f'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
+/// A text as a terminal may have it: control characters but line feeds and tabs stand as `\u{1b}`. What is printed comes from grids, models
+/// and files of others, and the program itself colours and moves nothing.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_control(character) {
+            true => shown.extend(character.escape_unicode()),
+            false => shown.push(character),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// The same of a JSON document, which stays the same document: such characters stand only in strings.
+#[must_use]
+pub fn printable_json(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_control(character) {
+            // Writing to a string does not fail; all of them are in the basic plane.
+            true => {
+                let _written = write!(shown, "\\u{:04x}", u32::from(character));
+            }
+            false => shown.push(character),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_gateway_says_moves_no_cursor() {
+        let forged = "bad reason\x1b[8A\x1b[2Kjob 1 is paid\r\u{9b}2J\u{202e}drow\x07";
+        let shown = printable(forged);
+        assert!(!shown.contains(is_control), "{shown:?}");
+        assert!(shown.starts_with("bad reason\\u{1b}[8A"), "{shown}");
+        let plain = "a line\n\tand umlauts: äöü 東京";
+        assert!(matches!(printable(plain), Cow::Borrowed(same) if same == plain));
+    }
+
+    #[test]
+    fn a_json_document_stays_what_it_is() {
+        let value = serde_json::json!({ "reason": "a\u{9b}2Jb\u{202e}c\x1b", "n": 1 });
+        let text = format!("{value:#}");
+        let shown = printable_json(&text);
+        assert!(!shown.contains(is_control), "{shown:?}");
+        let read: serde_json::Value = serde_json::from_str(&shown).expect("it is JSON");
+        assert_eq!(read, value);
+    }
 }

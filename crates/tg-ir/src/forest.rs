@@ -9,6 +9,9 @@ pub const LEAF_VALUES_MAX: usize = 1 << 22;
 /// Most trees.
 pub const TREES_MAX: usize = 1 << 14;
 
+/// Most branches that an input may pass in all trees together.
+pub const STEPS_MAX: u64 = 1 << 22;
+
 /// Where a branch leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Child {
@@ -51,7 +54,20 @@ impl Forest {
         self.bias.len()
     }
 
-    /// Whether all references are inside, no branch leads back, and features are below `features`.
+    /// How many branches an input passes in all trees together, at most: several may lead to one branch. Branches must not lead back.
+    pub(crate) fn steps(&self) -> u64 {
+        let mut below = vec![0_u64; self.branches.len()];
+        let of = |below: &[u64], child: Child| match child {
+            Child::Leaf(_) => 0,
+            Child::Branch(branch) => below[branch as usize],
+        };
+        for (index, branch) in self.branches.iter().enumerate().rev() {
+            below[index] = 1 + of(&below, branch.below).max(of(&below, branch.above));
+        }
+        self.roots.iter().map(|&root| of(&below, root)).sum()
+    }
+
+    /// Whether all references are inside, no branch leads back, features are below `features`, and an input passes few enough branches.
     #[must_use]
     pub fn is_valid(&self, features: usize) -> bool {
         let outputs = self.outputs();
@@ -69,6 +85,7 @@ impl Forest {
                     && inside(branch.below, index + 1)
                     && inside(branch.above, index + 1)
             })
+            && self.steps() <= STEPS_MAX
     }
 
     /// The leaf of one tree that an input falls into.
@@ -200,6 +217,31 @@ mod tests {
             leaves: vec![10, -20],
             bias: vec![1],
         }
+    }
+
+    /// Stops: a file of megabytes that takes every validator minutes to run, as many trees share one long way down.
+    #[test]
+    fn trees_that_share_a_long_way_are_counted_as_often_as_they_take_it() {
+        let long = |length: u32, trees: usize| Forest {
+            roots: vec![Child::Branch(0); trees],
+            branches: (1..=length)
+                .map(|next| Branch {
+                    feature: 0,
+                    threshold: 0,
+                    below: Child::Leaf(0),
+                    above: match next == length {
+                        true => Child::Leaf(0),
+                        false => Child::Branch(next),
+                    },
+                })
+                .collect(),
+            leaves: vec![1],
+            bias: vec![0],
+        };
+        assert_eq!(stump().steps(), 1);
+        assert_eq!(long(1_000, 30).steps(), 30_000);
+        assert!(long(1 << 12, 1 << 10).is_valid(1));
+        assert!(!long((1 << 12) + 1, 1 << 10).is_valid(1));
     }
 
     #[test]

@@ -185,6 +185,13 @@ impl Program {
         operator.reduction(&|id| self.shape(id))
     }
 
+    /// How often one output element of a node looks at values beside those that weights multiply, at most.
+    #[must_use]
+    pub fn looks(&self, node: usize) -> u64 {
+        let operator = self.nodes[node].op.operator();
+        operator.looks(&|id| self.shape(id))
+    }
+
     /// Lengths of the axes of the weights that a node reads (biases not counted): `[out][position][in]` of a linear
     /// node (a position of a dense node is an input pixel), `[pixel][1][channel]` of parameters, `[row][1][channel]` of
     /// a table; nothing if it reads none.

@@ -175,6 +175,7 @@ impl LedgerMarket {
             max_price: Amount::new(1),
             now: NOW,
             deadline: TimestampMs::new(u64::MAX),
+            spare: DurationMs::ZERO,
             excluded: &[],
             tie_seed: self.seed,
             needs,

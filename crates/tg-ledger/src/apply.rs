@@ -25,6 +25,7 @@ mod replicas;
 mod rewards;
 mod seats;
 mod seeds;
+mod sessions;
 mod storage;
 mod sync;
 mod timeouts;

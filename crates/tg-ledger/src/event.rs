@@ -254,6 +254,15 @@ pub enum Event {
         /// What was burned.
         burned: Amount,
     },
+    /// A result was challenged, and its provider has to show that it is right: half of the fee is for that.
+    ChallengeShared {
+        /// The lease.
+        lease: LeaseId,
+        /// Whose result it is.
+        provider: Address,
+        /// How much.
+        amount: Amount,
+    },
     /// A challenged result was wrong: the challenger has its fee back out of the provider's collateral.
     ChallengeReturned {
         /// The lease.

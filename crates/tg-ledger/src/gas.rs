@@ -40,7 +40,8 @@ const RECORD_GAS: u64 = 4_000;
 /// Matching looks at a job, at an offer in every block, or clears a bid: about 200 us.
 const MATCHING_GAS: u64 = 20_000;
 
-/// What stands around the content: kind, lane, nonce, fees, sender, signature.
+/// What stands around the content: kind, lane, nonce, fees, sender, signature. A session key stands beside its signature, which is cheaper to
+/// check by more than its bytes cost.
 const FRAME_BYTES: u64 = 1 + 1 + 8 + 32 + 20 + 65;
 
 /// Each further member of a gang: lease, offer, provider and account, twice each.
@@ -81,6 +82,9 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::RateJob => (33, 3, 0),
         // The job and the requestor's account.
         TransactionKind::RaiseJob => (49, 3, MATCHING_GAS),
+        // A point, and the account.
+        TransactionKind::RegisterSessionKey => (57, 1, 0),
+        TransactionKind::RevokeSessionKey => (32, 1, 0),
         // The record and the payer's account.
         TransactionKind::PayRent => (48, 3, 0),
         // A signature of ed25519, the sender's account, the applicant, and the seat when it is given.

@@ -53,6 +53,12 @@ pub const PRUNED_PER_BLOCK_MAX: usize = 2_048;
 /// Sealed bids of all accounts.
 pub const BIDS_MAX: usize = 4_096;
 
+/// Session keys of one account.
+pub const SESSIONS_PER_ACCOUNT_MAX: usize = 8;
+
+/// For how long a session key may sign at most: its rent is paid for so long.
+pub const SESSION_TIME_MAX: tg_types::DurationMs = tg_types::DurationMs::from_secs(30 * 24 * 3_600);
+
 /// Sealed bids of one account.
 pub const BIDS_PER_ACCOUNT_MAX: u32 = 64;
 

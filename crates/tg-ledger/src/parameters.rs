@@ -2,7 +2,9 @@
 
 use crate::block::PROTOCOL_VERSION;
 use crate::limits::{REPEATED_MACS_USUAL, VALIDATORS_MAX};
-use tg_types::{Amount, ChainDomain, DurationMs, TimestampMs, VerificationMode, fields, tags};
+use tg_types::{
+    Amount, BASE_FEE_USUAL, ChainDomain, DurationMs, TimestampMs, VerificationMode, fields, tags,
+};
 
 /// Whether jobs may ask that nobody checks their result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +105,7 @@ impl Parameters {
     pub const fn development() -> Self {
         Self {
             protocol: PROTOCOL_VERSION,
-            base_fee_min: Amount::new(50_000_000),
+            base_fee_min: BASE_FEE_USUAL,
             account_min: Amount::new(10_000_000_000_000_000),
             registration_fee: Amount::new(100_000_000_000_000_000),
             verification_fee_zk: Amount::new(10_000_000_000_000_000),

@@ -16,6 +16,7 @@ mod meter;
 mod model;
 mod seats;
 mod seed;
+mod session;
 mod storage;
 mod sync;
 
@@ -39,6 +40,7 @@ pub use meter::EndpointMeter;
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding, Upgrade};
 pub use seed::{Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase};
+pub use session::Session;
 pub use storage::{Recheck, SeatSet, Storage};
 pub use sync::{MemberVote, SyncCheck, SyncStage, VoteRound, VoteState};
 pub(crate) use sync::{VoteStep, VoteWindows};

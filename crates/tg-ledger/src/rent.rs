@@ -23,6 +23,9 @@ const DOUBLINGS: u32 = 10;
 /// Bytes charged for an account, with its leaf and the nodes above.
 pub const ACCOUNT_BYTES: u32 = 256;
 
+/// Bytes charged for a session key of an account.
+pub const SESSION_BYTES: u32 = 128;
+
 /// Bytes charged for an offer.
 pub const OFFER_BYTES: u32 = 1_024;
 

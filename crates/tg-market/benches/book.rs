@@ -107,6 +107,7 @@ impl Market {
             max_price: Amount::new(100_000_000_000),
             now: NOW,
             deadline: TimestampMs::new(1 << 40),
+            spare: DurationMs::ZERO,
             excluded: &[],
             tie_seed: [7; 32],
             needs,

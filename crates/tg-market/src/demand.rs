@@ -25,6 +25,8 @@ pub struct JobDemand<'a> {
     pub now: TimestampMs,
     /// When the answer is worth nothing any more.
     pub deadline: TimestampMs,
+    /// How long before that it must be done by the declared time.
+    pub spare: DurationMs,
     /// Providers that failed this job before.
     pub excluded: &'a [Address],
     /// Seed of the order among offers that cost the same; no provider may know it when it names itself.
@@ -41,6 +43,14 @@ pub struct JobDemand<'a> {
     pub lease_factor: u16,
     /// What is added to that.
     pub lease_grace: DurationMs,
+}
+
+impl JobDemand<'_> {
+    /// Until when it must be done by the declared time.
+    #[must_use]
+    pub const fn ready_by(&self) -> TimestampMs {
+        TimestampMs::new(self.deadline.get().saturating_sub(self.spare.get()))
+    }
 }
 
 /// What the market knows about an offer beside its terms.

@@ -20,6 +20,7 @@
 //!     max_price: Amount::from_tgrid(1),
 //!     now: TimestampMs::new(1_000),
 //!     deadline: TimestampMs::new(60_000),
+//!     spare: DurationMs::ZERO,
 //!     excluded: &[],
 //!     tie_seed: [0; 32],
 //!     needs: &JobNeeds::ANY_MACHINE,

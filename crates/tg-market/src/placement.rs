@@ -365,6 +365,13 @@ struct Terms {
     suits: bool,
 }
 
+/// Until when a lease of this declared duration may take.
+fn longest_until(demand: &JobDemand<'_>, duration: DurationMs) -> TimestampMs {
+    let allowed = duration.saturating_mul(u64::from(demand.lease_factor));
+    let allowed = allowed.saturating_add(demand.lease_grace);
+    demand.start.saturating_add(allowed).min(demand.deadline)
+}
+
 fn terms_for(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Terms {
     let JobDemand {
         macs,
@@ -373,15 +380,16 @@ fn terms_for(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Terms {
         stake_min: _,
         max_price,
         now,
-        deadline,
+        deadline: _,
+        spare: _,
         excluded,
         tie_seed: _,
         needs,
         stock: _,
         prices: _,
         start,
-        lease_factor,
-        lease_grace,
+        lease_factor: _,
+        lease_grace: _,
     } = *demand;
     let terms = view.terms;
     let (asked, duration) = ask(terms, &view.facts, macs, needs);
@@ -390,10 +398,7 @@ fn terms_for(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Terms {
         .facts
         .failure_ppm
         .unwrap_or_else(|| view.record.failure_ppm());
-    let allowed = duration
-        .saturating_mul(u64::from(lease_factor))
-        .saturating_add(lease_grace);
-    let until = start.saturating_add(allowed).min(deadline);
+    let until = longest_until(demand, duration);
     let mut broken = lacks_of_machine(terms, needs);
     let suits = broken.is_empty();
     broken.require(Constraint::Mode, terms.modes.contains(mode));
@@ -404,7 +409,7 @@ fn terms_for(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Terms {
     );
     broken.require(
         Constraint::Deadline,
-        start.saturating_add(duration) <= deadline,
+        start.saturating_add(duration) <= demand.ready_by(),
     );
     broken.require(Constraint::Slots, view.slots_free > 0);
     broken.require(Constraint::Funds, terms.collateral_per_lease <= view.funds);

@@ -77,6 +77,7 @@ fn demand() -> JobDemand<'static> {
         max_price: Amount::new(1_000),
         now: TimestampMs::new(10_000),
         deadline: TimestampMs::new(20_000),
+        spare: DurationMs::ZERO,
         excluded: &[],
         tie_seed: [1; 32],
         needs: &JobNeeds::ANY_MACHINE,
@@ -477,6 +478,7 @@ proptest! {
             max_price: Amount::new(money.1),
             now: TimestampMs::new(times.0),
             deadline: TimestampMs::new(times.1),
+            spare: DurationMs::ZERO,
             ..demand()
         };
         let _ = best_offer(&demand, std::iter::once(test_offer.view()));

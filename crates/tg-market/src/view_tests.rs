@@ -189,6 +189,7 @@ fn demand<'a>(
         max_price: Amount::new(1_000_000_000),
         now: NOW,
         deadline: TimestampMs::new(10_000_000),
+        spare: DurationMs::ZERO,
         excluded: &[],
         tie_seed: [7; 32],
         needs,

@@ -8,8 +8,8 @@ use tg_ledger::{
     TransactionError, TransactionSource, Verdict,
 };
 use tg_types::{
-    Address, BlockId, CheckedSignatures, Decode as _, Encode as _, SignedTransaction, TimestampMs,
-    TransactionId,
+    BlockId, CheckedSignatures, Decode as _, Encode as _, NonceLane, SignedTransaction,
+    TimestampMs, TransactionId,
 };
 
 use crate::canary::{NodeCanary, is_armed};
@@ -110,7 +110,7 @@ pub(crate) fn execute(
 /// A block built on a parent, and the transactions that no later block can hold either, by sender and nonce.
 pub(crate) struct Built {
     pub(crate) executed: Executed,
-    pub(crate) refused: Vec<(Address, u64, TransactionError)>,
+    pub(crate) refused: Vec<(NonceLane, u64, TransactionError)>,
 }
 
 /// Builds a block of what holds, in the given order.
@@ -129,7 +129,7 @@ pub(crate) fn build(
         .filter(|(_, error)| !error.may_hold_later())
         .map(|(signed, error)| {
             tracing::debug!(sender = %signed.sender, nonce = signed.nonce, %error, "transaction is refused");
-            (signed.sender, signed.nonce, error)
+            (signed.lane(), signed.nonce, error)
         })
         .collect();
     for (verdict, error) in &proposed.refused_verdicts {
@@ -219,11 +219,14 @@ pub(crate) fn is_due(due: &[EvidenceTask], verdict: &Verdict) -> bool {
         .any(|task| task.subject() == verdict.subject && task.evidence() == verdict.evidence)
 }
 
-/// What the final state says of a sender; `None` without an account.
-pub(crate) fn standing(state: &State, sender: &Address) -> Option<Standing> {
-    let account = state.account(sender)?;
+/// What the final state says of a sender; `None` without an account, or without the session key that signs for it.
+pub(crate) fn standing(state: &State, lane: &NonceLane) -> Option<Standing> {
+    let account = state.account(&lane.account())?;
     Some(Standing {
-        next: account.nonce,
+        next: match lane.session() {
+            None => account.nonce,
+            Some(key) => account.session(key)?.nonce,
+        },
         balance: account.balance,
     })
 }

@@ -232,6 +232,7 @@ impl ProofChecker {
             memory: facts.memory(),
             trace_bytes: tiles::trace_bytes(program),
             read_bytes: read_bytes(program),
+            looks: tiles::looks(program).0,
         }))
     }
 
@@ -366,11 +367,15 @@ fn decode(blob: &Digest, blobs: &BlobStore) -> Result<Executable, Refusal> {
     Ok(Executable::Model(Arc::new(model)))
 }
 
+/// Most looks at values that computing one tile takes, where a dispute ends at one: a third of a second.
+const TILE_LOOKS_MAX: u64 = 1 << 26;
+
 /// What a tile reads at most. Of a program that may write and takes validators too long to see that it looks at nothing ahead, no claim could
-/// be checked: that no tile is small enough says so.
+/// be checked, and of one a tile of which takes long no dispute ends soon: that no tile is small enough says so.
 fn read_bytes(program: &Program) -> u64 {
     let is_long = causality::steps(program) > SEQUENCE_STEPS_MAX;
-    match is_long && may_generate(program) {
+    let is_slow = tiles::looks(program).1 > TILE_LOOKS_MAX;
+    match is_slow || is_long && may_generate(program) {
         true => u64::MAX,
         false => tiles::widest_reads(program),
     }
@@ -398,6 +403,7 @@ fn program_facts(program: &WasmProgram, model: ModelId) -> Result<Outcome, Refus
         memory: u64::from(limits.pages) * (64 << 10) + program.memory(),
         trace_bytes: 0,
         read_bytes: 0,
+        looks: 0,
     }))
 }
 
@@ -419,6 +425,7 @@ fn served_facts(card: &ServedCard, model: ModelId) -> Result<Outcome, Refusal> {
         memory: 0,
         trace_bytes: 0,
         read_bytes: 0,
+        looks: 0,
     }))
 }
 

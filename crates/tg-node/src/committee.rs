@@ -7,10 +7,27 @@ use std::collections::BTreeMap;
 
 use tg_ledger::{Evidence, SampleTask, VoteDuty, VoteTask};
 use tg_types::limits::VOTES_MAX;
-use tg_types::{Domain, LeaseId, OpenedVote, SealedVote, Transaction, Vote, Wallet};
+use tg_types::{
+    Domain, DurationMs, LeaseId, OpenedVote, SealedVote, TimestampMs, Transaction, Vote, Wallet,
+};
 
 /// Samples looked at in one turn: each takes up to some seconds.
 pub(crate) const SAMPLES_PER_TURN: usize = 4;
+
+/// How long a result that could not be looked at waits; twice as long each time after.
+const LOOK_AGAIN: DurationMs = DurationMs::new(250);
+
+/// Doublings of that: 4 s, as a look may wait for a file that comes late.
+const LOOK_DOUBLINGS_MAX: u32 = 4;
+
+/// Of which results looks found nothing.
+#[derive(Debug, Clone, Default)]
+pub struct LookedInVain {
+    /// On which is voted.
+    pub votes: Vec<LeaseId>,
+    /// Of which a right run is claimed.
+    pub claims: Vec<LeaseId>,
+}
 
 /// What was found of the results that are voted on.
 #[derive(Debug, Default)]
@@ -18,6 +35,45 @@ pub(crate) struct Committees {
     found: BTreeMap<LeaseId, Vote>,
     /// What right runs give, of results that this validator accused.
     claims: BTreeMap<LeaseId, Evidence>,
+    votes_wait: Waits,
+    claims_wait: Waits,
+}
+
+/// Looks that found nothing.
+#[derive(Debug, Default)]
+struct Waits(BTreeMap<LeaseId, FailedLook>);
+
+/// When a look found nothing the last time, and how often one did.
+#[derive(Debug, Clone, Copy)]
+struct FailedLook {
+    at: TimestampMs,
+    times: u32,
+}
+
+impl Waits {
+    /// Those that may be looked at, first what was never, then what was longest ago.
+    /// Stops: results that nobody can look at, or that take long, and keep newer ones out for good.
+    fn in_turn<'a>(
+        &self,
+        samples: impl Iterator<Item = &'a SampleTask>,
+        now: TimestampMs,
+    ) -> Vec<&'a SampleTask> {
+        let last = |task: &SampleTask| self.0.get(&task.lease).map(|it| it.at);
+        let is_due = |task: &&SampleTask| {
+            self.0.get(&task.lease).is_none_or(|it| {
+                let wait = LOOK_AGAIN.get() << it.times.min(LOOK_DOUBLINGS_MAX);
+                it.at.saturating_add(DurationMs::new(wait)) <= now
+            })
+        };
+        let mut due: Vec<&SampleTask> = samples.filter(is_due).collect();
+        due.sort_by_key(|task| last(task));
+        due
+    }
+
+    fn note(&mut self, lease: LeaseId, now: TimestampMs) {
+        let times = self.0.get(&lease).map_or(0, |it| it.times + 1);
+        self.0.insert(lease, FailedLook { at: now, times });
+    }
 }
 
 impl Committees {
@@ -26,11 +82,14 @@ impl Committees {
         &mut self,
         tasks: &[VoteTask],
         is_open: impl Fn(&LeaseId) -> bool,
+        now: TimestampMs,
     ) -> Vec<SampleTask> {
         self.found.retain(|lease, _| is_open(lease));
+        self.votes_wait.0.retain(|lease, _| is_open(lease));
         let samples = tasks.iter().map(|it| &it.sample);
         let unknown = samples.filter(|it| !self.found.contains_key(&it.lease));
-        unknown.take(SAMPLES_PER_TURN).cloned().collect()
+        let due = self.votes_wait.in_turn(unknown, now).into_iter();
+        due.take(SAMPLES_PER_TURN).cloned().collect()
     }
 
     /// The accused results whose right run is to be stored now: one at a time, as each is a whole run.
@@ -38,10 +97,26 @@ impl Committees {
         &mut self,
         tasks: &[SampleTask],
         is_open: impl Fn(&LeaseId) -> bool,
+        now: TimestampMs,
     ) -> Vec<SampleTask> {
         self.claims.retain(|lease, _| is_open(lease));
-        let unknown = tasks.iter().find(|it| !self.claims.contains_key(&it.lease));
-        unknown.cloned().into_iter().collect()
+        self.claims_wait.0.retain(|lease, _| is_open(lease));
+        let unknown = tasks
+            .iter()
+            .filter(|it| !self.claims.contains_key(&it.lease));
+        let due = self.claims_wait.in_turn(unknown, now).into_iter();
+        due.take(1).cloned().collect()
+    }
+
+    /// Notes looks that found nothing.
+    pub(crate) fn note_failed(&mut self, looked: &LookedInVain, now: TimestampMs) {
+        let LookedInVain { votes, claims } = looked;
+        for lease in votes {
+            self.votes_wait.note(*lease, now);
+        }
+        for lease in claims {
+            self.claims_wait.note(*lease, now);
+        }
     }
 
     /// Notes what a right run gives.
@@ -100,5 +175,43 @@ impl Committees {
         let votes: Vec<OpenedVote> = of(VoteDuty::Open).collect();
         let opened = (!votes.is_empty()).then_some(Transaction::RevealVotes { votes });
         sealed.into_iter().chain(opened).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn sample(number: u8) -> SampleTask {
+        crate::evidence::tests::sample_of(LeaseId::new([number; 32]))
+    }
+
+    /// Stops: old results that no look ever decides, before which newer ones are never looked at.
+    #[test]
+    fn results_that_cannot_be_looked_at_keep_no_others_out() {
+        let mut waits = Waits::default();
+        let all: Vec<SampleTask> = (1..10).map(sample).collect();
+        let mut time = TimestampMs::new(1_000);
+        let mut looked = std::collections::BTreeMap::new();
+        for _ in 0..200 {
+            let due = waits.in_turn(all.iter(), time);
+            for task in due.into_iter().take(2) {
+                *looked.entry(task.lease).or_insert(0) += 1;
+                waits.note(task.lease, time);
+            }
+            time = time.saturating_add(LOOK_AGAIN);
+        }
+        assert_eq!(looked.len(), all.len());
+        let (least, most) = (
+            looked.values().min().unwrap(),
+            looked.values().max().unwrap(),
+        );
+        assert!(*least >= 5 && most - least <= 1, "{looked:?}");
+        // What comes new is first.
+        let new = sample(77);
+        let tasks: Vec<SampleTask> = all.into_iter().chain([new.clone()]).collect();
+        assert_eq!(waits.in_turn(tasks.iter(), time)[0], &new);
     }
 }

@@ -18,7 +18,7 @@ use tg_types::{
 use tokio::sync::Notify;
 
 use crate::blob::BlobStore;
-use crate::committee::Committees;
+use crate::committee::{Committees, LookedInVain};
 use crate::evidence::EvidenceChecker;
 use crate::handle::NodeHandle;
 use crate::limits::span;
@@ -28,8 +28,12 @@ use crate::limits::{
 };
 use crate::storage::{self, Holding, Programs};
 
-/// LooksBeside at results that go on at one time: one of a long run leaves room for others.
+/// Looks at results to vote on that go on at one time: one of a long run leaves room for others. Claims have one more: whoever accused loses
+/// its bond if it does not claim in time.
 const SAMPLES_AT_ONCE: usize = 2;
+
+/// Runs for claims that go on at one time.
+const CLAIMS_AT_ONCE: usize = 1;
 
 /// How long a turn waits for looks that end soon.
 const SAMPLE_PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);
@@ -243,8 +247,8 @@ impl Duties {
         let is_open = |lease: &LeaseId| state.lease(lease).is_some_and(|it| it.end().is_none());
         let claimed = state.claim_tasks(&me);
         let due = DueSamples {
-            voted: self.committees.due(&voted, is_open),
-            accused: self.committees.due_claims(&claimed, is_open),
+            voted: self.committees.due(&voted, is_open, time),
+            accused: self.committees.due_claims(&claimed, is_open, time),
         };
         if !due.voted.is_empty() || !due.accused.is_empty() {
             let looked = sample(Arc::clone(node.blobs()), due).await;
@@ -254,6 +258,7 @@ impl Duties {
             for (lease, claim) in looked.claims {
                 self.committees.note_claim(lease, claim);
             }
+            self.committees.note_failed(&looked.in_vain, now());
         }
         let nonce = state.nonce(&me);
         let sent = self.sent.as_ref();
@@ -315,6 +320,8 @@ pub struct LookedSamples {
     pub votes: Vec<(LeaseId, Vote)>,
     /// What right runs give, stored.
     pub claims: Vec<(LeaseId, Evidence)>,
+    /// Of which it found nothing.
+    pub in_vain: LookedInVain,
 }
 
 /// Computes drawn tiles again, or runs. What cannot be looked at now is looked at in a later turn.
@@ -324,9 +331,24 @@ pub fn look_at_samples(
     store: &BlobStore,
     due: DueSamples,
 ) -> LookedSamples {
+    let leases =
+        |tasks: &[SampleTask]| -> Vec<LeaseId> { tasks.iter().map(|it| it.lease).collect() };
+    let mut in_vain = LookedInVain {
+        votes: leases(&due.voted),
+        claims: leases(&due.accused),
+    };
+    let votes = vote_on_samples(checker, store, due.voted);
+    let claims = make_claims(checker, store, due.accused);
+    in_vain
+        .votes
+        .retain(|it| votes.iter().all(|vote| vote.0 != *it));
+    in_vain
+        .claims
+        .retain(|it| claims.iter().all(|claim| claim.0 != *it));
     LookedSamples {
-        votes: vote_on_samples(checker, store, due.voted),
-        claims: make_claims(checker, store, due.accused),
+        votes,
+        claims,
+        in_vain,
     }
 }
 
@@ -474,7 +496,12 @@ impl SamplesBeside {
         };
         {
             let mut looks = lock(&self.looks);
-            if looks.running.len() >= SAMPLES_AT_ONCE || !looks.running.insert(name) {
+            let alike = looks.running.iter().filter(|it| it.1 == name.1).count();
+            let most = match name.1 {
+                true => CLAIMS_AT_ONCE,
+                false => SAMPLES_AT_ONCE,
+            };
+            if alike >= most || !looks.running.insert(name) {
                 return;
             }
         }
@@ -484,17 +511,32 @@ impl SamplesBeside {
             let looked =
                 tokio::task::spawn_blocking(move || look_at_samples(&*checker, &store, one));
             let found = looked.await.unwrap_or_else(|error| {
-                tracing::error!(%error, "look at a result");
-                LookedSamples::default()
+                tracing::error!(%error, lease = %name.0, "look at a result");
+                LookedSamples {
+                    in_vain: in_vain(name),
+                    ..LookedSamples::default()
+                }
             });
             let mut looks = lock(&looks);
             looks.running.remove(&name);
             looks.found.votes.extend(found.votes);
             looks.found.claims.extend(found.claims);
+            looks.found.in_vain.votes.extend(found.in_vain.votes);
+            looks.found.in_vain.claims.extend(found.in_vain.claims);
             drop(looks);
             ended.notify_waiters();
         });
     }
+}
+
+/// That a look found nothing.
+fn in_vain((lease, is_claim): (LeaseId, bool)) -> LookedInVain {
+    let mut in_vain = LookedInVain::default();
+    match is_claim {
+        true => in_vain.claims.push(lease),
+        false => in_vain.votes.push(lease),
+    }
+    in_vain
 }
 
 /// A panic of another thread leaves whole values.

@@ -25,6 +25,9 @@ const PROGRAMS_RUNNING_MAX: usize = 1;
 /// Time after which a check is tried again when a blob was missing or could not be read.
 const RETRY: DurationMs = DurationMs::new(250);
 
+/// Doublings of that for a check that failed before: 2 s, as a blob may come late.
+const RETRY_DOUBLINGS_MAX: u32 = 3;
+
 /// Outcomes that no block asked for during this many heights are forgotten.
 const KEPT_HEIGHTS: u64 = 256;
 
@@ -87,12 +90,12 @@ fn models_last(tasks: Vec<&EvidenceTask>, limit: usize) -> Vec<&EvidenceTask> {
 
 /// How many checks more of the kinds may begin of which few run at once.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct CheckRoom {
     programs: usize,
     models: usize,
 }
 
-impl Room {
+impl CheckRoom {
     fn has(self, task: &EvidenceTask) -> bool {
         (!runs_program(task) || self.programs > 0) && (!is_model(task) || self.models > 0)
     }
@@ -126,7 +129,11 @@ enum Progress {
 struct Case {
     task: EvidenceTask,
     progress: Progress,
+    /// The height at which it was asked for first, and last.
+    came_at: u64,
     seen_at: u64,
+    /// Checks that could not be done.
+    failures: u32,
     proposed: Attempts,
 }
 
@@ -185,7 +192,9 @@ impl EvidenceQueue {
                 progress: Progress::Waiting {
                     not_before: TimestampMs::ZERO,
                 },
+                came_at: height,
                 seen_at: height,
+                failures: 0,
                 proposed: Attempts::default(),
             };
             match self.cases.entry(key_of(&task)) {
@@ -214,7 +223,9 @@ impl EvidenceQueue {
                     outcome,
                     shown_from: TimestampMs::ZERO,
                 },
+                came_at: height,
                 seen_at: height,
+                failures: 0,
                 proposed: Attempts::default(),
             },
         );
@@ -224,16 +235,28 @@ impl EvidenceQueue {
     pub(crate) fn start(&mut self, now: TimestampMs) -> Vec<EvidenceTask> {
         let mut started = Vec::new();
         let mut room = self.room();
-        for (key, case) in &mut self.cases {
+        // Whatever failed is behind what was not tried yet, and what came first goes first.
+        // Stops: checks that always fail, or many that take long, and keep those of other names out.
+        let waiting = self
+            .cases
+            .iter()
+            .filter_map(|(key, case)| match case.progress {
+                Progress::Waiting { not_before } if not_before <= now => {
+                    Some((not_before, case.came_at, *key))
+                }
+                Progress::Waiting { .. } | Progress::Running { .. } | Progress::Done { .. } => None,
+            });
+        let mut waiting: Vec<(TimestampMs, u64, Key)> = waiting.collect();
+        waiting.sort_unstable();
+        for (_, _, key) in waiting {
             if self.running.len() == CHECKS_RUNNING_MAX {
                 break;
             }
-            if room.has(&case.task)
-                && matches!(case.progress, Progress::Waiting { not_before } if not_before <= now)
-            {
+            let case = self.cases.get_mut(&key).filter(|it| room.has(&it.task));
+            if let Some(case) = case {
                 room.take(&case.task);
                 case.progress = Progress::Running { since: now };
-                self.running.insert(*key);
+                self.running.insert(key);
                 started.push(case.task.clone());
             }
         }
@@ -241,8 +264,8 @@ impl EvidenceQueue {
     }
 
     /// For what kinds of checks there is room beside those that run.
-    fn room(&self) -> Room {
-        Room {
+    fn room(&self) -> CheckRoom {
+        CheckRoom {
             programs: PROGRAMS_RUNNING_MAX.saturating_sub(self.running(runs_program)),
             models: MODELS_RUNNING_MAX.saturating_sub(self.running(is_model)),
         }
@@ -275,7 +298,15 @@ impl EvidenceQueue {
 
     /// A check could not be done; it is due again later.
     pub(crate) fn failed(&mut self, task: &EvidenceTask, now: TimestampMs) {
-        let not_before = now.saturating_add(RETRY);
+        let failures = match self.cases.get_mut(&key_of(task)) {
+            Some(case) => {
+                case.failures = case.failures.saturating_add(1);
+                case.failures - 1
+            }
+            None => 0,
+        };
+        let wait = DurationMs::new(RETRY.get() << failures.min(RETRY_DOUBLINGS_MAX));
+        let not_before = now.saturating_add(wait);
         self.end(task, Progress::Waiting { not_before });
     }
 
@@ -419,7 +450,7 @@ fn key_of(task: &EvidenceTask) -> Key {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use tg_types::{Label, ModelId};
 
@@ -529,9 +560,42 @@ mod tests {
         assert_eq!((chosen.len(), of_models), (8, MODELS_AT_LEAST));
     }
 
+    /// Stops: checks that always fail under names that come first, and disputes behind all of them.
+    #[test]
+    fn checks_that_fail_keep_no_others_out() {
+        let mut queue = EvidenceQueue::default();
+        let disputes: Vec<EvidenceTask> = (1..9)
+            .map(|number| EvidenceTask::Accusation {
+                vote: Vote::WrongForm,
+                sample: sample_of(tg_types::LeaseId::new([number; 32])),
+            })
+            .collect();
+        queue.expect(disputes.clone(), 1);
+        let mut tried = Vec::new();
+        let mut now = NOW;
+        for _ in 0..20 {
+            for task in queue.start(now) {
+                queue.failed(&task, now);
+                tried.push(task);
+            }
+            now = now.saturating_add(RETRY);
+        }
+        for task in &disputes {
+            assert!(tried.contains(task), "{task:?}");
+        }
+    }
+
     fn sample(size: u32) -> SampleTask {
         SampleTask {
-            lease: tg_types::LeaseId::new([2; 32]),
+            size,
+            ..sample_of(tg_types::LeaseId::new([2; 32]))
+        }
+    }
+
+    /// A result of a lease that is voted on.
+    pub(crate) fn sample_of(lease: tg_types::LeaseId) -> SampleTask {
+        SampleTask {
+            lease,
             model: ModelId::new([1; 32]),
             mode: VerificationMode::Sync,
             public_blob: Digest::new([3; 32]),
@@ -547,7 +611,7 @@ mod tests {
             }),
             seed: Digest::default(),
             evidence: Digest::new([6; 32]),
-            size,
+            size: 1,
             dispute: None,
         }
     }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tg_types::Decode as _;
 use tg_types::{
-    Address, BlockId, CheckedSignatures, Digest, Domain, Heartbeat, SignedTransaction, TimestampMs,
-    Transaction, TransactionId, keccak256_of,
+    Address, BlockId, CheckedSignatures, Digest, Domain, Heartbeat, NonceLane, SignedTransaction,
+    TimestampMs, Transaction, TransactionId, keccak256_of,
 };
 use tokio::sync::{broadcast, mpsc, oneshot};
 
@@ -422,14 +422,21 @@ impl NodeHandle {
     /// The nonce of the next transaction of an account: the first that is neither final nor waits in this node's pool.
     #[must_use]
     pub fn next_nonce(&self, address: &Address) -> u64 {
-        let settled = self.node_status.latest().state.nonce(address);
-        self.node_status.nonces.next(address, settled)
+        self.next_nonce_in(&NonceLane::Account(*address))
+    }
+
+    /// The same of an account or of a session key.
+    #[must_use]
+    pub fn next_nonce_in(&self, lane: &NonceLane) -> u64 {
+        let settled = self.node_status.latest().state.nonce_in(lane);
+        self.node_status.nonces.next(lane, settled)
     }
 
     /// The nonces of an account that wait in this node's pool, in order.
     #[must_use]
     pub fn waiting_nonces(&self, address: &Address) -> Vec<u64> {
-        self.node_status.nonces.waiting(address)
+        let lane = NonceLane::Account(*address);
+        self.node_status.nonces.waiting(&lane)
     }
 
     /// The content-addressed store.

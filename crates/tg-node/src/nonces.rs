@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tg_types::Address;
+use tg_types::NonceLane;
 
-/// One account's nonces.
+/// The nonces of an account, or of a session key.
 #[derive(Debug, Default)]
 struct AccountNonces {
     /// The ledger's, when the pool last looked.
@@ -19,29 +19,29 @@ struct AccountNonces {
 
 /// The nonces that wait in a node's pool, which writes them; what the node shows its clients reads them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WaitingNonces(Arc<Mutex<BTreeMap<Address, AccountNonces>>>);
+pub(crate) struct WaitingNonces(Arc<Mutex<BTreeMap<NonceLane, AccountNonces>>>);
 
 impl WaitingNonces {
-    fn accounts(&self) -> MutexGuard<'_, BTreeMap<Address, AccountNonces>> {
+    fn accounts(&self) -> MutexGuard<'_, BTreeMap<NonceLane, AccountNonces>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A transaction waits.
-    pub(crate) fn add(&self, sender: Address, nonce: u64) {
+    pub(crate) fn add(&self, lane: NonceLane, nonce: u64) {
         let mut accounts = self.accounts();
-        accounts.entry(sender).or_default().waiting.insert(nonce);
+        accounts.entry(lane).or_default().waiting.insert(nonce);
     }
 
     /// A transaction waits no longer.
-    pub(crate) fn remove(&self, sender: &Address, nonce: u64) {
-        if let Some(account) = self.accounts().get_mut(sender) {
+    pub(crate) fn remove(&self, lane: &NonceLane, nonce: u64) {
+        if let Some(account) = self.accounts().get_mut(lane) {
             account.waiting.remove(&nonce);
         }
     }
 
     /// Notes the ledger's nonce of an account of which something waits or has waited.
-    pub(crate) fn settle(&self, sender: &Address, settled: u64) {
-        if let Some(account) = self.accounts().get_mut(sender) {
+    pub(crate) fn settle(&self, lane: &NonceLane, settled: u64) {
+        if let Some(account) = self.accounts().get_mut(lane) {
             account.settled = settled;
         }
     }
@@ -53,16 +53,16 @@ impl WaitingNonces {
     }
 
     /// The nonces of an account that wait.
-    pub(crate) fn waiting(&self, sender: &Address) -> Vec<u64> {
+    pub(crate) fn waiting(&self, lane: &NonceLane) -> Vec<u64> {
         let accounts = self.accounts();
-        let account = accounts.get(sender);
+        let account = accounts.get(lane);
         account.map_or_else(Vec::new, |it| it.waiting.iter().copied().collect())
     }
 
     /// The first nonce from `settled`, the ledger's, on that does not wait.
-    pub(crate) fn next(&self, sender: &Address, settled: u64) -> u64 {
+    pub(crate) fn next(&self, lane: &NonceLane, settled: u64) -> u64 {
         let accounts = self.accounts();
-        let Some(account) = accounts.get(sender) else {
+        let Some(account) = accounts.get(lane) else {
             return settled;
         };
         let from = settled.max(account.settled);
@@ -76,7 +76,7 @@ impl WaitingNonces {
 mod tests {
     use super::*;
 
-    const SENDER: Address = Address::new([1; 20]);
+    const SENDER: NonceLane = NonceLane::Account(tg_types::Address::new([1; 20]));
 
     /// Found by `tensorgrid sim --seed 9`: a requestor took a job back while its provider's start was on the way; the start was
     /// dropped, all that the provider sent for other leases stood behind it, and it lost the collateral of each.

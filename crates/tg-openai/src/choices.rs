@@ -122,7 +122,8 @@ impl TextRun {
         let asked = (self.order.mode, self.order.max_price);
         let term = self.paying.terms(listed, asked);
         let ended = self.paying.job(of, listed, (input, term.await?)).await?;
-        let written = jobs::collect_written(&self.paying.client, &known.model, &ended.job).await;
+        let ordered = (&ended.ordered(), &ended.job);
+        let written = jobs::collect_written(&self.paying.client, &known.model, ordered).await;
         let (written, price) = self.paying.settle(of, &ended, written)?;
         let shown = (&*self.coding, written.tokens.as_slice());
         let (pieces, stopped) = completion::shown(&self.order, request, shown)?;

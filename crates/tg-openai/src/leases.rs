@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tg_sdk::dto::{JobDto, JobStateDto, ModeDto};
-use tg_sdk::endpoint::session::{EndpointError, EndpointSession};
+use tg_sdk::endpoint::session::{EndpointError, EndpointSession, ServedBy};
 use tg_sdk::jobs::{self, JobError};
 use tg_sdk::{Client, ClientError, JobFilter, OrderTerms, Wallet};
 use tg_types::{Address, Amount, Fees, JobId, ModelId, Transaction};
@@ -293,7 +293,8 @@ impl ServedLeases {
             self.give_back(wallet, (model, job)).await;
             return Err(error);
         }
-        let opened = Arc::new(EndpointSession::open(&self.client, wallet, job).await?);
+        let opened =
+            Arc::new(EndpointSession::open(&self.client, wallet, job, &ServedBy::AsTold).await?);
         *session = Some(Arc::clone(&opened));
         Ok(opened)
     }

@@ -320,7 +320,8 @@ impl VectorRun {
         let _place = self.at_once.acquire().await;
         let order = (input.bytes.clone(), self.term.clone());
         let ended = self.paying.job(&of, listed, order).await?;
-        let result = jobs::collect(&self.paying.client, &known.model, &ended.job).await;
+        let ordered = (&ended.ordered(), &ended.job);
+        let result = jobs::collect(&self.paying.client, &known.model, ordered).await;
         let (result, price) = self.paying.settle(&of, &ended, result)?;
         let reals = known.model.answer(&result.values).reals();
         let vector = self.rule.vector(&reals, &input)?;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tg_api::{KeptOrder, OpenAiError, OrderRecord, Requester};
 use tg_sdk::dto::{JobDto, ModeDto, ModelDto};
-use tg_sdk::jobs::{self, JobError};
+use tg_sdk::jobs::{self, JobError, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
-use tg_types::{Amount, Decode, Encode, JobId, SignedTransaction, signed};
+use tg_types::{Amount, Decode, Encode, JobId, SignedTransaction, Transaction, signed};
 
 use super::refusal::{of_job, of_reserve};
 use crate::api_keys::ApiKeys;
@@ -64,6 +64,16 @@ pub(super) struct EndedJob {
 }
 
 impl EndedJob {
+    /// What was ordered, as it was signed.
+    pub(super) fn ordered(&self) -> OrderedJob {
+        let signed = SignedTransaction::from_bytes(&self.kept.signed);
+        match signed.map(|it| it.transaction) {
+            Ok(Transaction::SubmitJob { order }) => OrderedJob::of_order(self.job.id, &order),
+            // Orders that were kept are those of jobs; the word of one's own node stands in.
+            _ => OrderedJob::as_told(&self.job),
+        }
+    }
+
     /// What left the requestor's account for the job itself: all that was locked and did not come back, whoever got it.
     fn price(&self) -> Amount {
         let locked = self.job.max_price.saturating_add(self.job.verification_fee);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tg_sdk::dto::{JobStateDto, ModeDto};
-use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession};
+use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession, ServedBy};
 use tg_sdk::{Client, JobFilter, Wallet};
 use tg_types::{Address, JobId, ModelId};
 
@@ -49,7 +49,7 @@ impl ServedEndpoints {
         if let Some(session) = self.held(job) {
             return Some(session);
         }
-        let session = EndpointSession::open(&self.client, wallet, job).await;
+        let session = EndpointSession::open(&self.client, wallet, job, &ServedBy::AsTold).await;
         let session = Arc::new(session.ok()?);
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         // Of two that were opened at once one counts.

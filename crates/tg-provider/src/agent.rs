@@ -61,6 +61,8 @@ pub struct AgentConfig {
     pub model_bytes_max: usize,
     /// How long it finishes started work after the order to stop.
     pub closing: Duration,
+    /// How long beyond that it stays while a result of it is voted on or may be challenged: who is not there to answer loses all that it put up.
+    pub judged: Duration,
     /// What it pays so that its offer and its provider's record stay.
     pub rent: RentPolicy,
     /// Models of its own whose rent it pays too.
@@ -78,6 +80,7 @@ impl AgentConfig {
             throttle_mmac_per_s: None,
             model_bytes_max: 256 << 20,
             closing: Duration::from_secs(20),
+            judged: Duration::ZERO,
             rent: RentPolicy::default(),
             models: Vec::new(),
             gone: None,
@@ -303,7 +306,7 @@ impl<W: Worker> Agent<W> {
                 looked = Some(Instant::now());
             }
             self.drive(closing.is_some()).await;
-            let is_over = closing.is_some_and(|until| Instant::now() >= until);
+            let is_over = closing.is_some_and(|until| self.may_leave(until));
             if is_over || (closing.is_some() && self.leases.is_empty()) {
                 return Ok(());
             }
@@ -336,6 +339,17 @@ impl<W: Worker> Agent<W> {
                 self.take(outcome);
             }
         }
+    }
+
+    /// Whether it leaves what it has not finished, `until` when it works on.
+    fn may_leave(&self, until: Instant) -> bool {
+        let mut leases = self.leases.values();
+        let is_judged = leases.any(|entry| entry.task.lease().check.is_some());
+        let judged = match is_judged {
+            true => self.config.judged,
+            false => Duration::ZERO,
+        };
+        Instant::now() >= until + judged
     }
 
     fn tell(&self, event: AgentEvent) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tg_sdk::retry::{NONCES_MAX, Retry, retry_of};
 use tg_sdk::{Client, ClientError};
 use tg_types::{ChainDomain, Fees, Transaction, TransactionId, Wallet};
 
@@ -49,8 +50,8 @@ impl Submitter {
         Ok(account.nonce)
     }
 
-    /// Signs and submits a transaction; signs it again, a few times, if its nonce was overtaken. That happens when the
-    /// API that told the account's nonce was behind the others.
+    /// Signs and submits a transaction. What was refused is sent or signed again a few times, as [`tg_sdk::retry`] says: with the nonce
+    /// that it had, or with another one where it has no effect twice. The API that told the account's nonce may be behind the others.
     ///
     /// # Errors
     /// Those of the client.
@@ -58,18 +59,27 @@ impl Submitter {
         &mut self,
         transaction: Transaction,
     ) -> Result<SubmittedTransaction, ClientError> {
-        let mut tries = 0;
+        let (mut tries, mut nonces) = (0, 1);
+        let mut nonce = self.next_nonce().await?;
         loop {
-            let result = self.try_submit(transaction.clone()).await;
-            if result.is_err() {
-                self.domain = None;
-            }
+            let error = match self.try_submit(transaction.clone(), nonce).await {
+                Ok(submitted) => return Ok(submitted),
+                Err(error) => error,
+            };
+            self.domain = None;
             tries += 1;
-            match &result {
-                Err(error) if error.is_overtaken() && tries < SIGNED_MAX => {
+            let retry = retry_of(&error, &transaction, self.client.is_own_node());
+            match retry {
+                // Of two with one nonce the ledger takes one, so that it makes no difference whether these are the same bytes.
+                Retry::SameNonce | Retry::SameBytes if tries < SIGNED_MAX => {
                     tokio::time::sleep(SIGN_AGAIN).await;
                 }
-                _ => return result,
+                Retry::NextNonce if tries < SIGNED_MAX && nonces < NONCES_MAX => {
+                    tokio::time::sleep(SIGN_AGAIN).await;
+                    nonces += 1;
+                    nonce = self.next_nonce().await?;
+                }
+                _ => return Err(error),
             }
         }
     }
@@ -77,17 +87,17 @@ impl Submitter {
     async fn try_submit(
         &mut self,
         transaction: Transaction,
+        nonce: u64,
     ) -> Result<SubmittedTransaction, ClientError> {
         // What is prepaid needs no fee, so nothing has to be asked for it.
         let (domain, fees) = match &self.domain {
             Some(domain) if transaction.kind().is_prepaid() => (*domain, Fees::NONE),
             _ => {
                 let status = self.client.status().await?;
-                let fees = Fees::from_base_fee(status.base_fee_per_gas);
+                let fees = self.client.fees(status.base_fee_per_gas)?;
                 (status.domain.into(), fees)
             }
         };
-        let nonce = self.next_nonce().await?;
         let signed = self
             .wallet
             .sign_with_fees(transaction, nonce, fees, &domain);

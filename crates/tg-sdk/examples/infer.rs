@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use tg_sdk::dto::ModeDto;
-use tg_sdk::jobs::{self, Inference};
+use tg_sdk::jobs::{self, Inference, OrderedJob};
 use tg_sdk::{Client, Digest, OrderTerms, Wallet};
 
 #[tokio::main]
@@ -35,9 +35,11 @@ pub(crate) async fn infer(
     let quotes = client.quotes(listed.id, ModeDto::Proof).await?;
     let max_price = jobs::usual_max_price(&quotes).ok_or("no provider offers to run the model")?;
 
-    let job = jobs::order(&client, wallet, &model, input, OrderTerms::new(max_price)).await?;
+    let terms = OrderTerms::new(max_price);
+    let job = jobs::order(&client, wallet, &model, input.clone(), terms).await?;
+    let ordered = OrderedJob::new(job, listed.id, &input, ModeDto::Proof);
     let job = jobs::follow(&client, job, &mut |_| {}).await?;
-    let result = jobs::collect(&client, &model, &job).await?;
+    let result = jobs::collect(&client, &model, (&ordered, &job)).await?;
     let answer = model.answer(&result.values);
     println!(
         "{:?} {}",

@@ -14,6 +14,9 @@ use crate::verify::{CheckedModel, OrderTerms};
 /// How often the grid is asked.
 const POLL: Duration = Duration::from_millis(100);
 
+/// The highest deposit that is locked on the word of an API alone: a hundred times that of a usual network.
+const DEPOSIT_TOLD_MAX: Amount = Amount::from_tgrid(1);
+
 /// How long a sealed bid may take to be in a final block.
 const SEAL_MAX: Duration = Duration::from_secs(30);
 
@@ -67,6 +70,11 @@ pub async fn bid(
         salt,
     } = bid;
     let status = client.status().await.doing("ask for the grid's time")?;
+    // Stops: a deposit that only the API names, and burns by keeping the opened bid back.
+    let least = status.parameters.bid_deposit_min;
+    if deposit.is_none() && !client.is_own_node() && least > DEPOSIT_TOLD_MAX {
+        return Err(JobError::DepositTold { least });
+    }
     let order = model.order(&input, terms, status.ledger_time_ms);
     // Before anything is locked: an order that would be refused when it is opened costs nothing.
     let asked = client.dry_run(wallet.address(), &order).await;
@@ -75,7 +83,7 @@ pub async fn bid(
     stored.doing("store the input")?;
     let commit = Transaction::CommitBid {
         commitment: bid_commitment(&order, &salt, &wallet.address()),
-        deposit: deposit.unwrap_or(status.parameters.bid_deposit_min),
+        deposit: deposit.unwrap_or(least),
     };
     let sealed = submit(client, wallet, &commit, "seal the bid").await?;
     let domain = status.domain.into();

@@ -1,6 +1,8 @@
 //! The typed client: one method per endpoint.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use http_body_util::Either;
@@ -12,10 +14,10 @@ use tg_types::chain::{
 use tg_types::chunks::{CHUNK_BYTES, CHUNKS_MAX, ChunkTree};
 use tg_types::{
     Address, Amount, BidId, ChainDomain, Decode as _, Digest, DurationMs, Encode, Fees, Heartbeat,
-    JobId, JobOrder, LeaseId, ModelId, OfferId, Reader, SignedTransaction, SignedUpload,
+    JobId, JobOrder, LeaseId, ModelId, NonceLane, OfferId, Reader, SignedTransaction, SignedUpload,
     TimestampMs, Transaction, TransactionId, UploadPermit, Wallet,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 use crate::dto::{
     AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
@@ -27,6 +29,7 @@ use crate::dto::{
 use crate::endpoint::wire::{ENDPOINT_BYTES_MAX, SERVE_BYTES_MAX, ServeAnswer, ServeCall};
 use crate::error::ClientError;
 use crate::events::EventStream;
+use crate::signer::Signer;
 use crate::tls::{self, TlsRoots};
 use crate::transport::{Payload, Transport, whole};
 use crate::upload::UploadBody;
@@ -73,6 +76,18 @@ const JOBS_LISTED: usize = 50;
 pub struct Client {
     transport: Transport,
     uploader: Option<Wallet>,
+    trust: Arc<ApiTrust>,
+}
+
+/// What is believed of an API, for all clones of a client.
+#[derive(Debug, Default)]
+struct ApiTrust {
+    /// What is signed for. Without one that the caller knows it is what the API first said.
+    domain: OnceLock<ChainDomain>,
+    /// Whether the API is of the caller's own node.
+    is_own: AtomicBool,
+    /// Held from asking for a nonce until what is signed with it was sent, so that what one process signs at once has nonces of its own.
+    signing: AsyncMutex<()>,
 }
 
 /// Which jobs to list.
@@ -108,7 +123,44 @@ impl Client {
         Ok(Self {
             transport: Transport::new(url, roots)?,
             uploader: None,
+            trust: Arc::default(),
         })
+    }
+
+    /// Says that the API is of the caller's own node, or that nothing is lost by its lies: what it tells of nonces and leases is then
+    /// believed. It holds for all clones of this client.
+    #[must_use]
+    pub fn of_own_node(self) -> Self {
+        self.believe();
+        self
+    }
+
+    /// The same of a client that is in use.
+    pub fn believe(&self) {
+        self.trust.is_own.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the API is of the caller's own node.
+    #[must_use]
+    pub fn is_own_node(&self) -> bool {
+        self.trust.is_own.load(Ordering::Relaxed)
+    }
+
+    /// Signs for the network of a domain alone, whatever the API says that it is of; for all clones of this client.
+    ///
+    /// # Errors
+    /// [`ClientError::OtherNetwork`] if it signs for another one already.
+    pub fn pin(&self, domain: ChainDomain) -> Result<(), ClientError> {
+        let pinned = *self.trust.domain.get_or_init(|| domain);
+        match pinned == domain {
+            true => Ok(()),
+            false => Err(self.other_network(&domain, &pinned)),
+        }
+    }
+
+    /// Taken while something is signed and sent.
+    pub(crate) async fn signing(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.trust.signing.lock().await
     }
 
     /// Changes the longest wait for an answer; 30 s otherwise.
@@ -125,6 +177,7 @@ impl Client {
         Self {
             transport: self.transport.clone(),
             uploader: Some(wallet.clone()),
+            trust: Arc::clone(&self.trust),
         }
     }
 
@@ -164,7 +217,10 @@ impl Client {
     /// # Errors
     /// Those of any call; status 404 if there is none, or it was opened or forfeited.
     pub async fn bid(&self, id: BidId) -> Result<BidDto, ClientError> {
-        self.get(&format!("/v1/bids/{id}")).await
+        let path = format!("/v1/bids/{id}");
+        let bid: BidDto = self.get(&path).await?;
+        self.same(path, (id, bid.id))?;
+        Ok(bid)
     }
 
     /// The rent of a record: an offer, a model or a job by its id, a provider by its address.
@@ -178,9 +234,46 @@ impl Client {
     /// What the grid is and where it stands.
     ///
     /// # Errors
-    /// Those of any call: see [`ClientError`].
+    /// Those of any call: see [`ClientError`]; [`ClientError::OtherNetwork`] if it is not what this client signs for.
     pub async fn status(&self) -> Result<StatusDto, ClientError> {
-        self.get("/v1/status").await
+        let status: StatusDto = self.get("/v1/status").await?;
+        // Stops: a signature that the API gets for a network which the caller does not mean.
+        self.pinned(status.domain.clone().into())?;
+        Ok(status)
+    }
+
+    fn pinned(&self, told: ChainDomain) -> Result<(), ClientError> {
+        let expected = *self.trust.domain.get_or_init(|| told);
+        if expected == told {
+            return Ok(());
+        }
+        Err(self.other_network(&expected, &told))
+    }
+
+    fn other_network(&self, expected: &ChainDomain, got: &ChainDomain) -> ClientError {
+        ClientError::OtherNetwork {
+            url: self.url().to_owned(),
+            expected: expected.to_string(),
+            got: got.to_string(),
+        }
+    }
+
+    /// Whether what came is what was asked for by its id.
+    fn same<I: PartialEq + fmt::Display>(
+        &self,
+        path: String,
+        (asked, got): (I, I),
+    ) -> Result<(), ClientError> {
+        // Stops: another model, job or price that is shown under the name of the one that was asked for.
+        if asked == got {
+            return Ok(());
+        }
+        Err(ClientError::OtherAnswer {
+            url: self.url().to_owned(),
+            path,
+            asked: asked.to_string(),
+            got: got.to_string(),
+        })
     }
 
     /// What signatures of this grid are bound to.
@@ -433,7 +526,10 @@ impl Client {
         &self,
         id: TransactionId,
     ) -> Result<TransactionStatusDto, ClientError> {
-        self.get(&format!("/v1/transactions/{id}")).await
+        let path = format!("/v1/transactions/{id}");
+        let status: TransactionStatusDto = self.get(&path).await?;
+        self.same(path, (id, status.transaction))?;
+        Ok(status)
     }
 
     /// Signs a transaction here, with the account's next nonce and four times the base fee at most, and submits it. The key
@@ -457,13 +553,53 @@ impl Client {
     /// Those of any call.
     pub async fn signed(
         &self,
-        wallet: &Wallet,
+        signer: impl Into<Signer<'_>>,
         transaction: Transaction,
     ) -> Result<SignedTransaction, ClientError> {
+        let signer = signer.into();
+        let nonce = self.next_nonce(&signer.lane()).await?;
+        self.signed_at(signer, transaction, nonce).await
+    }
+
+    /// The same with a nonce of the caller's choice.
+    ///
+    /// # Errors
+    /// Those of [`Client::signed`].
+    pub async fn signed_at(
+        &self,
+        signer: impl Into<Signer<'_>>,
+        transaction: Transaction,
+        nonce: u64,
+    ) -> Result<SignedTransaction, ClientError> {
+        let signer = signer.into();
         let status = self.status().await?;
-        let fees = told_apart(Fees::from_base_fee(status.base_fee_per_gas));
-        let nonce = self.account(wallet.address()).await?.nonce;
-        Ok(wallet.sign_with_fees(transaction, nonce, fees, &status.domain.into()))
+        let fees = told_apart(self.fees(status.base_fee_per_gas)?);
+        Ok(signer.sign_with_fees(transaction, nonce, fees, &status.domain.into()))
+    }
+
+    /// The nonce of the next transaction of an account, or of a session key; zero for a key that the account does not have.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn next_nonce(&self, lane: &NonceLane) -> Result<u64, ClientError> {
+        let account = self.account(lane.account()).await?;
+        let Some(key) = lane.session().map(|key| Digest::new(*key)) else {
+            return Ok(account.nonce);
+        };
+        let session = account.sessions.iter().find(|it| it.key == key);
+        Ok(session.map_or(0, |it| it.nonce))
+    }
+
+    /// What is offered at the base fee that the API tells, bounded by what is offered on a stranger's word
+    /// ([`Fees::from_told_base_fee`]).
+    ///
+    /// # Errors
+    /// [`ClientError::BaseFee`] if it tells more.
+    pub fn fees(&self, told: Amount) -> Result<Fees, ClientError> {
+        Fees::from_told_base_fee(told).map_err(|source| ClientError::BaseFee {
+            url: self.url().to_owned(),
+            source,
+        })
     }
 
     /// The same for fees of the caller's choice.
@@ -488,7 +624,10 @@ impl Client {
     /// # Errors
     /// Those of any call.
     pub async fn account(&self, address: Address) -> Result<AccountDto, ClientError> {
-        self.get(&format!("/v1/accounts/{address}")).await
+        let path = format!("/v1/accounts/{address}");
+        let account: AccountDto = self.get(&path).await?;
+        self.same(path, (address, account.address))?;
+        Ok(account)
     }
 
     /// What the newest final state has under the bytes of an id, with what shows it. [`crate::light`] checks it.
@@ -522,7 +661,10 @@ impl Client {
     /// # Errors
     /// Those of any call; status 404 if there is none.
     pub async fn model(&self, id: ModelId) -> Result<ModelDto, ClientError> {
-        self.get(&format!("/v1/models/{id}")).await
+        let path = format!("/v1/models/{id}");
+        let model: ModelDto = self.get(&path).await?;
+        self.same(path, (id, model.id))?;
+        Ok(model)
     }
 
     /// What each way of checking a result would come to for one usual job on a model, of which a wrong answer would cost
@@ -590,7 +732,10 @@ impl Client {
     /// # Errors
     /// Those of any call; status 404 if there is none.
     pub async fn job(&self, id: JobId) -> Result<JobDto, ClientError> {
-        self.get(&format!("/v1/jobs/{id}")).await
+        let path = format!("/v1/jobs/{id}");
+        let job: JobDto = self.get(&path).await?;
+        self.same(path, (id, job.id))?;
+        Ok(job)
     }
 
     /// What an order of `requestor` would come to in the next block. Nothing is ordered.
@@ -613,7 +758,10 @@ impl Client {
     /// # Errors
     /// Those of any call; status 404 if there is none.
     pub async fn job_why(&self, id: JobId) -> Result<JobWhyDto, ClientError> {
-        self.get(&format!("/v1/jobs/{id}/why")).await
+        let path = format!("/v1/jobs/{id}/why");
+        let why: JobWhyDto = self.get(&path).await?;
+        self.same(path, (id, why.job))?;
+        Ok(why)
     }
 
     /// What blocks did with a job, as far as the node that is asked remembers.
@@ -629,7 +777,11 @@ impl Client {
     /// # Errors
     /// Those of any call; status 404 if there is no such job or it has no result.
     pub async fn job_receipt(&self, id: JobId) -> Result<JobReceiptDto, ClientError> {
-        self.get(&format!("/v1/jobs/{id}/receipt")).await
+        let path = format!("/v1/jobs/{id}/receipt");
+        let receipt: JobReceiptDto = self.get(&path).await?;
+        self.same(path.clone(), (id, receipt.job.id))?;
+        self.same(path, (id, receipt.lease.job))?;
+        Ok(receipt)
     }
 
     /// All open offers.
@@ -655,7 +807,10 @@ impl Client {
     /// # Errors
     /// Those of any call; status 404 if there is none.
     pub async fn offer(&self, id: OfferId) -> Result<OfferDto, ClientError> {
-        self.get(&format!("/v1/offers/{id}")).await
+        let path = format!("/v1/offers/{id}");
+        let offer: OfferDto = self.get(&path).await?;
+        self.same(path, (id, offer.id))?;
+        Ok(offer)
     }
 
     /// A provider: its history and its open offers.
@@ -663,7 +818,10 @@ impl Client {
     /// # Errors
     /// Those of any call.
     pub async fn provider(&self, address: Address) -> Result<ProviderDto, ClientError> {
-        self.get(&format!("/v1/providers/{address}")).await
+        let path = format!("/v1/providers/{address}");
+        let provider: ProviderDto = self.get(&path).await?;
+        self.same(path, (address, provider.address))?;
+        Ok(provider)
     }
 
     /// A provider's leases that have not ended, oldest first.

@@ -1,7 +1,7 @@
 //! What can go wrong between a client and the grid.
 
 use serde::{Deserialize, Serialize};
-use tg_types::Digest;
+use tg_types::{BaseFeeTooHigh, Digest};
 
 /// The body of every refusal of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,18 +19,23 @@ pub struct ErrorBody {
 /// What a node says that has too much to do: nothing was looked at.
 const BUSY: &str = "TG-API-007";
 
-/// Refusals of a nonce that another transaction of the account took.
-const NONCE_TAKEN: [&str; 8] = [
+/// Refusals of a nonce that another transaction of the account took, or waits with.
+const NONCE_TAKEN: [&str; 7] = [
     "TG-LED-002",
     "TG-LED-003",
     "TG-LED-004",
     "TG-NODE-044",
     "TG-NODE-045",
     "TG-NODE-046",
-    // The base fee rose beyond what was offered, or another one waits that offers more.
-    "TG-LED-008",
+    // Another one waits that offers more.
     "TG-NODE-049",
 ];
+
+/// The refusal of a fee: the base fee rose beyond what was offered.
+const FEE_TOO_LOW: &str = "TG-LED-008";
+
+/// Refusals of a grid that takes nothing more at the moment.
+const NO_ROOM: [&str; 3] = ["TG-NODE-042", "TG-NODE-043", "TG-NODE-047"];
 
 /// Why a call of the client failed.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +115,37 @@ pub enum ClientError {
         /// The digest of the bytes that came.
         got: Digest,
     },
+    /// The answer is about something else than what was asked.
+    #[error("the answer of {url}{path} is about {got}, not about {asked}")]
+    OtherAnswer {
+        /// The address of the API.
+        url: String,
+        /// The path that was asked.
+        path: String,
+        /// The id that was asked for.
+        asked: String,
+        /// The one that came.
+        got: String,
+    },
+    /// The API is of another network than the one that is signed for.
+    #[error("{url} says that it is of the network {got}, and this client signs for {expected}")]
+    OtherNetwork {
+        /// The address of the API.
+        url: String,
+        /// What is signed for: chain id, contract and salt.
+        expected: String,
+        /// What the API says.
+        got: String,
+    },
+    /// The base fee that the API tells is higher than what is paid on a stranger's word.
+    #[error("sign with the base fee that {url} tells")]
+    BaseFee {
+        /// The address of the API.
+        url: String,
+        /// How high it is.
+        #[source]
+        source: BaseFeeTooHigh,
+    },
 }
 
 impl ClientError {
@@ -137,11 +173,24 @@ impl ClientError {
         }
     }
 
-    /// Whether a transaction was refused for a nonce or a fee that others have overtaken: signed again, with what the ledger says
-    /// now, it may be taken. The refused one had no effect.
+    /// Whether a transaction was refused for its nonce, which another one of the account took, as the API says. The refused one has no
+    /// effect if that is true; an API that lies keeps it, and one that is signed again under another nonce is a second one.
     #[must_use]
-    pub fn is_overtaken(&self) -> bool {
+    pub fn is_nonce_taken(&self) -> bool {
         self.code().is_some_and(|code| NONCE_TAKEN.contains(&code))
+    }
+
+    /// Whether a transaction was refused for a fee that the base fee has overtaken. With the same nonce it can be signed again: of two
+    /// with one nonce the ledger takes one.
+    #[must_use]
+    pub fn is_fee_too_low(&self) -> bool {
+        self.code() == Some(FEE_TOO_LOW)
+    }
+
+    /// Whether the grid takes no more transactions at the moment. The same bytes can be sent again.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.code().is_some_and(|code| NO_ROOM.contains(&code))
     }
 
     /// Whether the thing that was asked does not exist.
@@ -162,7 +211,10 @@ impl ClientError {
             | Self::TooLarge { .. }
             | Self::Malformed { .. }
             | Self::Unreadable { .. }
-            | Self::WrongBlob { .. } => false,
+            | Self::WrongBlob { .. }
+            | Self::OtherAnswer { .. }
+            | Self::OtherNetwork { .. }
+            | Self::BaseFee { .. } => false,
         }
     }
 
@@ -189,6 +241,13 @@ impl ClientError {
                 "client and server are of different versions, or this is no TensorGrid API"
             }
             Self::WrongBlob { .. } => "the server's store is damaged or it lies; ask another one",
+            Self::OtherAnswer { .. } => "the server is damaged or lies; ask another one with --api",
+            Self::OtherNetwork { .. } => {
+                "nothing was signed: a signature for the other network would hold there; name an API of the network that is meant, or use another key for each network"
+            }
+            Self::BaseFee { .. } => {
+                "nothing was signed: the grid is overloaded, or the API lies; try again later, or ask another one with --api"
+            }
         }
     }
 }

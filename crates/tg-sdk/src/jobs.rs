@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tg_ir::tensor::top_class;
 use tg_types::{
-    Address, Amount, Digest, JobId, LeaseId, ModelId, SignedTransaction, Transaction, Wallet,
-    signed,
+    Address, Amount, Digest, JobId, JobOrder, LeaseId, ModelId, SignedTransaction, Transaction,
+    Wallet, signed,
 };
 
 use crate::client::{Client, a_while};
@@ -15,6 +15,8 @@ use crate::dto::{
     ModePriceDto, ModelDto, ModelStateDto, QuoteDto,
 };
 use crate::error::ClientError;
+use crate::retry::{NONCES_MAX, Retry, retry_of};
+use crate::signer::Signer;
 use crate::verify::{
     CheckError, CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX, RankedScore,
 };
@@ -37,9 +39,6 @@ const BUSY_MAX: Duration = Duration::from_secs(30);
 /// How often it is asked why a job waits.
 const WHY: Duration = Duration::from_secs(2);
 
-/// Refusals of a grid that takes nothing more at the moment.
-const NO_ROOM: [&str; 3] = ["TG-NODE-042", "TG-NODE-043", "TG-NODE-047"];
-
 /// Why a job did not come to a checked result.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
@@ -59,6 +58,43 @@ pub enum JobError {
         name: String,
         /// Names of the models that there are.
         known: Vec<String>,
+    },
+    /// Several models have ids that begin so.
+    #[error("several models begin with {name}: {}", ids.join(", "))]
+    SeveralModels {
+        /// What was asked for.
+        name: String,
+        /// Their ids.
+        ids: Vec<String>,
+    },
+    /// What the grid tells of a job is not what was signed here.
+    #[error(
+        "the grid tells of job {job} that its {what} is {told}; what was signed here says {signed}"
+    )]
+    OtherJob {
+        /// The job.
+        job: JobId,
+        /// What differs.
+        what: &'static str,
+        /// What was signed.
+        signed: String,
+        /// What the grid tells.
+        told: String,
+    },
+    /// The nonce of what was signed is taken, as the grid says. It is not signed again: the grid may lie and keep it.
+    #[error(
+        "{doing}: the grid refuses nonce {nonce} of {account}, which another transaction took as it says"
+    )]
+    NonceTaken {
+        /// What was being done.
+        doing: &'static str,
+        /// The account.
+        account: Address,
+        /// The nonce.
+        nonce: u64,
+        /// What the grid said.
+        #[source]
+        source: Box<ClientError>,
     },
     /// The model cannot be ordered from now.
     #[error("the model {name} is {state}: {why}")]
@@ -82,6 +118,14 @@ pub enum JobError {
         state: JobStateDto,
         /// Why.
         reason: String,
+    },
+    /// The grid says that a sealed bid needs a deposit that is far above the usual one.
+    #[error(
+        "the grid says that a sealed bid needs a deposit of {least} TGRID, far more than usual"
+    )]
+    DepositTold {
+        /// The least deposit as it says.
+        least: Amount,
     },
     /// The grid accepted a job of mode proof without a proof.
     #[error("the grid accepted a job of mode proof without a proof")]
@@ -122,6 +166,7 @@ impl JobError {
     pub const fn call(&self) -> Option<&ClientError> {
         match self {
             Self::Call { source, .. } => Some(source),
+            Self::NonceTaken { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -141,6 +186,14 @@ impl JobError {
             }
             Self::Forfeited { deposit, .. } => {
                 format!("the deposit of {deposit} TGRID is burned, and nothing else was spent")
+            }
+            Self::DepositTold { .. } => "nothing was locked; --deposit names what is".to_owned(),
+            Self::SeveralModels { .. } => "give more digits of the id".to_owned(),
+            Self::OtherJob { .. } => {
+                "nothing that it shows of this job is believed: the API is damaged or lies; ask another one with --api".to_owned()
+            }
+            Self::NonceTaken { .. } => {
+                "signed again under another nonce it might be done twice: if another command of this account was faster, look what became of this one (`tensorgrid balance`, `tensorgrid job list`) and run it again".to_owned()
             }
             Self::NotEndpoint { .. } => {
                 "`tensorgrid endpoint list` shows the endpoints of your account".to_owned()
@@ -197,17 +250,114 @@ pub struct CheckedProof {
     pub zk: bool,
 }
 
+/// What was ordered, as its requestor signed it: what a result is checked against, whatever the grid tells of the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderedJob {
+    /// The job that the order became.
+    pub job: JobId,
+    /// The model.
+    pub model: ModelId,
+    /// The digest of the input.
+    pub input: Digest,
+    /// How the result is checked.
+    pub mode: ModeDto,
+}
+
+impl OrderedJob {
+    /// The order of an input for a model.
+    #[must_use]
+    pub fn new(job: JobId, model: ModelId, input: &[u8], mode: ModeDto) -> Self {
+        Self {
+            job,
+            model,
+            input: Digest::of_blob(input),
+            mode,
+        }
+    }
+
+    /// What a signed or a proved order says.
+    #[must_use]
+    pub fn of_order(job: JobId, order: &JobOrder) -> Self {
+        Self {
+            job,
+            model: order.model,
+            input: order.input,
+            mode: order.mode.into(),
+        }
+    }
+
+    /// What the API tells of a job that was not ordered here: its word alone, but for the job's id.
+    #[must_use]
+    pub const fn as_told(job: &JobDto) -> Self {
+        Self {
+            job: job.id,
+            model: job.model,
+            input: job.input,
+            mode: job.mode,
+        }
+    }
+
+    /// Whether what the grid tells is about this order.
+    ///
+    /// # Errors
+    /// [`JobError::OtherJob`] with what differs.
+    pub fn check(&self, job: &JobDto) -> Result<(), JobError> {
+        let Self {
+            job: id,
+            model,
+            input,
+            mode,
+        } = self;
+        self.same("id", (id, &job.id))?;
+        self.same("model", (model, &job.model))?;
+        self.same("input", (input, &job.input))?;
+        self.same("mode", (mode, &job.mode))
+    }
+
+    /// The same for what stands behind a result.
+    fn check_receipt(&self, receipt: &JobReceiptDto) -> Result<(), JobError> {
+        self.check(&receipt.job)?;
+        self.same("lease's job", (&self.job, &receipt.lease.job))?;
+        self.same("result's model", (&self.model, &receipt.receipt.model))?;
+        self.same("result's input", (&self.input, &receipt.receipt.input))
+    }
+
+    // Stops: an old result of another job or input that is shown as the answer.
+    fn same<T: PartialEq + std::fmt::Display>(
+        &self,
+        what: &'static str,
+        (signed, told): (&T, &T),
+    ) -> Result<(), JobError> {
+        if signed == told {
+            return Ok(());
+        }
+        Err(JobError::OtherJob {
+            job: self.job,
+            what,
+            signed: signed.to_string(),
+            told: told.to_string(),
+        })
+    }
+}
+
 /// The model of an id, the beginning of an id (6 digits or more), or a name. Of several active ones of a name the oldest is
-/// taken.
+/// taken, as the grid tells it: whoever asked by a name has to be shown the id.
 ///
 /// # Errors
-/// [`JobError::NoModel`], and those of any call.
+/// [`JobError::NoModel`], [`JobError::SeveralModels`], and those of any call.
 pub async fn find_model(client: &Client, name: &str) -> Result<ModelDto, JobError> {
     if let Some(id) = tg_types::ModelId::from_hex(name) {
         return client.model(id).await.doing("find the model");
     }
     let models = client.models().await.doing("list the models")?;
     let begins = |model: &&ModelDto| name.len() >= 6 && model.id.to_string().starts_with(name);
+    let by_id: Vec<&ModelDto> = models.iter().filter(begins).collect();
+    if let [_, _, ..] = by_id[..] {
+        return Err(JobError::SeveralModels {
+            name: name.to_owned(),
+            ids: by_id.iter().map(|model| model.id.to_string()).collect(),
+        });
+    }
     let named = |model: &&ModelDto| model.name == name || begins(model);
     let active = |model: &&ModelDto| named(model) && model.state == ModelStateDto::Active;
     let found = models.iter().find(active);
@@ -259,19 +409,19 @@ pub fn usual_mode(prices: &[ModePriceDto]) -> Option<ModeDto> {
     preferred.into_iter().find(is_served)
 }
 
-/// Signs and submits a transaction; signs again when another one of the same account was faster. It is signed again only
-/// after the grid refused the former one with a code that says so: a refused transaction is in no pool and in no block,
-/// so nothing is paid twice. Where no answer came, nobody knows, and nothing is signed again.
+/// Signs and submits a transaction; sends it again while the grid is full, and signs it again with the same nonce when its fee was
+/// overtaken. Under another nonce only what has no effect twice is signed again, or on the word of one's own node ([`crate::retry`]). Where
+/// no answer came, nobody knows, and nothing is signed again.
 ///
 /// # Errors
-/// Those of [`Client::sign_and_submit`].
+/// Those of [`Client::sign_and_submit`]; [`JobError::NonceTaken`].
 pub async fn submit(
     client: &Client,
-    wallet: &Wallet,
+    signer: impl Into<Signer<'_>>,
     transaction: &Transaction,
     doing: &'static str,
 ) -> Result<SignedTransaction, JobError> {
-    submit_kept(client, wallet, transaction, doing, &mut |_| Ok(())).await
+    submit_kept(client, signer.into(), transaction, doing, &mut |_| Ok(())).await
 }
 
 /// What is told of a transaction that was signed, before it is sent.
@@ -284,25 +434,69 @@ pub type KeepSigned<'a> = dyn FnMut(&SignedTransaction) -> std::io::Result<()> +
 /// Those of [`submit`], and if one cannot be kept.
 async fn submit_kept(
     client: &Client,
-    wallet: &Wallet,
+    signer: Signer<'_>,
     transaction: &Transaction,
     doing: &'static str,
     keep: &mut KeepSigned<'_>,
 ) -> Result<SignedTransaction, JobError> {
     let started = Instant::now();
+    let is_own = client.is_own_node();
+    // What this process signs at once has nonces of its own.
+    let _turn = match is_own {
+        true => None,
+        false => Some(client.signing().await),
+    };
+    let mut nonces = 1;
+    let mut signed = client.signed(signer, transaction.clone()).await;
     loop {
-        let signed = client.signed(wallet, transaction.clone()).await;
-        let signed = signed.doing(doing)?;
-        keep(&signed).map_err(JobError::NotKept)?;
-        let result = client.submit(&signed).await;
-        let again = result.as_ref().is_err_and(|error| {
-            let full = error.code().is_some_and(|code| NO_ROOM.contains(&code));
-            full || error.is_overtaken()
-        });
-        if !again || started.elapsed() > SIGN_MAX {
-            return result.map(|_| signed).doing(doing);
+        let sent = signed.doing(doing)?;
+        keep(&sent).map_err(JobError::NotKept)?;
+        let error = match sent_patiently(client, &sent, started).await {
+            Ok(()) => return Ok(sent),
+            Err(error) => error,
+        };
+        let retry = retry_of(&error, transaction, is_own);
+        let is_last = started.elapsed() > SIGN_MAX || (!is_own && nonces >= NONCES_MAX);
+        signed = match retry {
+            Retry::SameNonce if started.elapsed() <= SIGN_MAX => {
+                tokio::time::sleep(a_while()).await;
+                client
+                    .signed_at(signer, transaction.clone(), sent.nonce)
+                    .await
+            }
+            Retry::NextNonce if !is_last => {
+                tokio::time::sleep(a_while()).await;
+                nonces += 1;
+                client.signed(signer, transaction.clone()).await
+            }
+            Retry::NonceTaken => {
+                return Err(JobError::NonceTaken {
+                    doing,
+                    account: signer.account(),
+                    nonce: sent.nonce,
+                    source: Box::new(error),
+                });
+            }
+            Retry::Stop | Retry::SameBytes | Retry::SameNonce | Retry::NextNonce => {
+                return Err(error).doing(doing);
+            }
+        };
+    }
+}
+
+/// Sends the same bytes as long as the grid says that it is full.
+async fn sent_patiently(
+    client: &Client,
+    signed: &SignedTransaction,
+    started: Instant,
+) -> Result<(), ClientError> {
+    loop {
+        match client.submit(signed).await {
+            Err(error) if error.is_full() && started.elapsed() <= SIGN_MAX => {
+                tokio::time::sleep(a_while()).await;
+            }
+            answer => return answer.map(drop),
         }
-        tokio::time::sleep(a_while()).await;
     }
 }
 
@@ -418,7 +612,7 @@ pub async fn order_kept(
     }
     stored.doing("store the input")?;
     let transaction = Transaction::SubmitJob { order };
-    let sent = submit_kept(client, wallet, &transaction, "order the job", keep).await?;
+    let sent = submit_kept(client, wallet.into(), &transaction, "order the job", keep).await?;
     Ok(signed::job_id(sent.id(&status.domain.into())))
 }
 
@@ -580,22 +774,28 @@ pub async fn wait_for_order(client: &Client, id: JobId) -> Result<JobDto, JobErr
     }
 }
 
-/// Fetches the output of a paid job, whose bytes are those that its receipt names. Nothing else of it is checked here: of a
-/// program's job whoever doubts it runs the program again.
+/// Fetches the output of a paid job, whose bytes are those that its receipt names. That it is about what was ordered is checked here, and
+/// not whether it is right: of a program's job whoever doubts it runs the program again.
 ///
 /// # Errors
 /// If the job was not paid; those of any call.
 pub async fn collect_output(
     client: &Client,
+    ordered: &OrderedJob,
     job: &JobDto,
 ) -> Result<(JobReceiptDto, Vec<u8>), JobError> {
-    let receipt = paid_receipt(client, job).await?;
+    let receipt = paid_receipt(client, ordered, job).await?;
     let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
     Ok((receipt, output.doing("fetch the output")?))
 }
 
-/// The receipt of a job that must be paid.
-async fn paid_receipt(client: &Client, job: &JobDto) -> Result<JobReceiptDto, JobError> {
+/// The receipt of a job that must be paid, and be what was ordered.
+async fn paid_receipt(
+    client: &Client,
+    ordered: &OrderedJob,
+    job: &JobDto,
+) -> Result<JobReceiptDto, JobError> {
+    ordered.check(job)?;
     if job.state != JobStateDto::Paid {
         let reason = job.reason.as_deref().unwrap_or("it has no result");
         return Err(JobError::NotPaid {
@@ -604,24 +804,28 @@ async fn paid_receipt(client: &Client, job: &JobDto) -> Result<JobReceiptDto, Jo
             reason: reason.to_owned(),
         });
     }
-    let receipt = client.job_receipt(job.id).await;
-    receipt.doing("fetch the receipt")
+    let receipt = client.job_receipt(ordered.job).await;
+    let receipt = receipt.doing("fetch the receipt")?;
+    ordered.check_receipt(&receipt)?;
+    Ok(receipt)
 }
 
-/// Fetches the result of a paid job and checks it. The requestor's input digest is in the job it signed.
+/// Fetches the result of a paid job and checks it against what was ordered: how it is checked, and of which job and input its proof must
+/// be, `ordered` says and not the grid.
 ///
 /// # Errors
-/// If the job was not paid or its result does not hold; those of any call.
+/// If the job was not paid, is not what was ordered or its result does not hold; those of any call.
 pub async fn collect(
     client: &Client,
     model: &CheckedModel,
-    job: &JobDto,
+    (ordered, job): (&OrderedJob, &JobDto),
 ) -> Result<Inference, JobError> {
-    let receipt = paid_receipt(client, job).await?;
+    ordered.same("model", (&ordered.model, &model.public().id()))?;
+    let receipt = paid_receipt(client, ordered, job).await?;
     let output = receipt.receipt.output;
-    let (values, proof) = match (job.mode, receipt.evidence) {
+    let (values, proof) = match (ordered.mode, receipt.evidence) {
         (ModeDto::Proof, Some(evidence)) => {
-            let expected = expected(job, &receipt);
+            let expected = expected(ordered, &receipt);
             let (file, started) = evidence_of(client, evidence).await?;
             let proved = model.check(&file, expected)?;
             (proved.values, Some(checked(file, started, proved.zk)))
@@ -670,12 +874,13 @@ pub struct WrittenAnswer {
 pub async fn collect_written(
     client: &Client,
     model: &CheckedModel,
-    job: &JobDto,
+    (ordered, job): (&OrderedJob, &JobDto),
 ) -> Result<WrittenAnswer, JobError> {
-    let receipt = paid_receipt(client, job).await?;
-    let (tokens, scores, proof) = match (job.mode, receipt.evidence) {
+    ordered.same("model", (&ordered.model, &model.public().id()))?;
+    let receipt = paid_receipt(client, ordered, job).await?;
+    let (tokens, scores, proof) = match (ordered.mode, receipt.evidence) {
         (ModeDto::Proof, Some(evidence)) => {
-            let expected = expected(job, &receipt);
+            let expected = expected(ordered, &receipt);
             let (file, started) = evidence_of(client, evidence).await?;
             let proved = model.check_sequence(&file, expected)?;
             let proof = checked(file, started, false);
@@ -704,12 +909,12 @@ pub async fn collect_written(
     })
 }
 
-/// What the proof of a job must be about.
-fn expected(job: &JobDto, receipt: &JobReceiptDto) -> Expected {
+/// What the proof of a job must be about. Who made it the receipt says; its output is the one that the proof shows.
+fn expected(ordered: &OrderedJob, receipt: &JobReceiptDto) -> Expected {
     Expected {
-        job: job.id,
+        job: ordered.job,
         provider: receipt.lease.provider,
-        input: job.input,
+        input: ordered.input,
         output: receipt.receipt.output,
     }
 }

@@ -1,6 +1,6 @@
 //! What programs outside the grid import: wire types, a typed HTTP client, a local wallet, and the checks of a result.
 //!
-//! Read in this order: [`dto`] (what travels), [`text`] (how ids and amounts are written), [`error`] (what can go wrong);
+//! Read in this order: [`dto`] (what travels), [`text`] (how ids and amounts are written), [`error`] (what can go wrong), [`retry`] (what is signed again after that);
 //! with the feature `client`: [`client`] (how to ask), [`events`] (what the grid tells by itself), [`light`] (answers that no gateway can forge), [`tls`] (which servers are believed to be who they say); with the feature `verify`,
 //! which does no I/O and builds for wasm32: [`verify`] (a model, an input, and the proof of a result); with both: [`jobs`] and
 //! [`bids`] (an order from its signature to its checked result), [`endpoint`] (requests to one provider for some time). Keys never leave the process: transactions are signed here
@@ -32,6 +32,8 @@ pub mod events;
 pub mod jobs;
 #[cfg(feature = "client")]
 pub mod light;
+pub mod retry;
+mod signer;
 pub mod text;
 #[cfg(feature = "client")]
 pub mod tls;
@@ -47,6 +49,7 @@ pub use client::{Client, JobFilter};
 pub use error::{ClientError, ErrorBody};
 #[cfg(feature = "client")]
 pub use events::EventStream;
+pub use signer::Signer;
 pub use tg_types::{
     Address, Amount, Digest, JobId, LeaseId, ModelId, OfferId, SignedTransaction, Transaction,
     TransactionId, Wallet,

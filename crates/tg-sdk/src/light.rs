@@ -8,12 +8,13 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tg_types::chain::{
-    AnswerError, Checkpoint, CheckpointError, HeadTooOld, LeafHead, NetworkTrust, TrustedHead,
+    AnswerError, Checkpoint, CheckpointError, FinalAnswer, HeadTooOld, LeafHead, NetworkTrust,
+    TrustedHead, content_digest,
 };
-use tg_types::{Address, Amount, BlockId, TimestampMs};
+use tg_types::{Address, Amount, BlockId, Encode, TimestampMs, Writer};
 
 use crate::client::Client;
-use crate::dto::StateRecordDto;
+use crate::dto::{StateAnswerDto, StateRecordDto};
 use crate::error::ClientError;
 
 /// What a final state has, checked.
@@ -36,6 +37,9 @@ pub enum LightError {
     /// The answer is not the bytes of one.
     #[error("the grid's proof cannot be read")]
     Unreadable,
+    /// The record that came with the proof is not the one that the state has.
+    #[error("the record that the grid gives is not the one that the final state has")]
+    OtherContent,
     /// The answer shows nothing: the gateway lies, or is of another network.
     #[error("what the grid says is not shown to be true")]
     NotShown(#[from] AnswerError),
@@ -123,9 +127,51 @@ impl LightClient {
         record: StateRecordDto,
         id: &[u8],
     ) -> Result<FinalValue<Option<LeafHead>>, LightError> {
+        let (shown, _) = self.shown(record, id).await?;
+        Ok(FinalValue {
+            height: shown.header.height.get(),
+            timestamp_ms: shown.header.timestamp.get(),
+            value: shown.found.map(|(head, _)| head),
+        })
+    }
+
+    /// The canonical bytes of a record, or that there is none, as the newest final state has it.
+    ///
+    /// # Errors
+    /// Those of [`LightClient::record`]; [`LightError::OtherContent`] if what the grid gives is not what the state has, or it gives none.
+    pub async fn content(
+        &mut self,
+        record: StateRecordDto,
+        id: &[u8],
+    ) -> Result<FinalValue<Option<Vec<u8>>>, LightError> {
+        let (shown, told) = self.shown(record, id).await?;
+        let content = match shown.found {
+            None => None,
+            Some((head, digest)) => {
+                let bytes = told.content().ok_or(LightError::OtherContent)?;
+                // Stops: an order, a price or a provider that the record does not have.
+                if content_digest(head.kind, &RecordBytes(&bytes)) != digest {
+                    return Err(LightError::OtherContent);
+                }
+                Some(bytes)
+            }
+        };
+        Ok(FinalValue {
+            height: shown.header.height.get(),
+            timestamp_ms: shown.header.timestamp.get(),
+            value: content,
+        })
+    }
+
+    /// What the newest final state has under a key, and what the grid gave to show it.
+    async fn shown(
+        &mut self,
+        record: StateRecordDto,
+        id: &[u8],
+    ) -> Result<(FinalAnswer, StateAnswerDto), LightError> {
         self.head.check_age(now(), self.trust.period())?;
-        let answer = self.client.state_answer(record, id).await?;
-        let answer = answer.read().ok_or(LightError::Unreadable)?;
+        let told = self.client.state_answer(record, id).await?;
+        let answer = told.read().ok_or(LightError::Unreadable)?;
         let key = record.leaf_key(id);
         let shown = match self.head.check(&answer, &key) {
             // Perhaps of other validators than those that are known.
@@ -135,11 +181,7 @@ impl LightClient {
             Err(AnswerError::Finality(_)) => self.head.check(&answer, &key)?,
             shown => shown?,
         };
-        Ok(FinalValue {
-            height: shown.header.height.get(),
-            timestamp_ms: shown.header.timestamp.get(),
-            value: shown.found.map(|(head, _)| head),
-        })
+        Ok((shown, told))
     }
 
     /// The balance of an account; zero if there is none.
@@ -169,6 +211,15 @@ impl LightClient {
             self.head.learn(&changes)?;
             learnt = Learnt::Seats;
         }
+    }
+}
+
+/// The canonical encoding of a record.
+struct RecordBytes<'a>(&'a [u8]);
+
+impl Encode for RecordBytes<'_> {
+    fn encode(&self, writer: &mut Writer) {
+        writer.raw(self.0);
     }
 }
 

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use tg_ledger::{AbandonedBecause, Event, Job, JobState, Lease, LeaseEnd, Outcome, State, Subject};
 use tg_node::{BlobStore, Finalized};
 use tg_types::{
-    Address, Amount, BlockId, Digest, JobId, LeaseId, OfferId, SignedVoucher, TransactionId,
-    VerificationMode, Vote,
+    Address, Amount, BlockId, Digest, JobId, LeaseId, NonceLane, OfferId, SignedVoucher,
+    TransactionId, VerificationMode, Vote,
 };
 
 use crate::evidence::{Proving, Truth, model};
@@ -78,7 +78,7 @@ pub(crate) struct Checks {
     /// The height up to which states were looked at.
     checked: u64,
     executed: BTreeSet<TransactionId>,
-    nonces: BTreeMap<Address, u64>,
+    nonces: BTreeMap<NonceLane, u64>,
     jobs: BTreeMap<JobId, JobState>,
     paid: BTreeSet<JobId>,
     /// What leases prepaid for gas, and whether there was too little time for them to be sure to end well.
@@ -242,7 +242,7 @@ impl Checks {
             }
         }
         for signed in &block.block.transactions {
-            let last = self.nonces.insert(signed.sender, signed.nonce);
+            let last = self.nonces.insert(signed.lane(), signed.nonce);
             if last.is_some_and(|last| last >= signed.nonce) {
                 let (sender, nonce) = (signed.sender, signed.nonce);
                 return Err(format!("{sender} comes with {nonce} after {last:?}"));

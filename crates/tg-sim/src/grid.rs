@@ -261,6 +261,22 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
             "committee",
             format!("{number} of {lease} has {} members", members.len()),
         ),
+        Event::ReplicasDiffer { lease, .. } => {
+            ("replicas", format!("the members of {lease} differ"))
+        }
+        Event::SeedKeyMade { round } => ("seed", format!("key of round {round} is made")),
+        Event::SeedRound { round } => ("seed", format!("round {round} begins")),
+        Event::LeaseEnded { lease, end, .. } => ("lease", format!("{lease} {end}")),
+        Event::Slashed {
+            provider, amount, ..
+        } => ("slashed", format!("{provider} {amount}")),
+        _ => return told_of_disputes(event),
+    })
+}
+
+/// What stands there of accusations and challenges.
+fn told_of_disputes(event: &Event) -> Option<(&'static str, String)> {
+    Some(match event {
         Event::ResultDisputed {
             lease,
             accuser,
@@ -276,12 +292,17 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
             "dispute",
             format!("{account} hands in {file} about {lease}"),
         ),
-        Event::ReplicasDiffer { lease, .. } => {
-            ("replicas", format!("the members of {lease} differ"))
-        }
         Event::AccusationRefuted { validator, burned } => (
             "slashed",
             format!("{validator} {burned} for accusing falsely"),
+        ),
+        Event::ChallengeShared {
+            lease,
+            provider,
+            amount,
+        } => (
+            "challenge",
+            format!("{provider} has {amount} for showing that {lease} is right"),
         ),
         Event::ChallengeReturned {
             lease,
@@ -300,12 +321,6 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
             "slashed",
             format!("{validator} {burned} for finding {lease} right"),
         ),
-        Event::SeedKeyMade { round } => ("seed", format!("key of round {round} is made")),
-        Event::SeedRound { round } => ("seed", format!("round {round} begins")),
-        Event::LeaseEnded { lease, end, .. } => ("lease", format!("{lease} {end}")),
-        Event::Slashed {
-            provider, amount, ..
-        } => ("slashed", format!("{provider} {amount}")),
         _ => return None,
     })
 }

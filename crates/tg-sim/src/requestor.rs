@@ -263,7 +263,9 @@ impl SimRequestor {
                 // One that is forged.
                 _ => {
                     let mut signed = wallet.sign(transfer, next, &grid.domain);
-                    signed.signature.s[31] ^= 1;
+                    if let tg_types::Authorization::Account(signature) = &mut signed.authorization {
+                        signature.s[31] ^= 1;
+                    }
                     Some(signed)
                 }
             };

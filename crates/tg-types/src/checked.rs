@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use crate::id::Address;
-use crate::signature::Signature;
+use crate::session::Authorization;
 
 /// Sender, digest and signature, all of which a check depends on: nothing of them is left to a hash.
-type Key = [u8; 20 + 32 + 65];
+type Key = (Address, [u8; 32], Authorization);
 
 /// Signatures that were checked and held, of one node.
 ///
 /// What is kept is the input of a check that succeeded, so that a signature that is found here holds, whoever put it there. Signatures
-/// that do not hold are not kept. With room for `n` between `n` and `2 n` of the last ones are kept, 117 bytes each.
+/// that do not hold are not kept. With room for `n` between `n` and `2 n` of the last ones are kept, 149 bytes each.
 #[derive(Debug)]
 pub struct CheckedSignatures {
     room: usize,
@@ -53,17 +53,22 @@ impl CheckedSignatures {
     }
 
     /// Whether this signature was checked and held.
-    pub(crate) fn has(&self, sender: Address, digest: &[u8; 32], signature: Signature) -> bool {
+    pub(crate) fn has(
+        &self,
+        sender: Address,
+        digest: &[u8; 32],
+        authorization: Authorization,
+    ) -> bool {
         if self.room == 0 {
             return false;
         }
-        let key = key(sender, digest, signature);
+        let key = (sender, *digest, authorization);
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.young.contains(&key) || kept.old.contains(&key)
     }
 
     /// Keeps a signature that was checked and held.
-    pub(crate) fn keep(&self, sender: Address, digest: &[u8; 32], signature: Signature) {
+    pub(crate) fn keep(&self, sender: Address, digest: &[u8; 32], authorization: Authorization) {
         if self.room == 0 {
             return;
         }
@@ -71,31 +76,20 @@ impl CheckedSignatures {
         if kept.young.len() >= self.room {
             kept.old = std::mem::take(&mut kept.young);
         }
-        kept.young.insert(key(sender, digest, signature));
+        kept.young.insert((sender, *digest, authorization));
     }
-}
-
-fn key(sender: Address, digest: &[u8; 32], signature: Signature) -> Key {
-    let Signature { r, s, y_parity } = signature;
-    let mut key = [0; 117];
-    key[..20].copy_from_slice(sender.as_bytes());
-    key[20..52].copy_from_slice(digest);
-    key[52..84].copy_from_slice(&r);
-    key[84..116].copy_from_slice(&s);
-    key[116] = y_parity;
-    key
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::SessionSignature;
 
-    fn signature(number: u8) -> Signature {
-        Signature {
-            r: [number; 32],
-            s: [1; 32],
-            y_parity: 0,
-        }
+    fn signature(number: u8) -> Authorization {
+        Authorization::Session(SessionSignature {
+            key: [number; 32],
+            signature: [1; 64],
+        })
     }
 
     #[test]
@@ -119,10 +113,10 @@ mod tests {
         assert!(!checked.has(Address::new([8; 20]), &[2; 32], signature(1)));
         assert!(!checked.has(sender, &[3; 32], signature(1)));
         assert!(!checked.has(sender, &[2; 32], signature(2)));
-        let odd = Signature {
-            y_parity: 1,
-            ..signature(1)
-        };
+        let odd = Authorization::Session(SessionSignature {
+            key: [1; 32],
+            signature: [2; 64],
+        });
         assert!(!checked.has(sender, &[2; 32], odd));
         let none = CheckedSignatures::none();
         none.keep(sender, &[2; 32], signature(1));

@@ -121,6 +121,8 @@ pub enum Domain {
     ReplicaClaims,
     /// Id of a served model: its card.
     ServedModel,
+    /// A transaction that a session key signs.
+    SessionTransaction,
 }
 
 impl Domain {
@@ -187,6 +189,7 @@ impl Domain {
             Self::ReplicaDraw => "TG/market/replica-draw/v1",
             Self::ReplicaClaims => "TG/ledger/replica-claims/v1",
             Self::ServedModel => "TG/types/served-model/v1",
+            Self::SessionTransaction => "TG/types/session-transaction/v1",
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::id::Address;
 use crate::keccak::keccak256;
 use crate::order::{JobOrder, OfferTerms, Receipt};
 use crate::resources::{JobNeeds, Machine};
+use crate::session::{NonceLane, session_digest};
 use crate::signed_struct::{StructHash, number_word};
 use crate::transaction::{Transaction, TransactionKind};
 
@@ -21,7 +22,7 @@ pub const DOMAIN_TYPE: &str = "EIP712Domain(string name,string version,uint256 c
 /// Members that every kind begins with. The lane says which sequence the nonce belongs to; see [`NONCE_LANE_ACCOUNT`].
 pub const HEAD: &str = "uint8 lane,uint64 nonce,uint128 maxFeePerGas,uint128 maxTipPerGas";
 
-/// The lane of an account's own nonces, and the only one so far.
+/// The lane of an account's own nonces; a session key's is 1.
 pub const NONCE_LANE_ACCOUNT: u8 = 0;
 
 impl TransactionKind {
@@ -56,6 +57,8 @@ impl TransactionKind {
             Self::ReportStorage => ("bytes32[] held,bytes32[] missing", &[]),
             Self::DeclineLease => ("bytes32 lease,uint8 reason", &[]),
             Self::CommitPart => ("bytes32 lease,Receipt receipt", &[Receipt::TYPE]),
+            Self::RegisterSessionKey => ("bytes32 key,uint8 scope,uint128 cap,uint64 expires", &[]),
+            Self::RevokeSessionKey => ("bytes32 key", &[]),
             Self::RaiseJob => ("bytes32 job,uint128 maxPrice,uint8 maxAttempts", &[]),
             Self::PayRent => ("bytes32 record,uint128 amount", &[]),
             Self::JoinValidators => ("bytes32 key,string endpoint,bytes possession", &[]),
@@ -92,6 +95,22 @@ pub struct ChainDomain {
     pub salt: [u8; 32],
 }
 
+impl std::fmt::Display for ChainDomain {
+    /// `chain ID, contract 0x.., salt 0x..`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            chain_id,
+            verifying_contract,
+            salt,
+        } = self;
+        let salt = crate::Digest::new(*salt);
+        write!(
+            f,
+            "chain {chain_id}, contract {verifying_contract}, salt {salt}"
+        )
+    }
+}
+
 impl ChainDomain {
     /// The domain's name, shown by wallets.
     pub const NAME: &'static str = "TensorGrid";
@@ -122,6 +141,23 @@ impl ChainDomain {
         self.digest_of(&struct_hash(transaction, nonce, fees))
     }
 
+    /// What is signed for `transaction` with the `nonce` of a lane: by the account, or by its session key.
+    #[must_use]
+    pub fn signing_digest_in(
+        &self,
+        lane: &NonceLane,
+        transaction: &Transaction,
+        nonce: u64,
+        fees: &Fees,
+    ) -> [u8; 32] {
+        let hash = struct_hash_in(lane.tag(), transaction, nonce, fees);
+        let digest = self.digest_of(&hash);
+        match lane {
+            NonceLane::Account(_) => digest,
+            NonceLane::Session(account, key) => session_digest(account, key, &digest),
+        }
+    }
+
     /// What is signed for a struct of this hash.
     #[must_use]
     pub fn digest_of(&self, struct_hash: &[u8; 32]) -> [u8; 32] {
@@ -135,12 +171,16 @@ impl ChainDomain {
 
 fields! { ChainDomain { chain_id, verifying_contract, salt } }
 
-/// The EIP-712 struct hash of a transaction with its nonce and fees.
+/// The EIP-712 struct hash of a transaction with its nonce and fees, in the account's own lane.
 #[must_use]
-#[expect(clippy::too_many_lines, reason = "one arm for each kind")]
 pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 32] {
+    struct_hash_in(NONCE_LANE_ACCOUNT, transaction, nonce, fees)
+}
+
+#[expect(clippy::too_many_lines, reason = "one arm for each kind")]
+fn struct_hash_in(lane: u8, transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 32] {
     let start = StructHash::new(&transaction.kind().encoded_type())
-        .number(u128::from(NONCE_LANE_ACCOUNT))
+        .number(u128::from(lane))
         .number(u128::from(nonce))
         .amount(fees.max_fee_per_gas)
         .amount(fees.max_tip_per_gas);
@@ -195,7 +235,19 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
             endpoint,
             possession,
         } => start.word(*key).label(endpoint).bytes(possession),
-        Transaction::LeaveValidators { key } => start.word(*key),
+        Transaction::RegisterSessionKey {
+            key,
+            scope,
+            cap,
+            expires,
+        } => start
+            .word(*key)
+            .number(u128::from(scope.tag()))
+            .amount(*cap)
+            .number(u128::from(expires.get())),
+        Transaction::RevokeSessionKey { key } | Transaction::LeaveValidators { key } => {
+            start.word(*key)
+        }
         Transaction::ReadyForProtocol { version } => start.number(u128::from(*version)),
         Transaction::SettleEndpoint {
             lease,

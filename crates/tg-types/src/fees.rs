@@ -13,6 +13,27 @@ const MAX_FEE_FACTOR: u64 = 4;
 /// A wallet tips a part of this many of the base fee: enough to go before those who tip nothing.
 const TIP_PART: u64 = 10;
 
+/// The least base fee of a network with the usual parameters, in base units for each unit of gas. What a client offers on a
+/// stranger's word is bounded by multiples of it.
+pub const BASE_FEE_USUAL: Amount = Amount::new(50_000_000);
+
+/// The highest tip that is offered on a stranger's word: 0.0005 TGRID for an order. Nothing of a tip comes back, whatever the base fee is,
+/// and a block's proposer gets it.
+const TIP_MAX: u128 = 100 * BASE_FEE_USUAL.get();
+
+/// The highest fee for each unit of gas that is offered on a stranger's word, tip included: 0.04 TGRID for an order.
+const MAX_FEE_MAX: u128 = 8_000 * BASE_FEE_USUAL.get();
+
+/// A base fee that is told is higher than any that is paid without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the base fee is said to be {told} TGRID for each unit of gas; {most} is paid at most")]
+pub struct BaseFeeTooHigh {
+    /// The base fee that was told.
+    pub told: Amount,
+    /// The highest that is paid.
+    pub most: Amount,
+}
+
 /// What a sender pays for each unit of gas at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fees {
@@ -48,6 +69,34 @@ impl Fees {
         }
     }
 
+    /// The same for a base fee that a stranger told: the tip is 100 times, the whole 8,000 times the least base fee of a usual network at
+    /// most. Who answers a wallet may lie, and be the proposer that gets the tip.
+    ///
+    /// # Errors
+    /// If the base fee that was told is above that: what is offered would not be taken, or the answer is a lie.
+    ///
+    /// ```
+    /// use tg_types::{Amount, Fees, BASE_FEE_USUAL};
+    ///
+    /// let usual = Fees::from_told_base_fee(BASE_FEE_USUAL).unwrap();
+    /// assert_eq!(usual, Fees::from_base_fee(BASE_FEE_USUAL));
+    /// assert!(Fees::from_told_base_fee(Amount::from_tgrid(1)).is_err());
+    /// ```
+    pub fn from_told_base_fee(told: Amount) -> Result<Self, BaseFeeTooHigh> {
+        let most = Amount::new(MAX_FEE_MAX);
+        if told > most {
+            return Err(BaseFeeTooHigh { told, most });
+        }
+        let Self {
+            max_fee_per_gas,
+            max_tip_per_gas,
+        } = Self::from_base_fee(told);
+        Ok(Self {
+            max_fee_per_gas: max_fee_per_gas.min(most),
+            max_tip_per_gas: max_tip_per_gas.min(Amount::new(TIP_MAX)),
+        })
+    }
+
     /// What of the offer is left for the proposer at a base fee; `None` if it is below the base fee.
     #[must_use]
     pub const fn tip(&self, base_fee: Amount) -> Option<Amount> {
@@ -60,3 +109,29 @@ impl Fees {
 }
 
 fields! { Fees { max_fee_per_gas, max_tip_per_gas } }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_told_base_fee_moves_no_more_than_the_bound() {
+        // What a lie could gain without the bound: a tenth of the base fee that it names.
+        let told = Amount::new(MAX_FEE_MAX);
+        let fees = Fees::from_told_base_fee(told).expect("it is the bound");
+        assert_eq!(fees.max_tip_per_gas, Amount::new(TIP_MAX));
+        assert_eq!(fees.max_fee_per_gas, told);
+        let above = told.saturating_add(Amount::new(1));
+        let refused = BaseFeeTooHigh {
+            told: above,
+            most: told,
+        };
+        assert_eq!(Fees::from_told_base_fee(above), Err(refused));
+        // Up to there it is what wallets offer.
+        let busy = BASE_FEE_USUAL.saturating_mul(1_000);
+        assert_eq!(
+            Fees::from_told_base_fee(busy),
+            Ok(Fees::from_base_fee(busy))
+        );
+    }
+}

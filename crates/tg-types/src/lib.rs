@@ -40,6 +40,7 @@ pub mod mode;
 pub mod order;
 pub mod resources;
 pub mod served;
+pub mod session;
 mod signature;
 pub mod signed;
 mod signed_struct;
@@ -61,7 +62,7 @@ pub use domain::Domain;
 pub use eip712::ChainDomain;
 pub use endpoint::{ServingClaim, answer_digest, asked_digest};
 pub use fault::Fault;
-pub use fees::Fees;
+pub use fees::{BASE_FEE_USUAL, BaseFeeTooHigh, Fees};
 pub use heartbeat::Heartbeat;
 pub use id::{
     Address, BidId, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot,
@@ -76,9 +77,10 @@ pub use resources::{
     RegionSet, SharingMode, SharingSet, TierSet,
 };
 pub use served::{CardError, ServedCall, ServedCard, TokenUsage};
+pub use session::{NonceLane, SessionScope, SessionSignature, SessionWallet};
 pub use signed::{
-    Signature, SignatureError, SignedTransaction, VerifiedTransaction, Wallet, WalletError, bid_id,
-    job_id, offer_id,
+    Authorization, Signature, SignatureError, SignedTransaction, VerifiedTransaction, Wallet,
+    WalletError, bid_id, job_id, offer_id,
 };
 pub use time::{DurationMs, Height, TimestampMs};
 pub use transaction::{DeclineReason, Transaction, TransactionKind};

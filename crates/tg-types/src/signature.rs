@@ -2,12 +2,13 @@
 
 use k256::ecdsa::{RecoveryId, VerifyingKey};
 
+use crate::digest::Digest;
 use crate::fields;
 use crate::id::Address;
 use crate::keccak::keccak256;
 
 /// A recoverable secp256k1 signature. Any bytes are representable; [`SignedTransaction::verify`] judges them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Signature {
     /// x coordinate of the nonce point, big-endian.
     pub r: [u8; 32],
@@ -86,6 +87,12 @@ pub enum SignatureError {
     /// No public key fits the signature.
     #[error("no key fits the signature")]
     NoKey,
+    /// A session key did not sign it.
+    #[error("session key {key} did not sign this content for this account and network")]
+    WrongSessionKey {
+        /// The public key that the transaction names.
+        key: Digest,
+    },
     /// Another account signed: a field was changed, or the signature is for another network.
     #[error("the sender is {claimed}, but {recovered} signed this content for this network")]
     WrongSigner {

@@ -13,6 +13,8 @@ use crate::eip712::{ChainDomain, NONCE_LANE_ACCOUNT};
 use crate::fees::Fees;
 use crate::id::{Address, BidId, JobId, OfferId, TransactionId};
 use crate::keccak::keccak256_of;
+pub use crate::session::Authorization;
+use crate::session::{NonceLane, SessionSignature, SessionWallet};
 use crate::signature::address_of;
 pub use crate::signature::{Signature, SignatureError};
 use crate::transaction::Transaction;
@@ -28,8 +30,8 @@ pub struct SignedTransaction {
     pub fees: Fees,
     /// Who asks; stated so that a changed byte is told from an unknown account.
     pub sender: Address,
-    /// The sender's signature of the EIP-712 digest.
-    pub signature: Signature,
+    /// Who signed for the sender.
+    pub authorization: Authorization,
 }
 
 impl SignedTransaction {
@@ -50,18 +52,14 @@ impl SignedTransaction {
         domain: &ChainDomain,
         checked: &CheckedSignatures,
     ) -> Result<VerifiedTransaction, SignatureError> {
-        let digest = domain.signing_digest(&self.transaction, self.nonce, &self.fees);
-        if !checked.has(self.sender, &digest, self.signature) {
-            let recovered = self.signature.recover(&digest)?;
-            if recovered != self.sender {
-                return Err(SignatureError::WrongSigner {
-                    claimed: self.sender,
-                    recovered,
-                });
-            }
-            checked.keep(self.sender, &digest, self.signature);
+        let lane = self.lane();
+        let digest = domain.signing_digest_in(&lane, &self.transaction, self.nonce, &self.fees);
+        if !checked.has(self.sender, &digest, self.authorization) {
+            self.check_signature(&digest)?;
+            checked.keep(self.sender, &digest, self.authorization);
         }
         Ok(VerifiedTransaction {
+            lane,
             transaction: self.transaction.clone(),
             nonce: self.nonce,
             fees: self.fees,
@@ -70,10 +68,38 @@ impl SignedTransaction {
         })
     }
 
-    /// The transaction's name. It covers sender, content, nonce, fees and network, not the signature.
+    fn check_signature(&self, digest: &[u8; 32]) -> Result<(), SignatureError> {
+        match &self.authorization {
+            Authorization::Account(signature) => {
+                let (claimed, recovered) = (self.sender, signature.recover(digest)?);
+                match recovered == claimed {
+                    true => Ok(()),
+                    false => Err(SignatureError::WrongSigner { claimed, recovered }),
+                }
+            }
+            Authorization::Session(signature) => match signature.holds(digest) {
+                true => Ok(()),
+                false => Err(SignatureError::WrongSessionKey {
+                    key: Digest::new(signature.key),
+                }),
+            },
+        }
+    }
+
+    /// Whose next number it has.
+    #[must_use]
+    pub const fn lane(&self) -> NonceLane {
+        match &self.authorization {
+            Authorization::Account(_) => NonceLane::Account(self.sender),
+            Authorization::Session(signature) => NonceLane::Session(self.sender, signature.key),
+        }
+    }
+
+    /// The transaction's name. It covers sender, session key, content, nonce, fees and network, not the signature.
     #[must_use]
     pub fn id(&self, domain: &ChainDomain) -> TransactionId {
-        let digest = domain.signing_digest(&self.transaction, self.nonce, &self.fees);
+        let lane = self.lane();
+        let digest = domain.signing_digest_in(&lane, &self.transaction, self.nonce, &self.fees);
         transaction_id(self.sender, &digest)
     }
 }
@@ -110,14 +136,17 @@ impl Encode for SignedTransaction {
             nonce,
             fees,
             sender,
-            signature,
+            authorization,
         } = self;
         transaction.encode(writer);
-        writer.u8(NONCE_LANE_ACCOUNT);
+        writer.u8(self.lane().tag());
         writer.u64(*nonce);
         fees.encode(writer);
         sender.encode(writer);
-        signature.encode(writer);
+        match authorization {
+            Authorization::Account(signature) => signature.encode(writer),
+            Authorization::Session(signature) => signature.encode(writer),
+        }
     }
 }
 
@@ -125,18 +154,24 @@ impl Decode for SignedTransaction {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let transaction = Transaction::decode(reader)?;
         let lane = reader.u8()?;
-        if lane != NONCE_LANE_ACCOUNT {
-            return Err(DecodeError::Invalid {
-                field: "nonce lane",
-                value: u64::from(lane),
-            });
-        }
+        let (nonce, fees) = (reader.u64()?, Fees::decode(reader)?);
+        let sender = Address::decode(reader)?;
+        let authorization = match lane {
+            NONCE_LANE_ACCOUNT => Authorization::Account(Signature::decode(reader)?),
+            1 => Authorization::Session(SessionSignature::decode(reader)?),
+            lane => {
+                return Err(DecodeError::Invalid {
+                    field: "nonce lane",
+                    value: u64::from(lane),
+                });
+            }
+        };
         Ok(Self {
             transaction,
-            nonce: reader.u64()?,
-            fees: Fees::decode(reader)?,
-            sender: Address::decode(reader)?,
-            signature: Signature::decode(reader)?,
+            nonce,
+            fees,
+            sender,
+            authorization,
         })
     }
 }
@@ -148,6 +183,7 @@ pub struct VerifiedTransaction {
     nonce: u64,
     fees: Fees,
     sender: Address,
+    lane: NonceLane,
     id: TransactionId,
 }
 
@@ -170,7 +206,13 @@ impl VerifiedTransaction {
         self.fees
     }
 
-    /// Who signed.
+    /// Whose next number it has: what tells whether a session key signed.
+    #[must_use]
+    pub const fn lane(&self) -> &NonceLane {
+        &self.lane
+    }
+
+    /// The account that asks.
     #[must_use]
     pub const fn sender(&self) -> Address {
         self.sender
@@ -180,6 +222,30 @@ impl VerifiedTransaction {
     #[must_use]
     pub const fn id(&self) -> TransactionId {
         self.id
+    }
+}
+
+impl SessionWallet {
+    /// Signs a transaction for one network. Whether its kind is of the key's scope the ledger says.
+    #[must_use]
+    pub fn sign_with_fees(
+        &self,
+        transaction: Transaction,
+        nonce: u64,
+        fees: Fees,
+        domain: &ChainDomain,
+    ) -> SignedTransaction {
+        let digest = domain.signing_digest_in(&self.lane(), &transaction, nonce, &fees);
+        SignedTransaction {
+            transaction,
+            nonce,
+            fees,
+            sender: self.account(),
+            authorization: Authorization::Session(SessionSignature {
+                key: self.public(),
+                signature: self.sign_message(&digest),
+            }),
+        }
     }
 }
 
@@ -269,7 +335,7 @@ impl Wallet {
             nonce,
             fees,
             sender: self.address,
-            signature,
+            authorization: Authorization::Account(signature),
         }
     }
 

@@ -11,6 +11,8 @@ use crate::id::{Address, BidId, JobId, LeaseId, ModelId, OfferId, StorageSubject
 use crate::label::Label;
 use crate::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX, VOTES_MAX};
 use crate::order::{JobOrder, OfferTerms, Receipt};
+use crate::session::SessionScope;
+use crate::time::TimestampMs;
 use crate::variants;
 use crate::voucher::SignedVoucher;
 
@@ -211,6 +213,22 @@ pub enum Transaction {
         /// The new number of leases it may have; no fewer than before.
         max_attempts: u8,
     },
+    /// Let a key sign what machines send, for this account. It has a sequence of nonces of its own.
+    RegisterSessionKey {
+        /// The public key (ed25519).
+        key: [u8; 32],
+        /// What it may sign.
+        scope: SessionScope,
+        /// What it may cost in all: fees, what its orders lock, deposits, and the collateral of leases that it serves while they last; what is lost of that for good.
+        cap: Amount,
+        /// The last ledger time at which it signs.
+        expires: TimestampMs,
+    },
+    /// Take a session key back: nothing that it signed holds after this, in the same block already.
+    RevokeSessionKey {
+        /// The public key.
+        key: [u8; 32],
+    },
     /// Bond for a seat among the validators, which is given at the end of an epoch.
     JoinValidators {
         /// The consensus key (ed25519).
@@ -311,6 +329,10 @@ pub enum TransactionKind {
     RaiseJob = 17,
     /// [`Transaction::PayRent`].
     PayRent = 18,
+    /// [`Transaction::RegisterSessionKey`].
+    RegisterSessionKey = 19,
+    /// [`Transaction::RevokeSessionKey`].
+    RevokeSessionKey = 20,
     /// [`Transaction::JoinValidators`].
     JoinValidators = 21,
     /// [`Transaction::LeaveValidators`].
@@ -339,7 +361,7 @@ pub enum TransactionKind {
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 33] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -359,6 +381,8 @@ impl TransactionKind {
         Self::CommitPart,
         Self::RaiseJob,
         Self::PayRent,
+        Self::RegisterSessionKey,
+        Self::RevokeSessionKey,
         Self::JoinValidators,
         Self::LeaveValidators,
         Self::ReportEquivocation,
@@ -396,6 +420,8 @@ impl TransactionKind {
             Self::CommitPart => "CommitPart",
             Self::RaiseJob => "RaiseJob",
             Self::PayRent => "PayRent",
+            Self::RegisterSessionKey => "RegisterSessionKey",
+            Self::RevokeSessionKey => "RevokeSessionKey",
             Self::JoinValidators => "JoinValidators",
             Self::LeaveValidators => "LeaveValidators",
             Self::ReportEquivocation => "ReportEquivocation",
@@ -442,6 +468,8 @@ impl TransactionKind {
             | Self::RateJob
             | Self::RaiseJob
             | Self::PayRent
+            | Self::RegisterSessionKey
+            | Self::RevokeSessionKey
             | Self::JoinValidators
             | Self::LeaveValidators
             | Self::ReportEquivocation
@@ -454,6 +482,49 @@ impl TransactionKind {
     #[must_use]
     pub const fn tag(self) -> u8 {
         self as u8
+    }
+}
+
+impl TransactionKind {
+    /// The scope whose session keys may sign it; nothing if only the account's own key may.
+    #[must_use]
+    pub const fn session_scope(self) -> Option<SessionScope> {
+        match self {
+            Self::StartLease
+            | Self::DeclineLease
+            | Self::CommitReceipt
+            | Self::CommitPart
+            | Self::SealResult
+            | Self::OpenResult
+            | Self::SubmitEvidence
+            | Self::ArgueResult
+            | Self::SettleEndpoint => Some(SessionScope::Serve),
+            Self::SubmitJob
+            | Self::CancelJob
+            | Self::RaiseJob
+            | Self::RateJob
+            | Self::CommitBid
+            | Self::RevealBid => Some(SessionScope::Order),
+            // Money of one's own for another, keys, seats, votes, and promises for longer than a lease.
+            Self::Transfer
+            | Self::PayRent
+            | Self::RegisterSessionKey
+            | Self::RevokeSessionKey
+            | Self::JoinValidators
+            | Self::LeaveValidators
+            | Self::ReportLiveness
+            | Self::ReportStorage
+            | Self::ReportEquivocation
+            | Self::PostDealing
+            | Self::CommitVotes
+            | Self::RevealVotes
+            | Self::ReadyForProtocol
+            | Self::RegisterModel
+            | Self::PostOffer
+            | Self::UpdateOffer
+            | Self::WithdrawOffer
+            | Self::ChallengeResult => None,
+        }
     }
 }
 
@@ -487,6 +558,8 @@ impl Transaction {
             Self::CommitPart { .. } => TransactionKind::CommitPart,
             Self::RaiseJob { .. } => TransactionKind::RaiseJob,
             Self::PayRent { .. } => TransactionKind::PayRent,
+            Self::RegisterSessionKey { .. } => TransactionKind::RegisterSessionKey,
+            Self::RevokeSessionKey { .. } => TransactionKind::RevokeSessionKey,
             Self::JoinValidators { .. } => TransactionKind::JoinValidators,
             Self::LeaveValidators { .. } => TransactionKind::LeaveValidators,
             Self::ReportEquivocation { .. } => TransactionKind::ReportEquivocation,
@@ -531,6 +604,8 @@ variants! {
         16 = CommitPart { lease, receipt },
         17 = RaiseJob { job, max_price, max_attempts },
         18 = PayRent { record, amount },
+        19 = RegisterSessionKey { key, scope, cap, expires },
+        20 = RevokeSessionKey { key },
         21 = JoinValidators { key, endpoint, possession },
         22 = LeaveValidators { key },
         23 = ReportEquivocation { proof },
@@ -543,5 +618,30 @@ variants! {
         30 = SealResult { lease, seal },
         31 = OpenResult { lease, receipt, salt },
         32 = ArgueResult { lease, file, size },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_of_any_scope_moves_money_or_makes_keys() {
+        use TransactionKind as Kind;
+        for kind in [
+            Kind::Transfer,
+            Kind::PayRent,
+            Kind::RegisterSessionKey,
+            Kind::RevokeSessionKey,
+            Kind::JoinValidators,
+            Kind::LeaveValidators,
+            Kind::CommitVotes,
+            Kind::PostOffer,
+        ] {
+            assert_eq!(kind.session_scope(), None, "{kind}");
+        }
+        let scopes = Kind::ALL.map(Kind::session_scope);
+        let of = |scope| scopes.iter().filter(|it| **it == Some(scope)).count();
+        assert_eq!((of(SessionScope::Serve), of(SessionScope::Order)), (9, 6));
     }
 }

@@ -71,11 +71,14 @@ class Job:
 
     Attributes:
         id: Its id.
+        order: What was ordered, as it was signed (``model:input:mode``): what its result is checked against. Without it, of a job that
+            was ordered elsewhere, that is what the API says.
     """
 
-    def __init__(self, client: "Client", job_id: str) -> None:
+    def __init__(self, client: "Client", job_id: str, order: Optional[str] = None) -> None:
         self._client = client
         self.id = job_id
+        self.order = order
 
     def __repr__(self) -> str:
         return f"Job({self.id!r})"
@@ -148,7 +151,10 @@ class Job:
         self._known()
         with tempfile.TemporaryDirectory(prefix="tensorgrid-") as folder:
             path = Path(folder) / "proof.bin"
-            report = ask(["job", "fetch", self.id, "--proof-out", path, "--api", self._client.url])
+            arguments: List[Union[str, Path]] = ["job", "fetch", self.id, "--proof-out", path, "--api", self._client.url]
+            if self.order is not None:
+                arguments += ["--order", self.order]
+            report = ask(arguments)
             proof = path.read_bytes() if path.is_file() else None
         return JobResult(
             answers_of(report["values"], report.get("answer"))[0],
@@ -168,7 +174,8 @@ class Job:
         if result.proof is None:
             raise NotFoundError(f"job {self.id} has no proof", "order it with verify='proof'")
         if public is None:
-            public = self._client.public_model(self.status()["model"])
+            model = self.status()["model"] if self.order is None else self.order.split(":")[0]
+            public = self._client.public_model(model)
         return verify(result.proof, public)
 
     def cancel(self) -> None:
@@ -260,15 +267,16 @@ class Client:
                 arguments += ["--max-price", str(max_price)]
             if attempts is not None:
                 arguments += ["--attempts", str(attempts)]
-            return Job(self, ask(arguments, progress)["job"])
+            ordered = ask(arguments, progress)
+            return Job(self, ordered["job"], ordered["order"])
 
     def infer(self, model: str, inputs: Inputs, **options: Any) -> JobResult:
         """Orders a job, waits for it, verifies its proof and returns the result; options are those of :meth:`submit`."""
         return self.submit(model, inputs, **options).wait().fetch()
 
-    def job(self, job_id: str) -> Job:
-        """A job that was ordered before."""
-        return Job(self, job_id)
+    def job(self, job_id: str, order: Optional[str] = None) -> Job:
+        """A job that was ordered before; ``order`` is what its :attr:`Job.order` was."""
+        return Job(self, job_id, order)
 
     def open_endpoint(
         self,

@@ -24,7 +24,7 @@ use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, RunningAgent, registe
 use tg_console::outcome::{Exit, Failure, OrFail, say};
 use tg_console::{accounts, table};
 use tg_offline::bundled::{self, Bundled};
-use tg_sdk::jobs::{self, Followed};
+use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{CheckedModel, OrderTerms};
 
 /// Digits that are sent.
@@ -142,7 +142,11 @@ impl Scenario<'_> {
         let mut finished = Vec::new();
         let compiled = Bundled::Lenet.compile()?;
         for (digit, job) in digits.into_iter().zip(jobs) {
-            let inference = jobs::collect(&self.client, &public, &job).await.of_job()?;
+            let input = public.stored_input(&Bundled::Lenet.input(&digit));
+            let input = input.or_fail(Exit::Failed, "take the digit")?;
+            let ordered = OrderedJob::new(job.id, public.public().id(), &input, ModeDto::Proof);
+            let inference = jobs::collect(&self.client, &public, (&ordered, &job)).await;
+            let inference = inference.of_job()?;
             let float = compiled
                 .float_output(&Bundled::Lenet.input(&digit))
                 .or_fail(Exit::Failed, "run the float model")?;

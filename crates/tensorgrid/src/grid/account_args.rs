@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tg_console::needs::amount;
+use tg_types::Amount;
 
 use super::connect_args::{ApiArguments, KeyArguments};
 
@@ -15,6 +17,9 @@ pub(crate) enum WalletCommand {
     Show(WalletShowArguments),
     /// Copy a key under a passphrase to another place, and check that the copy can be read back.
     Backup(WalletBackupArguments),
+    /// Keys that sign what machines send, for a while and up to an amount.
+    #[command(subcommand)]
+    Session(SessionCommand),
 }
 
 /// `wallet new`.
@@ -59,6 +64,65 @@ pub(crate) struct WalletBackupArguments {
     pub(crate) backup_passphrase_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
+}
+
+/// `wallet session`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Make a session key and register it.
+    New(SessionNewArguments),
+    /// Print the session keys of an account and what they have cost.
+    List(SessionListArguments),
+    /// Take a session key back: nothing that it signed holds after that.
+    Revoke(SessionRevokeArguments),
+}
+
+/// `wallet session new`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid wallet session new gateway.session --scope order --cap 20 --hours 24 --key my.key\n\n\
+                  A machine has the file, and the account's key stays elsewhere. A session key moves no money to other accounts, makes no keys and votes on nothing."
+)]
+pub(crate) struct SessionNewArguments {
+    /// The file to make; one that exists is left.
+    pub(crate) file: PathBuf,
+    /// What it may sign: serve (starts, receipts, evidence and claims of a provider) or order (orders of jobs, and what changes them).
+    #[arg(long, value_name = "serve|order")]
+    pub(crate) scope: String,
+    /// What it may cost in all, in TGRID: fees, what orders lock, deposits, and collateral that is at risk or lost.
+    #[arg(long, value_name = "TGRID", value_parser = amount)]
+    pub(crate) cap: Amount,
+    /// For how many hours it signs, 720 at most.
+    #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=720))]
+    pub(crate) hours: u32,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `wallet session list`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  tensorgrid wallet session list --key my.key")]
+pub(crate) struct SessionListArguments {
+    /// An address; that of --key or --account if absent.
+    pub(crate) address: Option<String>,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// `wallet session revoke`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  tensorgrid wallet session revoke gateway.session --key my.key")]
+pub(crate) struct SessionRevokeArguments {
+    /// Its file, or the public key.
+    pub(crate) session: String,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
 }
 
 /// `faucet`.

@@ -16,39 +16,14 @@ use tg_offline::text::TextArguments;
 use tg_types::Amount;
 use tg_types::chain::Checkpoint;
 
-pub(crate) use super::connect_args::{ApiArguments, KeyArguments, PassphraseArguments};
+pub(crate) use super::connect_args::{
+    ApiArguments, KeyArguments, PassphraseArguments, TrustArguments,
+};
 use super::job_args::{JobCostArguments, JobSubmitArguments, JobValidateArguments};
 use super::order_args::{CloudPriceArguments, OrderArguments};
 use super::serve_args::ServeArguments;
 use crate::network::process::ApiSetting;
 use crate::network::tls::TlsPlace;
-
-/// Whom to trust.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct TrustArguments {
-    /// File with the genesis of the network. With it nothing of this answer is believed that its validators did not make
-    /// final; without it whoever serves the API is believed.
-    #[arg(long, env = "TENSORGRID_GENESIS", value_name = "FILE")]
-    pub(crate) genesis: Option<PathBuf>,
-    /// A final block from somebody you trust, as `tensorgrid checkpoint` prints it: needed if what is known of the chain is so old that bonds no longer
-    /// answer for it.
-    #[arg(
-        long,
-        env = "TENSORGRID_CHECKPOINT",
-        value_name = "HEIGHT:ID",
-        requires = "genesis"
-    )]
-    pub(crate) checkpoint: Option<Checkpoint>,
-    /// Where the newest block that is known to be final is kept for later commands; beside the genesis, with the ending
-    /// `.trusted`, if absent.
-    #[arg(
-        long,
-        env = "TENSORGRID_TRUSTED",
-        value_name = "FILE",
-        requires = "genesis"
-    )]
-    pub(crate) trusted: Option<PathBuf>,
-}
 
 /// `checkpoint`.
 #[derive(Debug, Args)]
@@ -735,6 +710,11 @@ pub(crate) struct JobReceiptArguments {
 pub(crate) struct JobFetchArguments {
     /// The job's id, or the beginning of it.
     pub(crate) job: String,
+    /// What was ordered, as `infer --detach --json` printed it: the result is checked against that instead of what the API says was ordered.
+    #[arg(long, value_name = "MODEL:INPUT:MODE")]
+    pub(crate) order: Option<String>,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
     /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
     #[arg(long)]
     pub(crate) raw: bool,
@@ -754,7 +734,9 @@ pub(crate) struct JobFetchArguments {
 pub(crate) struct JobRaiseArguments {
     /// The job's id, or the beginning of it.
     pub(crate) job: String,
-    /// Most that is paid to the provider, in TGRID; as it is if absent.
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
+    /// Most that is paid to the provider, in TGRID; as it is if absent, which --genesis has to prove for the key of a file.
     #[arg(long, value_parser = amount, value_name = "TGRID", required_unless_present = "attempts")]
     pub(crate) max_price: Option<Amount>,
     /// Providers to try at most; as it is if absent.
@@ -762,6 +744,14 @@ pub(crate) struct JobRaiseArguments {
     pub(crate) attempts: Option<u8>,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+    /// File of a session key that signs instead (`tensorgrid wallet session new`, scope order).
+    #[arg(
+        long,
+        env = "TENSORGRID_SESSION",
+        value_name = "FILE",
+        conflicts_with = "key"
+    )]
+    pub(crate) session: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
 }
@@ -773,6 +763,14 @@ pub(crate) struct JobCancelArguments {
     pub(crate) job: String,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+    /// File of a session key that signs instead (`tensorgrid wallet session new`, scope order).
+    #[arg(
+        long,
+        env = "TENSORGRID_SESSION",
+        value_name = "FILE",
+        conflicts_with = "key"
+    )]
+    pub(crate) session: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
 }

@@ -3,21 +3,26 @@
 use std::fs;
 use std::path::Path;
 
-use tg_sdk::jobs::JobError;
-use tg_sdk::{Client, ClientError};
-use tg_types::{JobId, Wallet};
+use tg_sdk::dto::ModelDto;
+use tg_sdk::jobs::{self, JobError};
+use tg_sdk::{Client, ClientError, Signer};
+use tg_types::{JobId, ModelId, SessionWallet, Wallet};
 
 use super::connect_args::{ApiArguments, KeyArguments};
+use super::{networks, session_file};
 use tg_console::accounts;
 use tg_console::keys::{self, Passphrase};
-use tg_console::outcome::{Exit, Failure};
+use tg_console::outcome::{Exit, Failure, Outcome, say};
 
 /// How a command ends by a failed call.
 pub(crate) const fn exit_of_call(error: &ClientError) -> Exit {
     match error {
         ClientError::InvalidUrl { .. } | ClientError::NoRoots { .. } => Exit::Usage,
         ClientError::Unreachable { .. } | ClientError::Timeout { .. } => Exit::Unavailable,
-        ClientError::WrongBlob { .. } => Exit::Rejected,
+        ClientError::WrongBlob { .. }
+        | ClientError::OtherAnswer { .. }
+        | ClientError::OtherNetwork { .. }
+        | ClientError::BaseFee { .. } => Exit::Rejected,
         ClientError::Refused { status, .. } => match status {
             404 => Exit::NotFound,
             401 | 422 => Exit::Rejected,
@@ -61,6 +66,7 @@ impl<T> Calling<T> for Result<T, ClientError> {
 const fn exit_of_job(error: &JobError) -> Exit {
     match error {
         JobError::Call { source, .. } => exit_of_call(source),
+        JobError::SeveralModels { .. } | JobError::DepositTold { .. } => Exit::Usage,
         JobError::NoModel { .. } => Exit::NotFound,
         JobError::NotKept(_) => Exit::Failed,
         JobError::NotEndpoint { .. } => Exit::Usage,
@@ -69,6 +75,8 @@ const fn exit_of_job(error: &JobError) -> Exit {
         | JobError::Check(_)
         | JobError::NotPaid { .. }
         | JobError::NoProof
+        | JobError::OtherJob { .. }
+        | JobError::NonceTaken { .. }
         | JobError::Forfeited { .. } => Exit::Rejected,
     }
 }
@@ -102,7 +110,9 @@ pub(crate) async fn wallet(client: &Client, arguments: &KeyArguments) -> Result<
     if let Some(path) = &arguments.key {
         let passphrase = arguments.passphrase.passphrase_file.as_ref();
         let passphrase = Passphrase::read_optional(passphrase)?;
-        return keys::read_wallet(path, passphrase.as_ref());
+        let wallet = keys::read_wallet(path, passphrase.as_ref())?;
+        pin(client, path).await?;
+        return Ok(wallet);
     }
     let status = client.status().await.calling("ask the grid")?;
     if !status.development {
@@ -112,7 +122,58 @@ pub(crate) async fn wallet(client: &Client, arguments: &KeyArguments) -> Result<
         );
         return Err(usage(text).hint("--key FILE or TENSORGRID_KEY names the key that signs"));
     }
+    // Everybody has these keys: no lie of the API takes anything from anybody.
+    client.believe();
     Ok(accounts::wallet(&arguments.account))
+}
+
+/// Signs with the key of a file for one network alone, which is kept beside it.
+pub(crate) async fn pin(client: &Client, key: &Path) -> Outcome {
+    let told = client.domain().await.calling("ask the grid")?;
+    networks::remember(client.url(), key, &told)
+}
+
+/// The model of an id, the beginning of an id, or a name. What an API makes of a name is its word, so the id is said.
+pub(crate) async fn model(client: &Client, name: &str) -> Result<ModelDto, Failure> {
+    let model = jobs::find_model(client, name).await.of_job()?;
+    if ModelId::from_hex(name).is_none() {
+        say(format_args!("model {} is {}", model.name, model.id));
+    }
+    Ok(model)
+}
+
+/// A key that signs: an account's own, or a session key.
+pub(crate) enum SigningKey {
+    /// The account's own.
+    Account(Wallet),
+    /// A session key.
+    Session(SessionWallet),
+}
+
+impl SigningKey {
+    /// Who signs with it.
+    pub(crate) const fn signer(&self) -> Signer<'_> {
+        match self {
+            Self::Account(wallet) => Signer::Account(wallet),
+            Self::Session(wallet) => Signer::Session(wallet),
+        }
+    }
+}
+
+/// The key that was named: a session key's file, or as [`wallet`].
+pub(crate) async fn signing(
+    client: &Client,
+    arguments: &KeyArguments,
+    session: Option<&Path>,
+) -> Result<SigningKey, Failure> {
+    match session {
+        Some(path) => {
+            let session = session_file::read(path)?;
+            pin(client, path).await?;
+            Ok(SigningKey::Session(session))
+        }
+        None => wallet(client, arguments).await.map(SigningKey::Account),
+    }
 }
 
 fn usage(text: String) -> Failure {

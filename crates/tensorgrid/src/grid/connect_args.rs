@@ -1,8 +1,9 @@
-//! Which grid, and who signs: arguments of every command that speaks to a grid.
+//! Which grid, whom to trust, and who signs: arguments of every command that speaks to a grid.
 
 use std::path::PathBuf;
 
 use clap::Args;
+use tg_types::chain::Checkpoint;
 
 use tg_console::accounts::REQUESTOR;
 
@@ -17,6 +18,33 @@ pub(crate) struct ApiArguments {
         value_name = "URL"
     )]
     pub(crate) api: String,
+}
+
+/// Whom to trust.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TrustArguments {
+    /// File with the genesis of the network. With it nothing of this answer is believed that its validators did not make
+    /// final; without it whoever serves the API is believed.
+    #[arg(long, env = "TENSORGRID_GENESIS", value_name = "FILE")]
+    pub(crate) genesis: Option<PathBuf>,
+    /// A final block from somebody you trust, as `tensorgrid checkpoint` prints it: needed if what is known of the chain is so old that bonds no longer
+    /// answer for it.
+    #[arg(
+        long,
+        env = "TENSORGRID_CHECKPOINT",
+        value_name = "HEIGHT:ID",
+        requires = "genesis"
+    )]
+    pub(crate) checkpoint: Option<Checkpoint>,
+    /// Where the newest block that is known to be final is kept for later commands; beside the genesis, with the ending
+    /// `.trusted`, if absent.
+    #[arg(
+        long,
+        env = "TENSORGRID_TRUSTED",
+        value_name = "FILE",
+        requires = "genesis"
+    )]
+    pub(crate) trusted: Option<PathBuf>,
 }
 
 /// Who signs.

@@ -159,7 +159,9 @@ impl EmbeddedGrid {
             .collect();
         let port = Arc::new(NodePort::development(nodes, names));
         let server = listener.serve(Arc::clone(&port) as Arc<dyn GridPort>, options.api);
-        let client = Client::new(&server.url()).calling("name the API")?;
+        let client = Client::new(&server.url())
+            .calling("name the API")?
+            .of_own_node();
         port.set_client(client.clone());
         let folders = OpenAiFolders {
             own: options.directory.join("openai"),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use tg_types::Amount;
 
-use super::connect_args::{ApiArguments, KeyArguments};
+use super::connect_args::{ApiArguments, KeyArguments, TrustArguments};
 use tg_console::draw::DrawArguments;
 use tg_console::needs::{NeedsArguments, amount};
 
@@ -73,6 +73,8 @@ pub(crate) struct EndpointListArguments {
 pub(crate) struct EndpointAskArguments {
     /// The endpoint's job: its id, or the beginning of it.
     pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
     /// Files of the input, as `infer` takes them.
     #[arg(required = true)]
     pub(crate) inputs: Vec<PathBuf>,
@@ -102,6 +104,8 @@ pub(crate) struct EndpointWriteArguments {
     /// The endpoint's job: its id, or the beginning of it.
     pub(crate) job: String,
     #[command(flatten)]
+    pub(crate) trust: TrustArguments,
+    #[command(flatten)]
     pub(crate) what: DrawArguments,
     /// With --json: print each piece of the text as it comes, an object `{"piece": ..}` on a line, and last the whole on one line.
     #[arg(long, requires = "json")]
@@ -117,6 +121,8 @@ pub(crate) struct EndpointWriteArguments {
 pub(crate) struct EndpointTopUpArguments {
     /// The endpoint's job: its id, or the beginning of it.
     pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
     /// How much more is locked, in TGRID.
     #[arg(value_parser = amount, value_name = "TGRID")]
     pub(crate) money: Amount,

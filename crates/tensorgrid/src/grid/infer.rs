@@ -3,7 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tg_sdk::dto::{DevelopmentInferDto, InferenceDto};
-use tg_sdk::{Client, OrderTerms, jobs};
+use tg_sdk::jobs::{self, OrderedJob};
+use tg_sdk::{Client, Digest, OrderTerms};
 use tg_types::TimestampMs;
 
 use super::connect::{Calling, OfJob};
@@ -28,9 +29,16 @@ pub(crate) async fn on_behalf(
         ..OrderTerms::new(max_price)
     };
     let wallet = accounts::wallet(accounts::REQUESTOR);
+    let digest = Digest::of_blob(&input);
     let id = jobs::order(client, &wallet, &model, input, terms).await;
-    let job = jobs::follow(client, id.of_job()?, &mut |_| {}).await;
-    let inference = jobs::collect(client, &model, &job.of_job()?).await;
+    let ordered = OrderedJob {
+        job: id.of_job()?,
+        model: listed.id,
+        input: digest,
+        mode: request.mode,
+    };
+    let job = jobs::follow(client, ordered.job, &mut |_| {}).await;
+    let inference = jobs::collect(client, &model, (&ordered, &job.of_job()?)).await;
     let inference = inference.of_job()?;
     let answers = model.answers(&inference.values).dtos();
     Ok(InferenceDto {

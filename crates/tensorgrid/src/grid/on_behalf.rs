@@ -50,7 +50,9 @@ pub(super) async fn top_up_endpoint(
     funded: &[String],
 ) -> Result<JobDto, Failure> {
     let wallet = owner(client, job, funded).await?;
-    funds::top_up(client, &wallet, job, money).await.of_job()
+    let locked = funds::LockedBefore::AsTold;
+    let raised = funds::top_up(client, &wallet, job, money, locked).await;
+    raised.of_job()
 }
 
 /// Ends an endpoint of one of the funded accounts.

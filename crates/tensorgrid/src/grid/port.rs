@@ -18,7 +18,7 @@ use tg_sdk::dto::{
 use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
-    Address, Amount, Digest, Fault, Fees, Heartbeat, JobId, SignedTransaction, Transaction,
+    Amount, Digest, Fault, Fees, Heartbeat, JobId, NonceLane, SignedTransaction, Transaction,
     TransactionId,
 };
 use tokio::sync::{broadcast, mpsc};
@@ -193,8 +193,8 @@ impl GridPort for NodePort {
         Box::pin(on_disk(move || node.chain_snapshot()))
     }
 
-    fn next_nonce(&self, address: &Address) -> u64 {
-        self.node().next_nonce(address)
+    fn next_nonce(&self, lane: &NonceLane) -> u64 {
+        self.node().next_nonce_in(lane)
     }
 
     fn random(&self) -> Result<[u8; 16], PortError> {
@@ -393,7 +393,7 @@ impl DevelopmentPort for NodePort {
             }
             let _turn = self.faucet.lock().await;
             let wallet = accounts::wallet(accounts::FAUCET);
-            let nonce = self.next_nonce(&wallet.address());
+            let nonce = self.next_nonce(&wallet.address().into());
             let transfer = Transaction::Transfer {
                 to: address,
                 amount,

@@ -1,17 +1,18 @@
 //! What is shown of a grid without trusting whoever answers.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tg_console::files;
 
-use tg_ledger::Genesis;
+use tg_ledger::{Genesis, Job, JobPhase, Lease};
 use tg_sdk::Client;
+use tg_sdk::dto::StateRecordDto;
 use tg_sdk::light::{FinalValue, LightClient, LightError};
-use tg_types::Decode;
-use tg_types::chain::{NetworkTrust, TrustedHead};
+use tg_types::chain::TrustedHead;
+use tg_types::{Decode, Digest, JobId, JobOrder, LeaseId};
 
-use super::args::TrustArguments;
 use super::connect::Calling;
+use super::connect_args::TrustArguments;
 use tg_console::outcome::{Exit, Failure, OrFail, say};
 
 /// Most bytes of a genesis file.
@@ -22,6 +23,10 @@ const KEPT_BYTES_MAX: u64 = 1 << 20;
 
 /// Answers that are older say so: blocks come every second or so.
 const OLD_MS: u64 = 30_000;
+
+/// How long a record that the API tells may be missing in what can be proved, and how often it is looked for.
+const PROVED_MAX: Duration = Duration::from_secs(5);
+const PROVED_POLL: Duration = Duration::from_millis(250);
 
 /// How somebody finds a block to begin at.
 pub(crate) const FRESH: &str = "`tensorgrid checkpoint --api URL` prints a block to begin at: ask a node of your own, or several that do not know each other";
@@ -41,7 +46,11 @@ impl Trusting {
         let Some(path) = &arguments.genesis else {
             return Ok(None);
         };
-        let trust = network(path)?;
+        let genesis = genesis_of(path)?;
+        // Stops: signatures for another network than that of the genesis.
+        client.pin(genesis.domain).calling("ask the grid")?;
+        let doing = format!("{} is the genesis of no network", path.display());
+        let trust = genesis.trust().or_fail(Exit::Usage, doing)?;
         let file = kept_at(path, arguments);
         let known = kept(&file)?;
         let begun = LightClient::begin(client.clone(), trust, known, arguments.checkpoint).await;
@@ -60,6 +69,66 @@ impl Trusting {
         &mut self.light
     }
 
+    /// A job as the newest final state has it; nothing if it has none for some seconds.
+    pub(crate) async fn job(&mut self, id: JobId) -> Result<FinalValue<Option<Job>>, Failure> {
+        self.found(StateRecordDto::Job, id.as_bytes()).await
+    }
+
+    /// A lease as the newest final state has it; nothing if it has none for some seconds.
+    pub(crate) async fn lease(
+        &mut self,
+        id: LeaseId,
+    ) -> Result<FinalValue<Option<Lease>>, Failure> {
+        self.found(StateRecordDto::Lease, id.as_bytes()).await
+    }
+
+    /// A record, which the API may tell some blocks before it can be proved.
+    async fn found<T: Decode>(
+        &mut self,
+        record: StateRecordDto,
+        id: &[u8],
+    ) -> Result<FinalValue<Option<T>>, Failure> {
+        let asked = Instant::now();
+        loop {
+            let shown = self.light.content(record, id).await;
+            let shown = checked(shown, "ask for the proof of a record")?;
+            if shown.value.is_some() || asked.elapsed() > PROVED_MAX {
+                return decoded(shown);
+            }
+            tokio::time::sleep(PROVED_POLL).await;
+        }
+    }
+
+    /// What was ordered by a job, as the newest final state has it.
+    pub(crate) async fn order(&mut self, id: JobId) -> Result<JobOrder, Failure> {
+        let shown = self.job(id).await?;
+        let proved = proved(&shown);
+        let job = shown.value.ok_or_else(|| {
+            let text = format!("the final state has no job {id} ({proved})");
+            Failure::new(Exit::NotFound, anyhow::anyhow!(text))
+                .hint("its order may not be final yet; or it ended long ago and its record is gone")
+        })?;
+        Ok(job.order)
+    }
+
+    /// The digest of the output for which a job was paid, as the newest final state has it; nothing if it was not paid.
+    pub(crate) async fn paid_output(&mut self, id: JobId) -> Result<Option<Digest>, Failure> {
+        let asked = Instant::now();
+        loop {
+            let job = self.job(id).await?.value;
+            // What the API tells as paid may be some blocks ahead of what can be proved.
+            if let Some(JobPhase::Paid { lease, .. }) = job.map(|it| it.phase) {
+                let lease = self.lease(lease).await?.value;
+                let lease = lease.filter(|it| it.job == id);
+                return Ok(lease.and_then(|it| it.receipt().map(|receipt| receipt.output)));
+            }
+            if asked.elapsed() > PROVED_MAX {
+                return Ok(None);
+            }
+            tokio::time::sleep(PROVED_POLL).await;
+        }
+    }
+
     /// Keeps the newest block that is known to be final for later commands. Where it cannot, it says so: nothing false was believed.
     pub(crate) fn keep(&self) {
         let bytes = self.light.head().to_file();
@@ -72,13 +141,24 @@ impl Trusting {
     }
 }
 
-/// What a genesis says of whom to trust.
-fn network(path: &Path) -> Result<NetworkTrust, Failure> {
+/// The genesis of a file: what signatures are bound to, and whom to trust.
+fn genesis_of(path: &Path) -> Result<Genesis, Failure> {
     let bytes = files::read(path, GENESIS_BYTES_MAX)?;
     let doing = format!("{} is not a genesis", path.display());
-    let genesis = Genesis::from_bytes(&bytes).or_fail(Exit::Usage, doing)?;
-    let doing = format!("{} is the genesis of no network", path.display());
-    genesis.trust().or_fail(Exit::Usage, doing)
+    Genesis::from_bytes(&bytes).or_fail(Exit::Usage, doing)
+}
+
+/// A record whose bytes were shown to be those of a final state.
+fn decoded<T: Decode>(
+    shown: FinalValue<Option<Vec<u8>>>,
+) -> Result<FinalValue<Option<T>>, Failure> {
+    let record = shown.value.map(|bytes| T::from_bytes(&bytes)).transpose();
+    let doing = "read a record of the final state: program and network are of different versions";
+    Ok(FinalValue {
+        height: shown.height,
+        timestamp_ms: shown.timestamp_ms,
+        value: record.or_fail(Exit::Failed, doing)?,
+    })
 }
 
 /// Where the newest block that is known to be final is kept.

@@ -30,6 +30,8 @@ const PAGES: [Page; 3] = [
             &["provider"],
             &["provider", "list"],
             &["balance"],
+            &["checkpoint"],
+            &["wallet", "session", "new"],
             &["faucet"],
             &["transfer"],
             &["status"],

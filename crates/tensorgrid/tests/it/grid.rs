@@ -455,6 +455,71 @@ fn an_order_with_needs_of_its_own_needs_no_price() {
     assert_eq!(price, "0.05");
 }
 
+/// A machine with a session key alone changes orders of its account, and moves none of its money.
+#[test]
+fn a_session_key_signs_for_a_machine_until_it_is_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 1);
+    // No machine has so much, so it waits.
+    let waits = "--gpus 8 --max-price 1 --deadline-s 600 --detach";
+    let waits: Vec<&str> = waits.split(' ').collect();
+    let job = infer(&grid, &waits).ends(0).json();
+    let job = job["job"].as_str().unwrap();
+    let file = folder.path().join("gateway.session");
+    let new = [
+        "wallet",
+        "session",
+        "new",
+        text(&file),
+        "--cap",
+        "2",
+        "--json",
+    ];
+    grid.run(&[&new[..], &["--scope", "everything"]].concat())
+        .ends(2);
+    let made = grid
+        .run(&[&new[..], &["--scope", "order"]].concat())
+        .ends(0)
+        .json();
+    assert_eq!(made["session"]["scope"], "order");
+    assert_eq!(made["session"]["spent"], "0");
+    // One that exists is left as it is.
+    grid.run(&[&new[..], &["--scope", "order"]].concat())
+        .ends(2);
+    let raise_to = |price| {
+        let raise = ["job", "raise", job, "--max-price", price];
+        grid.run(&[&raise[..], &["--session", text(&file)]].concat())
+    };
+    raise_to("1.5").ends(0);
+    let over = raise_to("9").ends(3);
+    assert!(
+        over.stderr.contains("of the session key's cap"),
+        "{}",
+        over.stderr
+    );
+    let list = ["wallet", "session", "list", "--json"];
+    let listed = grid.run(&list).ends(0).json();
+    let spent: tg_types::Amount = listed[0]["spent"].as_str().unwrap().parse().unwrap();
+    let half = tg_types::Amount::new(500_000_000_000_000_000);
+    assert!(
+        spent > half && spent < tg_types::Amount::from_tgrid(1),
+        "{spent}"
+    );
+    grid.run(&["wallet", "session", "revoke", text(&file)])
+        .ends(0);
+    assert_eq!(grid.run(&list).ends(0).json(), serde_json::json!([]));
+    let cancel = ["job", "cancel", job];
+    let late = grid
+        .run(&[&cancel[..], &["--session", text(&file)]].concat())
+        .ends(3);
+    assert!(
+        late.stderr.contains("has no session key"),
+        "{}",
+        late.stderr
+    );
+    grid.run(&cancel).ends(0);
+}
+
 #[test]
 fn rent_is_shown_and_paid_for_days_or_by_amount() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,6 +5,7 @@ mod command_line;
 mod disputes;
 mod endpoints;
 mod floats;
+mod forged;
 mod forms;
 mod fuzz;
 mod grid;

@@ -16,6 +16,6 @@ use crate::view;
     responses((status = 200, body = AccountDto, description = "The account")),
 )]
 pub(super) async fn account(shared: SharedState, Id(address): Id<Address>) -> Json<AccountDto> {
-    let nonce = shared.port.next_nonce(&address);
-    Json(view::account(&shared.port.state(), address, nonce))
+    let next_nonce = |lane: &_| shared.port.next_nonce(lane);
+    Json(view::account(&shared.port.state(), address, next_nonce))
 }

@@ -7,6 +7,7 @@ use tg_ledger::tree::StateProof;
 use tg_sdk::ErrorBody;
 use tg_sdk::dto::{StateAnswerDto, StateRecordDto};
 use tg_sdk::text::FromText;
+use tg_types::Encode;
 use tg_types::chain::StateAnswer;
 
 use super::extract::SharedState;
@@ -49,7 +50,25 @@ pub(super) async fn proof(
         headers: shown.proof.headers,
         proof,
     };
-    Ok(Json(StateAnswerDto::from(&answer)))
+    let told = StateAnswerDto::from(&answer);
+    Ok(Json(match content(&shown.state, record, &id) {
+        Some(record) => told.with_content(&record),
+        None => told,
+    }))
+}
+
+/// The canonical bytes of a record, of which its proof shows the digest; nothing of money, which is all in the proof.
+fn content(state: &State, record: StateRecordDto, id: &str) -> Option<Vec<u8>> {
+    match record {
+        StateRecordDto::Account => state
+            .account(&FromText::from_text(id)?)
+            .map(Encode::to_bytes),
+        StateRecordDto::Offer => state.offer(&FromText::from_text(id)?).map(Encode::to_bytes),
+        StateRecordDto::Model => state.model(&FromText::from_text(id)?).map(Encode::to_bytes),
+        StateRecordDto::Job => state.job(&FromText::from_text(id)?).map(Encode::to_bytes),
+        StateRecordDto::Lease => state.lease(&FromText::from_text(id)?).map(Encode::to_bytes),
+        StateRecordDto::Escrow | StateRecordDto::Collateral => None,
+    }
 }
 
 /// The proof of a record, or nothing if its id is none.

@@ -125,6 +125,7 @@ fn parts(event: &Event) -> Parts {
         | Event::VoteRefuted { .. }
         | Event::ReplicasDiffer { .. }
         | Event::RunCharged { .. }
+        | Event::ChallengeShared { .. }
         | Event::ChallengeReturned { .. } => sync_parts(event),
         Event::OfferUpdated { .. }
         | Event::BidCommitted { .. }
@@ -370,6 +371,20 @@ fn sync_parts(event: &Event) -> Parts {
             amount: Some(*amount),
             text: format!(
                 "the run of every validator cost {provider} {amount} TGRID of its collateral"
+            ),
+            ..Parts::default()
+        },
+        Event::ChallengeShared {
+            lease,
+            provider,
+            amount,
+        } => Parts {
+            kind: "challenge_shared",
+            lease: Some(*lease),
+            account: Some(*provider),
+            amount: Some(*amount),
+            text: format!(
+                "{provider} has {amount} TGRID of a challenge, for showing that its result is right"
             ),
             ..Parts::default()
         },

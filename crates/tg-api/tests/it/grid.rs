@@ -23,8 +23,8 @@ use tg_sdk::dto::{
 use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::chunks::{CHUNK_BYTES, ChunkTree, ChunkTreeBuilder};
 use tg_types::{
-    Address, Amount, Digest, Fault, Heartbeat, JobId, Label, ProgramId, SignedTransaction,
-    TimestampMs, TransactionId, Wallet,
+    Address, Amount, Digest, Fault, Heartbeat, JobId, Label, NonceLane, ProgramId,
+    SignedTransaction, TimestampMs, TransactionId, Wallet,
 };
 use tokio::sync::mpsc;
 
@@ -44,6 +44,7 @@ pub(crate) const FACTS: ModelFacts = ModelFacts {
     memory: 6,
     trace_bytes: 4_096,
     read_bytes: 4_096,
+    looks: 0,
 };
 
 type Blobs = Mutex<HashMap<Digest, Arc<Vec<u8>>>>;
@@ -304,8 +305,8 @@ impl GridPort for Grid {
         Box::pin(async { Ok(None) })
     }
 
-    fn next_nonce(&self, address: &Address) -> u64 {
-        self.state().nonce(address)
+    fn next_nonce(&self, lane: &NonceLane) -> u64 {
+        self.state().nonce_in(lane)
     }
 
     fn submit(&self, transaction: SignedTransaction) -> PortFuture<'_, TransactionId> {

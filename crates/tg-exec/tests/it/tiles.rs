@@ -328,3 +328,53 @@ fn openings_are_as_small_as_is_counted() {
         }
     }
 }
+
+/// Values that are looked at, counted.
+struct Looks<'a> {
+    tensors: &'a [IntTensor],
+    count: std::cell::Cell<u64>,
+}
+
+impl tg_ir::scalar::ElementValues for Looks<'_> {
+    fn value(&self, tensor: TensorId, element: usize) -> i32 {
+        self.count.set(self.count.get() + 1);
+        self.tensors[tensor.index()].value(element)
+    }
+
+    /// What weights multiply is counted as multiply-adds.
+    fn dot(&self, tensor: TensorId, first: usize, weights: &[i8]) -> i64 {
+        let values = (first..).zip(weights);
+        let of = |(at, weight): (usize, &i8)| {
+            i64::from(self.tensors[tensor.index()].value(at)) * i64::from(*weight)
+        };
+        values.map(of).sum()
+    }
+}
+
+/// Stops: operators that multiply nothing, and take whoever shows or checks a tile longer than its window.
+#[test]
+fn no_element_looks_at_more_values_than_is_counted() {
+    for seed in 0..60 {
+        let case = Case::of(seed);
+        let program = &case.model.program;
+        let mut all = 0;
+        for node in 0..program.nodes.len() {
+            let looks = Looks {
+                tensors: case.trace.tensors(),
+                count: std::cell::Cell::new(0),
+            };
+            let elements = program.shape(TensorId::of_node(node)).elements();
+            let weights = &case.model.weights;
+            let values = tg_ir::scalar::elements(program, weights, node, 0..elements, &looks);
+            values.for_each(drop);
+            let found = looks.count.get();
+            let counted = program.looks(node) * elements as u64;
+            assert!(
+                found <= counted,
+                "seed {seed} node {node}: {found} of {counted}"
+            );
+            all += counted;
+        }
+        assert_eq!(tiles::looks(program).0, all);
+    }
+}

@@ -232,7 +232,8 @@ impl<'a> Values<'a> {
     }
 
     fn keep(&mut self, value: ValueId, tensor: FloatTensor) {
-        self.live += tensor.bytes();
+        // What lives before a section is as a provider says it.
+        self.live = self.live.saturating_add(tensor.bytes());
         self.computed.insert(value, tensor);
     }
 

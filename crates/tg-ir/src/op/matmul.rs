@@ -52,6 +52,10 @@ impl Operator for MatMul {
         shapes(self.inputs[0]).channels as usize
     }
 
+    fn looks(&self, shapes: &dyn Fn(TensorId) -> Shape) -> u64 {
+        2 * u64::from(shapes(self.inputs[0]).channels)
+    }
+
     fn magnitude(&self, before: &Magnitudes<'_>) -> i64 {
         row_sum(self.inputs[0], before).saturating_mul(before.of(self.inputs[1]))
     }

@@ -81,6 +81,12 @@ pub(crate) trait Operator {
         0
     }
 
+    /// How often one output element looks at values, at most, beside those that weights multiply; a row that is sorted is looked at as often as
+    /// it is compared. By this the work of a tile is bounded where it multiplies nothing.
+    fn looks(&self, _shapes: &dyn Fn(TensorId) -> Shape) -> u64 {
+        self.inputs().len() as u64
+    }
+
     /// The greatest absolute value of its output, for all admissible weights and inputs.
     fn magnitude(&self, before: &Magnitudes<'_>) -> i64;
 

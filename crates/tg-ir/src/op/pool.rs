@@ -52,6 +52,10 @@ impl Operator for WindowSum {
         pooled(&self.window, shapes(self.input))
     }
 
+    fn looks(&self, _shapes: &dyn Fn(TensorId) -> Shape) -> u64 {
+        self.window.positions() as u64
+    }
+
     fn magnitude(&self, before: &Magnitudes<'_>) -> i64 {
         positions(&self.window).saturating_mul(before.of(self.input))
     }
@@ -111,6 +115,10 @@ impl Operator for MaxPool {
 
     fn shape(&self, _stated: Shape, shapes: &dyn Fn(TensorId) -> Shape) -> Option<Shape> {
         pooled(&self.window, shapes(self.input))
+    }
+
+    fn looks(&self, _shapes: &dyn Fn(TensorId) -> Shape) -> u64 {
+        self.window.positions() as u64
     }
 
     fn magnitude(&self, before: &Magnitudes<'_>) -> i64 {

@@ -58,6 +58,10 @@ impl Operator for ArgMax {
         Some(shapes(self.input).with_axis(Axis::Channels, 1))
     }
 
+    fn looks(&self, shapes: &dyn Fn(TensorId) -> Shape) -> u64 {
+        comparisons(shapes(self.input).channels)
+    }
+
     fn magnitude(&self, before: &Magnitudes<'_>) -> i64 {
         i64::from(before.shape(self.input).channels)
     }
@@ -104,6 +108,10 @@ impl Operator for TopK {
         Some(shapes(self.input).with_axis(Axis::Channels, stated.channels))
     }
 
+    fn looks(&self, shapes: &dyn Fn(TensorId) -> Shape) -> u64 {
+        comparisons(shapes(self.input).channels)
+    }
+
     fn magnitude(&self, before: &Magnitudes<'_>) -> i64 {
         match self.give {
             Ranked::Values => before.of(self.input),
@@ -136,6 +144,11 @@ impl Operator for TopK {
             Ranked::Channels => channel,
         }
     }
+}
+
+/// About how often values are compared to sort as many.
+fn comparisons(values: u32) -> u64 {
+    u64::from(values) * u64::from(u32::BITS - values.leading_zeros())
 }
 
 /// (channel, value) from the greatest value to the least, equal ones by channel.

@@ -57,6 +57,10 @@ impl Operator for Reduce {
         Some(shapes(self.input).with_axis(self.axis, 1))
     }
 
+    fn looks(&self, shapes: &dyn Fn(TensorId) -> Shape) -> u64 {
+        u64::from(shapes(self.input).axis(self.axis))
+    }
+
     fn magnitude(&self, before: &Magnitudes<'_>) -> i64 {
         let known = before.of(self.input);
         match self.reduction {
@@ -153,6 +157,10 @@ impl Operator for RunningSum {
 
     fn shape(&self, _stated: Shape, shapes: &dyn Fn(TensorId) -> Shape) -> Option<Shape> {
         Some(shapes(self.input))
+    }
+
+    fn looks(&self, shapes: &dyn Fn(TensorId) -> Shape) -> u64 {
+        u64::from(shapes(self.input).axis(self.axis))
     }
 
     fn magnitude(&self, before: &Magnitudes<'_>) -> i64 {

@@ -89,6 +89,10 @@ impl Operator for Unary<Softmax> {
         Some(shapes(self.input))
     }
 
+    fn looks(&self, shapes: &dyn Fn(TensorId) -> Shape) -> u64 {
+        u64::from(shapes(self.input).channels)
+    }
+
     fn magnitude(&self, _before: &Magnitudes<'_>) -> i64 {
         WIDE_ACTIVATION_MAX
     }

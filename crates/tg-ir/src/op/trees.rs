@@ -45,6 +45,10 @@ impl Operator for Trees {
         (shapes(self.input).pixels() == 1).then(|| Shape::vector(outputs))
     }
 
+    fn looks(&self, _shapes: &dyn Fn(TensorId) -> Shape) -> u64 {
+        self.forest.steps()
+    }
+
     fn magnitude(&self, _before: &Magnitudes<'_>) -> i64 {
         self.forest.magnitude()
     }

@@ -59,6 +59,25 @@ pub fn trace_bytes(program: &Program) -> u64 {
     tensors.map(|tensor| bytes_of(program, tensor)).sum()
 }
 
+/// How often all tiles of an execution look at values, at most, and one of them. What weights multiply is counted as multiply-adds instead.
+#[must_use]
+pub fn looks(program: &Program) -> (u64, u64) {
+    let of = |node: usize| {
+        let tensor = TensorId::of_node(node);
+        let elements = program.shape(tensor).elements() as u64;
+        let in_tile = (LEAF_BYTES / program.element_type(tensor).bytes()) as u64;
+        let looks = program.looks(node);
+        (
+            elements.saturating_mul(looks),
+            in_tile.min(elements).saturating_mul(looks),
+        )
+    };
+    let nodes = (0..program.nodes.len()).map(of);
+    nodes.fold((0, 0), |(all, most), (of_node, of_tile)| {
+        (all.saturating_add(of_node), most.max(of_tile))
+    })
+}
+
 /// The multiply-adds that computing tiles again takes.
 #[must_use]
 pub fn macs(program: &Program, tiles: &[TraceTile]) -> u64 {

@@ -23,5 +23,5 @@ mod opening;
 
 pub use check::{Checksum, ExecutionClaim, TileFault, check, check_one};
 pub use claim::{CLAIMED_LEAVES_MAX, ReadOpening, TraceLeaves, is_refuted, widest_reads};
-pub use draw::{TraceTile, count, draw, macs, trace_bytes};
+pub use draw::{TraceTile, count, draw, looks, macs, trace_bytes};
 pub use opening::{TraceOpening, root};

@@ -1,7 +1,6 @@
 //! What the provider shows of an execution.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::cell::Cell;
 
 use tg_types::codec::{Decode, DecodeError, Encode, Reader, Writer};
 use tg_types::leaves::{LEAF_BYTES, OpenedLeaves};
@@ -98,17 +97,24 @@ impl TraceOpening {
     }
 }
 
-/// Notes which leaves are read.
+/// Notes which leaves are read: a bit for each leaf of each tensor, as an element is read some ten thousand times in some tiles.
 struct Recorder<'a> {
     tensors: &'a [IntTensor],
-    leaves: RefCell<Vec<BTreeSet<u32>>>,
+    leaves: Vec<Vec<Cell<u64>>>,
 }
 
 impl<'a> Recorder<'a> {
     fn of(tensors: &'a [IntTensor]) -> Self {
+        let words = |tensor: &IntTensor| {
+            let bytes = tensor.len() * tensor.element_type().bytes();
+            bytes.div_ceil(LEAF_BYTES).div_ceil(WORD)
+        };
         Self {
             tensors,
-            leaves: RefCell::new(vec![BTreeSet::new(); tensors.len()]),
+            leaves: tensors
+                .iter()
+                .map(|it| vec![Cell::new(0); words(it)])
+                .collect(),
         }
     }
 
@@ -121,11 +127,10 @@ impl<'a> Recorder<'a> {
 
     /// The leaves that were read, opened.
     fn opened(self) -> Vec<(TensorId, OpenedLeaves)> {
-        let leaves = self.leaves.into_inner();
-        let read = self.tensors[1..].iter().zip(&leaves[1..]).enumerate();
-        let read = read.filter(|(_, (_, leaves))| !leaves.is_empty());
-        let opened = read.map(|(node, (tensor, leaves))| {
-            let opened = OpenedLeaves::of(&tensor.to_bytes(), leaves.iter().copied());
+        let read = self.tensors[1..].iter().zip(&self.leaves[1..]).enumerate();
+        let read = read.filter(|(_, (_, words))| words.iter().any(|it| it.get() != 0));
+        let opened = read.map(|(node, (tensor, words))| {
+            let opened = OpenedLeaves::of(&tensor.to_bytes(), marked(words));
             (TensorId::of_node(node), opened)
         });
         opened.collect()
@@ -136,12 +141,25 @@ impl<'a> Recorder<'a> {
             return;
         }
         let width = self.tensors[tensor.index()].element_type().bytes();
-        let leaf = |element: usize| {
-            u32::try_from(element * width / LEAF_BYTES).expect("a tensor has at most 2^32 leaves")
-        };
-        let leaves = &mut self.leaves.borrow_mut()[tensor.index()];
-        leaves.extend(leaf(first)..=leaf(first + count - 1));
+        let leaf = |element: usize| element * width / LEAF_BYTES;
+        let words = &self.leaves[tensor.index()];
+        for leaf in leaf(first)..=leaf(first + count - 1) {
+            let word = &words[leaf / WORD];
+            word.set(word.get() | 1 << (leaf % WORD));
+        }
     }
+}
+
+/// Leaves of which a word has the bits.
+const WORD: usize = u64::BITS as usize;
+
+/// The leaves that are marked, ascending.
+fn marked(words: &[Cell<u64>]) -> impl Iterator<Item = u32> + '_ {
+    (0_u32..).zip(words).flat_map(|(at, word)| {
+        let word = word.get();
+        let bits = (0..u64::BITS).filter(move |bit| word >> bit & 1 == 1);
+        bits.map(move |bit| at * u64::BITS + bit)
+    })
 }
 
 impl ElementValues for Recorder<'_> {

@@ -75,6 +75,7 @@ fn chosen(standings: &[Standing], until: &[u64], gang: u16) -> (Vec<Quote>, usiz
         max_price: Amount::new(1 << 100),
         now,
         deadline: TimestampMs::new(1 << 50),
+        spare: DurationMs::ZERO,
         excluded: &[],
         tie_seed: [7; 32],
         needs: &needs,

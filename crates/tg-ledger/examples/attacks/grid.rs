@@ -219,6 +219,7 @@ fn facts() -> ModelFacts {
         memory: 784 + 10,
         trace_bytes: 4_096,
         read_bytes: 4_096,
+        looks: 0,
     }
 }
 

@@ -163,6 +163,7 @@ impl Chain {
             memory: 1 << 20,
             trace_bytes: 1,
             read_bytes: 1,
+            looks: 0,
         };
         let mut proposal = self.proposal(Vec::new());
         proposal.verdicts = vec![task.verdict(Outcome::ModelAccepted(facts))];

@@ -13,11 +13,14 @@ mod market;
 mod outcome;
 mod replicas;
 mod seats;
+mod sessions;
 mod storage;
 mod sync;
 mod upgrade;
 
 use outcome::{Check, Spent};
+
+pub(super) use sessions::lease_at_risk;
 
 use super::execution::Execution;
 use super::gas::Fee;
@@ -43,7 +46,15 @@ pub(super) fn check(
         .account(&sender)
         .cloned()
         .unwrap_or(Account::new(sender, Amount::ZERO));
-    check_nonce(&account, transaction.nonce())?;
+    let session = match transaction.lane().session() {
+        Some(key) => {
+            let asked = transaction.transaction();
+            Some(sessions::check_session(&account, key, now, asked)?)
+        }
+        None => None,
+    };
+    let expected = session.map_or(account.nonce, |it| it.nonce);
+    check_nonce(expected, transaction.nonce())?;
     let spent = match transaction.transaction() {
         Transaction::Transfer { to, amount } => check_transfer(state, to, *amount)?,
         Transaction::RegisterModel { model, .. } => check_register(state, &account, model)?,
@@ -85,6 +96,13 @@ pub(super) fn check(
             max_attempts,
         } => market::check_raise(state, sender, job, *max_price, *max_attempts)?,
         Transaction::PayRent { record, amount } => check_pay_rent(state, record, *amount)?,
+        Transaction::RegisterSessionKey { key, expires, .. } => {
+            sessions::check_register(state, now, &account, (key, *expires))?
+        }
+        Transaction::RevokeSessionKey { key } => {
+            sessions::check_revoke(&account, key)?;
+            Amount::ZERO
+        }
         Transaction::JoinValidators {
             key,
             endpoint,
@@ -153,13 +171,17 @@ pub(super) fn check(
             check_claims(state, job, receipt)?
         }
     };
-    let fee = Fee::of(state, transaction)?;
+    let mut fee = Fee::of(state, transaction)?;
     let needed = spent.saturating_add(fee.sum());
     if needed > account.balance {
         return Err(TransactionError::InsufficientFunds {
             needed,
             balance: account.balance,
         });
+    }
+    if let Some(session) = session {
+        sessions::check_cap(state, session, transaction, needed)?;
+        fee.counted = needed;
     }
     Ok(fee)
 }
@@ -168,8 +190,12 @@ pub(super) fn check(
 /// kind, what it serves is the sender's and not over.
 pub(super) fn check_ahead(state: &State, transaction: &VerifiedTransaction) -> Check {
     let sender = transaction.sender();
-    if state.account(&sender).is_none() {
+    let Some(account) = state.account(&sender) else {
         return Err(TransactionError::NoAccount { sender });
+    };
+    if let Some(key) = transaction.lane().session() {
+        let asked = transaction.transaction();
+        sessions::check_session(account, key, state.head.time, asked)?;
     }
     match transaction.transaction() {
         Transaction::StartLease { lease }
@@ -198,8 +224,7 @@ pub(super) fn check_ahead(state: &State, transaction: &VerifiedTransaction) -> C
     }
 }
 
-fn check_nonce(account: &Account, got: u64) -> Check {
-    let expected = account.nonce;
+fn check_nonce(expected: u64, got: u64) -> Check {
     match got.cmp(&expected) {
         std::cmp::Ordering::Less => Err(TransactionError::NonceUsed { expected, got }),
         std::cmp::Ordering::Greater => Err(TransactionError::NonceGap { expected, got }),

@@ -2,13 +2,16 @@
 //!
 //! Whoever accuses, the watcher or a challenger, hands in what all tiles of a right run are. The provider hands in the first of them that is
 //! wrong, with what it reads. Every validator computes that tile. A side that hands in nothing, or what validators cannot get, has lost.
+//! A watcher that found the result right loses nothing by a provider that does so: only a tile that validators computed refutes a vote.
 //!
 //! A claim that was wrong says nothing of the result: the provider may have paid for it. So the vote goes on, with a whole window for the
 //! next challenge, and who challenged meanwhile has its turn first. A challenge is accepted while another one is looked at, so that
 //! nobody is kept out by one that was made in order to lose.
 //!
 //! *Who gains if it fails on purpose.* An accuser that is wrong has paid the fee of a run of all, or loses the bond of an accusation; a provider
-//! that is right computes its run again and one tile. A provider that lies and has itself accused wrongly pays a fee for each time that it
+//! that is right computes its run again and one tile. One that is right and shows nothing, in order to hurt its watcher, loses its collateral
+//! alone; by the same silence a watcher that lied with its provider keeps its bond, and that provider loses three times what it could win.
+//! A provider that lies and has itself accused wrongly pays a fee for each time that it
 //! is, and has to be the only one to challenge for a whole window in the end. Validators that state not to hold a file keep nobody out: n - f
 //! are honest.
 //!
@@ -147,8 +150,10 @@ impl Execution {
         })
     }
 
+    /// Stops: a provider that has a right result challenged and shows nothing, so that its watcher loses its bond. No validator looked, and
+    /// whoever found the result right cannot answer in the provider's place; so votes stay as they are.
     fn reject_unanswered(&mut self, lease: Lease) -> Done {
-        let lease = self.convict(lease)?;
+        let lease = self.side_with_accusers(lease)?;
         let job = self.job(&lease.job)?;
         let end = LeaseEnd::Rejected {
             code: CODE_UNANSWERED,

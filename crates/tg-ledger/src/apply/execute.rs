@@ -11,7 +11,8 @@ use super::gas::Fee;
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
-    Account, Evidence, Job, JobPhase, Model, ModelState, Offer, OpenStage, Record, Step, Storage,
+    Account, Evidence, Job, JobPhase, JobState, Model, ModelState, Offer, OpenStage, Provider,
+    Record, Step, Storage,
 };
 use crate::rent::{MODEL_BYTES, OFFER_BYTES, Rent, RentCategory};
 
@@ -23,6 +24,7 @@ impl Execution {
     pub(super) fn execute(&mut self, transaction: &VerifiedTransaction, fee: Fee) -> Done {
         let sender = transaction.sender();
         self.charge_fee(sender, fee)?;
+        self.count_in_lane(transaction, fee.counted)?;
         self.events.push(Event::TransactionExecuted {
             id: transaction.id(),
             sender,
@@ -90,6 +92,13 @@ impl Execution {
                 max_attempts,
             } => self.raise(job, *max_price, *max_attempts),
             Transaction::PayRent { record, amount } => self.pay_rent(sender, record, *amount),
+            Transaction::RegisterSessionKey {
+                key,
+                scope,
+                cap,
+                expires,
+            } => self.register_session(sender, *key, (*scope, *cap, *expires)),
+            Transaction::RevokeSessionKey { key } => self.revoke_session(sender, key),
             Transaction::JoinValidators { key, endpoint, .. } => {
                 self.join_validators(sender, *key, endpoint)
             }
@@ -165,6 +174,7 @@ impl Execution {
         let name = Digest::new(*id.as_bytes());
         self.ensure_provider(provider)?;
         let rent = self.move_in((RentCategory::Offers, charge), provider, name)?;
+        self.pledge(provider, terms.collateral_per_lease)?;
         self.state.put_offer(Offer {
             id,
             provider,
@@ -178,6 +188,17 @@ impl Execution {
             offer: id,
             provider,
         });
+        Ok(())
+    }
+
+    /// Notes what an offer of a provider puts up for a lease.
+    pub(super) fn pledge(&mut self, provider: Address, collateral: Amount) -> Done {
+        let missing = InvariantError::Missing {
+            table: Provider::NAME,
+        };
+        let mut provider = self.state.provider(&provider).ok_or(missing)?.clone();
+        provider.pledges(collateral);
+        self.state.put_provider(provider);
         Ok(())
     }
 
@@ -231,9 +252,6 @@ impl Execution {
             rent,
             draw: None,
         };
-        if let Ok(request) = request_of(&order.needs) {
-            self.state.schedule.work.observe(&request, order.needs.gang);
-        }
         self.state.totals.jobs += 1;
         self.events.push(Event::JobChanged {
             job: job.id,
@@ -256,10 +274,21 @@ impl Execution {
             .gang_of(&lead)
             .all(|member| member.started_at().is_some());
         if all_started {
+            self.expect_more_of(&job);
             self.step(&mut job, OpenStage::Running(lead.id))?;
             self.save_job(job);
         }
         Ok(())
+    }
+
+    /// Work that machines are kept for is what they were once given.
+    /// Stops: orders that nobody serves or that are taken back at once, by which the machines of others are scarce or plentiful.
+    fn expect_more_of(&mut self, job: &Job) {
+        let is_first = job.history.iter().all(|it| it.state != JobState::Running);
+        if let Some(request) = request_of(&job.order.needs).ok().filter(|_| is_first) {
+            let work = &mut self.state.schedule.work;
+            work.observe(&request, job.order.needs.gang);
+        }
     }
 
     pub(crate) fn commit(&mut self, id: &LeaseId, receipt: &Receipt) -> Done {
@@ -326,7 +355,23 @@ impl Execution {
             self.state.put_account(account);
             return Ok(());
         }
+        self.note_short(&address, balance);
         self.update_account(address, |account| account.balance = sum)
+    }
+
+    /// Notes that a provider that now gets money could not put up what its offers say until now.
+    fn note_short(&mut self, address: &Address, balance: Amount) {
+        let provider = self.state.provider(address);
+        let Some(provider) = provider.filter(|it| balance < it.pledge) else {
+            return;
+        };
+        if provider.short_at < self.now {
+            let short_at = self.now;
+            self.state.put_provider(Provider {
+                short_at,
+                ..provider.clone()
+            });
+        }
     }
 
     /// Destroys money that was taken from somewhere.

@@ -18,6 +18,8 @@ pub(super) struct Fee {
     pub(super) burned: Amount,
     /// For the proposer.
     pub(super) tip: Amount,
+    /// What counts against the cap of a session key: the fee, and what is locked or paid beside it.
+    pub(super) counted: Amount,
 }
 
 impl Fee {
@@ -28,8 +30,11 @@ impl Fee {
     ) -> Result<Self, TransactionError> {
         let gas = charged_gas(transaction.transaction());
         if gas == 0 {
-            let (burned, tip) = (Amount::ZERO, Amount::ZERO);
-            return Ok(Self { burned, tip });
+            return Ok(Self {
+                burned: Amount::ZERO,
+                tip: Amount::ZERO,
+                counted: Amount::ZERO,
+            });
         }
         let base_fee = state.base_fee();
         let fees = transaction.fees();
@@ -40,6 +45,7 @@ impl Fee {
         Ok(Self {
             burned: base_fee.saturating_mul(gas),
             tip: tip.saturating_mul(gas),
+            counted: Amount::ZERO,
         })
     }
 
@@ -55,7 +61,7 @@ impl Execution {
         self.debit(sender, fee.sum())?;
         self.burn(fee.burned);
         self.tips = self.tips.saturating_add(fee.tip);
-        self.update_account(sender, |account| account.nonce += 1)
+        Ok(())
     }
 
     /// Takes what the transactions of a new lease cost from its provider, who has it: it was offered no more than it could

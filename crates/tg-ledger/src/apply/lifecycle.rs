@@ -146,7 +146,7 @@ impl Execution {
         self.note_accepted(&lease, &job, earned)?;
         self.spend_credit(&lease, burned, bonus)?;
         self.note_paid_owner(&job, &lease);
-        self.learn_throughput(&job, &lease);
+        self.learn_throughput(&job, &lease)?;
         let (id, provider) = (lease.id, lease.provider);
         let members = right_votes(&lease);
         self.close_lease(lease, LeaseEnd::Fulfilled)?;
@@ -231,11 +231,22 @@ impl Execution {
 
     /// Learns from an accepted result how fast the GPUs of its machine are: from jobs in which their time is at least
     /// four times what the offer declares for everything else, which is taken off.
-    fn learn_throughput(&mut self, job: &Job, lease: &Lease) {
+    ///
+    /// A provider teaches once in an epoch, by a result that somebody checked and terms that stood when the lease was made.
+    /// Stops: orders from oneself by which the honest machines of a GPU model seem too slow for their work, or are paid less.
+    fn learn_throughput(&mut self, job: &Job, lease: &Lease) -> Done {
         let needs = &job.order.needs;
         let Some(offer) = self.state.offer(&lease.offer) else {
-            return;
+            return Ok(());
         };
+        let epoch = Schedule::epoch(self.height);
+        let teaches = self
+            .state
+            .provider(&lease.provider)
+            .is_some_and(|it| it.next_lesson <= epoch);
+        if !teaches || !job.order.mode.is_checked() || offer.updated_at > lease.matched_at {
+            return Ok(());
+        }
         let (machine, base) = (offer.terms.machine, offer.terms.duration(job.macs));
         let milli = u64::from(held_milli(&machine, needs));
         let table = gpu_time(&machine, needs, &Correction::default());
@@ -247,10 +258,10 @@ impl Execution {
         let (Some(gpu), Some(started), Some(committed)) =
             (gpu_class(machine.gpu), lease.started_at(), committed)
         else {
-            return;
+            return Ok(());
         };
         if table == DurationMs::ZERO || table.get() / 4 < base.get() {
-            return;
+            return Ok(());
         }
         let took = committed.saturating_since(started).get();
         let alone = took.saturating_sub(base.get()).max(took / 4);
@@ -259,6 +270,7 @@ impl Execution {
         let kind = work_kind(needs.class);
         let throughput = &mut self.state.schedule.throughput;
         throughput.learn(gpu, kind, needs.reference, whole);
+        self.update_provider(lease, |provider| provider.next_lesson = epoch + 1)
     }
 
     /// Pays the members of a gang beside the one that leads it; how much together.
@@ -604,18 +616,25 @@ impl Execution {
     }
 
     /// What a requestor owes to the holder of a lease that it ends: the gas of the lease, and from its start on the part
-    /// of the price that its time so far is of the declared time, at most the price.
+    /// of the price that its time so far is of the declared time, at most the price. Of a lease that was to begin later the part
+    /// that its wait so far is of the whole wait, or of the declared time if that is longer.
     fn due_for_holding(&self, lease: &Lease) -> Amount {
         let gas = lease.gas_locked();
+        let declared = self.declared_time(lease);
+        let part_of_price = |time: u64, whole: u64| {
+            let worth = lease.price.checked_mul_div_ceil(time.min(whole), whole);
+            worth.unwrap_or(lease.price)
+        };
+        // Stops: machines of others kept free for what is taken back before it begins.
+        let wait = lease.grant.from.saturating_since(lease.matched_at).get();
+        let waited = self.now.saturating_since(lease.matched_at).get().min(wait);
+        let due = part_of_price(waited, wait.max(declared));
         let Some(started) = lease.started_at() else {
-            return gas;
+            return gas.max(due);
         };
         let held = self.now.saturating_since(started).get();
-        let declared = self.declared_time(lease);
-        let worth = lease
-            .price
-            .checked_mul_div_ceil(held.min(declared), declared);
-        worth.unwrap_or(lease.price).max(gas.min(lease.price))
+        let due = due.max(part_of_price(held, declared));
+        due.max(gas.min(lease.price))
     }
 
     /// The time that the offer of a lease declared, in milliseconds, as far as its deadline tells; at least one.
@@ -684,6 +703,7 @@ impl Execution {
         penalty: Amount,
     ) -> Done {
         self.settle_gas(&lease, &end)?;
+        self.end_risk(&lease, &end, penalty)?;
         self.state.release(&lease);
         if let Some(offer) = self.state.offer(&lease.offer) {
             let mut offer = offer.clone();

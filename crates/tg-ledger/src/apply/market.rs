@@ -29,6 +29,7 @@ impl Execution {
             offer: *id,
             provider: offer.provider,
         });
+        self.pledge(offer.provider, terms.collateral_per_lease)?;
         self.state.put_offer(offer);
         Ok(())
     }

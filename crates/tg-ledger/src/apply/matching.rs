@@ -452,6 +452,7 @@ impl Execution {
             check: None,
             meter: prices.map(|it| EndpointMeter::new(it.minute)),
             replicas: None,
+            session: None,
         }
     }
 }

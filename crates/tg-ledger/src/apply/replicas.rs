@@ -154,8 +154,11 @@ impl Execution {
         };
         let drawings = || draw.earlier.iter().copied().chain([last]);
         let takes_part = |offer: &OfferId| {
-            let updated = self.state.offer(offer)?.updated_at;
-            drawings().position(|it| updated <= it.since)
+            let offer = self.state.offer(offer)?;
+            // Stops: money that goes to whichever of many names the seed chose, so that each weighs what one puts up.
+            let short_at = self.state.provider(&offer.provider)?.short_at;
+            let stands = offer.updated_at.max(short_at);
+            drawings().position(|it| stands <= it.since)
         };
         // Of two jobs that are drawn by one seed each has a drawing of its own.
         let own_seed = |it: PastDraw| {

@@ -8,7 +8,8 @@
 //! An *accusation* names what is wrong, and every validator looks at that; the block that decides it is voted for by those who
 //! found the same. If it is so the provider loses its collateral, all of it burned; if not, whoever accused loses
 //! [`State::accusation_bond`] of its stake, burned, and the vote goes on without it. Where it is so, whoever had found the result right
-//! loses as much: it did not look, or lied. So nobody is slashed by a count of votes. Who has less than that left of its stake cannot accuse.
+//! loses as much: it did not look, or lied. So nobody is slashed by a count of votes, nor for a vote that nobody looked at. Who has less than
+//! that left of its stake cannot accuse.
 //!
 //! Who was asked and gave nothing that counts *missed* a vote: after some in a row it has no share of fees, after many no seat.
 //!
@@ -237,7 +238,7 @@ impl Execution {
         let mut lease = self.lease(id)?;
         if let Some(dispute) = tile_dispute_mut(&mut lease) {
             dispute.waiting.push(challenger);
-            self.pay_for_challenge(challenger)?;
+            self.pay_for_challenge(challenger, &lease)?;
             self.state.put_lease(lease);
             return Ok(());
         }
@@ -246,7 +247,7 @@ impl Execution {
         else {
             return Ok(());
         };
-        self.pay_for_challenge(challenger)?;
+        self.pay_for_challenge(challenger, &lease)?;
         self.dispute(&lease, challenger, Vote::WrongRun)?;
         let accusation = Accusation {
             seed,
@@ -262,11 +263,26 @@ impl Execution {
         Ok(())
     }
 
-    fn pay_for_challenge(&mut self, challenger: Address) -> Done {
+    /// Takes the fee of a challenge. Where the dispute ends at a tile half of it is the provider's, which runs the model again and waits for its pay,
+    /// while validators compute one tile. If the result is wrong all of it is paid back out of its collateral, which is enough for as many as may
+    /// challenge ([`State::stake_of`]), so that no lie gains by being challenged.
+    fn pay_for_challenge(&mut self, challenger: Address, lease: &Lease) -> Done {
         let fee = self.state.parameters.challenge_fee();
         self.debit(challenger, fee)?;
-        self.fees = self.fees.saturating_add(fee);
-        Ok(())
+        let share = match self.state.is_disputed_by_tile(lease) {
+            true => Amount::new(fee.get() / 2),
+            false => Amount::ZERO,
+        };
+        self.fees = self.fees.saturating_add(fee.saturating_sub(share));
+        if share.is_zero() {
+            return Ok(());
+        }
+        self.events.push(Event::ChallengeShared {
+            lease: lease.id,
+            provider: lease.provider,
+            amount: share,
+        });
+        self.credit(lease.provider, share)
     }
 
     /// Accepts the results that nobody challenged in time, for what their runs took.
@@ -393,9 +409,30 @@ impl Execution {
         self.advance_vote(lease, None)
     }
 
-    /// Every validator found that what a member said is so: whoever found the result right did not look, and loses a part of its stake.
-    /// Whoever challenged, or waits to, has its fee back out of the collateral.
-    pub(super) fn convict(&mut self, mut lease: Lease) -> Result<Lease, InvariantError> {
+    /// Every validator found that a result is wrong: whoever found it right did not look, and loses a part of its stake.
+    pub(super) fn convict(&mut self, lease: Lease) -> Result<Lease, InvariantError> {
+        let round = match lease.check.as_ref().map(|it| &it.stage) {
+            Some(SyncStage::Disputed { round, .. }) => round.clone(),
+            _ => return Ok(lease),
+        };
+        let lease = self.side_with_accusers(lease)?;
+        let said_right = |it: &&MemberVote| matches!(it.state, VoteState::Open(Vote::Right { .. }));
+        let members = round.votes.iter().filter(said_right);
+        let wrong: Vec<Address> = members.map(|it| it.member).collect();
+        self.note_presence(&wrong, &[]);
+        for validator in wrong {
+            let burned = self.take_from_stake(&validator, self.state.accusation_bond());
+            self.events.push(Event::VoteRefuted {
+                lease: lease.id,
+                validator,
+                burned,
+            });
+        }
+        Ok(lease)
+    }
+
+    /// A provider lost a dispute: whoever challenged, or waits to, has its fee back out of the collateral.
+    pub(super) fn side_with_accusers(&mut self, mut lease: Lease) -> Result<Lease, InvariantError> {
         let Some(SyncStage::Disputed {
             round,
             accuser,
@@ -419,18 +456,7 @@ impl Execution {
             });
             self.state.put_lease(lease.clone());
         }
-        let said_right = |it: &&MemberVote| matches!(it.state, VoteState::Open(Vote::Right { .. }));
-        let members = round.votes.iter().filter(said_right);
-        let wrong: Vec<Address> = members.map(|it| it.member).collect();
-        self.note_presence(&wrong, &[accuser]);
-        for validator in wrong {
-            let burned = self.take_from_stake(&validator, self.state.accusation_bond());
-            self.events.push(Event::VoteRefuted {
-                lease: lease.id,
-                validator,
-                burned,
-            });
-        }
+        self.note_presence(&[], &[accuser]);
         Ok(lease)
     }
 

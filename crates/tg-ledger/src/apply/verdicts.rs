@@ -308,6 +308,7 @@ fn check_facts(subject: Subject, facts: &ModelFacts) -> Result<(), VerdictError>
         memory: _,
         trace_bytes: _,
         read_bytes: _,
+        looks: _,
     } = facts;
     if *proof_bytes > EVIDENCE_BYTES_MAX {
         return Err(VerdictError::FactsOutOfBounds {

@@ -3,7 +3,8 @@
 use tg_types::chain::EquivocationError;
 use tg_types::{
     Address, Amount, BidId, Digest, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId,
-    SignatureError, StorageSubject, Tier, TimestampMs, VerificationMode,
+    SessionScope, SignatureError, StorageSubject, Tier, TimestampMs, TransactionKind,
+    VerificationMode,
 };
 
 use crate::record::JobState;
@@ -498,6 +499,40 @@ pub enum TransactionError {
         "the evidence of lease {lease} must be the answer {expected}, which its receipt names or all members found"
     )]
     NotTheAnswer { lease: LeaseId, expected: Digest },
+    /// The account has no session key of these bytes.
+    #[error("the account has no session key {}", Digest::new(*.key))]
+    NoSession { key: [u8; 32] },
+    /// The session key signs no longer.
+    #[error("the session key signed until {expires}, it is {now}")]
+    SessionExpired {
+        expires: TimestampMs,
+        now: TimestampMs,
+    },
+    /// A session key of this scope may not sign such a transaction.
+    #[error("a session key with the scope {scope} may not sign {kind}")]
+    NotOfSession {
+        kind: TransactionKind,
+        scope: SessionScope,
+    },
+    /// The session key may cost no more.
+    #[error("the transaction needs {needed} of the session key's cap, and {left} are left")]
+    OverSessionCap { needed: Amount, left: Amount },
+    /// The bytes are no key of ed25519, or one for which anybody signs.
+    #[error("{} is no session key", Digest::new(*.key))]
+    BadSessionKey { key: [u8; 32] },
+    /// The account has the key already.
+    #[error("the account has the session key {} already", Digest::new(*.key))]
+    SessionExists { key: [u8; 32] },
+    /// The account has as many session keys as it may.
+    #[error("the account has {limit} session keys and may have no more now")]
+    TooManySessions { limit: usize },
+    /// The key would sign for no time, or for too long.
+    #[error("a session key signs until a time from {now} to {latest}, not {expires}")]
+    BadSessionTime {
+        expires: TimestampMs,
+        now: TimestampMs,
+        latest: TimestampMs,
+    },
     /// There is no dispute in which it is the sender's turn.
     #[error("nothing is to be handed in by this account in a dispute about lease {lease} now")]
     NotAsked { lease: LeaseId },
@@ -636,6 +671,14 @@ impl TransactionError {
             Self::NotSealable { .. } => "TG-LED-145",
             Self::WrongSeal { .. } => "TG-LED-146",
             Self::NotTheAnswer { .. } => "TG-LED-147",
+            Self::NoSession { .. } => "TG-LED-151",
+            Self::SessionExpired { .. } => "TG-LED-152",
+            Self::NotOfSession { .. } => "TG-LED-153",
+            Self::OverSessionCap { .. } => "TG-LED-154",
+            Self::BadSessionKey { .. } => "TG-LED-155",
+            Self::SessionExists { .. } => "TG-LED-156",
+            Self::TooManySessions { .. } => "TG-LED-157",
+            Self::BadSessionTime { .. } => "TG-LED-158",
         }
     }
 

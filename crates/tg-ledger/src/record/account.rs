@@ -7,7 +7,8 @@ use tg_types::{
     OfferTerms, Reader, TimestampMs, Writer, fields,
 };
 
-use crate::record::Record;
+use crate::limits::SESSIONS_PER_ACCOUNT_MAX;
+use crate::record::{Record, Session};
 use crate::rent::{Due, Rent, RentCategory};
 use crate::tree::{LeafHead, kind};
 
@@ -28,6 +29,8 @@ pub struct Account {
     pub models: u32,
     /// Its sealed bids.
     pub bids: u32,
+    /// Its session keys, in their order.
+    pub sessions: Vec<Session>,
     /// The reading of the meter up to which its rent is paid; the greatest number before it is in the state.
     pub rent_to: u128,
 }
@@ -44,6 +47,7 @@ impl Account {
             offers: 0,
             models: 0,
             bids: 0,
+            sessions: Vec::new(),
             rent_to: u128::MAX,
         }
     }
@@ -57,15 +61,38 @@ const _: () = assert!(NONCES_PER_BLOCK > crate::limits::TRANSACTIONS_PER_BLOCK_M
 
 impl Account {
     /// An account that begins to exist in the block of `height`.
-    pub(crate) const fn opened_at(height: Height, address: Address, balance: Amount) -> Self {
+    pub(crate) fn opened_at(height: Height, address: Address, balance: Amount) -> Self {
         Self {
-            nonce: height.get().saturating_mul(NONCES_PER_BLOCK),
+            nonce: Self::first_nonce(height),
             ..Self::new(address, balance)
         }
     }
+
+    /// The nonce with which a sequence begins that begins in the block of `height`.
+    pub(crate) const fn first_nonce(height: Height) -> u64 {
+        height.get().saturating_mul(NONCES_PER_BLOCK)
+    }
+
+    /// Its session key of these bytes.
+    #[must_use]
+    pub fn session(&self, key: &[u8; 32]) -> Option<&Session> {
+        self.sessions.iter().find(|it| it.key == *key)
+    }
 }
 
-fields! { Account { address, balance, nonce, open_jobs, offers, models, bids, rent_to } }
+fields! {
+    Account {
+        address,
+        balance,
+        nonce,
+        open_jobs,
+        offers,
+        models,
+        bids,
+        sessions: seq("session keys", SESSIONS_PER_ACCOUNT_MAX, Session::BYTES),
+        rent_to,
+    }
+}
 
 impl Record for Account {
     type Key = Address;
@@ -226,6 +253,12 @@ pub struct Provider {
     pub unstarted: u8,
     /// When that window began.
     pub unstarted_since: TimestampMs,
+    /// The most that one of its offers puts up for a lease, of all since it had neither offers nor leases.
+    pub pledge: Amount,
+    /// When it had less money than that for the last time, and got more.
+    pub short_at: TimestampMs,
+    /// The first epoch in which a result of it corrects the throughput table again.
+    pub next_lesson: u64,
     /// Its offers and its live leases, which refer to it.
     pub uses: u32,
     /// What secures its rent.
@@ -248,9 +281,20 @@ impl Provider {
             credit: Amount::ZERO,
             unstarted: 0,
             unstarted_since: TimestampMs::ZERO,
+            pledge: Amount::ZERO,
+            short_at: TimestampMs::ZERO,
+            next_lesson: 0,
             uses: 0,
             rent: Rent::default(),
         }
+    }
+
+    /// Notes what an offer puts up for a lease.
+    pub(crate) fn pledges(&mut self, collateral: Amount) {
+        self.pledge = match self.uses {
+            0 => collateral,
+            _ => self.pledge.max(collateral),
+        };
     }
 
     /// How many leases it did not start in the window that `now` lies in.
@@ -345,6 +389,9 @@ impl Encode for Provider {
             credit,
             unstarted,
             unstarted_since,
+            pledge,
+            short_at,
+            next_lesson,
             uses,
             rent,
         } = self;
@@ -361,6 +408,9 @@ impl Encode for Provider {
         credit.encode(writer);
         writer.u8(*unstarted);
         unstarted_since.encode(writer);
+        pledge.encode(writer);
+        short_at.encode(writer);
+        writer.u64(*next_lesson);
         writer.u32(*uses);
         rent.encode(writer);
     }
@@ -384,6 +434,9 @@ impl Decode for Provider {
             credit: Amount::decode(reader)?,
             unstarted: reader.u8()?,
             unstarted_since: TimestampMs::decode(reader)?,
+            pledge: Amount::decode(reader)?,
+            short_at: TimestampMs::decode(reader)?,
+            next_lesson: reader.u64()?,
             uses: reader.u32()?,
             rent: Rent::decode(reader)?,
         })

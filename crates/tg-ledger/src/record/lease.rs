@@ -319,6 +319,8 @@ pub struct Lease {
     pub meter: Option<EndpointMeter>,
     /// Where the members stand, if it leads a job of mode `replicate` whose members have sealed what they found.
     pub replicas: Option<ReplicaStage>,
+    /// The session key that answers for its collateral, if one served it.
+    pub session: Option<[u8; 32]>,
 }
 
 fields! {
@@ -342,6 +344,7 @@ fields! {
         check,
         meter,
         replicas,
+        session,
     }
 }
 

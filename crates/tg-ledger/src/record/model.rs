@@ -36,8 +36,12 @@ pub struct ModelFacts {
     /// Bytes of what all its nodes give in one run: the most that an opening of it shows. Of a float model the most bytes of what a record of a
     /// run says of its nodes. 0 if a dispute about a run ends at no part of it.
     pub trace_bytes: u64,
-    /// Most bytes of what one tile of that is computed from, but the input: the most that showing one wrong tile takes.
+    /// Most bytes of what one tile of that is computed from, but the input: the most that showing one wrong tile takes. More than any limit
+    /// where computing one takes too long.
     pub read_bytes: u64,
+    /// How often all tiles of that look at values beside those that weights multiply: what a sum of a row so far takes anew for each element.
+    /// 0 of other tiers than models of integers.
+    pub looks: u64,
 }
 
 /// Most memory, in bytes, that running and proving such a model may take; running it takes a part of that.
@@ -46,6 +50,10 @@ pub(crate) const RECOMPUTED_MEMORY_MAX: u64 = 4 << 30;
 /// Most bytes of the trace of a model that jobs of mode `sync` may name: with digests and places an opening of all of it is
 /// within [`TRACE_EVIDENCE_BYTES_MAX`].
 pub(crate) const TRACED_BYTES_MAX: u64 = 14 << 20;
+
+/// Most looks at values that all tiles of such a model take. A twentieth is drawn: some seconds of the provider, which shows what they read within the
+/// window of its evidence, and of a member.
+pub(crate) const SAMPLED_LOOKS_MAX: u64 = 1 << 34;
 
 /// Most units of work of a float model whose runs a committee of mode `sync` may have to repeat: up to a second of a core, for the fee of a part.
 pub(crate) const SAMPLED_WORK_MAX: u64 = 1 << 33;
@@ -97,6 +105,7 @@ impl ModelFacts {
                 self.is_recomputable(REPEATED_MACS_USUAL)
                     && self.trace_bytes > 0
                     && self.trace_bytes <= TRACED_BYTES_MAX
+                    && self.looks <= SAMPLED_LOOKS_MAX
             }
             Tier::Tgf1 => self.macs <= SAMPLED_WORK_MAX,
             Tier::Wasm1 | Tier::Served => false,
@@ -171,6 +180,7 @@ fields! {
         memory,
         trace_bytes,
         read_bytes,
+        looks,
     }
 }
 

@@ -345,6 +345,19 @@ impl State {
         self.account(address).map_or(0, |account| account.nonce)
     }
 
+    /// The nonce of the next transaction of a lane; zero if there is no such account or session key.
+    #[must_use]
+    pub fn nonce_in(&self, lane: &tg_types::NonceLane) -> u64 {
+        let account = lane.account();
+        match lane.session() {
+            None => self.nonce(&account),
+            Some(key) => {
+                let session = self.account(&account).and_then(|it| it.session(key));
+                session.map_or(0, |session| session.nonce)
+            }
+        }
+    }
+
     /// A model.
     #[must_use]
     pub fn model(&self, id: &ModelId) -> Option<&Model> {

@@ -15,7 +15,7 @@ use tg_types::{
 
 use crate::error::TransactionError;
 use crate::gas::{LEASE_GAS, REPLICA_GAS};
-use crate::limits::EPOCH_BLOCKS;
+use crate::limits::{CHALLENGERS_WAITING_MAX, EPOCH_BLOCKS};
 use crate::parameters::UnverifiedJobs;
 use crate::record::{Job, ModelFacts, ModelState, Offer};
 use crate::state::State;
@@ -157,6 +157,21 @@ impl State {
         }
     }
 
+    /// The least that whoever serves an order puts up, whatever it asks: whoever challenges a wrong result has its fee back out of that, and where
+    /// others may wait meanwhile, they too.
+    fn stake_of(&self, order: &JobOrder, facts: &ModelFacts) -> Amount {
+        let fee = self.parameters.challenge_fee();
+        let is_by_tile = facts.is_disputed_by_tile(self.parameters.repeated_macs_max);
+        match (order.mode, is_by_tile) {
+            (VerificationMode::Optimistic, true) => {
+                let all = fee.checked_mul_div_ceil(CHALLENGERS_WAITING_MAX as u64 + 1, 1);
+                all.unwrap_or(Amount::MAX)
+            }
+            (VerificationMode::Optimistic, false) => fee,
+            _ => Amount::ZERO,
+        }
+    }
+
     /// What an order needs at a time.
     pub(crate) fn demand<'a>(
         &self,
@@ -170,14 +185,11 @@ impl State {
             macs: facts.macs,
             memory_bytes: facts.memory,
             mode: order.mode,
-            // Whoever challenges a wrong result has its fee back out of that.
-            stake_min: match order.mode {
-                VerificationMode::Optimistic => self.parameters.challenge_fee(),
-                _ => Amount::ZERO,
-            },
+            stake_min: self.stake_of(order, facts),
             max_price: order.max_price,
             now,
             deadline: order.deadline,
+            spare: DurationMs::ZERO,
             excluded,
             tie_seed: *self.schedule.tie_seed.as_bytes(),
             needs: &order.needs,

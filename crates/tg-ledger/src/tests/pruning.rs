@@ -58,6 +58,7 @@ pub(super) fn network() -> State {
             memory: 1,
             trace_bytes: 1,
             read_bytes: 1,
+            looks: 0,
         }),
         storage: crate::Storage::default(),
         owners_paid: Vec::new(),

@@ -71,6 +71,7 @@ pub(crate) const fn facts(model: &ModelId, macs: u64) -> ModelFacts {
         memory: 4_096,
         trace_bytes: 4_096,
         read_bytes: 4_096,
+        looks: 0,
     }
 }
 

@@ -52,6 +52,8 @@ enum Mischief {
     Lie,
     /// It takes its offer back while it works.
     Withdraw,
+    /// It shows nothing in a dispute, right or wrong, to the cost of whoever found its result right.
+    NeverAnswer,
 }
 
 impl Mischief {
@@ -70,6 +72,7 @@ impl Mischief {
             8 => Self::DeliverNothing,
             9 => Self::Lie,
             10 => Self::Withdraw,
+            11 => Self::NeverAnswer,
             _ => Self::None,
         }
     }
@@ -185,7 +188,10 @@ impl Provider {
                 self.hand_in(moment, (job, lease), mischief, files, out);
             } else if job.state() == JobState::Leased {
                 self.begin((job, lease), mischief, files, out);
-            } else if job.state() == JobState::Disputed && is_asked(lease) {
+            } else if job.state() == JobState::Disputed
+                && is_asked(lease)
+                && mischief != Mischief::NeverAnswer
+            {
                 out.send(&self.wallet, answer(lease.id));
             }
         }

@@ -15,6 +15,10 @@ use crate::net::{Moment, Side};
 use crate::outbox::Outbox;
 use crate::voter::Voter;
 
+/// Blocks in which an honest validator states at least once what it holds. A window has 30 blocks or more, in which it does so twice, and not
+/// both times in the block of one leader, who may leave it out.
+const REPORT_BLOCKS: u64 = 13;
+
 /// A validator.
 #[derive(Debug)]
 pub(crate) struct Seat {
@@ -48,8 +52,11 @@ impl Seat {
         out: &mut Outbox<'_>,
     ) {
         let is_hostile = self.side == Side::Hostile && moment.is_hostile;
-        // Reports are made together, now and then.
-        if draws.below(5) == 0 && !(is_hostile && draws.below(4) > 0) {
+        // Reports are made together, now and then, and by honest ones never so late that a window ends before.
+        let is_drawn = draws.below(5) == 0 && !(is_hostile && draws.below(4) > 0);
+        let height = out.state.head().height.get() + u64::from(self.bit);
+        let is_due = self.side == Side::Honest && height.is_multiple_of(REPORT_BLOCKS);
+        if is_drawn || is_due {
             self.report_storage(files, is_hostile, draws, out);
         }
         self.deal(out);

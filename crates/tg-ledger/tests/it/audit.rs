@@ -244,6 +244,12 @@ impl Auditor {
                 self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
                 self.give(*validator, *amount);
             }
+            Event::ChallengeShared {
+                provider, amount, ..
+            } => {
+                self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
+                self.give(*provider, *amount);
+            }
             Event::ChallengeReturned {
                 lease,
                 provider,

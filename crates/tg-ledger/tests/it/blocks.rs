@@ -53,7 +53,10 @@ fn signatures_that_were_checked_hold_and_no_others() {
     // Another amount under the same signature, and another signature of the same.
     let mut forged = [signed.clone(), signed];
     forged[0].transaction = pay(2);
-    forged[1].signature.s[31] ^= 1;
+    let tg_types::Authorization::Account(signature) = &mut forged[1].authorization else {
+        panic!("a wallet signs for its account");
+    };
+    signature.s[31] ^= 1;
     for forged in forged {
         let refused = check_transaction_once(&before, &forged, &checked);
         assert!(

@@ -41,6 +41,7 @@ fn with_offers(facts: ModelFacts) -> World {
     for (name, price) in [("cheap", 20), ("middle", 25)] {
         let terms = OfferTerms {
             memory_bytes: 8 << 30,
+            collateral_per_lease: tgrid(STAKE),
             ..terms(price)
         };
         world.post(name, terms);
@@ -75,6 +76,9 @@ fn accuser(world: &World, lease: LeaseId) -> tg_types::Address {
         other => panic!("{other:?}"),
     }
 }
+
+/// What each offer puts up: the fees of as many as may challenge.
+const STAKE: u64 = 9 * CHALLENGE;
 
 /// What validators have to decide.
 fn task(world: &World, lease: LeaseId) -> Option<EvidenceTask> {
@@ -178,7 +182,7 @@ fn a_provider_that_shows_nothing_against_its_watcher_loses_its_collateral() {
     world.wait_until(until);
     assert_eq!(world.job(job).state(), JobState::Disputed);
     let events = world.wait_until(until + 2 * TICK);
-    assert_eq!(slashed(&events), Some(tgrid(500)));
+    assert_eq!(slashed(&events), Some(tgrid(STAKE)));
     let ended = world.state.lease(&lease).unwrap();
     let end = ended.end().unwrap();
     assert!(matches!(end, LeaseEnd::Rejected { code: 98, .. }), "{end}");
@@ -252,7 +256,7 @@ fn validators_decide_by_both_files_and_by_nothing_else() {
     world.wait_until(world.time + 2 * ARGUE);
     assert_eq!(world.job(job).state(), JobState::Disputed);
     let events = world.decide(&task, rejected());
-    assert_eq!(slashed(&events), Some(tgrid(500)));
+    assert_eq!(slashed(&events), Some(tgrid(STAKE)));
     assert_ne!(world.lease(job).id, lease);
 }
 
@@ -295,7 +299,11 @@ fn a_challenge_that_fails_is_paid_for_and_opens_a_whole_window_again() {
     let provider = world.holder(job);
     vote(&mut world, lease, watcher, RIGHT);
     let before = stake(&world, watcher);
+    let own = world.balance(provider);
     let events = world.send("bob", challenge(lease));
+    // Half is for showing that the result is right.
+    let got = world.balance(provider).checked_sub(own).unwrap();
+    assert_eq!(got, tgrid(CHALLENGE / 2));
     let (gas, paid) = (spent_on_gas(&events, "bob"), world.balance("bob"));
     assert!(gas > Amount::ZERO);
     let task = argued(&mut world, lease, "bob", provider);
@@ -312,10 +320,45 @@ fn a_challenge_that_fails_is_paid_for_and_opens_a_whole_window_again() {
     world.send("alice", argue(lease, CLAIM));
     let until = dispute(&world, lease).until.get();
     let events = world.wait_until(until + 2 * TICK);
-    let left = 500 - CHALLENGE;
+    let left = STAKE - CHALLENGE;
     assert_eq!(slashed(&events), Some(tgrid(left)));
+}
+
+/// The hostile network found it: a watcher that had run the program lost its bond, as its provider's answer was not held in time.
+#[test]
+fn what_a_provider_does_not_show_refutes_no_vote() {
+    let (mut world, _, lease, watcher) = watched();
+    vote(&mut world, lease, watcher, RIGHT);
+    let before = (stake(&world, watcher), missed(&world, watcher));
+    world.send("bob", challenge(lease));
+    world.send("bob", argue(lease, CLAIM));
+    let until = dispute(&world, lease).until.get();
+    let events = world.wait_until(until + 2 * TICK);
+    assert_eq!(slashed(&events), Some(tgrid(STAKE - CHALLENGE)));
+    let refuted = |it: &Event| matches!(it, Event::VoteRefuted { .. });
+    assert!(!events.iter().any(refuted), "{events:?}");
+    let after = (stake(&world, watcher), missed(&world, watcher));
+    assert_eq!(after, before);
+}
+
+#[test]
+fn a_vote_for_right_is_refuted_by_a_tile_that_validators_computed() {
+    let (mut world, job, lease, watcher) = watched();
+    let provider = world.holder(job);
+    vote(&mut world, lease, watcher, RIGHT);
+    let before = stake(&world, watcher);
+    world.send("bob", challenge(lease));
+    let task = argued(&mut world, lease, "bob", provider);
+    world.decide(&task, rejected());
     let bond = world.state.accusation_bond();
     assert_eq!(stake(&world, watcher), before.checked_sub(bond).unwrap());
+    assert_eq!(missed(&world, watcher), 1);
+}
+
+/// Votes that a validator missed in a row.
+fn missed(world: &World, name: &str) -> u16 {
+    let seat = world.state.seat_of(&address(name)).unwrap();
+    world.state.seats().seats[usize::from(seat)].missed
 }
 
 #[test]
@@ -347,7 +390,7 @@ fn who_challenges_meanwhile_has_its_turn_and_all_who_were_right_have_their_fee_b
     // The next one is right, and so was who waits behind it.
     let second = argued(&mut world, lease, "alice", provider);
     let events = world.decide(&second, rejected());
-    assert_eq!(slashed(&events), Some(tgrid(500 - 2 * CHALLENGE)));
+    assert_eq!(slashed(&events), Some(tgrid(STAKE - 2 * CHALLENGE)));
     assert_eq!(world.balance("alice"), alice.checked_sub(gas).unwrap());
     assert_eq!(world.balance("mallory"), rent.checked_sub(paid).unwrap());
     assert_ne!(world.lease(job).id, lease);
@@ -413,7 +456,7 @@ fn a_watcher_that_finds_a_lie_is_not_kept_out_by_a_challenge_that_was_made_to_lo
     world.send(watcher, argue(lease, CLAIM));
     let until = dispute(&world, lease).until.get();
     let events = world.wait_until(until + 2 * TICK);
-    assert_eq!(slashed(&events), Some(tgrid(500)));
+    assert_eq!(slashed(&events), Some(tgrid(STAKE)));
     assert_eq!(world.job(job).state(), JobState::Leased);
     assert!(VALIDATORS.contains(&watcher));
     assert!(opened(lease, RIGHT).vote.is_right());

@@ -347,6 +347,36 @@ fn a_guaranteed_deadline_is_reserved_or_refused_at_once() {
     assert_eq!(world.job(other).state(), JobState::Leased);
 }
 
+/// Stops: machines of others kept free, for the gas of a lease, until just before what was reserved begins.
+#[test]
+fn who_takes_a_reservation_back_pays_for_the_part_of_its_wait_that_is_over() {
+    let mut world = World::new();
+    world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let runs = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    world.start_all(&world.live(runs));
+    let guaranteed = JobNeeds {
+        guaranteed: true,
+        tier: CapacityTier::Reserved,
+        ..gpu_needs(1, 60)
+    };
+    let mut paid = Vec::new();
+    for share in [1, 2, 4] {
+        let job = world.submit("bob", world.order_for(guaranteed));
+        let lease = world.live(job);
+        let wait = lease.grant.from.get() - lease.matched_at.get();
+        assert!(wait > 60_000, "longer than it takes");
+        world.time = lease.matched_at.get() + wait * share / 5 - TICK;
+        let before = world.balance("cheap");
+        world.send("bob", Transaction::CancelJob { job });
+        let got = world.balance("cheap").checked_sub(before).unwrap();
+        let got = got.checked_sub(lease.locked()).unwrap();
+        let due = lease.price.checked_mul_div_ceil(wait * share / 5, wait);
+        assert_eq!(got, due.unwrap().max(lease.gas), "{share} fifths");
+        paid.push(got);
+    }
+    assert!(paid.is_sorted());
+}
+
 /// After an outage leases have more time than was promised to whoever reserved their machine: both cannot hold it, and a block
 /// that finds no way out would be the last one.
 #[test]

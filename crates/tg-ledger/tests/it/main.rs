@@ -29,6 +29,7 @@ mod replicas;
 mod scenarios;
 mod seats;
 mod served;
+mod sessions;
 mod sharing;
 mod storage;
 mod sync;

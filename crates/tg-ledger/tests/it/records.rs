@@ -6,17 +6,17 @@ use tg_ledger::{
     EndReason, EndpointMeter, Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState,
     LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
     ModelFacts, ModelState, Offer, OpenStage, Outcome, Owed, Parameters, PastDraw, Preemption,
-    Provider, Recheck, RefusedBecause, Rent, ReplicaDraw, ReplicaStage, SeatSet, Settlement, Stars,
-    Step, Storage, Subject, SyncCheck, SyncStage, TileDispute, Unpaid, UnverifiedJobs, Validator,
-    Verdict, VoteRound, VoteState,
+    Provider, Recheck, RefusedBecause, Rent, ReplicaDraw, ReplicaStage, SeatSet, Session,
+    Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, TileDispute, Unpaid,
+    UnverifiedJobs, Validator, Verdict, VoteRound, VoteState,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
 use tg_market::reputation::{LeaseOutcome, Reputation};
 use tg_types::{
     Address, Amount, BidId, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, Label,
-    LeaseId, ModelId, OfferId, ProgramId, SharingMode, StateRoot, Tier, TileName, TimestampMs,
-    Vote,
+    LeaseId, ModelId, OfferId, ProgramId, SessionScope, SharingMode, StateRoot, Tier, TileName,
+    TimestampMs, Vote,
 };
 
 use crate::world::{World, genesis, parameters, receipt, terms};
@@ -105,6 +105,7 @@ fn any_facts(seeds: &Seeds) -> ModelFacts {
         memory: seeds.number(),
         trace_bytes: seeds.number(),
         read_bytes: seeds.number(),
+        looks: seeds.number(),
     }
 }
 
@@ -151,6 +152,18 @@ fn any_progress(seeds: &Seeds) -> LeaseProgress {
             },
             verify_by: seeds.time(),
         },
+    }
+}
+
+fn any_session(seeds: &Seeds) -> Session {
+    Session {
+        key: seeds.word(),
+        scope: SessionScope::ALL[seeds.small(2)],
+        cap: seeds.amount(),
+        spent: seeds.amount(),
+        at_risk: seeds.amount(),
+        expires: seeds.time(),
+        nonce: seeds.number(),
     }
 }
 
@@ -219,6 +232,7 @@ fn any_lease(seeds: &Seeds) -> Lease {
             },
             _ => ReplicaStage::Differ,
         }),
+        session: (seeds.small(2) == 1).then(|| seeds.word()),
     }
 }
 
@@ -556,6 +570,7 @@ proptest! {
             offers: seeds.u32(),
             models: seeds.u32(),
             bids: seeds.u32(),
+            sessions: (0..seeds.small(4)).map(|_| any_session(&seeds)).collect(),
             rent_to: u128::from(seeds.number()),
         });
         check(&Bid {
@@ -592,6 +607,9 @@ proptest! {
             credit: seeds.amount(),
             unstarted: 3,
             unstarted_since: seeds.time(),
+            pledge: seeds.amount(),
+            short_at: seeds.time(),
+            next_lesson: seeds.number(),
             uses: seeds.u32(),
             rent: any_rent(&seeds),
         });

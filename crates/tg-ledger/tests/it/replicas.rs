@@ -214,6 +214,34 @@ fn members_are_drawn_by_a_seed_that_comes_after_the_order_and_found_the_same_are
     }
 }
 
+/// Stops: one sum that stands behind many names, and is at whichever of them the seed chose when it is wanted.
+#[test]
+fn who_gets_what_it_puts_up_when_the_seed_is_known_takes_no_part() {
+    let mut world = world_of(facts());
+    let names = ["cheap", "middle", "dear", "bob", "mallory"];
+    let own = world.balance("mallory");
+    let to = address("alice");
+    let fee = crate::world::fee(tg_types::TransactionKind::Transfer);
+    let amount = own.checked_sub(fee).unwrap();
+    world.send("mallory", Transaction::Transfer { to, amount });
+    for (at, name) in names.into_iter().enumerate().take(4) {
+        assert!(world.balance(name) > tgrid(1), "{at}");
+    }
+    // All five are asked for: without the money of the fifth, and with what it gets later, there are too few.
+    let mut order = order_of(&world, 5);
+    order.max_price = tgrid(1_000);
+    let job = world.submit("alice", order);
+    let (to, amount) = (address("mallory"), tgrid(100_000));
+    world.send("alice", Transaction::Transfer { to, amount });
+    sign_seed(&mut world);
+    assert_eq!(world.job(job).state(), JobState::Queued);
+    // It takes part in the next drawing.
+    world.wait_until(world.time + 6_000);
+    sign_seed(&mut world);
+    world.idle();
+    assert_eq!(world.job(job).state(), JobState::Leased);
+}
+
 #[test]
 fn where_members_differ_every_validator_runs_it_and_who_is_wrong_pays_for_that() {
     for liar in 0..3 {

@@ -34,6 +34,7 @@ fn facts_of(card: &ServedCard) -> ModelFacts {
         memory: 0,
         trace_bytes: 0,
         read_bytes: 0,
+        looks: 0,
         ..facts()
     }
 }

@@ -1,7 +1,7 @@
 //! What the scheduler knows beside prices: partitions, the work to come, how fast GPUs are, who is reliable, and which
 //! running job had better be elsewhere. [`World::block`] counts money and machines after every block.
 
-use tg_ledger::limits::MOVE_LEASE_MS;
+use tg_ledger::limits::{EPOCH_BLOCKS, MOVE_LEASE_MS};
 use tg_ledger::{Decision, JobState, LeaseEnd, Outcome, State};
 use tg_market::cluster::Sharing;
 use tg_market::mig::{MigModel, MigProfile};
@@ -15,7 +15,7 @@ use tg_types::{
 };
 
 use crate::lanes::{gpu_needs, gpu_terms};
-use crate::world::{World, address, tgrid};
+use crate::world::{TICK, World, address, commit, evidence, tgrid};
 
 fn cut_terms(gpus: u8, milli: u64) -> OfferTerms {
     let mut terms = gpu_terms(GpuModel::A100M80, gpus, milli);
@@ -216,10 +216,7 @@ fn durations_of_accepted_receipts_correct_the_table() {
         let mut world = World::new();
         world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
         let root = world.state.root();
-        let job = world.submit("alice", world.order_for(gpu_needs(1, 60)));
-        let base = world.state.offer(&world.live(job).offer).unwrap();
-        let base = base.terms.duration(world.job(job).macs).get();
-        world.finish_in(job, took + base);
+        finish_checked(&mut world, took);
         assert_eq!(learned(&world.state).cmp(&1_000), expected, "{took}");
         assert_ne!(world.state.root(), root);
         let again = State::from_bytes(&world.state.to_bytes()).unwrap();
@@ -228,6 +225,55 @@ fn durations_of_accepted_receipts_correct_the_table() {
         let next = world.submit("alice", world.order_for(gpu_needs(1, 60)));
         assert_eq!(world.live(next).price.cmp(&tgrid(600)), expected.reverse());
     }
+}
+
+/// Stops: somebody that orders from itself, until the honest machines of a GPU model are all too slow.
+#[test]
+fn a_provider_teaches_once_in_an_epoch_by_what_was_checked_on_terms_that_stood() {
+    let mut world = World::new();
+    let offer = world.post("cheap", gpu_terms(GpuModel::T4, 1, 10));
+    let job = world.submit("alice", world.order_for(gpu_needs(1, 60)));
+    world.finish_in(job, 10_000);
+    assert_eq!(learned(&world.state), 1_000, "nobody checked it");
+    finish_checked(&mut world, 30_000);
+    let once = learned(&world.state);
+    assert!(once > 1_000);
+    finish_checked(&mut world, 30_000);
+    assert_eq!(learned(&world.state), once, "in the same epoch");
+    while !world.state.head().height.get().is_multiple_of(EPOCH_BLOCKS) {
+        world.idle();
+    }
+    let job = checked(&mut world);
+    let mut terms = gpu_terms(GpuModel::T4, 1, 10);
+    terms.latency_base_ms = tg_types::DurationMs::new(1);
+    world.send("cheap", Transaction::UpdateOffer { offer, terms });
+    let task = world.work(job);
+    world.decide(&task, Outcome::LeaseAccepted);
+    assert_eq!(learned(&world.state), once, "other terms");
+    finish_checked(&mut world, 30_000);
+    assert!(learned(&world.state) > once);
+}
+
+fn checked(world: &mut World) -> JobId {
+    let mut order = world.order_for(gpu_needs(1, 60));
+    order.mode = tg_types::VerificationMode::Proof;
+    world.submit("alice", order)
+}
+
+/// A job whose result is checked, and took so long beside what the offer declares for everything but the GPU.
+fn finish_checked(world: &mut World, took: u64) {
+    let job = checked(world);
+    let (holder, lease) = (world.holder(job), world.live(job));
+    let base = world.state.offer(&lease.offer).unwrap();
+    let base = base.terms.duration(world.job(job).macs).get();
+    let lease = lease.id;
+    world.send(holder, Transaction::StartLease { lease });
+    let started = world.state.lease(&lease).unwrap().started_at().unwrap();
+    world.time = started.get() + took + base - TICK;
+    world.send(holder, commit(lease));
+    world.send(holder, evidence(lease));
+    let task = world.task(lease);
+    world.decide(&task, Outcome::LeaseAccepted);
 }
 
 #[test]

@@ -574,7 +574,7 @@ impl Edges {
         let needs = demand.needs;
         let ready = demand.start.saturating_add(self.duration(demand.macs));
         self.is_open
-            && ready <= demand.deadline
+            && ready <= demand.ready_by()
             && self.ram >= needs.memory_mib
             && self.disk >= needs.disk_gib
             && self.memory >= demand.memory_bytes

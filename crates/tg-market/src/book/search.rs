@@ -749,7 +749,6 @@ impl<'a, 'd> Search<'a, 'd> {
             macs,
             max_price,
             start,
-            deadline,
             needs,
             ..
         } = *self.demand;
@@ -759,7 +758,7 @@ impl<'a, 'd> Search<'a, 'd> {
         let duration = cost_terms
             .duration(macs)
             .saturating_add(candidate.class.work.time);
-        if start.saturating_add(duration) > deadline {
+        if start.saturating_add(duration) > self.demand.ready_by() {
             return None;
         }
         let second = match cost_terms.is_dynamic {

@@ -255,6 +255,7 @@ fn demand<'a>(
         max_price: Amount::new(u128::from(draws.below(3_000_000_000))),
         now,
         deadline: TimestampMs::new(now.get() + 20_000 + draws.below(1_000_000)),
+        spare: DurationMs::new(draws.below(3) * 10_000),
         excluded,
         tie_seed: *market.book.seed(),
         needs,

@@ -158,7 +158,7 @@ fn together(demand: &JobDemand<'_>, offers: &[OfferView<'_>], locked: &Locked<'_
     for quote in &mut quotes {
         quote.start = start;
         quote.until = start.saturating_add(longest).min(demand.deadline);
-        if start.saturating_add(quote.duration) > demand.deadline {
+        if start.saturating_add(quote.duration) > demand.ready_by() {
             return Vec::new();
         }
     }

@@ -15,7 +15,7 @@ use super::sample::whole;
 use super::{CODE_CLAIM, ProofChecker, Refusal, rejected};
 use crate::blob::BlobStore;
 use crate::evidence::CheckError;
-use crate::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
+use crate::limits::TRACE_EVIDENCE_BYTES_MAX;
 
 impl ProofChecker {
     /// Runs the model of a result again, and stores what all tiles, or nodes, of a right run are.
@@ -52,7 +52,8 @@ impl ProofChecker {
             Tier::Tgf1 => {
                 let (model, input) = self.ordered_float(task, blobs)?;
                 let digest = task.evidence;
-                let delivered = whole(blobs, &digest, EVIDENCE_BYTES_MAX)?;
+                // As large as the ledger takes it.
+                let delivered = whole(blobs, &digest, TRACE_EVIDENCE_BYTES_MAX)?;
                 let expected = ExpectedFloatClaim {
                     lease: &task.lease,
                     input: &input,

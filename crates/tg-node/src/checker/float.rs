@@ -54,6 +54,7 @@ impl ProofChecker {
             memory: limits.memory.saturating_add(public.memory()),
             trace_bytes: public.record_bytes(),
             read_bytes: 0,
+            looks: 0,
         }))
     }
 

@@ -15,7 +15,7 @@ use commonware_cryptography::sha256;
 use commonware_p2p::Recipients;
 use commonware_utils::channel::oneshot;
 use tg_ledger::{State, Subject, TransactionError, TransactionSource, Verdict};
-use tg_types::{Address, Encode as _};
+use tg_types::{Encode as _, NonceLane};
 
 /// What a voter says of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -309,7 +309,7 @@ impl Core {
     fn has_work(&self, parent: &Executed, now: TimestampMs) -> bool {
         let base_fee = parent.state.base_fee();
         self.mempool
-            .has_ready(|sender| parent.state.nonce(sender), base_fee)
+            .has_ready(|lane| parent.state.nonce_in(lane), base_fee)
             || self
                 .evidence_queue
                 .has_verdict(chain::evidence(&parent.state), (parent.height(), now))
@@ -325,7 +325,7 @@ impl Core {
                 .saturating_add(tg_types::DurationMs::new(1)),
         );
         let base_fee = parent.state.base_fee();
-        let next_nonce = |sender: &Address| parent.state.nonce(sender);
+        let next_nonce = |lane: &NonceLane| parent.state.nonce_in(lane);
         let mut candidates = WithoutBadDealings {
             state: &parent.state,
             turns: self.mempool.turns(next_nonce, base_fee),
@@ -361,7 +361,7 @@ impl Core {
 struct WithoutBadDealings<'a> {
     state: &'a State,
     turns: PoolTurns<'a>,
-    bad: Vec<(Address, u64, TransactionError)>,
+    bad: Vec<(NonceLane, u64, TransactionError)>,
 }
 
 impl TransactionSource for WithoutBadDealings<'_> {
@@ -373,7 +373,7 @@ impl TransactionSource for WithoutBadDealings<'_> {
             }
             let round = self.state.seeds().round;
             let error = TransactionError::BadDealing { round };
-            self.bad.push((signed.sender, signed.nonce, error));
+            self.bad.push((signed.lane(), signed.nonce, error));
             self.turns.has_place(false);
         }
     }

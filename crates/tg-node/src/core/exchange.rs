@@ -300,7 +300,7 @@ impl Core {
         let id = chain::check(state, &signed, self.node_status.signatures())?;
         // Only a validator of genesis may be without an account, and it has one as well.
         let sender = signed.sender;
-        let standing = chain::standing(state, &sender)
+        let standing = chain::standing(state, &signed.lane())
             .ok_or(SubmitError::Refused(TransactionError::NoAccount { sender }))?;
         let arrival = Arrival {
             id,

@@ -84,7 +84,7 @@ impl WaitingTransactions {
         let state = self.node_status.latest().state.clone();
         let id = chain::check(&state, &signed, self.node_status.signatures())?;
         let sender = signed.sender;
-        let standing = chain::standing(&state, &sender)
+        let standing = chain::standing(&state, &signed.lane())
             .ok_or(SubmitError::Refused(TransactionError::NoAccount { sender }))?;
         let arrival = Arrival {
             id,

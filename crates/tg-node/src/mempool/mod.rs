@@ -6,7 +6,8 @@
 //! those behind a gap before all others. **Prepaid** kinds have a section of their own and come first in a block, with
 //! what stands before them: one of each sender for each lease, bid or duty and kind, so what fills it has been paid for at a match.
 //!
-//! Whatever waits, its sender can pay: the maximum fees and amounts of all that an account has waiting are at most its
+//! A *sender* is a lane of nonces: an account, or one of its at most eight session keys.
+//! Whatever waits, its sender can pay: the maximum fees and amounts of all that a lane has waiting are at most the account's
 //! balance, unless what waits is one transaction whose turn it is, which the ledger checked. A transaction takes the
 //! place of another one with its nonce if it offers a tenth more.
 //!
@@ -22,7 +23,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use tg_ledger::{Prepaid, TransactionError, TransactionSource};
-use tg_types::{Address, Amount, Encode as _, Fees, SignedTransaction, TimestampMs, TransactionId};
+use tg_types::{
+    Address, Amount, Encode as _, Fees, NonceLane, SignedTransaction, TimestampMs, TransactionId,
+};
 
 use crate::limits::{
     MEMPOOL_AGE_MAX, MEMPOOL_PREPAID_MAX, MEMPOOL_REPLACEMENT_PERCENT, MEMPOOL_SENDER_MAX,
@@ -229,18 +232,19 @@ impl Sender {
 /// The pool.
 #[derive(Debug, Default)]
 pub(crate) struct Mempool {
-    senders: BTreeMap<Address, Sender>,
+    /// By lane: an account and each of its session keys have a sequence of their own.
+    senders: BTreeMap<NonceLane, Sender>,
     /// Senders by what they pay, those that make room first in front.
-    ranks: BTreeSet<(Rank, Address)>,
-    /// The nonces of what is prepaid.
-    prepaid: BTreeMap<Prepaid, u64>,
+    ranks: BTreeSet<(Rank, NonceLane)>,
+    /// Lane and nonce of what is prepaid.
+    prepaid: BTreeMap<Prepaid, (NonceLane, u64)>,
     count: usize,
     numbers: u64,
     base_fee: Amount,
     /// The last sender whose turn was looked at again.
-    looked: Address,
+    looked: NonceLane,
     /// The last transaction that was told to the others again.
-    told: (Address, u64),
+    told: (NonceLane, u64),
     dropped: Vec<(TransactionId, DropReason)>,
     /// Which nonces wait, for those who sign the next ones.
     nonces: WaitingNonces,
@@ -267,7 +271,7 @@ impl Mempool {
         arrival: Arrival,
         standing: Standing,
     ) -> Result<Admission, MempoolError> {
-        let (sender, nonce) = (arrival.signed.sender, arrival.signed.nonce);
+        let (sender, nonce) = (arrival.signed.lane(), arrival.signed.nonce);
         let prepaid = Prepaid::of(&arrival.signed);
         self.check_nonce(sender, nonce, standing.next)?;
         let known = self.entry(&sender, nonce);
@@ -294,17 +298,17 @@ impl Mempool {
         }
     }
 
-    fn check_nonce(&self, sender: Address, nonce: u64, next: u64) -> Result<(), MempoolError> {
+    fn check_nonce(&self, sender: NonceLane, nonce: u64, next: u64) -> Result<(), MempoolError> {
         if nonce < next {
             return Err(MempoolError::NonceUsed {
-                sender,
+                sender: sender.account(),
                 nonce,
                 next,
             });
         }
         if nonce - next >= MEMPOOL_SENDER_MAX as u64 {
             return Err(MempoolError::NonceTooFar {
-                sender,
+                sender: sender.account(),
                 nonce,
                 next,
                 limit: MEMPOOL_SENDER_MAX,
@@ -313,11 +317,11 @@ impl Mempool {
         Ok(())
     }
 
-    fn check_share(&self, sender: Address) -> Result<(), MempoolError> {
+    fn check_share(&self, sender: NonceLane) -> Result<(), MempoolError> {
         let of_sender = self.senders.get(&sender).map_or(0, |it| it.waiting.len());
         if of_sender >= MEMPOOL_SENDER_MAX {
             return Err(MempoolError::SenderFull {
-                sender,
+                sender: sender.account(),
                 limit: MEMPOOL_SENDER_MAX,
             });
         }
@@ -328,15 +332,18 @@ impl Mempool {
     fn check_prepaid(
         &mut self,
         prepaid: &Prepaid,
-        sender: Address,
+        sender: NonceLane,
         nonce: u64,
     ) -> Result<(), MempoolError> {
         match self.prepaid.get(prepaid).copied() {
-            Some(known) if known > nonce => {
+            Some((lane, known)) if lane == sender && known > nonce => {
                 self.remove(&sender, known, DropReason::Replaced);
                 Ok(())
             }
-            Some(nonce) => Err(MempoolError::NonceTaken { sender, nonce }),
+            Some((lane, nonce)) => Err(MempoolError::NonceTaken {
+                sender: lane.account(),
+                nonce,
+            }),
             None if self.prepaid.len() >= MEMPOOL_PREPAID_MAX => Err(MempoolError::Full {
                 limit: MEMPOOL_PREPAID_MAX,
             }),
@@ -346,7 +353,7 @@ impl Mempool {
 
     /// Whether the sender could pay for this one and all that it has waiting.
     fn check_funds(&self, arrival: &Arrival, standing: Standing) -> Result<(), MempoolError> {
-        let (sender, nonce) = (arrival.signed.sender, arrival.signed.nonce);
+        let (sender, nonce) = (arrival.signed.lane(), arrival.signed.nonce);
         let others = self.senders.get(&sender).into_iter();
         let others = others
             .flat_map(Sender::paid)
@@ -359,7 +366,7 @@ impl Mempool {
         let is_checked = is_alone && nonce == standing.next;
         if needed > standing.balance && !is_checked {
             return Err(MempoolError::Unfunded {
-                sender,
+                sender: sender.account(),
                 needed,
                 balance: standing.balance,
             });
@@ -368,11 +375,11 @@ impl Mempool {
     }
 
     fn put(&mut self, arrival: Arrival, prepaid: Option<Prepaid>, next: u64) {
-        let (address, nonce) = (arrival.signed.sender, arrival.signed.nonce);
+        let (address, nonce) = (arrival.signed.lane(), arrival.signed.nonce);
         let sender = self.senders.entry(address).or_default();
         sender.next = next;
         if let Some(prepaid) = prepaid {
-            self.prepaid.insert(prepaid, nonce);
+            self.prepaid.insert(prepaid, (address, nonce));
             sender.prepaid.insert(nonce);
         }
         let entry = Entry {
@@ -411,7 +418,11 @@ impl Mempool {
     }
 
     /// Whether a transaction could go into a block on a state with these next nonces and this base fee.
-    pub(crate) fn has_ready(&self, next_nonce: impl Fn(&Address) -> u64, base_fee: Amount) -> bool {
+    pub(crate) fn has_ready(
+        &self,
+        next_nonce: impl Fn(&NonceLane) -> u64,
+        base_fee: Amount,
+    ) -> bool {
         let mut senders = self.senders.iter();
         senders.any(|(address, sender)| sender.turn(next_nonce(address), base_fee).is_some())
     }
@@ -419,7 +430,7 @@ impl Mempool {
     /// The transactions for a block on a state with these next nonces and this base fee, in their turns.
     pub(crate) fn turns(
         &self,
-        next_nonce: impl Fn(&Address) -> u64,
+        next_nonce: impl Fn(&NonceLane) -> u64,
         base_fee: Amount,
     ) -> PoolTurns<'_> {
         let heads = self.senders.iter().filter_map(|(address, sender)| {
@@ -436,7 +447,7 @@ impl Mempool {
     }
 
     /// Forgets a transaction that no block can hold.
-    pub(crate) fn refuse(&mut self, sender: &Address, nonce: u64, error: TransactionError) {
+    pub(crate) fn refuse(&mut self, sender: &NonceLane, nonce: u64, error: TransactionError) {
         self.remove(sender, nonce, DropReason::Refused(error));
     }
 
@@ -444,7 +455,7 @@ impl Mempool {
     /// its sender cannot pay, and what waited too long.
     pub(crate) fn prune(
         &mut self,
-        standing: impl Fn(&Address) -> Option<Standing>,
+        standing: impl Fn(&NonceLane) -> Option<Standing>,
         is_owed: impl Fn(&Prepaid) -> bool,
         base_fee: Amount,
         now: TimestampMs,
@@ -452,7 +463,7 @@ impl Mempool {
         self.base_fee = base_fee;
         self.nonces.forget_idle();
         let age_max = u64::try_from(MEMPOOL_AGE_MAX.as_millis()).unwrap_or(u64::MAX);
-        let addresses: Vec<Address> = self.senders.keys().copied().collect();
+        let addresses: Vec<NonceLane> = self.senders.keys().copied().collect();
         for address in addresses {
             let standing = standing(&address);
             let next = standing.map_or(0, |it| it.next);
@@ -493,7 +504,7 @@ impl Mempool {
         }
     }
 
-    fn drop_unfunded(&mut self, address: &Address, balance: Amount) {
+    fn drop_unfunded(&mut self, address: &NonceLane, balance: Amount) {
         let Some(sender) = self.senders.get(address) else {
             return;
         };
@@ -520,7 +531,7 @@ impl Mempool {
             .senders
             .range((Bound::Excluded(looked), Bound::Unbounded));
         let again = self.senders.range(..=looked);
-        let turn: Vec<(&Address, &Sender)> = next.chain(again).take(limit).collect();
+        let turn: Vec<(&NonceLane, &Sender)> = next.chain(again).take(limit).collect();
         let last = turn.last().map_or(looked, |(address, _)| **address);
         let due = turn.into_iter().filter_map(|(address, sender)| {
             sender.turn(sender.next, self.base_fee)?;
@@ -528,7 +539,7 @@ impl Mempool {
             let refused = holds(&entry.arrival.signed).err()?;
             Some((*address, sender.next, refused))
         });
-        let due: Vec<(Address, u64, TransactionError)> = due.collect();
+        let due: Vec<(NonceLane, u64, TransactionError)> = due.collect();
         self.looked = last;
         for (sender, nonce, error) in due {
             self.refuse(&sender, nonce, error);
@@ -563,11 +574,11 @@ impl Mempool {
         std::mem::take(&mut self.dropped)
     }
 
-    fn entry(&self, sender: &Address, nonce: u64) -> Option<&Entry> {
+    fn entry(&self, sender: &NonceLane, nonce: u64) -> Option<&Entry> {
         self.senders.get(sender)?.waiting.get(&nonce)
     }
 
-    fn remove(&mut self, address: &Address, nonce: u64, reason: DropReason) {
+    fn remove(&mut self, address: &NonceLane, nonce: u64, reason: DropReason) {
         let Some(sender) = self.senders.get_mut(address) else {
             return;
         };
@@ -585,7 +596,7 @@ impl Mempool {
     }
 
     /// Brings the rank of a sender up to date, and forgets it if nothing of it waits.
-    fn rank(&mut self, address: &Address) {
+    fn rank(&mut self, address: &NonceLane) {
         let Some(sender) = self.senders.get_mut(address) else {
             return;
         };
@@ -614,10 +625,10 @@ const WITHOUT_PLACE_MAX: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct PoolTurns<'a> {
     pool: &'a Mempool,
-    heads: BTreeSet<(Turn, Address, u64)>,
+    heads: BTreeSet<(Turn, NonceLane, u64)>,
     base_fee: Amount,
     /// What was shown last, and whether it is prepaid.
-    shown: Option<(Address, u64, bool)>,
+    shown: Option<(NonceLane, u64, bool)>,
     /// How many had no place: paid ones, and prepaid ones.
     without: [usize; 2],
 }
@@ -658,9 +669,12 @@ fn check_replacement(
     arrival: &Arrival,
     prepaid: Option<Prepaid>,
 ) -> Result<(), MempoolError> {
-    let (sender, nonce) = (arrival.signed.sender, arrival.signed.nonce);
+    let (sender, nonce) = (arrival.signed.lane(), arrival.signed.nonce);
     if known.prepaid.is_some() {
-        return Err(MempoolError::NonceTaken { sender, nonce });
+        return Err(MempoolError::NonceTaken {
+            sender: sender.account(),
+            nonce,
+        });
     }
     // What is demanded of the sender under threat of a loss goes before what it merely wants.
     if prepaid.is_some() {
@@ -677,7 +691,7 @@ fn check_replacement(
     let offered = arrival.signed.fees;
     if offered.max_fee_per_gas < max_fee || offered.max_tip_per_gas < max_tip {
         return Err(MempoolError::ReplacementTooCheap {
-            sender,
+            sender: sender.account(),
             nonce,
             max_fee,
             max_tip,

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use tg_ledger::gas;
-use tg_types::{Amount, LeaseId, Signature, Transaction};
+use tg_types::{Amount, Authorization, LeaseId, Signature, Transaction};
 
 use super::*;
 
@@ -35,11 +35,11 @@ fn sign(sender: u16, nonce: u64, tip: u128, transaction: Transaction) -> Arrival
             nonce,
             fees,
             sender: Address::new(address),
-            signature: Signature {
+            authorization: Authorization::Account(Signature {
                 r: [1; 32],
                 s: [1; 32],
                 y_parity: 0,
-            },
+            }),
         },
         at: NOW,
         origin: Origin::Local,
@@ -225,7 +225,7 @@ fn what_stands_behind_a_gap_makes_room_before_all_others() {
             }
         }
     }
-    let gapped = pool.entry(&transfer(7, 3, 1_000).signed.sender, 3).unwrap();
+    let gapped = pool.entry(&transfer(7, 3, 1_000).signed.lane(), 3).unwrap();
     let gapped = gapped.arrival.id;
     insert(&mut pool, 9_999, 0).unwrap();
     assert_eq!(pool.take_dropped(), [(gapped, DropReason::Evicted)]);
@@ -385,10 +385,10 @@ fn what_is_refused_when_its_turn_has_come_leaves_also_where_no_block_is_built() 
     pool.forget_refused(2, holds);
     assert_eq!(reasons(&mut pool), [DropReason::Refused(refused)]);
     // Its place is free. What is behind a gap is not asked about.
-    assert_eq!(pool.nonces.next(&first.sender, 0), 0);
+    assert_eq!(pool.nonces.next(&first.lane(), 0), 0);
     assert_eq!(pool.len(), 4);
     insert(&mut pool, 1, 0).unwrap();
-    assert_eq!(pool.nonces.next(&first.sender, 0), 2);
+    assert_eq!(pool.nonces.next(&first.lane(), 0), 2);
 }
 
 proptest! {
@@ -405,7 +405,7 @@ proptest! {
             };
             if kind == 3 {
                 let address = transfer(sender, 0, 0).signed.sender;
-                pool.remove(&address, nonce / 2, DropReason::Evicted);
+                pool.remove(&address.into(), nonce / 2, DropReason::Evicted);
             }
         }
         let mut expected: BTreeMap<u16, u64> = BTreeMap::new();

@@ -73,6 +73,7 @@ pub(crate) async fn fixture() -> Fixture {
         memory: public.facts().memory(),
         trace_bytes: 4_096,
         read_bytes: 4_096,
+        looks: 0,
     };
     let verifier = PublicModel::decode(&bytes).unwrap();
     let judge = move |evidence: &[u8]| {

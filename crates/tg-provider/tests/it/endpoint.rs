@@ -9,7 +9,7 @@ use tg_provider::{
     AgentConfig, AgentEvent, Execution, Progress, ProvingWorker, Task, WorkError, Worker,
 };
 use tg_sdk::dto::{JobDto, JobStateDto, ModeDto};
-use tg_sdk::endpoint::session::{EndpointError, EndpointSession};
+use tg_sdk::endpoint::session::{EndpointError, EndpointSession, ServedBy};
 use tg_sdk::endpoint::wire::EndpointRefusal;
 use tg_sdk::jobs;
 use tg_sdk::{CheckedModel, OrderTerms};
@@ -52,7 +52,9 @@ impl Fixture {
     async fn session(&self, id: JobId) -> EndpointSession {
         for _ in 0..1_000 {
             if self.is(id, JobStateDto::Running).await
-                && let Ok(session) = EndpointSession::open(&self.client, &wallet("alice"), id).await
+                && let Ok(session) =
+                    EndpointSession::open(&self.client, &wallet("alice"), id, &ServedBy::AsTold)
+                        .await
             {
                 return session;
             }
@@ -246,7 +248,8 @@ async fn a_requestor_that_does_not_pay_gains_no_more_than_the_limit() {
     );
     assert!(is_unpaid, "{refused:?}");
     // A stranger gets nothing.
-    let mallory = EndpointSession::open(&fixture.client, &wallet("dave"), job).await;
+    let mallory =
+        EndpointSession::open(&fixture.client, &wallet("dave"), job, &ServedBy::AsTold).await;
     let Err(EndpointError::Client(refused)) = mallory else {
         panic!("a stranger was served: {mallory:?}");
     };

@@ -1,7 +1,7 @@
 //! Accounts, and the play money of a development network.
 
 use serde::{Deserialize, Serialize};
-use tg_types::{Address, Amount};
+use tg_types::{Address, Amount, Digest};
 
 use crate::text;
 
@@ -25,6 +25,37 @@ pub struct AccountDto {
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub collateral: Amount,
+    /// The nonce its next transaction needs.
+    pub nonce: u64,
+    /// Its session keys.
+    #[serde(default)]
+    pub sessions: Vec<SessionDto>,
+}
+
+/// A session key of an account: what it may sign, and what it has cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct SessionDto {
+    /// The public key (ed25519).
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub key: Digest,
+    /// `serve` (what serves leases) or `order` (what orders jobs).
+    pub scope: String,
+    /// What it may cost in all.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub cap: Amount,
+    /// What it has cost: fees, what its orders locked, deposits, and what was lost of collateral.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub spent: Amount,
+    /// Collateral of the leases that it serves now.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub at_risk: Amount,
+    /// The last ledger time at which it signs.
+    pub expires_ms: u64,
     /// The nonce its next transaction needs.
     pub nonce: u64,
 }

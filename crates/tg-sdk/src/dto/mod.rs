@@ -20,7 +20,7 @@ mod why;
 
 pub use accounts::{
     AccountDto, DevelopmentAccountDto, DevelopmentEndpointDto, DevelopmentTopUpDto,
-    FaucetRequestDto,
+    FaucetRequestDto, SessionDto,
 };
 pub use blobs::BlobDto;
 pub use event::{EventDto, JobEventsDto};

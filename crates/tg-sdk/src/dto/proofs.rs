@@ -86,20 +86,42 @@ pub struct StateAnswerDto {
     pub height: u64,
     /// Canonical bytes of certificate, headers and proof: 0x and hexadecimal digits.
     pub answer: String,
+    /// Canonical bytes of the record, of which the answer shows the digest: 0x and hexadecimal digits. Absent if there is none, and for money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
 }
 
 impl From<&StateAnswer> for StateAnswerDto {
     fn from(answer: &StateAnswer) -> Self {
-        let mut text = "0x".to_owned();
-        for byte in answer.to_bytes() {
-            text.push(digit(byte >> 4));
-            text.push(digit(byte & 15));
-        }
         Self {
             height: answer.headers.last().map_or(0, |it| it.height.get()),
-            answer: text,
+            answer: digits(&answer.to_bytes()),
+            content: None,
         }
     }
+}
+
+/// 0x and hexadecimal digits.
+fn digits(bytes: &[u8]) -> String {
+    let mut text = "0x".to_owned();
+    for byte in bytes {
+        text.push(digit(byte >> 4));
+        text.push(digit(byte & 15));
+    }
+    text
+}
+
+/// The bytes of 0x and hexadecimal digits.
+fn bytes_of(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("0x")?.as_bytes();
+    if digits.len() % 2 == 1 {
+        return None;
+    }
+    let value = |digit: u8| char::from(digit).to_digit(16);
+    let pairs = digits.chunks_exact(2);
+    pairs
+        .map(|pair| Some((value(pair[0])? << 4 | value(pair[1])?) as u8))
+        .collect()
 }
 
 fn digit(value: u8) -> char {
@@ -107,17 +129,24 @@ fn digit(value: u8) -> char {
 }
 
 impl StateAnswerDto {
+    /// The same with the record's canonical bytes.
+    #[must_use]
+    pub fn with_content(self, record: &[u8]) -> Self {
+        Self {
+            content: Some(digits(record)),
+            ..self
+        }
+    }
+
     /// The answer, not checked yet; nothing if the bytes are none.
     #[must_use]
     pub fn read(&self) -> Option<StateAnswer> {
-        let digits = self.answer.strip_prefix("0x")?.as_bytes();
-        if digits.len() % 2 == 1 {
-            return None;
-        }
-        let value = |digit: u8| char::from(digit).to_digit(16);
-        let bytes = digits
-            .chunks_exact(2)
-            .map(|pair| Some((value(pair[0])? << 4 | value(pair[1])?) as u8));
-        StateAnswer::from_bytes(&bytes.collect::<Option<Vec<u8>>>()?).ok()
+        StateAnswer::from_bytes(&bytes_of(&self.answer)?).ok()
+    }
+
+    /// The record's bytes, not checked yet; nothing if there are none.
+    #[must_use]
+    pub fn content(&self) -> Option<Vec<u8>> {
+        bytes_of(self.content.as_ref()?)
     }
 }

@@ -14,6 +14,15 @@ const POLL: Duration = Duration::from_millis(150);
 /// How long that takes at most.
 const IN_BLOCK_MAX: Duration = Duration::from_secs(60);
 
+/// On whose word it is how much was locked before: what is signed is the new sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockedBefore {
+    /// Of the API: it is of the requestor's own node, or the requestor's key is public anyway.
+    AsTold,
+    /// A final state has so much, or the requestor says so.
+    Known(Amount),
+}
+
 /// Locks more money for an endpoint, and waits until a block has it. An endpoint whose money is spent waits for this, and is served
 /// again.
 ///
@@ -25,9 +34,23 @@ pub async fn top_up(
     wallet: &Wallet,
     job: JobId,
     amount: Amount,
+    locked: LockedBefore,
 ) -> Result<JobDto, JobError> {
     let before = endpoint(client, job).await?;
-    let max_price = before.max_price.saturating_add(amount);
+    let locked = match locked {
+        LockedBefore::AsTold => before.max_price,
+        // Stops: more that is locked than was meant, since the API says that more was locked before.
+        LockedBefore::Known(locked) if locked != before.max_price => {
+            return Err(JobError::OtherJob {
+                job,
+                what: "maximum price",
+                signed: locked.to_string(),
+                told: before.max_price.to_string(),
+            });
+        }
+        LockedBefore::Known(locked) => locked,
+    };
+    let max_price = locked.saturating_add(amount);
     let raise = Transaction::RaiseJob {
         job,
         max_price,

@@ -92,6 +92,30 @@ pub enum EndpointError {
     /// Nothing came for long.
     #[error("nothing came from the provider for {} s", SILENCE_MAX.as_secs())]
     Silent,
+    /// The grid tells something else of the lease than a final state has.
+    #[error(
+        "the grid tells of endpoint {job} that its {what} is {told}; a final state has {proved}"
+    )]
+    OtherLease {
+        /// The job.
+        job: JobId,
+        /// What differs.
+        what: &'static str,
+        /// What a final state has.
+        proved: String,
+        /// What the grid tells.
+        told: String,
+    },
+    /// The model is served by another than who offers it.
+    #[error("lease {lease} is of {told}, and the card of its model is of {card}")]
+    OtherServer {
+        /// The lease.
+        lease: LeaseId,
+        /// Who serves it, as the grid tells.
+        told: Address,
+        /// Whose card it is.
+        card: Address,
+    },
     /// The sum that is owed cannot be written.
     #[error("more is owed than can be written")]
     Overflow,
@@ -112,6 +136,72 @@ pub struct EndpointAnswer {
     pub price: Amount,
     /// The provider's signature over lease, request and sealed output ([`tg_types::answer_digest`]).
     pub signature: Signature,
+}
+
+/// On whose word it is that a provider serves an endpoint, and at which prices. What is asked is sealed to whoever that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServedBy {
+    /// Of the API: it is of the requestor's own node, or the requestor's key is public anyway.
+    AsTold,
+    /// Of nobody: a final state has it, whose proof was checked.
+    Proved(ProvedLease),
+}
+
+/// What a final state has of the lease of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProvedLease {
+    /// The lease.
+    pub lease: LeaseId,
+    /// Who serves it.
+    pub provider: Address,
+    /// The model that was ordered.
+    pub model: ModelId,
+    /// What a run of the model costs.
+    pub price: Amount,
+    /// What a minute costs.
+    pub minute: Amount,
+    /// How many answers the last voucher counts that was claimed: the ledger takes none that the requestor did not sign.
+    pub answered: u64,
+    /// What that voucher says.
+    pub vouchers: Amount,
+}
+
+impl ProvedLease {
+    /// What the API tells of a lease, if it is believed.
+    fn as_told(job: &JobDto, lease: &LeaseDto) -> Self {
+        let meter = lease.meter.as_ref();
+        Self {
+            lease: lease.id,
+            provider: lease.provider,
+            model: job.model,
+            price: lease.price,
+            minute: meter.map_or(Amount::ZERO, |it| it.minute),
+            answered: meter.map_or(0, |it| it.answered),
+            vouchers: meter.map_or(Amount::ZERO, |it| it.vouchers),
+        }
+    }
+
+    /// Whether the API tells the same of who serves what at which price.
+    fn check(&self, job: &JobDto, lease: &LeaseDto) -> Result<(), EndpointError> {
+        let told = Self::as_told(job, lease);
+        let same = |what, proved: &dyn std::fmt::Display, told: &dyn std::fmt::Display| {
+            let (proved, told) = (proved.to_string(), told.to_string());
+            match proved == told {
+                true => Ok(()),
+                false => Err(EndpointError::OtherLease {
+                    job: job.id,
+                    what,
+                    proved,
+                    told,
+                }),
+            }
+        };
+        same("lease", &self.lease, &told.lease)?;
+        same("provider", &self.provider, &told.provider)?;
+        same("model", &self.model, &told.model)?;
+        same("price", &self.price, &told.price)?;
+        same("price of a minute", &self.minute, &told.minute)
+    }
 }
 
 /// A lease of an endpoint, as its requestor uses it: from several tasks at once. A requestor has one at a time, as it counts what is owed.
@@ -148,6 +238,19 @@ struct OwedSoFar {
     sent: Amount,
 }
 
+impl OwedSoFar {
+    /// What was claimed of a lease is the least that is owed.
+    const fn claimed(lease: &ProvedLease) -> Self {
+        let mut voucher = Voucher::first(lease.lease);
+        voucher.answered = lease.answered;
+        voucher.amount = lease.vouchers;
+        Self {
+            voucher,
+            sent: lease.vouchers,
+        }
+    }
+}
+
 /// The lease that serves an endpoint now.
 ///
 /// # Errors
@@ -165,42 +268,49 @@ pub fn serving_lease(job: &JobDto) -> Result<&LeaseDto, EndpointError> {
 }
 
 impl EndpointSession {
-    /// The endpoint of a job that somebody serves. What is owed goes on from the last voucher that the provider has.
+    /// The endpoint of a job that somebody serves, on the word of `by`. What is owed goes on from what was proved or is believed to be
+    /// claimed, else from nothing; and from the last voucher that the provider shows, if this requestor signed it.
     ///
     /// # Errors
-    /// If the job is no endpoint, nobody serves it, or the grid does not answer.
-    pub async fn open(client: &Client, wallet: &Wallet, job: JobId) -> Result<Self, EndpointError> {
+    /// If the job is no endpoint, nobody serves it, it is not what was proved, or the grid does not answer.
+    pub async fn open(
+        client: &Client,
+        wallet: &Wallet,
+        job: JobId,
+        by: &ServedBy,
+    ) -> Result<Self, EndpointError> {
         let job = client.job(job).await?;
-        let lease = serving_lease(&job)?;
+        let told = serving_lease(&job)?;
+        let lease = match by {
+            // Stops: what is asked is sealed to whoever answers here, and paid at its price.
+            ServedBy::Proved(proved) => {
+                proved.check(&job, told)?;
+                *proved
+            }
+            ServedBy::AsTold => ProvedLease::as_told(&job, told),
+        };
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         // Larger than any number of a session before, which asked less than a million times a second.
         let first = u64::try_from(since.unwrap_or_default().as_micros()).unwrap_or_default();
-        // What was claimed is the least that is owed, whoever counted it.
-        let claimed = lease.meter.as_ref().map(|it| (it.answered, it.vouchers));
-        let (answered, amount) = claimed.unwrap_or_default();
-        let voucher = Voucher {
-            answered,
-            amount,
-            ..Voucher::first(lease.id)
-        };
-        let card = card_of(client, job.model).await?;
+        let card = card_of(client, lease.model).await?;
+        if let Some(card) = card.as_ref().filter(|it| it.provider != lease.provider) {
+            return Err(EndpointError::OtherServer {
+                lease: lease.lease,
+                told: lease.provider,
+                card: card.provider,
+            });
+        }
         let session = Self {
             client: client.clone(),
             wallet: wallet.clone(),
             domain: client.domain().await?,
             job: job.id,
-            lease: lease.id,
+            lease: lease.lease,
             provider: lease.provider,
             run: card.as_ref().map_or(lease.price, ServedCard::largest_price),
             card,
-            proved: proved_price(
-                lease.price,
-                lease.meter.as_ref().map_or(Amount::ZERO, |it| it.minute),
-            ),
-            owed: Arc::new(Mutex::new(OwedSoFar {
-                voucher,
-                sent: amount,
-            })),
+            proved: proved_price(lease.price, lease.minute),
+            owed: Arc::new(Mutex::new(OwedSoFar::claimed(&lease))),
             next: AtomicU64::new(first),
             seal: Mutex::new(None),
         };

@@ -2,4 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod client;
+mod forged;
+mod gateway;
 mod wire;

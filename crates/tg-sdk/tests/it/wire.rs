@@ -21,6 +21,7 @@ fn amounts_keep_every_base_unit() {
         escrow: Amount::ZERO,
         collateral: Amount::MAX,
         nonce: 3,
+        sessions: Vec::new(),
     };
     let json = serde_json::to_string(&account).unwrap();
     assert!(

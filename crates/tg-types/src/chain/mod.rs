@@ -32,3 +32,5 @@ pub use trusted::{
     TrustedHead, trusting_period,
 };
 pub use vote::{SignedVote, VoteKind};
+
+pub(crate) use vote::is_signature as is_ed25519;

@@ -76,7 +76,7 @@ pub(super) fn write_number(mut number: u64, bytes: &mut Vec<u8>) {
 
 /// Whether an ed25519 signature holds under ZIP 215: s is below the group's order, key and R are points in any encoding, and
 /// `[8] (s B - k A - R)` is zero for `k = SHA-512(R, A, message)`.
-pub(super) fn is_signature(key: &[u8; 32], signature: &[u8; 64], message: &[u8]) -> bool {
+pub(crate) fn is_signature(key: &[u8; 32], signature: &[u8; 64], message: &[u8]) -> bool {
     let (first, second) = signature.split_at(32);
     let point = |bytes: &[u8]| CompressedEdwardsY::from_slice(bytes).ok()?.decompress();
     let Some(s) = <[u8; 32]>::try_from(second)

@@ -31,18 +31,25 @@ fn every_kind_round_trips_and_is_read_to_its_end() {
 }
 
 #[test]
-fn other_lanes_of_nonces_are_reserved() {
+fn lanes_of_nonces_beyond_that_of_session_keys_are_reserved() {
     for transaction in transactions() {
         let lane = transaction.to_bytes().len();
         let mut bytes = signed(transaction).to_bytes();
         assert_eq!(bytes[lane], tg_types::eip712::NONCE_LANE_ACCOUNT);
-        bytes[lane] = 1;
+        bytes[lane] = 2;
         assert_eq!(
             SignedTransaction::from_bytes(&bytes),
             Err(DecodeError::Invalid {
                 field: "nonce lane",
-                value: 1
+                value: 2
             })
+        );
+        // An account's signature is shorter than a session key with its own.
+        bytes[lane] = 1;
+        let short = SignedTransaction::from_bytes(&bytes);
+        assert!(
+            matches!(short, Err(DecodeError::Truncated { .. })),
+            "{short:?}"
         );
     }
 }

@@ -6,7 +6,9 @@
 
 use std::fmt::Write as _;
 
-use tg_types::{Domain, Encode, Transaction, TransactionKind, Wallet, eip712, job_id, offer_id};
+use tg_types::{
+    Authorization, Domain, Encode, Transaction, TransactionKind, Wallet, eip712, job_id, offer_id,
+};
 
 use crate::samples::{FEES, NONCE, domain, signed, transactions, wallet};
 
@@ -34,7 +36,10 @@ fn eip712_lines() -> String {
         line(format!("{kind}.type_hash"), hex(&type_hash));
         line(format!("{kind}.struct_hash"), hex(&struct_hash));
         line(format!("{kind}.digest"), hex(&digest));
-        line(format!("{kind}.signature"), hex(&signed.signature.to_rsv()));
+        let Authorization::Account(signature) = signed.authorization else {
+            panic!("a wallet signs for its account");
+        };
+        line(format!("{kind}.signature"), hex(&signature.to_rsv()));
     }
     text
 }

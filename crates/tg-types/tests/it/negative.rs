@@ -6,7 +6,9 @@ use tg_types::{
     SignedTransaction, TimestampMs, Transaction, VerificationMode, Vote,
 };
 
-use crate::samples::{FEES, NONCE, domain, order, receipt, signed, terms, transactions, wallet};
+use crate::samples::{
+    FEES, NONCE, domain, order, own, receipt, signed, terms, transactions, wallet,
+};
 
 type Change<T> = (&'static str, fn(&mut T));
 
@@ -236,8 +238,8 @@ fn every_field_around_the_content_is_signed() {
         ("max fee", |it| it.fees.max_fee_per_gas = Amount::ZERO),
         ("max tip", |it| it.fees.max_tip_per_gas = Amount::ZERO),
         ("sender", |it| it.sender = Address::new([9; 20])),
-        ("signature.y_parity", |it| it.signature.y_parity ^= 1),
-        ("signature.s", |it| it.signature.s[31] ^= 1),
+        ("signature.y_parity", |it| own(it).y_parity ^= 1),
+        ("signature.s", |it| own(it).s[31] ^= 1),
     ];
     for (name, change) in changes {
         let bad = changed(&good, change);
@@ -250,7 +252,7 @@ fn every_field_around_the_content_is_signed() {
         );
     }
     // A changed r is the x of another point, or of none.
-    let bad = changed(&good, |it| it.signature.r[31] ^= 1);
+    let bad = changed(&good, |it| own(it).r[31] ^= 1);
     assert!(matches!(
         bad.verify(&domain()),
         Err(SignatureError::WrongSigner { .. } | SignatureError::NoKey)

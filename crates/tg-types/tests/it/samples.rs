@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use tg_types::chain::{Equivocation, SignedVote, VoteKind};
 use tg_types::{
-    Address, Amount, BidId, BlockId, CapacityTier, ChainDomain, DealingLog, DeclineReason, Digest,
-    DurationMs, Fees, GpuLink, GpuModel, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, Label,
-    LeaseId, Machine, ModeSet, ModelId, OfferId, OfferTerms, OpenedVote, Pricing, ProgramId,
-    Receipt, RegionSet, SealedVote, SharingMode, SharingSet, SignedTransaction, SignedVoucher,
-    StorageSubject, Tier, TierSet, TileName, TimestampMs, Transaction, VerificationMode, Vote,
-    Voucher, Wallet,
+    Address, Amount, Authorization, BidId, BlockId, CapacityTier, ChainDomain, DealingLog,
+    DeclineReason, Digest, DurationMs, Fees, GpuLink, GpuModel, GpuModelSet, JobClass, JobId,
+    JobNeeds, JobOrder, Label, LeaseId, Machine, ModeSet, ModelId, OfferId, OfferTerms, OpenedVote,
+    Pricing, ProgramId, Receipt, RegionSet, SealedVote, SessionScope, SharingMode, SharingSet,
+    Signature, SignedTransaction, SignedVoucher, StorageSubject, Tier, TierSet, TileName,
+    TimestampMs, Transaction, VerificationMode, Vote, Voucher, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
@@ -21,6 +21,14 @@ pub(crate) const FEES: Fees = Fees {
 /// A transaction of the sample wallet with the sample nonce and fees.
 pub(crate) fn signed(transaction: Transaction) -> SignedTransaction {
     wallet().sign_with_fees(transaction, NONCE, FEES, &domain())
+}
+
+/// The signature of a transaction that an account's own key signed.
+pub(crate) fn own(signed: &mut SignedTransaction) -> &mut Signature {
+    match &mut signed.authorization {
+        Authorization::Account(signature) => signature,
+        Authorization::Session(_) => panic!("a wallet signs for its account"),
+    }
 }
 
 pub(crate) fn domain() -> ChainDomain {
@@ -203,6 +211,13 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             record: Digest::new([0x51; 32]),
             amount: Amount::new(2_500_000_000_000_000),
         },
+        Transaction::RegisterSessionKey {
+            key: [0x77; 32],
+            scope: SessionScope::Order,
+            cap: Amount::new(5_000_000_000_000_000_007),
+            expires: TimestampMs::new(1_900_000_000_000),
+        },
+        Transaction::RevokeSessionKey { key: [0x77; 32] },
         Transaction::JoinValidators {
             key: [0x66; 32],
             endpoint: Label::new("seat-5.example.org:7100").unwrap(),
@@ -560,6 +575,18 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
             file: Digest::new(file),
             size,
         }),
+        (id(), any::<bool>(), any::<u128>(), any::<u64>()).prop_map(
+            |(key, orders, cap, expires)| Transaction::RegisterSessionKey {
+                key,
+                scope: match orders {
+                    true => SessionScope::Order,
+                    false => SessionScope::Serve,
+                },
+                cap: Amount::new(cap),
+                expires: TimestampMs::new(expires),
+            }
+        ),
+        id().prop_map(|key| Transaction::RevokeSessionKey { key }),
         (id(), id()).prop_map(|(lease, seal)| Transaction::SealResult {
             lease: LeaseId::new(lease),
             seal: Digest::new(seal),

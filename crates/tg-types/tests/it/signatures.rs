@@ -6,7 +6,7 @@ use tg_types::{
     job_id, keccak256, offer_id,
 };
 
-use crate::samples::{any_transaction, domain, signed, transactions, wallet};
+use crate::samples::{any_transaction, domain, own, signed, transactions, wallet};
 
 /// Order of secp256k1.
 const ORDER: [u8; 32] = [
@@ -42,8 +42,9 @@ fn keccak_is_the_one_of_ethereum() {
 #[test]
 fn a_high_s_is_refused_though_it_is_a_signature() {
     let mut signed = signed(transactions()[0].clone());
-    signed.signature.s = negate(&signed.signature.s);
-    signed.signature.y_parity ^= 1;
+    let signature = own(&mut signed);
+    signature.s = negate(&signature.s);
+    signature.y_parity ^= 1;
     assert_eq!(signed.verify(&domain()), Err(SignatureError::HighS));
 }
 
@@ -52,13 +53,13 @@ fn scalars_out_of_range_are_refused() {
     let good = signed(transactions()[0].clone());
     for bad in [[0; 32], ORDER, [0xff; 32]] {
         let mut signed = good.clone();
-        signed.signature.r = bad;
+        own(&mut signed).r = bad;
         assert_eq!(
             signed.verify(&domain()),
             Err(SignatureError::ScalarOutOfRange)
         );
         let mut signed = good.clone();
-        signed.signature.s = bad;
+        own(&mut signed).s = bad;
         assert_eq!(
             signed.verify(&domain()),
             Err(SignatureError::ScalarOutOfRange)
@@ -71,7 +72,7 @@ fn parity_is_one_bit() {
     let good = signed(transactions()[0].clone());
     for parity in [2, 3, 27, 28, 255] {
         let mut signed = good.clone();
-        signed.signature.y_parity = parity;
+        own(&mut signed).y_parity = parity;
         assert_eq!(
             signed.verify(&domain()),
             Err(SignatureError::BadParity { parity })

@@ -152,6 +152,7 @@ impl MarketScenario {
             memory: u64::from(INPUT_LEN) + 16,
             trace_bytes: 0,
             read_bytes: 0,
+            looks: 0,
         });
         let tasks = self.grid.state().pending_evidence();
         let verdicts = tasks.map(|task| task.verdict(accepted.clone())).collect();

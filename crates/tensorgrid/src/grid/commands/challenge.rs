@@ -9,11 +9,12 @@ use tg_ir::CompiledModel;
 use tg_node::claim_file;
 use tg_node::limits::MODEL_BYTES_MAX;
 use tg_proof::AccuserClaim;
+use tg_prover::ProvingModel;
 use tg_sdk::dto::{JobDto, LeaseDto, ModeDto, ModelDto};
 use tg_sdk::jobs::OwnRun;
 use tg_sdk::{Client, jobs};
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{Decode as _, Digest, Encode as _, JobId, LeaseId, Transaction, Wallet};
+use tg_types::{Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Transaction, Wallet};
 
 use super::json_of;
 use crate::grid::args::JobChallengeArguments;
@@ -112,40 +113,102 @@ async fn claim(
     jobs::claim(client, wallet, lease, claim).await.of_job()
 }
 
+/// The model of a file is the one that was registered.
+fn check_model(found: ModelId, registered: ModelId) -> anyhow::Result<()> {
+    // Stops: a file of the API's choice, whose run gives the wrong result that a provider gave, or another than the right one.
+    if found == registered {
+        return Ok(());
+    }
+    anyhow::bail!("the file that the grid gave holds the model {found}, and not {registered}");
+}
+
 /// Fetches a model, runs it here on what was ordered, and says what all parts of the run are.
 async fn claim_of(client: &Client, model: &ModelDto, input: Vec<u8>) -> Result<Vec<u8>, Failure> {
     let file = client.blob(model.weights_blob, MODEL_FILE_MAX).await;
     let file = file.calling("fetch the model")?;
+    let registered = model.id;
     let made = tokio::task::spawn_blocking(move || {
         if tg_float::job::is_float_file(&file) {
             let model = FloatModel::read(&file)?;
+            check_model(model.model_id(), registered)?;
             return Ok(model.claim(&input).to_bytes());
         }
         let model = CompiledModel::read(&file)?;
+        let committed = ProvingModel::of_checked(model.clone())?;
+        check_model(committed.id(), registered)?;
         anyhow::Ok(claim_file(&model, &input))
     });
     let claim = made.await.or_fail(Exit::Failed, "run the model here")?;
-    claim.map_err(|error| Failure::new(Exit::Failed, error))
+    claim.map_err(|error| {
+        Failure::new(Exit::Rejected, error)
+            .hint("the result is not checked by a run here: ask another API with --api")
+    })
 }
 
-/// Watches over a job of mode optimistic until it ends: runs its model here and challenges every other result. How many there were.
+/// What came of watching over a job.
+pub(super) struct Guarded {
+    /// The digest of what the model gave here.
+    output: Digest,
+    /// How many results were challenged.
+    challenged: usize,
+}
+
+impl Guarded {
+    /// Says whether something was challenged, and gives what the model gave here.
+    pub(super) fn told(&self) -> KnownResult {
+        if self.challenged > 0 {
+            say("a result was challenged: the model gave another one here");
+        }
+        KnownResult {
+            output: self.output,
+            by: "the model gives here",
+        }
+    }
+}
+
+/// What is known of a result from elsewhere than the API that shows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownResult {
+    /// The digest of the output.
+    pub(super) output: Digest,
+    /// Who says so, as the beginning of a sentence.
+    pub(super) by: &'static str,
+}
+
+/// Whether the result of a job that the grid accepted, as the API says, is the one that is known.
+pub(super) fn compare(known: KnownResult, (job, accepted): (JobId, Digest)) -> Outcome {
+    // Stops: a right result while it can be challenged, and a wrong one when it is shown.
+    let KnownResult { output, by } = known;
+    if accepted == output {
+        return Ok(());
+    }
+    let text = format!("the result of job {job} is {accepted}, as the API says; {by} {output}");
+    Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text))
+        .hint("the result is wrong, or the API shows another one than the grid accepted"))
+}
+
+/// Watches over a job of mode optimistic until it ends: runs its model here and challenges every other result.
 pub(super) async fn guard(
     client: &Client,
     wallet: &Wallet,
     (model, job): (&ModelDto, JobId),
     input: &[u8],
-) -> Result<usize, Failure> {
+) -> Result<Guarded, Failure> {
     let claim = claim_of(client, model, input.to_vec()).await?;
     let output = claimed_answer(&claim).ok_or_else(|| {
         let text = "the model that the grid gave does not run on what was ordered";
         Failure::new(Exit::Rejected, anyhow::anyhow!(text))
     })?;
+    let output = Digest::of_blob(&output);
     let own = OwnRun {
-        output: Digest::of_blob(&output),
+        output,
         claim: Some(claim),
     };
     let challenged = jobs::challenge_others(client, wallet, job, own).await;
-    challenged.of_job()
+    Ok(Guarded {
+        output,
+        challenged: challenged.of_job()?,
+    })
 }
 
 /// The bytes that a claim says are the answer; nothing if it says that there is none.
@@ -156,5 +219,33 @@ fn claimed_answer(claim: &[u8]) -> Option<Vec<u8>> {
     match AccuserClaim::from_bytes(claim) {
         Ok(AccuserClaim::Run(file)) => Some(file.output),
         Ok(AccuserClaim::NoRun) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_registered_model_is_run() {
+        let (registered, other) = (ModelId::new([1; 32]), ModelId::new([2; 32]));
+        assert!(check_model(registered, registered).is_ok());
+        let error = check_model(other, registered);
+        let error = error.expect_err("it is another").to_string();
+        assert!(error.contains(&other.to_string()), "{error}");
+        assert!(error.contains(&registered.to_string()), "{error}");
+    }
+
+    #[test]
+    fn the_result_at_the_end_is_that_of_the_run_here() {
+        let (job, own) = (JobId::new([1; 32]), Digest::of_blob(b"own"));
+        let known = KnownResult {
+            output: own,
+            by: "the model gives here",
+        };
+        assert!(compare(known, (job, own)).is_ok());
+        let refused = compare(known, (job, Digest::of_blob(b"another")));
+        let refused = refused.expect_err("it is another");
+        assert_eq!(refused.exit, Exit::Rejected);
     }
 }

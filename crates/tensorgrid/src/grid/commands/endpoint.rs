@@ -8,8 +8,10 @@ use tg_offline::models;
 use tg_sdk::dto::{
     DryRunDto, JobDto, JobStateDto, LeaseDto, MeterDto, ModeDto, ModelDto, QuoteDto,
 };
-use tg_sdk::endpoint::funds;
-use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession, serving_lease};
+use tg_sdk::endpoint::funds::{self, LockedBefore};
+use tg_sdk::endpoint::session::{
+    EndpointAnswer, EndpointError, EndpointSession, ProvedLease, ServedBy, serving_lease,
+};
 use tg_sdk::jobs::{self, Followed};
 use tg_sdk::{CheckedModel, Client, JobFilter, OrderTerms, Wallet};
 use tg_types::{Amount, BASE_PRICES_PER_MINUTE, JobId};
@@ -17,11 +19,13 @@ use tg_types::{Amount, BASE_PRICES_PER_MINUTE, JobId};
 use super::order::{describe_wait, dry_run, offers, print_dry_run};
 use super::{ask_to_proceed, json_of};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
+use crate::grid::connect_args::TrustArguments;
 use crate::grid::endpoint_args::{
     EndpointAskArguments, EndpointCommand, EndpointJobArguments, EndpointListArguments,
     EndpointOpenArguments, EndpointTopUpArguments, EndpointWriteArguments,
 };
 use crate::grid::infer;
+use crate::grid::trust::{self, Trusting};
 use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, part, say};
 use tg_console::table::{Table, brief, brief_prefix, short};
 use tg_offline::answer::ShownAnswer as _;
@@ -62,6 +66,10 @@ fn failed(error: EndpointError) -> Failure {
             Exit::Unavailable,
             "ask again; a provider that is gone is replaced after half a minute".to_owned(),
         ),
+        EndpointError::OtherLease { .. } | EndpointError::OtherServer { .. } => (
+            Exit::Rejected,
+            "nothing was asked and no voucher signed: the API is damaged or lies; ask another one with --api".to_owned(),
+        ),
         EndpointError::NotTheirs { .. }
         | EndpointError::Unproved(_)
         | EndpointError::Overcharged(_)
@@ -84,7 +92,7 @@ async fn asked(
     client: &Client,
     arguments: &EndpointOpenArguments,
 ) -> Result<(ModelDto, Vec<QuoteDto>, OrderTerms), Failure> {
-    let model = jobs::find_model(client, &arguments.model).await.of_job()?;
+    let model = connect::model(client, &arguments.model).await?;
     if !model.is_served() {
         // What cannot be asked is not opened: its minutes would be paid for nothing.
         let checked = jobs::public_model(client, &model).await.of_job();
@@ -304,11 +312,67 @@ struct OpenEndpoint {
     checked: CheckedModel,
 }
 
-async fn served(client: &Client, wallet: &Wallet, job: &str) -> Result<OpenEndpoint, Failure> {
+/// On whose word it is who serves an endpoint, and at which prices: of a final state if a genesis is named, of the API where nothing is
+/// lost by its lies.
+async fn served_by(
+    client: &Client,
+    (id, job): (JobId, &JobDto),
+    arguments: &TrustArguments,
+) -> Result<ServedBy, Failure> {
+    let lease = serving_lease(job).map_err(failed)?;
+    let Some(mut trusting) = Trusting::begin(client, arguments).await? else {
+        if client.is_own_node() {
+            return Ok(ServedBy::AsTold);
+        }
+        let text = format!(
+            "that {} serves endpoint {id} is only what {} says: nothing was sealed to it and no voucher signed",
+            lease.provider,
+            client.url()
+        );
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(
+            "--genesis FILE (or TENSORGRID_GENESIS) has it proved by the validators; the file comes from whoever runs the network",
+        ));
+    };
+    let order = trusting.order(id).await?;
+    let shown = trusting.lease(lease.id).await?;
+    trusting.keep();
+    let proved = trust::proved(&shown);
+    let found = shown.value.filter(|it| it.job == id && it.end().is_none());
+    let found = found.and_then(|it| it.meter.map(|meter| (it, meter)));
+    let Some((found, meter)) = found else {
+        let text = format!(
+            "no final state has lease {} of endpoint {id}, which {} tells ({proved})",
+            lease.id,
+            client.url()
+        );
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
+            "the API lies, or is ahead of its proofs: try again, or ask another one with --api",
+        ));
+    };
+    Ok(ServedBy::Proved(ProvedLease {
+        lease: found.id,
+        provider: found.provider,
+        model: order.model,
+        price: found.price,
+        minute: meter.minute,
+        answered: meter.answered,
+        vouchers: meter.vouchers,
+    }))
+}
+
+async fn served(
+    client: &Client,
+    wallet: &Wallet,
+    (job, trust): (&str, &TrustArguments),
+) -> Result<OpenEndpoint, Failure> {
     let id = connect::job(client, job).await?;
     let job = client.job(id).await.calling("ask for the job")?;
-    let model = jobs::find_model(client, &job.model.to_string()).await;
-    let model = model.of_job()?;
+    let by = served_by(client, (id, &job), trust).await?;
+    let model = match &by {
+        ServedBy::Proved(lease) => lease.model,
+        ServedBy::AsTold => job.model,
+    };
+    let model = client.model(model).await.calling("find the model")?;
     if model.is_served() {
         let text = format!("`{}` is served by a provider's own server", model.name);
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(
@@ -316,7 +380,7 @@ async fn served(client: &Client, wallet: &Wallet, job: &str) -> Result<OpenEndpo
         ));
     }
     let checked = jobs::public_model(client, &model).await.of_job()?;
-    let session = EndpointSession::open(client, wallet, id).await;
+    let session = EndpointSession::open(client, wallet, id, &by).await;
     let session = session.map_err(failed)?;
     Ok(OpenEndpoint { session, checked })
 }
@@ -324,7 +388,8 @@ async fn served(client: &Client, wallet: &Wallet, job: &str) -> Result<OpenEndpo
 async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let OpenEndpoint { session, checked } = served(&client, &wallet, &arguments.job).await?;
+    let OpenEndpoint { session, checked } =
+        served(&client, &wallet, (&arguments.job, &arguments.trust)).await?;
     let reals = models::inputs(&arguments.inputs, checked.program())?;
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
@@ -447,7 +512,8 @@ async fn ask_often(
 async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let OpenEndpoint { session, checked } = served(&client, &wallet, &arguments.job).await?;
+    let OpenEndpoint { session, checked } =
+        served(&client, &wallet, (&arguments.job, &arguments.trust)).await?;
     let generator = checked.generator();
     let generator = generator.or_fail(Exit::Usage, "the model cannot write")?;
     let coding = TokenCoding::of(&arguments.what, checked.program(), &generator)?;
@@ -536,7 +602,24 @@ async fn top_up(arguments: &EndpointTopUpArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let id = connect::job(&client, &arguments.job).await?;
-    let raised = funds::top_up(&client, &wallet, id, arguments.money).await;
+    let locked = match Trusting::begin(&client, &arguments.trust).await? {
+        Some(mut trusting) => {
+            let order = trusting.order(id).await?;
+            trusting.keep();
+            LockedBefore::Known(order.max_price)
+        }
+        None if client.is_own_node() => LockedBefore::AsTold,
+        None => {
+            let text = format!(
+                "how much was locked for endpoint {id} before is only what {} says: nothing was signed on its word",
+                client.url()
+            );
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(
+                "--genesis FILE has it proved; or `tensorgrid job raise JOB --max-price N`, which states the new sum",
+            ));
+        }
+    };
+    let raised = funds::top_up(&client, &wallet, id, arguments.money, locked).await;
     let job = raised.of_job()?;
     if as_json {
         return json_of(&job);

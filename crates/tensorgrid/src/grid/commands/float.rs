@@ -11,15 +11,16 @@ use tg_float::job::{
 use tg_float::tgf::{Budget, run_in_order};
 use tg_float::{Data, Dim, FloatTensor, Graph, tensor};
 use tg_sdk::dto::{DryRunDto, JobDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
-use tg_sdk::jobs::{self, Followed};
+use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, Wallet};
 
+use super::challenge::{self, Guarded, KnownResult};
+use super::modes;
 use super::order::{
-    confirm, describe_wait, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
+    confirm, describe_wait, detached, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
-use super::{challenge, modes};
 use super::{json_of, wallet};
 use crate::grid::args::{InferArguments, ModelAddArguments};
 use crate::grid::connect::{self, Calling, OfJob};
@@ -194,22 +195,19 @@ pub(super) async fn infer(
     let id = jobs::order_of(client, &wallet, model.id, input.clone(), terms).await;
     let id = id.of_job()?;
     say(format_args!("job {id}"));
+    let ordered = OrderedJob::new(id, model.id, &input, terms.mode.into());
     if arguments.detach {
-        // Whoever is given the id may ask for the job at once.
-        jobs::wait_for_order(client, id).await.of_job()?;
-        return match as_json {
-            true => Ok(json(&serde_json::json!({ "job": id.to_string() }))?),
-            false => Ok(line(id)?),
-        };
+        return detached(client, &ordered, as_json).await;
     }
     let again = (!arguments.trust).then_some(input.as_slice());
     let is_watched = ModeDto::from(terms.mode) == ModeDto::Optimistic;
     let watched = again.filter(|_| is_watched);
     let guard = guarded(client, &wallet, (model, id), watched);
-    let finish = finish(client, model, id, again, as_json);
-    let (finished, challenged) = tokio::join!(finish, guard);
-    if challenged? > 0 {
-        say("a result was challenged: the model gave another one here");
+    let finish = finish(client, model, (&ordered, again, None), as_json);
+    let (finished, guarded) = tokio::join!(finish, guard);
+    // The result was compared with a run here already.
+    if let Some(guarded) = guarded? {
+        guarded.told();
     }
     finished?;
     wallet::hint(&arguments.key);
@@ -231,17 +229,18 @@ async fn mode_of(
     modes::mode_of(client, model, arguments).await
 }
 
-/// Watches over a job while it can be challenged, if `input` says what to run here; how many results were.
+/// Watches over a job while it can be challenged, if `input` says what to run here.
 async fn guarded(
     client: &Client,
     wallet: &Wallet,
     (model, id): (&ModelDto, JobId),
     input: Option<&[u8]>,
-) -> Result<usize, Failure> {
+) -> Result<Option<Guarded>, Failure> {
     let Some(input) = input else {
-        return Ok(0);
+        return Ok(None);
     };
-    challenge::guard(client, wallet, (model, id), input).await
+    let guarded = challenge::guard(client, wallet, (model, id), input).await?;
+    Ok(Some(guarded))
 }
 
 /// Fetches a model with its constants.
@@ -265,10 +264,10 @@ fn no_proof() -> Failure {
 pub(super) async fn finish(
     client: &Client,
     model: &ModelDto,
-    id: JobId,
-    again: Option<&[u8]>,
+    (ordered, again, known): (&OrderedJob, Option<&[u8]>, Option<KnownResult>),
     as_json: bool,
 ) -> Outcome {
+    let id = ordered.job;
     let mut state = String::new();
     let mut tell = |news: Followed<'_>| match news {
         Followed::Changed(job) if job.state.to_string() != state => {
@@ -279,7 +278,11 @@ pub(super) async fn finish(
         Followed::Waits(why) => say(format_args!("             {}", describe_wait(why))),
     };
     let job: JobDto = jobs::follow(client, id, &mut tell).await.of_job()?;
-    let (receipt, bytes) = jobs::collect_output(client, &job).await.of_job()?;
+    let collected = jobs::collect_output(client, ordered, &job).await;
+    let (receipt, bytes) = collected.of_job()?;
+    if let Some(known) = known {
+        challenge::compare(known, (id, receipt.receipt.output))?;
+    }
     let answer = FloatAnswer::from_bytes(&bytes).or_fail(Exit::Rejected, "read the answer")?;
     let took = match again {
         Some(input) => Some(run_again(client, model, input, &receipt, &bytes).await?),

@@ -57,7 +57,9 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     let port = NodePort::gateway(node.clone(), brief(genesis), process.uplinks);
     let port = Arc::new(port);
     let server = listener.serve(Arc::clone(&port) as Arc<dyn GridPort>, config);
-    let client = Client::new(&server.url()).calling("name the API")?;
+    let client = Client::new(&server.url())
+        .calling("name the API")?
+        .of_own_node();
     port.set_client(client.clone());
     if let Some(keys) = keys {
         let tokenizers = arguments.tokenizers.clone();

@@ -5,17 +5,21 @@ use tg_console::files;
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
-use tg_sdk::dto::{DryRunDto, ModeDto, ModelDto, QuoteDto};
-use tg_sdk::jobs::{self, Followed, Inference};
+use tg_sdk::dto::{DryRunDto, JobDto, JobStateDto, ModeDto, ModelDto, QuoteDto};
+use tg_sdk::jobs::{self, Followed, Inference, OrderedJob};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
 use tg_types::{JobId, Lane};
 
-use super::order::{confirm, describe_wait, dry_run, print_dry_run, quotes, terms};
-use super::{challenge, float, modes, wallet};
+use super::challenge::{self, KnownResult};
+use super::order::{
+    confirm, describe_wait, detached, dry_run, order_of_text, print_dry_run, quotes, terms,
+};
+use super::{float, modes, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
 use crate::grid::infer;
+use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::{brief, brief_prefix, short};
 use tg_offline::answer::ShownAnswer as _;
@@ -25,7 +29,7 @@ use tg_offline::text;
 pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+    let model = connect::model(&client, &arguments.model).await?;
     if float::is_float(&model) {
         return float::infer(&client, &model, arguments, as_json).await;
     }
@@ -44,7 +48,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     if !order.yes {
         confirm(&model, &quotes, terms)?;
     }
-    let ordered = input.clone();
+    let bytes = input.clone();
     let id = if terms.needs.lane() == Lane::Auction {
         let bid = Bid {
             model: &checked,
@@ -59,31 +63,28 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     };
     let id = id.of_job()?;
     say(format_args!("job {id}"));
+    let ordered = OrderedJob::new(id, model.id, &bytes, terms.mode.into());
     if arguments.detach {
-        // Whoever is given the id may ask for the job at once.
-        jobs::wait_for_order(&client, id).await.of_job()?;
-        return match as_json {
-            true => Ok(json(&serde_json::json!({ "job": id.to_string() }))?),
-            false => Ok(line(id)?),
-        };
+        return detached(&client, &ordered, as_json).await;
     }
     let shown = Printed {
         raw: arguments.raw,
         proof_out: arguments.proof_out.as_deref(),
         as_json,
+        order_of: OrderOf::Signed,
     };
     let is_guarded = ModeDto::from(terms.mode) == ModeDto::Optimistic && !arguments.trust;
     let guard = async {
         match is_guarded {
-            true => challenge::guard(&client, &wallet, (&model, id), &ordered).await,
-            false => Ok(0),
+            true => challenge::guard(&client, &wallet, (&model, id), &bytes)
+                .await
+                .map(Some),
+            false => Ok(None),
         }
     };
-    let (finished, challenged) = tokio::join!(finish(&client, &checked, id, &shown), guard);
-    if challenged? > 0 {
-        say("a result was challenged: the model gave another one here");
-    }
-    finished?;
+    let (job, guarded) = tokio::join!(followed(&client, id), guard);
+    let own = guarded?.map(|guarded| guarded.told());
+    finish(&client, &checked, (&ordered, &job?, own), &shown).await?;
     wallet::hint(&arguments.key);
     Ok(())
 }
@@ -92,7 +93,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
 pub(crate) async fn quote(arguments: &InferArguments) -> Result<DryRunDto, Failure> {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+    let model = connect::model(&client, &arguments.model).await?;
     if float::is_float(&model) {
         return float::quote(&client, &model, arguments).await;
     }
@@ -145,19 +146,92 @@ async fn asked(
 pub(crate) async fn fetch(arguments: &JobFetchArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let id = connect::job(&client, &arguments.job).await?;
-    let job = client.job(id).await.calling("ask for the job")?;
-    let model = jobs::find_model(&client, &job.model.to_string()).await;
-    let model = model.of_job()?;
+    let (ordered, order_of, trusting) = order_of(&client, id, arguments).await?;
+    let model = client.model(ordered.model).await;
+    let model = model.calling("find the model")?;
+    let job = followed(&client, id).await?;
+    let proved = match trusting {
+        Some(mut trusting) => {
+            let output = trusting.paid_output(id).await?;
+            trusting.keep();
+            known_of(&job, output)?
+        }
+        None => None,
+    };
     if float::is_float(&model) {
-        return float::finish(&client, &model, id, None, as_json).await;
+        return float::finish(&client, &model, (&ordered, None, proved), as_json).await;
     }
-    let checked = jobs::public_model(&client, &model).await;
+    let checked = jobs::public_model(&client, &model).await.of_job()?;
     let shown = Printed {
         raw: arguments.raw,
         proof_out: arguments.proof_out.as_deref(),
         as_json,
+        order_of,
     };
-    finish(&client, &checked.of_job()?, id, &shown).await
+    finish(&client, &checked, (&ordered, &job, proved), &shown).await
+}
+
+/// What a final state has of the result of a job that the API tells as it ended.
+fn known_of(job: &JobDto, output: Option<Digest>) -> Result<Option<KnownResult>, Failure> {
+    if output.is_none() && job.state == JobStateDto::Paid {
+        let text = format!(
+            "no final state has job {} as paid, and the API tells that it is",
+            job.id
+        );
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
+            "the API lies or is ahead of its proofs: try again, or ask another one with --api",
+        ));
+    }
+    Ok(output.map(|output| KnownResult {
+        output,
+        by: "a final state has",
+    }))
+}
+
+/// What was ordered by a job of before: as a final state has it if a genesis is named, else as the API says.
+async fn order_of(
+    client: &Client,
+    id: JobId,
+    arguments: &JobFetchArguments,
+) -> Result<(OrderedJob, OrderOf, Option<Trusting>), Failure> {
+    let trusting = Trusting::begin(client, &arguments.trust).await?;
+    if let Some(order) = &arguments.order {
+        let ordered = order_of_text(id, order).ok_or_else(|| {
+            let text = format!("--order {order:?} is not MODEL:INPUT:MODE");
+            Failure::new(Exit::Usage, anyhow::anyhow!(text))
+                .hint("`infer --detach --json` prints it as `order`")
+        })?;
+        return Ok((ordered, OrderOf::Signed, trusting));
+    }
+    let Some(mut trusting) = trusting else {
+        let job = client.job(id).await.calling("ask for the job")?;
+        return Ok((OrderedJob::as_told(&job), OrderOf::Told, None));
+    };
+    let order = trusting.order(id).await?;
+    trusting.keep();
+    let ordered = OrderedJob::of_order(id, &order);
+    Ok((ordered, OrderOf::Proved, Some(trusting)))
+}
+
+/// Who says what was ordered.
+enum OrderOf {
+    /// Whoever runs this command signed it.
+    Signed,
+    /// A final state.
+    Proved,
+    /// The API.
+    Told,
+}
+
+impl OrderOf {
+    /// In words.
+    const fn describe(&self) -> &'static str {
+        match self {
+            Self::Signed => "signed here",
+            Self::Proved => "as a final state has it",
+            Self::Told => "as the API says",
+        }
+    }
 }
 
 /// How a result is printed, and where its proof goes.
@@ -165,31 +239,41 @@ struct Printed<'a> {
     raw: bool,
     proof_out: Option<&'a Path>,
     as_json: bool,
+    order_of: OrderOf,
 }
 
-/// Follows a job to its end and prints its result.
-async fn finish(
-    client: &Client,
-    checked: &CheckedModel,
-    id: JobId,
-    shown: &Printed<'_>,
-) -> Outcome {
+/// Follows a job to its end.
+async fn followed(client: &Client, id: JobId) -> Result<JobDto, Failure> {
     let mut told = Shown::default();
     let mut tell = |news: Followed<'_>| match news {
         Followed::Changed(job) => told.tell(job),
         Followed::Waits(why) => say(format_args!("             {}", describe_wait(why))),
     };
-    let job = jobs::follow(client, id, &mut tell).await.of_job()?;
-    let inference = jobs::collect(client, checked, &job).await.of_job()?;
+    jobs::follow(client, id, &mut tell).await.of_job()
+}
+
+/// Checks the result of a job that has ended, compares it with what is known of it from elsewhere, and prints it.
+async fn finish(
+    client: &Client,
+    checked: &CheckedModel,
+    (ordered, job, known): (&OrderedJob, &JobDto, Option<KnownResult>),
+    shown: &Printed<'_>,
+) -> Outcome {
+    let inference = jobs::collect(client, checked, (ordered, job)).await;
+    let inference = inference.of_job()?;
+    if let Some(known) = known {
+        let accepted = inference.receipt.receipt.output;
+        challenge::compare(known, (ordered.job, accepted))?;
+    }
     if let (Some(path), Some(proof)) = (shown.proof_out, &inference.proof) {
         files::write(path, &proof.file)?;
         say(format_args!("wrote {}", path.display()));
     }
     let answers = checked.answers(&inference.values);
     if shown.as_json {
-        print_json(&inference, &answers)
+        print_json(&inference, &answers, (ordered, &shown.order_of))
     } else {
-        print(&inference, &answers, shown.raw)
+        print(&inference, &answers, (ordered, shown))
     }
 }
 
@@ -239,8 +323,12 @@ fn refuse_low_price(quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
     )
 }
 
-fn print(inference: &Inference, answers: &[Answer<'_>], raw: bool) -> Outcome {
-    for text in answers.lines(raw) {
+fn print(
+    inference: &Inference,
+    answers: &[Answer<'_>],
+    (ordered, shown): (&OrderedJob, &Printed<'_>),
+) -> Outcome {
+    for text in answers.lines(shown.raw) {
         line(text)?;
     }
     match &inference.proof {
@@ -251,8 +339,17 @@ fn print(inference: &Inference, answers: &[Answer<'_>], raw: bool) -> Outcome {
         ))?,
         None => line(format_args!(
             "no proof was ordered; {}",
-            modes::assurance(inference.receipt.job.mode)
+            modes::assurance(ordered.mode)
         ))?,
+    }
+    if !matches!(shown.order_of, OrderOf::Signed) {
+        line(format_args!(
+            "for the input {} of the model {}, mode {} ({})",
+            ordered.input,
+            ordered.model,
+            ordered.mode,
+            shown.order_of.describe()
+        ))?;
     }
     let zk = inference.proof.as_ref().map(|proof| proof.zk);
     line(describe_receipt(&inference.receipt, zk))?;
@@ -266,7 +363,11 @@ fn print(inference: &Inference, answers: &[Answer<'_>], raw: bool) -> Outcome {
     Ok(())
 }
 
-fn print_json(inference: &Inference, answers: &[Answer<'_>]) -> Outcome {
+fn print_json(
+    inference: &Inference,
+    answers: &[Answer<'_>],
+    (ordered, order_of): (&OrderedJob, &OrderOf),
+) -> Outcome {
     let proof = inference.proof.as_ref().map(|proof| {
         serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true, "zk": proof.zk })
     });
@@ -276,6 +377,10 @@ fn print_json(inference: &Inference, answers: &[Answer<'_>]) -> Outcome {
         "answer": answers.json(),
         "greatest": inference.greatest(),
         "proof": proof,
+        "ordered": {
+            "model": ordered.model.to_string(), "input": ordered.input.to_string(),
+            "mode": ordered.mode.to_string(), "by": order_of.describe(),
+        },
         "receipt": inference.receipt,
     }))?)
 }

@@ -5,11 +5,12 @@ use tg_console::files;
 
 use tg_ledger::JobState;
 use tg_proof::ProofFile;
-use tg_sdk::JobFilter;
 use tg_sdk::dto::{JobDto, ModeDto, StateRecordDto};
 use tg_sdk::jobs;
-use tg_sdk::light::LightClient;
-use tg_types::{JobId, Transaction};
+use tg_sdk::light::{FinalValue, LightClient};
+use tg_sdk::{Client, JobFilter};
+use tg_types::chain::LeafHead;
+use tg_types::{Amount, JobId, Transaction};
 
 use super::{challenge, job_cost, job_file, json_of};
 use crate::grid::args::{
@@ -68,43 +69,134 @@ async fn list(arguments: &JobListArguments, as_json: bool) -> Outcome {
 async fn show(arguments: &JobShowArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let id = connect::job(&client, &arguments.job).await?;
-    let job = client.job(id).await.calling("ask for the job")?;
-    let proved = match Trusting::begin(&client, &arguments.trust).await? {
+    let (job, proved) = match Trusting::begin(&client, &arguments.trust).await? {
         Some(mut trusting) => {
-            let proved = proved(trusting.light(), id).await?;
+            let both = told_and_proved(&client, trusting.light(), id).await?;
             trusting.keep();
-            Some(proved)
+            both
         }
-        None => None,
+        None => (client.job(id).await.calling("ask for the job")?, None),
     };
     if as_json {
-        return json_of(&job);
+        let mut value = serde_json::to_value(&job)?;
+        if let Some(proved) = &proved {
+            value["proved"] = proved.json();
+        }
+        return Ok(json(&value)?);
     }
     if let Some(proved) = proved {
-        line(format_args!("{proved}\nand as the API says:"))?;
+        line(format_args!(
+            "{}\nand as the API says:",
+            proved.describe(id)
+        ))?;
     }
     Ok(line(describe(&job))?)
 }
 
-/// Where a job stands and what it locks, without trusting the API.
-async fn proved(light: &mut LightClient, id: JobId) -> Result<String, Failure> {
-    let mut lines = Vec::new();
-    for record in [StateRecordDto::Job, StateRecordDto::Escrow] {
-        let shown = light.record(record, id.as_bytes()).await;
-        let shown = trust::checked(shown, "ask for the proof")?;
-        let proved = trust::proved(&shown);
-        lines.push(match (record, shown.value) {
-            (StateRecordDto::Job, Some(head)) => {
-                let state = JobState::from_tag(head.state);
-                let state = state.map_or("unknown".to_owned(), |it| it.as_str().to_lowercase());
-                format!("job {id} of {} is {state} ({proved})", head.owner)
-            }
-            (StateRecordDto::Job, None) => format!("there is no job {id} ({proved})"),
-            (_, Some(head)) => format!("{} TGRID are locked for it ({proved})", short(head.amount)),
-            (_, None) => format!("nothing is locked for it ({proved})"),
-        });
+/// How often a job is asked for again that changed between what the API told and what was proved.
+const PROVED_TRIES: u32 = 5;
+
+/// A job as the API tells it, and what a final state has of it, which must agree.
+async fn told_and_proved(
+    client: &Client,
+    light: &mut LightClient,
+    id: JobId,
+) -> Result<(JobDto, Option<ProvedJob>), Failure> {
+    let mut tries = 0;
+    loop {
+        let job = client.job(id).await.calling("ask for the job")?;
+        let proved = ProvedJob::of(light, id).await?;
+        let Some(differs) = proved.differs(&job) else {
+            return Ok((job, Some(proved)));
+        };
+        tries += 1;
+        if tries >= PROVED_TRIES {
+            let text = format!(
+                "{} tells of job {id} that {differs}: {}",
+                client.url(),
+                proved.describe(id).replace('\n', "; ")
+            );
+            return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text))
+                .hint("the API lies or is behind: ask another one with --api"));
+        }
+        tokio::time::sleep(POLL).await;
     }
-    Ok(lines.join("\n"))
+}
+
+/// What final states have of a job and of its money.
+struct ProvedJob {
+    /// Owner and state; nothing if there is no such job.
+    record: FinalValue<Option<LeafHead>>,
+    /// What is locked for it.
+    escrow: FinalValue<Option<LeafHead>>,
+}
+
+impl ProvedJob {
+    /// Where a job stands and what it locks, without trusting the API.
+    async fn of(light: &mut LightClient, id: JobId) -> Result<Self, Failure> {
+        let doing = "ask for the proof";
+        let record = light.record(StateRecordDto::Job, id.as_bytes()).await;
+        let record = trust::checked(record, doing)?;
+        let escrow = light.record(StateRecordDto::Escrow, id.as_bytes()).await;
+        Ok(Self {
+            record,
+            escrow: trust::checked(escrow, doing)?,
+        })
+    }
+
+    fn state(head: &LeafHead) -> String {
+        let state = JobState::from_tag(head.state);
+        state.map_or("unknown".to_owned(), |it| it.as_str().to_lowercase())
+    }
+
+    fn locked(&self) -> Amount {
+        self.escrow.value.map_or(Amount::ZERO, |head| head.amount)
+    }
+
+    /// What the API tells otherwise, if it does.
+    fn differs(&self, told: &JobDto) -> Option<String> {
+        let Some(head) = &self.record.value else {
+            return Some("it exists".to_owned());
+        };
+        if Self::state(head) != told.state.to_string() {
+            return Some(format!("it is {}", told.state));
+        }
+        if head.owner != told.requestor {
+            return Some(format!("it is of {}", told.requestor));
+        }
+        let escrow = told.escrow;
+        (self.locked() != escrow).then(|| format!("{} TGRID are locked for it", short(escrow)))
+    }
+
+    fn describe(&self, id: JobId) -> String {
+        let record = trust::proved(&self.record);
+        let job = match &self.record.value {
+            Some(head) => format!(
+                "job {id} of {} is {} ({record})",
+                head.owner,
+                Self::state(head)
+            ),
+            None => format!("there is no job {id} ({record})"),
+        };
+        let escrow = trust::proved(&self.escrow);
+        let money = match &self.escrow.value {
+            Some(head) => format!("{} TGRID are locked for it ({escrow})", short(head.amount)),
+            None => format!("nothing is locked for it ({escrow})"),
+        };
+        format!("{job}\n{money}")
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let head = self.record.value.as_ref();
+        serde_json::json!({
+            "exists": head.is_some(),
+            "state": head.map(Self::state),
+            "requestor": head.map(|head| head.owner.to_string()),
+            "escrow": self.locked().to_string(),
+            "height": self.record.height,
+            "timestamp_ms": self.record.timestamp_ms,
+        })
+    }
 }
 
 /// A job in lines.
@@ -209,19 +301,43 @@ const RAISE_MAX: Duration = Duration::from_secs(30);
 /// How often the job is asked.
 const POLL: Duration = Duration::from_millis(150);
 
+/// The terms of a job that a raise begins at: as a final state has them, or as the API says where nothing is lost by its lies. Without
+/// either the maximum has to be stated: what it is now would be the API's word.
+async fn terms_before(
+    client: &Client,
+    id: JobId,
+    arguments: &JobRaiseArguments,
+) -> Result<(Amount, u8), Failure> {
+    if let Some(mut trusting) = Trusting::begin(client, &arguments.trust).await? {
+        let order = trusting.order(id).await?;
+        trusting.keep();
+        return Ok((order.max_price, order.max_attempts));
+    }
+    let before = client.job(id).await.calling("ask for the job")?;
+    if arguments.max_price.is_none() && !client.is_own_node() {
+        let text = format!(
+            "the maximum price of job {id} is {} TGRID as the API says: nothing was signed on its word",
+            before.max_price
+        );
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
+            .hint("--max-price N states it, or --genesis FILE proves it"));
+    }
+    Ok((before.max_price, before.max_attempts))
+}
+
 async fn raise(arguments: &JobRaiseArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let key = connect::signing(&client, &arguments.key, arguments.session.as_deref()).await?;
     let id = connect::job(&client, &arguments.job).await?;
-    let before = client.job(id).await.calling("ask for the job")?;
-    let max_price = arguments.max_price.unwrap_or(before.max_price);
-    let max_attempts = arguments.attempts.unwrap_or(before.max_attempts);
+    let (price, attempts) = terms_before(&client, id, arguments).await?;
+    let max_price = arguments.max_price.unwrap_or(price);
+    let max_attempts = arguments.attempts.unwrap_or(attempts);
     let raise = Transaction::RaiseJob {
         job: id,
         max_price,
         max_attempts,
     };
-    let raised = jobs::submit(&client, &wallet, &raise, "raise the job").await;
+    let raised = jobs::submit(&client, key.signer(), &raise, "raise the job").await;
     raised.of_job()?;
     let sent = Instant::now();
     let job = loop {
@@ -249,10 +365,10 @@ async fn raise(arguments: &JobRaiseArguments, as_json: bool) -> Outcome {
 
 async fn cancel(arguments: &JobCancelArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let key = connect::signing(&client, &arguments.key, arguments.session.as_deref()).await?;
     let job = connect::job(&client, &arguments.job).await?;
     let cancel = Transaction::CancelJob { job };
-    let sent = jobs::submit(&client, &wallet, &cancel, "cancel the job").await;
+    let sent = jobs::submit(&client, key.signer(), &cancel, "cancel the job").await;
     sent.of_job()?;
     let job = jobs::follow(&client, job, &mut |_| {}).await.of_job()?;
     if as_json {

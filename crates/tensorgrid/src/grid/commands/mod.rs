@@ -23,6 +23,7 @@ pub(crate) mod program;
 pub(crate) mod provider;
 pub(crate) mod rent;
 pub(crate) mod seat;
+pub(crate) mod session;
 pub(crate) mod transfer;
 pub(crate) mod up;
 pub(crate) mod validator;

@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tg_sdk::dto::{DryRunDto, JobWhyDto, ModeDto, ModelDto, QuoteDto};
-use tg_sdk::{Client, OrderTerms, Wallet, jobs};
+use tg_sdk::jobs::{self, OrderedJob};
+use tg_sdk::text::FromText as _;
+use tg_sdk::{Client, Digest, OrderTerms, Wallet};
 use tg_types::resources::REPLICAS_USUAL;
-use tg_types::{Address, Amount, JobNeeds, Lane, ModelId, VerificationMode};
+use tg_types::{Address, Amount, JobId, JobNeeds, Lane, ModelId, VerificationMode};
 
 use super::{ask_to_proceed, json_of};
-use crate::grid::connect::Calling as _;
+use crate::grid::connect::{Calling as _, OfJob as _};
 use crate::grid::describe::{describe_lease, describe_why};
 use crate::grid::infer;
 use crate::grid::order_args::OrderArguments;
-use tg_console::outcome::{Exit, Failure, Outcome, line, say};
+use tg_console::outcome::{Exit, Failure, Outcome, json, line, say};
 use tg_console::table::{Table, brief, short};
 use tg_console::verify::VerifyChoice;
 
@@ -293,3 +295,63 @@ pub(super) fn describe_wait(why: &JobWhyDto) -> String {
 
 /// Constraints that are named while a job waits.
 const REASONS_SHOWN: usize = 3;
+
+/// Waits until an order is final, and prints what `job fetch` takes.
+pub(super) async fn detached(client: &Client, ordered: &OrderedJob, as_json: bool) -> Outcome {
+    // Whoever is given the id may ask for the job at once.
+    let id = ordered.job;
+    jobs::wait_for_order(client, id).await.of_job()?;
+    let order = order_text(ordered);
+    if as_json {
+        let printed = serde_json::json!({ "job": id.to_string(), "order": order });
+        return Ok(json(&printed)?);
+    }
+    say(format_args!(
+        "next: tensorgrid job fetch {id} --order {order}"
+    ));
+    Ok(line(id)?)
+}
+
+/// An order as one word: `MODEL:INPUT:MODE`.
+fn order_text(ordered: &OrderedJob) -> String {
+    let OrderedJob {
+        job: _,
+        model,
+        input,
+        mode,
+    } = ordered;
+    format!("{model}:{input}:{mode}")
+}
+
+/// The order that one word says; nothing if it says none.
+pub(super) fn order_of_text(job: JobId, text: &str) -> Option<OrderedJob> {
+    let mut words = text.split(':');
+    let (model, input, mode) = (words.next()?, words.next()?, words.next()?);
+    let mode = serde_json::from_value(serde_json::Value::from(mode)).ok()?;
+    words.next().is_none().then_some(OrderedJob {
+        job,
+        model: ModelId::from_text(model)?,
+        input: Digest::from_text(input)?,
+        mode,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_survives_being_printed() {
+        let ordered = OrderedJob::new(
+            JobId::new([1; 32]),
+            ModelId::new([2; 32]),
+            b"input",
+            ModeDto::Proof,
+        );
+        let text = order_text(&ordered);
+        assert_eq!(order_of_text(ordered.job, &text), Some(ordered));
+        for wrong in ["", "1:2:proof", &format!("{text}:x"), &text[..70]] {
+            assert_eq!(order_of_text(ordered.job, wrong), None, "{wrong}");
+        }
+    }
+}

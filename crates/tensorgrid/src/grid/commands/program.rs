@@ -2,7 +2,7 @@
 
 use tg_console::files;
 use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
-use tg_sdk::jobs::{self, Followed, OwnRun};
+use tg_sdk::jobs::{self, Followed, OrderedJob, OwnRun};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::{Digest, JobId, Wallet, stated_trace};
 use tg_wasm::limits::FILE_BYTES_MAX;
@@ -65,8 +65,7 @@ async fn asked(
     wallet: &Wallet,
     arguments: &ProgramSubmitArguments,
 ) -> Result<Submitting, Failure> {
-    let listed = jobs::find_model(client, &arguments.program).await;
-    let listed = listed.of_job()?;
+    let listed = connect::model(client, &arguments.program).await?;
     let checked = fetch(client, &listed).await?;
     let input = program::input(&arguments.given)?;
     let mode = mode_of(arguments.verify)?;
@@ -141,7 +140,9 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
         say("a result was challenged: the program gave another one here");
     }
     let job = job.of_job()?;
-    let (receipt, bytes) = jobs::collect_output(&client, &job).await.of_job()?;
+    let ordered = OrderedJob::new(id, listed.id, &input, mode);
+    let collected = jobs::collect_output(&client, &ordered, &job).await;
+    let (receipt, bytes) = collected.of_job()?;
     let answer = ProgramAnswer::decode(&bytes).or_fail(Exit::Rejected, "read the answer")?;
     if is_checked {
         run_again(&checked, &input, &receipt, &bytes)?;

@@ -79,7 +79,7 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     }
     // First: a device that is refused ends this before anything is promised.
     let device = execution::choose(arguments.device)?;
-    let (client, wallet) = account(arguments)?;
+    let (client, wallet) = account(arguments).await?;
     let ask = Ask {
         machine: arguments.machine.machine(&machine::found(device.gpu())),
         ..ask(arguments)
@@ -114,7 +114,7 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
 async fn serve(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     // First: a server that is not there ends this before anything is promised.
     let servers = serving::checked(serving::configs(&arguments.serve)?).await?;
-    let (client, wallet) = account(arguments)?;
+    let (client, wallet) = account(arguments).await?;
     let ask = Ask {
         slots: arguments.serve.accounts_at_once,
         throttle_mmac_per_s: None,
@@ -145,11 +145,12 @@ async fn serve(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     .await
 }
 
-fn account(arguments: &ProviderArguments) -> Result<(Client, Wallet), Failure> {
+async fn account(arguments: &ProviderArguments) -> Result<(Client, Wallet), Failure> {
     let client = connect::client(&arguments.api)?;
     let passphrase = arguments.passphrase.passphrase_file.as_ref();
     let passphrase = Passphrase::read_optional(passphrase)?;
     let wallet = connect::key_file(&arguments.key, passphrase.as_ref())?;
+    connect::pin(&client, &arguments.key).await?;
     Ok((client, wallet))
 }
 
@@ -165,6 +166,9 @@ fn ask(arguments: &ProviderArguments) -> Ask {
     }
 }
 
+/// How long a provider that is told to stop stays for results that are still judged: a vote, or a challenge with its dispute.
+const JUDGED: Duration = Duration::from_secs(600);
+
 fn config(arguments: &ProviderArguments, terms: OfferTerms) -> AgentConfig {
     AgentConfig {
         throttle_mmac_per_s: arguments.throttle_mmac_per_s,
@@ -172,6 +176,7 @@ fn config(arguments: &ProviderArguments, terms: OfferTerms) -> AgentConfig {
             per_day_max: arguments.rent_per_day_max,
             ..RentPolicy::default()
         },
+        judged: JUDGED,
         ..AgentConfig::new(terms)
     }
 }
@@ -192,7 +197,10 @@ async fn follow(mut agent: RunningAgent, as_json: bool) -> Outcome {
                     return Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once")));
                 }
                 stopping = true;
-                say("stopping: withdrawing the offer and finishing what was started; Ctrl-C again stops at once");
+                say(
+                    "stopping: withdrawing the offer and finishing what was started; results that are still judged, for up to 10 min, as who does not \
+                     answer a challenge loses its collateral; Ctrl-C again stops at once",
+                );
                 agent.stop();
             }
         }

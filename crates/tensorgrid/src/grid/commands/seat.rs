@@ -92,6 +92,8 @@ async fn join(arguments: &SeatJoinArguments, as_json: bool) -> Outcome {
     }
     let process = ValidatorProcess::load(&arguments.config, &Overrides::default())?;
     let client = connect::client(&arguments.api)?;
+    let domain = process.config.genesis.domain;
+    client.pin(domain).calling("ask the grid")?;
     let seats = client.seats().await.calling("ask for the validators")?;
     let account = process.account.address();
     if seats.validators.len() >= seats.validators_max {
@@ -117,7 +119,6 @@ async fn join(arguments: &SeatJoinArguments, as_json: bool) -> Outcome {
     };
     let signed = jobs::submit(&client, &process.account, &join, "ask for a seat").await;
     let signed = signed.of_job()?;
-    let domain = client.status().await.calling("ask the grid")?.domain.into();
     wait_until_final(&client, signed.id(&domain)).await?;
     if as_json {
         return json_of(&serde_json::json!({
@@ -139,6 +140,8 @@ async fn join(arguments: &SeatJoinArguments, as_json: bool) -> Outcome {
 async fn leave(arguments: &SeatLeaveArguments, as_json: bool) -> Outcome {
     let process = ValidatorProcess::load(&arguments.config, &Overrides::default())?;
     let client = connect::client(&arguments.api)?;
+    let domain = process.config.genesis.domain;
+    client.pin(domain).calling("ask the grid")?;
     let account = process.account.address();
     if !arguments.yes {
         say(format_args!(
@@ -151,7 +154,6 @@ async fn leave(arguments: &SeatLeaveArguments, as_json: bool) -> Outcome {
     };
     let signed = jobs::submit(&client, &process.account, &leave, "give the seat back").await;
     let signed = signed.of_job()?;
-    let domain = client.status().await.calling("ask the grid")?.domain.into();
     wait_until_final(&client, signed.id(&domain)).await?;
     let seats = client.seats().await.calling("ask for the validators")?;
     if as_json {

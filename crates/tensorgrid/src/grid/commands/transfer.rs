@@ -24,9 +24,10 @@ pub(crate) async fn run(arguments: &TransferArguments, as_json: bool) -> Outcome
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!("nothing to pay"))
             .hint("the amount must be more than 0"));
     }
+    let domain = client.domain().await.calling("ask the grid")?;
     if !arguments.yes {
         say(format_args!(
-            "{} TGRID go from {} to {to}, and do not come back",
+            "{} TGRID go from {} to {to}, and do not come back (network: {domain})",
             short(amount),
             wallet.address()
         ));
@@ -35,7 +36,6 @@ pub(crate) async fn run(arguments: &TransferArguments, as_json: bool) -> Outcome
     let transfer = Transaction::Transfer { to, amount };
     let signed = jobs::submit(&client, &wallet, &transfer, "pay the account").await;
     let signed = signed.of_job()?;
-    let domain = client.status().await.calling("ask the grid")?.domain.into();
     let id = signed.id(&domain);
     wait_until_final(&client, id).await?;
     if as_json {

@@ -200,7 +200,8 @@ fn serve(
 ) -> Result<ApiServer, Failure> {
     let port = Arc::new(NodePort::alone(node.clone(), network.to_owned()));
     let server = listener.serve(Arc::clone(&port) as Arc<dyn GridPort>, config);
-    port.set_client(Client::new(&server.url()).calling("name the API")?);
+    let client = Client::new(&server.url()).calling("name the API")?;
+    port.set_client(client.of_own_node());
     Ok(server)
 }
 

@@ -5,7 +5,7 @@ use tg_console::files;
 
 use tg_types::Wallet;
 
-use super::json_of;
+use super::{block_on, json_of, session};
 use crate::grid::account_args::{
     WalletBackupArguments, WalletCommand, WalletNewArguments, WalletShowArguments,
 };
@@ -20,6 +20,8 @@ pub(crate) fn run(command: &WalletCommand, as_json: bool) -> Outcome {
         WalletCommand::New(arguments) => new(arguments, as_json),
         WalletCommand::Show(arguments) => show(arguments, as_json),
         WalletCommand::Backup(arguments) => backup(arguments, as_json),
+        // It speaks to a grid, which these do not.
+        WalletCommand::Session(command) => block_on(session::run(command, as_json)),
     }
 }
 

@@ -4,7 +4,7 @@ use tg_console::files;
 use tg_ir::GenerationRequest;
 use tg_ir::sampling::NUCLEUS_ALL;
 use tg_sdk::dto::{DryRunDto, QuoteDto};
-use tg_sdk::jobs::{self, Followed, WrittenAnswer};
+use tg_sdk::jobs::{self, Followed, OrderedJob, WrittenAnswer};
 use tg_sdk::{CheckedModel, Client, OrderTerms, Wallet};
 
 use super::order::{
@@ -34,7 +34,7 @@ async fn asked(
     wallet: &Wallet,
     arguments: &WriteArguments,
 ) -> Result<Writing, Failure> {
-    let model = jobs::find_model(client, &arguments.model).await.of_job()?;
+    let model = connect::model(client, &arguments.model).await?;
     let checked = jobs::public_model(client, &model).await.of_job()?;
     let generator = checked.generator();
     let generator = generator.or_fail(Exit::Usage, format!("{} cannot write", model.name))?;
@@ -98,9 +98,10 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         ));
         ask_to_proceed("nothing was ordered", "--yes orders without asking")?;
     }
-    let id = jobs::order(&client, &wallet, &checked, input, terms)
+    let id = jobs::order(&client, &wallet, &checked, input.clone(), terms)
         .await
         .of_job()?;
+    let ordered = OrderedJob::new(id, checked.public().id(), &input, terms.mode.into());
     say(format_args!("job {id}"));
     let mut told = Shown::default();
     let mut tell = |news: Followed<'_>| match news {
@@ -108,7 +109,7 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         Followed::Waits(why) => say(format_args!("             {}", describe_wait(why))),
     };
     let job = jobs::follow(&client, id, &mut tell).await.of_job()?;
-    let written = jobs::collect_written(&client, &checked, &job)
+    let written = jobs::collect_written(&client, &checked, (&ordered, &job))
         .await
         .of_job()?;
     if let (Some(path), Some(proof)) = (&arguments.proof_out, &written.proof) {

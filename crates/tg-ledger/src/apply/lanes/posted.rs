@@ -1,5 +1,8 @@
 //! Posted prices: one job to the cheapest machine that fits, at what it asks.
 
+use tg_market::book::Looks;
+use tg_market::{JobDemand, Quote};
+
 use super::super::Execution;
 use super::super::matching::{MatchContext, Outcome};
 use crate::error::InvariantError;
@@ -27,7 +30,7 @@ impl Execution {
                 None => Ok(Outcome::Waits),
             };
         }
-        let chosen = demand.and_then(|it| self.state.cheapest_offer(&it, &mut looks, None));
+        let chosen = demand.and_then(|it| self.cheapest_at_risk(it, &mut looks));
         context.budget.spend(looks);
         if looks.is_cut_off() {
             return Ok(Outcome::CutOff);
@@ -36,5 +39,21 @@ impl Execution {
             Some(quote) => self.lease_to(context, job, &quote),
             None => self.make_room(context, &job),
         }
+    }
+
+    /// The cheapest offer that risks all of its collateral, as its declared time leaves it the least window before the deadline; if there is none the
+    /// cheapest of all.
+    ///
+    /// Stops: a provider that declares so much time that what protects it from faulty leaders lets it lose orders for next to nothing.
+    fn cheapest_at_risk(&self, demand: JobDemand<'_>, looks: &mut Looks) -> Option<Quote> {
+        let validators = self.state.validators.len();
+        let spare = self.state.parameters.least_window(validators);
+        let guarded = JobDemand { spare, ..demand };
+        let first = self.state.cheapest_offer(&demand, looks, None)?;
+        if first.start.saturating_add(first.duration) <= guarded.ready_by() {
+            return Some(first);
+        }
+        let chosen = self.state.cheapest_offer(&guarded, looks, None);
+        Some(chosen.unwrap_or(first))
     }
 }

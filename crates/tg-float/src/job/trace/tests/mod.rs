@@ -520,3 +520,38 @@ fn outputs_that_are_inputs_are_compared_by_their_value() {
         assert_eq!(found, Err(FloatTraceFault::Output));
     }
 }
+
+/// Stops: a record of a value that nobody opens, by which each member's look ends with a panic and the result is asked for without end.
+#[test]
+fn what_a_record_says_of_memory_ends_no_look() {
+    let (mut b, x) = Builder::new(&[64, 512]);
+    let alive = b.node("Tanh", &[x]);
+    for _ in 0..80 {
+        b.node("Shape", &[x]);
+    }
+    let last = b.node("Tanh", &[alive]);
+    b.0.outputs.push(last);
+    let model = usual(&b.0);
+    let mut committed = Committed::of(&model, input(&[64, 512]));
+    let answer = model.run(&committed.input).answer;
+    let mut shown_right = 0;
+    for number in 0..40 {
+        let drawn = challenge(number);
+        let mut file = model.open(&committed.input, &drawn);
+        let opened = file.opened.as_mut().unwrap();
+        opened.record.0[0].values[0].bytes = u64::MAX;
+        committed.trace = opened.record.commitment(&committed.input, &answer);
+        let expected = committed.by(&drawn);
+        match judged(&model, &file, expected) {
+            Ok(_) => shown_right += 1,
+            Err(fault) => assert!(
+                matches!(
+                    fault,
+                    FloatTraceFault::Node { .. } | FloatTraceFault::Value { .. }
+                ),
+                "{fault:?}"
+            ),
+        }
+    }
+    assert!(shown_right > 0, "most sections read nothing of it");
+}

@@ -1,0 +1,307 @@
+//! Gateways that lie to the command line: what is signed, kept and printed then.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use crate::http::call;
+use crate::run::{Grid, Ran, root, run};
+
+/// What a gateway answers to a path; nothing is status 404.
+type Answer = dyn Fn(&str) -> Option<Value> + Send + Sync;
+
+/// A gateway, and what was sent to it.
+struct Gateway {
+    url: String,
+    sent: Arc<Mutex<Vec<String>>>,
+}
+
+impl Gateway {
+    /// Listens on a free port, for a network of a chain id.
+    fn start(
+        chain_id: u64,
+        answer: impl Fn(&str) -> Option<Value> + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let (seen, answer): (_, Arc<Answer>) = (Arc::clone(&sent), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
+                std::thread::spawn(move || one(stream.unwrap(), &seen, chain_id, &*answer));
+            }
+        });
+        Self { url, sent }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        run(&[arguments, &["--api", &self.url]].concat())
+    }
+
+    /// What was sent, and not only asked.
+    fn sent(&self) -> Vec<String> {
+        self.sent.lock().unwrap().clone()
+    }
+}
+
+fn one(mut stream: TcpStream, seen: &Mutex<Vec<String>>, chain_id: u64, answer: &Answer) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let (mut first, mut length) = (String::new(), 0);
+    reader.read_line(&mut first).unwrap();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
+            break;
+        }
+        let line = line.to_lowercase();
+        if let Some(bytes) = line.strip_prefix("content-length:") {
+            length = bytes.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    let mut words = first.split_whitespace();
+    let (Some(method), Some(path)) = (words.next(), words.next()) else {
+        return;
+    };
+    if method != "GET" {
+        seen.lock().unwrap().push(format!("{method} {path}"));
+    }
+    let told = answer(path).or_else(|| (path == "/v1/status").then(|| status(chain_id)));
+    let (status, told) = match told {
+        Some(told) => (200, told),
+        None => (
+            404,
+            json!({ "code": "TG-API-004", "message": "there is none", "hint": "" }),
+        ),
+    };
+    let told = told.to_string();
+    let length = told.len();
+    let head =
+        format!("HTTP/1.1 {status} told\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+    // Whoever has gone needs no answer.
+    let _gone = stream.write_all((head + &told).as_bytes());
+}
+
+fn zeros() -> String {
+    format!("0x{}", "0".repeat(64))
+}
+
+/// What a gateway of a network with real money says of itself.
+fn status(chain_id: u64) -> Value {
+    json!({
+        "network": "main", "development": false, "height": 9, "block": zeros(), "state_root": zeros(),
+        "domain": { "chain_id": chain_id, "rollup": format!("0x{}", "7".repeat(40)), "salt": zeros() },
+        "timestamp_ms": 1_000, "ledger_time_ms": 1_000, "validators": 4, "base_fee_per_gas": "0.00000000005",
+        "parameters": {
+            "base_fee_min": "0", "registration_fee": "0", "zk_verification_fee": "0", "job_price_min": "0",
+            "collateral_min": "0", "unverified_jobs": false, "job_horizon_ms": 0, "auction_slot_ms": 0, "bid_deposit_min": "0",
+        },
+        "totals": {
+            "minted": "0", "balances": "0", "escrow": "0", "stake": "0", "collateral": "0", "burned": "0",
+        },
+        "jobs": { "queued": 0, "active": 0, "ended": 0 },
+    })
+}
+
+/// A key in a file of its own.
+fn key(folder: &Path) -> PathBuf {
+    let key = folder.join("key");
+    let made = ["wallet", "new", key.to_str().unwrap(), "--no-encryption"];
+    run(&made).ends(0);
+    key
+}
+
+const JOB: &str = "0x0101010101010101010101010101010101010101010101010101010101010101";
+
+/// An endpoint that runs, as a gateway tells it.
+fn endpoint(path: &str) -> Option<Value> {
+    let needs = serde_json::to_value(tg_sdk::dto::JobNeedsDto::from(
+        &tg_types::JobNeeds::ANY_MACHINE,
+    ));
+    let lease = json!({
+        "id": zeros(), "job": JOB, "offer": zeros(), "provider": format!("0x{}", "6".repeat(40)), "price": "1",
+        "collateral": "0", "state": "running", "matched_ms": 1, "started": true, "start_by_ms": 2, "finish_by_ms": 3,
+        "receipt": null, "end": null, "end_text": null, "rejection": null,
+        "meter": { "minute": "1", "vouchers": "999", "answered": 9, "paid": "0", "started_ms": 1, "ends_ms": null },
+    });
+    path.starts_with("/v1/jobs/").then(|| {
+        json!({
+            "id": JOB, "requestor": format!("0x{}", "3".repeat(40)), "model": zeros(), "input": zeros(), "input_len": 0,
+            "needs": needs.unwrap(), "mode": "endpoint", "state": "running", "max_price": "999", "deadline_ms": 9_000,
+            "sequence": 1, "macs": 1, "max_attempts": 3, "escrow": "999", "served": "0", "verification_fee": "0",
+            "history": [], "leases": [lease], "reason": null, "settlement": null,
+        })
+    })
+}
+
+#[test]
+fn a_key_signs_for_no_network_that_it_was_not_used_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = key(folder.path());
+    let key = key.to_str().unwrap();
+    let to = format!("0x{}", "5".repeat(40));
+    let pay = ["transfer", &to, "1", "--yes", "--key", key];
+    // The first use says for which network the key is, and keeps it; this gateway has no accounts, so nothing is paid.
+    let main = Gateway::start(1, |_| None);
+    let ran = main.run(&pay).ends(4);
+    assert!(ran.stderr.contains("from now on"), "{}", ran.stderr);
+    let kept = std::fs::read_to_string(format!("{key}.networks")).unwrap();
+    assert!(kept.starts_with("1 0x7777"), "{kept}");
+    assert!(!main.run(&pay).ends(4).stderr.contains("from now on"));
+    // Another network, by another gateway.
+    let other = Gateway::start(2, |_| None);
+    let ran = other.run(&pay).ends(3);
+    assert!(ran.stderr.contains("nothing was signed"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("2 0x7777"), "{}", ran.stderr);
+    assert_eq!(other.sent(), Vec::<String>::new());
+    // And another one than the same gateway said before.
+    let kept = kept.replace(&main.url, &other.url);
+    std::fs::write(format!("{key}.networks"), kept).unwrap();
+    other.run(&pay).ends(3);
+}
+
+#[test]
+fn an_endpoint_is_not_asked_and_nothing_raised_on_the_word_of_a_gateway() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = key(folder.path());
+    let key = key.to_str().unwrap();
+    let gateway = Gateway::start(1, endpoint);
+    for (command, told) in [
+        (
+            &["endpoint", "ask", JOB, "input.json"][..],
+            "nothing was sealed",
+        ),
+        (
+            &["endpoint", "write", JOB, "--text", "a secret"],
+            "nothing was sealed",
+        ),
+        (&["endpoint", "top-up", JOB, "1"], "nothing was signed"),
+        (
+            &["job", "raise", JOB, "--attempts", "4"],
+            "nothing was signed",
+        ),
+    ] {
+        let ran = gateway.run(&[command, &["--key", key]].concat()).ends(2);
+        assert!(ran.stderr.contains(told), "{command:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("--genesis"), "{}", ran.stderr);
+    }
+    assert_eq!(gateway.sent(), Vec::<String>::new());
+}
+
+#[test]
+fn what_a_gateway_says_does_not_reach_the_terminal_raw() {
+    let forged = "waits\u{1b}[8A\u{1b}[2Kjob 1 is paid\r\u{9b}2J\u{202e}";
+    let gateway = Gateway::start(1, move |path| {
+        path.ends_with("/why").then(|| {
+            json!({
+                "job": JOB, "state": "queued", "summary": forged, "constraints": [], "offers": [], "relaxations": [],
+                "queue_position": null, "hint": forged,
+            })
+        })
+    });
+    let is_raw = |it: char| it.is_control() && it != '\n' && it != '\t' || it == '\u{202e}';
+    for json in [&["job", "why", JOB][..], &["job", "why", JOB, "--json"]] {
+        let ran = gateway.run(json).ends(0);
+        assert!(ran.stdout.contains("waits"), "{}", ran.stdout);
+        assert!(!ran.stdout.contains(is_raw), "{:?}", ran.stdout);
+        assert!(!ran.stderr.contains(is_raw), "{:?}", ran.stderr);
+    }
+}
+
+#[test]
+fn the_answer_of_another_job_is_not_shown() {
+    let other = JOB.replace("01", "02");
+    let gateway = Gateway::start(1, |path| {
+        endpoint(path).map(|mut job| {
+            job["id"] = json!(JOB);
+            job
+        })
+    });
+    let ran = gateway.run(&["job", "show", &other]).ends(3);
+    assert!(ran.stderr.contains(JOB), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&other), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "");
+}
+
+/// What a grid answers to a GET request, if it is JSON.
+fn honest(url: &str, path: &str) -> Option<Value> {
+    let answer = call(&url.to_owned(), ("GET", path), &[], "");
+    let json = (answer.status == 200).then(|| serde_json::from_str(&answer.body).ok());
+    json.flatten()
+}
+
+/// A grid's answers with one lie: `lie` changes what is told of a path.
+fn lying(grid: &Grid, lie: impl Fn(&str, &mut Value) + Send + Sync + 'static) -> Gateway {
+    let url = grid.url.clone();
+    Gateway::start(1, move |path| {
+        let mut told = honest(&url, path)?;
+        lie(path, &mut told);
+        Some(told)
+    })
+}
+
+#[test]
+fn a_job_is_shown_and_fetched_as_it_was_ordered_and_as_final_states_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(folder.path(), 1);
+    let genesis = folder.path().join("genesis.bin");
+    let genesis = ["--genesis", genesis.to_str().unwrap()];
+    let digit = root().join("examples/digit.json");
+    let digit = digit.to_str().unwrap();
+    let order = ["infer", "mlp-digits", digit, "--yes", "--detach", "--json"];
+    let ordered = grid.run(&order).ends(0).json();
+    let (job, order) = (&ordered["job"], &ordered["order"]);
+    let (job, order) = (job.as_str().unwrap(), order.as_str().unwrap());
+
+    // What was signed is compared, and what a final state has of it.
+    let fetch = ["job", "fetch", job, "--json"];
+    let signed = grid.run(&[&fetch[..], &["--order", order]].concat());
+    assert_eq!(signed.ends(0).json()["ordered"]["by"], "signed here");
+    let proved = grid.run(&[&fetch[..], &genesis].concat()).ends(0).json();
+    assert_eq!(proved["ordered"]["by"], "as a final state has it");
+    let input = proved["ordered"]["input"].as_str().unwrap();
+    assert!(order.contains(input), "{order} {input}");
+    let told = grid.run(&fetch).ends(0).json();
+    assert_eq!(told["ordered"]["by"], "as the API says");
+    let other = order.replace(input, &zeros());
+    let ran = grid.run(&[&fetch[..], &["--order", &other]].concat());
+    let ran = ran.ends(3);
+    assert!(ran.stderr.contains("its input is"), "{}", ran.stderr);
+    grid.run(&[&fetch[..], &["--order", "proof"]].concat())
+        .ends(2);
+
+    // What is proved is in the JSON, and an API that tells otherwise is refused.
+    let show = [&["job", "show", job, "--json"][..], &genesis].concat();
+    let shown = grid.run(&show).ends(0).json();
+    assert_eq!(shown["proved"]["state"], "paid");
+    assert_eq!(shown["proved"]["escrow"], shown["escrow"]);
+    assert_eq!(shown["proved"]["requestor"], shown["requestor"]);
+    let of_job = format!("/v1/jobs/{job}");
+    let liar = lying(&grid, move |path, told| {
+        if path == of_job {
+            told["state"] = json!("refunded");
+        }
+    });
+    let ran = liar.run(&show).ends(3);
+    assert!(ran.stderr.contains("it is refunded"), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "");
+
+    // A record that is not the one of the proof.
+    let liar = lying(&grid, |path, told| {
+        if path.starts_with("/v1/proofs/job/") {
+            let content = told["content"].as_str().unwrap();
+            let changed = match content.strip_suffix('0') {
+                Some(start) => format!("{start}1"),
+                None => format!("{}0", &content[..content.len() - 1]),
+            };
+            told["content"] = json!(changed);
+        }
+    });
+    let ran = liar.run(&[&fetch[..], &genesis].concat()).ends(3);
+    assert!(ran.stderr.contains("is not the one"), "{}", ran.stderr);
+}

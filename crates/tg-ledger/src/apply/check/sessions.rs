@@ -1,0 +1,130 @@
+//! Whether a session key may sign what it signed, and whether one may be registered or taken back.
+
+use tg_types::session::is_session_key;
+use tg_types::{
+    Address, Amount, LeaseId, SessionScope, TimestampMs, Transaction, VerifiedTransaction,
+};
+
+use super::outcome::{Check, Spent};
+use crate::error::TransactionError;
+use crate::limits::{SESSION_TIME_MAX, SESSIONS_PER_ACCOUNT_MAX};
+use crate::record::{Account, Session};
+use crate::rent::{RentCategory, SESSION_BYTES};
+use crate::state::State;
+
+/// The session of a key, if it may sign a transaction now.
+pub(super) fn check_session<'a>(
+    account: &'a Account,
+    key: &[u8; 32],
+    now: TimestampMs,
+    transaction: &Transaction,
+) -> Result<&'a Session, TransactionError> {
+    let session = account.session(key);
+    let session = session.ok_or(TransactionError::NoSession { key: *key })?;
+    if session.expires < now {
+        return Err(TransactionError::SessionExpired {
+            expires: session.expires,
+            now,
+        });
+    }
+    // Stops: a stolen key that moves money, makes keys, votes, or serves where it should order.
+    let kind = transaction.kind();
+    if kind.session_scope() != Some(session.scope) {
+        return Err(TransactionError::NotOfSession {
+            kind,
+            scope: session.scope,
+        });
+    }
+    Ok(session)
+}
+
+/// What a transaction of a session key counts against its cap for good: its fee and what it locks or pays. The collateral of a lease
+/// that it begins to serve must fit beside it.
+pub(super) fn check_cap(
+    state: &State,
+    session: &Session,
+    transaction: &VerifiedTransaction,
+    spent: Amount,
+) -> Check {
+    let sender = transaction.sender();
+    let risk = lease_at_risk(state, sender, transaction.transaction());
+    let needed = spent.saturating_add(risk.map_or(Amount::ZERO, |(_, collateral)| collateral));
+    let left = session.left();
+    match needed > left {
+        true => Err(TransactionError::OverSessionCap { needed, left }),
+        false => Ok(()),
+    }
+}
+
+/// The lease that a transaction begins to serve for a session key, with its collateral; nothing if it serves none of the sender's, or
+/// another session key answers for it already.
+pub(crate) fn lease_at_risk(
+    state: &State,
+    sender: Address,
+    transaction: &Transaction,
+) -> Option<(LeaseId, Amount)> {
+    let (Transaction::StartLease { lease: id }
+    | Transaction::DeclineLease { lease: id, .. }
+    | Transaction::CommitReceipt { lease: id, .. }
+    | Transaction::CommitPart { lease: id, .. }
+    | Transaction::SealResult { lease: id, .. }
+    | Transaction::OpenResult { lease: id, .. }
+    | Transaction::SubmitEvidence { lease: id, .. }
+    | Transaction::ArgueResult { lease: id, .. }
+    | Transaction::SettleEndpoint { lease: id, .. }) = transaction
+    else {
+        return None;
+    };
+    let lease = state.lease(id)?;
+    let is_new = lease.provider == sender && lease.session.is_none() && lease.end().is_none();
+    is_new.then_some((lease.id, lease.collateral))
+}
+
+/// Whether an account may register a key.
+pub(super) fn check_register(
+    state: &State,
+    now: TimestampMs,
+    account: &Account,
+    (key, expires): (&[u8; 32], TimestampMs),
+) -> Spent {
+    // Stops: a key for which anybody signs.
+    if !is_session_key(key) {
+        return Err(TransactionError::BadSessionKey { key: *key });
+    }
+    if account.session(key).is_some() {
+        return Err(TransactionError::SessionExists { key: *key });
+    }
+    let live = account.sessions.iter().filter(|it| !it.is_over(now));
+    if live.count() >= SESSIONS_PER_ACCOUNT_MAX {
+        return Err(TransactionError::TooManySessions {
+            limit: SESSIONS_PER_ACCOUNT_MAX,
+        });
+    }
+    let latest = now.saturating_add(SESSION_TIME_MAX);
+    if expires <= now || expires > latest {
+        return Err(TransactionError::BadSessionTime {
+            expires,
+            now,
+            latest,
+        });
+    }
+    Ok(state.session_charge())
+}
+
+/// Whether an account has a key.
+pub(super) fn check_revoke(account: &Account, key: &[u8; 32]) -> Check {
+    match account.session(key) {
+        Some(_) => Ok(()),
+        None => Err(TransactionError::NoSession { key: *key }),
+    }
+}
+
+impl State {
+    /// What is burned for a session key: the rent of its bytes for thirty days, which is as long as it may sign.
+    #[must_use]
+    pub fn session_charge(&self) -> Amount {
+        self.charge(RentCategory::Accounts, SESSION_BYTES).entry
+    }
+}
+
+const _: () = assert!(SessionScope::ALL.len() == 2, "each scope has kinds");

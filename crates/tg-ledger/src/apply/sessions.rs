@@ -1,0 +1,119 @@
+//! What becomes of session keys: they come, count what they cost, and go.
+//!
+//! A key is taken back where its transaction stands in a block: what it signed and stands after that does not hold. Leases that it serves go on, by the
+//! account's own key or another one.
+
+use tg_types::{
+    Address, Amount, NonceLane, SessionScope, TimestampMs, Transaction, VerifiedTransaction,
+};
+
+use super::Execution;
+use super::check::lease_at_risk;
+use crate::error::InvariantError;
+use crate::record::{Account, Lease, LeaseEnd, Session};
+
+type Done = Result<(), InvariantError>;
+
+impl Execution {
+    /// Registers a key. Its nonces begin above all that a key of these bytes used before.
+    pub(super) fn register_session(
+        &mut self,
+        sender: Address,
+        key: [u8; 32],
+        (scope, cap, expires): (SessionScope, Amount, TimestampMs),
+    ) -> Done {
+        let charge = self.state.session_charge();
+        self.burn_rent(sender, None, charge)?;
+        let nonce = Account::first_nonce(self.height);
+        let now = self.now;
+        self.update_account(sender, |account| {
+            account.sessions.retain(|it| !it.is_over(now));
+            account.sessions.push(Session {
+                key,
+                scope,
+                cap,
+                spent: Amount::ZERO,
+                at_risk: Amount::ZERO,
+                expires,
+                nonce,
+            });
+            account.sessions.sort_unstable_by_key(|it| it.key);
+        })
+    }
+
+    /// Takes a key back.
+    pub(super) fn revoke_session(&mut self, sender: Address, key: &[u8; 32]) -> Done {
+        self.update_account(sender, |account| {
+            account.sessions.retain(|it| it.key != *key);
+        })
+    }
+
+    /// Counts a transaction that holds in its lane: its number, and what it costs if a session key signed it. What it locks or pays
+    /// beside the fee is `spent`.
+    pub(super) fn count_in_lane(
+        &mut self,
+        transaction: &VerifiedTransaction,
+        spent: Amount,
+    ) -> Done {
+        let NonceLane::Session(sender, key) = *transaction.lane() else {
+            let sender = transaction.sender();
+            return self.update_account(sender, |account| account.nonce += 1);
+        };
+        let risk = self.begin_risk(sender, key, transaction.transaction());
+        self.update_session(sender, &key, |session| {
+            session.nonce += 1;
+            session.spent = session.spent.saturating_add(spent);
+            session.at_risk = session.at_risk.saturating_add(risk);
+        })
+    }
+
+    /// Notes that a key answers for the lease that a transaction begins to serve. Gives its collateral.
+    fn begin_risk(&mut self, sender: Address, key: [u8; 32], transaction: &Transaction) -> Amount {
+        let Some((id, collateral)) = lease_at_risk(&self.state, sender, transaction) else {
+            return Amount::ZERO;
+        };
+        if let Some(mut lease) = self.state.lease(&id).cloned() {
+            lease.session = Some(key);
+            self.state.put_lease(lease);
+        }
+        collateral
+    }
+
+    /// Counts the end of a lease for the session key that served it: its collateral is at risk no longer, and what was lost of it counts for good.
+    pub(super) fn end_risk(&mut self, lease: &Lease, end: &LeaseEnd, penalty: Amount) -> Done {
+        let Some(key) = lease.session else {
+            return Ok(());
+        };
+        let lost = match end {
+            LeaseEnd::Rejected { .. } => lease.collateral,
+            LeaseEnd::Late(_) | LeaseEnd::Abandoned(_) => lease.at_risk,
+            LeaseEnd::Declined(_)
+            | LeaseEnd::Fulfilled
+            | LeaseEnd::Preempted
+            | LeaseEnd::Released
+            | LeaseEnd::Unavailable
+            | LeaseEnd::Cancelled => penalty,
+        };
+        self.update_session(lease.provider, &key, |session| {
+            session.at_risk = session.at_risk.saturating_sub(lease.collateral);
+            session.spent = session.spent.saturating_add(lost);
+        })
+    }
+
+    /// Changes a session key, unless it was taken back.
+    fn update_session(
+        &mut self,
+        account: Address,
+        key: &[u8; 32],
+        change: impl FnOnce(&mut Session),
+    ) -> Done {
+        if self.state.account(&account).is_none() {
+            return Ok(());
+        }
+        self.update_account(account, |account| {
+            if let Some(session) = account.sessions.iter_mut().find(|it| it.key == *key) {
+                change(session);
+            }
+        })
+    }
+}
