@@ -122,8 +122,12 @@ impl TextRun {
         let asked = (self.order.mode, self.order.max_price);
         let term = self.paying.terms(listed, asked);
         let ended = self.paying.job(of, listed, (input, term.await?)).await?;
-        let ordered = (&ended.ordered(), &ended.job);
-        let written = jobs::collect_written(&self.paying.client, &known.model, ordered).await;
+        let (client, model) = (self.paying.client.clone(), Arc::clone(known));
+        let (order, job) = (ended.ordered(), ended.job.clone());
+        let written = refusal::waiting_beside(async move {
+            jobs::collect_written(&client, &model.model, (&order, &job)).await
+        });
+        let written = written.await?;
         let (written, price) = self.paying.settle(of, &ended, written)?;
         let shown = (&*self.coding, written.tokens.as_slice());
         let (pieces, stopped) = completion::shown(&self.order, request, shown)?;

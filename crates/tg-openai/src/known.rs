@@ -361,15 +361,15 @@ mod tests {
     }
 
     /// A grid with models, which answers nothing when it is asked for the files of one of them.
-    async fn grid_that_stalls(models: Vec<ModelDto>, stalled: tg_types::Digest) -> Client {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    fn grid_that_stalls(models: Vec<ModelDto>, stalled: tg_types::Digest) -> Client {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
-        tokio::spawn(async move {
+        std::thread::spawn(move || {
             let mut held = Vec::new();
-            while let Ok((mut stream, _)) = listener.accept().await {
+            while let Ok((mut stream, _)) = listener.accept() {
                 let mut head = vec![0; 8 << 10];
-                let length = stream.read(&mut head).await.unwrap();
+                let length = stream.read(&mut head).unwrap();
                 let head = String::from_utf8_lossy(&head[..length]).into_owned();
                 if head.contains(&stalled.to_string()) {
                     held.push(stream);
@@ -382,11 +382,11 @@ mod tests {
                     Some(model) => ("200 OK", serde_json::to_string(model).unwrap()),
                     None => ("404 Not Found", "{}".to_owned()),
                 };
+                let length = body.len();
                 let answer = format!(
-                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-                    body.len()
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
                 );
-                let _gone = stream.write_all(answer.as_bytes()).await;
+                let _gone = stream.write_all(answer.as_bytes());
             }
         });
         client
@@ -396,7 +396,7 @@ mod tests {
     async fn a_model_that_does_not_come_holds_up_no_other() {
         let models = [1, 2].map(|id| listed(id, "m", tg_types::Tier::Tgx1));
         let [slow, quick] = models.clone();
-        let client = grid_that_stalls(models.into(), slow.public_blob).await;
+        let client = grid_that_stalls(models.into(), slow.public_blob);
         let taken = tempfile::tempdir().unwrap();
         let tokenizers = Tokenizers::new(client.clone(), None, taken.path().to_owned());
         let known = Arc::new(KnownModels::new(client, Arc::new(tokenizers)));

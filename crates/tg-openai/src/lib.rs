@@ -320,8 +320,12 @@ impl VectorRun {
         let _place = self.at_once.acquire().await;
         let order = (input.bytes.clone(), self.term.clone());
         let ended = self.paying.job(&of, listed, order).await?;
-        let ordered = (&ended.ordered(), &ended.job);
-        let result = jobs::collect(&self.paying.client, &known.model, ordered).await;
+        let (client, model) = (self.paying.client.clone(), Arc::clone(known));
+        let (order, job) = (ended.ordered(), ended.job.clone());
+        let result = refusal::waiting_beside(async move {
+            jobs::collect(&client, &model.model, (&order, &job)).await
+        });
+        let result = result.await?;
         let (result, price) = self.paying.settle(&of, &ended, result)?;
         let reals = known.model.answer(&result.values).reals();
         let vector = self.rule.vector(&reals, &input)?;

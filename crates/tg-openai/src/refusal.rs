@@ -58,3 +58,36 @@ pub(super) async fn beside<T: Send + 'static>(
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(OpenAiError::unavailable(error.to_string())))
 }
+
+/// Does what asks the grid and then computes for long, such as the check of a proof, beside the event loop.
+pub(super) async fn waiting_beside<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, OpenAiError> {
+    let runtime = tokio::runtime::Handle::current();
+    let done = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
+    done.map_err(|error| OpenAiError::unavailable(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// The check of a proof on the only thread of the event loop.
+    #[tokio::test]
+    async fn what_computes_for_long_holds_up_nobody() {
+        let began = Instant::now();
+        let long = tokio::spawn(waiting_beside(async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            std::thread::sleep(Duration::from_millis(800));
+            7
+        }));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(began.elapsed() < Duration::from_millis(700));
+        assert!(!long.is_finished());
+        assert_eq!(long.await.unwrap().unwrap(), 7);
+    }
+}
