@@ -154,6 +154,7 @@ class Job:
             arguments: List[Union[str, Path]] = ["job", "fetch", self.id, "--proof-out", path, "--api", self._client.url]
             if self.order is not None:
                 arguments += ["--order", self.order]
+            arguments += self._client._trust()
             report = ask(arguments)
             proof = path.read_bytes() if path.is_file() else None
         return JobResult(
@@ -191,6 +192,8 @@ class Client:
         key: File of the key that signs.
         account: Funded account of a development network that signs if there is no key file.
         passphrase_file: File whose first line is the passphrase of the key file.
+        genesis: File with the genesis of the network, by which results and who serves an endpoint are proved. With the key of a file endpoints
+            are asked and topped up only with it.
     """
 
     def __init__(
@@ -200,6 +203,7 @@ class Client:
         key: Optional[PathLike] = None,
         account: Optional[str] = None,
         passphrase_file: Optional[PathLike] = None,
+        genesis: Optional[PathLike] = None,
     ) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
@@ -208,6 +212,7 @@ class Client:
         self._key = key
         self._account = account
         self._passphrase_file = passphrase_file
+        self._genesis = genesis
 
     def status(self) -> Dict[str, Any]:
         """What the grid says of itself."""
@@ -329,6 +334,9 @@ class Client:
                 f"reach the grid at {self.url}: {reason}", "start one with `tensorgrid up`"
             ) from error
 
+    def _trust(self) -> List[Union[str, Path]]:
+        return [] if self._genesis is None else ["--genesis", Path(self._genesis)]
+
     def _signing(self) -> List[Union[str, Path]]:
         arguments: List[Union[str, Path]] = ["--api", self.url]
         if self._key is not None:
@@ -429,9 +437,9 @@ class AsyncClient:
         job = await self.submit(model, inputs, **options)
         return await (await job.wait()).fetch()
 
-    def job(self, job_id: str) -> AsyncJob:
+    def job(self, job_id: str, order: Optional[str] = None) -> AsyncJob:
         """A job that was ordered before."""
-        return AsyncJob(self._client.job(job_id))
+        return AsyncJob(self._client.job(job_id, order))
 
     async def open_endpoint(self, model: str, money: str, **options: Any) -> AsyncEndpoint:
         """See :meth:`Client.open_endpoint`."""

@@ -117,7 +117,7 @@ class Endpoint:
         """
         with tempfile.TemporaryDirectory(prefix="tensorgrid-") as folder:
             arguments: List[Union[str, Path]] = ["endpoint", "ask", self.id, write(inputs, Path(folder), "input")]
-            arguments += [*(["--prove"] if prove else []), *self._client._signing()]
+            arguments += [*(["--prove"] if prove else []), *self._client._signing(), *self._client._trust()]
             with self._request():
                 report = ask(arguments)
         answer = answers_of(report["values"], report.get("answer"))[0]
@@ -149,7 +149,7 @@ class Endpoint:
 
     def top_up(self, money: str) -> Dict[str, Any]:
         """Locks more money, in TGRID, as a text, and returns the job. An endpoint whose money is spent is served again."""
-        status: Dict[str, Any] = ask(["endpoint", "top-up", self.id, str(money), *self._client._signing()])
+        status: Dict[str, Any] = ask(["endpoint", "top-up", self.id, str(money), *self._client._signing(), *self._client._trust()])
         return status
 
     def close(self) -> Dict[str, Any]:
@@ -191,7 +191,7 @@ class Endpoint:
             arguments += ["--stop", str(stop)]
         if tokenizer is not None:
             arguments += ["--tokenizer", Path(tokenizer)]
-        return [*arguments, *self._client._signing()]
+        return [*arguments, *self._client._signing(), *self._client._trust()]
 
 
 class TextStream(Iterator[str]):

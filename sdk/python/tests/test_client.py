@@ -20,6 +20,11 @@ def test_a_job_from_order_to_verified_result(grid):
     result = client.job(job.id).fetch()
     assert result.verified and result.proof and result.receipt["job"]["id"] == job.id
     assert result.answer.array.size == 10
+    # What was signed is compared with what the API shows; the order of another input is none of this job.
+    assert job.order is not None and result.receipt["job"]["input"] in job.order
+    model, _, mode = job.order.split(":")
+    with pytest.raises(tensorgrid.RejectedError, match="input"):
+        client.job(job.id, f"{model}:0x{'00' * 32}:{mode}").fetch()
     verified = job.verify()
     assert verified.job == job.id
     assert numpy.array_equal(verified.answer.array, result.answer.array)
