@@ -64,8 +64,7 @@ impl Watched {
             };
         }
         // A dispute of mine is over and the result stands, or what was taken is in no block and in no queue.
-        let has_failed =
-            self.is_seen && state != JobStateDto::Disputed || self.is_seen && dispute.is_some();
+        let has_failed = self.is_seen && (dispute.is_some() || state != JobStateDto::Disputed);
         let is_lost = !self.is_seen
             && state == JobStateDto::Verifying
             && self.placed.is_some_and(|at| at.elapsed() > PLACED_MAX);
