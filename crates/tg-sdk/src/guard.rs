@@ -32,7 +32,7 @@ pub struct OwnRun {
 
 /// What was done about one result.
 #[derive(Debug, Default)]
-struct Watched {
+struct WatchedResult {
     /// Challenges that the grid took.
     challenges: u8,
     /// When the last one was taken, unless it failed since.
@@ -50,7 +50,7 @@ enum DueStep {
     Claim,
 }
 
-impl Watched {
+impl WatchedResult {
     /// Looks at the result, of `me`, which found another one.
     fn look(&mut self, (state, lease): (JobStateDto, &LeaseDto), me: &Address) -> DueStep {
         let check = lease.check.as_ref().filter(|it| it.members > 0);
@@ -99,7 +99,7 @@ pub async fn challenge_others(
     own: OwnRun,
 ) -> Result<usize, JobError> {
     let me = wallet.address();
-    let mut watched: BTreeMap<LeaseId, Watched> = BTreeMap::new();
+    let mut watched: BTreeMap<LeaseId, WatchedResult> = BTreeMap::new();
     let mut answered = Instant::now();
     let mut failed = None;
     loop {
@@ -139,7 +139,7 @@ async fn act(
     client: &Client,
     wallet: &Wallet,
     (lease, due): (LeaseId, DueStep),
-    (done, own): (&mut Watched, &OwnRun),
+    (done, own): (&mut WatchedResult, &OwnRun),
 ) -> Result<(), JobError> {
     match (due, &own.claim) {
         (DueStep::Challenge, _) => {
@@ -161,7 +161,7 @@ async fn act(
 fn ended(
     job: &JobDto,
     own: &OwnRun,
-    watched: &BTreeMap<LeaseId, Watched>,
+    watched: &BTreeMap<LeaseId, WatchedResult>,
     failed: Option<JobError>,
 ) -> Result<usize, JobError> {
     let challenged = watched.values().filter(|it| it.challenges > 0).count();
