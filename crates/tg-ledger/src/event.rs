@@ -254,7 +254,12 @@ pub enum Event {
         /// What was burned.
         burned: Amount,
     },
-    /// A result was challenged, and its provider has to show that it is right: half of the fee is for that.
+    /// A part of the fee of a challenge is held until the dispute is decided.
+    ChallengeHeld {
+        /// How much.
+        amount: Amount,
+    },
+    /// A challenge failed: what was held of its fee is the provider's, which had to show that its result is right.
     ChallengeShared {
         /// The lease.
         lease: LeaseId,
@@ -273,6 +278,8 @@ pub enum Event {
         challenger: Address,
         /// How much.
         amount: Amount,
+        /// How much of that was held of its own fee; the rest comes out of the collateral.
+        held: Amount,
     },
     /// The members of a job of mode `replicate` found different things: every validator runs its program.
     ReplicasDiffer {

@@ -183,6 +183,8 @@ pub struct Prepaid {
     pub kind: TransactionKind,
     /// Of whom. Stops: whoever leaves a transaction waiting in the place of another's, such as an accuser in that of the provider's answer.
     pub sender: Address,
+    /// The session key that signed it, if not the account's. Stops: a stolen key whose transactions wait behind a gap in the place of the account's.
+    pub key: Option<[u8; 32]>,
     /// The lease, the bid or what was asked that comes first; nothing if there is one such report of each validator.
     pub subject: [u8; 32],
 }
@@ -219,6 +221,7 @@ impl Prepaid {
         Some(Self {
             kind: signed.transaction.kind(),
             sender: signed.sender,
+            key: signed.lane().session().copied(),
             subject,
         })
     }

@@ -75,8 +75,9 @@ pub use record::{
     LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
     ModelFacts, ModelState, Offer, OpenStage, Owed, PastDraw, Preemption, Provider, Recheck,
     RefusedBecause, ReplicaDraw, ReplicaStage, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeatBook,
-    SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Session, Settlement, Stars, Step, Storage,
-    SyncCheck, SyncStage, TileDispute, Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState,
+    SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Session, SessionRisk, Settlement, Stars, Step,
+    Storage, SyncCheck, SyncStage, TileDispute, Unbonding, Unpaid, Upgrade, Validator, VoteRound,
+    VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{

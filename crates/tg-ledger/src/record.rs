@@ -40,7 +40,7 @@ pub use meter::EndpointMeter;
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding, Upgrade};
 pub use seed::{Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase};
-pub use session::Session;
+pub use session::{Session, SessionRisk};
 pub use storage::{Recheck, SeatSet, Storage};
 pub use sync::{MemberVote, SyncCheck, SyncStage, VoteRound, VoteState};
 pub(crate) use sync::{VoteStep, VoteWindows};

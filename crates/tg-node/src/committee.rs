@@ -17,8 +17,8 @@ pub(crate) const SAMPLES_PER_TURN: usize = 4;
 /// How long a result that could not be looked at waits; twice as long each time after.
 const LOOK_AGAIN: DurationMs = DurationMs::new(250);
 
-/// Doublings of that: 4 s, as a look may wait for a file that comes late.
-const LOOK_DOUBLINGS_MAX: u32 = 4;
+/// Doublings of that: 1 s, a part of the window of a vote, as a look may wait for a file that comes late.
+const LOOK_DOUBLINGS_MAX: u32 = 2;
 
 /// Of which results looks found nothing.
 #[derive(Debug, Clone, Default)]

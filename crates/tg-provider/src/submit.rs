@@ -89,12 +89,16 @@ impl Submitter {
         transaction: Transaction,
         nonce: u64,
     ) -> Result<SubmittedTransaction, ClientError> {
-        // What is prepaid needs no fee, so nothing has to be asked for it.
+        // What is prepaid needs no fee, however high the base fee is said to be.
+        let is_prepaid = transaction.kind().is_prepaid();
         let (domain, fees) = match &self.domain {
-            Some(domain) if transaction.kind().is_prepaid() => (*domain, Fees::NONE),
+            Some(domain) if is_prepaid => (*domain, Fees::NONE),
             _ => {
                 let status = self.client.status().await?;
-                let fees = self.client.fees(status.base_fee_per_gas)?;
+                let fees = match is_prepaid {
+                    true => Fees::NONE,
+                    false => self.client.fees(status.base_fee_per_gas)?,
+                };
                 (status.domain.into(), fees)
             }
         };

@@ -302,7 +302,7 @@ fn told_of_disputes(event: &Event) -> Option<(&'static str, String)> {
             amount,
         } => (
             "challenge",
-            format!("{provider} has {amount} for showing that {lease} is right"),
+            format!("{provider} has {amount}: {lease} was challenged wrongly"),
         ),
         Event::ChallengeReturned {
             lease,

@@ -21,8 +21,9 @@ pub const BASE_FEE_USUAL: Amount = Amount::new(50_000_000);
 /// and a block's proposer gets it.
 const TIP_MAX: u128 = 100 * BASE_FEE_USUAL.get();
 
-/// The highest fee for each unit of gas that is offered on a stranger's word, tip included: 0.04 TGRID for an order.
-const MAX_FEE_MAX: u128 = 8_000 * BASE_FEE_USUAL.get();
+/// The highest fee for each unit of gas that is offered on a stranger's word, tip included: 0.64 TGRID for an order. A base fee that is not so high
+/// takes less, whatever was offered; to keep it there costs 64 TGRID a block.
+const MAX_FEE_MAX: u128 = 128_000 * BASE_FEE_USUAL.get();
 
 /// A base fee that is told is higher than any that is paid without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -69,7 +70,7 @@ impl Fees {
         }
     }
 
-    /// The same for a base fee that a stranger told: the tip is 100 times, the whole 8,000 times the least base fee of a usual network at
+    /// The same for a base fee that a stranger told: the tip is 100 times, the whole 128,000 times the least base fee of a usual network at
     /// most. Who answers a wallet may lie, and be the proposer that gets the tip.
     ///
     /// # Errors

@@ -125,6 +125,7 @@ fn parts(event: &Event) -> Parts {
         | Event::VoteRefuted { .. }
         | Event::ReplicasDiffer { .. }
         | Event::RunCharged { .. }
+        | Event::ChallengeHeld { .. }
         | Event::ChallengeShared { .. }
         | Event::ChallengeReturned { .. } => sync_parts(event),
         Event::OfferUpdated { .. }
@@ -374,6 +375,12 @@ fn sync_parts(event: &Event) -> Parts {
             ),
             ..Parts::default()
         },
+        Event::ChallengeHeld { amount } => Parts {
+            kind: "challenge_held",
+            amount: Some(*amount),
+            text: format!("{amount} TGRID of the fee of a challenge are held until it is decided"),
+            ..Parts::default()
+        },
         Event::ChallengeShared {
             lease,
             provider,
@@ -383,9 +390,7 @@ fn sync_parts(event: &Event) -> Parts {
             lease: Some(*lease),
             account: Some(*provider),
             amount: Some(*amount),
-            text: format!(
-                "{provider} has {amount} TGRID of a challenge, for showing that its result is right"
-            ),
+            text: format!("{provider} has {amount} TGRID of a challenge that failed"),
             ..Parts::default()
         },
         Event::ChallengeReturned {
@@ -393,13 +398,14 @@ fn sync_parts(event: &Event) -> Parts {
             provider,
             challenger,
             amount,
+            held: _,
         } => Parts {
             kind: "challenge_returned",
             lease: Some(*lease),
             account: Some(*challenger),
             amount: Some(*amount),
             text: format!(
-                "{challenger} has {amount} TGRID back for its challenge, out of the collateral of {provider}"
+                "{challenger} has {amount} TGRID back for its challenge, out of what was held of it and the collateral of {provider}"
             ),
             ..Parts::default()
         },

@@ -35,6 +35,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         declined: _,
         rent: _,
         draw: _,
+        session: _,
     } = job;
     JobDto {
         id: *id,

@@ -17,7 +17,7 @@
 //!
 //! [ADR 33]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0033-disputes-end-at-a-tile.md
 
-use tg_types::{Address, Label, LeaseId, TimestampMs, VerificationMode, Vote};
+use tg_types::{Address, Amount, Label, LeaseId, TimestampMs, VerificationMode, Vote};
 
 use super::Execution;
 use crate::error::InvariantError;
@@ -65,6 +65,7 @@ impl Execution {
         self.state.is_disputed_by_tile(lease).then(|| TileDispute {
             step: DisputeStep::Claiming,
             until: self.argue_by(lease),
+            held: Amount::ZERO,
             waiting: Vec::new(),
         })
     }
@@ -174,7 +175,15 @@ impl Execution {
             vote: Vote::WrongRun,
         });
         let waiting = waiting.to_vec();
-        Some((*next, TileDispute { waiting, ..first }))
+        let held = dispute.held;
+        Some((
+            *next,
+            TileDispute {
+                waiting,
+                held,
+                ..first
+            },
+        ))
     }
 }
 

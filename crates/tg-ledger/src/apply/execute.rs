@@ -2,8 +2,8 @@
 
 use tg_market::view::request_of;
 use tg_types::{
-    Address, Amount, Digest, JobId, JobOrder, Lane, LeaseId, OfferTerms, Receipt, Transaction,
-    VerificationMode, VerifiedTransaction, job_id, offer_id,
+    Address, Amount, Digest, DurationMs, JobId, JobOrder, Lane, LeaseId, OfferTerms, Receipt,
+    Transaction, VerificationMode, VerifiedTransaction, job_id, offer_id,
 };
 
 use super::Execution;
@@ -17,6 +17,9 @@ use crate::record::{
 use crate::rent::{MODEL_BYTES, OFFER_BYTES, Rent, RentCategory};
 
 type Done = Result<(), InvariantError>;
+
+/// For how long it is known how little money a provider had at least: longer than drawings of members are apart.
+const SHORT_KEPT: DurationMs = DurationMs::from_secs(3_600);
 
 impl Execution {
     /// Executes a transaction that holds, for its fee.
@@ -63,7 +66,8 @@ impl Execution {
                 Ok(())
             }
             Transaction::SubmitJob { order } => {
-                self.submit_as(job_id(transaction.id()), sender, order)
+                self.submit_as(job_id(transaction.id()), sender, order)?;
+                self.note_orderer(transaction)
             }
             Transaction::CancelJob { job } => {
                 let job = self.job(job)?;
@@ -83,7 +87,8 @@ impl Execution {
             } => self.commit_bid(transaction, *commitment, *deposit),
             Transaction::RevealBid { bid, order, .. } => {
                 self.reveal_bid(bid, job_id(transaction.id()))?;
-                self.submit_as(job_id(transaction.id()), sender, order)
+                self.submit_as(job_id(transaction.id()), sender, order)?;
+                self.note_orderer(transaction)
             }
             Transaction::RateJob { job, stars } => self.rate(job, *stars),
             Transaction::RaiseJob {
@@ -251,6 +256,7 @@ impl Execution {
             declined: 0,
             rent,
             draw: None,
+            session: None,
         };
         self.state.totals.jobs += 1;
         self.events.push(Event::JobChanged {
@@ -278,6 +284,17 @@ impl Execution {
             self.step(&mut job, OpenStage::Running(lead.id))?;
             self.save_job(job);
         }
+        Ok(())
+    }
+
+    /// Notes the session key by which a transaction orders a job.
+    fn note_orderer(&mut self, transaction: &VerifiedTransaction) -> Done {
+        let Some(key) = transaction.lane().session() else {
+            return Ok(());
+        };
+        let mut job = self.job(&job_id(transaction.id()))?;
+        job.session = Some(*key);
+        self.save_job(job);
         Ok(())
     }
 
@@ -365,10 +382,15 @@ impl Execution {
         let Some(provider) = provider.filter(|it| balance < it.pledge) else {
             return;
         };
-        if provider.short_at < self.now {
-            let short_at = self.now;
+        let was_short = self.now.saturating_since(provider.short_at) < SHORT_KEPT;
+        let short_of = match was_short {
+            true => balance.min(provider.short_of),
+            false => balance,
+        };
+        if provider.short_at < self.now || short_of < provider.short_of {
             self.state.put_provider(Provider {
-                short_at,
+                short_at: self.now,
+                short_of,
                 ..provider.clone()
             });
         }

@@ -630,7 +630,13 @@ impl Execution {
         let waited = self.now.saturating_since(lease.matched_at).get().min(wait);
         let due = part_of_price(waited, wait.max(declared));
         let Some(started) = lease.started_at() else {
-            return gas.max(due);
+            // Who does not begin what was reserved has nothing for the wait.
+            let least = self
+                .state
+                .parameters
+                .least_window(self.state.validators.len());
+            let is_idle = self.now > lease.grant.from.saturating_add(least);
+            return if is_idle { gas } else { gas.max(due) };
         };
         let held = self.now.saturating_since(started).get();
         let due = due.max(part_of_price(held, declared));

@@ -156,8 +156,11 @@ impl Execution {
         let takes_part = |offer: &OfferId| {
             let offer = self.state.offer(offer)?;
             // Stops: money that goes to whichever of many names the seed chose, so that each weighs what one puts up.
-            let short_at = self.state.provider(&offer.provider)?.short_at;
-            let stands = offer.updated_at.max(short_at);
+            let provider = self.state.provider(&offer.provider)?;
+            let stands = match provider.short_of < offer.terms.collateral_per_lease {
+                true => offer.updated_at.max(provider.short_at),
+                false => offer.updated_at,
+            };
             drawings().position(|it| stands <= it.since)
         };
         // Of two jobs that are drawn by one seed each has a drawing of its own.

@@ -10,7 +10,7 @@ use tg_types::{
 use super::Execution;
 use super::check::lease_at_risk;
 use crate::error::InvariantError;
-use crate::record::{Account, Lease, LeaseEnd, Session};
+use crate::record::{Account, Lease, LeaseEnd, Session, SessionRisk};
 
 type Done = Result<(), InvariantError>;
 
@@ -35,6 +35,7 @@ impl Execution {
                 spent: Amount::ZERO,
                 at_risk: Amount::ZERO,
                 expires,
+                first: nonce,
                 nonce,
             });
             account.sessions.sort_unstable_by_key(|it| it.key);
@@ -59,33 +60,55 @@ impl Execution {
             let sender = transaction.sender();
             return self.update_account(sender, |account| account.nonce += 1);
         };
-        let risk = self.begin_risk(sender, key, transaction.transaction());
-        self.update_session(sender, &key, |session| {
-            session.nonce += 1;
-            session.spent = session.spent.saturating_add(spent);
-            session.at_risk = session.at_risk.saturating_add(risk);
+        let risk = self.begin_risk(sender, key, transaction.transaction())?;
+        self.update_account(sender, |account| {
+            if let Some(session) = account.sessions.iter_mut().find(|it| it.key == key) {
+                session.nonce += 1;
+                session.spent = session.spent.saturating_add(spent);
+                session.at_risk = session.at_risk.saturating_add(risk);
+            }
         })
     }
 
-    /// Notes that a key answers for the lease that a transaction begins to serve. Gives its collateral.
-    fn begin_risk(&mut self, sender: Address, key: [u8; 32], transaction: &Transaction) -> Amount {
-        let Some((id, collateral)) = lease_at_risk(&self.state, sender, transaction) else {
-            return Amount::ZERO;
+    /// Notes that a key answers for the lease that a transaction begins to serve, and the one that did no longer. Gives its collateral.
+    fn begin_risk(
+        &mut self,
+        sender: Address,
+        key: [u8; 32],
+        transaction: &Transaction,
+    ) -> Result<Amount, InvariantError> {
+        let account = self.state.account(&sender);
+        let Some(session) = account.and_then(|it| it.session(&key)).cloned() else {
+            return Ok(Amount::ZERO);
+        };
+        let found = lease_at_risk(&self.state, (sender, &session), transaction);
+        let Some((id, amount)) = found else {
+            return Ok(Amount::ZERO);
         };
         if let Some(mut lease) = self.state.lease(&id).cloned() {
-            lease.session = Some(key);
+            if let Some(before) = lease.session {
+                self.update_session(sender, &before, |it| {
+                    it.at_risk = it.at_risk.saturating_sub(before.amount);
+                })?;
+            }
+            lease.session = Some(SessionRisk {
+                key,
+                first: session.first,
+                amount,
+            });
             self.state.put_lease(lease);
         }
-        collateral
+        Ok(amount)
     }
 
     /// Counts the end of a lease for the session key that served it: its collateral is at risk no longer, and what was lost of it counts for good.
     pub(super) fn end_risk(&mut self, lease: &Lease, end: &LeaseEnd, penalty: Amount) -> Done {
-        let Some(key) = lease.session else {
+        let Some(risk) = lease.session else {
             return Ok(());
         };
         let lost = match end {
-            LeaseEnd::Rejected { .. } => lease.collateral,
+            // With what challengers and runs had of it before.
+            LeaseEnd::Rejected { .. } => risk.amount.max(lease.collateral),
             LeaseEnd::Late(_) | LeaseEnd::Abandoned(_) => lease.at_risk,
             LeaseEnd::Declined(_)
             | LeaseEnd::Fulfilled
@@ -94,8 +117,8 @@ impl Execution {
             | LeaseEnd::Unavailable
             | LeaseEnd::Cancelled => penalty,
         };
-        self.update_session(lease.provider, &key, |session| {
-            session.at_risk = session.at_risk.saturating_sub(lease.collateral);
+        self.update_session(lease.provider, &risk, |session| {
+            session.at_risk = session.at_risk.saturating_sub(risk.amount);
             session.spent = session.spent.saturating_add(lost);
         })
     }
@@ -104,14 +127,14 @@ impl Execution {
     fn update_session(
         &mut self,
         account: Address,
-        key: &[u8; 32],
+        risk: &SessionRisk,
         change: impl FnOnce(&mut Session),
     ) -> Done {
         if self.state.account(&account).is_none() {
             return Ok(());
         }
         self.update_account(account, |account| {
-            if let Some(session) = account.sessions.iter_mut().find(|it| it.key == *key) {
+            if let Some(session) = account.sessions.iter_mut().find(|it| it.is_one(risk)) {
                 change(session);
             }
         })

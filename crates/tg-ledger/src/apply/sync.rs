@@ -238,7 +238,8 @@ impl Execution {
         let mut lease = self.lease(id)?;
         if let Some(dispute) = tile_dispute_mut(&mut lease) {
             dispute.waiting.push(challenger);
-            self.pay_for_challenge(challenger, &lease)?;
+            let held = self.pay_for_challenge(challenger, true)?;
+            dispute.held = dispute.held.saturating_add(held);
             self.state.put_lease(lease);
             return Ok(());
         }
@@ -247,7 +248,11 @@ impl Execution {
         else {
             return Ok(());
         };
-        self.pay_for_challenge(challenger, &lease)?;
+        let mut first = self.first_step(&lease);
+        let held = self.pay_for_challenge(challenger, first.is_some())?;
+        if let Some(first) = &mut first {
+            first.held = held;
+        }
         self.dispute(&lease, challenger, Vote::WrongRun)?;
         let accusation = Accusation {
             seed,
@@ -255,7 +260,7 @@ impl Execution {
             accuser: challenger,
             vote: Vote::WrongRun,
         };
-        let stage = accusation.stage(self.first_step(&lease));
+        let stage = accusation.stage(first);
         if let Some(check) = &mut lease.check {
             check.stage = stage;
         }
@@ -263,26 +268,48 @@ impl Execution {
         Ok(())
     }
 
-    /// Takes the fee of a challenge. Where the dispute ends at a tile half of it is the provider's, which runs the model again and waits for its pay,
-    /// while validators compute one tile. If the result is wrong all of it is paid back out of its collateral, which is enough for as many as may
-    /// challenge ([`State::stake_of`]), so that no lie gains by being challenged.
-    fn pay_for_challenge(&mut self, challenger: Address, lease: &Lease) -> Done {
+    /// Takes the fee of a challenge. Where the dispute ends at a tile half of it is held for the provider, which runs the model again and waits for
+    /// its pay, while validators compute one tile; how much.
+    fn pay_for_challenge(
+        &mut self,
+        challenger: Address,
+        is_by_tile: bool,
+    ) -> Result<Amount, InvariantError> {
         let fee = self.state.parameters.challenge_fee();
         self.debit(challenger, fee)?;
-        let share = match self.state.is_disputed_by_tile(lease) {
-            true => Amount::new(fee.get() / 2),
+        let held = match is_by_tile {
+            true => self.held_of_challenge(),
             false => Amount::ZERO,
         };
-        self.fees = self.fees.saturating_add(fee.saturating_sub(share));
-        if share.is_zero() {
+        self.fees = self.fees.saturating_add(fee.saturating_sub(held));
+        if !held.is_zero() {
+            self.events.push(Event::ChallengeHeld { amount: held });
+        }
+        Ok(held)
+    }
+
+    /// What is held of a challenge's fee until the dispute is decided.
+    const fn held_of_challenge(&self) -> Amount {
+        Amount::new(self.state.parameters.challenge_fee().get() / 2)
+    }
+
+    /// A challenge failed: what was held of its fee is the provider's.
+    fn pay_challenged(&mut self, lease: &mut Lease) -> Done {
+        let share = self.held_of_challenge();
+        let Some(dispute) = tile_dispute_mut(lease) else {
+            return Ok(());
+        };
+        let amount = share.min(dispute.held);
+        dispute.held = dispute.held.saturating_sub(amount);
+        if amount.is_zero() {
             return Ok(());
         }
         self.events.push(Event::ChallengeShared {
             lease: lease.id,
             provider: lease.provider,
-            amount: share,
+            amount,
         });
-        self.credit(lease.provider, share)
+        self.credit(lease.provider, amount)
     }
 
     /// Accepts the results that nobody challenged in time, for what their runs took.
@@ -381,6 +408,8 @@ impl Execution {
         if is_accusation(&round, &accuser) {
             round.note(&accuser, VoteState::Refuted);
             self.burn_accusation_bond(accuser);
+        } else {
+            self.pay_challenged(&mut lease)?;
         }
         // The others have the time again that the dispute took.
         match &mut round.opening_since {
@@ -443,16 +472,28 @@ impl Execution {
             return Ok(lease);
         };
         let first = (!is_accusation(&round, &accuser)).then_some(accuser);
-        let waiting = by_tile.map_or_else(Vec::new, |it| it.waiting);
-        for challenger in first.into_iter().chain(waiting) {
-            let fee = self.state.parameters.challenge_fee().min(lease.locked());
-            lease.collateral = lease.collateral.saturating_sub(fee);
-            self.credit(challenger, fee)?;
+        let (waiting, held) =
+            by_tile.map_or((Vec::new(), Amount::ZERO), |it| (it.waiting, it.held));
+        if let Some(dispute) = tile_dispute_mut(&mut lease) {
+            dispute.held = Amount::ZERO;
+        }
+        let challengers: Vec<Address> = first.into_iter().chain(waiting).collect();
+        let held_each = match held.is_zero() {
+            true => Amount::ZERO,
+            false => self.held_of_challenge(),
+        };
+        for challenger in challengers {
+            let fee = self.state.parameters.challenge_fee();
+            let rest = fee.saturating_sub(held_each).min(lease.locked());
+            lease.collateral = lease.collateral.saturating_sub(rest);
+            let amount = rest.saturating_add(held_each);
+            self.credit(challenger, amount)?;
             self.events.push(Event::ChallengeReturned {
                 lease: lease.id,
                 provider: lease.provider,
                 challenger,
-                amount: fee,
+                amount,
+                held: held_each,
             });
             self.state.put_lease(lease.clone());
         }

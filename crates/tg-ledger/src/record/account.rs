@@ -257,6 +257,8 @@ pub struct Provider {
     pub pledge: Amount,
     /// When it had less money than that for the last time, and got more.
     pub short_at: TimestampMs,
+    /// The least that it had then, and at such times within an hour before.
+    pub short_of: Amount,
     /// The first epoch in which a result of it corrects the throughput table again.
     pub next_lesson: u64,
     /// Its offers and its live leases, which refer to it.
@@ -283,6 +285,7 @@ impl Provider {
             unstarted_since: TimestampMs::ZERO,
             pledge: Amount::ZERO,
             short_at: TimestampMs::ZERO,
+            short_of: Amount::ZERO,
             next_lesson: 0,
             uses: 0,
             rent: Rent::default(),
@@ -391,6 +394,7 @@ impl Encode for Provider {
             unstarted_since,
             pledge,
             short_at,
+            short_of,
             next_lesson,
             uses,
             rent,
@@ -410,6 +414,7 @@ impl Encode for Provider {
         unstarted_since.encode(writer);
         pledge.encode(writer);
         short_at.encode(writer);
+        short_of.encode(writer);
         writer.u64(*next_lesson);
         writer.u32(*uses);
         rent.encode(writer);
@@ -436,6 +441,7 @@ impl Decode for Provider {
             unstarted_since: TimestampMs::decode(reader)?,
             pledge: Amount::decode(reader)?,
             short_at: TimestampMs::decode(reader)?,
+            short_of: Amount::decode(reader)?,
             next_lesson: reader.u64()?,
             uses: reader.u32()?,
             rent: Rent::decode(reader)?,

@@ -8,7 +8,7 @@
 //! ```
 //! Each of the first four has a time at which it ends against whoever's turn it is.
 
-use tg_types::{Address, TimestampMs, fields, variants};
+use tg_types::{Address, Amount, TimestampMs, fields, variants};
 
 use crate::limits::CHALLENGERS_WAITING_MAX;
 use crate::record::{Evidence, Storage};
@@ -20,6 +20,8 @@ pub struct TileDispute {
     pub step: DisputeStep,
     /// Until when somebody has to do something; without effect once it is judged.
     pub until: TimestampMs,
+    /// Of the fees of those who challenge what is the provider's if they are wrong.
+    pub held: Amount,
     /// Who challenged meanwhile, the first one first: each has a dispute of its own if the ones before were wrong.
     pub waiting: Vec<Address>,
 }
@@ -74,6 +76,7 @@ fields! {
     TileDispute {
         step,
         until,
+        held,
         waiting: seq("waiting challengers", CHALLENGERS_WAITING_MAX, 20),
     }
 }

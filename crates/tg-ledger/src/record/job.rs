@@ -372,6 +372,8 @@ pub struct Job {
     pub rent: Rent,
     /// By what its members are drawn, if it is of mode `replicate` and waits for them, or by what they were.
     pub draw: Option<ReplicaDraw>,
+    /// The session key that ordered it, which may take it back too.
+    pub session: Option<[u8; 32]>,
 }
 
 /// The drawing of the members of a job of mode `replicate`.
@@ -570,6 +572,7 @@ fields! {
         declined,
         rent,
         draw,
+        session,
     }
 }
 

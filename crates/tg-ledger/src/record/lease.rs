@@ -5,7 +5,7 @@ use tg_types::{
     Receipt, TimestampMs, fields, keccak256_of, tags, variants,
 };
 
-use crate::record::{EndpointMeter, Evidence, Grant, Job, Record, SyncCheck};
+use crate::record::{EndpointMeter, Evidence, Grant, Job, Record, SessionRisk, SyncCheck};
 use crate::tree::{LeafHead, kind};
 
 /// Leases beside the one that leads a gang.
@@ -320,7 +320,7 @@ pub struct Lease {
     /// Where the members stand, if it leads a job of mode `replicate` whose members have sealed what they found.
     pub replicas: Option<ReplicaStage>,
     /// The session key that answers for its collateral, if one served it.
-    pub session: Option<[u8; 32]>,
+    pub session: Option<SessionRisk>,
 }
 
 fields! {
@@ -622,6 +622,9 @@ impl Record for Lease {
     }
 
     fn money(&self) -> Amount {
-        self.locked().saturating_add(self.gas_locked())
+        let dispute = self.check.as_ref().and_then(|it| it.stage.tile_dispute());
+        let held = dispute.map_or(Amount::ZERO, |it| it.held);
+        let own = self.locked().saturating_add(self.gas_locked());
+        own.saturating_add(held)
     }
 }

@@ -17,15 +17,35 @@ pub struct Session {
     pub at_risk: Amount,
     /// The last ledger time at which it signs.
     pub expires: TimestampMs,
+    /// The nonce of its first transaction: which of several registrations of one key it is.
+    pub first: u64,
     /// The nonce of its next transaction.
     pub nonce: u64,
 }
 
-fields! { Session { key, scope, cap, spent, at_risk, expires, nonce } }
+fields! { Session { key, scope, cap, spent, at_risk, expires, first, nonce } }
+
+/// The session key that answers for a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionRisk {
+    /// The key.
+    pub key: [u8; 32],
+    /// [`Session::first`] of it.
+    pub first: u64,
+    /// What is counted with it: the collateral when it began to serve.
+    pub amount: Amount,
+}
+
+fields! { SessionRisk { key, first, amount } }
 
 impl Session {
     /// Bytes of its encoding.
-    pub(crate) const BYTES: usize = 32 + 1 + 3 * 16 + 2 * 8;
+    pub(crate) const BYTES: usize = 32 + 1 + 3 * 16 + 3 * 8;
+
+    /// Whether it is what answers for a lease.
+    pub(crate) fn is_one(&self, risk: &SessionRisk) -> bool {
+        self.key == risk.key && self.first == risk.first
+    }
 
     /// What it may still cost.
     #[must_use]

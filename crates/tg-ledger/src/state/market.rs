@@ -164,7 +164,8 @@ impl State {
         let is_by_tile = facts.is_disputed_by_tile(self.parameters.repeated_macs_max);
         match (order.mode, is_by_tile) {
             (VerificationMode::Optimistic, true) => {
-                let all = fee.checked_mul_div_ceil(CHALLENGERS_WAITING_MAX as u64 + 1, 1);
+                // Half of each fee is held.
+                let all = fee.checked_mul_div_ceil(CHALLENGERS_WAITING_MAX as u64 + 1, 2);
                 all.unwrap_or(Amount::MAX)
             }
             (VerificationMode::Optimistic, false) => fee,

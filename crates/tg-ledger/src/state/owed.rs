@@ -12,6 +12,7 @@ impl State {
         let Prepaid {
             kind,
             sender,
+            key: _,
             subject,
         } = *prepaid;
         let lease = self.lease(&LeaseId::new(subject));

@@ -84,6 +84,7 @@ pub(super) fn waiting_with(
         escrow_burned: Amount::ZERO,
         served: Amount::ZERO,
         draw: None,
+        session: None,
         rent: crate::Rent::default(),
     });
     Arc::make_mut(&mut state.queued).insert(sequence, id);

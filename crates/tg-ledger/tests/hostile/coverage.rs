@@ -227,6 +227,7 @@ fn other_name(event: &Event) -> &'static str {
         Event::ReplicasDiffer { .. } => "the members of a job differ",
         Event::RunCharged { .. } => "a run of all was paid",
         Event::AccusationRefuted { .. } => "a member was refuted",
+        Event::ChallengeHeld { .. } => "a challenge is held",
         Event::ChallengeShared { .. } => "a challenge was shared",
         Event::ChallengeReturned { .. } => "a challenge was right",
         Event::VoteRefuted { .. } => "a vote for a wrong result was refuted",

@@ -45,6 +45,8 @@ pub(crate) struct Auditor {
     scheduled: Option<(Digest, Vec<Decision>)>,
     burned: u128,
     unpaid_fees: u128,
+    /// Parts of the fees of challenges that are held until they are decided.
+    held_fees: u128,
 }
 
 impl Auditor {
@@ -66,6 +68,7 @@ impl Auditor {
             scheduled: None,
             burned: 0,
             unpaid_fees: 0,
+            held_fees: 0,
         }
     }
 
@@ -244,10 +247,14 @@ impl Auditor {
                 self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
                 self.give(*validator, *amount);
             }
+            Event::ChallengeHeld { amount } => {
+                self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
+                self.held_fees += amount.get();
+            }
             Event::ChallengeShared {
                 provider, amount, ..
             } => {
-                self.unpaid_fees = self.unpaid_fees.checked_sub(amount.get()).unwrap();
+                self.held_fees = self.held_fees.checked_sub(amount.get()).unwrap();
                 self.give(*provider, *amount);
             }
             Event::ChallengeReturned {
@@ -255,8 +262,10 @@ impl Auditor {
                 provider,
                 challenger,
                 amount,
+                held,
             } => {
-                self.lose(lease, *provider, *amount);
+                self.held_fees = self.held_fees.checked_sub(held.get()).unwrap();
+                self.lose(lease, *provider, amount.checked_sub(*held).unwrap());
                 self.give(*challenger, *amount);
             }
             Event::RunCharged {

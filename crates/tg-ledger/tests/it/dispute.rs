@@ -80,6 +80,9 @@ fn accuser(world: &World, lease: LeaseId) -> tg_types::Address {
 /// What each offer puts up: the fees of as many as may challenge.
 const STAKE: u64 = 9 * CHALLENGE;
 
+/// What of the fee of a challenge comes out of the collateral if it is right: half is held.
+const RETURNED: u64 = CHALLENGE / 2;
+
 /// What validators have to decide.
 fn task(world: &World, lease: LeaseId) -> Option<EvidenceTask> {
     let mut tasks = world.state.pending_evidence();
@@ -299,17 +302,18 @@ fn a_challenge_that_fails_is_paid_for_and_opens_a_whole_window_again() {
     let provider = world.holder(job);
     vote(&mut world, lease, watcher, RIGHT);
     let before = stake(&world, watcher);
-    let own = world.balance(provider);
     let events = world.send("bob", challenge(lease));
-    // Half is for showing that the result is right.
-    let got = world.balance(provider).checked_sub(own).unwrap();
-    assert_eq!(got, tgrid(CHALLENGE / 2));
+    assert_eq!(dispute(&world, lease).held, tgrid(CHALLENGE / 2));
+    let own = world.balance(provider);
     let (gas, paid) = (spent_on_gas(&events, "bob"), world.balance("bob"));
     assert!(gas > Amount::ZERO);
     let task = argued(&mut world, lease, "bob", provider);
     world.decide(&task, Outcome::Refuted);
     assert_eq!(world.balance("bob"), paid);
     assert_eq!(stake(&world, watcher), before);
+    // Half is for showing that the result is right.
+    let got = world.balance(provider).checked_sub(own).unwrap();
+    assert_eq!(got, tgrid(CHALLENGE / 2));
     // A provider that has itself challenged wrongly is not paid for that: somebody else still may.
     let SyncStage::Contestable { until, .. } = stage(&world, lease) else {
         panic!("contestable");
@@ -320,7 +324,7 @@ fn a_challenge_that_fails_is_paid_for_and_opens_a_whole_window_again() {
     world.send("alice", argue(lease, CLAIM));
     let until = dispute(&world, lease).until.get();
     let events = world.wait_until(until + 2 * TICK);
-    let left = STAKE - CHALLENGE;
+    let left = STAKE - RETURNED;
     assert_eq!(slashed(&events), Some(tgrid(left)));
 }
 
@@ -334,7 +338,7 @@ fn what_a_provider_does_not_show_refutes_no_vote() {
     world.send("bob", argue(lease, CLAIM));
     let until = dispute(&world, lease).until.get();
     let events = world.wait_until(until + 2 * TICK);
-    assert_eq!(slashed(&events), Some(tgrid(STAKE - CHALLENGE)));
+    assert_eq!(slashed(&events), Some(tgrid(STAKE - RETURNED)));
     let refuted = |it: &Event| matches!(it, Event::VoteRefuted { .. });
     assert!(!events.iter().any(refuted), "{events:?}");
     let after = (stake(&world, watcher), missed(&world, watcher));
@@ -390,7 +394,7 @@ fn who_challenges_meanwhile_has_its_turn_and_all_who_were_right_have_their_fee_b
     // The next one is right, and so was who waits behind it.
     let second = argued(&mut world, lease, "alice", provider);
     let events = world.decide(&second, rejected());
-    assert_eq!(slashed(&events), Some(tgrid(STAKE - 2 * CHALLENGE)));
+    assert_eq!(slashed(&events), Some(tgrid(STAKE - 2 * RETURNED)));
     assert_eq!(world.balance("alice"), alice.checked_sub(gas).unwrap());
     assert_eq!(world.balance("mallory"), rent.checked_sub(paid).unwrap());
     assert_ne!(world.lease(job).id, lease);

@@ -35,6 +35,7 @@ fn a_prepaid_transaction_serves_one_thing_and_others_serve_nothing() {
     let expected = Prepaid {
         kind: TransactionKind::StartLease,
         sender: address("cheap"),
+        key: None,
         subject: [7; 32],
     };
     assert_eq!(start, Some(expected));

@@ -7,8 +7,8 @@ use tg_ledger::{
     LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
     ModelFacts, ModelState, Offer, OpenStage, Outcome, Owed, Parameters, PastDraw, Preemption,
     Provider, Recheck, RefusedBecause, Rent, ReplicaDraw, ReplicaStage, SeatSet, Session,
-    Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, TileDispute, Unpaid,
-    UnverifiedJobs, Validator, Verdict, VoteRound, VoteState,
+    SessionRisk, Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, TileDispute,
+    Unpaid, UnverifiedJobs, Validator, Verdict, VoteRound, VoteState,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
@@ -163,6 +163,7 @@ fn any_session(seeds: &Seeds) -> Session {
         spent: seeds.amount(),
         at_risk: seeds.amount(),
         expires: seeds.time(),
+        first: seeds.number(),
         nonce: seeds.number(),
     }
 }
@@ -232,7 +233,11 @@ fn any_lease(seeds: &Seeds) -> Lease {
             },
             _ => ReplicaStage::Differ,
         }),
-        session: (seeds.small(2) == 1).then(|| seeds.word()),
+        session: seeds.option(SessionRisk {
+            key: seeds.word(),
+            first: seeds.number(),
+            amount: seeds.amount(),
+        }),
     }
 }
 
@@ -298,6 +303,7 @@ fn any_dispute(seeds: &Seeds) -> TileDispute {
             _ => DisputeStep::Judged { claim, answer },
         },
         until: seeds.time(),
+        held: seeds.amount(),
         waiting: (0..seeds.small(8)).map(|_| seeds.address()).collect(),
     }
 }
@@ -442,6 +448,7 @@ fn any_job(seeds: &Seeds) -> Job {
         storage: any_storage(seeds),
         declined: 3,
         rent: any_rent(seeds),
+        session: seeds.option(seeds.word()),
         draw: seeds.option(ReplicaDraw {
             from: Height::new(seeds.number()),
             since: seeds.time(),
@@ -609,6 +616,7 @@ proptest! {
             unstarted_since: seeds.time(),
             pledge: seeds.amount(),
             short_at: seeds.time(),
+            short_of: seeds.amount(),
             next_lesson: seeds.number(),
             uses: seeds.u32(),
             rent: any_rent(&seeds),
@@ -662,8 +670,8 @@ fn unknown_tags_are_named() {
     check::<Decision>(&[6], "decision");
     check::<Decision>(&[9], "decision");
     let mut facts = crate::world::facts().to_bytes();
-    // Before the size of a proof, the work, the memory, the bytes of a trace and of what is read of it.
-    let provable = facts.len() - (4 + 8 + 8 + 8 + 8) - 1;
+    // Before the size of a proof, the work, the memory, the bytes of a trace and of what is read of it, and the looks.
+    let provable = facts.len() - (4 + 5 * 8) - 1;
     facts[provable] = 2;
     let (field, value) = ("provable", 2);
     assert_eq!(

@@ -177,7 +177,8 @@ fn a_key_answers_for_the_collateral_of_leases_while_they_last() {
     let collateral = world.lease(job).collateral;
     assert!(!collateral.is_zero());
     send(&mut world, &key, Transaction::StartLease { lease });
-    assert_eq!(world.lease(job).session, Some(key.public()));
+    let risk = world.lease(job).session.unwrap();
+    assert_eq!((risk.key, risk.amount), (key.public(), collateral));
     assert_eq!(session(&world, &key).at_risk, collateral);
     send(
         &mut world,
@@ -213,6 +214,62 @@ fn a_key_answers_for_the_collateral_of_leases_while_they_last() {
     assert!(matches!(first.end(), Some(LeaseEnd::Rejected { .. })));
     let after = session(&world, &key);
     assert_eq!((after.at_risk, after.spent), (Amount::ZERO, collateral));
+}
+
+/// Stops: a key of little worth that hands in a wrong result of a lease that another key began, or a key that was taken back.
+#[test]
+fn a_lease_that_another_key_goes_on_with_counts_with_that_one() {
+    let (mut world, first) = with_key("cheap", SessionScope::Serve, tgrid(10_000));
+    let (second, poor) = (key("cheap", 8), key("cheap", 9));
+    for (key, cap) in [(&second, 10_000), (&poor, 1)] {
+        let register = register(&world, key, SessionScope::Serve, tgrid(cap));
+        world.send("cheap", register);
+    }
+    let job = world.submit("alice", world.order());
+    let (lease, collateral) = (world.lease(job).id, world.lease(job).collateral);
+    send(&mut world, &first, Transaction::StartLease { lease });
+    let refused = refusal(&mut world, &poor, commit(lease));
+    assert!(matches!(refused, TransactionError::OverSessionCap { .. }));
+    // Registered anew it is another one, which has nothing of that lease.
+    let revoke = Transaction::RevokeSessionKey {
+        key: first.public(),
+    };
+    world.send("cheap", revoke);
+    let again = register(&world, &first, SessionScope::Serve, tgrid(10_000));
+    world.send("cheap", again);
+    assert_eq!(session(&world, &first).at_risk, Amount::ZERO);
+    send(&mut world, &second, commit(lease));
+    assert_eq!(session(&world, &second).at_risk, collateral);
+    send(&mut world, &first, evidence(lease));
+    let risks = [&first, &second].map(|key| session(&world, key).at_risk);
+    assert_eq!(risks, [collateral, Amount::ZERO]);
+    let task = world.state.pending_evidence().next().unwrap();
+    world.decide(&task, rejected());
+    let after = [&first, &second].map(|key| session(&world, key).spent);
+    assert_eq!(after, [collateral, Amount::ZERO]);
+}
+
+/// Stops: a stolen key that takes back what the account and its other keys ordered, for which whoever holds it is paid.
+#[test]
+fn a_key_takes_back_what_it_ordered_alone() {
+    let (mut world, own) = with_key("alice", SessionScope::Order, tgrid(50_000));
+    let other = key("alice", 8);
+    let register = register(&world, &other, SessionScope::Order, tgrid(50_000));
+    world.send("alice", register);
+    let by_account = world.submit("alice", world.order());
+    let order = Transaction::SubmitJob {
+        order: world.order(),
+    };
+    send(&mut world, &own, order);
+    let all = world.state.live_leases().map(|(job, _)| job.id);
+    let all = all.chain(world.state.queued_jobs().map(|job| job.id));
+    let mine = all.filter(|job| *job != by_account).last().unwrap();
+    for (key, job) in [(&own, by_account), (&other, mine)] {
+        let refused = refusal(&mut world, key, Transaction::CancelJob { job });
+        assert!(matches!(refused, TransactionError::NotOfSession { .. }));
+    }
+    send(&mut world, &own, Transaction::CancelJob { job: mine });
+    world.send("alice", Transaction::CancelJob { job: by_account });
 }
 
 #[test]

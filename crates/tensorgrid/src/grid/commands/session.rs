@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use tg_sdk::dto::SessionDto;
+use tg_sdk::jobs::JobError;
 use tg_sdk::text::FromText as _;
-use tg_sdk::{Client, jobs};
+use tg_sdk::{Client, ClientError, jobs};
 use tg_types::{Address, Digest, DurationMs, SessionScope, SessionWallet, Transaction};
 
 use super::json_of;
@@ -61,9 +62,19 @@ async fn new(arguments: &SessionNewArguments, as_json: bool) -> Outcome {
         expires: now.saturating_add(lasts),
     };
     let sent = jobs::submit(&client, &wallet, &register, "register the session key").await;
-    if sent.is_err() {
-        // Nobody knows the key.
-        let _gone = std::fs::remove_file(path);
+    match &sent {
+        Err(JobError::Call {
+            source: ClientError::Refused { .. },
+            ..
+        }) => {
+            // It is not registered.
+            let _gone = std::fs::remove_file(path);
+        }
+        Err(_) => say(format_args!(
+            "whether it is registered is not known: the key stays in {}, and `tensorgrid wallet session list` shows what is",
+            path.display()
+        )),
+        Ok(_) => {}
     }
     sent.of_job()?;
     let key = Digest::new(session.public());

@@ -47,7 +47,8 @@ pub(super) fn check_cap(
     spent: Amount,
 ) -> Check {
     let sender = transaction.sender();
-    let risk = lease_at_risk(state, sender, transaction.transaction());
+    check_own(state, session, transaction)?;
+    let risk = lease_at_risk(state, (sender, session), transaction.transaction());
     let needed = spent.saturating_add(risk.map_or(Amount::ZERO, |(_, collateral)| collateral));
     let left = session.left();
     match needed > left {
@@ -56,11 +57,34 @@ pub(super) fn check_cap(
     }
 }
 
-/// The lease that a transaction begins to serve for a session key, with its collateral; nothing if it serves none of the sender's, or
-/// another session key answers for it already.
+/// What costs the account something that no cap counts is signed by its own key.
+/// Stops: a stolen key that accuses in the account's place and shows nothing, so that its bond or fee is lost, or takes back what others ordered.
+fn check_own(state: &State, session: &Session, transaction: &VerifiedTransaction) -> Check {
+    let is_own = match transaction.transaction() {
+        Transaction::ArgueResult { lease, .. } => {
+            let lease = state.lease(lease);
+            lease.is_none_or(|it| it.provider == transaction.sender())
+        }
+        Transaction::CancelJob { job } => {
+            let job = state.job(job);
+            job.is_none_or(|it| it.session == Some(session.key))
+        }
+        _ => true,
+    };
+    match is_own {
+        true => Ok(()),
+        false => Err(TransactionError::NotOfSession {
+            kind: transaction.transaction().kind(),
+            scope: session.scope,
+        }),
+    }
+}
+
+/// The lease that a transaction begins to serve for a session key of the sender, with its collateral; nothing if it serves none of the sender's, or
+/// the key answers for it already. One for which another key answers becomes this one's.
 pub(crate) fn lease_at_risk(
     state: &State,
-    sender: Address,
+    (sender, session): (Address, &Session),
     transaction: &Transaction,
 ) -> Option<(LeaseId, Amount)> {
     let (Transaction::StartLease { lease: id }
@@ -76,7 +100,8 @@ pub(crate) fn lease_at_risk(
         return None;
     };
     let lease = state.lease(id)?;
-    let is_new = lease.provider == sender && lease.session.is_none() && lease.end().is_none();
+    let is_known = lease.session.is_some_and(|it| session.is_one(&it));
+    let is_new = lease.provider == sender && !is_known && lease.end().is_none();
     is_new.then_some((lease.id, lease.collateral))
 }
 

@@ -545,10 +545,7 @@ fn what_a_record_says_of_memory_ends_no_look() {
         match judged(&model, &file, expected) {
             Ok(_) => shown_right += 1,
             Err(fault) => assert!(
-                matches!(
-                    fault,
-                    FloatTraceFault::Node { .. } | FloatTraceFault::Value { .. }
-                ),
+                !matches!(fault, FloatTraceFault::Answer | FloatTraceFault::Trace),
                 "{fault:?}"
             ),
         }
