@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use tg_ledger::gas;
+use tg_types::session::SessionSignature;
 use tg_types::{Amount, Authorization, LeaseId, Signature, Transaction};
 
 use super::*;
@@ -161,6 +162,25 @@ fn prepaid_ones_without_a_place_leave_the_paid_ones_theirs() {
     }
     insert(&mut pool, 1, 0).unwrap();
     let all = placed(pool.turns(|_| 0, BASE_FEE), 9, |it| it.0 < 10);
+    assert_eq!(all, [(1, 0)]);
+}
+
+/// Stops: a stolen session key whose transactions wait behind a gap, so that the account's own find their places taken.
+#[test]
+fn what_a_session_key_has_waiting_takes_no_place_of_its_account() {
+    let mut pool = pool();
+    let of_key = |nonce| {
+        let mut arrival = start(1, nonce, 7);
+        arrival.id = TransactionId::new([9; 32]);
+        arrival.signed.authorization = Authorization::Session(SessionSignature {
+            key: [3; 32],
+            signature: [1; 64],
+        });
+        arrival
+    };
+    pool.insert(of_key(5), at(0)).unwrap();
+    pool.insert(start(1, 0, 7), at(0)).unwrap();
+    let all = placed(pool.turns(|_| 0, BASE_FEE), 9, |_| true);
     assert_eq!(all, [(1, 0)]);
 }
 
