@@ -578,7 +578,7 @@ fn count(state: &State) -> Option<Amount> {
     let leases = state
         .leases()
         .iter()
-        .flat_map(|it| [it.locked(), it.gas_locked()]);
+        .flat_map(|it| [it.locked(), it.gas_locked(), it.held()]);
     let bids = state.bids().iter().map(|it| it.deposit);
     let offers = state.offers().iter().map(|it| it.rent.deposit);
     let models = state.models().iter().map(|it| it.rent.deposit);

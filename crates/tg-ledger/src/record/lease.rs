@@ -463,6 +463,13 @@ impl Lease {
         }
     }
 
+    /// What is held of the fees of those who challenge its result, until their disputes are decided.
+    #[must_use]
+    pub fn held(&self) -> Amount {
+        let dispute = self.check.as_ref().and_then(|it| it.stage.tile_dispute());
+        dispute.map_or(Amount::ZERO, |it| it.held)
+    }
+
     /// Leases of the other members of its gang, if it leads one.
     #[must_use]
     pub fn members(&self) -> &[LeaseId] {
@@ -622,9 +629,7 @@ impl Record for Lease {
     }
 
     fn money(&self) -> Amount {
-        let dispute = self.check.as_ref().and_then(|it| it.stage.tile_dispute());
-        let held = dispute.map_or(Amount::ZERO, |it| it.held);
         let own = self.locked().saturating_add(self.gas_locked());
-        own.saturating_add(held)
+        own.saturating_add(self.held())
     }
 }

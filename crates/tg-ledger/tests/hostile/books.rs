@@ -571,6 +571,8 @@ pub(crate) fn holdings(state: &State) -> BTreeMap<Address, u128> {
     }
     for it in state.leases().iter() {
         add(&it.provider, it.locked().saturating_add(it.gas_locked()));
+        // The provider's if the challenge is wrong.
+        add(&it.provider, it.held());
     }
     for it in state.jobs().iter() {
         add(&it.requestor, it.escrow());

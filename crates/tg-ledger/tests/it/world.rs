@@ -430,7 +430,7 @@ pub(crate) fn assert_conserved(state: &State) {
         sum(&mut state
             .leases()
             .iter()
-            .flat_map(|it| [it.locked(), it.gas_locked()])),
+            .flat_map(|it| [it.locked(), it.gas_locked(), it.held()])),
         report.collateral
     );
     let jobs = state.jobs().iter().map(|it| it.escrow());
