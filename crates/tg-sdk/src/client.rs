@@ -1,6 +1,7 @@
 //! The typed client: one method per endpoint.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -32,6 +33,7 @@ use crate::events::EventStream;
 use crate::signer::Signer;
 use crate::tls::{self, TlsRoots};
 use crate::transport::{Payload, Transport, whole};
+use crate::turn::{SigningTurn, locked};
 use crate::upload::UploadBody;
 
 /// How long an inference on behalf of a client may take: its job's own deadline and some.
@@ -88,6 +90,8 @@ struct ApiTrust {
     is_own: AtomicBool,
     /// Held from asking for a nonce until what is signed with it was sent, so that what one process signs at once has nonces of its own.
     signing: AsyncMutex<()>,
+    /// What is locked while something is signed, if other processes have the same key.
+    turn: OnceLock<PathBuf>,
 }
 
 /// Which jobs to list.
@@ -158,9 +162,21 @@ impl Client {
         }
     }
 
-    /// Taken while something is signed and sent.
-    pub(crate) async fn signing(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.trust.signing.lock().await
+    /// Signs in turn with the other processes that use one key: each of them names the same file, which is made and held locked while a transaction
+    /// is signed and sent. Without it two that sign at once have one nonce, and one of them is refused.
+    pub fn sign_in_turn(&self, file: PathBuf) {
+        let _named_before = self.trust.turn.set(file);
+    }
+
+    /// Held while a transaction is signed and sent: this process has one turn at a time, and so have those that use the same key, as far as the file
+    /// of their turn can be locked.
+    pub(crate) async fn signing(&self) -> SigningTurn<'_> {
+        let own = self.trust.signing.lock().await;
+        let file = match self.trust.turn.get() {
+            Some(path) => locked(path).await,
+            None => None,
+        };
+        SigningTurn::of(own, file)
     }
 
     /// Changes the longest wait for an answer; 30 s otherwise.

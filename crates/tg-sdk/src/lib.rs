@@ -42,6 +42,8 @@ pub mod tls;
 #[cfg(feature = "client")]
 mod transport;
 #[cfg(feature = "client")]
+mod turn;
+#[cfg(feature = "client")]
 mod upload;
 #[cfg(feature = "verify")]
 pub mod verify;

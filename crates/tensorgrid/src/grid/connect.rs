@@ -130,6 +130,10 @@ pub(crate) async fn wallet(client: &Client, arguments: &KeyArguments) -> Result<
 /// Signs with the key of a file for one network alone, which is kept beside it.
 pub(crate) async fn pin(client: &Client, key: &Path) -> Outcome {
     let told = client.domain().await.calling("ask the grid")?;
+    // Commands that sign at once with one key do so one after the other.
+    let mut turn = key.as_os_str().to_owned();
+    turn.push(".turn");
+    client.sign_in_turn(turn.into());
     networks::remember(client.url(), key, &told)
 }
 
