@@ -136,6 +136,11 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
                 term = later;
             }
             self.participants = term.participants();
+            // It abstained as long as it had to: what it lost are votes of epochs that are over.
+            // Stops: a set that shrinks while some abstain, who did so anew in each epoch until they were started again, and were no quorum without them.
+            if self.store.voting()?.abstains_until.is_none() {
+                self.history = History::New;
+            }
         }
     }
 

@@ -47,3 +47,10 @@ fn seed_28_a_lease_is_seen_first_when_it_runs() {
 fn seed_36_transactions_behind_dropped_ones() {
     pass(36);
 }
+
+/// Two validators that lost what they signed abstained anew once the set had changed, as they did in each epoch until they were started again: in a set
+/// that had become smaller the others were no quorum.
+#[test]
+fn seed_435_a_set_shrinks_while_some_abstain() {
+    pass(435);
+}
