@@ -63,6 +63,16 @@ pub enum AnswerError {
         /// The one that is shown.
         got: BlockId,
     },
+    /// It is of a block before the last change of the set of validators that is known, by validators that vote no longer.
+    #[error(
+        "the answer is of block {height}, before the last change of validators that is known (at {changed}): the node that gave it is behind"
+    )]
+    Superseded {
+        /// The height of the newest of its blocks.
+        height: u64,
+        /// That of the change.
+        changed: u64,
+    },
     /// A change of the set of validators is not after the one before.
     #[error("the change of validators at height {height} is not after the one before")]
     Order {
@@ -80,11 +90,19 @@ pub(super) fn shown_final(
     certificate: &[u8],
     headers: &[BlockHeader],
 ) -> Result<BlockHeader, AnswerError> {
+    if headers.is_empty() || headers.len() > HEADERS_MAX {
+        return Err(AnswerError::Headers(headers.len()));
+    }
+    // Stops: a block that was never final.
+    ancestor(root.check(certificate)?.block, headers)
+}
+
+/// The last of the headers, if the first is of a block and each is the parent of the one before.
+fn ancestor(block: BlockId, headers: &[BlockHeader]) -> Result<BlockHeader, AnswerError> {
     let Some(last) = headers.last().filter(|_| headers.len() <= HEADERS_MAX) else {
         return Err(AnswerError::Headers(headers.len()));
     };
-    // Stops: a block that was never final.
-    let mut expected = root.check(certificate)?.block;
+    let mut expected = block;
     for (place, header) in headers.iter().enumerate() {
         let got = header.id();
         // Stops: a block that is no ancestor of the final one.
@@ -106,14 +124,21 @@ impl StateAnswer {
     /// # Errors
     /// [`AnswerError`] if it shows nothing.
     pub fn check(&self, root: &TrustRoot, key: &LeafKey) -> Result<FinalAnswer, AnswerError> {
-        let Self {
-            certificate,
-            headers,
-            proof,
-        } = self;
-        let header = shown_final(root, certificate, headers)?;
+        self.shows(shown_final(root, &self.certificate, &self.headers)?, key)
+    }
+
+    /// What the answer shows of a key if its first header is of `block`, which is known to be final.
+    pub(super) fn check_below(
+        &self,
+        block: BlockId,
+        key: &LeafKey,
+    ) -> Result<FinalAnswer, AnswerError> {
+        self.shows(ancestor(block, &self.headers)?, key)
+    }
+
+    fn shows(&self, header: BlockHeader, key: &LeafKey) -> Result<FinalAnswer, AnswerError> {
         // Stops: another record, another balance, a record that is said to be missing.
-        let found = proof.verify(&header.state_root, key)?;
+        let found = self.proof.verify(&header.state_root, key)?;
         Ok(FinalAnswer { header, found })
     }
 }

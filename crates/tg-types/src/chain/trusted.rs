@@ -4,7 +4,8 @@
 //! is returned. Whoever held two thirds of a set and has its bonds back signs another past for nothing, and a client that knows that set alone
 //! cannot tell it from the true one. So a client begins at a block that is younger than the [`trusting_period`] by its own wall clock, which is
 //! shorter than unbonding: the bonds of the set after that block are still held when the client asks, as ledger time never runs faster than the wall clock; those of
-//! every later set are held longer. Two thirds of any of them that sign another chain lose their bonds, for votes that whoever was lied to can show.
+//! every later set are held longer. Two thirds of any of them that sign another chain lose their bonds, for votes that whoever was lied to can show, if
+//! they sign in views that the true chain used; in others they contradict no vote of theirs (ADR 36, not covered).
 //!
 //! What is left of unbonding, a day where it is long, is for wrong clocks and for showing those votes to the ledger.
 //!
@@ -25,7 +26,7 @@ use crate::{
 const DAY_MS: u64 = 24 * 3_600_000;
 
 /// First bytes of a [`TrustedHead`] in a file.
-const MAGIC: [u8; 8] = *b"TGHEAD\0\x01";
+const MAGIC: [u8; 8] = *b"TGHEAD\0\x02";
 
 /// How old the newest block that a client trusts may be: unbonding less a day, or less a quarter of it if that is shorter.
 #[must_use]
@@ -212,10 +213,15 @@ impl NetworkTrust {
     #[must_use]
     pub fn genesis(&self) -> TrustedHead {
         TrustedHead {
-            roots: [self.root.clone(), self.root.clone()],
-            changed: Height::ZERO,
-            height: Height::ZERO,
-            block: self.root.genesis(),
+            root: self.root.clone(),
+            changed: Checkpoint {
+                height: Height::ZERO,
+                block: self.root.genesis(),
+            },
+            newest: Checkpoint {
+                height: Height::ZERO,
+                block: self.root.genesis(),
+            },
             timestamp: self.timestamp,
         }
     }
@@ -261,10 +267,9 @@ impl NetworkTrust {
         }
         let root = root_of(self.root.genesis(), seats).map_err(|_| CheckpointError::Seats)?;
         Ok(TrustedHead {
-            roots: [root.clone(), root],
-            changed: header.height,
-            height: header.height,
-            block: got,
+            root,
+            changed: *checkpoint,
+            newest: *checkpoint,
             timestamp: header.timestamp,
         })
     }
@@ -273,12 +278,11 @@ impl NetworkTrust {
 /// The newest block of which somebody knows that it is final, and who votes after it. Kept in a file, a later run goes on from there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedHead {
-    /// Who voted before the last change of the set that is known, and since.
-    roots: [TrustRoot; 2],
-    /// The height of the last change of the set that is known; changes above it are not.
-    changed: Height,
-    height: Height,
-    block: BlockId,
+    /// Who votes since the last change of the set that is known.
+    root: TrustRoot,
+    /// The block of that change; changes above it are not known.
+    changed: Checkpoint,
+    newest: Checkpoint,
     timestamp: TimestampMs,
 }
 
@@ -286,16 +290,13 @@ impl TrustedHead {
     /// The id of genesis.
     #[must_use]
     pub const fn genesis(&self) -> BlockId {
-        self.roots[1].genesis()
+        self.root.genesis()
     }
 
     /// The block.
     #[must_use]
     pub const fn checkpoint(&self) -> Checkpoint {
-        Checkpoint {
-            height: self.height,
-            block: self.block,
-        }
+        self.newest
     }
 
     /// The block's time.
@@ -307,13 +308,13 @@ impl TrustedHead {
     /// The height above which changes of the set of validators are not known yet.
     #[must_use]
     pub const fn changed(&self) -> Height {
-        self.changed
+        self.changed.height
     }
 
     /// Who votes now, as far as it is known.
     #[must_use]
     pub const fn root(&self) -> &TrustRoot {
-        &self.roots[1]
+        &self.root
     }
 
     /// Whether it is young enough at `now` of the client's own clock to follow the chain from.
@@ -321,7 +322,7 @@ impl TrustedHead {
     /// # Errors
     /// [`HeadTooOld`] if not.
     pub const fn check_age(&self, now: TimestampMs, period: DurationMs) -> Result<(), HeadTooOld> {
-        HeadTooOld::check((self.height, self.timestamp), now, period)
+        HeadTooOld::check((self.newest.height, self.timestamp), now, period)
     }
 
     /// Takes changes of the set of validators above [`TrustedHead::changed`].
@@ -330,16 +331,18 @@ impl TrustedHead {
     /// [`AnswerError`] if one is not shown by the set before it; those before are taken.
     pub fn learn(&mut self, changes: &SeatChanges) -> Result<(), AnswerError> {
         for change in &changes.0 {
-            let (next, header) = self.roots[1].next(change)?;
+            let (next, header) = self.root.next(change)?;
             // Stops: a list without an end.
-            if header.height <= self.changed {
+            if header.height <= self.changed.height {
                 let height = header.height.get();
                 return Err(AnswerError::Order { height });
             }
             self.advance(&header)?;
-            self.roots.swap(0, 1);
-            self.roots[1] = next;
-            self.changed = header.height;
+            self.root = next;
+            self.changed = Checkpoint {
+                height: header.height,
+                block: header.id(),
+            };
         }
         Ok(())
     }
@@ -353,14 +356,21 @@ impl TrustedHead {
         answer: &StateAnswer,
         key: &LeafKey,
     ) -> Result<FinalAnswer, AnswerError> {
-        let [before, now] = &self.roots;
-        let shown = answer.check(now, key).or_else(|error| {
-            // The newest block may be the last one of the set before.
-            let shown = answer.check(before, key).ok();
-            // Stops: an old set that signs what it has no vote on.
-            let shown = shown.filter(|it| it.header.height <= self.changed);
-            shown.ok_or(error)
-        })?;
+        let first = answer.headers.first();
+        let shown = match first.filter(|it| it.height <= self.changed.height) {
+            None => answer.check(&self.root, key)?,
+            // The newest block may be the last one of the set before, whose signatures are worth nothing once the change is
+            // known: the block is. Stops: a set that has its bonds back and signs another past, with a time of today.
+            Some(first) if first.id() == self.changed.block => {
+                answer.check_below(self.changed.block, key)?
+            }
+            Some(first) => {
+                return Err(AnswerError::Superseded {
+                    height: first.height.get(),
+                    changed: self.changed.height.get(),
+                });
+            }
+        };
         self.advance(&shown.header)?;
         Ok(shown)
     }
@@ -369,16 +379,18 @@ impl TrustedHead {
     fn advance(&mut self, header: &BlockHeader) -> Result<(), AnswerError> {
         let got = header.id();
         // Two final blocks of one height: more than a third of the seats signed both.
-        if header.height == self.height && got != self.block {
+        if header.height == self.newest.height && got != self.newest.block {
             return Err(AnswerError::Fork {
-                height: self.height.get(),
-                known: self.block,
+                height: self.newest.height.get(),
+                known: self.newest.block,
                 got,
             });
         }
-        if header.height > self.height {
-            self.height = header.height;
-            self.block = got;
+        if header.height > self.newest.height {
+            self.newest = Checkpoint {
+                height: header.height,
+                block: got,
+            };
             self.timestamp = header.timestamp;
         }
         Ok(())
@@ -424,20 +436,34 @@ impl Decode for TrustRoot {
     }
 }
 
+impl Encode for Checkpoint {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { height, block } = self;
+        height.encode(writer);
+        block.encode(writer);
+    }
+}
+
+impl Decode for Checkpoint {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            height: Height::decode(reader)?,
+            block: BlockId::decode(reader)?,
+        })
+    }
+}
+
 impl Encode for TrustedHead {
     fn encode(&self, writer: &mut Writer) {
         let Self {
-            roots: [before, now],
+            root,
             changed,
-            height,
-            block,
+            newest,
             timestamp,
         } = self;
-        before.encode(writer);
-        now.encode(writer);
+        root.encode(writer);
         changed.encode(writer);
-        height.encode(writer);
-        block.encode(writer);
+        newest.encode(writer);
         timestamp.encode(writer);
     }
 }
@@ -445,10 +471,9 @@ impl Encode for TrustedHead {
 impl Decode for TrustedHead {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
-            roots: [TrustRoot::decode(reader)?, TrustRoot::decode(reader)?],
-            changed: Height::decode(reader)?,
-            height: Height::decode(reader)?,
-            block: BlockId::decode(reader)?,
+            root: TrustRoot::decode(reader)?,
+            changed: Checkpoint::decode(reader)?,
+            newest: Checkpoint::decode(reader)?,
             timestamp: TimestampMs::decode(reader)?,
         })
     }

@@ -281,9 +281,25 @@ fn a_client_resumes_where_it_was() {
     // An old answer is true of its time, and makes nothing older.
     told(&mut later, &answer(&second, (65, 2), 4)).unwrap();
     assert_eq!(later.checkpoint().height, Height::new(71));
-    // The set before is taken at its word for its own blocks, and for none after them.
-    assert_eq!(told(&mut later, &answer(&first, (64, 2), 9)), Ok(9));
+    // Nobody is taken at his word for blocks before the change: not the set before, nor the present one.
+    for voters in [&first, &second] {
+        for (height, view) in [(64, 2), (63, 1)] {
+            let refused = told(&mut later, &answer(voters, (height, view), 9));
+            let superseded = AnswerError::Superseded {
+                height,
+                changed: 64,
+            };
+            assert_eq!(refused, Err(superseded));
+        }
+    }
     told(&mut later, &answer(&first, (65, 2), 9)).unwrap_err();
+    // The block of the change is known by its id, whoever shows it.
+    let at_change = StateAnswer {
+        certificate: Vec::new(),
+        headers: joined.proof.headers.clone(),
+        proof: state(0).1,
+    };
+    assert_eq!(told(&mut later, &at_change), Ok(0));
     // Changes that are known, and two blocks of one height.
     let again = later.learn(&SeatChanges(vec![change(&second, &first, (64, 2))]));
     assert_eq!(again, Err(AnswerError::Order { height: 64 }));
