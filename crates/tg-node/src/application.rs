@@ -226,6 +226,42 @@ fn with_waiting<T>(first: T, rest: &mut mpsc::Receiver<T>) -> impl Iterator<Item
     std::iter::once(first).chain(std::iter::from_fn(|| rest.try_recv().ok()))
 }
 
+/// What a node takes in that others send without being asked.
+#[derive(Debug, Clone, Copy)]
+enum Branch {
+    Blocks,
+    Transactions,
+    Seeds,
+    Submissions,
+    Beats,
+}
+
+/// Which branches had their turn in this round: each has one before any has another. Stops: a peer whose messages are always
+/// there, so that nothing else is ever taken in.
+#[derive(Debug, Default)]
+struct Turns([bool; 5]);
+
+impl Turns {
+    const fn had(&mut self, branch: Branch) {
+        self.0[branch as usize] = true;
+    }
+
+    /// What a branch takes in, unless it had its turn.
+    async fn of<F: Future>(&self, branch: Branch, taken: F) -> F::Output {
+        match self.0[branch as usize] {
+            true => std::future::pending().await,
+            false => taken.await,
+        }
+    }
+
+    /// Ready once a branch has had its turn: those that come before it are not.
+    async fn round(&self) {
+        if self.0 == [false; 5] {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
 type Checked = (EvidenceTask, Result<Outcome, CheckError>);
 
 impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
@@ -255,6 +291,8 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
         };
         let mut wake = self.now();
         let (mut open, mut beating) = (true, true);
+        let mut turns = Turns::default();
+        // The first branch that is ready is taken, so those behind it would have no turn while one before them always is.
         select_loop! {
             self.context,
             on_stopped => {},
@@ -264,7 +302,8 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                     self.message(message, now)?;
                 }
             },
-            Ok((peer, bytes)) = block_receiver.recv() else break => {
+            Ok((peer, bytes)) = turns.of(Branch::Blocks, block_receiver.recv()) else break => {
+                turns.had(Branch::Blocks);
                 let now = self.now();
                 self.core.block_message(&peer, bytes.as_ref(), now)?;
             },
@@ -272,14 +311,17 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 let now = self.now();
                 self.core.checked(&task, result, now);
             },
-            Ok((peer, bytes)) = transaction_receiver.recv() else break => {
+            Ok((peer, bytes)) = turns.of(Branch::Transactions, transaction_receiver.recv()) else break => {
+                turns.had(Branch::Transactions);
                 let now = self.now();
                 self.core.transaction_message(&peer, bytes.as_ref(), now);
             },
-            Ok((peer, bytes)) = seed_receiver.recv() else break => {
+            Ok((peer, bytes)) = turns.of(Branch::Seeds, seed_receiver.recv()) else break => {
+                turns.had(Branch::Seeds);
                 self.core.seed_message(&peer, bytes.as_ref());
             },
-            submission = next(&mut submissions, open) => {
+            submission = turns.of(Branch::Submissions, next(&mut submissions, open)) => {
+                turns.had(Branch::Submissions);
                 let now = self.now();
                 match submission {
                     Some(submission) => self.core.submit(submission, now),
@@ -287,12 +329,16 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                     None => open = false,
                 }
             },
-            beat = next(&mut beats, beating) => match beat {
-                Some(beat) => self.core.send_heartbeats(
-                    with_waiting(beat, &mut beats).take(HEARTBEATS_MAX).collect(),
-                ),
-                None => beating = false,
+            beat = turns.of(Branch::Beats, next(&mut beats, beating)) => {
+                turns.had(Branch::Beats);
+                match beat {
+                    Some(beat) => self.core.send_heartbeats(
+                        with_waiting(beat, &mut beats).take(HEARTBEATS_MAX).collect(),
+                    ),
+                    None => beating = false,
+                }
             },
+            () = turns.round() => turns = Turns::default(),
             _ = self.context.sleep_until(self.clock.steady(wake)) => {},
             on_end => {
                 let now = self.now();

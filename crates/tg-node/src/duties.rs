@@ -23,8 +23,8 @@ use crate::evidence::EvidenceChecker;
 use crate::handle::NodeHandle;
 use crate::limits::span;
 use crate::limits::{
-    DUTIES_INTERVAL, DUTIES_PATIENCE, LIVENESS_INTERVAL, MISSING_AFTER, STORAGE_CHECKS_PER_TURN,
-    STORAGE_LOOKS_PER_TURN, WRONG_AGAIN_AFTER,
+    DUTIES_INTERVAL, DUTIES_PATIENCE, LIVENESS_INTERVAL, MISSING_AFTER, STORAGE_BYTES_PER_TURN,
+    STORAGE_CHECKS_PER_TURN, STORAGE_LOOKS_PER_TURN,
 };
 use crate::storage::{self, Holding, Programs};
 
@@ -103,17 +103,16 @@ impl Statements {
     }
 
     /// Notes what a look at the store found.
-    fn found(&mut self, subject: &StorageSubject, holding: Holding, now: TimestampMs) {
+    fn found(&mut self, subject: &StorageSubject, holding: Holding) {
         if let Some(entry) = self.entries.get_mut(subject) {
             match holding {
                 Holding::Held => entry.known = Known::Held,
                 Holding::Missing(_) => {}
-                Holding::Wrong(digest) => {
-                    tracing::debug!(%subject, %digest, "blob is not what it must be");
-                    entry.not_before = now.saturating_add(span(WRONG_AGAIN_AFTER));
+                // Its files are here, as their names say: nothing that comes later changes what is in them.
+                Holding::Wrong(_) | Holding::OutOfRange(_) => {
+                    tracing::debug!(%subject, ?holding, "its files are not what they must be");
+                    entry.not_before = TimestampMs::new(u64::MAX);
                 }
-                // Its files are right, and are not asked for again: nothing that comes later changes it.
-                Holding::OutOfRange(_) => entry.not_before = TimestampMs::new(u64::MAX),
             }
         }
     }
@@ -178,13 +177,7 @@ fn look(store: &BlobStore, task: &StorageTask, programs: &mut Programs) -> Holdi
 
 /// Whether all files of a task are here, unread: the look that costs nothing.
 fn is_here(store: &BlobStore, task: &StorageTask) -> bool {
-    task.files.iter().all(|file| {
-        let (StoredFile::Input { digest, .. }
-        | StoredFile::Opening { digest, .. }
-        | StoredFile::PublicModel { digest }
-        | StoredFile::Weights { digest }) = file;
-        store.contains(digest)
-    })
+    task.files.iter().all(|file| store.contains(file.digest()))
 }
 
 /// Transactions that were sent and are not in a final block yet.
@@ -236,7 +229,7 @@ impl Duties {
         if !due.is_empty() {
             let found = look(Arc::clone(node.blobs()), due).await;
             for (subject, holding) in found {
-                self.statements.found(&subject, holding, time);
+                self.statements.found(&subject, holding);
                 if let Holding::Missing(digest) = holding {
                     // It is there and damaged: fetched anew.
                     node.needs_blob(digest);
@@ -287,9 +280,18 @@ impl Duties {
 pub fn look_at_files(store: &BlobStore, due: Vec<StorageTask>) -> Vec<(StorageSubject, Holding)> {
     let here = due.into_iter().filter(|task| is_here(store, task));
     let mut programs = Programs::default();
-    here.take(STORAGE_CHECKS_PER_TURN)
-        .map(|task| (task.subject, look(store, &task, &mut programs)))
-        .collect()
+    let (mut found, mut read) = (Vec::new(), 0);
+    for task in here.take(STORAGE_CHECKS_PER_TURN) {
+        let files = task.files.iter();
+        let bytes: u64 = files.filter_map(|file| store.size(file.digest())).sum();
+        // Stops: a few models of wrong files each of which takes a second, so that nothing is said for a minute.
+        if read > 0 && read + bytes > STORAGE_BYTES_PER_TURN {
+            break;
+        }
+        read += bytes;
+        found.push((task.subject, look(store, &task, &mut programs)));
+    }
+    found
 }
 
 /// What the validator dealt of the seed's key, if the state waits for it.
@@ -602,10 +604,10 @@ mod tests {
         assert_eq!(statements.due(&tasks, at(0)), tasks);
         assert_eq!(statements.report(&tasks, at(0)), None);
         for number in [3, 1] {
-            statements.found(&subjects(&[number])[0], Holding::Held, at(0));
+            statements.found(&subjects(&[number])[0], Holding::Held);
         }
         let missing = Digest::of_blob(&[2]);
-        statements.found(&subjects(&[2])[0], Holding::Missing(missing), at(0));
+        statements.found(&subjects(&[2])[0], Holding::Missing(missing));
         let expected = Transaction::ReportStorage {
             held: subjects(&[1, 3]),
             missing: vec![],
@@ -618,7 +620,7 @@ mod tests {
         let again = [task(2, true), task(3, true)];
         assert_eq!(statements.due(&again, at(late)), again);
         assert_eq!(statements.report(&again, at(late)), None);
-        statements.found(&subjects(&[3])[0], Holding::Held, at(late));
+        statements.found(&subjects(&[3])[0], Holding::Held);
         let later = late + span(MISSING_AFTER).get();
         let expected = Transaction::ReportStorage {
             held: subjects(&[3]),
@@ -672,7 +674,7 @@ mod tests {
             .map(|number| task(u8::try_from(number).unwrap(), false))
             .collect();
         for task in statements.due(&tasks, at(0)) {
-            statements.found(&task.subject, Holding::Held, at(0));
+            statements.found(&task.subject, Holding::Held);
         }
         let Some(Transaction::ReportStorage { held, missing }) = statements.report(&tasks, at(0))
         else {

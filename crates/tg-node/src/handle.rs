@@ -103,6 +103,14 @@ pub(crate) struct NodeStatus {
     dealing: Mutex<Option<(u64, Vec<u8>)>>,
 }
 
+/// A height between those that honest ones have, if at most `faults` of those who told them lie: the one that `faults` are above.
+/// Nothing before `2 faults + 1` have told theirs, so that as many lies below it leave an honest one at this place.
+fn honest_height(mut told: Vec<u64>, faults: usize) -> Option<u64> {
+    told.sort_unstable_by(|a, b| b.cmp(a));
+    let is_enough = told.len() > 2 * faults;
+    told.get(faults).copied().filter(|_| is_enough)
+}
+
 impl NodeStatus {
     pub(crate) fn new(
         validator: [u8; 32],
@@ -164,12 +172,10 @@ impl NodeStatus {
 
     /// Notes a heartbeat; false if it is not newer than the last one of its provider.
     pub(crate) fn heartbeat(&self, heartbeat: &Heartbeat) -> Result<bool, HeartbeatError> {
-        let state = self.latest().state.clone();
-        let mut watch = self
-            .providers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        watch.beat(heartbeat, &state, steady_now())
+        let account = Watch::provider_of(heartbeat, &self.latest().state)?;
+        let watch = self.providers.lock();
+        let mut watch = watch.unwrap_or_else(PoisonError::into_inner);
+        Ok(watch.beat(account, heartbeat.at, steady_now()))
     }
 
     /// The last final block.
@@ -227,13 +233,21 @@ impl NodeStatus {
         });
     }
 
-    /// A final height that at least `count` others have told or passed; `None` before so many were heard.
-    pub(crate) fn told_by(&self, count: usize) -> Option<u64> {
+    /// The highest final height that another validator has told.
+    pub(crate) fn highest_told(&self) -> Option<u64> {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut heights: Vec<u64> = heard.values().map(|(_, height)| *height).collect();
-        drop(heard);
-        heights.sort_unstable_by(|a, b| b.cmp(a));
-        heights.get(count.checked_sub(1)?).copied()
+        heard.values().map(|(_, height)| *height).max()
+    }
+
+    /// A final height that honest ones of `seats` have told, of which at most `faults` lie ([`honest_height`]).
+    pub(crate) fn honestly_told(
+        &self,
+        seats: impl Iterator<Item = [u8; 32]>,
+        faults: usize,
+    ) -> Option<u64> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = seats.filter_map(|seat| heard.get(&seat).map(|(_, height)| *height));
+        honest_height(told.collect(), faults)
     }
 
     /// The key of this validator; zeros of a node without a seat.
@@ -628,5 +642,30 @@ impl NodeHandle {
     /// [`StoreError`] if the database fails.
     pub fn certificate(&self, height: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
         self.store.certificate(height)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::honest_height;
+
+    #[test]
+    fn liars_move_a_height_only_between_honest_ones() {
+        for (told, faults, height) in [
+            (vec![], 0, None),
+            (vec![7], 0, Some(7)),
+            (vec![7, 9], 0, Some(9)),
+            (vec![0, 9], 1, None),
+            (vec![0, 8, 9], 1, Some(8)),
+            (vec![u64::MAX, 8, 9], 1, Some(9)),
+            (vec![0, 0, 7, 8, 9], 2, Some(7)),
+            (vec![u64::MAX, u64::MAX, 7, 8, 9], 2, Some(9)),
+        ] {
+            assert_eq!(
+                honest_height(told.clone(), faults),
+                height,
+                "{told:?} {faults}"
+            );
+        }
     }
 }

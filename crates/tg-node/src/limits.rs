@@ -83,6 +83,9 @@ pub const PROVIDER_SILENCE_MAX: Duration = Duration::from_secs(30);
 /// after which a provider counts as lost.
 pub const HEARTBEAT_WINDOW: Duration = Duration::from_secs(60);
 
+/// A heartbeat sooner after the last one of its provider does not count and is not passed on: agents send one in ten seconds.
+pub const HEARTBEAT_LEAST: Duration = Duration::from_secs(5);
+
 /// Heartbeats in one message between validators.
 pub const HEARTBEATS_MAX: usize = 64;
 
@@ -104,14 +107,15 @@ pub const DUTIES_PATIENCE: Duration = Duration::from_secs(10);
 /// Time after which files that cannot be had are stated as missing, once the ledger asks for that.
 pub const MISSING_AFTER: Duration = Duration::from_secs(10);
 
-/// Time after which files that are not what they must be are looked at again.
-pub const WRONG_AGAIN_AFTER: Duration = Duration::from_secs(60);
-
 /// Files that are looked for in one turn: some 20 ms of looks at a disk.
 pub const STORAGE_LOOKS_PER_TURN: usize = 2_048;
 
 /// Of these, files that are read in one turn.
 pub const STORAGE_CHECKS_PER_TURN: usize = 16;
+
+/// Bytes of them after which no other is begun in that turn: a few tenths of a second, or the one large model that is read alone.
+/// What a validator has to vote and to state waits for the turn.
+pub const STORAGE_BYTES_PER_TURN: u64 = 32 * 1024 * 1024;
 
 /// Time after which a missing block is asked for again, from the next peer.
 pub const FETCH_RETRY: Duration = Duration::from_millis(300);

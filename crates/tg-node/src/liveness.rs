@@ -15,7 +15,9 @@ use tg_ledger::limits::LOST_PER_VALIDATOR_MAX;
 use tg_ledger::{Schedule, State};
 use tg_types::{Address, Heartbeat, SignatureError, TimestampMs, Transaction};
 
-use crate::limits::{HEARTBEAT_WINDOW, PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX, span};
+use crate::limits::{
+    HEARTBEAT_LEAST, HEARTBEAT_WINDOW, PROVIDER_SILENCE_MAX, PROVIDERS_HEARD_MAX, span,
+};
 
 /// When each provider was heard last.
 #[derive(Debug, Clone, Default)]
@@ -60,16 +62,14 @@ impl HeartbeatError {
 }
 
 impl Watch {
-    /// Notes a heartbeat on the last final state; false if it is not newer than the last one of its provider.
+    /// Whose heartbeat it is on the last final state. It recovers a signature.
     ///
     /// # Errors
     /// [`HeartbeatError`] if it does not count.
-    pub(crate) fn beat(
-        &mut self,
+    pub(crate) fn provider_of(
         heartbeat: &Heartbeat,
         state: &State,
-        now: TimestampMs,
-    ) -> Result<bool, HeartbeatError> {
+    ) -> Result<Address, HeartbeatError> {
         let (at, ledger) = (heartbeat.at, state.head().timestamp);
         // First: it costs nothing.
         let apart = at
@@ -83,19 +83,27 @@ impl Watch {
         if state.provider(&account).is_none() {
             return Err(HeartbeatError::NoProvider { account });
         }
+        Ok(account)
+    }
+
+    /// Notes that a heartbeat of `account` says `at`; false if it is not newer than the last one, or comes sooner after it than
+    /// heartbeats do.
+    pub(crate) fn beat(&mut self, account: Address, at: TimestampMs, now: TimestampMs) -> bool {
         // Stops: a copy that keeps a dead provider alive.
-        if self
-            .newest
-            .get(&account)
-            .is_some_and(|newest| *newest >= at)
-        {
-            return Ok(false);
+        let newest = self.newest.get(&account);
+        if newest.is_some_and(|newest| *newest >= at) {
+            return false;
+        }
+        // Stops: one provider's beats, each passed on, in whose crowd those of others are left out.
+        let heard = self.heard.get(&account).filter(|_| newest.is_some());
+        if heard.is_some_and(|heard| now.saturating_since(*heard) < span(HEARTBEAT_LEAST)) {
+            return false;
         }
         self.note(account, now);
         self.newest
             .retain(|provider, _| self.heard.contains_key(provider));
         self.newest.insert(account, at);
-        Ok(true)
+        true
     }
 
     /// Notes that `provider` spoke; beyond [`PROVIDERS_HEARD_MAX`] the one that was silent longest is forgotten.
@@ -291,17 +299,29 @@ mod tests {
         let after = |ms: u64| TimestampMs::new(ledger_time.get() + ms);
         let mut watch = Watch::default();
         let beat = Heartbeat::new(after(5), &provider(), &domain);
-        assert_eq!(watch.beat(&beat, &state, after(0)), Ok(true));
-        // A copy, and an older one.
-        assert_eq!(watch.beat(&beat, &state, after(9)), Ok(false));
-        let older = Heartbeat::new(after(4), &provider(), &domain);
-        assert_eq!(watch.beat(&older, &state, after(9)), Ok(false));
-        assert_eq!(watch.heard[&provider().address()], after(0));
+        let who = Watch::provider_of(&beat, &state).unwrap();
+        assert_eq!(who, provider().address());
+        let least = span(HEARTBEAT_LEAST).get();
+        // The first one, a copy, an older one, a newer one that comes too soon, and one that does not.
+        for (at, heard, counts) in [
+            (5, 0, true),
+            (5, least + 1, false),
+            (4, least + 1, false),
+            (6, least - 1, false),
+            (6, least, true),
+        ] {
+            assert_eq!(
+                watch.beat(who, after(at), after(heard)),
+                counts,
+                "{at} {heard}"
+            );
+        }
+        assert_eq!(watch.heard[&who], after(least));
         let window = span(HEARTBEAT_WINDOW).get();
         let early = Heartbeat::new(after(window + 1), &provider(), &domain);
         let late = TimestampMs::new(ledger_time.get() - window - 1);
         for heartbeat in [early, Heartbeat::new(late, &provider(), &domain)] {
-            let error = watch.beat(&heartbeat, &state, after(9)).unwrap_err();
+            let error = Watch::provider_of(&heartbeat, &state).unwrap_err();
             assert_eq!(error.code(), "TG-NODE-061");
         }
         // Somebody else, and a heartbeat that was changed on its way.
@@ -311,7 +331,7 @@ mod tests {
             ..beat
         };
         for heartbeat in [stranger, changed] {
-            let error = watch.beat(&heartbeat, &state, after(9)).unwrap_err();
+            let error = Watch::provider_of(&heartbeat, &state).unwrap_err();
             assert!(
                 matches!(error, HeartbeatError::NoProvider { .. }),
                 "{error}"

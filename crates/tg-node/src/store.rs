@@ -419,6 +419,11 @@ impl Store {
         self.set_meta(&[("journal", &height.to_le_bytes())], &["abstains"])
     }
 
+    /// Notes that the validator votes with the journal that it has.
+    pub(crate) fn vote_on(&self) -> Result<(), StoreError> {
+        self.set_meta(&[], &["abstains"])
+    }
+
     /// What is kept of the making of the seed's key: secret.
     pub(crate) fn seed(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.meta("seed")

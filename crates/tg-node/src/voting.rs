@@ -6,9 +6,14 @@
 //! Votes are journaled before they are sent. A validator whose journal is gone does not know what it signed, and could sign
 //! the opposite, which convicts it. So it *abstains*: it follows certificates and signs nothing, neither votes for blocks nor
 //! votes to leave a view, until a block is final whose height is a multiple of [`VOTE_EPOCH`] and at least
-//! [`ABSTAIN_MARGIN`] above the final height that `f + 1` of the others told, of whom one is honest. Then it starts a new
+//! [`ABSTAIN_MARGIN`] above a final height that honest ones of the others have: of `2 f + 1` that it has heard, the one that `f` are above. As
+//! many must be there for any block to become final without it. Then it starts a new
 //! journal at the newest certificate and votes in later views only. The height is kept on disk, so that stopping and starting
 //! in between shortens nothing.
+//!
+//! Whose chain alone is gone has its journal still, but may not know its name yet: each epoch of another set of validators has
+//! one of its own, and a chain that is fetched anew begins with the first. Once it comes to an epoch whose journal is there
+//! it votes with that: who abstains makes none, and a journal is removed with its epoch and before another one of its epoch is begun.
 //!
 //! Why this is enough: it voted only in views that it had entered, and it enters a view by a certificate of the view before,
 //! which `f + 1` honest validators signed; so its last vote is at most one view ahead of theirs. Each final block is of a
@@ -45,6 +50,7 @@ use tg_types::BlockId;
 
 use crate::application::Mailbox;
 use crate::handle::NodeStatus;
+use crate::key::public_bytes;
 use crate::limits::{ABSTAIN_MARGIN, Timers, VOTE_EPOCH};
 use crate::peers::{Peer, Scheme, payload};
 use crate::signer::VoteSigner;
@@ -115,8 +121,9 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
         R: Receiver<PublicKey = Peer>,
     {
         let mut epochs = EpochLines::new(&context, lines);
+        let mut entered = false;
         loop {
-            let over = match self.part(&context).await? {
+            let over = match self.part(&context, entered).await? {
                 Part::Vote(journal) => {
                     let scheme = self.signer.of(&self.participants);
                     self.vote(&context, &mut epochs, scheme, journal).await?
@@ -136,6 +143,7 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
                 term = later;
             }
             self.participants = term.participants();
+            entered = true;
             // It abstained as long as it had to: what it lost are votes of epochs that are over.
             // Stops: a set that shrinks while some abstain, who did so anew in each epoch until they were started again, and were no quorum without them.
             if self.store.voting()?.abstains_until.is_none() {
@@ -144,17 +152,23 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
         }
     }
 
-    /// Whether the journal that belongs to the store is there.
-    async fn part<E: Storage>(&self, context: &E) -> Result<Part, StoreError> {
+    /// Whether the journal that belongs to the store is there. `entered`: an epoch has just begun for it, in which it did
+    /// not abstain before.
+    async fn part<E: Storage>(&self, context: &E, entered: bool) -> Result<Part, StoreError> {
         let voting = self.store.voting()?;
-        if let Some(until) = voting.abstains_until {
-            return Ok(Part::Abstain((until > 0).then_some(until)));
-        }
         let journal = format!("{}{}", self.partition, voting.journal_suffix());
         let is_there = context
             .scan(&journal)
             .await
             .is_ok_and(|sections| !sections.is_empty());
+        match voting.abstains_until {
+            None => {}
+            Some(_) if entered && is_there => {
+                tracing::info!(journal, "the journal of votes is there after all");
+                self.store.vote_on()?;
+            }
+            Some(until) => return Ok(Part::Abstain((until > 0).then_some(until))),
+        }
         if is_there || !voting.has_voted(self.store.height()?, self.history) {
             return Ok(Part::Vote(journal));
         }
@@ -282,8 +296,9 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
 
     /// Once enough others have told their height: keeps the height up to which this validator abstains.
     fn decide_until(&self) -> Result<Option<u64>, StoreError> {
-        let one_honest = (self.participants.len() - 1) / 3 + 1;
-        let Some(told) = self.node_status.told_by(one_honest) else {
+        let faults = (self.participants.len() - 1) / 3;
+        let seats = self.participants.iter().map(public_bytes);
+        let Some(told) = self.node_status.honestly_told(seats, faults) else {
             return Ok(None);
         };
         let until = votes_again(told.max(self.store.height()?));

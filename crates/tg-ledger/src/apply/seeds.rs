@@ -4,7 +4,7 @@
 //! the order of coming. The list is closed once all have dealt, or n - f have and the window is over. What the logs give is a pure
 //! function of them, which every validator computes; the block that names the key is voted for by those who found the same.
 //! Whoever joins or leaves ends the round: the new set deals anew, and results wait for a seed of its key. So does a round that
-//! gives no key, or whose key signs nothing for [`SEED_PATIENCE`].
+//! gives no key, in which fewer than n - f have dealt after [`ROUND_PATIENCE`], or whose key signs nothing for [`SEED_PATIENCE`].
 //!
 //! *Who gains if it fails on purpose.* The key is known to nobody as long as fewer than n - f join their shares, so no seed is
 //! known before n - f validators, of which n - 2f are honest, have released theirs for a final block. Whoever deals nonsense, or
@@ -28,6 +28,10 @@ type Done = Result<(), InvariantError>;
 /// How long a round waits for those who have not dealt, once n - f have.
 const DEALING_WINDOW: DurationMs = DurationMs::from_secs(10);
 
+/// How long a round waits for n - f dealings before all deal anew. A validator that has lost what it dealt, or that came to the set
+/// when others had dealt, deals in the next round only: with one that never deals beside it, a round would have no end.
+const ROUND_PATIENCE: DurationMs = DurationMs::from_secs(60);
+
 /// How long a result waits for its seed before the validators deal a new key. Blocks are made by n - f validators, whose parts would
 /// be enough: if none comes of them for so long, more than f have lost their shares.
 const SEED_PATIENCE: DurationMs = DurationMs::from_secs(15);
@@ -49,9 +53,11 @@ impl Execution {
         match seeds.phase {
             SeedKeyPhase::Dealing => {
                 let dealt = seeds.dealings.len();
-                let waited = now > seeds.since.saturating_add(DEALING_WINDOW);
-                if dealt > 0 && (dealt == all || dealt >= quorum && waited) {
+                let waited = |time| now > seeds.since.saturating_add(time);
+                if dealt > 0 && (dealt == all || dealt >= quorum && waited(DEALING_WINDOW)) {
                     Arc::make_mut(&mut self.state.seeds).phase = SeedKeyPhase::Closed;
+                } else if dealt < quorum && waited(ROUND_PATIENCE) {
+                    self.begin_round();
                 }
             }
             SeedKeyPhase::Closed => {}

@@ -41,6 +41,19 @@ pub enum StoredFile {
     },
 }
 
+impl StoredFile {
+    /// Its content hash.
+    #[must_use]
+    pub const fn digest(&self) -> &Digest {
+        match self {
+            Self::Input { digest, .. }
+            | Self::Opening { digest, .. }
+            | Self::PublicModel { digest }
+            | Self::Weights { digest } => digest,
+        }
+    }
+}
+
 /// The model of integers that a job's input is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputTaker {

@@ -613,6 +613,22 @@ fn dealings_hold_once_in_their_round_and_bad_ones_begin_another() {
 }
 
 #[test]
+fn a_round_in_which_too_few_deal_ends() {
+    let mut world = World::new();
+    for name in &VALIDATORS[..2] {
+        world.send(name, dealing(0, 1));
+    }
+    let since = world.state.seeds().since.get();
+    world.wait_until(since + 60_000);
+    assert_eq!(world.state.seeds().round, 0);
+    world.wait_until(world.time + 2_000);
+    let seeds = world.state.seeds().clone();
+    assert_eq!((seeds.round, seeds.phase), (1, SeedKeyPhase::Dealing));
+    assert_eq!(seeds.dealings, []);
+    deal(&mut world, 1);
+}
+
+#[test]
 fn a_key_that_signs_nothing_is_dealt_anew() {
     let mut world = with_key();
     let (job, lease) = committed(&mut world);

@@ -180,14 +180,16 @@ impl Core {
             self.wake_at(now.saturating_add(ahead));
             return Ok(Ballot::Pending);
         }
+        let verdicts = self.judge(&executed)?;
+        if verdicts != Ballot::Yes {
+            return Ok(verdicts);
+        }
+        // Last: it takes milliseconds for each dealing, and a vote that pends is looked at with every message.
         if !self.dealings_hold(&executed)? {
             return Ok(Ballot::No);
         }
-        let verdicts = self.judge(&executed)?;
-        if verdicts == Ballot::Yes {
-            self.persist(&pending.id)?;
-        }
-        Ok(verdicts)
+        self.persist(&pending.id)?;
+        Ok(Ballot::Yes)
     }
 
     /// Whether all that a block has of the making of the seed's key are dealings.

@@ -118,7 +118,7 @@ impl Core {
         self.behind.0 = height;
         let is_behind = self
             .node_status
-            .told_by(1)
+            .highest_told()
             .is_some_and(|told| told > height);
         if before != height || !is_behind || self.peers.is_empty() {
             return;
@@ -266,14 +266,30 @@ impl Core {
             self.ban(peer, "transaction message is malformed");
             return;
         };
+        let from = public_bytes(peer);
+        // Stops: a peer that has this validator check signatures and do nothing else.
+        if !self.fetches.is_looked_at(&from, now) {
+            return;
+        }
         for bytes in all {
             let Ok(signed) = SignedTransaction::from_bytes(&bytes) else {
                 self.ban(peer, "transaction is malformed");
                 return;
             };
-            // What is invalid here may have been valid where it came from: states differ by a block.
-            if let Err(error) = self.admit(signed, now, Origin::Peer) {
-                tracing::debug!(%error, "transaction of a peer is not taken");
+            match self.admit(signed, now, Origin::Peer) {
+                Ok(_) => {}
+                // Who tells others of it has checked that: it depends on nothing but the bytes and the network.
+                Err(SubmitError::Refused(TransactionError::Signature(_))) => {
+                    self.ban(peer, "transaction has a signature that does not hold");
+                    return;
+                }
+                // What is invalid here may have been valid where it came from: states differ by a block.
+                Err(error) => {
+                    tracing::debug!(%error, "transaction of a peer is not taken");
+                    if !self.fetches.may_fail(from, now) {
+                        return;
+                    }
+                }
             }
         }
     }

@@ -9,6 +9,10 @@ use crate::limits::HEARTBEATS_PER_PEER_SECOND;
 /// Fetches of one peer that are answered per second: enough to catch up, too few to keep a disk busy.
 const ANSWERS_PER_SECOND: u32 = 50;
 
+/// Transactions of one peer in a second that are looked at and not taken, each for up to a tenth of a millisecond; then the
+/// peer's others are dropped unread until the next second. Honest peers tell what they took themselves.
+const FAILED_TRANSACTIONS_PER_SECOND: u32 = 512;
+
 /// A body that is asked for.
 #[derive(Debug)]
 pub(super) struct Fetch {
@@ -25,6 +29,8 @@ pub(super) struct Fetches {
     pub(super) missing: BTreeMap<BlockId, Fetch>,
     pub(super) answers: BTreeMap<[u8; 32], (TimestampMs, u32)>,
     pub(super) beats: BTreeMap<[u8; 32], (TimestampMs, u32)>,
+    /// Transactions that were not taken.
+    pub(super) failed: BTreeMap<[u8; 32], (TimestampMs, u32)>,
 }
 
 impl Fetches {
@@ -43,6 +49,19 @@ impl Fetches {
     /// Whether one more heartbeat of a peer is checked in this second.
     pub(super) fn may_beat(&mut self, peer: [u8; 32], now: TimestampMs) -> bool {
         within(&mut self.beats, peer, now, HEARTBEATS_PER_PEER_SECOND)
+    }
+
+    /// Whether transactions of a peer are still looked at in this second, after one more that was not taken.
+    pub(super) fn may_fail(&mut self, peer: [u8; 32], now: TimestampMs) -> bool {
+        within(&mut self.failed, peer, now, FAILED_TRANSACTIONS_PER_SECOND)
+    }
+
+    /// Whether transactions of a peer are still looked at in this second.
+    pub(super) fn is_looked_at(&self, peer: &[u8; 32], now: TimestampMs) -> bool {
+        let counted = self.failed.get(peer);
+        counted.is_none_or(|(since, count)| {
+            now.saturating_since(*since).get() >= 1_000 || *count <= FAILED_TRANSACTIONS_PER_SECOND
+        })
     }
 }
 

@@ -26,11 +26,14 @@ pub(super) async fn fetch(
     let room = Arc::new(Semaphore::new(TRANSFERS_MAX));
     let running: Arc<Mutex<BTreeSet<Digest>>> = Arc::default();
     while let Some(need) = asked.recv().await {
+        if store.contains(&need.digest) {
+            continue;
+        }
         let is_new = running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(need.digest);
-        if !is_new || store.contains(&need.digest) {
+        if !is_new {
             continue;
         }
         let (sources, store) = (sources.clone(), store.clone());

@@ -35,7 +35,7 @@ use crate::fetch::Need;
 use crate::handle::{NodeHandle, NodeStatus};
 use crate::limits::{BLOB_TOTAL_BYTES_DEFAULT, BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX};
 use crate::open;
-use crate::store::{Location, OpenError, Store};
+use crate::store::{Location, OpenError, Store, Voting};
 use crate::submit::Submission;
 use crate::validator::lock_folder;
 use chain::{AwaitedCheckpoint, FollowedChain, Learnt, begin_at, learn};
@@ -147,11 +147,10 @@ impl Follower {
         let blobs = Arc::new(blobs.with_disk_reserve(disk_reserve_bytes));
         let key = validator.unwrap_or(NO_KEY);
         let path = directory.join(DATABASE);
-        let is_new = !path.exists();
         let location = Location::File(&path);
         let store = Arc::new(Store::open(location, start.id.as_bytes(), &key)?);
-        if is_new && validator.is_some() {
-            // Nobody knows what it signed before its folder was empty.
+        // Nobody knows what it signed before its folder was empty. Looked at anew while nothing is in it: power may fail between.
+        if validator.is_some() && store.height()? == 0 && store.voting()? == Voting::default() {
             store.abstain_until(0)?;
         }
         let beginning = Beginning {

@@ -66,7 +66,7 @@ impl SourceList {
             let asked: Vec<(usize, &SourceRecord)> =
                 asked.filter(|(_, it)| !is_paused(it)).collect();
             let best = asked.iter().map(|(_, it)| it.tip).max().unwrap_or(0);
-            let near = |it: &SourceRecord| it.tip.max(height) + BEHIND_MAX > best;
+            let near = |it: &SourceRecord| it.tip.max(height).saturating_add(BEHIND_MAX) > best;
             let first = asked.iter().find(|(_, it)| near(it));
             if let Some((index, _)) = first.or(asked.first()) {
                 return self.all[*index].clone();

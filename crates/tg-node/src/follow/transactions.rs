@@ -6,6 +6,8 @@ use std::time::Duration;
 use tg_ledger::TransactionError;
 use tg_types::{Decode as _, Heartbeat, SignedTransaction, TimestampMs, TransactionId};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 use super::source::{ChainSource, SourceError};
 use super::sources::SourceList;
@@ -18,6 +20,9 @@ use crate::submit::{Submission, SubmitError};
 
 /// How long a source may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Calls to sources that are under way at once, of what waits and of heartbeats.
+const CALLS_AT_ONCE: usize = 16;
 
 /// Transactions that wait.
 #[derive(Debug)]
@@ -112,6 +117,8 @@ pub(super) async fn hand_on(
     mut submissions: mpsc::Receiver<Submission>,
 ) {
     let mut again = tokio::time::interval(REGOSSIP_INTERVAL);
+    again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut rounds = JoinSet::new();
     loop {
         tokio::select! {
             submission = submissions.recv() => {
@@ -120,16 +127,31 @@ pub(super) async fn hand_on(
                 // Beside the others: a source may take its time.
                 tokio::spawn(async move { take(&sources, &waiting, submission).await });
             }
-            _ = again.tick() => {
-                let all = waiting.pool().local(GOSSIP_TRANSACTIONS_MAX);
-                for bytes in all {
-                    let Ok(signed) = SignedTransaction::from_bytes(&bytes) else { continue };
-                    // Refused where it is final already, or by a source that is behind.
-                    let _ = spread(sources, waiting.enough, &signed).await;
-                }
+            // Beside what clients submit: one source that never answers holds up a round for minutes.
+            _ = again.tick(), if rounds.is_empty() => {
+                rounds.spawn(hand_on_again(sources.clone(), waiting.clone()));
             }
+            Some(_) = rounds.join_next() => {}
         }
     }
+}
+
+/// Hands on what waits once more.
+async fn hand_on_again(sources: Arc<SourceList>, waiting: Arc<WaitingTransactions>) {
+    let all = waiting.pool().local(GOSSIP_TRANSACTIONS_MAX);
+    let mut calls = JoinSet::new();
+    for bytes in all {
+        let Ok(signed) = SignedTransaction::from_bytes(&bytes) else {
+            continue;
+        };
+        if calls.len() >= CALLS_AT_ONCE {
+            calls.join_next().await;
+        }
+        let (sources, enough) = (sources.clone(), waiting.enough);
+        // Refused where it is final already, or by a source that is behind.
+        calls.spawn(async move { spread(&sources, enough, &signed).await });
+    }
+    while calls.join_next().await.is_some() {}
 }
 
 /// Hands on heartbeats that reached this node, to so many sources that one of them is honest. Ends when nobody can beat any more.
@@ -138,14 +160,23 @@ pub(super) async fn tell_heartbeats(
     enough: usize,
     mut beats: mpsc::Receiver<Heartbeat>,
 ) {
+    let mut calls = JoinSet::new();
     while let Some(beat) = beats.recv().await {
-        for source in sources.in_turn().into_iter().take(enough) {
-            // The next one follows in ten seconds.
-            let call = tokio::time::timeout(ANSWER_MAX, source.heartbeat(beat)).await;
-            if !matches!(call, Ok(Ok(()))) {
-                tracing::debug!(source = source.name(), "heartbeat is not taken");
-            }
+        while calls.try_join_next().is_some() {}
+        if calls.len() >= CALLS_AT_ONCE {
+            calls.join_next().await;
         }
+        let asked: Vec<_> = sources.in_turn().into_iter().take(enough).collect();
+        // Beside the others: a source may take its time, and all providers of this node are lost if their beats wait for it.
+        calls.spawn(async move {
+            for source in asked {
+                // The next one follows in ten seconds.
+                let call = tokio::time::timeout(ANSWER_MAX, source.heartbeat(beat)).await;
+                if !matches!(call, Ok(Ok(()))) {
+                    tracing::debug!(source = source.name(), "heartbeat is not taken");
+                }
+            }
+        });
     }
 }
 

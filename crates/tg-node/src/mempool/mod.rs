@@ -5,6 +5,8 @@
 //! [`MEMPOOL_SENDER_MAX`] of one sender; when the pool is full, the last one of the sender that pays least makes room,
 //! those behind a gap before all others. **Prepaid** kinds have a section of their own and come first in a block, with
 //! what stands before them: one of each sender for each lease, bid or duty and kind, so what fills it has been paid for at a match.
+//! When it is full, one whose turn can come takes the place of one behind a gap, of the sender with most of these: they cost
+//! their sender nothing, and may never come to a turn.
 //!
 //! A *sender* is a lane of nonces: an account, or one of its at most eight session keys.
 //! Whatever waits, its sender can pay: the maximum fees and amounts of all that a lane has waiting are at most the account's
@@ -181,9 +183,24 @@ struct Sender {
     prepaid: BTreeSet<u64>,
     next: u64,
     rank: Option<Rank>,
+    /// How many of what is prepaid stand behind a gap.
+    gapped: usize,
 }
 
 impl Sender {
+    /// Whether no nonce from `next` up to `nonce` is missing.
+    fn leads_to(&self, next: u64, nonce: u64) -> bool {
+        self.waiting.range(next..nonce).count() as u64 == nonce.saturating_sub(next)
+    }
+
+    /// The prepaid nonces behind the first gap.
+    fn behind_gap(&self) -> impl DoubleEndedIterator<Item = u64> {
+        let missing = self.waiting.range(self.next..).zip(self.next..);
+        let links = missing.take_while(|((nonce, _), link)| *nonce == link);
+        let gap = self.next + links.count() as u64;
+        self.prepaid.range(gap..).copied()
+    }
+
     fn paid(&self) -> impl DoubleEndedIterator<Item = (&u64, &Entry)> {
         self.waiting.iter().filter(|(_, it)| it.prepaid.is_none())
     }
@@ -238,6 +255,8 @@ pub(crate) struct Mempool {
     ranks: BTreeSet<(Rank, NonceLane)>,
     /// Lane and nonce of what is prepaid.
     prepaid: BTreeMap<Prepaid, (NonceLane, u64)>,
+    /// Senders by how many of what is prepaid stand behind a gap.
+    gaps: BTreeSet<(usize, NonceLane)>,
     count: usize,
     numbers: u64,
     base_fee: Amount,
@@ -284,7 +303,7 @@ impl Mempool {
             self.check_share(sender)?;
         }
         match prepaid {
-            Some(prepaid) => self.check_prepaid(&prepaid, sender, nonce)?,
+            Some(prepaid) => self.check_prepaid(&prepaid, (sender, nonce), standing.next)?,
             None => self.check_funds(&arrival, standing)?,
         }
         let id = arrival.id;
@@ -328,12 +347,12 @@ impl Mempool {
         Ok(())
     }
 
-    /// One for each lease and kind: the one with the lower nonce, which comes earlier.
+    /// One for each lease and kind: the one with the lower nonce, which comes earlier. Makes room if all places are taken.
     fn check_prepaid(
         &mut self,
         prepaid: &Prepaid,
-        sender: NonceLane,
-        nonce: u64,
+        (sender, nonce): (NonceLane, u64),
+        next: u64,
     ) -> Result<(), MempoolError> {
         match self.prepaid.get(prepaid).copied() {
             Some((lane, known)) if lane == sender && known > nonce => {
@@ -344,11 +363,31 @@ impl Mempool {
                 sender: lane.account(),
                 nonce,
             }),
-            None if self.prepaid.len() >= MEMPOOL_PREPAID_MAX => Err(MempoolError::Full {
-                limit: MEMPOOL_PREPAID_MAX,
-            }),
-            None => Ok(()),
+            None if self.prepaid.len() < MEMPOOL_PREPAID_MAX => Ok(()),
+            None => {
+                let known = self.senders.get(&sender);
+                let has_turn = known.map_or(nonce == next, |it| it.leads_to(next, nonce));
+                match has_turn && self.evict_behind_gap() {
+                    true => Ok(()),
+                    false => Err(MempoolError::Full {
+                        limit: MEMPOOL_PREPAID_MAX,
+                    }),
+                }
+            }
         }
+    }
+
+    /// Drops the last prepaid transaction of the sender that has most of them behind a gap; false if none stands there.
+    /// Stops: a pool that is full of what never comes to a turn, so that nobody's start, receipt or vote has a place.
+    fn evict_behind_gap(&mut self) -> bool {
+        let most = self.gaps.last().map(|(_, lane)| *lane);
+        let sender = most.and_then(|lane| Some((lane, self.senders.get(&lane)?)));
+        let last = sender.and_then(|(lane, it)| Some((lane, it.behind_gap().next_back()?)));
+        let Some((lane, nonce)) = last else {
+            return false;
+        };
+        self.remove(&lane, nonce, DropReason::Evicted);
+        true
     }
 
     /// Whether the sender could pay for this one and all that it has waiting.
@@ -600,6 +639,14 @@ impl Mempool {
         let Some(sender) = self.senders.get_mut(address) else {
             return;
         };
+        let gapped = sender.behind_gap().count();
+        let known = std::mem::replace(&mut sender.gapped, gapped);
+        if known != gapped {
+            self.gaps.remove(&(known, *address));
+            if gapped > 0 {
+                self.gaps.insert((gapped, *address));
+            }
+        }
         let rank = sender.ranked(self.base_fee);
         let old = std::mem::replace(&mut sender.rank, rank);
         if old != rank {

@@ -257,6 +257,43 @@ fn what_stands_behind_a_gap_makes_room_before_all_others() {
 }
 
 #[test]
+fn what_is_prepaid_and_behind_a_gap_makes_room_for_what_has_its_turn() {
+    let mut pool = pool();
+    let per_sender = 200;
+    let fill = |pool: &mut Mempool, first: u64| {
+        for place in 0..MEMPOOL_PREPAID_MAX {
+            let (sender, lease) = (place / per_sender, place);
+            let nonce = first + (place % per_sender) as u64;
+            let start = start(
+                u16::try_from(sender).unwrap(),
+                nonce,
+                u16::try_from(lease).unwrap(),
+            );
+            pool.insert(start, at(0)).unwrap();
+        }
+    };
+    // Nothing that anybody sends has its turn: the nonce 0 of each is missing.
+    fill(&mut pool, 1);
+    let full = Err(MempoolError::Full {
+        limit: MEMPOOL_PREPAID_MAX,
+    });
+    assert_eq!(pool.insert(start(60_000, 3, 60_000), at(0)), full);
+    for nonce in 0..3 {
+        let lease = 60_000 + u16::try_from(nonce).unwrap();
+        let admission = pool.insert(start(60_000, nonce, lease), at(0));
+        assert_eq!(admission, Ok(Admission::New), "{nonce}");
+    }
+    assert_eq!(reasons(&mut pool), [DropReason::Evicted; 3]);
+    assert_eq!(pool.len(), MEMPOOL_PREPAID_MAX);
+    assert_eq!(taken(&pool, 0, 9), [(60_000, 0), (60_000, 1), (60_000, 2)]);
+    // Once the missing ones are there nothing makes room.
+    let mut pool = self::pool();
+    fill(&mut pool, 0);
+    assert_eq!(pool.insert(start(60_000, 0, 60_000), at(0)), full);
+    assert_eq!(reasons(&mut pool), []);
+}
+
+#[test]
 fn nothing_waits_that_its_sender_cannot_pay() {
     let mut pool = pool();
     let one = transfer(1, 0, 5).takes;

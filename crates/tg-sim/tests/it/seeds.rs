@@ -54,3 +54,16 @@ fn seed_36_transactions_behind_dropped_ones() {
 fn seed_435_a_set_shrinks_while_some_abstain() {
     pass(435);
 }
+
+/// Two validators lost their chains, and not what they had signed: as the set had changed before, they took the name of a journal
+/// of the first epoch for that of the present one, and abstained.
+#[test]
+fn seed_691_chains_are_lost_after_the_set_has_changed() {
+    pass(691);
+}
+
+/// A voter wrote into its journal while the simulator took it away.
+#[test]
+fn seed_624_a_journal_is_lost_with_its_power() {
+    pass(624);
+}
