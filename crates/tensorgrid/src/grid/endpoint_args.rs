@@ -88,6 +88,10 @@ pub(crate) struct EndpointAskArguments {
     /// owed. Four are under way at once at most.
     #[arg(long)]
     pub(crate) prove: bool,
+    /// Draw one in N of the answers after they came, have these proved and checked here: the provider does not know which ones
+    /// it will have to prove. Each costs as much as one with --prove. One that was wrong ends the command with 3.
+    #[arg(long, value_name = "N", conflicts_with = "prove", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) prove_one_in: Option<u32>,
     /// Print stored integers instead of real values.
     #[arg(long)]
     pub(crate) raw: bool,

@@ -256,12 +256,22 @@ async fn a_requestor_that_does_not_pay_gains_no_more_than_the_limit() {
     assert_eq!(refused.code(), Some("TG-API-013"));
 }
 
-/// Answers something else than the model gives.
-struct WrongAnswers(ProvingWorker);
+/// Answers something else than the model gives, and proves what the model gives, or nothing.
+struct WrongAnswers {
+    worker: ProvingWorker,
+    proves: bool,
+}
+
+impl WrongAnswers {
+    fn new(proves: bool) -> Self {
+        let worker = ProvingWorker::new();
+        Self { worker, proves }
+    }
+}
 
 impl Worker for WrongAnswers {
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
-        self.0.execute(task, progress)
+        self.worker.execute(task, progress)
     }
 
     fn answer(
@@ -269,7 +279,7 @@ impl Worker for WrongAnswers {
         task: &Task,
         piece: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Vec<u8>, WorkError> {
-        let mut answer = self.0.answer(task, piece)?;
+        let mut answer = self.worker.answer(task, piece)?;
         answer[0] ^= 1;
         Ok(answer)
     }
@@ -280,7 +290,7 @@ impl Worker for WrongAnswers {
         execution: &Execution,
         seed: &Digest,
     ) -> Result<Vec<u8>, WorkError> {
-        self.0.open(task, execution, seed)
+        self.worker.open(task, execution, seed)
     }
 
     fn prove(
@@ -289,9 +299,11 @@ impl Worker for WrongAnswers {
         execution: &Execution,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<Vec<u8>, WorkError> {
-        let mut proof = self.0.prove(task, execution, progress)?;
-        let middle = proof.len() / 2;
-        proof[middle] ^= 1;
+        let mut proof = self.worker.prove(task, execution, progress)?;
+        if !self.proves {
+            let middle = proof.len() / 2;
+            proof[middle] ^= 1;
+        }
         Ok(proof)
     }
 }
@@ -341,7 +353,7 @@ async fn a_proved_answer_is_checked_before_it_is_owed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proof_that_does_not_hold_is_not_paid() {
     let fixture = fixture().await;
-    let worker = WrongAnswers(ProvingWorker::new());
+    let worker = WrongAnswers::new(false);
     let _running = fixture.agent(worker, AgentConfig::new(offer()));
     let job = fixture.endpoint(100).await;
     let session = fixture.session(job).await;
@@ -355,14 +367,37 @@ async fn a_proof_that_does_not_hold_is_not_paid() {
     assert_eq!(session.owed(), before);
 }
 
+/// What is proved of an answer that was drawn after it came: the same output, or the provider lied.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_proved_afterwards_shows_a_liar() {
+    for lies in [false, true] {
+        let fixture = fixture().await;
+        let config = AgentConfig::new(offer());
+        let _running = match lies {
+            false => fixture.agent(ProvingWorker::new(), config),
+            true => fixture.agent(WrongAnswers::new(true), config),
+        };
+        let job = fixture.endpoint(100).await;
+        let session = fixture.session(job).await;
+        let (model, input) = (fixture.checked(), &fixture.input);
+        let answer = session.ask(input.clone(), &mut |_| {}).await.unwrap();
+        assert_eq!(answer.output != fixture.expected(), lies);
+        let proved = session.prove_afterwards(input.clone(), &answer, &model);
+        match proved.await {
+            Ok(proved) => assert!(!lies && proved.output == answer.output),
+            Err(EndpointError::Lied { number, proved }) => {
+                assert!(lies && number == answer.number && proved > number);
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
 /// A provider that lies is paid what its requestor signed for, and no more than its time beside that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_that_lies_gains_what_was_signed_for_and_its_time() {
     let fixture = fixture().await;
-    let _running = fixture.agent(
-        WrongAnswers(ProvingWorker::new()),
-        AgentConfig::new(offer()),
-    );
+    let _running = fixture.agent(WrongAnswers::new(false), AgentConfig::new(offer()));
     let job = fixture.endpoint(100).await;
     let session = fixture.session(job).await;
     let answer = session

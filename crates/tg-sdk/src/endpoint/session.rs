@@ -83,6 +83,16 @@ pub enum EndpointError {
     /// The proof that was asked for does not show the answer. Nothing is owed for it.
     #[error("check the proof of an answer")]
     Unproved(#[from] CheckError),
+    /// What the provider proved of an input is not what it had answered before: the answer was wrong, and the provider signed it.
+    #[error(
+        "answer {number} of the provider was wrong: asked for a proof afterwards, it proved another output (answer {proved})"
+    )]
+    Lied {
+        /// The number of the answer that was wrong.
+        number: u64,
+        /// That of the proved one.
+        proved: u64,
+    },
     /// More is asked for an answer of a served model than it can cost. Nothing is owed for it.
     #[error("check what is charged for an answer")]
     Overcharged(#[from] ChargeError),
@@ -395,6 +405,29 @@ impl EndpointSession {
         let wanted = AskedFor::Proof;
         self.ask_for(&AskedInput { wanted, input }, Some(model), &mut |_| {})
             .await
+    }
+
+    /// Has an answer that came proved after the fact: asks for the same input with a proof, and compares. Whoever draws the
+    /// answers that are checked so *after* they came, by randomness of his own, finds a provider out that gives a share `q` of
+    /// wrong answers with `1 - (1 - q)^k` by `k` draws, as it did not know which ones these would be. It costs one proved answer.
+    ///
+    /// # Errors
+    /// As [`Self::ask_proved`]; [`EndpointError::Lied`] if the output is another one.
+    pub async fn prove_afterwards(
+        &self,
+        input: Vec<u8>,
+        answer: &EndpointAnswer,
+        model: &CheckedModel,
+    ) -> Result<EndpointAnswer, EndpointError> {
+        let proved = self.ask_proved(input, model).await?;
+        // Stops: a provider that computes what it is asked to prove, and invents the rest.
+        if proved.output != answer.output {
+            return Err(EndpointError::Lied {
+                number: answer.number,
+                proved: proved.number,
+            });
+        }
+        Ok(proved)
     }
 
     async fn ask_for(

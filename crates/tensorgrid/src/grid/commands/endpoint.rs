@@ -70,6 +70,10 @@ fn failed(error: EndpointError) -> Failure {
             Exit::Rejected,
             "nothing was asked and no voucher signed: the API is damaged or lies; ask another one with --api".to_owned(),
         ),
+        EndpointError::Lied { .. } => (
+            Exit::Rejected,
+            "believe none of its answers; `endpoint close` ends the endpoint".to_owned(),
+        ),
         EndpointError::NotTheirs { .. }
         | EndpointError::Unproved(_)
         | EndpointError::Overcharged(_)
@@ -400,6 +404,7 @@ async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outcome {
     let AskedOften {
         last,
         mut times,
+        checked: samples,
         elapsed,
     } = asked?;
     paid.map_err(failed)?;
@@ -422,17 +427,19 @@ async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outcome {
             "number": last.number, "price": last.price.to_string(),
             "signature": hex(&last.signature.to_rsv()),
             "proof_bytes": last.proof.as_ref().map(Vec::len),
+            "proved_afterwards": samples,
         }))?);
     }
     for text in answers.lines(arguments.raw) {
         line(text)?;
     }
-    let checked = match &last.proof {
-        Some(proof) => format!(
+    let checked = match (&last.proof, arguments.prove_one_in) {
+        (Some(proof), _) => format!(
             "each proved and checked here ({} bytes the last one)",
             proof.len()
         ),
-        None => "checked by nobody but you".to_owned(),
+        (None, Some(_)) => format!("{samples} of them drawn afterwards, proved and checked here"),
+        (None, None) => "checked by nobody but you".to_owned(),
     };
     line(format_args!(
         "{} answers, {:.0} a second; p50 {:.1} ms, p99 {:.1} ms; signed by {}, {checked}",
@@ -459,6 +466,8 @@ fn hex(bytes: &[u8]) -> String {
 struct AskedOften {
     last: EndpointAnswer,
     times: Vec<Duration>,
+    /// How many answers were drawn after they came, and proved.
+    checked: u32,
     elapsed: Duration,
 }
 
@@ -470,43 +479,77 @@ async fn ask_often(
 ) -> Result<AskedOften, Failure> {
     let (started, left) = (Instant::now(), Arc::new(AtomicU32::new(arguments.times)));
     let mut tasks = tokio::task::JoinSet::new();
+    let proofs = match (arguments.prove, arguments.prove_one_in) {
+        (true, _) => Proofs::Each,
+        (false, Some(one_in)) => Proofs::OneIn(one_in),
+        (false, None) => Proofs::None,
+    };
     // A provider has no more proofs under way that are not paid for.
-    let most = if arguments.prove { 4 } else { u32::MAX };
+    let most = if proofs == Proofs::None { u32::MAX } else { 4 };
     let parallel = u32::from(arguments.parallel).min(most);
     for _ in 0..parallel.min(arguments.times) {
         let (session, left) = (Arc::clone(session), Arc::clone(&left));
-        let model = arguments.prove.then(|| Arc::clone(model));
-        let input = input.to_vec();
+        let (model, input) = (Arc::clone(model), input.to_vec());
         tasks.spawn(async move {
-            let (mut times, mut last) = (Vec::new(), None);
+            let mut done = (Vec::new(), None, 0);
             while left
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1))
                 .is_ok()
             {
                 let asked = Instant::now();
-                last = Some(match &model {
-                    Some(model) => session.ask_proved(input.clone(), model).await?,
-                    None => session.ask(input.clone(), &mut |_| {}).await?,
-                });
-                times.push(asked.elapsed());
+                let answer = match proofs {
+                    Proofs::Each => session.ask_proved(input.clone(), &model).await,
+                    _ => session.ask(input.clone(), &mut |_| {}).await,
+                };
+                let answer = answer.map_err(failed)?;
+                done.0.push(asked.elapsed());
+                if proofs.draws()? {
+                    let proved = session.prove_afterwards(input.clone(), &answer, &model);
+                    proved.await.map_err(failed)?;
+                    done.2 += 1;
+                }
+                done.1 = Some(answer);
             }
-            Ok::<_, EndpointError>((times, last))
+            Ok::<_, Failure>(done)
         });
     }
-    let (mut times, mut last) = (Vec::new(), None);
+    let (mut times, mut last, mut checked) = (Vec::new(), None, 0);
     while let Some(ended) = tasks.join_next().await {
-        let (some, one) = ended
-            .map_err(|error| anyhow::anyhow!("a request failed: {error}"))?
-            .map_err(failed)?;
+        let (some, one, samples) =
+            ended.map_err(|error| anyhow::anyhow!("a request failed: {error}"))??;
         times.extend(some);
+        checked += samples;
         last = one.or(last);
     }
     let last = last.ok_or_else(|| anyhow::anyhow!("nothing was asked"))?;
     Ok(AskedOften {
         last,
         times,
+        checked,
         elapsed: started.elapsed(),
     })
+}
+
+/// Which answers of an endpoint are proved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proofs {
+    None,
+    Each,
+    /// One in so many, drawn after they came.
+    OneIn(u32),
+}
+
+impl Proofs {
+    /// Draws whether an answer that has come is proved afterwards.
+    fn draws(self) -> Result<bool, Failure> {
+        let Self::OneIn(one_in) = self else {
+            return Ok(false);
+        };
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes)
+            .map_err(|error| anyhow::anyhow!("draw which answers are checked: {error}"))?;
+        Ok(u64::from_le_bytes(bytes) % u64::from(one_in) == 0)
+    }
 }
 
 async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> Outcome {
