@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use tg_sdk::dto::ModelDto;
 use tg_sdk::jobs::{self, JobError};
@@ -13,6 +14,7 @@ use super::{networks, session_file};
 use tg_console::accounts;
 use tg_console::keys::{self, Passphrase};
 use tg_console::outcome::{Exit, Failure, Outcome, say};
+use tg_offline::bundled::BuiltIn;
 
 /// How a command ends by a failed call.
 pub(crate) const fn exit_of_call(error: &ClientError) -> Exit {
@@ -139,12 +141,46 @@ pub(crate) async fn pin(client: &Client, key: &Path) -> Outcome {
 
 /// The model of an id, the beginning of an id, or a name. What an API makes of a name is its word, so the id is said.
 pub(crate) async fn model(client: &Client, name: &str) -> Result<ModelDto, Failure> {
-    let model = jobs::find_model(client, name).await.of_job()?;
+    let model = listed(client, name).await?;
     if ModelId::from_hex(name).is_none() {
         say(format_args!("model {} is {}", model.name, model.id));
     }
     Ok(model)
 }
+
+/// The model of an id, the beginning of an id, or a name. `up` answers before its blocks have registered the models that are
+/// built in: whoever asks for one of them in the grid's first blocks waits for it.
+pub(crate) async fn listed(client: &Client, name: &str) -> Result<ModelDto, Failure> {
+    let first = jobs::find_model(client, name).await;
+    let is_built_in = BuiltIn::ALL.iter().any(|model| model.name() == name);
+    if !(matches!(first, Err(JobError::NoModel { .. })) && is_built_in) {
+        return first.of_job();
+    }
+    let until = Instant::now() + MODELS_REGISTERED;
+    let mut is_told = false;
+    loop {
+        let found = jobs::find_model(client, name).await;
+        let is_missing = matches!(found, Err(JobError::NoModel { .. }));
+        let height = client.status().await.calling("ask the grid")?.height;
+        if !is_missing || height > FIRST_BLOCKS || Instant::now() >= until {
+            return found.of_job();
+        }
+        if !is_told {
+            say("the grid has just started: waiting for its models ...");
+            is_told = true;
+        }
+        tokio::time::sleep(MODELS_POLL).await;
+    }
+}
+
+/// In how many blocks a grid that was just started registers its models; some five a second are made meanwhile.
+const FIRST_BLOCKS: u64 = 60;
+
+/// How long that may take on a busy machine.
+const MODELS_REGISTERED: Duration = Duration::from_secs(20);
+
+/// How often one looks.
+const MODELS_POLL: Duration = Duration::from_millis(200);
 
 /// A key that signs: an account's own, or a session key.
 pub(crate) enum SigningKey {

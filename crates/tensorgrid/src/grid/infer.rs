@@ -7,7 +7,7 @@ use tg_sdk::jobs::{self, OrderedJob};
 use tg_sdk::{Client, Digest, OrderTerms};
 use tg_types::TimestampMs;
 
-use super::connect::{Calling, OfJob};
+use super::connect::{self, Calling, OfJob};
 use tg_console::accounts;
 use tg_console::outcome::{Exit, Failure, OrFail};
 use tg_offline::answer::ShownAnswer;
@@ -17,7 +17,7 @@ pub(crate) async fn on_behalf(
     client: &Client,
     request: DevelopmentInferDto,
 ) -> Result<InferenceDto, Failure> {
-    let listed = jobs::find_model(client, &request.model).await.of_job()?;
+    let listed = connect::listed(client, &request.model).await?;
     let model = jobs::public_model(client, &listed).await.of_job()?;
     let input = model.input(&request.input);
     let input = input.or_fail(Exit::Usage, "read the input")?;

@@ -7,13 +7,12 @@ use tg_offline::models;
 use tg_ir::Program;
 use tg_proof::PublicModel;
 use tg_sdk::dto::ModelDto;
-use tg_sdk::jobs;
 
 use super::{float, json_of};
 use crate::grid::args::{
     ApiArguments, ModelAddArguments, ModelAddBuiltinArguments, ModelShowArguments,
 };
-use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::{ModelFiles, register, register_bundled, wait_until_active};
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
 use tg_console::table::{Table, brief};
@@ -154,7 +153,7 @@ fn mmac(macs: u64) -> String {
 /// Shows a model, and writes its public part if asked.
 pub(crate) async fn show(arguments: &ModelShowArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
-    let model = jobs::find_model(&client, &arguments.model).await.of_job()?;
+    let model = connect::listed(&client, &arguments.model).await?;
     if let Some(path) = &arguments.public_out {
         let bytes = client
             .blob(model.public_blob, 16 << 20)

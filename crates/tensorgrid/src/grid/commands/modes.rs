@@ -6,7 +6,7 @@ use tg_sdk::jobs;
 
 use super::json_of;
 use crate::grid::args::{InferArguments, ModelModesArguments};
-use crate::grid::connect::{self, Calling as _, OfJob as _};
+use crate::grid::connect::{self, Calling as _};
 use tg_console::outcome::{Failure, Outcome, line, say};
 use tg_console::table::{Table, short};
 use tg_types::Amount;
@@ -17,7 +17,7 @@ pub(crate) async fn run(arguments: &ModelModesArguments, as_json: bool) -> Outco
     let clouds = arguments.clouds.read()?;
     let mut models = Vec::new();
     for name in &arguments.models {
-        models.push(jobs::find_model(&client, name).await.of_job()?);
+        models.push(connect::listed(&client, name).await?);
     }
     if arguments.models.is_empty() {
         models = client.models().await.calling("list the models")?;
