@@ -55,7 +55,7 @@ pub struct OutputPort {
 }
 
 /// Why a signature is not one of its program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// Another number of outputs than the program has.
     #[error("it names {stated} outputs, and the program has {outputs}")]
@@ -76,6 +76,14 @@ pub enum SignatureError {
     /// A storage order that is no permutation of the axes.
     #[error("the storage order of an output of it is not one of its axes")]
     Order,
+    /// Two inputs, or two outputs, of one name: who names one, to hide it or to read it, would mean either.
+    #[error("two of its {what} have the name `{name}`")]
+    Names {
+        /// Inputs or outputs.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
     /// Names of classes that do not fit.
     #[error(
         "it has {labels} class names, and its output {elements} elements; give one name for each, in the order of the file, \
@@ -99,8 +107,27 @@ impl Signature {
         if stated != outputs {
             return Err(SignatureError::Outputs { stated, outputs });
         }
+        check_names("inputs", self.inputs.iter().map(|it| it.name.as_str()))?;
+        check_names("outputs", self.outputs.iter().map(|it| it.name.as_str()))?;
         let mut outputs = self.outputs.iter().zip(elements);
         outputs.try_for_each(|(output, &elements)| output.check(elements))
+    }
+}
+
+/// Whether names differ; what has none is asked for by its place.
+fn check_names<'a>(
+    what: &'static str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), SignatureError> {
+    let mut names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
+    let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+    match twice {
+        None => Ok(()),
+        Some(pair) => Err(SignatureError::Names {
+            what,
+            name: pair[0].to_owned(),
+        }),
     }
 }
 

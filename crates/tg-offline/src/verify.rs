@@ -163,23 +163,36 @@ fn compare(
 fn written(model: &PublicModel, file: &SequenceFile) -> String {
     // It was verified, so it has the tokens that it states.
     let (given, written) = file.tokens().unwrap_or_default();
+    let Generation {
+        limit,
+        stop,
+        sampling,
+        ..
+    } = file.generation;
     let Sampling {
         keep,
         nucleus,
         seed,
-        ..
-    } = file.generation.sampling;
+        rescale,
+    } = sampling;
     let rule = if keep == 1 {
         "always the greatest score".to_owned()
     } else {
         let share = 100.0 * f64::from(nucleus) / f64::from(NUCLEUS_ALL);
+        // A difference of one unit of scores takes so much of a weight's logarithm.
+        let factor = f64::from(rescale.multiplier()) / f64::from(rescale.shift()).exp2();
         format!(
-            "drawn among the {keep} greatest scores ({share:.0} % of their weight) by seed {}",
+            "drawn among the {keep} greatest scores ({share:.0} % of their weight, scores scaled by {factor:.3e}) by seed {}, which \
+             whoever proved it chose unless you gave it",
             hex(&seed)
         )
     };
+    let stop = match stop {
+        None => String::new(),
+        Some(token) => format!(", or up to token {token}"),
+    };
     format!(
-        "model `{}` ({}) wrote {} tokens after these {}, {rule}\n{given:?}\n{written:?}",
+        "model `{}` ({}) wrote {} tokens after these {}, of at most {limit}{stop}, {rule}\n{given:?}\n{written:?}",
         model.program().name,
         model.id(),
         written.len(),

@@ -105,19 +105,21 @@ impl Reads<'_> {
             .collect()
     }
 
+    /// Parts one after the other along an axis, each in runs: a step for each element, however many parts there are.
     pub(crate) fn concatenated(&self, inputs: &[TensorId], axis: Axis, shape: Shape) -> Latest {
-        let find = |mut at: [u32; 3]| {
+        let all = [Axis::Rows, Axis::Columns, Axis::Channels].map(|axis| shape.axis(axis) as usize);
+        let (before, after) = all.split_at(axis as usize + 1);
+        let outer: usize = before[..axis as usize].iter().product();
+        let inner: usize = after.iter().product();
+        let mut latest = Latest::with_capacity(shape.elements());
+        for place in 0..outer {
             for input in inputs {
-                let (latest, of) = self.of(*input);
-                let length = of.axis(axis);
-                if at[axis as usize] < length {
-                    return latest[index(of, at)];
-                }
-                at[axis as usize] -= length;
+                let (of_input, its) = self.of(*input);
+                let run = its.axis(axis) as usize * inner;
+                latest.extend_from_slice(&of_input[place * run..][..run]);
             }
-            0
-        };
-        places(shape).map(find).collect()
+        }
+        latest
     }
 
     /// Each pixel's channels all depend on what any of the input's do.

@@ -390,7 +390,9 @@ fn claimed_columns<A: Arithmetic>(
             return Err(MESSAGES);
         }
         for (sum, value) in claimed[reader.table].iter_mut().zip(&pulled.values) {
-            *sum = sum.clone() + value.clone() * weight;
+            // In place: a form has a term for each reader before.
+            let before = std::mem::replace(sum, A::Value::from(E::ZERO));
+            *sum = before + value.clone() * weight;
         }
     }
     Ok(claimed)
