@@ -4,7 +4,7 @@ use tg_types::{Digest, Domain, Writer};
 
 use crate::answer::{ProgramAnswer, ProgramEnd};
 use crate::program::WasmProgram;
-use crate::running::{CallSeen, NoMemory, RunStop, Running};
+use crate::running::{CallSeen, NoMemory, RunStop, RunUnderWay};
 
 /// What a run gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl WasmProgram {
         input: &[u8],
         see: &mut dyn FnMut(&CallSeen<'_>),
     ) -> Result<ProgramAnswer, NoMemory> {
-        let mut running = Running::new(self);
+        let mut running = RunUnderWay::new(self);
         let end = match running.all(input, see) {
             Ok(()) => ProgramEnd::Finished,
             Err(RunStop::End(end)) => end,

@@ -103,7 +103,7 @@ impl ResourceLimiter for MemoryRoom {
 }
 
 /// A run under way.
-pub(crate) struct Running<'a> {
+pub(crate) struct RunUnderWay<'a> {
     program: &'a WasmProgram,
     store: Store<MemoryRoom>,
     /// What is left of the run's fuel.
@@ -128,7 +128,7 @@ pub(crate) struct CallSeen<'a> {
     pub(crate) state: StateLook<'a>,
 }
 
-impl<'a> Running<'a> {
+impl<'a> RunUnderWay<'a> {
     pub(crate) fn new(program: &'a WasmProgram) -> Self {
         let room = MemoryRoom {
             bytes: program.limits().pages as usize * PAGE_BYTES,

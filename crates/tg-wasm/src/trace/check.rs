@@ -10,7 +10,7 @@ use super::record::{CallRecord, ProgramRecord};
 use crate::answer::{ProgramAnswer, ProgramEnd};
 use crate::input::ProgramInput;
 use crate::program::WasmProgram;
-use crate::running::{Exports, NoMemory, RunStop, Running};
+use crate::running::{Exports, NoMemory, RunStop, RunUnderWay};
 use crate::state::ProgramState;
 
 /// What a trace of a program must be about.
@@ -88,7 +88,7 @@ pub fn program_vote_on(found: Result<u64, &ProgramTraceFault>) -> Vote {
 }
 
 /// What a look at a trace comes to: nothing of the trace, where this machine has too little memory for the program.
-type Looked<T> = Result<Result<T, ProgramTraceFault>, NoMemory>;
+type ProgramVerdict<T> = Result<Result<T, ProgramTraceFault>, NoMemory>;
 
 /// What shows that a member ran the calls: a hash of the challenge, the answer, and of each state that it computed 32 bytes of BLAKE3's output
 /// that no record has.
@@ -200,7 +200,7 @@ impl WasmProgram {
         answer: &ProgramAnswer,
         expected: ExpectedProgramTrace<'_>,
         checksum: &mut CallsChecksum,
-    ) -> Looked<()> {
+    ) -> ProgramVerdict<()> {
         let mut record = ProgramRecord::default();
         let found = self.answer(expected.input, &mut |seen| {
             let (call, beyond) = CallRecord::shown(seen);
@@ -276,12 +276,12 @@ impl WasmProgram {
         section: &Range<usize>,
         named: Option<usize>,
         see: &mut dyn FnMut([u8; 32]),
-    ) -> Looked<()> {
+    ) -> ProgramVerdict<()> {
         // The output is the call after the last chunk's.
         let output = shown.record.0.len();
         let end = section.end + usize::from(section.end == output);
         let calls = section.start..named.map_or(end, |it| it + 1);
-        let mut running = Running::new(self);
+        let mut running = RunUnderWay::new(self);
         let mut right_until = section.start;
         let end = match shown.run(&mut running, calls.clone(), &mut right_until, see) {
             Ok(()) => ProgramEnd::Finished,
@@ -310,12 +310,12 @@ impl ShownCalls<'_> {
     /// be right.
     fn run(
         &self,
-        running: &mut Running<'_>,
+        running: &mut RunUnderWay<'_>,
         calls: Range<usize>,
         right_until: &mut usize,
         see: &mut dyn FnMut([u8; 32]),
     ) -> Result<(), RunStop> {
-        let mut look = |running: &mut Running<'_>, exports: &Exports, call: usize| {
+        let mut look = |running: &mut RunUnderWay<'_>, exports: &Exports, call: usize| {
             let mut is_right = false;
             running.hash(exports, &mut |seen| {
                 let (found, beyond) = CallRecord::shown(seen);
