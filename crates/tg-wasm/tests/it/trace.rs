@@ -361,7 +361,7 @@ fn a_run_that_cannot_be_shown_in_parts_is_shown_whole() {
         (&program, rounds([]), ProgramEnd::Finished),
         (&program, rounds([500]), ProgramEnd::Finished),
         (&program, rounds([500; 3]), ProgramEnd::Finished),
-        (&poor, many.clone(), ProgramEnd::OutOfFuel),
+        (&poor, many, ProgramEnd::OutOfFuel),
         (&program, b"\x07".to_vec(), ProgramEnd::BadInput),
     ] {
         let committed = Committed::of(program, &input);
