@@ -75,8 +75,9 @@ impl VerifyParser {
         Verify::None,
     ]);
 
-    /// Of runs of programs, which have no proof and no tiles.
+    /// Of runs of programs, which have no proof.
     pub const PROGRAMS: Self = Self(&[
+        Verify::Sync,
         Verify::Recompute,
         Verify::Optimistic,
         Verify::Replicate,

@@ -4,11 +4,17 @@
 
 use crate::codec::{EncodedGraph, decode, encode};
 use crate::graph::{Attribute, Dim, Graph, Input, Node, Subgraph, ValueId};
-use crate::job::NamedTensors;
+use crate::job::trace::{
+    ExpectedFloatClaim, ExpectedFloatTrace, FloatClaim, FloatFault, FloatTraceFile, float_vote_on,
+};
+use crate::job::{FloatAnswer, FloatLimits, FloatModel, FloatModelFile, NamedTensors};
 use crate::tensor::{DType, Data, FloatTensor, elements};
 use crate::tgf::{Budget, run_in_order};
 use tg_exec::sample::Numbers;
-use tg_types::Encode as _;
+use tg_types::{
+    Decode as _, Digest, Encode as _, LeaseId, ModelId, Receipt, RunCommitment, Tier,
+    trace_checksum,
+};
 
 /// Most elements of an input of a graph that is executed.
 const ELEMENTS_MAX: usize = 1 << 10;
@@ -62,6 +68,113 @@ fn execute(graph: &Graph) {
         assert_eq!(first.len(), graph.outputs.len(), "every output is given");
         assert_eq!(first.len(), second.len(), "a run repeats itself");
     }
+}
+
+/// A model of 24 nodes, and an input of it.
+fn judged_model() -> Option<(FloatModel, Vec<u8>)> {
+    let mut graph = Graph::default();
+    graph.opsets.insert(String::new(), 13);
+    let mut last = graph.fresh("x");
+    graph.inputs.push(Input {
+        value: last,
+        name: "x".to_owned(),
+        dtype: Some(DType::F32),
+        shape: Some(vec![Dim::Known(4)]),
+    });
+    for index in 0..24 {
+        let next = graph.fresh(format!("y{index}"));
+        graph.append(Node::new("node", "Tanh", 13, vec![last], vec![next]));
+        last = next;
+    }
+    graph.outputs.push(last);
+    let file = FloatModelFile::new(&graph, FloatLimits::default()).ok()?;
+    let x = FloatTensor::of(vec![4], vec![0.5f32, -1.0, 2.0, 0.0]).ok()?;
+    let input = NamedTensors(vec![("x".to_owned(), x)]).to_bytes();
+    Some((FloatModel::read(&file.file).ok()?, input))
+}
+
+/// Reads the bytes as the evidence of mode `sync` of a run, and judges it as one that its provider committed to.
+pub fn fuzz_trace(bytes: &[u8]) {
+    let (Ok(file), Some((model, input))) = (FloatTraceFile::from_bytes(bytes), judged_model())
+    else {
+        return;
+    };
+    assert_eq!(file.to_bytes(), bytes, "evidence has one encoding");
+    let answer = FloatAnswer::from_bytes(&file.answer).ok();
+    let trace = match (&file.opened, answer) {
+        (Some(opened), Some(answer)) => opened.record.commitment(&input, &answer),
+        _ => model.trace(&input).commitment,
+    };
+    let expected = ExpectedFloatTrace {
+        input: &input,
+        output: &Digest::of_blob(&file.answer),
+        trace: &trace,
+        challenge: &Digest::default(),
+    };
+    let found = model.verify_trace(&file, expected);
+    let vote = float_vote_on(found.as_ref().copied());
+    let held = model.float_accusation_holds(&file, expected, vote);
+    assert_eq!(
+        held,
+        found.err(),
+        "every validator finds what a member does"
+    );
+}
+
+/// Reads the bytes as a claim about a run and as the answer to one. A right run withstands every claim, and its claim every answer.
+pub fn fuzz_claim(bytes: &[u8]) {
+    if let Ok(claim) = FloatClaim::from_bytes(bytes) {
+        assert_eq!(claim.to_bytes(), bytes, "a claim has one encoding");
+    }
+    if let Ok(fault) = FloatFault::from_bytes(bytes) {
+        assert_eq!(fault.to_bytes(), bytes, "an answer has one encoding");
+    }
+    let Some((model, input)) = judged_model() else {
+        return;
+    };
+    let lease = LeaseId::new([7; 32]);
+    let right = model.claim(&input);
+    let stated = |answer: &FloatAnswer| {
+        let run = FloatModel::digest_of(&input, answer);
+        RunCommitment::of(&lease, trace_checksum(&run), answer.work).digest()
+    };
+    let result = |answer: &FloatAnswer| Receipt {
+        program: model.id(),
+        model: ModelId::default(),
+        input: Digest::of_blob(&input),
+        output: Digest::of_blob(&answer.to_bytes()),
+        trace: stated(answer),
+        tier: Tier::Tgf1,
+    };
+    let judged = |answer: &FloatAnswer, files: (&[u8], &[u8])| {
+        let (receipt, delivered) = (result(answer), answer.to_bytes());
+        let expected = ExpectedFloatClaim {
+            lease: &lease,
+            input: &input,
+            receipt: &receipt,
+            delivered: &delivered,
+        };
+        let shown = model.fault_of(files.0, expected);
+        (model.claim_fails(files, expected), shown)
+    };
+    let (_, shown) = judged(&right.answer, (bytes, &[]));
+    let shown = shown.map(|it| it.to_bytes()).unwrap_or_default();
+    let (fails, _) = judged(&right.answer, (bytes, &shown));
+    assert!(fails, "a right run withstands every claim");
+    let mut wrong = right.answer.clone();
+    wrong.work += 1;
+    let (fails, _) = judged(&wrong, (&right.to_bytes(), bytes));
+    assert!(!fails, "a right claim withstands every answer");
+}
+
+/// Files that [`fuzz_trace`] and [`fuzz_claim`] read, for mutations of them.
+#[must_use]
+pub fn judged_files() -> Vec<Vec<u8>> {
+    let Some((model, input)) = judged_model() else {
+        return Vec::new();
+    };
+    let file = model.open(&input, &Digest::default());
+    vec![file.to_bytes(), model.claim(&input).to_bytes()]
 }
 
 /// Bytes that [`fuzz_graph`] reads as this graph.

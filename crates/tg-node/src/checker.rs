@@ -7,6 +7,7 @@ pub(crate) mod dispute;
 mod execution;
 mod float;
 mod kept;
+mod program;
 mod rerun;
 mod run;
 mod sample;
@@ -203,7 +204,7 @@ impl ProofChecker {
     ) -> Result<Outcome, Refusal> {
         let public = match self.executable(public_blob, blobs)? {
             Executable::Model(public) => public,
-            Executable::Program(program) => return program_facts(&program, model),
+            Executable::Program(program) => return Self::program_facts(&program, model),
             Executable::PublicFloat(public) => return Self::float_facts(&public, model),
             Executable::Card(card) => return served_facts(&card, model),
             Executable::Weighted(_) | Executable::Float(_) => {
@@ -381,32 +382,6 @@ fn read_bytes(program: &Program) -> u64 {
     }
 }
 
-/// What is found out about a program: its limits are what a job on it may take.
-fn program_facts(program: &WasmProgram, model: ModelId) -> Result<Outcome, Refusal> {
-    // Stops: registering a program under the id of another one.
-    if program.model_id() != model {
-        return Err(rejected(CODE_MODEL_ID, "model id"));
-    }
-    let limits = program.limits();
-    Ok(Outcome::ModelAccepted(ModelFacts {
-        program: program.id(),
-        tier: Tier::Wasm1,
-        macs: limits.fuel,
-        input_len: limits.input,
-        output_len: limits
-            .output
-            .saturating_add(ANSWER_HEAD)
-            .min(INPUT_BYTES_MAX),
-        provable: false,
-        proof_bytes: 0,
-        work: limits.fuel,
-        memory: u64::from(limits.pages) * (64 << 10) + program.memory(),
-        trace_bytes: 0,
-        read_bytes: 0,
-        looks: 0,
-    }))
-}
-
 /// What is found out about a served model: its provider. It takes nothing of a machine of the grid, and what it gives nobody checks.
 fn served_facts(card: &ServedCard, model: ModelId) -> Result<Outcome, Refusal> {
     // Stops: registering a card under the id of another one.
@@ -428,9 +403,6 @@ fn served_facts(card: &ServedCard, model: ModelId) -> Result<Outcome, Refusal> {
         looks: 0,
     }))
 }
-
-/// Bytes around an output in an answer, at most.
-const ANSWER_HEAD: u32 = 32;
 
 /// Most bytes of a model's proofs, if evidence holds them.
 fn proof_bytes(public: &PublicModel) -> Result<u32, Refusal> {

@@ -435,9 +435,9 @@ fn runs_program(task: &EvidenceTask) -> bool {
     match task {
         EvidenceTask::Lease { mode, .. } => *mode == VerificationMode::Recompute,
         EvidenceTask::Replicas { .. } => true,
-        // A section of a float run may be all of it.
+        // A section of a float run or of a program's may be all of it.
         EvidenceTask::Accusation { vote, sample } => {
-            *vote == Vote::WrongRun || sample.receipt.tier == Tier::Tgf1
+            *vote == Vote::WrongRun || sample.receipt.tier != Tier::Tgx1
         }
         EvidenceTask::Model { .. } | EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
             false

@@ -25,6 +25,9 @@ const PI: &[u8] = include_bytes!("../../../examples/programs/pi.wasm");
 /// Points that it draws: about a tenth of a second of one core.
 const POINTS: u64 = 400_000;
 
+/// Chunks that they are asked for in.
+const CHUNKS: u64 = 100;
+
 /// The seed of weights and inputs, that of `bench prove --suite`.
 const SEED: u64 = 1;
 
@@ -76,6 +79,7 @@ const OF_MODELS: &[VerificationMode] = &[
 
 const OF_PROGRAMS: &[VerificationMode] = &[
     VerificationMode::None,
+    VerificationMode::Sync,
     VerificationMode::Replicate,
     VerificationMode::Optimistic,
     VerificationMode::Recompute,
@@ -201,13 +205,20 @@ fn program_subject() -> Result<BenchedModel, Failure> {
     };
     let file: Arc<[u8]> = ProgramFile::new(PI.to_vec(), limits).encode().into();
     let program = WasmProgram::read(&file).or_fail(Exit::Failed, "read the program")?;
-    let chunk = [SEED, POINTS].map(u64::to_le_bytes).concat();
+    // As many chunks as there are sections, so that a run is checked in drawn ones.
+    let chunk = |index: u64| {
+        [SEED + index, POINTS / CHUNKS]
+            .map(u64::to_le_bytes)
+            .concat()
+    };
     Ok(BenchedModel {
         name: "pi (WebAssembly)",
         model: program.model_id(),
         program: program.id(),
         files: [Arc::clone(&file), file],
-        input: ProgramInput::steps(vec![chunk]).encode().into(),
+        input: ProgramInput::steps((0..CHUNKS).map(chunk).collect())
+            .encode()
+            .into(),
         modes: OF_PROGRAMS,
     })
 }

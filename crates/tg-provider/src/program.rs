@@ -1,8 +1,9 @@
 //! Programs of WebAssembly: a run is bounded by its fuel and its memory, and has neither clock nor files.
 
 use tg_cuda::ExecutedOn;
-use tg_types::{Digest, Receipt, Tier};
+use tg_types::{Digest, Encode as _, Receipt, Tier};
 use tg_wasm::WasmProgram;
+use tg_wasm::trace::ExpectedProgramTrace;
 
 use crate::worker::{Execution, Task, WorkError};
 
@@ -13,8 +14,8 @@ struct OtherProgram {
     got: tg_types::ModelId,
 }
 
-/// Runs a task's program. Every end of a run is an answer, so only a wrong file or a lack of memory fails.
-pub(crate) fn execute(task: &Task) -> Result<Execution, WorkError> {
+/// The program of a task.
+fn program(task: &Task) -> Result<WasmProgram, WorkError> {
     let failed = |source: Box<dyn std::error::Error + Send + Sync>| WorkError::Model {
         model: task.model,
         source,
@@ -24,19 +25,47 @@ pub(crate) fn execute(task: &Task) -> Result<Execution, WorkError> {
     if got != task.model {
         return Err(failed(OtherProgram { got }.into()));
     }
-    let run = program.try_run(&task.input);
-    let run = run.map_err(|error| WorkError::Execute(error.into()))?;
-    let output = run.answer.encode();
+    Ok(program)
+}
+
+/// Runs a task's program. Every end of a run is an answer, so only a wrong file or a lack of memory fails.
+pub(crate) fn execute(task: &Task) -> Result<Execution, WorkError> {
+    let program = program(task)?;
+    let names = (&task.job, &task.lease);
+    let run = program.run_for(&task.input, task.mode, names);
+    let (answer, trace) = run.map_err(|error| WorkError::Execute(error.into()))?;
+    let output = answer.encode();
     Ok(Execution {
         receipt: Receipt {
             program: program.id(),
             model: task.model,
             input: Digest::of_blob(&task.input),
             output: Digest::of_blob(&output),
-            trace: task.stated_trace(run.trace, run.answer.fuel),
+            trace,
             tier: Tier::Wasm1,
         },
         output,
         on: ExecutedOn::Cpu,
     })
+}
+
+/// Opens the sections of a run that a challenge draws. Runs it again twice: keeping its states until its seed comes would take memory for each
+/// lease.
+pub(crate) fn open(
+    task: &Task,
+    execution: &Execution,
+    challenge: &Digest,
+) -> Result<Vec<u8>, WorkError> {
+    let program = program(task)?;
+    let no_memory = |error: tg_wasm::NoMemory| WorkError::Execute(error.into());
+    let file = program.open(&task.input, challenge).map_err(no_memory)?;
+    let expected = ExpectedProgramTrace {
+        input: &task.input,
+        output: &execution.receipt.output,
+        trace: &execution.receipt.trace,
+        challenge,
+    };
+    let found = program.verify_trace(&file, expected).map_err(no_memory)?;
+    found.map_err(|error| WorkError::Open(error.into()))?;
+    Ok(file.to_bytes())
 }

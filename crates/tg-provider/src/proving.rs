@@ -305,6 +305,9 @@ impl Worker for ProvingWorker {
             return Ok(execution.output.clone());
         }
         let challenge = challenge(seed, &task.lease);
+        if tg_wasm::is_program(&task.model_file) {
+            return program::open(task, execution, &challenge);
+        }
         if tg_float::job::is_float_file(&task.model_file) {
             return float::open(task, execution, &challenge);
         }

@@ -251,7 +251,5 @@ pub fn stated_trace(
 /// What of a trace whoever ran the program shows.
 #[must_use]
 pub fn trace_checksum(trace: &Digest) -> u64 {
-    let mut first = [0; 8];
-    first.copy_from_slice(&trace.as_bytes()[..8]);
-    u64::from_le_bytes(first)
+    trace.first_word()
 }

@@ -32,6 +32,26 @@ impl Digest {
         Self(blake3::derive_key(domain.as_str(), bytes))
     }
 
+    /// [`Digest::of`], and the 32 bytes that follow it in BLAKE3's output: who knows the digest alone does not know them.
+    #[must_use]
+    pub fn of_shown(domain: Domain, bytes: &[u8]) -> (Self, [u8; 32]) {
+        let mut hasher = blake3::Hasher::new_derive_key(domain.as_str());
+        hasher.update(bytes);
+        let (mut digest, mut beyond) = ([0; 32], [0; 32]);
+        let mut output = hasher.finalize_xof();
+        output.fill(&mut digest);
+        output.fill(&mut beyond);
+        (Self(digest), beyond)
+    }
+
+    /// Its first 8 bytes as a number, little-endian.
+    #[must_use]
+    pub fn first_word(&self) -> u64 {
+        let mut first = [0; 8];
+        first.copy_from_slice(&self.0[..8]);
+        u64::from_le_bytes(first)
+    }
+
     /// Reads 64 hexadecimal digits, with or without `0x`.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {

@@ -93,6 +93,12 @@ pub enum Domain {
     WasmState,
     /// The states of a run of such a program.
     WasmTrace,
+    /// The state after each call of such a run, and the fuel that was burned by then.
+    WasmCalls,
+    /// Draws the sections of such a run that are executed again.
+    WasmSections,
+    /// What shows that a member ran the drawn sections of such a run.
+    WasmChecksum,
     /// Id of a float model: its public part.
     FloatProgram,
     /// A run of a float model: its input and its answer.
@@ -175,6 +181,9 @@ impl Domain {
             Self::WasmProgram => "TG/wasm/program/v1",
             Self::WasmState => "TG/wasm/state/v1",
             Self::WasmTrace => "TG/wasm/trace/v1",
+            Self::WasmCalls => "TG/wasm/calls/v1",
+            Self::WasmSections => "TG/wasm/sections/v1",
+            Self::WasmChecksum => "TG/wasm/checksum/v1",
             Self::FloatProgram => "TG/float/program/v1",
             Self::FloatTrace => "TG/float/trace/v1",
             Self::FloatNodes => "TG/float/nodes/v1",

@@ -4,7 +4,7 @@
 //! named), [`chunks`] and [`leaves`] (blobs that are checked part by part), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
 //! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
 //! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`Voucher`] (what is owed for an endpoint), [`served`] (models that a provider has a server of its own for), [`upload`] (who may
-//! store a blob), [`heartbeat`] (that a provider is there), [`chain`] (what a client checks of blocks and states), [`limits`].
+//! store a blob), [`sections`] (which steps of a run are executed again), [`heartbeat`] (that a provider is there), [`chain`] (what a client checks of blocks and states), [`limits`].
 //!
 //! ```
 //! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};
@@ -39,6 +39,7 @@ pub mod limits;
 pub mod mode;
 pub mod order;
 pub mod resources;
+pub mod sections;
 pub mod served;
 pub mod session;
 mod signature;

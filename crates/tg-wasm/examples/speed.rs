@@ -14,6 +14,8 @@ mod assembler;
 use std::time::Instant;
 
 use assembler::{Assembler, F64, Function, I32, i32_const, i64_const, one_chunk};
+use tg_types::{Digest, Encode as _};
+use tg_wasm::trace::ExpectedProgramTrace;
 use tg_wasm::{ProgramFile, ProgramInput, RunLimits, WasmProgram, limits};
 
 fn measure(name: &str, program: &WasmProgram, input: &[u8]) {
@@ -84,6 +86,7 @@ fn main() {
     instructions();
     memories();
     sizes();
+    sections();
 }
 
 fn with(name: &str, module: &Assembler) {
@@ -218,5 +221,76 @@ fn sizes() {
         "a module of 9,000 functions, {} bytes, made ready in {:?}",
         file.len(),
         start.elapsed()
+    );
+}
+
+/// The middle one of ten measurements, in milliseconds.
+fn median(mut measured: impl FnMut(u64)) -> f64 {
+    let mut times: Vec<f64> = (0..10)
+        .map(|number| {
+            let start = Instant::now();
+            measured(number);
+            start.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[5]
+}
+
+/// What mode `sync` takes: a run, one that is recorded, what is shown of it, and its check by a member.
+fn sections() {
+    let pi = include_bytes!("../../../examples/programs/pi.wasm").to_vec();
+    let points = |it: u64| [it, 20_000].map(u64::to_le_bytes).concat();
+    in_sections("pi", pi, (0..100).map(points).collect());
+    let words = include_bytes!("../../../examples/programs/words.wasm").to_vec();
+    let text = include_bytes!("../../../docs/PROTOCOL.md");
+    let chunks = text.chunks(text.len() / 200).map(<[u8]>::to_vec);
+    in_sections("words", words, chunks.collect());
+    // 2 MiB that are never zero.
+    let fill = [
+        i32_const(16),
+        i32_const(7),
+        i32_const((2 << 20) - 16),
+        vec![0xfc, 0x0b, 0x00],
+        i32_const(0),
+    ];
+    let mut full = Assembler::step(fill.concat());
+    full.pages = (32, None);
+    in_sections("memory.fill 2 MiB", full.module(), vec![vec![1]; 200]);
+}
+
+fn in_sections(name: &str, module: Vec<u8>, chunks: Vec<Vec<u8>>) {
+    let limits = RunLimits {
+        fuel: limits::FUEL_MAX,
+        ..RunLimits::default()
+    };
+    let program = WasmProgram::read(&ProgramFile::new(module, limits).encode()).unwrap();
+    let (count, input) = (chunks.len(), ProgramInput::steps(chunks).encode());
+    let run = median(|_| drop(program.run(&input)));
+    let recorded = median(|_| drop(program.trace(&input).unwrap()));
+    let trace = program.trace(&input).unwrap();
+    let output = Digest::of_blob(&trace.answer.encode());
+    let challenge = |number: u64| Digest::of_blob(&number.to_le_bytes());
+    let files: Vec<_> = (0..10)
+        .map(|number| program.open(&input, &challenge(number)).unwrap())
+        .collect();
+    let check = median(|number| {
+        let challenge = challenge(number);
+        let expected = ExpectedProgramTrace {
+            input: &input,
+            output: &output,
+            trace: &trace.commitment,
+            challenge: &challenge,
+        };
+        let file = &files[usize::try_from(number).unwrap()];
+        program.verify_trace(file, expected).unwrap().unwrap();
+    });
+    let shown: Vec<usize> = files.iter().map(|it| it.to_bytes().len() / 1_000).collect();
+    println!(
+        "{name}: {} after {count} chunks and {} fuel; a run {run:.1} ms, recorded {recorded:.1} ms, opening {} to {} kB, check {check:.2} ms",
+        trace.answer.end,
+        trace.answer.fuel,
+        shown.iter().min().unwrap(),
+        shown.iter().max().unwrap(),
     );
 }

@@ -21,38 +21,21 @@
 
 mod answer;
 mod file;
+pub mod fuzz;
 mod input;
 pub mod limits;
 mod profile;
+mod program;
 mod run;
+mod running;
+mod state;
+pub mod trace;
 
 pub use answer::{ProgramAnswer, ProgramEnd, ProgramTrap};
 pub use file::{FileError, ProgramFile, RunLimits, is_program};
 pub use input::ProgramInput;
 pub use profile::{ModuleError, ModuleFacts};
-pub use run::{NoMemory, ProgramRefused, ProgramRun, WasmProgram};
-
-/// The fuzz target: any bytes are refused with a reason, or are a program that answers any input.
-pub mod fuzz {
-    use crate::{ProgramFile, ProgramInput, RunLimits, WasmProgram};
-
-    /// Reads the bytes as a program file and as a module, and runs what is taken with little fuel.
-    pub fn fuzz_program(bytes: &[u8]) {
-        let limits = RunLimits {
-            fuel: 100_000,
-            ..RunLimits::default()
-        };
-        let module = ProgramFile::new(bytes.to_vec(), limits).encode();
-        for file in [bytes, module.as_slice()] {
-            let Ok(program) = WasmProgram::read(file) else {
-                continue;
-            };
-            if program.limits().fuel <= 1_000_000 {
-                let steps = ProgramInput::steps(vec![vec![1; 16], Vec::new()]);
-                let first = program.run(&steps.encode());
-                assert_eq!(first, program.run(&steps.encode()), "a run repeats itself");
-                let _ = program.run(bytes);
-            }
-        }
-    }
-}
+pub use program::{ProgramRefused, WasmProgram};
+pub use run::ProgramRun;
+pub use running::NoMemory;
+pub use state::ProgramState;

@@ -23,6 +23,9 @@ pub const FUEL_USUAL: u64 = 100_000_000;
 /// Pages (64 KiB) of memory: 32 MiB, so that two checks at once cost a validator 64 MiB.
 pub const PAGES_MAX: u32 = 512;
 
+/// Bytes of a page of memory.
+pub(crate) const PAGE_BYTES: usize = 64 << 10;
+
 /// Chunks of one input: each is a call, after which the state is hashed.
 pub const CHUNKS_MAX: usize = 1_024;
 

@@ -66,8 +66,15 @@ pub(crate) struct ModuleLook {
     pub(crate) functions: u32,
     pub(crate) pages: u64,
     pub(crate) has_start: bool,
-    /// Indices of the mutable globals.
-    pub(crate) mutable: Vec<u32>,
+    pub(crate) mutable: Vec<MutableGlobal>,
+}
+
+/// A global whose value is part of the state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MutableGlobal {
+    pub(crate) index: u32,
+    /// Its type: 0 i32, 1 i64, 2 f32, 3 f64.
+    pub(crate) kind: u8,
 }
 
 fn invalid(error: &BinaryReaderError) -> ModuleError {
@@ -102,7 +109,7 @@ pub(crate) fn look(module: &[u8], pages_max: u32) -> Result<ModuleLook, ModuleEr
                 for function in section.into_iter_err_on_gc_types() {
                     let function = function.map_err(|error| invalid(&error))?;
                     let mut types = function.params().iter().chain(function.results());
-                    types.try_for_each(|it| numeric(*it))?;
+                    types.try_for_each(|it| numeric(*it).map(|_| ()))?;
                 }
             }
             Payload::FunctionSection(section) => {
@@ -127,9 +134,10 @@ pub(crate) fn look(module: &[u8], pages_max: u32) -> Result<ModuleLook, ModuleEr
                 bounded("globals", section.count().into(), GLOBALS_MAX.into())?;
                 for (index, global) in (0..).zip(section) {
                     let kind = global.map_err(|error| invalid(&error))?.ty;
-                    numeric(kind.content_type)?;
-                    if kind.mutable {
-                        found.mutable.push(index);
+                    let is_mutable = kind.mutable;
+                    let kind = numeric(kind.content_type)?;
+                    if is_mutable {
+                        found.mutable.push(MutableGlobal { index, kind });
                     }
                 }
             }
@@ -155,10 +163,13 @@ pub(crate) fn look(module: &[u8], pages_max: u32) -> Result<ModuleLook, ModuleEr
     Ok(found)
 }
 
-/// Refuses a type that is no number: references cannot be hashed.
-const fn numeric(kind: ValType) -> Result<(), ModuleError> {
+/// The number of a type in states. Refuses one that is no number: references cannot be hashed.
+const fn numeric(kind: ValType) -> Result<u8, ModuleError> {
     match kind {
-        ValType::I32 | ValType::I64 | ValType::F32 | ValType::F64 => Ok(()),
+        ValType::I32 => Ok(0),
+        ValType::I64 => Ok(1),
+        ValType::F32 => Ok(2),
+        ValType::F64 => Ok(3),
         ValType::V128 | ValType::Ref(_) => Err(ModuleError::Instruction {
             instruction: "a value that is no number",
         }),
@@ -210,51 +221,94 @@ pub(crate) fn global_name(index: u32) -> String {
 }
 
 const EXPORT_SECTION: u8 = 7;
+const START_SECTION: u8 = 8;
 const GLOBAL_EXPORT: u8 = 3;
 
 /// The module with its mutable globals exported beside what it exports. The rest of its bytes is the same.
 pub(crate) fn with_exported_globals(
     module: &[u8],
-    globals: &[u32],
+    globals: &[MutableGlobal],
 ) -> Result<Vec<u8>, ModuleError> {
-    let cut = || ModuleError::Invalid {
-        reason: "a section is cut off".to_owned(),
-    };
-    let (head, mut rest) = module.split_at_checked(8).ok_or_else(cut)?;
-    let mut written = head.to_vec();
-    while let Some((id, after)) = rest.split_first() {
-        let (length, after) = number(after).ok_or_else(cut)?;
-        let (contents, after) = after.split_at_checked(length as usize).ok_or_else(cut)?;
-        if *id == EXPORT_SECTION {
-            let extended = extended(contents, globals).ok_or_else(cut)?;
-            written.push(EXPORT_SECTION);
-            write_number(
-                &mut written,
-                u32::try_from(extended.len()).map_err(|_| cut())?,
-            );
-            written.extend_from_slice(&extended);
-        } else {
-            let section = rest.len() - after.len();
-            written.extend_from_slice(&rest[..section]);
+    let mut written = Vec::new();
+    each_section(module, &mut |part| {
+        match part {
+            ModulePart::Section(EXPORT_SECTION, contents, _) => {
+                let extended = extended(contents, globals).ok_or_else(cut_off)?;
+                written.push(EXPORT_SECTION);
+                let length = u32::try_from(extended.len()).map_err(|_| cut_off())?;
+                write_number(&mut written, length);
+                written.extend_from_slice(&extended);
+            }
+            ModulePart::Head(whole) | ModulePart::Section(_, _, whole) => {
+                written.extend_from_slice(whole);
+            }
         }
-        rest = after;
-    }
+        Ok(())
+    })?;
     Ok(written)
 }
 
+/// The module without the start of it. The rest of its bytes is the same.
+pub(crate) fn without_start(module: &[u8]) -> Result<Vec<u8>, ModuleError> {
+    let mut written = Vec::new();
+    each_section(module, &mut |part| {
+        match part {
+            ModulePart::Section(START_SECTION, ..) => {}
+            ModulePart::Head(whole) | ModulePart::Section(_, _, whole) => {
+                written.extend_from_slice(whole);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(written)
+}
+
+/// A part of a module's bytes.
+enum ModulePart<'a> {
+    /// Magic and version.
+    Head(&'a [u8]),
+    /// The id of a section, its contents, and all of its bytes.
+    Section(u8, &'a [u8], &'a [u8]),
+}
+
+/// Goes through the parts of a module.
+fn each_section(
+    module: &[u8],
+    see: &mut dyn FnMut(ModulePart<'_>) -> Result<(), ModuleError>,
+) -> Result<(), ModuleError> {
+    let (head, mut rest) = module.split_at_checked(8).ok_or_else(cut_off)?;
+    see(ModulePart::Head(head))?;
+    while let Some((id, after)) = rest.split_first() {
+        let (length, after) = number(after).ok_or_else(cut_off)?;
+        let (contents, after) = after
+            .split_at_checked(length as usize)
+            .ok_or_else(cut_off)?;
+        let whole = &rest[..rest.len() - after.len()];
+        see(ModulePart::Section(*id, contents, whole))?;
+        rest = after;
+    }
+    Ok(())
+}
+
+fn cut_off() -> ModuleError {
+    ModuleError::Invalid {
+        reason: "a section is cut off".to_owned(),
+    }
+}
+
 /// The contents of an export section with the globals after its own exports.
-fn extended(contents: &[u8], globals: &[u32]) -> Option<Vec<u8>> {
+fn extended(contents: &[u8], globals: &[MutableGlobal]) -> Option<Vec<u8>> {
     let (count, entries) = number(contents)?;
     let added = u32::try_from(globals.len()).ok()?;
     let mut written = Vec::new();
     write_number(&mut written, count.checked_add(added)?);
     written.extend_from_slice(entries);
     for global in globals {
-        let name = global_name(*global);
+        let name = global_name(global.index);
         write_number(&mut written, u32::try_from(name.len()).ok()?);
         written.extend_from_slice(name.as_bytes());
         written.push(GLOBAL_EXPORT);
-        write_number(&mut written, *global);
+        write_number(&mut written, global.index);
     }
     Some(written)
 }

@@ -535,12 +535,13 @@ pub(crate) struct ProgramSubmitArguments {
     pub(crate) program: String,
     #[command(flatten)]
     pub(crate) given: ProgramInputArguments,
-    /// Believe the validators that ran it again: two thirds of them must say so before it is paid.
+    /// Believe the validators that ran it again, or drawn parts of it, and do not run it here.
     #[arg(long)]
     pub(crate) trust: bool,
-    /// How the result is checked: recompute, optimistic or replicate, on development networks none.
-    #[arg(long, value_parser = VerifyParser::PROGRAMS, default_value = "recompute")]
-    pub(crate) verify: VerifyChoice,
+    /// How the result is checked. If absent: by sync where an offer has the stake for it, else by recompute, as orders with needs of
+    /// their own are.
+    #[arg(long, value_parser = VerifyParser::PROGRAMS)]
+    pub(crate) verify: Option<VerifyChoice>,
     #[command(flatten)]
     pub(crate) order: OrderArguments,
     #[command(flatten)]

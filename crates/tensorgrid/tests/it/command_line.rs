@@ -394,7 +394,7 @@ fn ways_of_checking_are_compared() {
     let rows = measured.ends(0).json();
     let rows = rows.as_array().unwrap().iter();
     let (disputes, rows): (Vec<_>, Vec<_>) = rows.partition(|it| !it["dispute"].is_null());
-    assert_eq!((disputes.len(), rows.len()), (2, 6 + 6 + 4));
+    assert_eq!((disputes.len(), rows.len()), (2, 6 + 6 + 5));
     for dispute in disputes {
         assert!(
             dispute["chain_bytes"].as_u64() < Some(64 << 10),

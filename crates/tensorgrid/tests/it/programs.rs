@@ -150,11 +150,48 @@ fn a_watched_program_is_billed_and_cannot_be_challenged_once_it_is_paid() {
     let done = ran["job"].as_str().unwrap();
     let late = grid.run(&["job", "challenge", done]).ends(2);
     assert!(late.stderr.contains("not accepted yet"), "{}", late.stderr);
-    for mode in ["proof", "sync"] {
-        let refused = grid.run(&[&submit[..], &["--verify", mode]].concat());
-        let refused = refused.ends(2);
-        assert!(refused.stderr.contains("optimistic"), "{}", refused.stderr);
+    let refused = grid.run(&[&submit[..], &["--verify", "proof"]].concat());
+    let refused = refused.ends(2);
+    assert!(refused.stderr.contains("optimistic"), "{}", refused.stderr);
+    assert!(grid.interrupt().success());
+}
+
+/// What is taken by itself where an offer has the stake: drawn sections of a run of many chunks, and all of a run of one.
+#[test]
+fn a_committee_checks_a_program_in_parts_or_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 1);
+    let pi = example("pi");
+    let add = ["program", "add", text(&pi), "--fuel", "20000000", "--json"];
+    grid.run(&add).ends(0);
+    let chunks = (0..12).map(|seed| points(folder.path(), &format!("c{seed}"), seed, 1_000));
+    let chunks: Vec<PathBuf> = chunks.collect();
+    let submit = ["program", "submit", "pi", "--yes", "--json"];
+    let inputs = |chunks: &'_ [PathBuf]| {
+        let each = chunks
+            .iter()
+            .flat_map(|it| ["--input".to_owned(), text(it).to_owned()]);
+        each.collect::<Vec<_>>()
+    };
+    for (chunks, verify) in [
+        (&chunks[..], &["--verify", "sync"][..]),
+        (&chunks[..1], &[]),
+    ] {
+        let inputs = inputs(chunks);
+        let inputs: Vec<&str> = inputs.iter().map(String::as_str).collect();
+        let ran = grid.run(&[&submit[..], &inputs, verify].concat());
+        let ran = ran.ends(0).json();
+        assert_eq!(ran["run_again"], true);
+        assert_eq!(ran["answer"]["finished"], true);
+        let receipt = &ran["receipt"];
+        assert_eq!(receipt["job"]["mode"], "sync");
+        assert!(receipt["lease"]["check"]["right"].as_u64() >= Some(1));
     }
+    // Of another way it is said what it takes in its place.
+    let modes = grid.run(&["model", "modes", "pi", "--json"]).ends(0).json();
+    let modes = modes[0]["modes"].as_array().unwrap();
+    let sync = modes.iter().find(|it| it["mode"] == "sync").unwrap();
+    assert!(sync["refused"].is_null(), "{sync}");
     assert!(grid.interrupt().success());
 }
 

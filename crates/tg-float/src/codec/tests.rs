@@ -2,7 +2,7 @@
 
 use super::limits::{DEPTH_MAX, TEXT_BYTES_MAX};
 use super::{EncodedGraph, GraphDecodeError, decode, encode};
-use crate::fuzz::{below, fuzz_graph, random_graph, seed_of};
+use crate::fuzz::{below, fuzz_claim, fuzz_graph, fuzz_trace, judged_files, random_graph, seed_of};
 use crate::graph::{Attribute, Dim, Graph, GraphError, Input, Node, Subgraph};
 use crate::tensor::{DType, Data, FloatTensor};
 use tg_exec::sample::Numbers;
@@ -282,21 +282,46 @@ fn smoke() {
         .collect();
     seeds.push(seed_of(&sample()));
     for _ in 0..rounds {
-        let mut bytes = seeds[below(&mut numbers, seeds.len())].clone();
-        for _ in 0..=below(&mut numbers, 3) {
-            let at = below(&mut numbers, bytes.len());
-            match below(&mut numbers, 5) {
-                0 => bytes.truncate(at),
-                1 => bytes.insert(at, numbers.next() as u8),
-                2 => {
-                    let run = bytes[at..bytes.len().min(at + 40)].to_vec();
-                    bytes.splice(at..at, run);
-                }
-                3 if !bytes.is_empty() => bytes[at] = numbers.next() as u8,
-                _ if !bytes.is_empty() => bytes[at] ^= 1 << below(&mut numbers, 8),
-                _ => {}
-            }
-        }
-        fuzz_graph(&bytes);
+        let seed = &seeds[below(&mut numbers, seeds.len())];
+        fuzz_graph(&changed(seed, &mut numbers));
     }
+}
+
+/// The same for files about runs.
+#[test]
+fn smoke_of_files_about_runs() {
+    let rounds = std::env::var("TENSORGRID_FUZZ_ROUNDS").ok();
+    let rounds: u64 = rounds.and_then(|text| text.parse().ok()).unwrap_or(2_000);
+    let mut numbers = Numbers::new(8);
+    let seeds = judged_files();
+    for seed in &seeds {
+        fuzz_trace(seed);
+        fuzz_claim(seed);
+    }
+    for _ in 0..rounds {
+        let seed = &seeds[below(&mut numbers, seeds.len())];
+        let bytes = changed(seed, &mut numbers);
+        fuzz_trace(&bytes);
+        fuzz_claim(&bytes);
+    }
+}
+
+/// Bytes changed a little.
+fn changed(seed: &[u8], numbers: &mut Numbers) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..=below(numbers, 3) {
+        let at = below(numbers, bytes.len());
+        match below(numbers, 5) {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at, numbers.next() as u8),
+            2 => {
+                let run = bytes[at..bytes.len().min(at + 40)].to_vec();
+                bytes.splice(at..at, run);
+            }
+            3 if !bytes.is_empty() => bytes[at] = numbers.next() as u8,
+            _ if !bytes.is_empty() => bytes[at] ^= 1 << below(numbers, 8),
+            _ => {}
+        }
+    }
+    bytes
 }

@@ -76,7 +76,7 @@ impl FloatModel {
     }
 
     /// The digest of a run that answered this.
-    pub(super) fn digest_of(input: &[u8], answer: &FloatAnswer) -> Digest {
+    pub(crate) fn digest_of(input: &[u8], answer: &FloatAnswer) -> Digest {
         let mut writer = Writer::new();
         Digest::of_blob(input).encode(&mut writer);
         answer.encode(&mut writer);

@@ -204,10 +204,11 @@ impl Execution {
         least.saturating_add(self.look_window(lease))
     }
 
-    /// How long a member may take to look at a result: a watcher runs the model, and a committee may have to run a float model whole.
+    /// How long a member may take to look at a result: a watcher runs the model, and a committee may have to run a float model or a program
+    /// whole.
     fn look_window(&self, lease: &Lease) -> DurationMs {
-        let is_float = lease.receipt().is_some_and(|it| it.tier == Tier::Tgf1);
-        match is_float || self.is_watched(lease) {
+        let may_be_whole = lease.receipt().is_some_and(|it| it.tier != Tier::Tgx1);
+        match may_be_whole || self.is_watched(lease) {
             true => self.state.run_window(lease),
             false => DurationMs::ZERO,
         }

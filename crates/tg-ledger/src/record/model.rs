@@ -64,6 +64,12 @@ pub(crate) const WATCHED_MACS_MAX: u64 = 1 << 38;
 /// Multiply-accumulates that whoever has to run such a model is given a second for.
 pub(crate) const WATCHED_MACS_PER_SECOND: u64 = 1 << 32;
 
+/// Most fuel of a program whose runs a committee of mode `sync` may have to repeat: some tenths of a second of a core, for the fee of a part.
+pub(crate) const SAMPLED_FUEL_MAX: u64 = 1 << 27;
+
+/// Fuel that whoever has to run a program is given a second for: 30 ns a unit, twice what the dearest shape takes that is known.
+pub(crate) const FUEL_PER_SECOND: u64 = 1 << 25;
+
 /// Most multiply-accumulates of a run that every validator repeats where somebody accuses it, if a dispute about it could end at a part of
 /// it: some 10 ms of a core.
 pub(crate) const DISPUTED_MACS_REPEATED_MAX: u64 = 1 << 26;
@@ -97,7 +103,8 @@ impl ModelFacts {
 
     /// Whether a committee can compute drawn parts of a run again, for a job of mode `sync`: a model of integers whose openings are no larger
     /// than evidence of that mode, and whose tiles take no longer than a run that validators repeat; or a float model that takes no
-    /// more work than `SAMPLED_WORK_MAX`: a run whose openings would be larger is shown whole, and its committee repeats it.
+    /// more work than `SAMPLED_WORK_MAX`, or a program that has no more fuel than `SAMPLED_FUEL_MAX`: a run of either whose openings would be larger
+    /// is shown whole, and its committee repeats it.
     #[must_use]
     pub const fn is_sampled(&self) -> bool {
         match self.tier {
@@ -108,7 +115,8 @@ impl ModelFacts {
                     && self.looks <= SAMPLED_LOOKS_MAX
             }
             Tier::Tgf1 => self.macs <= SAMPLED_WORK_MAX,
-            Tier::Wasm1 | Tier::Served => false,
+            Tier::Wasm1 => self.macs <= SAMPLED_FUEL_MAX,
+            Tier::Served => false,
         }
     }
 
@@ -142,7 +150,8 @@ impl ModelFacts {
             Tier::Tgx1 | Tier::Tgf1 => {
                 DurationMs::new(self.macs / (WATCHED_MACS_PER_SECOND / 1_000))
             }
-            Tier::Wasm1 | Tier::Served => DurationMs::ZERO,
+            Tier::Wasm1 => DurationMs::new(self.macs / (FUEL_PER_SECOND / 1_000)),
+            Tier::Served => DurationMs::ZERO,
         }
     }
 

@@ -1,17 +1,18 @@
 //! Proof of Sync: from the dealing of the seed's key to the votes on a result.
 
 use tg_ledger::{
-    Event, EvidenceTask, Genesis, JobState, LeaseEnd, MemberVote, Outcome, SEED_KEY_BYTES,
-    SEED_SIGNATURE_BYTES, SeedKeyPhase, Subject, SyncStage, TransactionError, VerdictError,
-    VoteDuty, VoteRound, VoteState, VoteTask, seed_of,
+    Event, EvidenceTask, Genesis, JobState, LeaseEnd, MemberVote, ModelFacts, Outcome,
+    SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedKeyPhase, Subject, SyncStage, TransactionError,
+    VerdictError, VoteDuty, VoteRound, VoteState, VoteTask, seed_of,
 };
 use tg_types::{
-    Address, Amount, DealingLog, Digest, DurationMs, Height, JobId, LeaseId, OpenedVote,
-    StorageSubject, TileName, TimestampMs, Transaction, VerificationMode, Vote,
+    Address, Amount, DealingLog, Digest, DurationMs, Height, JobId, LeaseId, OpenedVote, Receipt,
+    RunCommitment, StorageSubject, Tier, TileName, TimestampMs, Transaction, VerificationMode,
+    Vote,
 };
 
 use crate::world::{
-    TICK, World, address, commit, evidence, facts, genesis, rejected, terms, tgrid, wallet,
+    TICK, World, address, commit, evidence, facts, genesis, receipt, rejected, terms, tgrid, wallet,
 };
 
 pub(crate) const VALIDATORS: [&str; 4] =
@@ -44,13 +45,17 @@ fn with_key() -> World {
     with_key_of(genesis())
 }
 
-fn with_key_of(mut genesis: Genesis) -> World {
+fn with_key_of(genesis: Genesis) -> World {
+    with_key_and(genesis, facts())
+}
+
+fn with_key_and(mut genesis: Genesis, facts: ModelFacts) -> World {
     // Windows in which several blocks of a second fit.
     genesis.parameters.leader_timeout = DurationMs::new(1_500);
     genesis.parameters.auction_slot = DurationMs::from_secs(9);
     genesis.parameters.preempt_grace = DurationMs::from_secs(9);
     let mut world = World::with(&genesis);
-    world.activate_model(facts());
+    world.activate_model(facts);
     for (name, price) in [("cheap", 20), ("middle", 25)] {
         world.post(name, terms(price));
     }
@@ -124,6 +129,67 @@ fn a_verdict_on_what_a_committee_votes_on_is_refused() {
         assert_eq!(proposed.refused_verdicts, [(verdict, refused)]);
         assert_eq!(world.job(job).state(), JobState::Verifying);
     }
+}
+
+/// A program of WebAssembly is paid for the fuel that its receipt states, and members have the time beside their windows that a run of all of it
+/// takes.
+#[test]
+fn a_program_is_paid_as_stated_and_members_have_the_time_of_a_run() {
+    let fuel = 1 << 27;
+    let program = ModelFacts {
+        tier: Tier::Wasm1,
+        macs: fuel,
+        provable: false,
+        ..facts()
+    };
+    let mut world = with_key_and(genesis(), program);
+    let mut order = world.order();
+    order.mode = VerificationMode::Sync;
+    let job = world.submit("alice", order);
+    let (name, lease) = (world.holder(job), world.lease(job).id);
+    world.send(name, Transaction::StartLease { lease });
+    let receipt = Receipt {
+        tier: Tier::Wasm1,
+        trace: RunCommitment::of_trace(&Digest::new([3; 32]), fuel / 2).digest(),
+        ..receipt()
+    };
+    world.send(name, Transaction::CommitReceipt { lease, receipt });
+    let height = world.state.head().height;
+    let task = seed_task(&world, height);
+    world.decide(&task, Outcome::Seed(SIGNATURE));
+    world.send(name, evidence(lease));
+    // Three of four; the fourth is waited for as long as it may take to run the program.
+    let right = opened(lease, RIGHT);
+    let three = [0, 1, 2].map(|it| VALIDATORS[it]);
+    together(&mut world, three.map(|it| seal(it, right)).to_vec());
+    let is_open = |world: &World| {
+        let stage = stage(world, lease);
+        stage.round().unwrap().opening_since.is_some()
+    };
+    world.wait_until(world.time + 4_000);
+    assert!(!is_open(&world));
+    world.wait_until(world.time + 4_000);
+    assert!(is_open(&world));
+    together(&mut world, three.map(|it| reveal(it, right)).to_vec());
+    world.wait_until(world.time + 8_000);
+    let paid = world.job(job).settlement().unwrap().price;
+    assert_eq!(paid.checked_mul_div_ceil(2, 1), Some(tgrid(20)));
+}
+
+#[test]
+fn what_a_committee_may_have_to_repeat_is_bounded() {
+    let facts = |tier, macs| ModelFacts {
+        tier,
+        macs,
+        ..facts()
+    };
+    for (tier, most) in [(Tier::Tgf1, 1 << 33), (Tier::Wasm1, 1 << 27)] {
+        assert!(facts(tier, most).is_sampled());
+        assert!(!facts(tier, most + 1).is_sampled());
+    }
+    assert!(!facts(Tier::Served, 0).is_sampled());
+    let window = facts(Tier::Wasm1, 1 << 27).run_window();
+    assert_eq!(window, DurationMs::from_secs(4));
 }
 
 fn opened(lease: LeaseId, vote: Vote) -> OpenedVote {

@@ -3,13 +3,9 @@
 
 use tg_ledger::{Outcome, ReplicasTask, SampleTask};
 use tg_types::{Digest, Tier, Vote, trace_checksum};
-use tg_wasm::WasmProgram;
 
-use super::kept::Executable;
 use super::run::{RepeatedRun, Rerun};
-use super::{
-    CODE_ANSWER, CODE_PUBLIC_MODEL, CODE_RECEIPT, CODE_RUN, ProofChecker, Refusal, read, rejected,
-};
+use super::{CODE_ANSWER, CODE_PUBLIC_MODEL, CODE_RUN, ProofChecker, Refusal, rejected};
 use crate::blob::BlobStore;
 use crate::evidence::CheckError;
 use crate::limits::EVIDENCE_BYTES_MAX;
@@ -112,10 +108,7 @@ impl ProofChecker {
         match run.receipt.tier {
             Tier::Tgx1 => self.run_model(run, blobs),
             Tier::Tgf1 => self.run_float(run, blobs),
-            Tier::Wasm1 => match self.executable(run.public_blob, blobs)? {
-                Executable::Program(program) => run_program(&program, run, blobs),
-                _ => Err(rejected(CODE_PUBLIC_MODEL, "program")),
-            },
+            Tier::Wasm1 => self.run_program(run, blobs),
             // Its jobs are endpoints, which have no receipt.
             Tier::Served => Err(rejected(CODE_PUBLIC_MODEL, "a served model")),
         }
@@ -134,24 +127,4 @@ fn outcome(ran: &Rerun) -> Outcome {
         Some(macs) => Outcome::ProgramAccepted { macs },
         None => Outcome::LeaseAccepted,
     }
-}
-
-/// What a program gives again.
-fn run_program(
-    program: &WasmProgram,
-    run: &RepeatedRun<'_>,
-    blobs: &BlobStore,
-) -> Result<Rerun, Refusal> {
-    // Stops: a receipt for other work than the lease's.
-    if !run.is_of(program.id(), program.model_id()) {
-        return Err(rejected(CODE_RECEIPT, "receipt"));
-    }
-    let limit = u64::from(program.limits().input);
-    let input = read(blobs, &run.receipt.input, limit, "input size")?;
-    let ran = program.try_run(&input).map_err(|_| CheckError::NoMemory)?;
-    Ok(Rerun {
-        answer: ran.answer.encode(),
-        trace: ran.trace,
-        work: Some(ran.answer.fuel),
-    })
 }

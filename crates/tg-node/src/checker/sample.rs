@@ -1,5 +1,5 @@
 //! Drawn parts of a run, computed again: by a member of a committee, and by every validator where a member says that one is wrong. Of a model
-//! of integers they are tiles, of a float model sections.
+//! of integers they are tiles, of a float model sections of nodes, of a program sections of calls (`program`).
 
 use std::sync::Arc;
 
@@ -32,8 +32,10 @@ impl ProofChecker {
         task: &SampleTask,
         blobs: &BlobStore,
     ) -> Result<Vote, CheckError> {
-        if task.receipt.tier == Tier::Tgf1 {
-            return self.vote_on_sections(task, blobs);
+        match task.receipt.tier {
+            Tier::Tgf1 => return self.vote_on_sections(task, blobs),
+            Tier::Wasm1 => return self.vote_on_calls(task, blobs),
+            Tier::Tgx1 | Tier::Served => {}
         }
         let sample = self.sample(task, blobs)?;
         let Some(file) = &sample.file else {
@@ -53,8 +55,10 @@ impl ProofChecker {
         task: &SampleTask,
         blobs: &BlobStore,
     ) -> Result<Outcome, Refusal> {
-        if task.receipt.tier == Tier::Tgf1 {
-            return self.check_section_accusation(vote, task, blobs);
+        match task.receipt.tier {
+            Tier::Tgf1 => return self.check_section_accusation(vote, task, blobs),
+            Tier::Wasm1 => return self.check_call_accusation(vote, task, blobs),
+            Tier::Tgx1 | Tier::Served => {}
         }
         let sample = self.sample(task, blobs)?;
         let Some(file) = &sample.file else {
@@ -116,7 +120,7 @@ impl ProofChecker {
 }
 
 /// The opening that a provider named; nothing if it has another size than was said, which n - f validators cannot have stated to hold.
-fn opening(task: &SampleTask, blobs: &BlobStore) -> Result<Option<Vec<u8>>, CheckError> {
+pub(super) fn opening(task: &SampleTask, blobs: &BlobStore) -> Result<Option<Vec<u8>>, CheckError> {
     let bytes = whole(blobs, &task.evidence, TRACE_EVIDENCE_BYTES_MAX)?;
     Ok(bytes.filter(|bytes| u32::try_from(bytes.len()) == Ok(task.size)))
 }

@@ -4,16 +4,19 @@
 use std::path::Path;
 
 use tg_ledger::{
-    EvidenceTask, JobState, LeaseEnd, LeasePhase, ModelFacts, ModelState, Outcome, State,
+    EvidenceTask, JobState, LeaseEnd, LeasePhase, ModelFacts, ModelState, Outcome, State, SyncStage,
 };
 use tg_node::{BlobStore, EvidenceChecker, NodeHandle, ProofChecker};
-use tg_types::limits::EVIDENCE_BYTES_MAX;
+use tg_proof::trace::challenge;
+use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
-    Address, Amount, Digest, JobId, JobNeeds, JobOrder, Label, LeaseId, ModelId, Receipt, Tier,
-    TimestampMs, Transaction, VerificationMode, Wallet, job_id,
+    Address, Amount, Digest, Encode as _, JobId, JobNeeds, JobOrder, Label, LeaseId, ModelId,
+    Receipt, Tier, TimestampMs, Transaction, VerificationMode, Wallet, job_id,
 };
+use tg_wasm::trace::ProgramTrace;
 use tg_wasm::{ProgramAnswer, ProgramEnd, ProgramFile, ProgramInput, RunLimits, WasmProgram};
 
+use crate::committee::{offer_milli, perform_all, seed_of};
 use crate::support::{Network, assert_agree, wait_for};
 use crate::work::{lease_of, offer, send};
 
@@ -46,6 +49,16 @@ impl Program {
         let module = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
         let chunk = |seed: u64| [seed, 10_000].map(u64::to_le_bytes).concat();
         Self::of(module, &ProgramInput::steps(vec![chunk(1), chunk(2)]))
+    }
+
+    /// The same program, asked for as few points in each of ten chunks: a run of eleven sections.
+    fn chunked() -> Self {
+        let chunk = |seed: u64| [seed, 100].map(u64::to_le_bytes).concat();
+        let input = ProgramInput::steps((0..10).map(chunk).collect()).encode();
+        Self {
+            input,
+            ..Self::pi()
+        }
     }
 
     /// The same program, asked for more points than it has fuel for.
@@ -122,10 +135,22 @@ pub(crate) fn order_of(program: &Program, state: &State) -> JobOrder {
 }
 
 async fn order(network: &Network, handle: &NodeHandle, program: &Program) -> JobId {
+    order_in(network, handle, program, VerificationMode::Recompute).await
+}
+
+async fn order_in(
+    network: &Network,
+    handle: &NodeHandle,
+    program: &Program,
+    mode: VerificationMode,
+) -> JobId {
     let wallet = &network.wallets[1];
     let state = handle.snapshot().state.clone();
     handle.blobs().put(&program.input, 1 << 20).unwrap();
-    let order = order_of(program, &state);
+    let order = JobOrder {
+        mode,
+        ..order_of(program, &state)
+    };
     let transaction = Transaction::SubmitJob { order };
     let nonce = state.nonce(&wallet.address());
     let signed = wallet.sign(transaction.clone(), nonce, &network.genesis.domain);
@@ -396,4 +421,128 @@ fn a_program_is_registered_under_its_own_id_and_only_if_the_profile_allows_it() 
     let bad = ProgramFile::new(b"\0asm\x01\0\0\0".to_vec(), RunLimits::default()).encode();
     let bad = blobs.put(&bad, 1 << 20).unwrap();
     assert_eq!(code(registered(model, bad)), 89);
+}
+
+/// Serves a lease of mode `sync`: commits to a run, waits for the seed and opens what it draws. With `more` it bills a unit more for each call.
+async fn serve_calls(
+    (network, handle): (&Network, &NodeHandle),
+    provider: &Wallet,
+    program: &Program,
+    (lease, more): (LeaseId, bool),
+) {
+    send(network, handle, provider, Transaction::StartLease { lease }).await;
+    let ProgramTrace {
+        mut answer,
+        mut record,
+        ..
+    } = program.program.trace(&program.input).unwrap();
+    if more {
+        for (call, record) in (1..).zip(&mut record.0) {
+            record.fuel += call;
+            answer.fuel += 1;
+        }
+    }
+    let (honest, _) = program.honest();
+    let receipt = Receipt {
+        output: Digest::of_blob(&answer.encode()),
+        trace: record.commitment(&program.input, &answer),
+        ..honest
+    };
+    let commit = Transaction::CommitReceipt { lease, receipt };
+    send(network, handle, provider, commit).await;
+    wait_for(handle, "the seed", |state| seed_of(state, &lease).is_some()).await;
+    let seed = seed_of(&handle.snapshot().state, &lease).unwrap();
+    let challenge = challenge(&seed, &lease);
+    let mut file = program.program.open(&program.input, &challenge).unwrap();
+    file.answer = answer.encode();
+    if let Some(opened) = &mut file.opened {
+        opened.record = record;
+    }
+    let file = file.to_bytes();
+    let limit = u64::from(TRACE_EVIDENCE_BYTES_MAX);
+    let evidence = handle.blobs().put(&file, limit).unwrap();
+    let size = u32::try_from(file.len()).unwrap();
+    let show = Transaction::SubmitEvidence {
+        lease,
+        evidence,
+        size,
+    };
+    send(network, handle, provider, show).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_committee_runs_drawn_sections_of_a_program_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::new(4);
+    let validators = network.start_checking(folder.path());
+    let _duties = perform_all(&network, &validators);
+    let handle = validators.handle(0);
+    let program = Program::chunked();
+    register(&network, handle, &program).await;
+    wait_for(handle, "the key of seeds", |state| {
+        state.seeds().key().is_some()
+    })
+    .await;
+
+    // The liar underbids, is caught at a call that it lied about, and the job goes to the honest one.
+    let [liar, honest] = [2, 3].map(|index: usize| &network.wallets[index]);
+    offer_milli(&network, handle, liar, 10).await;
+    let sync = VerificationMode::Sync;
+    let job = order_in(&network, handle, &program, sync).await;
+    let lease = lease_of(handle, &job, liar.address()).await;
+    let site = (&network, handle);
+    serve_calls(site, liar, &program, (lease, true)).await;
+    wait_for(handle, "the rejection", |state| {
+        state.lease(&lease).is_some_and(|it| it.end().is_some())
+    })
+    .await;
+    let state = handle.snapshot().state.clone();
+    let end = state.lease(&lease).unwrap().end();
+    assert!(
+        matches!(end, Some(LeaseEnd::Rejected { code: 110, .. })),
+        "{end:?}"
+    );
+    let same_stake =
+        |(now, then): (&tg_ledger::Validator, &tg_ledger::Validator)| now.stake == then.stake;
+    let mut both = state.validators().iter().zip(&network.genesis.validators);
+    assert!(both.all(same_stake), "no validator lost anything");
+
+    offer_milli(&network, handle, honest, 20).await;
+    let lease = lease_of(handle, &job, honest.address()).await;
+    serve_calls(site, honest, &program, (lease, false)).await;
+    paid(handle, &job).await;
+    // It is paid for what the run burned, as its receipt says.
+    let milli = Amount::new(20 * 1_000_000_000_000_000);
+    let billed = |fuel: u64| milli.checked_mul_div_ceil(fuel.max(FUEL / 4), FUEL);
+    let burned = program.program.run(&program.input).answer.fuel;
+    assert_eq!(Some(price(handle, &job)), billed(burned));
+    let state = handle.snapshot().state.clone();
+    let check = state.lease(&lease).unwrap().check.clone().unwrap();
+    let SyncStage::Voting { round, .. } = check.stage else {
+        unreachable!("{check:?}");
+    };
+    assert!(round.is_enough(round.right().len()), "{round:?}");
+
+    // A run of few calls, and one that does not finish, are shown whole, and their committees repeat them.
+    for whole in [Program::pi(), Program::endless()] {
+        let job = order_in(&network, handle, &whole, sync).await;
+        let lease = lease_of(handle, &job, honest.address()).await;
+        serve_calls(site, honest, &whole, (lease, false)).await;
+        paid(handle, &job).await;
+        let burned = whole.program.run(&whole.input).answer.fuel;
+        assert_eq!(Some(price(handle, &job)), billed(burned));
+        // Nobody was given the answer by itself; every validator has it, because it was in what it looked at.
+        let (receipt, _) = whole.honest();
+        for other in validators.handles() {
+            wait_for(other, "the job", |state| {
+                state
+                    .job(&job)
+                    .is_some_and(|job| job.state() == JobState::Paid)
+            })
+            .await;
+            let limit = u64::from(EVIDENCE_BYTES_MAX);
+            assert!(other.blobs().get(&receipt.output, limit).unwrap().is_some());
+        }
+    }
+    assert_agree(validators.handles());
 }

@@ -4,7 +4,10 @@ use super::models::{PROVIDER, case};
 use tg_exec::sample::Numbers;
 use tg_ir::CompiledModel;
 use tg_proof::zk::ZkProof;
-use tg_proof::{ExpectedStatement, Modes, Parts, ProofFile, PublicModel, Visibility, verify};
+use tg_proof::{
+    ExpectedStatement, Modes, Parts, ProofFile, PublicModel, SequenceError, SequenceFile,
+    Visibility, verify,
+};
 use tg_types::codec::{Decode, Encode};
 
 /// Reads any bytes as a proof file about a fixed model and checks it; whether it is accepted.
@@ -21,6 +24,17 @@ pub(super) fn fuzz_zk_proof(bytes: &[u8]) -> bool {
     ZkProof::decode(bytes, Parts::ALL).is_some_and(|proof| {
         assert_eq!(proof.encode(), bytes, "a proof has one encoding");
         true
+    })
+}
+
+/// Reads any bytes as a sequence with its proof and checks it; whether it is accepted.
+pub(super) fn fuzz_sequence(
+    bytes: &[u8],
+    verdict: fn(&SequenceFile) -> Result<(), SequenceError>,
+) -> bool {
+    SequenceFile::read(bytes).is_ok_and(|file| {
+        assert_eq!(file.to_bytes(), bytes, "a sequence has one encoding");
+        verdict(&file).is_ok()
     })
 }
 

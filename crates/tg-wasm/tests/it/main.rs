@@ -11,3 +11,4 @@ mod assembler;
 mod hostile;
 mod programs;
 mod random;
+mod trace;

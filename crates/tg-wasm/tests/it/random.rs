@@ -7,9 +7,13 @@ use tg_wasm::{ProgramEnd, ProgramInput, RunLimits, fuzz::fuzz_program};
 use crate::assembler::{Assembler, F32, F64, I32, I64, i32_const, i64_const};
 
 /// `SplitMix64`.
-struct Draws(u64);
+pub(crate) struct Draws(u64);
 
 impl Draws {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -17,7 +21,7 @@ impl Draws {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, count: usize) -> usize {
+    pub(crate) fn below(&mut self, count: usize) -> usize {
         usize::try_from(self.next() % count as u64).unwrap()
     }
 }
@@ -162,7 +166,7 @@ fn statements(draws: &mut Draws, count: usize, depth: u32) -> Vec<u8> {
 }
 
 /// A module whose state depends on all it computes.
-fn module(draws: &mut Draws) -> Assembler {
+pub(crate) fn drawn_module(draws: &mut Draws) -> Assembler {
     let body = [statements(draws, 6, 2), i32_const(0)].concat();
     let locals = vec![(1, I32), (1, I64), (1, F32), (1, F64), (1, I32)];
     let mut module = Assembler::step_with(locals, body);
@@ -181,7 +185,7 @@ fn drawn_modules_run_and_repeat_themselves() {
     let mut draws = Draws(seed);
     let (mut long, mut finished) = (0, 0);
     for round in 0..rounds {
-        let module = module(&mut draws);
+        let module = drawn_module(&mut draws);
         let limits = RunLimits {
             fuel: 2_000_000,
             ..RunLimits::default()
@@ -216,7 +220,7 @@ fn changed_modules_are_refused_or_run_within_their_fuel() {
     for round in 0..rounds {
         let mut bytes = match round % 3 {
             0 => words.clone(),
-            _ => module(&mut draws).module(),
+            _ => drawn_module(&mut draws).module(),
         };
         for _ in 0..=draws.below(3) {
             let place = draws.below(bytes.len());

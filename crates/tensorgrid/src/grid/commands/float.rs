@@ -226,7 +226,7 @@ async fn mode_of(
     if asks_for_proof || arguments.proof_out.is_some() {
         return Err(no_proof());
     }
-    modes::mode_of(client, model, arguments).await
+    modes::mode_of(client, model, arguments.into()).await
 }
 
 /// Watches over a job while it can be challenged, if `input` says what to run here.

@@ -358,7 +358,13 @@ fn checked(choice: &Ordered) -> String {
             (it.verify.map(|it| it.mode()), usual)
         }
         Ordered::Write(it) => (Some(it.verify.mode()), ""),
-        Ordered::Program(it) => (Some(it.verify.mode()), ""),
+        Ordered::Program(it) => {
+            let usual = match it.order.needs.are_usual() {
+                true => "by sync where an offer has the stake for it, else by recompute",
+                false => "by recompute",
+            };
+            (it.verify.map(|it| it.mode()), usual)
+        }
         Ordered::Endpoint(_) => (Some(ModeDto::Endpoint), ""),
     };
     let at_risk = choice.needs().value_at_risk;

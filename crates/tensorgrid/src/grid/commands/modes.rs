@@ -5,10 +5,12 @@ use tg_sdk::dto::{ModeDto, ModePriceDto, ModelDto, QuoteDto};
 use tg_sdk::jobs;
 
 use super::json_of;
-use crate::grid::args::{InferArguments, ModelModesArguments};
+use crate::grid::args::{InferArguments, ModelModesArguments, ProgramSubmitArguments};
 use crate::grid::connect::{self, Calling as _};
+use crate::grid::order_args::OrderArguments;
 use tg_console::outcome::{Failure, Outcome, line, say};
 use tg_console::table::{Table, short};
+use tg_console::verify::VerifyChoice;
 use tg_types::Amount;
 
 /// Shows the ways of checking for models of the grid.
@@ -62,13 +64,48 @@ async fn quotes(
     quotes.calling("ask for prices")
 }
 
+/// What an order says of how it is checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ModeAsked<'a> {
+    /// The way that was named.
+    pub(crate) verify: Option<VerifyChoice>,
+    pub(crate) order: &'a OrderArguments,
+    /// Whether a proof is to be kept.
+    pub(crate) for_proof: bool,
+}
+
+impl<'a> From<&'a InferArguments> for ModeAsked<'a> {
+    fn from(arguments: &'a InferArguments) -> Self {
+        Self {
+            verify: arguments.verify,
+            order: &arguments.order,
+            for_proof: arguments.proof_out.is_some(),
+        }
+    }
+}
+
+impl<'a> From<&'a ProgramSubmitArguments> for ModeAsked<'a> {
+    fn from(arguments: &'a ProgramSubmitArguments) -> Self {
+        Self {
+            verify: arguments.verify,
+            order: &arguments.order,
+            for_proof: false,
+        }
+    }
+}
+
 /// The mode that was asked for; else the usual one of the grid, of which it is said why.
 pub(crate) async fn mode_of(
     client: &Client,
     model: &ModelDto,
-    arguments: &InferArguments,
+    asked: ModeAsked<'_>,
 ) -> Result<ModeDto, Failure> {
-    if let Some(asked) = arguments.verify {
+    let ModeAsked {
+        verify,
+        order,
+        for_proof,
+    } = asked;
+    if let Some(asked) = verify {
         return Ok(asked.mode());
     }
     // Where nothing is known that would speak for a cheaper one.
@@ -77,16 +114,16 @@ pub(crate) async fn mode_of(
         false => ModeDto::Recompute,
     };
     // What offers would ask is known for usual needs only.
-    if arguments.proof_out.is_some() || !arguments.order.needs.are_usual() {
+    if for_proof || !order.needs.are_usual() {
         return Ok(certain);
     }
-    let at_risk = arguments.order.needs.value_at_risk;
+    let at_risk = order.needs.value_at_risk;
     let prices = prices(client, model, at_risk).await?;
     let Some(mode) = jobs::usual_mode(&prices) else {
         // Nobody serves it: that is said with what each offer lacks.
         return Ok(certain);
     };
-    if !arguments.order.yes && !arguments.order.dry_run {
+    if !order.yes && !order.dry_run {
         say(table(&prices, Some(mode)));
     }
     let sync = prices.iter().find(|price| price.mode == ModeDto::Sync);

@@ -5,11 +5,11 @@ use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, Qu
 use tg_sdk::guard::{self, OwnRun};
 use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
-use tg_types::{Digest, JobId, Wallet, stated_trace};
+use tg_types::{Digest, JobId, Wallet};
 use tg_wasm::limits::FILE_BYTES_MAX;
 use tg_wasm::{ProgramAnswer, WasmProgram};
 
-use super::modes::assurance;
+use super::modes::{self, assurance};
 use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
 use super::{ask_to_proceed, json_of, wallet};
 use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments};
@@ -17,7 +17,6 @@ use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
-use tg_console::verify::{Verify, VerifyChoice};
 use tg_offline::program;
 
 /// Registers a program and waits for the validators' verdict.
@@ -69,12 +68,12 @@ async fn asked(
     let listed = connect::model(client, &arguments.program).await?;
     let checked = fetch(client, &listed).await?;
     let input = program::input(&arguments.given)?;
-    let mode = mode_of(arguments.verify)?;
+    let mode = modes::mode_of(client, &listed, arguments.into()).await?;
     let quotes = quotes(client, (&listed, mode), &arguments.order).await?;
     let terms = terms(
         client,
         wallet,
-        (mode, Some(arguments.verify), &arguments.order),
+        (mode, arguments.verify, &arguments.order),
         &quotes,
         (listed.id, &input),
     )
@@ -114,7 +113,7 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
         quotes,
         terms,
     } = asked(&client, &wallet, arguments).await?;
-    let mode = arguments.verify.mode();
+    let mode = terms.mode.into();
     if arguments.order.dry_run {
         let answer = dry_run(&client, &wallet, (listed.id, &input), terms).await?;
         return print_dry_run(&answer, as_json);
@@ -175,7 +174,7 @@ fn show(
     program::show(answer, arguments.given.output.as_deref())?;
     line(match is_checked {
         true => "the program was run here again and gave the same answer, bill and trace",
-        false => "not run here: this answer is the word of those that ran it again",
+        false => "not run here: this answer is the word of those that ran it again, or parts of it",
     })?;
     line(crate::grid::describe::describe_receipt(receipt, None))?;
     Ok(())
@@ -208,20 +207,6 @@ async fn fetch(client: &Client, listed: &ModelDto) -> Result<WasmProgram, Failur
     Ok(program)
 }
 
-/// How the result of a program is checked.
-fn mode_of(asked: VerifyChoice) -> Result<ModeDto, Failure> {
-    match asked.verify {
-        Verify::Recompute | Verify::Optimistic | Verify::Replicate | Verify::None => {
-            Ok(asked.mode())
-        }
-        Verify::Proof | Verify::Sync => {
-            let text = "a program is checked by running it again: proof and sync are not made for programs";
-            let failure = Failure::new(Exit::Usage, anyhow::anyhow!(text));
-            Err(failure.hint("--verify recompute, optimistic or replicate"))
-        }
-    }
-}
-
 /// Watches over a job of mode optimistic while it can be challenged; how many results were.
 async fn guarded(
     client: &Client,
@@ -252,12 +237,11 @@ fn run_again(
     receipt: &JobReceiptDto,
     answer: &[u8],
 ) -> Outcome {
-    let run = program.try_run(input);
-    let run = run.or_fail(Exit::Failed, "run the program again")?;
     let mode = receipt.job.mode.into();
     let names = (&receipt.job.id, &receipt.lease.id);
-    let trace = stated_trace(mode, names, run.trace, run.answer.fuel);
-    let agrees = run.answer.encode() == answer && trace == receipt.receipt.trace;
+    let run = program.run_for(input, mode, names);
+    let (found, trace) = run.or_fail(Exit::Failed, "run the program again")?;
+    let agrees = found.encode() == answer && trace == receipt.receipt.trace;
     if agrees && Digest::of_blob(answer) == receipt.receipt.output {
         return Ok(());
     }

@@ -102,10 +102,7 @@ impl FloatChecksum {
     }
 
     fn number(self) -> u64 {
-        let digest = Digest::of(Domain::FloatChecksum, &self.0.into_bytes());
-        let mut first = [0; 8];
-        first.copy_from_slice(&digest.as_bytes()[..8]);
-        u64::from_le_bytes(first)
+        Digest::of(Domain::FloatChecksum, &self.0.into_bytes()).first_word()
     }
 }
 

@@ -9,7 +9,7 @@
 //! to a collision of BLAKE3. Call a node *wrong* if what the record says of it is not what the tier gives for it on the recorded values that it reads, at the recorded
 //! work and memory; a section is wrong if one of its nodes is. If no section is wrong, the last node's record is that of a whole run on the job's
 //! input, by induction over the nodes, and the outputs of the answer are values of it, as their digests are compared. If one section of `S`
-//! is wrong and `k` are drawn without replacement after `c`, it is found with `k / S`, which is at least one in [`SECTIONS_SHARE`].
+//! is wrong and `k` are drawn without replacement after `c`, it is found with `k / S`, which is at least one in [`SECTIONS_SHARE`](tg_types::sections::SECTIONS_SHARE).
 //!
 //! Every operator is covered alike, bodies of loops too, as a section is executed by what executes the whole. A run that does not finish,
 //! or whose sections read more than [`OPENED_BYTES_MAX`], is shown whole: nothing is opened, and whoever checks it runs it again. Which of the two it is follows from
@@ -38,4 +38,4 @@ pub use check::{ExpectedFloatTrace, FloatTraceFault, float_vote_on};
 pub use claim::{ExpectedFloatClaim, FloatClaim, FloatFault};
 pub use file::{FloatTraceFile, OpenedSections};
 pub use record::{FloatTrace, NodeRecord, RunRecord, ValueRecord};
-pub use sections::{OPENED_BYTES_MAX, SECTIONS_SHARE};
+pub use sections::OPENED_BYTES_MAX;

@@ -5,16 +5,7 @@ use crate::graph::{Graph, ValueId};
 use crate::tgf::last_needed;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use tg_types::{Digest, Domain, Encode as _, Writer};
-
-/// A run is cut into at most so many sections.
-pub const SECTIONS_MAX: u64 = 80;
-
-/// One section of so many is drawn, rounded up.
-pub const SECTIONS_SHARE: usize = 20;
-
-/// At least so many sections are drawn: a run that has no more is executed again as a whole.
-pub const SECTIONS_MIN: usize = 4;
+use tg_types::{Digest, Domain, Encode as _, sections};
 
 /// Most bytes of the values that drawn sections, or a disputed node, read. With the answer and the record they are within evidence of 16 MiB.
 pub const OPENED_BYTES_MAX: u64 = 12 << 20;
@@ -25,72 +16,17 @@ const RECORD_BYTES_MAX: usize = 2 << 20;
 /// Most values that are shown: each has a head of at most 133 bytes.
 const OPENED_VALUES_MAX: usize = 4_096;
 
-/// The sections of a run: nodes one after the other until their work is a [`SECTIONS_MAX`]th of all, and those after them that take less than
-/// an eighth of that each and half of it together; and what is left. So what a heavy node gives lies inside a section where lighter ones follow it: it
-/// is not among what is shown, and is known to those alone who executed.
+/// The sections of a run ([`tg_types::sections::cut`]).
 #[must_use]
 pub fn cut(record: &RunRecord) -> Vec<Range<usize>> {
-    let nodes = record.0.len();
-    let all = record.work_before(nodes);
-    let share = all.div_ceil(SECTIONS_MAX).max(1);
-    let mut sections = Vec::new();
-    let (mut first, mut before) = (0, 0);
-    // The work at which the section had its share.
-    let mut full: Option<u64> = None;
-    for (node, it) in record.0.iter().enumerate() {
-        if let Some(at) = full {
-            let took = it.work.saturating_sub(record.work_before(node));
-            if took >= share / 8 || it.work.saturating_sub(at) >= share / 2 {
-                sections.push(first..node);
-                (first, before, full) = (node, record.work_before(node), None);
-            }
-        }
-        if full.is_none() && it.work.saturating_sub(before) >= share {
-            full = Some(it.work);
-        }
-    }
-    if first < nodes {
-        sections.push(first..nodes);
-    }
-    sections
+    let works: Vec<u64> = record.0.iter().map(|it| it.work).collect();
+    sections::cut(&works)
 }
 
-/// How many of so many sections are drawn.
-#[must_use]
-pub fn drawn_of(sections: usize) -> usize {
-    let share = sections.div_ceil(SECTIONS_SHARE);
-    share.max(SECTIONS_MIN).min(sections)
-}
-
-/// The sections that a challenge draws, without replacement, each set of as many equally likely; ascending.
-///
-/// Words are the first 8 bytes, little-endian, of `BLAKE3(domain, challenge, i)` for i from 0 on; a number below `n` is a word modulo `n` of those
-/// below `2^64 - (2^64 mod n)`; the set is Floyd's (Bentley and Floyd, "A sample of brilliance", 1987).
+/// The sections that a challenge draws ([`tg_types::sections::draw`]).
 #[must_use]
 pub fn draw(record: &RunRecord, challenge: &Digest) -> Vec<Range<usize>> {
-    let sections = cut(record);
-    let drawn = drawn_of(sections.len());
-    let mut words = (0_u64..).map(|number| {
-        let mut writer = Writer::new();
-        challenge.encode(&mut writer);
-        writer.u64(number);
-        let digest = Digest::of(Domain::FloatSections, &writer.into_bytes());
-        let mut word = [0; 8];
-        word.copy_from_slice(&digest.as_bytes()[..8]);
-        u64::from_le_bytes(word)
-    });
-    let mut chosen = BTreeSet::new();
-    for last in sections.len() - drawn..sections.len() {
-        let n = last as u64 + 1;
-        // 2^64 mod n.
-        let rest = n.wrapping_neg() % n;
-        let word = words.find(|word| *word <= u64::MAX - rest);
-        let number = word.map_or(last, |word| usize::try_from(word % n).unwrap_or(last));
-        if !chosen.insert(number) {
-            chosen.insert(last);
-        }
-    }
-    chosen.into_iter().map(|it| sections[it].clone()).collect()
+    sections::draw(&cut(record), Domain::FloatSections, challenge)
 }
 
 /// Where the values of a graph come from and how long they are needed.
