@@ -36,6 +36,7 @@ use self::load::{OrderLoad, Orderer};
 use self::watch::NodeWatch;
 use crate::bring;
 use crate::http;
+use crate::process;
 use crate::python::Missing;
 
 /// How long the network may take until it makes blocks, and until all offers stand.
@@ -127,6 +128,10 @@ fn outside(root: &Path, options: &NetworkOptions) -> Result<()> {
     let mut options = options.clone();
     if options.binary.is_none() {
         options.binary = Some(bring::build(root)?);
+        let mut cargo = process::cargo(root);
+        cargo.args(["build", "--release", "--package", "tensorgrid"]);
+        let example = cargo.args(["--example", "cheating_provider"]);
+        process::run(example, "the cheating provider does not build")?;
     }
     if options.loopback {
         say("ON LOOPBACK, AS ASKED: NO DELAY, NO LOSS, NO FIREWALL, NO CABLE IS PULLED");
