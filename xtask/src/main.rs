@@ -28,6 +28,11 @@ usage: cargo xtask COMMAND
   served-models
               a real llama.cpp server behind a provider, asked by that client; --binary FILE and --require as above
   monitoring  a Prometheus server scrapes a grid: alert rules and panels of ops/ are tried; --binary FILE and --require as above
+  network-test
+              four validators, two gateways, five providers and three cheats as processes on hosts of their own (network
+              namespaces, which need root; else loopback), while each is killed, one loses its disk and one its cable;
+              --seed S draws delays and orders, --loopback makes no hosts, --only WORD plays the events with that word,
+              --binary FILE as above and --cheat FILE are built programs, --require makes it an error that no hosts can be made
   corpus-report
               runs the corpus (--corpus DIR, or made now with --data DIR) beside onnxruntime; writes docs/CORPUS.md
   tosa-conformance
@@ -107,6 +112,7 @@ fn run(words: &[&str]) -> Result<()> {
             @ ("bring-your-model" | "openai-client" | "served-models" | "wheel" | "monitoring"),
             rest @ ..,
         ] => with_binary(&root, name, &xtask::bring::Options::parse(rest)?),
+        ["network-test", rest @ ..] => xtask::network::command(&root, rest),
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)
         }

@@ -1,8 +1,6 @@
 //! `cargo xtask monitoring`: a Prometheus server scrapes a grid; the alert rules and every panel of `ops/` are asked of it.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,8 +9,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::bring::{Options, build};
-use crate::process;
 use crate::python::Missing;
+use crate::{http, process};
 
 const GRID: &str = "127.0.0.1:17070";
 const PROMETHEUS: &str = "127.0.0.1:19090";
@@ -135,7 +133,7 @@ fn server(rules: &Path, folder: &Path) -> Result<Command> {
 /// What promtool thinks of the metrics' names and types.
 fn lint(folder: &Path) -> Result<()> {
     let file = folder.join("metrics.txt");
-    fs::write(&file, get(GRID, "/metrics")?)?;
+    fs::write(&file, http::get(GRID, "/metrics", PATIENCE)?)?;
     let mut command = Command::new("promtool");
     let command = command.args(["check", "metrics"]);
     process::run(
@@ -166,7 +164,7 @@ fn panels(file: &Path) -> Result<Vec<(String, String)>> {
 
 /// A metric without labels of the grid.
 fn metric(name: &str) -> Result<f64> {
-    let text = get(GRID, "/metrics")?;
+    let text = http::get(GRID, "/metrics", PATIENCE)?;
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     let value = line.with_context(|| format!("there is no {name}"))?;
     Ok(value.trim().parse()?)
@@ -175,7 +173,7 @@ fn metric(name: &str) -> Result<f64> {
 /// What an expression comes to now, without what is no number.
 fn values(expression: &str) -> Result<Vec<f64>> {
     let path = format!("/api/v1/query?query={}", escaped(expression));
-    let answer: Value = serde_json::from_str(&get(PROMETHEUS, &path)?)?;
+    let answer: Value = serde_json::from_str(&http::get(PROMETHEUS, &path, PATIENCE)?)?;
     ensure!(answer["status"] == "success", "{expression}: {answer}");
     let results = answer["data"]["result"].as_array().context("a vector")?;
     let value = |result: &Value| result["value"][1].as_str()?.parse::<f64>().ok();
@@ -188,7 +186,7 @@ fn values(expression: &str) -> Result<Vec<f64>> {
 
 /// Names of alerts that fire or are about to.
 fn alerts() -> Result<Vec<String>> {
-    let answer: Value = serde_json::from_str(&get(PROMETHEUS, "/api/v1/alerts")?)?;
+    let answer: Value = serde_json::from_str(&http::get(PROMETHEUS, "/api/v1/alerts", PATIENCE)?)?;
     let list = answer["data"]["alerts"]
         .as_array()
         .context("a list of alerts")?;
@@ -205,22 +203,6 @@ fn escaped(text: &str) -> String {
         other => format!("%{other:02X}"),
     };
     text.bytes().map(one).collect()
-}
-
-/// The body of what a server on this machine answers.
-fn get(address: &str, path: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    // HTTP 1.0: the answer ends with the connection, and is not in chunks.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .context("an answer has a head")?;
-    let status = head.split_whitespace().nth(1).unwrap_or_default();
-    ensure!(status == "200", "{path}: {head}\n{body}");
-    Ok(body.to_owned())
 }
 
 /// Asks until the answer is yes.

@@ -257,6 +257,8 @@ pub(crate) enum BenchCommand {
     Modes(BenchModesArguments),
     /// Run a grid in this process under load: jobs that settle in a second, how soon orders are final, CPU time.
     Grid(BenchGridArguments),
+    /// Move blobs from one node to another beside a bare stream of the same bytes: time, CPU time, memory, what a kill costs.
+    Transfer(BenchTransferArguments),
 }
 
 /// `device`.
@@ -292,6 +294,35 @@ pub(crate) struct BenchGridArguments {
     /// Seconds of each phase.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) seconds: u32,
+}
+
+/// `bench transfer`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The data lie in the current folder while it runs, four times: use a disk, not memory. Blobs have at most \
+                  256 MiB; more is several."
+)]
+pub(crate) struct BenchTransferArguments {
+    /// How much is moved.
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(4..=8192), value_name = "MIB")]
+    pub(crate) mib: u32,
+    /// Fetch from a node: what the second process does.
+    #[arg(long, hide = true, requires = "into")]
+    pub(crate) receive: Option<String>,
+    /// Fetch from a bare connection: what the second process does.
+    #[arg(long, hide = true, requires = "into")]
+    pub(crate) bare: Option<std::net::SocketAddr>,
+    /// Where to.
+    #[arg(long, hide = true)]
+    pub(crate) into: Option<PathBuf>,
+    /// Which blobs.
+    #[arg(hide = true, value_parser = parse_digest)]
+    pub(crate) blobs: Vec<tg_types::Digest>,
+}
+
+/// A digest in hexadecimal digits.
+fn parse_digest(text: &str) -> Result<tg_types::Digest, String> {
+    tg_types::Digest::from_hex(text.trim_start_matches("0x")).ok_or_else(|| "no digest".to_owned())
 }
 
 /// Other demos.

@@ -46,8 +46,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Outcome {
     use grid::commands::{
-        balance, bench_grid, block_on, checkpoint, doctor, endpoint, faucet, gateway, infer, job,
-        network, provider, rent, seat, transfer, up, validator, wallet, write,
+        balance, block_on, checkpoint, doctor, endpoint, faucet, gateway, infer, job, network,
+        provider, rent, seat, transfer, up, validator, wallet, write,
     };
     SimdLevel::forced().or_fail(Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
@@ -103,18 +103,19 @@ fn run(cli: Cli) -> Outcome {
             tg_offline::device_check::run(arguments.device, json)
         }
         Command::Device(_) => tg_offline::device::run(json),
-        Command::Bench(cli::BenchCommand::Grid(arguments)) => {
-            block_on(bench_grid::run(&arguments, json))
-        }
-        Command::Bench(cli::BenchCommand::Modes(arguments)) => {
-            tg_offline::bench_modes::run(&arguments, json)
-        }
-        Command::Bench(cli::BenchCommand::Run(arguments)) => {
-            tg_offline::bench_run::run(&arguments, json)
-        }
-        Command::Bench(cli::BenchCommand::Prove(arguments)) => {
-            tg_offline::bench::run(&arguments, json)
-        }
+        Command::Bench(command) => of_measurements(&command, json),
+    }
+}
+
+fn of_measurements(command: &cli::BenchCommand, json: bool) -> Outcome {
+    use cli::BenchCommand;
+    use grid::commands::{bench_grid, bench_transfer, block_on};
+    match command {
+        BenchCommand::Grid(arguments) => block_on(bench_grid::run(arguments, json)),
+        BenchCommand::Transfer(arguments) => block_on(bench_transfer::run(arguments, json)),
+        BenchCommand::Modes(arguments) => tg_offline::bench_modes::run(arguments, json),
+        BenchCommand::Run(arguments) => tg_offline::bench_run::run(arguments, json),
+        BenchCommand::Prove(arguments) => tg_offline::bench::run(arguments, json),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::measure::{Cost, Moment, peak_memory_mib, reset_peak_memory};
 use crate::prove::random_seed;
 use crate::suite_page;
 use crate::suite_rows::{ENTRIES, Entry, Figure, MASKED, Row};
+use std::path::Path;
 use std::process::Command;
 use tg_compile::suite::random_input;
 use tg_console::files;
@@ -45,7 +46,8 @@ pub fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
         rows.push(measure_apart(index, arguments.runs, true)?);
     }
     if let Some(path) = &arguments.write {
-        files::write(path, suite_page::page(&rows).as_bytes())?;
+        let page = suite_page::page(&rows) + &by_hand(path);
+        files::write(path, page.as_bytes())?;
     }
     if as_json {
         let value = serde_json::to_value(&rows).or_fail(Exit::Failed, "write the rows")?;
@@ -58,6 +60,16 @@ pub fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
     }
     line(format_args!("{}", suite_page::machine()))?;
     Ok(())
+}
+
+/// The line of a page below which somebody wrote by hand.
+const BY_HAND: &str = "<!-- written by hand from here on -->";
+
+/// What stands by hand on a page that is there already: it stays.
+fn by_hand(path: &Path) -> String {
+    let page = std::fs::read_to_string(path).unwrap_or_default();
+    page.find(BY_HAND)
+        .map_or_else(String::new, |start| format!("\n{}", &page[start..]))
 }
 
 /// Measures a row in a process of its own, so that its memory is its own.
@@ -268,6 +280,18 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+
+    #[test]
+    fn what_stands_on_a_page_by_hand_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("page.md");
+        assert_eq!(by_hand(&path), "");
+        std::fs::write(&path, "# Rows\n").unwrap();
+        assert_eq!(by_hand(&path), "");
+        let below = format!("{BY_HAND}\n## More\n");
+        std::fs::write(&path, format!("# Rows\n{below}")).unwrap();
+        assert_eq!(by_hand(&path), format!("\n{below}"));
+    }
 
     #[test]
     fn medians_and_least_are_of_each_column() {

@@ -844,6 +844,10 @@ impl<W: Worker> Agent<W> {
                 entry.refutation = Some(bytes);
                 return;
             }
+            work::Report::Unreachable(message) => {
+                entry.task.unreachable(now_ms());
+                AgentEvent::Problem(message)
+            }
             work::Report::Failed(message, missing) => {
                 entry.task.failed(now_ms(), missing);
                 match (entry.task.failures(), missing) {

@@ -15,7 +15,8 @@
 //! have; the one that leads then hands in the answer.
 //!
 //! Proving starts while the commitment is still on its way into a block. A transaction without effect is sent again
-//! after [`RESEND_MS`]; work that fails is tried again after a growing wait, [`TRIES_MAX`] times.
+//! after [`RESEND_MS`]; work that fails is tried again after a growing wait, [`TRIES_MAX`] times,
+//! and for as long as there is time where it could not reach the grid.
 //! A declared throttle holds back the last message until the work has taken as long as a machine of that speed takes.
 
 use tg_sdk::dto::{DisputeTurnDto, JobStateDto, LeaseDto, ModeDto, ReplicasDto};
@@ -29,6 +30,9 @@ pub const RESEND_MS: u64 = 4_000;
 
 /// After how many milliseconds what could not be pulled is looked for again.
 const LOOK_AGAIN_MS: u64 = 250;
+
+/// Wait before work is tried again that could not reach the grid.
+const REACH_AGAIN_MS: u64 = 1_000;
 
 /// After how many milliseconds evidence that validators do not hold yet is stored again: whoever took it may have lost it.
 pub const STORE_AGAIN_MS: u64 = 3_000;
@@ -585,6 +589,13 @@ impl LeaseTask {
         self.busy = None;
         self.failures = 0;
         self.stored_at = now;
+    }
+
+    /// A stage of work could not reach the grid at `now`. That counts for nothing: whoever leaves a lease that it started because its
+    /// gateway is started again loses the collateral, and time is left.
+    pub const fn unreachable(&mut self, now: u64) {
+        self.busy = None;
+        self.retry_at = now.saturating_add(REACH_AGAIN_MS);
     }
 
     /// A stage of work failed at `now`; `missing` says what could not be pulled, if that was it.

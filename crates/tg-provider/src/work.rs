@@ -1,5 +1,6 @@
 //! One stage of work from end to end: pull, compute on a thread of its own, store the result, report.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,6 +37,23 @@ pub(crate) enum Report {
     Served(ServeReport),
     /// It failed; what could not be pulled, if that was it.
     Failed(String, Option<DeclineReason>),
+    /// The grid could not be reached or was too busy: nothing is wrong with the work.
+    Unreachable(String),
+}
+
+impl Report {
+    /// What a failure of work means.
+    fn of_failure(error: &(dyn Error + 'static)) -> Self {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            let call = error.downcast_ref::<ClientError>();
+            if call.is_some_and(ClientError::is_transient) {
+                return Self::Unreachable(chain(error));
+            }
+            cause = error.source();
+        }
+        Self::Failed(chain(error), None)
+    }
 }
 
 /// What the loop tells the agent.
@@ -68,6 +86,7 @@ pub(crate) async fn pull(client: Client, puller: Puller, order: Order, outcomes:
     let lease = order.lease;
     let report = match try_pull(&client, &puller, order, &outcomes).await {
         Ok(task) => Report::Pulled(task),
+        Err((error, None)) => Report::of_failure(&error),
         Err((error, missing)) => Report::Failed(chain(&error), missing),
     };
     // A closed queue means that the agent is gone.
@@ -95,7 +114,7 @@ pub(crate) async fn execute<W: Worker>(
     };
     let report = match executed {
         Ok((task, execution, elapsed_ms)) => Report::Executed(task, execution, elapsed_ms),
-        Err(error) => Report::Failed(chain(error.as_ref()), None),
+        Err(error) => Report::of_failure(error.as_ref()),
     };
     // A closed queue means that the agent is gone.
     let _ = outcomes.send((lease, report)).await;
@@ -112,7 +131,7 @@ pub(crate) async fn prove<W: Worker>(
     let lease = task.lease;
     let report = match try_prove(&client, worker, (task, execution), seed, &outcomes).await {
         Ok((evidence, bytes, elapsed_ms)) => Report::Proved(evidence, bytes, elapsed_ms),
-        Err(error) => Report::Failed(chain(error.as_ref()), None),
+        Err(error) => Report::of_failure(error.as_ref()),
     };
     let _ = outcomes.send((lease, report)).await;
 }
@@ -128,7 +147,7 @@ pub(crate) async fn refute<W: Worker>(
     let lease = task.lease;
     let report = match try_refute(&client, worker, (task, execution), claim).await {
         Ok((answer, bytes)) => Report::Refuted(claim, answer, bytes),
-        Err(error) => Report::Failed(chain(error.as_ref()), None),
+        Err(error) => Report::of_failure(error.as_ref()),
     };
     let _ = outcomes.send((lease, report)).await;
 }
@@ -147,7 +166,7 @@ pub(crate) async fn store_again(
     };
     let report = match stored.await {
         Ok(()) => Report::Stored,
-        Err(error) => Report::Failed(chain(&error), None),
+        Err(error) => Report::of_failure(&error),
     };
     let _ = outcomes.send((lease, report)).await;
 }

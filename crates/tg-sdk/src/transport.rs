@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -24,6 +24,9 @@ const IDLE: Duration = Duration::from_secs(5);
 
 /// Largest JSON answer a client reads, in bytes: far more than any page of a list.
 pub(crate) const JSON_BYTES_MAX: usize = 16 << 20;
+
+/// Most bytes for which room is made before they come: a server may say that more will.
+const ROOM_BYTES_MAX: usize = 4 << 20;
 
 /// A body to send and its media type.
 #[derive(Debug)]
@@ -47,6 +50,22 @@ pub(crate) struct Transport {
     base: String,
     pool: Pool<Connector, RequestBody>,
     limit: Duration,
+}
+
+/// The bytes of a body, copied once: room for as many as its head says, and as may come, is made before.
+async fn collect(
+    mut body: Limited<Incoming>,
+    limit: usize,
+) -> Result<Vec<u8>, Box<dyn std::error::Error + Send + Sync>> {
+    let told = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(told.min(limit).min(ROOM_BYTES_MAX));
+    while let Some(frame) = body.frame().await {
+        // Trailers are nothing that this client reads.
+        if let Ok(data) = frame?.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(bytes)
 }
 
 /// A body of these bytes.
@@ -179,11 +198,11 @@ impl Transport {
         limit: usize,
     ) -> Result<Vec<u8>, ClientError> {
         let body = Limited::new(answer.into_body(), limit);
-        let collected = tokio::time::timeout(self.limit, body.collect())
+        let collected = tokio::time::timeout(self.limit, collect(body, limit))
             .await
             .map_err(|_| self.timeout())?;
         match collected {
-            Ok(collected) => Ok(collected.to_bytes().to_vec()),
+            Ok(bytes) => Ok(bytes),
             Err(error) if error.is::<LengthLimitError>() => Err(ClientError::TooLarge {
                 path: path.to_owned(),
                 limit,

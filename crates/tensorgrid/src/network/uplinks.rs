@@ -1,5 +1,6 @@
 //! Other nodes as a gateway reaches them, over their APIs: where it hears of the chain, and where what clients send goes on to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::{Digest, Fault, Heartbeat, SignedTransaction, SignedUpload};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::grid::blob::chain;
 
@@ -19,6 +21,16 @@ const SNAPSHOT_BYTES_MAX: usize = 2 << 30;
 
 /// How long a blob may take to a node.
 const UPLOAD_MAX: Duration = Duration::from_secs(600);
+
+/// How long a node may take for a small blob before another one is handed it too.
+const STALLED: Duration = Duration::from_secs(2);
+
+/// What each MiB adds: 4 MiB a second.
+const SLOWEST_MIB: Duration = Duration::from_millis(250);
+
+/// Chunks of a blob that are asked for at once. On a machine with other work one at a time is half as fast: each waits for the
+/// processor some times on its way.
+const CHUNKS_AHEAD: u64 = 3;
 
 /// Pieces of a blob that are read ahead.
 const PIECES_AHEAD: usize = 4;
@@ -31,7 +43,7 @@ pub(crate) struct HttpSource {
 
 impl HttpSource {
     /// The node at `url`. Nothing is sent yet.
-    pub(super) fn new(url: &str) -> Result<Self, ClientError> {
+    pub(crate) fn new(url: &str) -> Result<Self, ClientError> {
         let client = Client::new(url)?;
         Ok(Self { client })
     }
@@ -107,15 +119,36 @@ impl ChainSource for HttpSource {
                 Err(error) if error.is_not_found() => return Ok(false),
                 Err(error) => return Err(source_error(&error)),
             };
+            let chunks = tree.chunks();
             let local = |error: &dyn std::error::Error| SourceError::Unreachable(chain(error));
             // It reads what came before.
             let begun = tokio::task::spawn_blocking(move || store.resume(&digest, tree, limit));
             let begun = begun.await.map_err(|error| local(&error))?;
             let mut partial = begun.map_err(|error| local(&error))?;
+            // Some chunks come while one is checked and written. Dropped, the calls are given up.
+            let mut coming = JoinSet::new();
+            let mut early = BTreeMap::new();
+            let mut wanted = partial.next().unwrap_or(chunks);
             while let Some(index) = partial.next() {
-                let chunk = self.client.chunk(digest, index).await;
-                let chunk = chunk.map_err(|error| source_error(&error))?;
-                if !partial.put(&chunk).map_err(|error| local(&error))? {
+                while wanted < chunks && wanted - index < CHUNKS_AHEAD {
+                    let (client, next) = (self.client.clone(), wanted);
+                    coming.spawn(async move { (next, client.chunk(digest, next).await) });
+                    wanted += 1;
+                }
+                let Some(chunk) = early.remove(&index) else {
+                    let came = coming.join_next().await;
+                    let came = came.expect("the chunk is here or asked for");
+                    let (came, chunk) = came.map_err(|error| local(&error))?;
+                    early.insert(came, chunk.map_err(|error| source_error(&error))?);
+                    continue;
+                };
+                let put = tokio::task::spawn_blocking(move || {
+                    let is_kept = partial.put(&chunk);
+                    (partial, is_kept)
+                });
+                let is_kept;
+                (partial, is_kept) = put.await.map_err(|error| local(&error))?;
+                if !is_kept.map_err(|error| local(&error))? {
                     let text = format!("chunk {index} of {digest} is not the one of its name");
                     return Err(SourceError::Unreachable(text));
                 }
@@ -164,17 +197,7 @@ impl Uplinks {
 
     /// Hands a stored blob to as many nodes as it takes. Called beside the event loop.
     fn forward(&self, store: &Arc<BlobStore>, permit: &SignedUpload) -> Result<(), PortError> {
-        let mut taken = 0;
-        let mut reasons = Vec::new();
-        for client in &self.clients {
-            if taken == self.enough {
-                break;
-            }
-            match forward_to(client, store, permit) {
-                Ok(()) => taken += 1,
-                Err(reason) => reasons.push(format!("{}: {reason}", client.url())),
-            }
-        }
+        let (taken, reasons) = Handle::current().block_on(self.spread(store, permit));
         if taken == self.enough {
             return Ok(());
         }
@@ -189,30 +212,67 @@ impl Uplinks {
             hint: "try again; the gateway's sources may be away".to_owned(),
         })
     }
+
+    /// Hands a blob to the first nodes, and to the next one for each that refuses it or takes too long: a node that is cut off
+    /// says nothing, and whoever waits for it loses what a late result costs. Gives how many took it, and why others did not.
+    async fn spread(&self, store: &Arc<BlobStore>, permit: &SignedUpload) -> (usize, Vec<String>) {
+        let patience =
+            STALLED + SLOWEST_MIB * u32::try_from(permit.permit.length >> 20).unwrap_or(u32::MAX);
+        let mut rest = self.clients.iter();
+        // Those that are left in the end are given up.
+        let mut calls = JoinSet::new();
+        let start = |calls: &mut JoinSet<_>, client: &Client| {
+            calls.spawn(forward_to(client.clone(), Arc::clone(store), *permit));
+        };
+        let (mut taken, mut reasons) = (0, Vec::new());
+        for client in rest.by_ref().take(self.enough) {
+            start(&mut calls, client);
+        }
+        while taken < self.enough {
+            match tokio::time::timeout(patience, calls.join_next()).await {
+                Ok(None) => break,
+                Ok(Some(Ok(Ok(())))) => {
+                    taken += 1;
+                    continue;
+                }
+                Ok(Some(Ok(Err(reason)))) => reasons.push(reason),
+                Ok(Some(Err(error))) => reasons.push(chain(&error)),
+                Err(_) if rest.len() == 0 && calls.is_empty() => break,
+                Err(_) => {}
+            }
+            if let Some(client) = rest.next() {
+                start(&mut calls, client);
+            }
+        }
+        (taken, reasons)
+    }
 }
 
-fn forward_to(
-    client: &Client,
-    store: &Arc<BlobStore>,
-    permit: &SignedUpload,
+/// Hands a blob to one node.
+async fn forward_to(
+    client: Client,
+    store: Arc<BlobStore>,
+    permit: SignedUpload,
 ) -> Result<(), String> {
-    let reader = store.reader(&permit.permit.digest, MODEL_BYTES_MAX);
-    let reader = reader.map_err(|error| chain(&error))?;
-    let mut reader: BlobReader = reader.ok_or("it is gone")?;
     let (sender, pieces) = mpsc::channel(PIECES_AHEAD);
-    let (client, permit) = (client.clone(), *permit);
-    let call = Handle::current().spawn(async move { client.put_permitted(&permit, pieces).await });
-    loop {
-        let piece = reader.next_piece().map_err(|error| chain(&error))?;
-        // A call that ended takes nothing more, and says why below.
-        if piece.is_empty() || sender.blocking_send(piece).is_err() {
-            break;
+    let read = tokio::task::spawn_blocking(move || {
+        let reader = store.reader(&permit.permit.digest, MODEL_BYTES_MAX);
+        let reader = reader.map_err(|error| chain(&error))?;
+        let mut reader: BlobReader = reader.ok_or("it is gone")?;
+        loop {
+            let piece = reader.next_piece().map_err(|error| chain(&error))?;
+            // A call that ended takes nothing more, and says why itself.
+            if piece.is_empty() || sender.blocking_send(piece).is_err() {
+                return Ok(());
+            }
         }
-    }
-    drop(sender);
-    let ended = Handle::current().block_on(call);
-    let stored = ended.map_err(|error| chain(&error))?;
-    stored.map(drop).map_err(|error| chain(&error))
+    });
+    let stored = client.put_permitted(&permit, pieces).await;
+    let told = |reason: String| format!("{}: {reason}", client.url());
+    // Why it could not be read says more than that too little came.
+    let read: Result<(), String> = read.await.map_err(|error| told(chain(&error)))?;
+    read.map_err(told)?;
+    stored.map(drop).map_err(|error| told(chain(&error)))
 }
 
 /// Keeps a blob here, then hands it on.
@@ -240,5 +300,76 @@ impl BlobSink for ForwardingSink {
             uplinks.forward(&store, &permit)?;
         }
         Ok(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    use tg_ledger::development_domain;
+    use tg_types::{TimestampMs, UploadPermit, Wallet};
+
+    use super::*;
+
+    /// The address of a node that takes blobs, or of one that hears and says nothing.
+    fn node(digest: Digest, length: usize, answers: bool) -> HttpSource {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let mut held = Vec::new();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                if !answers {
+                    held.push(stream);
+                    continue;
+                }
+                let (mut heard, mut buffer) = (Vec::new(), [0; 4096]);
+                let is_whole = |heard: &[u8]| {
+                    let head = heard.windows(4).position(|it| it == b"\r\n\r\n");
+                    head.is_some_and(|end| heard.len() >= end + 4 + length)
+                };
+                while !is_whole(&heard) {
+                    let count = stream.read(&mut buffer).unwrap();
+                    heard.extend_from_slice(&buffer[..count]);
+                }
+                let body = format!(r#"{{"digest":"{digest}","size":{length}}}"#);
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n", body.len());
+                let kind = "content-type: application/json\r\nconnection: close\r\n\r\n";
+                stream
+                    .write_all([&head, kind, &body].concat().as_bytes())
+                    .unwrap();
+            }
+        });
+        HttpSource::new(&url).unwrap()
+    }
+
+    /// It was handed to one node after the other, each with ten minutes.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_node_that_says_nothing_does_not_hold_up_a_blob() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(BlobStore::open(folder.path(), 1 << 20).unwrap());
+        let digest = store.put(b"a proof", 100).unwrap();
+        let permit = UploadPermit {
+            digest,
+            length: 7,
+            expires: TimestampMs::new(1),
+        };
+        let wallet = Wallet::from_seed(b"a provider");
+        let permit = SignedUpload::new(permit, &wallet, &development_domain());
+        let spread = |answering: &[bool]| {
+            let nodes: Vec<HttpSource> = answering.iter().map(|it| node(digest, 7, *it)).collect();
+            let uplinks = Uplinks::new(&nodes, 4);
+            let store = Arc::clone(&store);
+            async move { uplinks.spread(&store, &permit).await.0 }
+        };
+        let since = Instant::now();
+        assert_eq!(spread(&[true, false, true, true]).await, 2);
+        assert_eq!(spread(&[false, false, true, true]).await, 2);
+        assert!(since.elapsed() < 10 * STALLED, "{:?}", since.elapsed());
     }
 }

@@ -77,10 +77,9 @@ impl BlobStore {
             return Ok(None);
         }
         file.seek(SeekFrom::Start(start)).map_err(failed)?;
-        let mut bytes = Vec::new();
-        file.take(CHUNK_BYTES)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
+        let length = size.saturating_sub(start).min(CHUNK_BYTES);
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+        file.take(length).read_to_end(&mut bytes).map_err(failed)?;
         Ok(Some(bytes))
     }
 
@@ -159,9 +158,10 @@ impl PartialBlob {
 
     /// Counts the chunks that are here, and cuts off what is none.
     fn check_again(&mut self) -> Result<(), BlobError> {
+        let mut bytes = Vec::new();
         while let Some(index) = self.next() {
             let wanted = self.tree.chunk_bytes(index).unwrap_or(0);
-            let mut bytes = Vec::new();
+            bytes.clear();
             let read = (&mut self.file).take(wanted).read_to_end(&mut bytes);
             read.map_err(|source| self.failed("read", source))?;
             if !self.tree.is_chunk(&self.digest, index, &bytes) {

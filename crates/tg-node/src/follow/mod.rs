@@ -356,11 +356,15 @@ async fn follow(
     loop {
         let source = sources.preferred(chain.tip.height()).await;
         let from = chain.tip.height() + 1;
-        let page = match source.page(from, PAGE_WAIT).await {
-            Ok(page) => page,
-            Err(error) => {
-                tracing::debug!(from = source.name(), %error, "source gave no blocks");
+        let patience = sources.patience(from, PAGE_WAIT);
+        let page = match tokio::time::timeout(patience, source.page(from, PAGE_WAIT)).await {
+            Ok(Ok(page)) => page,
+            Ok(Err(error)) => {
                 sources.failed(&source, &error.to_string());
+                continue;
+            }
+            Err(_) => {
+                sources.failed(&source, "it does not answer");
                 continue;
             }
         };

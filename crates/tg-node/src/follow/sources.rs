@@ -10,8 +10,19 @@ use crate::liveness::steady_now;
 /// How often every source is asked where it stands.
 const WATCH: Duration = Duration::from_secs(2);
 
-/// A source that gave nothing is not asked for so long, if there is another.
+/// A source that gave nothing is not asked for so long, if there is another; twice as long each time, until it answers.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// Most such doublings: about a minute.
+const DOUBLINGS_MAX: u32 = 6;
+
+/// How long a source may take for a page beyond the time for which it is told to wait: small pages of one that is near, and
+/// those of one that is to give many blocks.
+const PAGE_LATE: Duration = Duration::from_millis(500);
+const LONG_PAGE_LATE: Duration = Duration::from_secs(10);
+
+/// Blocks of a page that is small.
+const NEAR: u64 = 8;
 
 /// The same for one whose blocks did not hold.
 const PAUSE_AFTER_LIE: Duration = Duration::from_secs(60);
@@ -26,6 +37,8 @@ struct SourceRecord {
     tip: u64,
     /// Until when it is not asked.
     paused: Option<Instant>,
+    /// How often it gave nothing since it answered last.
+    failures: u32,
 }
 
 /// The sources of a follower.
@@ -77,13 +90,26 @@ impl SourceList {
         }
     }
 
+    /// How long a source may take for a page from a height on if it is told to wait for `wait`. One that is cut off answers
+    /// nothing and closes nothing: while blocks come, the next one is asked half a second after it should have answered.
+    pub(super) fn patience(&self, from: u64, wait: Duration) -> Duration {
+        let best = self.standing().iter().map(|it| it.tip).max();
+        let is_near = best.unwrap_or(0) <= from + NEAR;
+        wait + if is_near { PAGE_LATE } else { LONG_PAGE_LATE }
+    }
+
     /// Notes that a source answered, and the height that it says it has.
     pub(super) fn heard(&self, source: &Arc<dyn ChainSource>, tip: u64) {
         let Some(index) = self.index(source) else {
             return;
         };
         let mut standing = self.standing();
-        standing[index].tip = tip;
+        let record = &mut standing[index];
+        record.tip = tip;
+        // It is back; one that lied stays paused.
+        if std::mem::take(&mut record.failures) > 0 {
+            record.paused = None;
+        }
         drop(standing);
         let mut key = [0; 32];
         key[..8].copy_from_slice(&(index as u64).to_le_bytes());
@@ -97,7 +123,17 @@ impl SourceList {
             reason,
             "source is left alone for a while"
         );
-        self.pause(source, PAUSE_AFTER_FAILURE);
+        let Some(index) = self.index(source) else {
+            return;
+        };
+        let mut standing = self.standing();
+        let record = &mut standing[index];
+        let pause = PAUSE_AFTER_FAILURE * 2_u32.pow(record.failures.min(DOUBLINGS_MAX));
+        let until = Instant::now() + pause;
+        record.failures = record.failures.saturating_add(1);
+        record.paused = Some(record.paused.map_or(until, |paused| paused.max(until)));
+        // What it said counts for nothing.
+        record.tip = 0;
     }
 
     /// Notes that what a source gave does not hold.
@@ -107,15 +143,11 @@ impl SourceList {
             reason,
             "source is not asked for a minute"
         );
-        self.pause(source, PAUSE_AFTER_LIE);
-    }
-
-    fn pause(&self, source: &Arc<dyn ChainSource>, time: Duration) {
         if let Some(index) = self.index(source) {
-            let mut standing = self.standing();
-            standing[index].paused = Some(Instant::now() + time);
-            // What it said counts for nothing.
-            standing[index].tip = 0;
+            self.standing()[index] = SourceRecord {
+                paused: Some(Instant::now() + PAUSE_AFTER_LIE),
+                ..SourceRecord::default()
+            };
         }
     }
 
@@ -132,10 +164,11 @@ impl SourceList {
         loop {
             for source in &self.all {
                 // Nothing has this height: the answer is the source's own.
-                if let Ok(Ok(page)) =
-                    tokio::time::timeout(WATCH, source.page(u64::MAX, Duration::ZERO)).await
-                {
-                    self.heard(source, page.tip);
+                let call = source.page(u64::MAX, Duration::ZERO);
+                match tokio::time::timeout(WATCH, call).await {
+                    Ok(Ok(page)) => self.heard(source, page.tip),
+                    Ok(Err(error)) => self.failed(source, &error.to_string()),
+                    Err(_) => self.failed(source, "it does not say where it stands"),
                 }
             }
             self.node_status.forget_silent(steady_now());

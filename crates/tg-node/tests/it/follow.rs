@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use tg_node::{
@@ -45,6 +45,8 @@ struct Source {
     honesty: Honesty,
     asked: AtomicUsize,
     handed: AtomicUsize,
+    /// Whether its cable is out: calls do not end, and nothing says so.
+    is_cut_off: AtomicBool,
 }
 
 impl Source {
@@ -54,6 +56,7 @@ impl Source {
             honesty,
             asked: AtomicUsize::new(0),
             handed: AtomicUsize::new(0),
+            is_cut_off: AtomicBool::new(false),
         })
     }
 
@@ -101,6 +104,9 @@ impl ChainSource for Source {
             }
             let since = Instant::now();
             loop {
+                if self.is_cut_off.load(Ordering::Relaxed) {
+                    return std::future::pending().await;
+                }
                 let mut page = self.node.chain_page(from).unwrap().unwrap();
                 self.lie(&mut page);
                 if !page.blocks.is_empty() || since.elapsed() >= wait {
@@ -329,6 +335,33 @@ async fn a_source_that_hides_blocks_is_left_for_one_that_has_them() {
         })
         .await;
     }
+    validators.shutdown();
+}
+
+#[tokio::test]
+async fn a_source_that_is_cut_off_in_the_middle_of_a_call_is_left_soon() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = Network::new(4);
+    let validators = network.start(folder.path());
+    let node = validators.handle(1);
+    grow(&network, node, 2).await;
+    let cut = Source::new(validators.handle(0), Honesty::Honest);
+    let sources = [cut.clone(), Source::new(node, Honesty::Honest)];
+    let follower = follow(&network, &sources, false).await;
+    reach(&follower.node, 2).await;
+    cut.is_cut_off.store(true, Ordering::Relaxed);
+    let since = Instant::now();
+    let height = node.status().height + 2;
+    grow(&network, node, height).await;
+    reach(&follower.node, height).await;
+    // Two and a half seconds, and what a machine with other work adds; it was as long as the call.
+    assert!(since.elapsed() < Duration::from_secs(8));
+    // It is not asked again and again while others answer.
+    let asked = cut.asked.load(Ordering::Relaxed);
+    let height = node.status().height + 20;
+    grow(&network, node, height).await;
+    reach(&follower.node, height).await;
+    assert!(cut.asked.load(Ordering::Relaxed) < asked + 10);
     validators.shutdown();
 }
 

@@ -189,6 +189,26 @@ fn failed_work_is_tried_again_with_growing_waits_and_then_left() {
     assert_eq!(step(&task, now), Step::Forget(StopReason::Failed));
 }
 
+/// It was left after [`TRIES_MAX`] tries, which a gateway that is started again outlasts, and its collateral was lost.
+#[test]
+fn work_that_cannot_reach_the_grid_is_tried_as_long_as_there_is_time() {
+    let mut task = task(ModeDto::Proof);
+    task.seen(lease(JobStateDto::Running));
+    let mut now = 0;
+    for _ in 0..5 * TRIES_MAX {
+        assert_eq!(step(&task, now), Step::Begin(Stage::Execute));
+        task.begun(Stage::Execute, now);
+        task.unreachable(now);
+        assert_eq!(step(&task, now), Step::Wait(now + REACH_AGAIN_MS));
+        assert_eq!(task.failures(), 0);
+        now += REACH_AGAIN_MS;
+        if now >= LATE {
+            break;
+        }
+    }
+    assert_eq!(step(&task, LATE), Step::Forget(StopReason::Late));
+}
+
 #[test]
 fn an_agent_that_lost_its_memory_works_again() {
     let committed = lease(JobStateDto::Committed);

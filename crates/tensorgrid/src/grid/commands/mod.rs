@@ -3,6 +3,8 @@
 pub(crate) mod api_key;
 pub(crate) mod balance;
 pub(crate) mod bench_grid;
+pub(crate) mod bench_transfer;
+mod bench_wire;
 mod challenge;
 pub(crate) mod checkpoint;
 pub(crate) mod doctor;
