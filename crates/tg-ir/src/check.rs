@@ -245,6 +245,7 @@ mod tests {
         OUTPUTS_PROGRAM_VERSION, PROGRAM_VERSION, SIGNED_PROGRAM_VERSION, TIED_PROGRAM_VERSION,
         TOKENIZER_PROGRAM_VERSION,
     };
+    use crate::signature::SignatureError;
     use crate::weights::WeightsError;
     use crate::{
         Axis, Coding, InputSpec, LinearWeights, Node, Op, OutputPort, Program, ProgramError, Shape,
@@ -456,13 +457,28 @@ mod tests {
         };
         let mut signed = listed(&[last, 0, 2]);
         let port = signature(&program(&[])).outputs.remove(0);
-        let ports = elements(&signed).into_iter().map(|length| OutputPort {
+        let ports = elements(&signed).into_iter().zip(["a", "b", "c"]);
+        let ports = ports.map(|(length, name)| OutputPort {
+            name: name.to_owned(),
             shape: vec![length],
             ..port.clone()
         });
         let (inputs, outputs) = (Vec::new(), ports.collect());
         signed.signature = Some(Signature { inputs, outputs });
         assert_eq!(signed.validate(), Ok(()));
+        // Who names one must mean one.
+        let mut alike = signed.clone();
+        let ports = alike.signature.as_mut().map(|it| &mut it.outputs);
+        ports.unwrap()[2].name = "a".to_owned();
+        let what = "outputs";
+        let name = "a".to_owned();
+        assert_eq!(
+            alike.validate(),
+            Err(ProgramError::BadSignature(SignatureError::Names {
+                what,
+                name
+            }))
+        );
         assert_eq!(Program::from_bytes(&signed.to_bytes()).unwrap(), signed);
         signed.outputs.swap(0, 1);
         assert!(matches!(

@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use commonware_actor::Feedback;
 use commonware_codec::{Decode as _, Encode as _};
@@ -228,7 +229,7 @@ fn with_waiting<T>(first: T, rest: &mut mpsc::Receiver<T>) -> impl Iterator<Item
 
 /// What a node takes in that others send without being asked.
 #[derive(Debug, Clone, Copy)]
-enum Branch {
+enum Intake {
     Blocks,
     Transactions,
     Seeds,
@@ -236,28 +237,34 @@ enum Branch {
     Beats,
 }
 
-/// Which branches had their turn in this round: each has one before any has another. Stops: a peer whose messages are always
-/// there, so that nothing else is ever taken in.
+/// Which had their turn in this round: each has one before any has another. Stops: a peer whose messages are always there, so
+/// that nothing else is ever taken in.
 #[derive(Debug, Default)]
-struct Turns([bool; 5]);
+struct IntakeTurns([AtomicBool; 5]);
 
-impl Turns {
-    const fn had(&mut self, branch: Branch) {
-        self.0[branch as usize] = true;
+impl IntakeTurns {
+    /// What is taken in, unless it had its turn.
+    async fn of<F: Future>(&self, intake: Intake, taken: F) -> F::Output {
+        let had = &self.0[intake as usize];
+        if had.load(Ordering::Relaxed) {
+            return std::future::pending().await;
+        }
+        let taken = taken.await;
+        had.store(true, Ordering::Relaxed);
+        taken
     }
 
-    /// What a branch takes in, unless it had its turn.
-    async fn of<F: Future>(&self, branch: Branch, taken: F) -> F::Output {
-        match self.0[branch as usize] {
-            true => std::future::pending().await,
-            false => taken.await,
+    /// Ready once one has had its turn: those that come before it in the loop are not.
+    async fn round(&self) {
+        if !self.0.iter().any(|had| had.load(Ordering::Relaxed)) {
+            std::future::pending::<()>().await;
         }
     }
 
-    /// Ready once a branch has had its turn: those that come before it are not.
-    async fn round(&self) {
-        if self.0 == [false; 5] {
-            std::future::pending::<()>().await;
+    /// Begins the next round.
+    fn begin(&self) {
+        for had in &self.0 {
+            had.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -291,7 +298,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
         };
         let mut wake = self.now();
         let (mut open, mut beating) = (true, true);
-        let mut turns = Turns::default();
+        let turns = IntakeTurns::default();
         // The first branch that is ready is taken, so those behind it would have no turn while one before them always is.
         select_loop! {
             self.context,
@@ -302,8 +309,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                     self.message(message, now)?;
                 }
             },
-            Ok((peer, bytes)) = turns.of(Branch::Blocks, block_receiver.recv()) else break => {
-                turns.had(Branch::Blocks);
+            Ok((peer, bytes)) = turns.of(Intake::Blocks, block_receiver.recv()) else break => {
                 let now = self.now();
                 self.core.block_message(&peer, bytes.as_ref(), now)?;
             },
@@ -311,17 +317,14 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                 let now = self.now();
                 self.core.checked(&task, result, now);
             },
-            Ok((peer, bytes)) = turns.of(Branch::Transactions, transaction_receiver.recv()) else break => {
-                turns.had(Branch::Transactions);
+            Ok((peer, bytes)) = turns.of(Intake::Transactions, transaction_receiver.recv()) else break => {
                 let now = self.now();
                 self.core.transaction_message(&peer, bytes.as_ref(), now);
             },
-            Ok((peer, bytes)) = turns.of(Branch::Seeds, seed_receiver.recv()) else break => {
-                turns.had(Branch::Seeds);
+            Ok((peer, bytes)) = turns.of(Intake::Seeds, seed_receiver.recv()) else break => {
                 self.core.seed_message(&peer, bytes.as_ref());
             },
-            submission = turns.of(Branch::Submissions, next(&mut submissions, open)) => {
-                turns.had(Branch::Submissions);
+            submission = turns.of(Intake::Submissions, next(&mut submissions, open)) => {
                 let now = self.now();
                 match submission {
                     Some(submission) => self.core.submit(submission, now),
@@ -329,16 +332,13 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                     None => open = false,
                 }
             },
-            beat = turns.of(Branch::Beats, next(&mut beats, beating)) => {
-                turns.had(Branch::Beats);
-                match beat {
-                    Some(beat) => self.core.send_heartbeats(
-                        with_waiting(beat, &mut beats).take(HEARTBEATS_MAX).collect(),
-                    ),
-                    None => beating = false,
-                }
+            beat = turns.of(Intake::Beats, next(&mut beats, beating)) => match beat {
+                Some(beat) => self.core.send_heartbeats(
+                    with_waiting(beat, &mut beats).take(HEARTBEATS_MAX).collect(),
+                ),
+                None => beating = false,
             },
-            () = turns.round() => turns = Turns::default(),
+            () = turns.round() => turns.begin(),
             _ = self.context.sleep_until(self.clock.steady(wake)) => {},
             on_end => {
                 let now = self.now();

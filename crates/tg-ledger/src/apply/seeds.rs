@@ -18,6 +18,7 @@ use tg_types::{Address, DealingLog, Digest, DurationMs, Height, JobId, LeaseId, 
 use super::Execution;
 use crate::error::InvariantError;
 use crate::event::Event;
+use crate::limits::EPOCH_BLOCKS;
 use crate::record::{
     Dealing, ReplicaDraw, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase, SyncStage,
 };
@@ -29,7 +30,8 @@ type Done = Result<(), InvariantError>;
 const DEALING_WINDOW: DurationMs = DurationMs::from_secs(10);
 
 /// How long a round waits for n - f dealings before all deal anew. A validator that has lost what it dealt, or that came to the set
-/// when others had dealt, deals in the next round only: with one that never deals beside it, a round would have no end.
+/// when others had dealt, deals in the next round only: with one that never deals beside it, a round would have no end. It ends with the
+/// first block of an epoch, since the set changes at the end of one only if a round is old ([`super::seats`]).
 const ROUND_PATIENCE: DurationMs = DurationMs::from_secs(60);
 
 /// How long a result waits for its seed before the validators deal a new key. Blocks are made by n - f validators, whose parts would
@@ -56,7 +58,7 @@ impl Execution {
                 let waited = |time| now > seeds.since.saturating_add(time);
                 if dealt > 0 && (dealt == all || dealt >= quorum && waited(DEALING_WINDOW)) {
                     Arc::make_mut(&mut self.state.seeds).phase = SeedKeyPhase::Closed;
-                } else if dealt < quorum && waited(ROUND_PATIENCE) {
+                } else if dealt < quorum && waited(ROUND_PATIENCE) && self.begins_epoch() {
                     self.begin_round();
                 }
             }
@@ -67,6 +69,11 @@ impl Execution {
                 }
             }
         }
+    }
+
+    /// Whether the block is the first one of an epoch.
+    const fn begins_epoch(&self) -> bool {
+        self.height.get() % EPOCH_BLOCKS == 1
     }
 
     /// Whether a result has waited too long for a seed by a key that is known since then.

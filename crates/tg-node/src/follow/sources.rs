@@ -35,10 +35,23 @@ const BEHIND_MAX: u64 = 3;
 struct SourceRecord {
     /// The height that it says it has.
     tip: u64,
-    /// Until when it is not asked.
+    /// Until when it is not asked, as it gave nothing.
     paused: Option<Instant>,
+    /// Until when it is not asked, as it lied.
+    banned: Option<Instant>,
     /// How often it gave nothing since it answered last.
     failures: u32,
+}
+
+impl SourceRecord {
+    /// From when on it is asked, if not at once.
+    fn asked_from(&self) -> Option<Instant> {
+        self.paused.max(self.banned)
+    }
+
+    fn is_paused(&self, now: Instant) -> bool {
+        self.asked_from().is_some_and(|until| until > now)
+    }
 }
 
 /// The sources of a follower.
@@ -64,7 +77,7 @@ impl SourceList {
         let now = Instant::now();
         let standing = self.standing().clone();
         let mut order: Vec<usize> = (0..self.all.len()).collect();
-        order.sort_by_key(|index| standing[*index].paused.is_some_and(|until| until > now));
+        order.sort_by_key(|index| standing[*index].is_paused(now));
         order.iter().map(|index| self.all[*index].clone()).collect()
     }
 
@@ -74,17 +87,16 @@ impl SourceList {
         loop {
             let now = Instant::now();
             let standing = self.standing().clone();
-            let is_paused = |it: &SourceRecord| it.paused.is_some_and(|until| until > now);
             let asked = standing.iter().enumerate();
             let asked: Vec<(usize, &SourceRecord)> =
-                asked.filter(|(_, it)| !is_paused(it)).collect();
+                asked.filter(|(_, it)| !it.is_paused(now)).collect();
             let best = asked.iter().map(|(_, it)| it.tip).max().unwrap_or(0);
             let near = |it: &SourceRecord| it.tip.max(height).saturating_add(BEHIND_MAX) > best;
             let first = asked.iter().find(|(_, it)| near(it));
             if let Some((index, _)) = first.or(asked.first()) {
                 return self.all[*index].clone();
             }
-            let until = standing.iter().filter_map(|it| it.paused).min();
+            let until = standing.iter().filter_map(SourceRecord::asked_from).min();
             let wait = until.map_or(WATCH, |until| until.saturating_duration_since(now));
             tokio::time::sleep(wait.min(WATCH)).await;
         }
@@ -106,10 +118,9 @@ impl SourceList {
         let mut standing = self.standing();
         let record = &mut standing[index];
         record.tip = tip;
-        // It is back; one that lied stays paused.
-        if std::mem::take(&mut record.failures) > 0 {
-            record.paused = None;
-        }
+        // It is back.
+        record.failures = 0;
+        record.paused = None;
         drop(standing);
         let mut key = [0; 32];
         key[..8].copy_from_slice(&(index as u64).to_le_bytes());
@@ -129,9 +140,8 @@ impl SourceList {
         let mut standing = self.standing();
         let record = &mut standing[index];
         let pause = PAUSE_AFTER_FAILURE * 2_u32.pow(record.failures.min(DOUBLINGS_MAX));
-        let until = Instant::now() + pause;
         record.failures = record.failures.saturating_add(1);
-        record.paused = Some(record.paused.map_or(until, |paused| paused.max(until)));
+        record.paused = Some(Instant::now() + pause);
         // What it said counts for nothing.
         record.tip = 0;
     }
@@ -145,7 +155,7 @@ impl SourceList {
         );
         if let Some(index) = self.index(source) {
             self.standing()[index] = SourceRecord {
-                paused: Some(Instant::now() + PAUSE_AFTER_LIE),
+                banned: Some(Instant::now() + PAUSE_AFTER_LIE),
                 ..SourceRecord::default()
             };
         }

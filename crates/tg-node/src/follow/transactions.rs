@@ -193,24 +193,41 @@ async fn take(sources: &SourceList, waiting: &WaitingTransactions, submission: S
     let _ = reply.send(admitted.map(|(id, _)| id));
 }
 
-/// Hands a transaction to `enough` sources that take it.
+/// Hands a transaction to `enough` sources that take it: to as many at once, and to another for each that does not. One that is
+/// cut off, and answers nothing for seconds, then holds up nobody.
 async fn spread(
     sources: &SourceList,
     enough: usize,
     signed: &SignedTransaction,
 ) -> Result<(), SourceError> {
-    let mut taken = 0;
+    let mut calls = JoinSet::new();
+    let call = |source: Arc<dyn ChainSource>, calls: &mut JoinSet<_>| {
+        let signed = signed.clone();
+        calls.spawn(async move { (hand(&source, &signed).await, source) });
+    };
+    let mut others = sources.in_turn().into_iter();
+    for source in others.by_ref().take(enough) {
+        call(source, &mut calls);
+    }
     let mut last = Ok(());
-    for source in sources.in_turn() {
-        match hand(&source, signed).await {
-            Ok(()) => taken += 1,
-            Err(error) => last = Err(error),
-        }
-        if taken == enough {
-            break;
+    let mut is_taken = false;
+    while let Some(answer) = calls.join_next().await {
+        match answer {
+            Ok((Ok(()), _)) => is_taken = true,
+            Ok((Err(error), source)) => {
+                if let SourceError::Unreachable(reason) = &error {
+                    sources.failed(&source, reason);
+                }
+                last = Err(error);
+                if let Some(source) = others.next() {
+                    call(source, &mut calls);
+                }
+            }
+            // The runtime stops.
+            Err(_) => {}
         }
     }
-    if taken > 0 { Ok(()) } else { last }
+    if is_taken { Ok(()) } else { last }
 }
 
 async fn hand(
