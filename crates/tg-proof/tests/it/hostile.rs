@@ -514,23 +514,23 @@ fn has_lists(program: &Program, seed: u64) -> bool {
         let shapes: [&[u32]; 3] = [&[length], &[1, length], &[length, 0, u32::MAX]];
         inputs.push(numbers.pick(&shapes).to_vec());
     }
-    let port = |shape: Vec<u32>| InputPort {
-        name: "x".to_owned(),
+    let port = |(place, shape): (usize, Vec<u32>)| InputPort {
+        name: format!("x{place}"),
         shape,
     };
     let count = inputs.len();
     let outputs = program.outputs();
-    let given = |output: &TensorId| OutputPort {
-        name: "y".to_owned(),
+    let given = |(place, output): (usize, &TensorId)| OutputPort {
+        name: format!("y{place}"),
         scale: 1.0,
         zero: 0,
         shape: vec![program.shape(*output).elements() as u32],
         order: vec![0],
         labels: Vec::new(),
     };
-    let given = outputs.iter().map(given).collect();
+    let given = outputs.iter().enumerate().map(given).collect();
     program.signature = Some(Signature {
-        inputs: inputs.into_iter().map(port).collect(),
+        inputs: inputs.into_iter().enumerate().map(port).collect(),
         outputs: given,
     });
     let all = [
