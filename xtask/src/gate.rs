@@ -30,20 +30,6 @@ pub enum StepProgram {
 
 // Every step selects the whole workspace: cargo unites the features of what is selected, and with `--package` the crates
 // that many share were built once more, with other features (on two cores a third of the gate's time).
-/// What has Clippy compile our crates, with every warning an error: it is the compiler with more lints. `cargo clippy` does the
-/// same without making code, so that everything, third-party crates too, was looked at once more beside the build.
-const LINTED: &[(&str, &str)] = &[
-    ("RUSTC_WORKSPACE_WRAPPER", "clippy-driver"),
-    (
-        "CLIPPY_ARGS",
-        "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
-    ),
-];
-
-/// As [`LINTED`], or all would be built again. Whole grids wait for their blocks most of the time: with a thread for each of
-/// two cores they used two fifths of them.
-const TESTED: &[(&str, &str)] = &[LINTED[0], LINTED[1], ("RUST_TEST_THREADS", "4")];
-
 /// The steps in their order: cheap ones first; the tests come last, so that their lines end the output. The test
 /// step holds the structure checks (`xtask/tests/tidy.rs`), the drift checks of generated files and the fuzz smoke.
 pub const STEPS: &[Step] = &[
@@ -64,20 +50,28 @@ pub const STEPS: &[Step] = &[
             "--test",
             "tidy",
         ],
-        environment: LINTED,
+        environment: &[],
     },
     Step {
-        name: "build",
+        name: "lint",
         program: StepProgram::Cargo,
         arguments: &[
-            "test",
+            "clippy",
             "--workspace",
             "--all-targets",
             "--locked",
             "--quiet",
-            "--no-run",
+            "--",
+            "-D",
+            "warnings",
         ],
-        environment: LINTED,
+        environment: &[],
+    },
+    Step {
+        name: "build",
+        program: StepProgram::Cargo,
+        arguments: &["test", "--workspace", "--locked", "--quiet", "--no-run"],
+        environment: &[],
     },
     // Before the tests, whose lines end the output.
     Step {
@@ -90,7 +84,8 @@ pub const STEPS: &[Step] = &[
         name: "test",
         program: StepProgram::Cargo,
         arguments: &["test", "--workspace", "--locked"],
-        environment: TESTED,
+        // Whole grids wait for their blocks most of the time: with a thread for each of two cores they used two fifths of them.
+        environment: &[("RUST_TEST_THREADS", "4")],
     },
 ];
 
@@ -309,7 +304,7 @@ mod tests {
         let error = run(Path::new("."), STEPS, Some("nothing")).map_err(|error| error.to_string());
         assert_eq!(
             error,
-            Err("no such step; the steps are format, tidy, build, simulate, test".to_owned())
+            Err("no such step; the steps are format, tidy, lint, build, simulate, test".to_owned())
         );
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tg_sdk::dto::ModelDto;
+use tg_sdk::dto::{ModelDto, ModelStateDto};
 use tg_sdk::jobs::{self, JobError};
 use tg_sdk::{Client, ClientError, Signer};
 use tg_types::{JobId, ModelId, SessionWallet, Wallet};
@@ -151,18 +151,21 @@ pub(crate) async fn model(client: &Client, name: &str) -> Result<ModelDto, Failu
 /// The model of an id, the beginning of an id, or a name. `up` answers before its blocks have registered the models that are
 /// built in: whoever asks for one of them in the grid's first blocks waits for it.
 pub(crate) async fn listed(client: &Client, name: &str) -> Result<ModelDto, Failure> {
+    let is_missing = |found: &Result<ModelDto, JobError>| match found {
+        Ok(model) => model.state == ModelStateDto::Pending,
+        Err(error) => matches!(error, JobError::NoModel { .. }),
+    };
     let first = jobs::find_model(client, name).await;
     let is_built_in = BuiltIn::ALL.iter().any(|model| model.name() == name);
-    if !(matches!(first, Err(JobError::NoModel { .. })) && is_built_in) {
+    if !(is_missing(&first) && is_built_in) {
         return first.of_job();
     }
     let until = Instant::now() + MODELS_REGISTERED;
     let mut is_told = false;
     loop {
         let found = jobs::find_model(client, name).await;
-        let is_missing = matches!(found, Err(JobError::NoModel { .. }));
         let height = client.status().await.calling("ask the grid")?.height;
-        if !is_missing || height > FIRST_BLOCKS || Instant::now() >= until {
+        if !is_missing(&found) || height > FIRST_BLOCKS || Instant::now() >= until {
             return found.of_job();
         }
         if !is_told {
