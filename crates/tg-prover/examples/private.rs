@@ -2,7 +2,7 @@
 //! `private --keep FOLDER` writes a public model with private weights and a proof about it, for the tests of the format.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a tool")]
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tg_compile::suite::{Architecture, random_input};
 use tg_proof::private::PROOFS_DEFAULT;
@@ -15,11 +15,11 @@ use tg_prover::{
 const RUNS: u8 = 9;
 
 /// Counts without a file.
-struct Counted(Cell<usize>);
+struct Counted(AtomicUsize);
 
 impl Openings for Counted {
     fn begin(&self, _: tg_types::ProgramId, _: usize) -> Result<(), OpeningError> {
-        self.0.set(self.0.get() + 1);
+        self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -61,7 +61,7 @@ fn keep(folder: &std::path::Path) {
         seed: [1; 32],
         proofs: 1,
     };
-    let openings = Counted(Cell::new(0));
+    let openings = Counted(AtomicUsize::new(0));
     let model = ProvingModel::private(compiled, &secret).unwrap();
     let public = model.register_private(&openings, [2; 32]).unwrap();
     let masking = Masking::new([3; 32], Modes::HIDDEN_INPUT);
@@ -102,7 +102,7 @@ fn main() {
             seed: [1; 32],
             proofs: u32::try_from(PROOFS_DEFAULT).unwrap(),
         };
-        let openings = Counted(Cell::new(0));
+        let openings = Counted(AtomicUsize::new(0));
         let start = Instant::now();
         let model = ProvingModel::private(compiled, &secret).unwrap();
         let committing = start.elapsed();

@@ -6,6 +6,7 @@ use tg_ir::CompiledModel;
 use tg_proof::commitment::Pcs;
 use tg_proof::facts::{self, committed_bytes, opening_bytes};
 use tg_proof::layout::TensorLayout;
+use tg_proof::plan::Plan;
 use tg_proof::shape::{ProofShape, WeightsShape};
 use tg_proof::zk::ZkShape;
 
@@ -115,8 +116,12 @@ impl Work {
 /// Whether a proof is so small that handing parts of it to other threads takes longer than doing them.
 pub(crate) fn is_small(shape: &ProofShape) -> bool {
     let weights = shape.weights.as_ref();
-    shape.plan.sum_vars().all(|vars| vars <= 13)
-        && weights.is_none_or(|own| own.scheme.num_variables() <= 13)
+    has_small_sums(&shape.plan) && weights.is_none_or(|own| own.scheme.num_variables() <= 13)
+}
+
+/// Whether no sum of a proof is worth handing parts of it to other threads.
+pub(crate) fn has_small_sums(plan: &Plan) -> bool {
+    plan.sum_vars().all(|vars| vars <= 13)
 }
 
 #[cfg(test)]

@@ -101,7 +101,9 @@ impl ProvingModel {
     /// If the model cannot be proved or not be committed.
     pub fn of_checked(model: ExecutableModel) -> Result<Self, ModelError> {
         let (shape, columns) = Self::columns_of(&model)?;
-        Self::commit(model, shape, columns)
+        workers::run(estimate::is_small(&shape), || {
+            Self::commit(model, shape, columns)
+        })
     }
 
     /// The shape of a model's proofs, and its committed columns.
@@ -144,9 +146,8 @@ impl ProvingModel {
         let fold = weights.scheme.folding_schedule()[0];
         let witness = Stacking::new_witness(weight_tables(&columns), fold);
         let mut scratch = transcript::registration(program_id);
-        let commit = || weights.scheme.commit(witness, &mut scratch);
-        let (root, data) =
-            workers::run(estimate::is_small(&shape), commit).map_err(|_| ModelError::Commit)?;
+        let committed = weights.scheme.commit(witness, &mut scratch);
+        let (root, data) = committed.map_err(|_| ModelError::Commit)?;
         let tables = tg_proof::registration::weight_tables(&shape.plan.weights);
         let (_, anchor_point) =
             tg_proof::registration::anchor_point(program_id, &weights.scheme, &root, &tables);

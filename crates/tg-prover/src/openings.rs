@@ -52,7 +52,7 @@ pub enum OpeningError {
 }
 
 /// Who counts the openings of private weights.
-pub trait Openings {
+pub trait Openings: Sync {
     /// Counts one more of the `capacity` openings of a program's weights, for good, before it begins.
     ///
     /// # Errors

@@ -2,11 +2,13 @@
 
 use crate::channel::Channel;
 use crate::columns::{NodeColumns, cells};
+use crate::estimate;
 use crate::fractional::{self, LeavesBuilder};
 use crate::hiding::{self, Kept, uniform};
 use crate::model::{ModelError, PrivateWeights, ProvingModel};
 use crate::openings::{Openings, Secret};
 use crate::registration::count;
+use crate::workers;
 use p3_field::PrimeCharacteristicRing;
 use p3_multi_stark::fractional_gkr::FractionGkrProof;
 use rand::SeedableRng;
@@ -41,7 +43,9 @@ impl ProvingModel {
         strength: Strength,
     ) -> Result<Self, ModelError> {
         let (shape, columns) = Self::columns_of(&model)?;
-        Self::commit_private(model, (shape, columns), secret, strength)
+        workers::run(estimate::is_small(&shape), || {
+            Self::commit_private(model, (shape, columns), secret, strength)
+        })
     }
 
     /// Commits columns as they are.
@@ -111,7 +115,9 @@ impl ProvingModel {
         let private = self.private.as_ref().ok_or(ModelError::Public)?;
         let commitment = self.commitment.clone().ok_or(ModelError::NoWeights)?;
         openings.begin(self.program_id, self.openings())?;
-        let proof = prove_registration(self, private, &mut StdRng::from_seed(seed))?;
+        let proof = workers::run(estimate::is_small(&self.shape), || {
+            prove_registration(self, private, &mut StdRng::from_seed(seed))
+        })?;
         Ok(PublicModel::with_private_weights(
             self.model.program.clone(),
             commitment,

@@ -3,6 +3,7 @@
 use crate::channel::Channel;
 use crate::clear::{execute, open_weights, stack};
 use crate::error::ProveError;
+use crate::estimate;
 use crate::hiding::{self, Committed, uniform};
 use crate::limits::{Limits, Stage};
 use crate::lookup::{self, Columns, Pushing, Read};
@@ -11,6 +12,7 @@ use crate::model::ProvingModel;
 use crate::request::ProveRequest;
 use crate::walk::{Walk, WeightPoints};
 use crate::witness::{Witness, integer};
+use crate::workers;
 use p3_commit::MultilinearPcs;
 use p3_field::PrimeCharacteristicRing;
 use rand::SeedableRng;
@@ -39,26 +41,38 @@ pub(crate) fn prove(
     masking: &Masking,
     observe: &mut (dyn FnMut(Stage) + Send),
 ) -> Result<(ProofFile, Vec<Trace>), ProveError> {
-    let ProveRequest {
-        inputs,
-        job,
-        provider,
-        limits,
-        openings,
-        ..
-    } = request;
     let limits = &Limits {
         record: None,
-        ..limits
+        ..request.limits
     };
-    let (batch, modes, program) = (inputs.len(), masking.modes, &model.model.program);
-    let shape = model.zk_shape(batch, modes)?;
+    let shape = model.zk_shape(request.inputs.len(), masking.modes)?;
     if let Some(limit) = limits.memory {
         let need = model.memory_of(&shape);
         if need > limit {
             return Err(ProveError::Memory { need, limit });
         }
     }
+    workers::run(estimate::has_small_sums(&shape.plan), || {
+        prove_on_workers((model, &shape), request, masking, (limits, observe))
+    })
+}
+
+/// As [`prove`], within the limits of memory, on a worker thread: parts that run in parallel are then handed over without
+/// waking anybody.
+fn prove_on_workers(
+    (model, shape): (&ProvingModel, &ZkShape),
+    request: ProveRequest<'_>,
+    masking: &Masking,
+    (limits, observe): (&Limits<'_>, &mut (dyn FnMut(Stage) + Send)),
+) -> Result<(ProofFile, Vec<Trace>), ProveError> {
+    let ProveRequest {
+        inputs,
+        job,
+        provider,
+        openings,
+        ..
+    } = request;
+    let (batch, modes, program) = (inputs.len(), masking.modes, &model.model.program);
     observe(Stage::Execute);
     let traces = execute(model, inputs, limits)?;
     let executions: Vec<&[IntTensor]> = traces.iter().map(Trace::tensors).collect();
@@ -86,7 +100,7 @@ pub(crate) fn prove(
     };
     let execution = ZkExecution {
         model,
-        shape: &shape,
+        shape,
         tensors: &tensors,
         witness: &witness,
         commitments: shows.iter().map(Shows::commitment).collect(),
