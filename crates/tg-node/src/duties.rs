@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tg_ledger::{Evidence, SampleTask, SeedKeyPhase, State, StorageTask, StoredFile};
+use tg_ledger::{Evidence, InputTaker, SampleTask, SeedKeyPhase, State, StorageTask, StoredFile};
 use tg_types::limits::STORAGE_STATEMENTS_MAX;
 use tg_types::{
     Address, DealingLog, Digest, Fees, LeaseId, StorageSubject, TimestampMs, Transaction, Vote,
@@ -23,8 +23,9 @@ use crate::evidence::EvidenceChecker;
 use crate::handle::NodeHandle;
 use crate::limits::span;
 use crate::limits::{
-    DUTIES_INTERVAL, DUTIES_PATIENCE, LIVENESS_INTERVAL, MISSING_AFTER, STORAGE_BYTES_PER_TURN,
-    STORAGE_CHECKS_PER_TURN, STORAGE_LOOKS_PER_TURN,
+    DUTIES_INTERVAL, DUTIES_PATIENCE, LIVENESS_INTERVAL, MISSING_AFTER, STORAGE_BYTES_OF_LOOK,
+    STORAGE_BYTES_OF_PROGRAM, STORAGE_BYTES_PER_TURN, STORAGE_LOOKS_PER_TURN,
+    STORAGE_REPORTS_PER_TURN,
 };
 use crate::storage::{self, Holding, Programs};
 
@@ -117,30 +118,33 @@ impl Statements {
         }
     }
 
-    /// The statements to send, if there are any: sorted, as many as one transaction takes.
-    fn report(&self, tasks: &[StorageTask], now: TimestampMs) -> Option<Transaction> {
-        let mut held = Vec::new();
-        let mut missing = Vec::new();
-        for task in tasks {
-            if held.len() + missing.len() == STORAGE_STATEMENTS_MAX {
-                break;
-            }
-            match self.entries.get(&task.subject) {
-                Some(entry) if entry.known == Known::Held => held.push(task.subject),
-                Some(entry)
-                    if entry.is_recheck
-                        && task.is_recheck
-                        && now.saturating_since(entry.since) >= span(MISSING_AFTER) =>
-                {
-                    missing.push(task.subject);
+    /// The statements to send, in as many transactions as one turn sends: the first tasks first, sorted within each.
+    fn reports(&self, tasks: &[StorageTask], now: TimestampMs) -> Vec<Transaction> {
+        let said = tasks.iter().filter_map(|task| {
+            let entry = self.entries.get(&task.subject)?;
+            let is_held = entry.known == Known::Held;
+            let is_missing = entry.is_recheck
+                && task.is_recheck
+                && now.saturating_since(entry.since) >= span(MISSING_AFTER);
+            (is_held || is_missing).then_some((task.subject, is_held))
+        });
+        let said: Vec<(StorageSubject, bool)> = said
+            .take(STORAGE_STATEMENTS_MAX * STORAGE_REPORTS_PER_TURN)
+            .collect();
+        said.chunks(STORAGE_STATEMENTS_MAX)
+            .map(|part| {
+                let of = |wanted: bool| {
+                    let part = part.iter().filter(|(_, is_held)| *is_held == wanted);
+                    let mut subjects: Vec<_> = part.map(|(subject, _)| *subject).collect();
+                    subjects.sort_unstable();
+                    subjects
+                };
+                Transaction::ReportStorage {
+                    held: of(true),
+                    missing: of(false),
                 }
-                Some(_) | None => {}
-            }
-        }
-        held.sort_unstable();
-        missing.sort_unstable();
-        let is_some = !held.is_empty() || !missing.is_empty();
-        is_some.then_some(Transaction::ReportStorage { held, missing })
+            })
+            .collect()
     }
 }
 
@@ -263,7 +267,7 @@ impl Duties {
             self.liveness_at = time;
             reports.extend(node.watch(|watch| watch.report(&state, &me, time)));
         }
-        reports.extend(self.statements.report(&tasks, now()));
+        reports.extend(self.statements.reports(&tasks, now()));
         reports.extend(self.committees.report(&voted, account));
         reports.extend(self.committees.claims(&claimed));
         reports.extend(dealing(node, &state, &me));
@@ -280,10 +284,16 @@ impl Duties {
 pub fn look_at_files(store: &BlobStore, due: Vec<StorageTask>) -> Vec<(StorageSubject, Holding)> {
     let here = due.into_iter().filter(|task| is_here(store, task));
     let mut programs = Programs::default();
+    let mut read_programs = BTreeSet::new();
     let (mut found, mut read) = (Vec::new(), 0);
-    for task in here.take(STORAGE_CHECKS_PER_TURN) {
+    for task in here {
         let files = task.files.iter();
-        let bytes: u64 = files.filter_map(|file| store.size(file.digest())).sum();
+        let sizes = files.clone().filter_map(|file| store.size(file.digest()));
+        let programs_read = files.filter_map(StoredFile::taker);
+        let is_new = |taker: &&InputTaker| read_programs.insert(taker.public);
+        let programs_read = programs_read.filter(is_new).count() as u64;
+        let bytes =
+            STORAGE_BYTES_OF_LOOK + sizes.sum::<u64>() + STORAGE_BYTES_OF_PROGRAM * programs_read;
         // Stops: a few models of wrong files each of which takes a second, so that nothing is said for a minute.
         if read > 0 && read + bytes > STORAGE_BYTES_PER_TURN {
             break;
@@ -385,17 +395,14 @@ pub async fn perform_duties(
         duties
             .turn(&node, &account, &now, look_beside, sample)
             .await;
-        let due = tokio::time::sleep(DUTIES_INTERVAL);
-        if is_sampling(&node) {
-            // A result waits for several statements, each of which can be made once the one before is in a block.
-            tokio::select! {
-                () = due => {}
-                _ = blocks.recv() => {}
-            }
-        } else {
-            due.await;
-            blocks = blocks.resubscribe();
+        // After a block too: a job waits for a statement, and a result for several of which each can be made once the one before is in
+        // a block.
+        tokio::select! {
+            () = tokio::time::sleep(DUTIES_INTERVAL) => {}
+            _ = blocks.recv() => {}
         }
+        // Of several that came during a turn the next turn sees the state after all.
+        blocks = blocks.resubscribe();
     }
 }
 
@@ -413,13 +420,6 @@ fn make_claims(
         Some((task.lease, claim.ok()?))
     });
     made.collect()
-}
-
-/// Whether drawn tiles of some result are looked at.
-fn is_sampling(node: &NodeHandle) -> bool {
-    let state = node.snapshot().state.clone();
-    let mut leases = state.live_leases();
-    leases.any(|(_, lease)| lease.check.is_some())
 }
 
 /// Reads files beside the event loop.
@@ -602,7 +602,7 @@ mod tests {
         let mut statements = Statements::default();
         let tasks = [task(3, false), task(1, false), task(2, false)];
         assert_eq!(statements.due(&tasks, at(0)), tasks);
-        assert_eq!(statements.report(&tasks, at(0)), None);
+        assert_eq!(statements.reports(&tasks, at(0)), []);
         for number in [3, 1] {
             statements.found(&subjects(&[number])[0], Holding::Held);
         }
@@ -612,21 +612,21 @@ mod tests {
             held: subjects(&[1, 3]),
             missing: vec![],
         };
-        assert_eq!(statements.report(&tasks, at(1)), Some(expected.clone()));
+        assert_eq!(statements.reports(&tasks, at(1)), vec![expected.clone()]);
         // However late it is: nobody asked whether it is missing.
         let late = 10 * span(MISSING_AFTER).get();
-        assert_eq!(statements.report(&tasks, at(late)), Some(expected));
+        assert_eq!(statements.reports(&tasks, at(late)), [expected]);
         // Asked again, it is looked for for a while before it is called missing, and what was held is looked at anew.
         let again = [task(2, true), task(3, true)];
         assert_eq!(statements.due(&again, at(late)), again);
-        assert_eq!(statements.report(&again, at(late)), None);
+        assert_eq!(statements.reports(&again, at(late)), []);
         statements.found(&subjects(&[3])[0], Holding::Held);
         let later = late + span(MISSING_AFTER).get();
         let expected = Transaction::ReportStorage {
             held: subjects(&[3]),
             missing: subjects(&[2]),
         };
-        assert_eq!(statements.report(&again, at(later)), Some(expected));
+        assert_eq!(statements.reports(&again, at(later)), [expected]);
         // What is no longer asked for is forgotten.
         assert!(statements.due(&[], at(later)).is_empty());
         assert!(statements.entries.is_empty());
@@ -668,19 +668,22 @@ mod tests {
     }
 
     #[test]
-    fn a_report_takes_as_many_statements_as_a_transaction() {
+    fn many_statements_take_several_transactions_in_the_order_of_the_tasks() {
         let mut statements = Statements::default();
-        let tasks: Vec<StorageTask> = (0..=STORAGE_STATEMENTS_MAX)
-            .map(|number| task(u8::try_from(number).unwrap(), false))
-            .collect();
+        let count = u8::try_from(STORAGE_STATEMENTS_MAX * STORAGE_REPORTS_PER_TURN + 1).unwrap();
+        let tasks: Vec<StorageTask> = (0..count).rev().map(|it| task(it, false)).collect();
         for task in statements.due(&tasks, at(0)) {
             statements.found(&task.subject, Holding::Held);
         }
-        let Some(Transaction::ReportStorage { held, missing }) = statements.report(&tasks, at(0))
-        else {
-            panic!("there is something to state");
-        };
-        assert_eq!(held.len(), STORAGE_STATEMENTS_MAX);
-        assert!(missing.is_empty() && held.is_sorted());
+        let reports = statements.reports(&tasks, at(0));
+        assert_eq!(reports.len(), STORAGE_REPORTS_PER_TURN);
+        for (report, tasks) in reports.iter().zip(tasks.chunks(STORAGE_STATEMENTS_MAX)) {
+            let Transaction::ReportStorage { held, missing } = report else {
+                panic!("{report:?}");
+            };
+            let mut expected: Vec<_> = tasks.iter().map(|it| it.subject).collect();
+            expected.reverse();
+            assert_eq!((held, missing.len()), (&expected, 0));
+        }
     }
 }

@@ -110,12 +110,18 @@ pub const MISSING_AFTER: Duration = Duration::from_secs(10);
 /// Files that are looked for in one turn: some 20 ms of looks at a disk.
 pub const STORAGE_LOOKS_PER_TURN: usize = 2_048;
 
-/// Of these, files that are read in one turn.
-pub const STORAGE_CHECKS_PER_TURN: usize = 16;
-
-/// Bytes of them after which no other is begun in that turn: a few tenths of a second, or the one large model that is read alone.
+/// Bytes of files after which no other is read in that turn: a few tenths of a second, or the one large model that is read alone.
 /// What a validator has to vote and to state waits for the turn.
 pub const STORAGE_BYTES_PER_TURN: u64 = 32 * 1024 * 1024;
+
+/// Bytes in whose time a file is found and opened, some 0.1 ms: what each subject counts for beside its bytes.
+pub const STORAGE_BYTES_OF_LOOK: u64 = 64 * 1024;
+
+/// Bytes in whose time the rule of a model's orders is made ready, some hundredths of a second for one that writes.
+pub const STORAGE_BYTES_OF_PROGRAM: u64 = 2 * 1024 * 1024;
+
+/// Reports of storage that one turn sends: as many statements as jobs that one block leases, and more.
+pub const STORAGE_REPORTS_PER_TURN: usize = 8;
 
 /// Time after which a missing block is asked for again, from the next peer.
 pub const FETCH_RETRY: Duration = Duration::from_millis(300);

@@ -5,6 +5,9 @@
 //! own struct hash, every number is left-padded big-endian. The same bytes can be forced in through the L1
 //! contract, so the domain names the L1 chain, the rollup contract and this network's salt.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use crate::codec::Encode as _;
 use crate::fees::Fees;
 use crate::fields;
@@ -82,6 +85,15 @@ impl TransactionKind {
         };
         format!("{self}({HEAD},{members}){}", nested.concat())
     }
+
+    /// The hash of the encoded type.
+    fn type_hash(self) -> [u8; 32] {
+        static HASHES: LazyLock<BTreeMap<TransactionKind, [u8; 32]>> = LazyLock::new(|| {
+            let hash = |kind: TransactionKind| keccak256(kind.encoded_type().as_bytes());
+            TransactionKind::ALL.map(|kind| (kind, hash(kind))).into()
+        });
+        HASHES[&self]
+    }
 }
 
 /// Which network a signature is for; a signature made for one domain is void in every other.
@@ -126,9 +138,14 @@ impl ChainDomain {
             verifying_contract,
             salt,
         } = self;
-        StructHash::new(DOMAIN_TYPE)
-            .text(Self::NAME)
-            .text(Self::VERSION)
+        static SHARED: LazyLock<[[u8; 32]; 3]> = LazyLock::new(|| {
+            let shared = [DOMAIN_TYPE, ChainDomain::NAME, ChainDomain::VERSION];
+            shared.map(|text| keccak256(text.as_bytes()))
+        });
+        let [type_hash, name, version] = &*SHARED;
+        StructHash::of(type_hash)
+            .word(*name)
+            .word(*version)
             .number(u128::from(*chain_id))
             .address(*verifying_contract)
             .word(*salt)
@@ -179,7 +196,7 @@ pub fn struct_hash(transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 3
 
 #[expect(clippy::too_many_lines, reason = "one arm for each kind")]
 fn struct_hash_in(lane: u8, transaction: &Transaction, nonce: u64, fees: &Fees) -> [u8; 32] {
-    let start = StructHash::new(&transaction.kind().encoded_type())
+    let start = StructHash::of(&transaction.kind().type_hash())
         .number(u128::from(lane))
         .number(u128::from(nonce))
         .amount(fees.max_fee_per_gas)

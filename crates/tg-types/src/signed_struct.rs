@@ -33,8 +33,11 @@ macro_rules! signed_struct {
             #[must_use]
             pub fn struct_hash(&self) -> [u8; 32] {
                 let Self { $($member),* } = self;
-                let encoded_type = [Self::TYPE, $($nested::TYPE),*].concat();
-                let hash = $crate::signed_struct::StructHash::new(&encoded_type);
+                static TYPE_HASH: std::sync::LazyLock<[u8; 32]> = std::sync::LazyLock::new(|| {
+                    let encoded_type = [$name::TYPE, $($nested::TYPE),*].concat();
+                    $crate::keccak::keccak256(encoded_type.as_bytes())
+                });
+                let hash = $crate::signed_struct::StructHash::of(&TYPE_HASH);
                 $(let hash = $crate::signed_struct::Member::hash($member, hash);)*
                 hash.finish()
             }
@@ -181,9 +184,10 @@ pub(crate) struct StructHash {
 }
 
 impl StructHash {
-    pub(crate) fn new(encoded_type: &str) -> Self {
+    /// Of a type with this hash, which callers keep: a type's text is longer than most structs.
+    pub(crate) fn of(type_hash: &[u8; 32]) -> Self {
         Self {
-            words: keccak256(encoded_type.as_bytes()).to_vec(),
+            words: type_hash.to_vec(),
         }
     }
 

@@ -17,6 +17,7 @@ mod models;
 mod offers;
 mod page;
 mod proofs;
+mod refusals;
 mod rent;
 mod seats;
 mod status;
@@ -127,7 +128,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
 /// All routes.
 pub(crate) fn router() -> Router<Arc<Shared>> {
     let (router, document) = described().split_for_parts();
-    let document = Arc::new(document);
+    let document = Arc::new(refusals::with_refusals(document));
     router
         .route(
             "/openapi.json",
@@ -146,7 +147,7 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
 /// The OpenAPI document, as pretty-printed JSON with a final newline.
 #[must_use]
 pub fn openapi() -> String {
-    let document = described().into_openapi();
+    let document = refusals::with_refusals(described().into_openapi());
     let mut text = document.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text

@@ -34,6 +34,10 @@ const DEALING_WINDOW: DurationMs = DurationMs::from_secs(10);
 /// first block of an epoch, since the set changes at the end of one only if a round is old ([`super::seats`]).
 const ROUND_PATIENCE: DurationMs = DurationMs::from_secs(60);
 
+/// Runs for which whoever opens a result has time beside `verification_timeout`: it runs the program again for the record, once more
+/// for the drawn parts, and looks at what it opens as members do.
+const OPENING_RUNS: u64 = 3;
+
 /// How long a result waits for its seed before the validators deal a new key. Blocks are made by n - f validators, whose parts would
 /// be enough: if none comes of them for so long, more than f have lost their shares.
 const SEED_PATIENCE: DurationMs = DurationMs::from_secs(15);
@@ -117,11 +121,12 @@ impl Execution {
     ) -> Done {
         let seed = seed_of(signature);
         self.events.push(Event::SeedSigned { height, seed });
-        let answer_by = self
-            .now
-            .saturating_add(self.state.parameters.verification_timeout);
+        let timeout = self.state.parameters.verification_timeout;
         for id in self.state.waits_for_seed(height) {
             let mut lease = self.lease(&id)?;
+            // To open a run its provider repeats and checks it.
+            let runs = self.state.run_window(&lease).saturating_mul(OPENING_RUNS);
+            let answer_by = self.now.saturating_add(timeout).saturating_add(runs);
             if let Some(check) = &mut lease.check {
                 check.stage = SyncStage::Challenged { seed, answer_by };
             }

@@ -52,6 +52,15 @@ impl StoredFile {
             | Self::Weights { digest } => digest,
         }
     }
+
+    /// The model that has to take it, if not every input has an answer.
+    #[must_use]
+    pub const fn taker(&self) -> Option<&InputTaker> {
+        match self {
+            Self::Input { taken_by, .. } => taken_by.as_ref(),
+            Self::Opening { .. } | Self::PublicModel { .. } | Self::Weights { .. } => None,
+        }
+    }
 }
 
 /// The model of integers that a job's input is for.

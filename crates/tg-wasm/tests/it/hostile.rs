@@ -1,6 +1,8 @@
 //! Modules that mean harm: each is refused with a reason, or ends with a reason and a bill.
 
-use tg_wasm::limits::{CALL_FUEL_MAX, FUEL_MAX, FUEL_PER_PAGE, PAGES_MAX};
+use tg_wasm::limits::{
+    CALL_FUEL_MAX, FUEL_MAX, FUEL_PER_LOAD, FUEL_PER_MODULE_BYTE, FUEL_PER_PAGE, PAGES_MAX,
+};
 use tg_wasm::{ModuleError, ProgramEnd, ProgramRefused, ProgramTrap, RunLimits};
 
 use crate::assembler::{
@@ -384,4 +386,33 @@ fn the_trace_covers_globals_and_memory() {
     for (index, digest) in all.iter().enumerate() {
         assert!(!all[..index].contains(digest), "{index}");
     }
+}
+
+/// Blocks with parameters and types of several results: of some of the first the engine gave what nobody had written.
+#[test]
+fn several_values_at_once_are_refused() {
+    // Type 0 of the module takes an i32 and gives one.
+    let block = [i32_const(1), vec![0x02, 0x00, 0x0b]].concat();
+    refused(&Assembler::step(block), "multi-value");
+    let mut module = Assembler::default();
+    module.functions.push(Function {
+        gives: vec![I32, I32],
+        body: [i32_const(1), i32_const(2)].concat(),
+        ..Function::default()
+    });
+    refused(&module, "multi-value");
+}
+
+/// A chain of reads, each at the address that the one before gave, over all of memory: the dearest that a unit is known to be.
+#[test]
+fn a_read_of_memory_costs_as_much_as_it_may_take() {
+    let reads = |count: usize| {
+        let read = [0x28, 0x02, 0x00];
+        let body = [i32_const(0), read.repeat(count)].concat();
+        ends(&Assembler::step(body), ProgramEnd::Finished)
+    };
+    assert_eq!(
+        reads(1_001) - reads(1),
+        1_000 * (u64::from(FUEL_PER_LOAD) + 3 * FUEL_PER_MODULE_BYTE)
+    );
 }
