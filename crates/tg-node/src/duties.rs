@@ -144,7 +144,7 @@ impl Statements {
     }
 }
 
-/// LooksBeside at the files of a task.
+/// Looks at the files of a task.
 fn look(store: &BlobStore, task: &StorageTask, programs: &mut Programs) -> Holding {
     let mut public: Option<Digest> = None;
     let mut holding = Holding::Held;
@@ -208,7 +208,7 @@ pub struct Duties {
 }
 
 impl Duties {
-    /// LooksBeside for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], and `sample`
+    /// Looks for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], and `sample`
     /// computes drawn tiles again: [`look_at_samples`], on a thread that may wait for a disk. `now` is the clock by which providers were noted.
     pub async fn turn<L, S>(
         &mut self,
@@ -434,7 +434,7 @@ async fn look_beside(
     })
 }
 
-/// LooksBeside at results on threads of its own: a run may take a minute, and what else a validator has to say must not wait for that.
+/// Checks results on threads of its own: a run may take a minute, and other duties must not wait for it.
 #[derive(Debug)]
 struct SamplesBeside {
     checker: Arc<dyn EvidenceChecker>,
