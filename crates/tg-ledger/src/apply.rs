@@ -40,7 +40,8 @@ use crate::event::Event;
 use crate::gas::LANE_GAS_MAX;
 use crate::header::header_after;
 use crate::limits::{
-    BLOCK_BYTES_MAX, NONCES_AHEAD_MAX, TRANSACTIONS_PER_BLOCK_MAX, VERDICTS_PER_BLOCK_MAX,
+    BLOCK_BYTES_MAX, NONCES_AHEAD_MAX, PROPOSED_BYTES_MAX, TRANSACTIONS_PER_BLOCK_MAX,
+    VERDICTS_PER_BLOCK_MAX,
 };
 use crate::state::State;
 use crate::verdict::Verdict;
@@ -237,7 +238,7 @@ pub fn propose_from(
     check_place(state, proposer, timestamp)?;
     let mut execution = Execution::begin(state, timestamp);
     // Verdicts first take their room: they free providers and money, and there are few of them.
-    let mut room = BLOCK_BYTES_MAX - HEADER_AND_COUNTS_BYTES;
+    let mut room = PROPOSED_BYTES_MAX - HEADER_AND_COUNTS_BYTES;
     let mut verdicts = verdicts;
     verdicts.truncate(VERDICTS_PER_BLOCK_MAX);
     room = room.saturating_sub(verdicts.iter().map(|it| it.to_bytes().len()).sum());

@@ -2,8 +2,8 @@
 //!
 //! # Protocol
 //!
-//! A network has `n` validators, fixed at genesis, of which fewer than a third may lie, crash or be slow
-//! (`n >= 3f + 1`). Each has one ed25519 key that authenticates its connections and signs its votes; votes cover the
+//! A network has `n` validators; the set changes only at the end of an epoch (`term`). Fewer than a third may lie, crash
+//! or be slow (`n >= 3f + 1`). Each has one ed25519 key that authenticates its connections and signs its votes; votes cover the
 //! genesis id, so they mean nothing in another network. Time is divided into **views**; each view has one leader, in
 //! rotation. Consensus votes on block ids only; bodies, transactions and evidence travel beside it.
 //!
