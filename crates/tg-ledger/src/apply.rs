@@ -175,7 +175,7 @@ impl Proposal {
     }
 }
 
-/// A block that holds, what it leads to, and what was left out of it.
+/// A proposed block that is valid, the state after it, and the candidates that were left out.
 #[derive(Debug)]
 pub struct Proposed {
     /// The block.

@@ -189,8 +189,8 @@ struct Sent {
 }
 
 impl Sent {
-    /// Whether they may still come into a block: the next one, at `nonce`, waits. Behind one that the ledger does not take any
-    /// more, and which was dropped, the others would wait until its place is used: what is to be said now is said there.
+    /// Whether they may still come into a block: the next one, at `nonce`, waits. If the first was dropped, its nonce is used
+    /// for what is due now; otherwise the later ones would wait for ever.
     fn waits(&self, node: &NodeHandle, me: &Address, nonce: u64, now: TimestampMs) -> bool {
         nonce < self.next
             && now.saturating_since(self.at) < span(DUTIES_PATIENCE)

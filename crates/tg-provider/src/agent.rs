@@ -61,7 +61,8 @@ pub struct AgentConfig {
     pub model_bytes_max: usize,
     /// How long it finishes started work after the order to stop.
     pub closing: Duration,
-    /// How long beyond that it stays while a result of it is voted on or may be challenged: who is not there to answer loses all that it put up.
+    /// How long beyond that it stays while a result of it is voted on or may be challenged: a provider that does not
+    /// answer loses its whole collateral.
     pub judged: Duration,
     /// What it pays so that its offer and its provider's record stay.
     pub rent: RentPolicy,

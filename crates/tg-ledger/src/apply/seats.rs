@@ -259,8 +259,7 @@ impl State {
         SetChange::default()
     }
 
-    /// Seats that end, the first first: those that lost their stake, those given back, those that are silent, of which there are
-    /// no more than the faults that the set bears.
+    /// Seats that end, in this order: slashed, given back, silent. Of the silent ones at most `faults_max` end at a time.
     fn leaving_seats(&self, height: Height) -> Vec<Address> {
         let has_stakes = self.validators.iter().any(|it| !it.stake.is_zero());
         let sitting = || self.validators.iter().zip(&self.seats.seats);
