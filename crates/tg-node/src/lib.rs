@@ -171,15 +171,3 @@ pub use validator::{
     EmbeddedConfig, ParseSeatAddressError, RunningValidator, Seat, SeatAddress, ValidatorConfig,
     Validators, create_validator, spawn_validator, spawn_validators,
 };
-
-/// An error and what caused it, in one line.
-fn report(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
-}

@@ -111,7 +111,7 @@ mod tests {
 
     fn check(message: &BlockMessage, hex: &str) {
         let bytes = message.to_bytes();
-        assert_eq!(crate::key::hex(&bytes), hex);
+        assert_eq!(tg_types::digest::hex(&bytes), hex);
         assert_eq!(&BlockMessage::from_bytes(&bytes).unwrap(), message);
         for end in 0..bytes.len() {
             BlockMessage::from_bytes(&bytes[..end]).unwrap_err();
@@ -144,7 +144,7 @@ mod tests {
             &tg_ledger::development_domain(),
         );
         assert_eq!(beat.to_bytes().len(), HEARTBEAT_BYTES);
-        let hex = crate::key::hex(&beat.to_bytes());
+        let hex = tg_types::digest::hex(&beat.to_bytes());
         check(
             &BlockMessage::Heartbeats(vec![beat, beat]),
             &format!("0402000000{hex}{hex}"),

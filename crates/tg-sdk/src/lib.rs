@@ -11,6 +11,7 @@
 //! 2. [`events`] - what the grid tells by itself
 //! 3. [`light`] - answers that no gateway can forge
 //! 4. [`tls`] - which servers are believed to be who they say
+//! 5. [`clock`] - the time by this machine
 //!
 //! With the feature `verify`, which does no I/O and builds for wasm32:
 //! 1. [`verify`] - a model, an input, and the proof of a result
@@ -30,7 +31,8 @@
 //! let alice = Wallet::from_seed(b"alice");
 //! let bob = Wallet::from_seed(b"bob").address();
 //! let payment = Transaction::Transfer { to: bob, amount: Amount::from_tgrid(2) };
-//! client.sign_and_submit(&alice, payment).await?;
+//! let signed = client.signed(&alice, payment).await?;
+//! client.submit(&signed).await?;
 //! # Ok(()) }
 //! ```
 
@@ -38,6 +40,8 @@
 pub mod bids;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "client")]
+pub mod clock;
 pub mod dto;
 pub mod endpoint;
 pub mod error;

@@ -18,6 +18,7 @@
 //! 15. [`heartbeat`] - that a provider is there
 //! 16. [`chain`] - what a client checks of blocks and states
 //! 17. [`limits`]
+//! 18. [`draw`] - numbers that a seed gives
 //!
 //! ```
 //! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};
@@ -38,6 +39,7 @@ pub mod codec;
 mod dealing;
 pub mod digest;
 pub mod domain;
+pub mod draw;
 pub mod eip712;
 pub mod endpoint;
 pub mod fault;
@@ -75,7 +77,7 @@ pub use digest::{BlobHasher, Digest};
 pub use domain::Domain;
 pub use eip712::ChainDomain;
 pub use endpoint::{ServingClaim, answer_digest, asked_digest};
-pub use fault::Fault;
+pub use fault::{Fault, with_sources};
 pub use fees::{BASE_FEE_USUAL, BaseFeeTooHigh, Fees};
 pub use heartbeat::Heartbeat;
 pub use id::{
