@@ -113,22 +113,11 @@ pub fn apply_once(
 
 /// Whether a mempool may keep a transaction: it is signed, its nonce is not used, and, if it is the account's next,
 /// it would hold at the state's time; if its turn has not come, its sender has an account, and what it serves, if it is
-/// of a prepaid kind, is the sender's.
+/// of a prepaid kind, is the sender's. A signature that is among `signatures` is not checked again.
 ///
 /// # Errors
 /// [`TransactionError`] says why not.
 pub fn check_transaction(
-    state: &State,
-    transaction: &SignedTransaction,
-) -> Result<(), TransactionError> {
-    check_transaction_once(state, transaction, &CheckedSignatures::none())
-}
-
-/// The same; a signature that is among `signatures` is not looked at again.
-///
-/// # Errors
-/// [`TransactionError`] says why not.
-pub fn check_transaction_once(
     state: &State,
     transaction: &SignedTransaction,
     signatures: &CheckedSignatures,

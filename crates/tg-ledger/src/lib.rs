@@ -67,8 +67,8 @@ pub mod verdict;
 mod tests;
 
 pub use apply::{
-    DryRun, Proposal, Proposed, TransactionSource, apply, apply_once, check_transaction,
-    check_transaction_once, propose, propose_from,
+    DryRun, Proposal, Proposed, TransactionSource, apply, apply_once, check_transaction, propose,
+    propose_from,
 };
 pub use block::{Block, BlockHeader, PROTOCOL_VERSION, Reserved, seat_set_digest};
 pub use decision::{Decision, schedule_root};
