@@ -1,11 +1,26 @@
-//! The project's automation: the whole gate ([`gate`]), the checks of its structure ([`tidy`]), what quantising
-//! costs ([`accuracy`]), and the outside judges of the importer: their Python ([`python`]), the models that exporters
-//! write ([`corpus`], [`corpus_report`]), a user's way from PyTorch to a receipt ([`bring`]), ONNX's own cases
-//! ([`onnx_conformance`], as proofs [`coverage`]), graphs of exporters drawn from a seed ([`exporters`], in 8 and 16 bits [`widths`]), folders of Hugging Face ([`pretrained`]), Arm's integer reference ([`tosa`]) and onnxruntime's speed ([`compare_ort`]); what a proof of
-//! EZKL costs ([`compare_ezkl`]); placements under the outside judge ([`market`]) and beside those of other rules
-//! ([`market_report`]); that the SDK builds for a browser ([`sdk`]); the example programs of WebAssembly ([`programs`]), and that OpenAI's
-//! client is served ([`openai_client`]), by a provider's own server too ([`served_models`]); that Prometheus and its rules see a grid ([`monitoring`]); the page that nodes serve ([`dashboard`]); what each cheat comes to ([`cheats`]); what tests are
-//! worth, by mutants ([`mutants`]).
+//! The project's automation, a module for each command.
+//!
+//! The gate:
+//! - [`gate`] - all steps; [`tidy`] - the checks of the repository's structure; [`mutants`] - what tests are worth
+//! - [`programs`] - the example programs of WebAssembly; [`sdk`] - the SDK builds for a browser; [`wheel`] - the Python package
+//! - [`dashboard`] - the page that nodes serve
+//!
+//! The importer and compiler under outside judges ([`python`] prepares theirs):
+//! - [`accuracy`] - what quantising costs; [`bring`] - a user's way from PyTorch to a receipt
+//! - [`onnx_conformance`] - ONNX's own cases, and as proofs [`coverage`]
+//! - [`corpus`], [`corpus_report`] - models that exporters write
+//! - [`exporters`] - graphs of exporters drawn from a seed; [`widths`] - in 8 and 16 bits
+//! - [`pretrained`] - folders of Hugging Face; [`tosa`] - Arm's integer reference
+//!
+//! Measurements:
+//! - [`compare_ort`] - the speed of onnxruntime; [`compare_ezkl`] - what a proof of EZKL costs
+//! - [`market`], [`market_report`] - placements, and those of other rules
+//! - [`cheats`] - what each cheat comes to; [`attacks`] - what attacks on the market cost
+//!
+//! Whole grids under other programs:
+//! - [`openai_client`], [`served_models`] - OpenAI's client is served, by a provider's own server too
+//! - [`monitoring`] - Prometheus and its rules see a grid
+//! - [`network`] - a network of real processes, killed one by one
 
 pub mod accuracy;
 pub mod attacks;

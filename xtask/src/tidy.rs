@@ -241,7 +241,8 @@ fn check_crates(root: &Path) -> Result<Vec<Finding>> {
         }
     }
     folders.sort();
-    let mut findings = Vec::new();
+    let name_of = |folder: &PathBuf| Some(folder.file_name()?.to_str()?.to_owned());
+    let mut findings = gone_findings(&edges, &folders.iter().filter_map(name_of).collect());
     for folder in folders {
         let place = relative(root, &folder);
         let manifest = Manifest::parse(&read(&folder.join("Cargo.toml"))?);
@@ -264,6 +265,17 @@ fn check_crates(root: &Path) -> Result<Vec<Finding>> {
         }
     }
     Ok(findings)
+}
+
+/// Names of the table of edges that are no crates.
+#[must_use]
+pub fn gone_findings(edges: &Table, crates: &BTreeSet<String>) -> Vec<Finding> {
+    let names: BTreeSet<&String> = edges.keys().chain(edges.values().flatten()).collect();
+    let gone = names
+        .into_iter()
+        .filter(|name| *name != "*" && !crates.contains(*name));
+    gone.map(|name| Finding::new(name, "is named in xtask/edges.txt and is no crate"))
+        .collect()
 }
 
 /// Checks one manifest against the tables.
@@ -461,6 +473,18 @@ mod tests {
             edge_messages("tg-new", &[]),
             ["has no line in xtask/edges.txt"]
         );
+    }
+
+    #[test]
+    fn a_line_or_an_edge_of_no_crate_is_named() {
+        let crates = ["tg-types", "tg-sdk"].map(str::to_owned).into();
+        let gone = |text| {
+            let findings = gone_findings(&table(text), &crates).into_iter();
+            findings.map(|finding| finding.place).collect::<Vec<_>>()
+        };
+        assert_eq!(gone("tg-types:\ntg-sdk: tg-types\ntg-sdk: *"), [""; 0]);
+        assert_eq!(gone("tg-types:\ntg-net: tg-types"), ["tg-net"]);
+        assert_eq!(gone("tg-sdk: tg-types tg-net"), ["tg-net"]);
     }
 
     #[test]

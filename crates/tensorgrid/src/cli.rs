@@ -51,7 +51,7 @@ pub(crate) enum Command {
     /// List the validators, ask for a seat among them, and give it back.
     #[command(subcommand)]
     Seat(args::SeatCommand),
-    /// Run a model on the grid, check the proof that comes back, and print the result.
+    /// Run a model on the grid, check the result as --verify says, and print it.
     Infer(args::InferArguments),
     /// Let a language model of the grid write what follows a prompt.
     Write(args::WriteArguments),

@@ -1,12 +1,24 @@
 //! The HTTP API of a node: JSON, content-addressed blobs, events, and the OpenAPI document.
 //!
-//! Read in this order: [`port`] (what a node has to offer), [`config`] (limits), [`server`] (listening, stopping), `connection`
-//! (which one ends when another needs its place), `lane` (calls of one kind wait for each other only), `hosts` (by which names it is called, and by whose pages), `admission` (a call takes
-//! its lane), `incoming` (a body that is too slow or too large ends), `json` (what is read of a stranger's JSON is bounded in memory), `socket` (a reader that is too slow is let go), `upload` (who may store what), `routes` (one file per subject), [`view`] (from the ledger's
-//! records to wire types), [`error`] (what a refusal looks like).
+//! Read in this order:
+//! 1. [`port`] - what a node has to offer
+//! 2. [`config`] - limits
+//! 3. [`server`] - listening, stopping
+//! 4. `connection` - which one ends when another needs its place
+//! 5. `lane` - calls of one kind wait for each other only
+//! 6. `hosts` - by which names it is called, and by whose pages
+//! 7. `admission` - a call takes its lane
+//! 8. `incoming` - a body that is too slow or too large ends
+//! 9. `json` - what is read of a stranger's JSON is bounded in memory
+//! 10. `socket` - a reader that is too slow is let go
+//! 11. `upload` - who may store what
+//! 12. `routes` - one file per subject
+//! 13. [`view`] - from the ledger's records to wire types
+//! 14. [`error`] - what a refusal looks like
 //!
 //! The API trusts nobody: transactions and uploads are signed, blobs are checked against their digest, connections,
-//! bodies and calls are bounded in number, size and time. It listens on loopback unless told otherwise, speaks TLS where it has a certificate ([`tls`]) and sends no CORS headers.
+//! bodies and calls are bounded in number, size and time. It listens on loopback unless told otherwise, speaks TLS where
+//! it has a certificate ([`tls`]) and sends no CORS headers.
 
 mod admission;
 mod calls;

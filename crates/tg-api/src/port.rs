@@ -167,6 +167,9 @@ pub trait GridPort: Send + Sync + 'static {
     fn next_nonce(&self, lane: &NonceLane) -> u64;
 
     /// Notes that a provider is there, and tells the validators. One that is not newer than the last does nothing.
+    ///
+    /// # Errors
+    /// [`PortError`] says why it is not taken.
     fn heartbeat(&self, heartbeat: Heartbeat) -> Result<(), PortError>;
 
     /// Takes a transaction into the pool. Taking the same one again succeeds.

@@ -3,6 +3,7 @@
 use crate::compile::{CompileError, CompileOptions, Compiled, Takes, compile_taken};
 use crate::passes::{self, KeptOutputs, Prepared, prepare};
 use tg_float::Graph;
+use tg_types::with_sources;
 
 /// An output that is not in the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +87,7 @@ fn some<E>(
                 continue;
             }
             Ok((compiled, false)) => refusal(&compiled).unwrap_or_default().to_owned(),
-            Err(OutputsError::Compile(error)) => chain(&error),
+            Err(OutputsError::Compile(error)) => with_sources(&error),
             Err(error @ OutputsError::Calibration(_)) => return Err(error),
         };
         let name = name.clone();
@@ -130,15 +131,4 @@ fn refusal(compiled: &Compiled) -> Option<&str> {
     let mut reasons = report.left_out.iter();
     let own = reasons.find(|(precision, _)| *precision == report.precision);
     own.map(|(_, reason)| reason.as_str())
-}
-
-/// An error with its sources.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
 }

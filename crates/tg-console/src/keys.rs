@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha512;
+use tg_types::digest::hex;
 use tg_types::{Digest, Wallet};
 
 use crate::files;
@@ -36,6 +37,9 @@ pub struct Passphrase(Vec<u8>);
 
 impl Passphrase {
     /// The first line of a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or its first line is too short.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let bytes = files::read(path, FILE_BYTES_MAX)?;
         let end = bytes.iter().position(|byte| b"\r\n".contains(byte));
@@ -51,6 +55,9 @@ impl Passphrase {
     }
 
     /// The passphrase of a file, if one is named.
+    ///
+    /// # Errors
+    /// Those of [`Passphrase::read`].
     pub fn read_optional(path: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
         path.map(|path| Self::read(path)).transpose()
     }
@@ -61,6 +68,9 @@ fn usage(text: String) -> Failure {
 }
 
 /// 32 bytes from the operating system.
+///
+/// # Errors
+/// If the operating system gives none.
 pub fn draw() -> Result<[u8; 32], Failure> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("draw a key: {error}"))?;
@@ -68,12 +78,18 @@ pub fn draw() -> Result<[u8; 32], Failure> {
 }
 
 /// A fresh wallet.
+///
+/// # Errors
+/// Those of [`draw`].
 pub fn draw_wallet() -> Result<Wallet, Failure> {
     let wallet = Wallet::from_secret(&draw()?);
     Ok(wallet.map_err(|_| anyhow::anyhow!("draw a key"))?)
 }
 
 /// Writes a secret to a file that only this user can read; a file that exists is left.
+///
+/// # Errors
+/// If the file exists or cannot be written.
 pub fn write(
     path: &Path,
     secret: &[u8; 32],
@@ -87,6 +103,9 @@ pub fn write(
 }
 
 /// Reads a secret.
+///
+/// # Errors
+/// If the file cannot be read, is no key file, or the passphrase is missing or wrong.
 pub fn read(path: &Path, passphrase: Option<&Passphrase>) -> Result<[u8; 32], Failure> {
     let wrong = || {
         usage(format!("{} is not a key file", path.display())).hint(
@@ -125,14 +144,12 @@ pub fn is_locked(path: &Path) -> bool {
 }
 
 /// Reads the key of an account.
+///
+/// # Errors
+/// Those of [`read`]; if the secret is no key of an account.
 pub fn read_wallet(path: &Path, passphrase: Option<&Passphrase>) -> Result<Wallet, Failure> {
     let wallet = Wallet::from_secret(&read(path, passphrase)?);
     wallet.map_err(|_| usage(format!("{} holds no key of an account", path.display())))
-}
-
-fn hex(bytes: &[u8; 32]) -> String {
-    let text = Digest::new(*bytes).to_string();
-    text.trim_start_matches("0x").to_owned()
 }
 
 fn number(text: &str) -> Option<[u8; 32]> {

@@ -272,6 +272,9 @@ fn class(text: &str) -> Result<JobClass, String> {
 }
 
 /// `8.0` is 80.
+///
+/// # Errors
+/// What was expected instead.
 pub fn capability(text: &str) -> Result<u16, String> {
     let parts = text.split_once('.').unwrap_or((text, "0"));
     let parsed = (parts.0.parse::<u16>(), parts.1.parse::<u16>());
@@ -282,6 +285,9 @@ pub fn capability(text: &str) -> Result<u16, String> {
 }
 
 /// The share and the memory that a partition of this name has at least, on whichever models have one.
+///
+/// # Errors
+/// What was expected instead.
 pub fn mig_profile(text: &str) -> Result<Partition, String> {
     let all = MigModel::ALL.into_iter().flat_map(|model| {
         let profiles = MigProfile::ALL.into_iter();
@@ -299,6 +305,9 @@ pub fn mig_profile(text: &str) -> Result<Partition, String> {
 }
 
 /// Reads an amount of TGRID.
+///
+/// # Errors
+/// What is wrong with the text.
 pub fn amount(text: &str) -> Result<Amount, String> {
     text.parse()
         .map_err(|error: tg_types::ParseAmountError| error.to_string())

@@ -10,6 +10,9 @@ use crate::outcome::{Exit, Failure, OrFail};
 const BYTES: u32 = 256;
 
 /// How tokens are drawn at a temperature, of a share of the weight, among so many; what is wrong with that, else.
+///
+/// # Errors
+/// What of it is out of its range, or more than the model gives.
 pub fn sampling(
     generator: &Generator,
     (temperature, top_p, top_k): (f64, f64, Option<u32>),

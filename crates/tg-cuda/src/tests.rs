@@ -77,7 +77,7 @@ fn check(name: &str, kernels: &[&str]) {
 }
 
 #[test]
-fn convolutions() {
+fn convolution_kernels_equal_the_scalar_meaning() {
     let all = [
         "tg_conv_direct",
         "tg_gemm_gather",
@@ -89,7 +89,7 @@ fn convolutions() {
 }
 
 #[test]
-fn products() {
+fn product_kernels_equal_the_scalar_meaning() {
     check("dense layers", &["tg_dense"]);
     let all = ["tg_gemm_gather", "tg_gemm_large", "tg_gemm_small"];
     check("matrix products", &all);
@@ -97,7 +97,7 @@ fn products() {
 }
 
 #[test]
-fn element_by_element() {
+fn element_kernels_equal_the_scalar_meaning() {
     check("embeddings", &["tg_embed"]);
     check("weighted sums", &["tg_add"]);
     check("requantisations", &["tg_requantise"]);
@@ -106,7 +106,7 @@ fn element_by_element() {
 }
 
 #[test]
-fn rows() {
+fn row_kernels_equal_the_scalar_meaning() {
     check("reductions", &["tg_reduce", "tg_reduce_row"]);
     check("ranking", &["tg_rank"]);
     check("softmax", &["tg_softmax"]);
@@ -115,7 +115,7 @@ fn rows() {
 }
 
 #[test]
-fn movements() {
+fn movement_kernels_equal_the_scalar_meaning() {
     check(
         "movements",
         &["tg_concat", "tg_gather", "tg_pad", "tg_view"],
@@ -123,7 +123,7 @@ fn movements() {
 }
 
 #[test]
-fn whole_programs() {
+fn whole_programs_equal_the_scalar_meaning() {
     check("whole programs", &[]);
 }
 

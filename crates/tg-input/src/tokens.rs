@@ -142,6 +142,9 @@ pub fn token_input(program: &Program, tokens: TextTokens) -> Result<Vec<f32>, To
 }
 
 /// Tokens of a program are below this.
+///
+/// # Errors
+/// If the input is of numbers.
 pub fn vocabulary(spec: &InputSpec) -> Result<usize, TokensError> {
     let greatest = match &spec.coding {
         Coding::Tokens(vocabulary) => return Ok(*vocabulary as usize),
@@ -160,6 +163,9 @@ pub fn vocabulary(spec: &InputSpec) -> Result<usize, TokensError> {
 }
 
 /// How many tokens an input takes.
+///
+/// # Errors
+/// If no input has one row of tokens.
 pub fn length(expected: Expected<'_>) -> Result<usize, TokensError> {
     match expected.inputs {
         [] => Ok(expected.shape.elements()),
@@ -173,6 +179,9 @@ pub fn length(expected: Expected<'_>) -> Result<usize, TokensError> {
 }
 
 /// Texts as rows of a model's inputs.
+///
+/// # Errors
+/// If the model takes other inputs than these.
 pub fn rows(tokens: &TokenInputs, expected: Expected<'_>) -> Result<Vec<Vec<f32>>, TokensError> {
     let count = expected.inputs.len();
     let mut tensors = Vec::with_capacity(count);

@@ -1,11 +1,26 @@
 //! The integer graph IR: programs, shapes, bounds, segment tables and scalar semantics (tier TGX-1).
 //!
-//! Read in this order: [`shape`] (what a tensor is), [`op`] (what a node computes, one file for each family), [`program`] (what a program is),
-//! [`rescale`] and [`requantise`] (the only requantisation), [`segment`] (the same step function as a public table,
-//! for the prover; [`wide`] for 16-bit outputs, [`exponential`] for softmax), [`window`] and [`view`] (which input elements an output reads), [`forest`] (decision trees),
-//! [`weights`] (the private part), [`model`] (both, as one file), [`checked`] (programs that are known to be well formed), [`bounds`] (why no accumulator can leave the
-//! field), [`range`] (how far given weights go), [`scalar`] (the meaning of each operator, one element at a time), [`tiles`] (parts of an execution that are computed again); then for language models [`causality`] (no
-//! output looks ahead), [`sampling`] (which token follows) and [`generation`] (that a sequence was written by a model).
+//! Read in this order:
+//! 1. [`shape`] - what a tensor is
+//! 2. [`op`] - what a node computes, one file for each family
+//! 3. [`program`] - what a program is
+//! 4. [`rescale`], [`requantise`] - the only requantisation
+//! 5. [`segment`] - the same step function as a public table, for the prover; [`wide`] for 16-bit outputs,
+//!    [`exponential`] for softmax
+//! 6. [`window`], [`view`] - which input elements an output reads
+//! 7. [`forest`] - decision trees
+//! 8. [`weights`] - the private part
+//! 9. [`model`] - both, as one file
+//! 10. [`checked`] - programs that are known to be well formed
+//! 11. [`bounds`] - why no accumulator can leave the field
+//! 12. [`range`] - how far given weights go
+//! 13. [`scalar`] - the meaning of each operator, one element at a time
+//! 14. [`tiles`] - parts of an execution that are computed again
+//!
+//! For language models:
+//! 1. [`causality`] - no output looks ahead
+//! 2. [`sampling`] - which token follows
+//! 3. [`generation`] - that a sequence was written by a model
 //!
 //! The formulas stand in `docs/PROTOCOL.md`; this crate is their only definition in code. It does no I/O, uses no
 //! floats in execution, and panics only on a program that [`program::Program::validate`] would have refused.

@@ -145,6 +145,16 @@ impl Shape {
         self.pixels() * self.channels as usize
     }
 
+    /// Elements from one index of an axis to the next.
+    #[must_use]
+    pub const fn stride(&self, axis: Axis) -> usize {
+        match axis {
+            Axis::Rows => self.width as usize * self.channels as usize,
+            Axis::Columns => self.channels as usize,
+            Axis::Channels => 1,
+        }
+    }
+
     /// Length of an axis.
     #[must_use]
     pub const fn axis(&self, axis: Axis) -> u32 {

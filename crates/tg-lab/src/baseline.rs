@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use tg_market::cluster::{Cluster, GPUS_PER_NODE_MAX, NodeFree, NodeIndex, Request};
-use tg_market::packing::shape::mix;
+use tg_types::draw::mix;
 
 /// A placement rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

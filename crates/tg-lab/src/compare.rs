@@ -19,7 +19,7 @@ use crate::ledger_market::{LedgerMarket, Place};
 use crate::trace::Trace;
 use tg_market::cluster::{Allocation, Cluster, NodeIndex, Request};
 use tg_market::lane::queue::Waiting;
-use tg_market::packing::shape::mix;
+use tg_types::draw::mix;
 
 /// What came of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]

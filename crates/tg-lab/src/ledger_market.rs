@@ -15,10 +15,11 @@ use tg_types::{
 use tg_market::book::{Looks, Mark, OfferBook, Rates, Standing};
 use tg_market::cluster::{Cluster, Interconnect, Isolation, NodeIndex, NodeSpec, Request, Sharing};
 use tg_market::demand::JobDemand;
-use tg_market::packing::{ExpectedWork, WorkloadProfile, shape::mix};
+use tg_market::packing::{ExpectedWork, WorkloadProfile};
 use tg_market::record::TrackRecord;
 use tg_market::throughput::ThroughputMatrix;
 use tg_market::view::{Hold, PackingPrices, PriceAnchor, Stock, mig_model, request_of};
+use tg_types::draw::mix;
 
 /// When every order comes, as far as leases are concerned: nothing is booked for later.
 const NOW: TimestampMs = TimestampMs::new(1_000);

@@ -11,29 +11,29 @@ use tg_market::cluster::{
     Gpu, Interconnect, Isolation, ModelSet, Needs, NodeSpec, Request, Sharing, WHOLE_GPU,
 };
 use tg_market::mig::{MigModel, MigProfile};
-use tg_market::packing::shape::mix;
 use tg_market::record::TrackRecord;
+use tg_types::draw::{SplitMix64, mix};
 
 /// A seeded sequence of numbers.
 #[derive(Debug, Clone)]
-pub struct Draws {
-    state: u64,
-}
+pub struct Draws(SplitMix64);
 
 impl Draws {
     /// The sequence of `seed`.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self { state: mix(seed) }
+        let mut numbers = SplitMix64::new(mix(seed));
+        let _first = numbers.next();
+        Self(numbers)
     }
 
     /// The next number, less than `bound` (0 if `bound` is 0).
     pub const fn below(&mut self, bound: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let number = self.0.next();
         if bound == 0 {
             return 0;
         }
-        mix(self.state) % bound
+        number % bound
     }
 
     /// One of `items`.

@@ -40,7 +40,8 @@ use crate::event::Event;
 use crate::gas::LANE_GAS_MAX;
 use crate::header::header_after;
 use crate::limits::{
-    BLOCK_BYTES_MAX, NONCES_AHEAD_MAX, TRANSACTIONS_PER_BLOCK_MAX, VERDICTS_PER_BLOCK_MAX,
+    BLOCK_BYTES_MAX, NONCES_AHEAD_MAX, PROPOSED_BYTES_MAX, TRANSACTIONS_PER_BLOCK_MAX,
+    VERDICTS_PER_BLOCK_MAX,
 };
 use crate::state::State;
 use crate::verdict::Verdict;
@@ -112,22 +113,11 @@ pub fn apply_once(
 
 /// Whether a mempool may keep a transaction: it is signed, its nonce is not used, and, if it is the account's next,
 /// it would hold at the state's time; if its turn has not come, its sender has an account, and what it serves, if it is
-/// of a prepaid kind, is the sender's.
+/// of a prepaid kind, is the sender's. A signature that is among `signatures` is not checked again.
 ///
 /// # Errors
 /// [`TransactionError`] says why not.
 pub fn check_transaction(
-    state: &State,
-    transaction: &SignedTransaction,
-) -> Result<(), TransactionError> {
-    check_transaction_once(state, transaction, &CheckedSignatures::none())
-}
-
-/// The same; a signature that is among `signatures` is not looked at again.
-///
-/// # Errors
-/// [`TransactionError`] says why not.
-pub fn check_transaction_once(
     state: &State,
     transaction: &SignedTransaction,
     signatures: &CheckedSignatures,
@@ -174,7 +164,7 @@ impl Proposal {
     }
 }
 
-/// A block that holds, what it leads to, and what was left out of it.
+/// A proposed block that is valid, the state after it, and the candidates that were left out.
 #[derive(Debug)]
 pub struct Proposed {
     /// The block.
@@ -237,7 +227,7 @@ pub fn propose_from(
     check_place(state, proposer, timestamp)?;
     let mut execution = Execution::begin(state, timestamp);
     // Verdicts first take their room: they free providers and money, and there are few of them.
-    let mut room = BLOCK_BYTES_MAX - HEADER_AND_COUNTS_BYTES;
+    let mut room = PROPOSED_BYTES_MAX - HEADER_AND_COUNTS_BYTES;
     let mut verdicts = verdicts;
     verdicts.truncate(VERDICTS_PER_BLOCK_MAX);
     room = room.saturating_sub(verdicts.iter().map(|it| it.to_bytes().len()).sum());

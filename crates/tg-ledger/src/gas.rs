@@ -230,9 +230,9 @@ impl Prepaid {
 /// The gas that a block used so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockGas {
-    /// By prepaid kinds.
+    /// Gas used by prepaid kinds.
     pub prepaid: u64,
-    /// By the others.
+    /// Gas used by the other kinds.
     pub paid: u64,
 }
 

@@ -1,9 +1,22 @@
 //! The deterministic state machine: accounts, offers, jobs, leases, evidence, settlement and the state root.
 //!
 //! The ledger knows no clock, no network and no file: time is a field of the block, and whatever waits is somebody
-//! else's. Read in this order: [`parameters`] and [`limits`] (the rules), [`record`] (what is kept), [`state`],
-//! [`block`] and [`verdict`] (what arrives), [`mod@apply`] (what a block does), [`gas`] (what it costs), [`error`] (why it does not),
-//! [`event`] (what it tells), [`decision`] (what the scheduler decided), [`journal`] (a chain to execute again), [`tree`] (the state root), [`rent`] (what staying costs), [`table`] (how records are stored), [`genesis`].
+//! else's.
+//!
+//! Read in this order:
+//! 1. [`parameters`], [`limits`] - the rules
+//! 2. [`record`], [`state`] - what is kept
+//! 3. [`block`], [`verdict`] - what arrives
+//! 4. [`mod@apply`] - what a block does
+//! 5. [`gas`] - what it costs
+//! 6. [`error`] - why it does not
+//! 7. [`event`] - what it tells
+//! 8. [`decision`] - what the scheduler decided
+//! 9. [`journal`] - a chain to execute again
+//! 10. [`tree`] - the state root
+//! 11. [`rent`] - what staying costs
+//! 12. [`table`] - how records are stored
+//! 13. [`genesis`]
 //!
 //! ```
 //! use tg_ledger::{ConsensusKey, Genesis, Parameters, Proposal, State, Validator, apply, propose};
@@ -54,8 +67,8 @@ pub mod verdict;
 mod tests;
 
 pub use apply::{
-    DryRun, Proposal, Proposed, TransactionSource, apply, apply_once, check_transaction,
-    check_transaction_once, propose, propose_from,
+    DryRun, Proposal, Proposed, TransactionSource, apply, apply_once, check_transaction, propose,
+    propose_from,
 };
 pub use block::{Block, BlockHeader, PROTOCOL_VERSION, Reserved, seat_set_digest};
 pub use decision::{Decision, schedule_root};

@@ -12,6 +12,11 @@ pub const LEASES_PER_BLOCK_MAX: usize = 120;
 /// Bytes of one encoded block.
 pub use tg_types::chain::BLOCK_BYTES_MAX;
 
+/// Bytes of a block that a proposer fills at most: what validators take in one message of each other.
+pub const PROPOSED_BYTES_MAX: usize = 512 * 1024;
+
+const _: () = assert!(PROPOSED_BYTES_MAX <= BLOCK_BYTES_MAX);
+
 /// Offers, or groups of equal offers, looked at in one block: about 0.1 s. It is divided among [`LOOKS_PER_BLOCK`]; one
 /// search in a block may exceed what is left of its part.
 pub const LOOKS_PER_BLOCK_MAX: u64 = 1 << 20;

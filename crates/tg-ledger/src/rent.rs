@@ -252,7 +252,7 @@ pub struct Due {
     pub category: RentCategory,
     /// The reading of the category's meter after which it goes.
     pub ends_at: u128,
-    /// Which goes first of those that end together.
+    /// The number of the record: of those that end together the least goes first.
     pub order: u64,
 }
 

@@ -268,7 +268,12 @@ impl EvidenceTask {
         }
     }
 
-    /// Content hash of the blob to verify; of a dispute what names its files, of replicas what names their results, of a key the digest of what was dealt, of a seed that of round and height.
+    /// What the verdict names as evidence:
+    /// - of a model or a lease, the content hash of the blob to verify;
+    /// - of replicas, what names their results;
+    /// - of a seed's key, the digest of what was dealt;
+    /// - of a seed, the digest of round and height;
+    /// - of an accusation, the content hash of the opening, or of a dispute what names its files.
     #[must_use]
     pub fn evidence(&self) -> Digest {
         match self {

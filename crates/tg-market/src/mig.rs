@@ -182,7 +182,7 @@ impl MigModel {
 pub struct MigInstance {
     /// What it is.
     pub profile: MigProfile,
-    /// Memory slice it starts at.
+    /// Number of the memory slice it starts at, from 0.
     pub start: u8,
 }
 

@@ -237,6 +237,6 @@ pub(crate) fn check(
     signed: &SignedTransaction,
     signatures: &CheckedSignatures,
 ) -> Result<TransactionId, SubmitError> {
-    tg_ledger::check_transaction_once(state, signed, signatures).map_err(SubmitError::Refused)?;
+    tg_ledger::check_transaction(state, signed, signatures).map_err(SubmitError::Refused)?;
     Ok(signed.id(state.domain()))
 }

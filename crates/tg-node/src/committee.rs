@@ -20,12 +20,12 @@ const LOOK_AGAIN: DurationMs = DurationMs::new(250);
 /// Doublings of that: 1 s, a part of the window of a vote, as a look may wait for a file that comes late.
 const LOOK_DOUBLINGS_MAX: u32 = 2;
 
-/// Of which results looks found nothing.
+/// Results that could not be checked yet.
 #[derive(Debug, Clone, Default)]
 pub struct LookedInVain {
-    /// On which is voted.
+    /// Results to vote on.
     pub votes: Vec<LeaseId>,
-    /// Of which a right run is claimed.
+    /// Results for which this validator claims the right run.
     pub claims: Vec<LeaseId>,
 }
 

@@ -148,7 +148,7 @@ impl Statements {
     }
 }
 
-/// LooksBeside at the files of a task.
+/// Looks at the files of a task.
 fn look(store: &BlobStore, task: &StorageTask, programs: &mut Programs) -> Holding {
     let mut public: Option<Digest> = None;
     let mut holding = Holding::Held;
@@ -193,8 +193,8 @@ struct Sent {
 }
 
 impl Sent {
-    /// Whether they may still come into a block: the next one, at `nonce`, waits. Behind one that the ledger does not take any
-    /// more, and which was dropped, the others would wait until its place is used: what is to be said now is said there.
+    /// Whether they may still come into a block: the next one, at `nonce`, waits. If the first was dropped, its nonce is used
+    /// for what is due now; otherwise the later ones would wait for ever.
     fn waits(&self, node: &NodeHandle, me: &Address, nonce: u64, now: TimestampMs) -> bool {
         nonce < self.next
             && now.saturating_since(self.at) < span(DUTIES_PATIENCE)
@@ -212,7 +212,7 @@ pub struct Duties {
 }
 
 impl Duties {
-    /// LooksBeside for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], and `sample`
+    /// Looks for what is to be stated at `now`, and sends it. `look` reads the files of tasks: [`look_at_files`], and `sample`
     /// computes drawn tiles again: [`look_at_samples`], on a thread that may wait for a disk. `now` is the clock by which providers were noted.
     pub async fn turn<L, S>(
         &mut self,
@@ -434,7 +434,7 @@ async fn look_beside(
     })
 }
 
-/// LooksBeside at results on threads of its own: a run may take a minute, and what else a validator has to say must not wait for that.
+/// Checks results on threads of its own: a run may take a minute, and other duties must not wait for it.
 #[derive(Debug)]
 struct SamplesBeside {
     checker: Arc<dyn EvidenceChecker>,

@@ -222,7 +222,7 @@ where
         let _consensus = context.child("consensus").spawn(move |context| async move {
             if let Err(error) = consensus.run(context, lines).await {
                 tracing::error!(%error, "consensus ended");
-                node_status.stop(&crate::report(&error));
+                node_status.stop(&tg_types::with_sources(&error));
             }
         });
         // In a thread of its own, since it waits for the disk; it ends with this task too.

@@ -140,8 +140,8 @@ struct Case {
 /// What became of this validator's blocks with the outcome of a case.
 ///
 /// Validators that find different things of one case vote against each other's blocks. If so many differ that nobody has enough votes, a
-/// chain whose proposers all insist would stand still, for one case. So an outcome that was proposed in a block that became nothing is left
-/// out of the next blocks, each time for twice as many, and then proposed alone: those that were beside it are not left out with it again.
+/// chain whose proposers all insist would stand still, for one case. So an outcome whose block was not finalised is left out of
+/// the next blocks, twice as many each time, and then proposed alone, so that one bad outcome does not delay the others.
 #[derive(Debug, Clone, Copy, Default)]
 struct Attempts {
     /// On a block of which height it was proposed last.
@@ -263,7 +263,7 @@ impl EvidenceQueue {
         started
     }
 
-    /// For what kinds of checks there is room beside those that run.
+    /// The kinds of checks that may start now, and how many.
     fn room(&self) -> CheckRoom {
         CheckRoom {
             programs: PROGRAMS_RUNNING_MAX.saturating_sub(self.running(runs_program)),

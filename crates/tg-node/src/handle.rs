@@ -103,7 +103,8 @@ pub(crate) struct NodeStatus {
     dealing: Mutex<Option<(u64, Vec<u8>)>>,
 }
 
-/// A height between those that honest ones have, if at most `faults` of those who told them lie: the one that `faults` are above.
+/// The (`faults` + 1)-th greatest of the heights that were told. If at most `faults` of the tellers lie, it is at least the
+/// least and at most the greatest height of an honest one.
 /// Nothing before `2 faults + 1` have told theirs, so that as many lies below it leave an honest one at this place.
 fn honest_height(mut told: Vec<u64>, faults: usize) -> Option<u64> {
     told.sort_unstable_by(|a, b| b.cmp(a));

@@ -59,7 +59,7 @@ impl ValidatorKey {
 
 impl std::fmt::Debug for ValidatorKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ValidatorKey({})", hex(&self.public()))
+        write!(f, "ValidatorKey({})", tg_types::digest::hex(&self.public()))
     }
 }
 
@@ -78,15 +78,6 @@ pub(crate) fn public_bytes(peer: &ed25519::PublicKey) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(&peer.encode());
     bytes
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

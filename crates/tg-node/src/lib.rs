@@ -2,8 +2,8 @@
 //!
 //! # Protocol
 //!
-//! A network has `n` validators, fixed at genesis, of which fewer than a third may lie, crash or be slow
-//! (`n >= 3f + 1`). Each has one ed25519 key that authenticates its connections and signs its votes; votes cover the
+//! A network has `n` validators; the set changes only at the end of an epoch (`term`). Fewer than a third may lie, crash
+//! or be slow (`n >= 3f + 1`). Each has one ed25519 key that authenticates its connections and signs its votes; votes cover the
 //! genesis id, so they mean nothing in another network. Time is divided into **views**; each view has one leader, in
 //! rotation. Consensus votes on block ids only; bodies, transactions and evidence travel beside it.
 //!
@@ -171,15 +171,3 @@ pub use validator::{
     EmbeddedConfig, ParseSeatAddressError, RunningValidator, Seat, SeatAddress, ValidatorConfig,
     Validators, create_validator, spawn_validator, spawn_validators,
 };
-
-/// An error and what caused it, in one line.
-fn report(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
-}

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// Encoded size of one block, in bytes. With a 1 MiB message cap this leaves room for framing.
-pub const BLOCK_BYTES_MAX: usize = 512 * 1024;
+/// A block that a message carries, in bytes: as large as proposers make them. The ledger accepts larger ones, but no
+/// validator can be sent one, so it gets no votes.
+pub const PUSH_BYTES_MAX: usize = tg_ledger::limits::PROPOSED_BYTES_MAX;
 
 /// Transactions in one block: the ledger's own bound, so that gas and not their number decides what a block has room for.
 pub const BLOCK_TRANSACTIONS_MAX: usize = tg_ledger::limits::TRANSACTIONS_PER_BLOCK_MAX;
@@ -213,9 +214,9 @@ pub const BLOBS_URGENT_MAX: usize = 64;
 pub const BLOBS_WANTED_MAX: usize = 32_768;
 
 const _: () = assert!(BLOB_CHUNK_BYTES + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
-const _: () = assert!(BLOCK_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
+const _: () = assert!(PUSH_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
 const _: () = assert!(FETCH_BYTES_MAX + 64 * 1024 < MESSAGE_BYTES_MAX as usize);
-const _: () = assert!(BLOCK_BYTES_MAX < FETCH_BYTES_MAX);
+const _: () = assert!(PUSH_BYTES_MAX < FETCH_BYTES_MAX);
 // Slots that the network allocates at start, some 200 bytes each: two sets of validators, in and out, in all channels.
 const _: () =
     assert!(2 * 2 * VALIDATORS_MAX * (6 * CHANNEL_BURST + BLOB_BURST) as usize <= 1 << 18);

@@ -13,7 +13,6 @@ use crate::clock::WallClock;
 use crate::engine::Parts;
 use crate::evidence::EvidenceChecker;
 use crate::handle::{NodeHandle, NodeStatus};
-use crate::key::hex;
 use crate::key::{ValidatorKey, peer_of};
 use crate::limits::Timers;
 use crate::limits::{
@@ -25,6 +24,7 @@ use crate::store::History;
 use crate::store::{Location, OpenError, Store};
 use crate::term::{self, SeatTerm};
 use tg_ledger::Genesis;
+use tg_types::digest::hex;
 
 /// What a validator is opened with.
 #[derive(Debug)]

@@ -23,8 +23,8 @@ use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition,
 use tg_types::chain::{CheckpointError, Equivocation, HeadTooOld, SeatChange};
 use tg_types::{BlockId, Decode as _, Encode as _};
 
-use crate::key::hex;
 use crate::protocol::UnknownProtocol;
+use tg_types::digest::hex;
 
 /// Version of the tables above. A store of another version is refused.
 pub const FORMAT_VERSION: u64 = 2;
@@ -436,7 +436,7 @@ impl Store {
 
     /// Keeps what convicts a validator: the votes of its last views may be reported after a restart, and after it left.
     pub(crate) fn keep_fault(&self, proof: &Equivocation) -> Result<(), StoreError> {
-        let name = format!("{FAULT}{}", crate::key::hex(&proof.seat));
+        let name = format!("{FAULT}{}", tg_types::digest::hex(&proof.seat));
         self.set_meta(&[(&name, &proof.to_bytes())], &[])
     }
 

@@ -67,8 +67,8 @@ pub struct Validators {
 }
 
 /// Starts one validator of a network whose others run elsewhere. It listens on an address of its own, dials the others
-/// by name or address, and admits connections of validators of genesis only. Returns when it has opened its data; blocks
-/// come when a quorum is connected.
+/// by name or address, and admits connections of validators of the present set and of the one before it only. Returns
+/// when it has opened its data; blocks come when a quorum is connected.
 ///
 /// A missing or damaged database is rebuilt from the others; if the journal of votes is missing too, the validator signs
 /// nothing for a while ([`crate::voting`]). A validator that starts for the first time has an empty database, made by
@@ -97,7 +97,7 @@ pub fn spawn_validator(config: ValidatorConfig) -> Result<RunningValidator, Open
 /// Every other validator of genesis has an address in the settings, and the settings name nobody who is none. What the ledger has of others is
 /// theirs to say: one that cannot be dialled is not reached, and keeps nobody from starting.
 fn check_seats(config: &ValidatorConfig, parts: &Parts) -> Result<(), OpenError> {
-    let hex = crate::key::hex;
+    let hex = tg_types::digest::hex;
     let seated = term::seated(&parts.tip.state);
     let founders = config.genesis.validators.iter();
     let mut known: BTreeSet<[u8; 32]> = founders.map(|it| *it.key.as_bytes()).collect();
@@ -360,8 +360,8 @@ async fn validate(
         },
         result = validator => match result {
             Ok(Ok(())) => node_status.stop("consensus ended"),
-            Ok(Err(error)) => node_status.stop(&recovery::reason(&crate::report(&error), &folder)),
-            Err(error) => node_status.stop(&crate::report(&error)),
+            Ok(Err(error)) => node_status.stop(&recovery::reason(&tg_types::with_sources(&error), &folder)),
+            Err(error) => node_status.stop(&tg_types::with_sources(&error)),
         },
     }
     network.abort();

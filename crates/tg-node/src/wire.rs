@@ -9,8 +9,8 @@ use tg_types::{
 };
 
 use crate::limits::{
-    BLOCK_BYTES_MAX, CERTIFICATE_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX,
-    GOSSIP_TRANSACTIONS_MAX, HEARTBEATS_MAX,
+    CERTIFICATE_BYTES_MAX, FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, GOSSIP_TRANSACTIONS_MAX,
+    HEARTBEATS_MAX, PUSH_BYTES_MAX,
 };
 
 /// Bytes of one heartbeat.
@@ -76,9 +76,9 @@ pub struct TransactionMessage(pub Vec<Vec<u8>>);
 
 variants! {
     BlockMessage: "block message" {
-        0 = Push(block: bytes("block", BLOCK_BYTES_MAX)),
+        0 = Push(block: bytes("block", PUSH_BYTES_MAX)),
         1 = Fetch { id, above },
-        2 = Blocks(blocks: lists("blocks", FETCH_BLOCKS_MAX, BLOCK_BYTES_MAX.min(FETCH_BYTES_MAX))),
+        2 = Blocks(blocks: lists("blocks", FETCH_BLOCKS_MAX, PUSH_BYTES_MAX.min(FETCH_BYTES_MAX))),
         3 = Tip { height },
         4 = Heartbeats(all: seq("heartbeats", HEARTBEATS_MAX, HEARTBEAT_BYTES)),
         5 = AskFinal { epoch },
@@ -111,7 +111,7 @@ mod tests {
 
     fn check(message: &BlockMessage, hex: &str) {
         let bytes = message.to_bytes();
-        assert_eq!(crate::key::hex(&bytes), hex);
+        assert_eq!(tg_types::digest::hex(&bytes), hex);
         assert_eq!(&BlockMessage::from_bytes(&bytes).unwrap(), message);
         for end in 0..bytes.len() {
             BlockMessage::from_bytes(&bytes[..end]).unwrap_err();
@@ -144,7 +144,7 @@ mod tests {
             &tg_ledger::development_domain(),
         );
         assert_eq!(beat.to_bytes().len(), HEARTBEAT_BYTES);
-        let hex = crate::key::hex(&beat.to_bytes());
+        let hex = tg_types::digest::hex(&beat.to_bytes());
         check(
             &BlockMessage::Heartbeats(vec![beat, beat]),
             &format!("0402000000{hex}{hex}"),

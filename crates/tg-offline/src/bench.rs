@@ -31,6 +31,9 @@ struct Row {
 }
 
 /// Measures both built-in models, or the suite.
+///
+/// # Errors
+/// If a model cannot be proved or verified, or a row not be written.
 pub fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
     if arguments.suite {
         return suite::run(arguments, as_json);

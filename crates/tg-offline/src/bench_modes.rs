@@ -86,6 +86,9 @@ const OF_PROGRAMS: &[VerificationMode] = &[
 ];
 
 /// Measures every way of checking for an image classifier, a large one, a language model and a program.
+///
+/// # Errors
+/// If a run of a subject fails.
 pub fn run(arguments: &BenchModesArguments, as_json: bool) -> Outcome {
     let (mut all, mut disputed) = (Vec::new(), Vec::new());
     for subject in subjects(arguments.quick)? {

@@ -33,6 +33,9 @@ struct ModelTimes {
 }
 
 /// Measures every model of the suite, on the CPU and on the device that is asked for.
+///
+/// # Errors
+/// If the device cannot be used, or gives other bits than the CPU.
 pub fn run(arguments: &BenchRunArguments, as_json: bool) -> Outcome {
     let device = execution::choose(arguments.device)?;
     let wanted = Architecture::ALL.into_iter().filter(|architecture| {

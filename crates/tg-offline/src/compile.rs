@@ -190,6 +190,9 @@ fn pairs<T: FromStr>(given: &[String], form: &str) -> Result<BTreeMap<String, T>
 }
 
 /// Shows an ONNX file as a graph and as a program.
+///
+/// # Errors
+/// If the file cannot be read or is refused.
 pub fn explain(arguments: &ExplainArguments, as_json: bool) -> Outcome {
     let ExplainArguments {
         file,
@@ -260,6 +263,9 @@ fn named_by_folder(program: &mut Program, labels: &[String], folder: &Path) -> b
 }
 
 /// Compiles an ONNX file or a Hugging Face folder.
+///
+/// # Errors
+/// If the file cannot be read or compiled, or the result not be written.
 pub fn run(arguments: &CompileArguments, as_json: bool) -> Outcome {
     let CompileArguments {
         file,

@@ -22,6 +22,9 @@ struct Rate {
 }
 
 /// Prints processor, features, the chosen instructions, measured rates and GPUs.
+///
+/// # Errors
+/// If the output cannot be written.
 pub fn run(as_json: bool) -> Outcome {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
     let mut counts = vec![1, 2, available];

@@ -23,6 +23,9 @@ struct Checked {
 }
 
 /// Checks the GPU that is named, or every one that can be used.
+///
+/// # Errors
+/// If there is no such GPU, or a bit differs.
 pub fn run(choice: DeviceChoice, as_json: bool) -> Outcome {
     let mut documents = Vec::new();
     let mut faults = Vec::new();

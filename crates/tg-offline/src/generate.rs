@@ -18,8 +18,12 @@ use tg_proof::SequenceFile;
 use tg_prover::{Limits, ProveRequest, ProvingModel};
 use tg_text::TextTokenizer;
 use tg_types::codec::Encode;
+use tg_types::digest::hex;
 
 /// Writes what follows a prompt, and a proof of it where one is asked for.
+///
+/// # Errors
+/// If the model cannot write, the prompt is refused, or a file cannot be written.
 pub fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
     let model = models::compiled_model(&arguments.model)?;
     let generator = Generator::of(&model.program)
@@ -157,6 +161,9 @@ impl TokenCoding {
 }
 
 /// What the command line asks for.
+///
+/// # Errors
+/// If the prompt or how tokens are drawn does not fit the model.
 pub fn request(
     asked: &DrawArguments,
     generator: &Generator,
@@ -214,9 +221,4 @@ fn proved(
 fn text_of_bytes(tokens: &[u32]) -> String {
     let bytes: Vec<u8> = tokens.iter().map(|&token| token as u8).collect();
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Lower-case hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -12,6 +12,9 @@ use tg_lab::trace::{TEXT_BYTES_MAX, Trace, write_placements};
 const ARRIVED: [u64; 7] = [50, 80, 90, 95, 100, 110, 130];
 
 /// Places the jobs of a trace and writes where each went.
+///
+/// # Errors
+/// If there is no such rule, or the trace cannot be read.
 pub fn run(arguments: &SimulateArguments, as_json: bool) -> Outcome {
     let policy = Policy::parse(&arguments.policy).ok_or_else(|| {
         let names: Vec<&str> = Policy::ALL.iter().map(|it| it.as_str()).collect();
@@ -68,6 +71,9 @@ pub fn run(arguments: &SimulateArguments, as_json: bool) -> Outcome {
 const JOURNAL_BYTES_MAX: u64 = 1 << 30;
 
 /// Executes a journal again; the first difference is named with its block and decision.
+///
+/// # Errors
+/// If the journal cannot be read, or a decision differs.
 pub fn replay(arguments: &ReplayArguments, as_json: bool) -> Outcome {
     let bytes = files::read(&arguments.journal, JOURNAL_BYTES_MAX)?;
     let replayed = tg_ledger::replay(&bytes).or_fail(Exit::Rejected, "replay the journal")?;

@@ -16,6 +16,9 @@ use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 const SHOWN: usize = 64;
 
 /// Says what a module is, or why it is refused.
+///
+/// # Errors
+/// If the module is refused, or a file cannot be read or written.
 pub fn check(arguments: &ProgramCheckArguments, as_json: bool) -> Outcome {
     let (file, program) = read(&arguments.file)?;
     if let Some(path) = &arguments.write {
@@ -50,6 +53,9 @@ pub fn check(arguments: &ProgramCheckArguments, as_json: bool) -> Outcome {
 }
 
 /// Runs a module.
+///
+/// # Errors
+/// If the module is refused, or its run does not finish.
 pub fn run(arguments: &ProgramRunArguments, as_json: bool) -> Outcome {
     let (_, program) = read(&arguments.file)?;
     let input = input(&arguments.given)?;
@@ -73,6 +79,9 @@ pub fn run(arguments: &ProgramRunArguments, as_json: bool) -> Outcome {
 }
 
 /// The program file of the arguments, and the program in it.
+///
+/// # Errors
+/// If the file cannot be read, or is refused.
 pub fn read(arguments: &ProgramFileArguments) -> Result<(Vec<u8>, WasmProgram), Failure> {
     let bytes = files::read(&arguments.module, FILE_BYTES_MAX)?;
     let file = if tg_wasm::is_program(&bytes) {
@@ -91,6 +100,9 @@ pub fn read(arguments: &ProgramFileArguments) -> Result<(Vec<u8>, WasmProgram), 
 }
 
 /// The bytes of an input.
+///
+/// # Errors
+/// If a file cannot be read, or the input is too large.
 pub fn input(arguments: &ProgramInputArguments) -> Result<Vec<u8>, Failure> {
     let mut chunks = Vec::new();
     for path in &arguments.inputs {
@@ -122,6 +134,9 @@ fn cut(bytes: &[u8], pieces: usize) -> Vec<Vec<u8>> {
 }
 
 /// Prints an answer: its output unless that was written to a file, how it ended, and its bill.
+///
+/// # Errors
+/// If the output cannot be written.
 pub fn show(answer: &ProgramAnswer, written: Option<&Path>) -> Outcome {
     match written {
         Some(path) => say(format_args!(
@@ -164,6 +179,9 @@ pub fn answer_json(answer: &ProgramAnswer, trace: &str) -> serde_json::Value {
 }
 
 /// Fails if a run did not finish.
+///
+/// # Errors
+/// How it ended instead.
 pub fn ended(answer: &ProgramAnswer) -> Outcome {
     if answer.end == ProgramEnd::Finished {
         return Ok(());

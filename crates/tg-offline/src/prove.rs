@@ -20,6 +20,9 @@ use tg_prover::{Limits, Masking, ProveError, ProveRequest, ProvingModel, SecretF
 use tg_types::codec::Encode;
 
 /// Runs and proves a model on one input.
+///
+/// # Errors
+/// If the input does not fit, the model cannot be proved, or a file cannot be written.
 pub fn run(arguments: &ProveArguments, as_json: bool) -> Outcome {
     let model = models::compiled_model(&arguments.model)?;
     let reals = text::inputs(&model.program, (&arguments.text, &arguments.inputs))?;
@@ -171,6 +174,9 @@ pub struct Progress {
 
 impl Progress {
     /// Of a proof that begins now.
+    ///
+    /// # Errors
+    /// If the model cannot be proved.
     pub fn of(model: &ProvingModel) -> Result<Self, Failure> {
         let work = model
             .work(1)
@@ -234,6 +240,9 @@ fn salt_of(path: &Path) -> Result<[u8; 32], Failure> {
 }
 
 /// Randomness of the operating system, for one proof in zero knowledge.
+///
+/// # Errors
+/// If the operating system gives none.
 pub fn random_seed() -> Result<[u8; 32], anyhow::Error> {
     use anyhow::Context;
     files::entropy().context("draw randomness")

@@ -21,6 +21,9 @@ use tg_ir::coding::encode;
 const SHOWN: usize = 16;
 
 /// Runs an ONNX file as it is (tier TGF-1), or a compiled model (tier TGX-1).
+///
+/// # Errors
+/// If a file cannot be read, is refused, or the run fails.
 pub fn run(arguments: &RunArguments, as_json: bool) -> Outcome {
     let onnx = arguments.model.extension().is_some_and(|end| end == "onnx");
     if onnx || arguments.model.is_dir() {
@@ -154,6 +157,9 @@ struct GivenArray {
 }
 
 /// The graph's inputs from files, by name or, without one, in the graph's order.
+///
+/// # Errors
+/// If a file cannot be read, or names no input.
 pub fn inputs(graph: &Graph, paths: &[PathBuf]) -> Result<Vec<FloatTensor>, Failure> {
     let usage = |text: String| Failure::new(Exit::Usage, anyhow::anyhow!(text));
     let mut given = arrays(paths)?;

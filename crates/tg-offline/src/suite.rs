@@ -25,6 +25,9 @@ const QUICK_MS: f64 = 5_000.0;
 const ONCE_MS: f64 = 60_000.0;
 
 /// Measures the suite, or one row of it in this process.
+///
+/// # Errors
+/// If a model cannot be proved or verified, or a file not be written.
 pub fn run(arguments: &BenchArguments, as_json: bool) -> Outcome {
     if let Some(index) = arguments.row {
         let row = measure(index, arguments.runs, arguments.zk)?;

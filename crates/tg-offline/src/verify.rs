@@ -2,7 +2,6 @@
 
 use crate::answer::ShownAnswer;
 use crate::arguments::{Same, VerifyArguments};
-use crate::generate::hex;
 use crate::models;
 use crate::models::AnyProof;
 use crate::modes::{self, ModesShown};
@@ -19,8 +18,12 @@ use tg_proof::{
     Visibility, commitment, security,
 };
 use tg_types::Digest;
+use tg_types::digest::hex;
 
 /// Checks a proof file against a public model.
+///
+/// # Errors
+/// If a file cannot be read, or the proof does not hold.
 pub fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
     let model = models::public_model(&arguments.model)?;
     let file = models::proof_file(&arguments.proof, arguments.flip_byte)?;

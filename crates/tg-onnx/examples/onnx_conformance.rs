@@ -10,6 +10,7 @@ use std::path::Path;
 use tg_float::tgf::{Budget, OpError, RunError, run_in_order};
 use tg_float::{DType, Data, FloatTensor, Graph, codec, convert};
 use tg_onnx::{ReadLimits, read};
+use tg_types::with_sources;
 
 /// The backend's own tolerances, where a case has none.
 const TOLERANCES: (f64, f64) = (1e-3, 1e-7);
@@ -66,13 +67,13 @@ fn check(case: &Path) -> Result<(String, Outcome)> {
     let bytes = fs::read(case.join("model.onnx"))?;
     let graph = match read(&bytes, Some(case), &ReadLimits::default()) {
         Ok(graph) => graph,
-        Err(error) => return Ok(("-".to_owned(), Outcome::Refused(chain(&error)))),
+        Err(error) => return Ok(("-".to_owned(), Outcome::Refused(with_sources(&error)))),
     };
     // What is executed is what a job would be: read back from its own encoding, and one node after the other.
     let encoded = codec::encode(&graph);
     let graph = match codec::decode(&encoded.structure, &encoded.constants) {
         Ok(again) => again,
-        Err(error) => return Ok((operators(&graph), Outcome::Wrong(chain(&error)))),
+        Err(error) => return Ok((operators(&graph), Outcome::Wrong(with_sources(&error)))),
     };
     if codec::encode(&graph) != encoded {
         let problem = "its encoding is not that of what was read back".to_owned();
@@ -112,18 +113,8 @@ fn failure(error: &RunError) -> Outcome {
             OpError::Unknown => Outcome::Refused(format!("{op} is not supported")),
             other => Outcome::Refused(format!("{op} {other}")),
         },
-        _ => Outcome::Wrong(chain(error)),
+        _ => Outcome::Wrong(with_sources(error)),
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
 }
 
 /// Distinct operators of the graph, in order of their names.
@@ -170,7 +161,7 @@ fn tensors(folder: &Path, name: &str) -> Result<Vec<FloatTensor>, String> {
         };
         let tensor = tg_onnx::read::read_tensor(&bytes, BYTES_MAX);
         let (_, tensor) =
-            tensor.map_err(|error| format!("the {name} is not read: {}", chain(&error)))?;
+            tensor.map_err(|error| format!("the {name} is not read: {}", with_sources(&error)))?;
         tensors.push(tensor);
     }
 }

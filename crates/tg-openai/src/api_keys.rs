@@ -88,6 +88,9 @@ pub enum ReserveError {
 
 impl ApiKeys {
     /// Reads a file of keys; without one, there is the key of a development network.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a key in it is wrong.
     pub fn open(file: Option<&Path>) -> Result<Self, Failure> {
         let Some(path) = file else {
             return Ok(Self::development());
@@ -139,6 +142,9 @@ impl ApiKeys {
     }
 
     /// Whether the limit allows what orders may cost.
+    ///
+    /// # Errors
+    /// By how much it does not.
     pub fn allows(&self, caller: &str, amount: Amount) -> Result<(), ReserveError> {
         let all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         self.after(&all, caller, amount).map(|_| ())
@@ -171,6 +177,9 @@ impl ApiKeys {
     }
 
     /// Counts what an order may cost as spent, if the limit allows it.
+    ///
+    /// # Errors
+    /// If it does not, or the count cannot be written.
     pub fn reserve(&self, caller: &str, amount: Amount) -> Result<(), ReserveError> {
         let mut all = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let after = self.after(&all, caller, amount)?;

@@ -18,7 +18,9 @@ use tg_sdk::endpoint::served::{
 use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession};
 use tg_sdk::endpoint::wire::EndpointRefusal;
 use tg_sdk::{Client, Wallet};
-use tg_types::{Amount, Decode as _, Encode as _, ModelId, ServedCall, ServedCard, TokenUsage};
+use tg_types::{
+    Amount, Decode as _, Encode as _, ModelId, ServedCall, ServedCard, TokenUsage, with_sources,
+};
 
 use super::directory::{AttemptEnd, PricedListing, ServedDirectory, ServedListing};
 use super::leases::{LeaseError, LeasePayer, ServedLeases};
@@ -432,10 +434,10 @@ impl ProviderAttempt<'_> {
         keys.release(&self.by.caller, most.saturating_sub(price));
         match asked {
             Ok((session, answer)) => self.reply(&session, &answer),
-            Err(error) if error.is_accounts() => {
-                Err(AttemptError::Unsuited(OpenAiError::quota(chain(&error))))
-            }
-            Err(error) => Err(AttemptError::Providers(chain(&error))),
+            Err(error) if error.is_accounts() => Err(AttemptError::Unsuited(OpenAiError::quota(
+                with_sources(&error),
+            ))),
+            Err(error) => Err(AttemptError::Providers(with_sources(&error))),
         }
     }
 
@@ -555,18 +557,6 @@ impl ProviderAttempt<'_> {
             failed: Vec::new(),
         })
     }
-}
-
-/// An error and what caused it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

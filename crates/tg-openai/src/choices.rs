@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tg_api::openai::on_blocking_thread;
 use tg_api::{
     Completion, CompletionChoice, CompletionOrder, OpenAiError, PieceSender, Requester,
     TextLogprobs, TextPiece,
@@ -178,7 +179,7 @@ impl TextRun {
     ) -> Result<TextLogprobs, OpenAiError> {
         let (known, coding) = (Arc::clone(&self.model.1), Arc::clone(&self.coding));
         let request = request.clone();
-        refusal::beside(move || {
+        on_blocking_thread(move || {
             let generator = known.generator.as_ref();
             let generator = generator.ok_or_else(|| OpenAiError::unsupported("logprobs"))?;
             let model = (generator, &*coding, &request);

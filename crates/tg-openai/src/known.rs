@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use tg_api::openai::on_blocking_thread;
 use tg_api::{ChatTurn, CompletionPrompt, OpenAiError, play};
 use tg_ir::Generator;
 use tg_sdk::dto::{ModelDto, ModelStateDto};
@@ -13,7 +14,7 @@ use tg_sdk::{CheckedModel, Client, ClientError, ModelId};
 use tg_text::{ChatLine, ChatTemplate, TemplateError, Text, TextLength};
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 
-use super::refusal::{self, of_job};
+use super::refusal::of_job;
 use super::tokenizers::{HeldTokenizer, Tokenizers};
 use tg_console::tokens::takes_bytes;
 
@@ -139,7 +140,7 @@ impl KnownModels {
         // Nobody closes it.
         let _check = self.checks.acquire().await.ok();
         let (id, name) = (listed.id, listed.name.clone());
-        refusal::beside(move || {
+        on_blocking_thread(move || {
             let model = CheckedModel::read(&bytes, id);
             let model = model.map_err(|error| of_job(&JobError::Check(error), &name))?;
             let generator = model.generator().ok();

@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tg_api::openai::on_blocking_thread;
 use tg_api::{
     ChoiceSender, Completion, CompletionOrder, EmbeddingOrder, Embeddings, OpenAiError,
     OpenAiFuture, OpenAiPort, PieceSender, Requester, ServedName, ServedOrder, ServedReply,
@@ -190,7 +191,7 @@ impl OpenAiOrders {
         logprobs::refuse_unproved(&order)?;
         let coding = self.known.coding(&known).await;
         let asked = (order.clone(), Arc::clone(&known), Arc::clone(&coding));
-        let request = refusal::beside(move || {
+        let request = on_blocking_thread(move || {
             let (order, known, coding) = asked;
             let generator = known.generator.as_ref().ok_or_else(|| {
                 let text = format!("`{}` does not write text", order.model);
@@ -220,7 +221,7 @@ impl OpenAiOrders {
         let rule = VectorRule::of(&known, &order.model)?;
         let coding = self.known.coding(&known).await;
         let (texts, of) = (order.inputs, Arc::clone(&known));
-        let inputs = refusal::beside(move || {
+        let inputs = on_blocking_thread(move || {
             let input = |text| rule.input(&of, (&coding, text));
             texts.iter().map(input).collect::<Result<_, _>>()
         });
@@ -290,7 +291,7 @@ impl OpenAiOrders {
             return;
         };
         // What is no public model is a graph of floats or a program, which names no tokenizer.
-        let named = refusal::beside(move || {
+        let named = on_blocking_thread(move || {
             let public = PublicModel::decode(&public).ok();
             Ok(public.and_then(|public| public.program().tokenizer))
         });

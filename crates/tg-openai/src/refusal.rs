@@ -51,14 +51,6 @@ pub(super) fn of_tokens(field: &str, error: TokensError) -> OpenAiError {
     OpenAiError::invalid(field, format!("{:#}", anyhow::Error::from(error)))
 }
 
-/// Does what takes long beside the event loop.
-pub(super) async fn beside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, OpenAiError> + Send + 'static,
-) -> Result<T, OpenAiError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(OpenAiError::unavailable(error.to_string())))
-}
-
 /// Does what asks the grid and then computes for long, such as the check of a proof, beside the event loop.
 pub(super) async fn waiting_beside<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,

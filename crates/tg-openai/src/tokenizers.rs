@@ -14,11 +14,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use tg_api::OpenAiError;
+use tg_api::openai::on_blocking_thread;
 use tg_sdk::Client;
 use tg_text::{ChatTemplate, FILE_BYTES_MAX, TEMPLATE_BYTES_MAX, TextTokenizer};
 use tg_types::{Address, Digest};
 
-use super::refusal::beside;
 use tg_console::files;
 use tg_console::outcome::say;
 
@@ -122,7 +122,7 @@ impl Tokenizers {
             self.take(digest, TakenFor::Caller).await?;
         }
         let this = Arc::clone(self);
-        let read = beside(move || {
+        let read = on_blocking_thread(move || {
             this.note_use(digest);
             this.read(digest).ok_or_else(|| missing(digest))
         });
@@ -183,7 +183,7 @@ impl Tokenizers {
         let bytes = self.client.blob(digest, FILE_BYTES_MAX).await;
         let bytes = bytes.map_err(|_| missing(digest))?;
         let this = Arc::clone(self);
-        beside(move || this.keep(digest, (&bytes, taken))).await
+        on_blocking_thread(move || this.keep(digest, (&bytes, taken))).await
     }
 
     /// Whether the grid is asked for it: every request of a model whose tokenizer is nowhere would ask again.

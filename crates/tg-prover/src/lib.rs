@@ -1,8 +1,15 @@
 //! Makes the proofs that `tg-proof` checks: witness, sumchecks, lookups, openings.
 //!
-//! Read in this order: `witness` (the committed columns of an execution), `sumcheck`, `relation` and `zero_product` (the round provers),
-//! `walk` (the nodes from the output to the input, in step with the verifier), `lookup` (the one lookup
-//! argument) and `pushforward` (its second commitment), [`registration`] (weights are in range), [`hiding`] (a functional of hidden columns), [`estimate`] (memory and work, known beforehand), `record` (steps kept for a proof that is gone on with), [`model`] and [`prove`](mod@prove) (what callers use).
+//! Read in this order:
+//! 1. `witness` - the committed columns of an execution
+//! 2. `sumcheck`, `relation`, `zero_product` - the provers of single rounds
+//! 3. `walk` - the nodes from the output to the input, in step with the verifier
+//! 4. `lookup`, `pushforward` - the lookup argument and its second commitment
+//! 5. [`registration`] - weights are in range
+//! 6. [`hiding`] - a functional of hidden columns
+//! 7. [`estimate`] - memory and work, known beforehand
+//! 8. `record` - steps kept for a proof that is resumed
+//! 9. [`model`], [`prove`](mod@prove) - what callers use
 //!
 //! The prover is given a true execution; on a false one it either reports an error or makes a proof that does not
 //! verify. The tests of this crate do exactly that on purpose.

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tg_cuda::ExecutedOn;
 use tg_sdk::dto::{LeaseDto, MeterDto, OfferTermsDto, RentDto, RentKindDto};
-use tg_sdk::{Client, ClientError};
+use tg_sdk::{Client, ClientError, clock};
 use tg_types::{
     Amount, Digest, Domain, Heartbeat, LeaseId, ModelId, OfferId, OfferTerms, SignedVoucher,
-    TimestampMs, Transaction, Wallet,
+    TimestampMs, Transaction, Wallet, with_sources,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ use crate::pull::Puller;
 use crate::rent::{Renewal, RentPolicy};
 use crate::serve::{self, LeaseToServe, ServeOrders, ServedFunds};
 use crate::submit::Submitter;
-use crate::work::{self, Outcome, ServeReport, chain};
+use crate::work::{self, Outcome, ServeReport};
 use crate::worker::{Progress, Stage, Task, Worker};
 
 /// How often it says that it is there.
@@ -55,13 +55,14 @@ const OUTCOMES_MAX: usize = 1024;
 pub struct AgentConfig {
     /// The terms of its offer.
     pub terms: OfferTerms,
-    /// Slows the work to this speed, and says so: for trying out a grid on one machine.
+    /// Slows the work to this speed, in million multiply-accumulates a second, and says so: for trying out a grid on one machine.
     pub throttle_mmac_per_s: Option<u64>,
     /// Largest model file it pulls, in bytes.
     pub model_bytes_max: usize,
     /// How long it finishes started work after the order to stop.
     pub closing: Duration,
-    /// How long beyond that it stays while a result of it is voted on or may be challenged: who is not there to answer loses all that it put up.
+    /// How long beyond that it stays while a result of it is voted on or may be challenged: a provider that does not
+    /// answer loses its whole collateral.
     pub judged: Duration,
     /// What it pays so that its offer and its provider's record stay.
     pub rent: RentPolicy,
@@ -358,7 +359,10 @@ impl<W: Worker> Agent<W> {
     }
 
     fn problem(&self, what: &str, error: &dyn std::error::Error) {
-        self.tell(AgentEvent::Problem(format!("{what}: {}", chain(error))));
+        self.tell(AgentEvent::Problem(format!(
+            "{what}: {}",
+            with_sources(error)
+        )));
     }
 
     /// Makes sure that exactly one offer with the configured terms stands.
@@ -606,7 +610,7 @@ impl<W: Worker> Agent<W> {
 
     /// Finds out which messages are lost, or stand behind one that is: until they are sent again, a lease may be late.
     async fn look_for_lost(&mut self) {
-        let now = now_ms();
+        let now = clock::now().get();
         let mut tasks = self.leases.values().map(|entry| &entry.task);
         if !tasks.any(|task| task.waits_for_effect(now)) {
             return;
@@ -621,7 +625,7 @@ impl<W: Worker> Agent<W> {
 
     /// Does the next thing of a lease; returns whether there may be more.
     async fn drive_one(&mut self, id: LeaseId, is_closing: bool) -> bool {
-        let now = now_ms();
+        let now = clock::now().get();
         let Some(entry) = self.leases.get_mut(&id) else {
             return false;
         };
@@ -656,7 +660,7 @@ impl<W: Worker> Agent<W> {
             let mut next = *serving.orders.borrow();
             next.stop |= is_closing
                 || meter.ends_ms.is_some()
-                || now_ms() >= entry.task.lease().finish_by_ms;
+                || clock::now().get() >= entry.task.lease().finish_by_ms;
             if serving.looked.elapsed() >= FUNDS_CHECK {
                 serving.looked = Instant::now();
                 // Without an answer what was known last stands, and time goes on.
@@ -668,7 +672,7 @@ impl<W: Worker> Agent<W> {
                 }
             }
             if let Some(funds) = &mut next.funds {
-                funds.time = time_earned(meter, now_ms());
+                funds.time = time_earned(meter, clock::now().get());
             }
             serving.orders.send_if_modified(|orders| {
                 let is_new = *orders != next;
@@ -827,11 +831,11 @@ impl<W: Worker> Agent<W> {
                 return;
             }
             work::Report::Stored => {
-                entry.task.stored(now_ms());
+                entry.task.stored(clock::now().get());
                 return;
             }
             work::Report::Proved(evidence, bytes, elapsed_ms) => {
-                entry.task.proved(evidence, now_ms());
+                entry.task.proved(evidence, clock::now().get());
                 entry.evidence = Some(bytes);
                 AgentEvent::Proved {
                     lease: id,
@@ -840,16 +844,16 @@ impl<W: Worker> Agent<W> {
                 }
             }
             work::Report::Refuted(claim, answer, bytes) => {
-                entry.task.refuted(claim, answer, now_ms());
+                entry.task.refuted(claim, answer, clock::now().get());
                 entry.refutation = Some(bytes);
                 return;
             }
             work::Report::Unreachable(message) => {
-                entry.task.unreachable(now_ms());
+                entry.task.unreachable(clock::now().get());
                 AgentEvent::Problem(message)
             }
             work::Report::Failed(message, missing) => {
-                entry.task.failed(now_ms(), missing);
+                entry.task.failed(clock::now().get(), missing);
                 match (entry.task.failures(), missing) {
                     // It is looked for as long as there is time to start: that was told.
                     (crate::lease::TRIES_MAX.., Some(_)) => return,
@@ -866,7 +870,7 @@ impl<W: Worker> Agent<W> {
 
     /// How long to sleep: until the next poll, or something due before it.
     fn wait(&self, poll: Duration, is_closing: bool) -> Duration {
-        let now = now_ms();
+        let now = clock::now().get();
         let due = self
             .leases
             .values()
@@ -934,12 +938,4 @@ fn transaction(
             }
         }
     })
-}
-
-/// Milliseconds since 1970.
-fn now_ms() -> u64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

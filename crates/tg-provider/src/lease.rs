@@ -465,8 +465,7 @@ impl LeaseTask {
             .is_some_and(|sent| sent.nonce.is_some() && now < sent.at + RESEND_MS)
     }
 
-    /// The grid says that `next` is the first nonce at which nothing of this account waits: what was sent with it or a later
-    /// one is lost, or stands behind a transaction that was. It is sent again now.
+    /// The grid says that `next` is the first unused nonce: what was sent with it or a later one is lost, and is sent again now.
     pub fn told_nonce(&mut self, next: u64) {
         let is_lost = |sent: &SentMessage| sent.nonce.is_some_and(|nonce| nonce >= next);
         self.sent = self.sent.filter(|sent| !is_lost(sent));

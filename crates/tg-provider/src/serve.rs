@@ -20,12 +20,12 @@ use tg_sdk::endpoint::wire::{
 use tg_sdk::{Client, ClientError};
 use tg_types::{
     Address, Amount, ChainDomain, Decode as _, Digest, Label, LeaseId, ServedCard, ServingClaim,
-    SignedVoucher, TimestampMs, Wallet,
+    SignedVoucher, TimestampMs, Wallet, with_sources,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::work::{Outcome, Report, ServeReport, chain};
+use crate::work::{Outcome, Report, ServeReport};
 use crate::worker::{Task, Worker};
 
 use runners::{AskedRun, FromRunner, MADE_MAX, Runners};
@@ -367,7 +367,7 @@ pub(crate) async fn serve<W: Worker>(
     let domain = loop {
         match client.domain().await {
             Ok(domain) => break domain,
-            Err(error) => reports.tell(ServeReport::Problem(chain(&error))),
+            Err(error) => reports.tell(ServeReport::Problem(with_sources(&error))),
         }
         tokio::time::sleep(AGAIN).await;
         if orders.borrow().stop {
@@ -564,7 +564,11 @@ impl ServingLoop {
             Fetched::Got(Err(error)) => {
                 // The gateway may have been restarted: the claim is made again.
                 self.token = None;
-                let problem = format!("fetch requests of {}: {}", self.terms.lease, chain(&error));
+                let problem = format!(
+                    "fetch requests of {}: {}",
+                    self.terms.lease,
+                    with_sources(&error)
+                );
                 reports.tell(ServeReport::Problem(problem));
                 return;
             }
@@ -722,8 +726,11 @@ impl ServingLoop {
                 }
                 Err(error) => {
                     self.token = None;
-                    let problem =
-                        format!("bring answers of {}: {}", self.terms.lease, chain(&error));
+                    let problem = format!(
+                        "bring answers of {}: {}",
+                        self.terms.lease,
+                        with_sources(&error)
+                    );
                     reports.tell(ServeReport::Problem(problem));
                     // Who asked asks again: answers are kept.
                     return false;

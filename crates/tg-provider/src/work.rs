@@ -8,6 +8,7 @@ use tg_sdk::{Client, ClientError};
 use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, DeclineReason, Digest, JobId, LeaseId, ModelId, SignedVoucher, VerificationMode,
+    with_sources,
 };
 use tokio::sync::mpsc::Sender;
 
@@ -48,11 +49,11 @@ impl Report {
         while let Some(error) = cause {
             let call = error.downcast_ref::<ClientError>();
             if call.is_some_and(ClientError::is_transient) {
-                return Self::Unreachable(chain(error));
+                return Self::Unreachable(with_sources(error));
             }
             cause = error.source();
         }
-        Self::Failed(chain(error), None)
+        Self::Failed(with_sources(error), None)
     }
 }
 
@@ -87,7 +88,7 @@ pub(crate) async fn pull(client: Client, puller: Puller, order: Order, outcomes:
     let report = match try_pull(&client, &puller, order, &outcomes).await {
         Ok(task) => Report::Pulled(task),
         Err((error, None)) => Report::of_failure(&error),
-        Err((error, missing)) => Report::Failed(chain(&error), missing),
+        Err((error, missing)) => Report::Failed(with_sources(&error), missing),
     };
     // A closed queue means that the agent is gone.
     let _ = outcomes.send((lease, report)).await;
@@ -319,16 +320,4 @@ fn report(outcomes: &Sender<Outcome>, lease: LeaseId, progress: Progress) {
 
 fn elapsed_ms(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// An error and what caused it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }

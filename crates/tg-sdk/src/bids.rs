@@ -1,8 +1,9 @@
 //! A job of class batch: its order is sealed first and opened in the next slot, so that nobody can bid by what others
 //! bid. Whoever does not open a bid in its slot loses the deposit: otherwise a bid would be an option for nothing.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use crate::clock;
 use tg_types::transaction::bid_commitment;
 use tg_types::{Amount, BidId, Digest, JobId, JobOrder, Transaction, Wallet, signed};
 
@@ -120,7 +121,7 @@ async fn open(
         order,
     };
     let opened = loop {
-        if now_ms() >= bid.opens_ms {
+        if clock::now().get() >= bid.opens_ms {
             match submit(client, wallet, &reveal, "open the bid").await {
                 Ok(signed) => break signed,
                 // The grid's time may be behind this clock.
@@ -155,14 +156,8 @@ async fn open(
 async fn is_past(client: &Client, moment_ms: u64) -> bool {
     match client.status().await {
         Ok(status) => status.ledger_time_ms >= moment_ms,
-        Err(_) => now_ms() > moment_ms.saturating_add(ABSENCE_MS_MAX),
+        Err(_) => clock::now().get() > moment_ms.saturating_add(ABSENCE_MS_MAX),
     }
-}
-
-/// Milliseconds since 1970, by this machine's clock.
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 const fn forfeited(bid: &BidDto, source: Option<Box<JobError>>) -> JobError {

@@ -21,11 +21,10 @@ use tg_types::{
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 
 use crate::dto::{
-    AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DevelopmentInferDto, DryRunDto,
-    FaucetRequestDto, InferenceDto, JobDto, JobEventsDto, JobPageDto, JobReceiptDto, JobWhyDto,
-    LeaseDto, ModeDto, ModePriceDto, ModelDto, ModelPageDto, OfferDto, OfferPageDto, Paged,
-    ProviderDto, QuoteDto, QuotePageDto, RentDto, SeatsDto, StateAnswerDto, StateRecordDto,
-    StatusDto, SubmittedDto, TransactionStatusDto,
+    AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DryRunDto, FaucetRequestDto, JobDto,
+    JobEventsDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModePriceDto, ModelDto,
+    ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto, QuotePageDto, RentDto,
+    SeatsDto, StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto, TransactionStatusDto,
 };
 use crate::endpoint::wire::{ENDPOINT_BYTES_MAX, SERVE_BYTES_MAX, ServeAnswer, ServeCall};
 use crate::error::ClientError;
@@ -35,9 +34,6 @@ use crate::tls::{self, TlsRoots};
 use crate::transport::{Payload, Transport, whole};
 use crate::turn::{SigningTurn, locked};
 use crate::upload::UploadBody;
-
-/// How long an inference on behalf of a client may take: its job's own deadline and some.
-const DEVELOPMENT_INFER_LIMIT: Duration = Duration::from_secs(150);
 
 /// How long an upload may take to arrive.
 const UPLOAD_TIME: DurationMs = DurationMs::new(5 * 60 * 1_000);
@@ -621,23 +617,6 @@ impl Client {
         })
     }
 
-    /// The same for fees of the caller's choice.
-    ///
-    /// # Errors
-    /// Those of [`Client::sign_and_submit`].
-    pub async fn sign_and_submit_for(
-        &self,
-        wallet: &Wallet,
-        transaction: Transaction,
-        fees: Fees,
-    ) -> Result<SignedTransaction, ClientError> {
-        let domain = self.domain().await?;
-        let nonce = self.account(wallet.address()).await?.nonce;
-        let signed = wallet.sign_with_fees(transaction, nonce, fees, &domain);
-        self.submit(&signed).await?;
-        Ok(signed)
-    }
-
     /// An account; one never seen is empty.
     ///
     /// # Errors
@@ -890,18 +869,6 @@ impl Client {
     /// Those of any call; status 404 on any other network.
     pub async fn faucet(&self, request: &FaucetRequestDto) -> Result<SubmittedDto, ClientError> {
         self.post("/v1/dev/faucet", request).await
-    }
-
-    /// Runs an inference paid by a development account, and waits for its end.
-    ///
-    /// # Errors
-    /// Those of any call; status 404 on any other network.
-    pub async fn development_infer(
-        &self,
-        request: &DevelopmentInferDto,
-    ) -> Result<InferenceDto, ClientError> {
-        let patient = self.clone().with_time_limit(DEVELOPMENT_INFER_LIMIT);
-        patient.post("/v1/dev/infer", request).await
     }
 
     /// Reads the pages of a list up to `most` items. `path` ends where a query goes on.

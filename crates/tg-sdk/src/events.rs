@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn one_event() {
+    fn an_event_gives_its_data() {
         check(&["event: job\ndata: {\"a\":1}\n\n"], &["{\"a\":1}"]);
     }
 

@@ -1,10 +1,26 @@
 //! What programs outside the grid import: wire types, a typed HTTP client, a local wallet, and the checks of a result.
 //!
-//! Read in this order: [`dto`] (what travels), [`text`] (how ids and amounts are written), [`error`] (what can go wrong), [`retry`] (what is signed again after that);
-//! with the feature `client`: [`client`] (how to ask), [`events`] (what the grid tells by itself), [`light`] (answers that no gateway can forge), [`tls`] (which servers are believed to be who they say); with the feature `verify`,
-//! which does no I/O and builds for wasm32: [`verify`] (a model, an input, and the proof of a result); with both: [`jobs`] and
-//! [`bids`] (an order from its signature to its checked result), [`endpoint`] (requests to one provider for some time). Keys never leave the process: transactions are signed here
-//! by [`Wallet`]. `examples/infer.rs` is a whole program.
+//! Read in this order:
+//! 1. [`dto`] - what travels
+//! 2. [`text`] - how ids and amounts are written
+//! 3. [`error`] - what can go wrong
+//! 4. [`retry`] - what is signed again after that
+//!
+//! With the feature `client`:
+//! 1. [`client`] - how to ask
+//! 2. [`events`] - what the grid tells by itself
+//! 3. [`light`] - answers that no gateway can forge
+//! 4. [`tls`] - which servers are believed to be who they say
+//! 5. [`clock`] - the time by this machine
+//!
+//! With the feature `verify`, which does no I/O and builds for wasm32:
+//! 1. [`verify`] - a model, an input, and the proof of a result
+//!
+//! With both:
+//! 1. [`jobs`], [`bids`] - an order from its signature to its checked result
+//! 2. [`endpoint`] - requests to one provider for some time
+//!
+//! Keys never leave the process: transactions are signed here by [`Wallet`]. `examples/infer.rs` is a whole program.
 //!
 //! ```no_run
 //! # #[cfg(feature = "client")]
@@ -15,7 +31,8 @@
 //! let alice = Wallet::from_seed(b"alice");
 //! let bob = Wallet::from_seed(b"bob").address();
 //! let payment = Transaction::Transfer { to: bob, amount: Amount::from_tgrid(2) };
-//! client.sign_and_submit(&alice, payment).await?;
+//! let signed = client.signed(&alice, payment).await?;
+//! client.submit(&signed).await?;
 //! # Ok(()) }
 //! ```
 
@@ -23,6 +40,8 @@
 pub mod bids;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "client")]
+pub mod clock;
 pub mod dto;
 pub mod endpoint;
 pub mod error;

@@ -5,13 +5,12 @@
 //! ([`LightClient::head`]) or at a [`Checkpoint`] that somebody vouches for; what is too old is refused ([`tg_types::chain::TrustedHead`] has the reason). An old answer is true of
 //! an old state; [`FinalValue::timestamp_ms`] says how old.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use crate::clock;
 use tg_types::chain::{
     AnswerError, Checkpoint, CheckpointError, FinalAnswer, HeadTooOld, LeafHead, NetworkTrust,
     TrustedHead, content_digest,
 };
-use tg_types::{Address, Amount, BlockId, Encode, TimestampMs, Writer};
+use tg_types::{Address, Amount, BlockId, Encode, Writer};
 
 use crate::client::Client;
 use crate::dto::{StateAnswerDto, StateRecordDto};
@@ -100,11 +99,11 @@ impl LightClient {
                     .checkpoint_block(Some(checkpoint.height.get()))
                     .await?;
                 head = trust.begin_at(&checkpoint, &told)?;
-                let young = head.check_age(now(), trust.period());
+                let young = head.check_age(clock::now(), trust.period());
                 young.map_err(CheckpointError::from)?;
             }
         }
-        head.check_age(now(), trust.period())?;
+        head.check_age(clock::now(), trust.period())?;
         Ok(Self {
             client,
             trust,
@@ -169,7 +168,7 @@ impl LightClient {
         record: StateRecordDto,
         id: &[u8],
     ) -> Result<(FinalAnswer, StateAnswerDto), LightError> {
-        self.head.check_age(now(), self.trust.period())?;
+        self.head.check_age(clock::now(), self.trust.period())?;
         let told = self.client.state_answer(record, id).await?;
         let answer = told.read().ok_or(LightError::Unreadable)?;
         let key = record.leaf_key(id);
@@ -228,11 +227,4 @@ impl Encode for RecordBytes<'_> {
 enum Learnt {
     Nothing,
     Seats,
-}
-
-/// This machine's clock in the ledger's unit.
-fn now() -> TimestampMs {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let millis = since.map_or(0, |since| since.as_millis());
-    TimestampMs::new(u64::try_from(millis).unwrap_or(u64::MAX))
 }

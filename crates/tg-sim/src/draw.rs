@@ -1,8 +1,10 @@
 //! Numbers that a seed gives: one stream for each purpose, so that leaving one part of a run out changes no other.
 
-/// A stream of numbers (`SplitMix64`).
+use tg_types::draw::SplitMix64;
+
+/// A stream of numbers.
 #[derive(Debug, Clone)]
-pub(crate) struct SeedStream(u64);
+pub(crate) struct SeedStream(SplitMix64);
 
 impl SeedStream {
     /// The stream of a seed for a purpose.
@@ -12,23 +14,15 @@ impl SeedStream {
         hasher.update(purpose.as_bytes());
         let mut first = [0; 8];
         first.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
-        Self(u64::from_be_bytes(first))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Self(SplitMix64::new(u64::from_be_bytes(first)))
     }
 
     /// A number from `low` to `high`, both included.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         assert!(low <= high, "an empty range");
         match (high - low).checked_add(1) {
-            Some(count) => low + self.next() % count,
-            None => self.next(),
+            Some(count) => low + self.0.next() % count,
+            None => self.0.next(),
         }
     }
 

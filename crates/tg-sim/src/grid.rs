@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use commonware_runtime::{Clock as _, deterministic};
 use tg_ledger::{Event, Outcome, State};
 use tg_node::{Finalized, NodeHandle};
-use tg_types::{Address, ChainDomain, Fees, Transaction, TransactionId, Wallet};
+use tg_types::{Address, ChainDomain, Fees, Transaction, TransactionId, Wallet, with_sources};
 
 use crate::checks::Checks;
 use crate::coverage::FaultCoverage;
@@ -380,21 +380,9 @@ impl ClientAccount {
             .sign_with_fees(transaction, nonce, fees, &grid.domain);
         match node.submit(signed).await {
             Ok(id) => Ok(SentTransaction { id, nonce }),
-            Err(error) => Err(format!("nonce {nonce}: {}", chain(&error))),
+            Err(error) => Err(format!("nonce {nonce}: {}", with_sources(&error))),
         }
     }
-}
-
-/// An error and what caused it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }
 
 /// How a transaction fared, for the log.

@@ -20,12 +20,14 @@ use tg_node::{
     ValidatorKey, WallClock,
 };
 use tg_types::limits::VOTES_MAX;
-use tg_types::{CheckedSignatures, Fees, SealedVote, TimestampMs, Transaction, Wallet};
+use tg_types::{
+    CheckedSignatures, Fees, SealedVote, TimestampMs, Transaction, Wallet, with_sources,
+};
 
 use crate::evidence::{
     BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SimulatedChecker, WRONG_TILE,
 };
-use crate::grid::{Context, SimGrid, chain, now_ms};
+use crate::grid::{Context, SimGrid, now_ms};
 use crate::mangler::Mangled;
 use crate::plan::{FailureKind, Loss, PlannedFault, SeatRole};
 
@@ -367,7 +369,7 @@ impl SimWorld {
                 grid.down(index);
                 grid.line(&context, "world", &format!("seat{index} stops: {fatal}"));
             } else if role == SeatRole::Honest {
-                let what = format!("seat{index} stopped: {}", chain(&fatal));
+                let what = format!("seat{index} stopped: {}", with_sources(&fatal));
                 let at = now_ms(&context);
                 grid.checks().violated("stopped", at, what);
             }

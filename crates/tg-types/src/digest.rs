@@ -59,6 +59,12 @@ impl Digest {
     }
 }
 
+/// Lower-case hexadecimal digits, without `0x`.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// [`Digest::of_blob`] over pieces, for blobs that are never held in memory.
 #[derive(Debug, Clone, Default)]
 pub struct BlobHasher(blake3::Hasher);

@@ -1,4 +1,4 @@
-//! Whose fault an error is; it decides between a retry, a 4xx answer, a ban and an alarm.
+//! Whose fault an error is, which decides between a retry, a 4xx answer, a ban and an alarm; and how it is shown.
 
 /// Who caused an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,4 +22,17 @@ impl std::fmt::Display for Fault {
             Self::Environment => "environment",
         })
     }
+}
+
+/// An error and what caused it, in one line: `read the key: permission denied`.
+#[must_use]
+pub fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        source = inner.source();
+    }
+    text
 }

@@ -1,10 +1,24 @@
 //! Ids, money, job orders, receipts, the canonical codec, signatures and hashing domains.
 //!
-//! Read in this order: [`codec`] (how every byte is written and read; [`fields!`], [`tags!`] and [`variants!`] give both from one list), [`digest`] and [`keccak`] (how bytes are
-//! named), [`chunks`] and [`leaves`] (blobs that are checked part by part), [`domain`] (the closed list of hashing purposes), [`id`] (what the grid names), [`amount`], [`time`],
-//! [`label`], [`mode`] and [`resources`] (the words of the protocol), [`order`] (what the parties promise), [`transaction`] (what
-//! an account can ask for), [`fees`], [`eip712`] (what a wallet signs), [`signed`] (signatures and wallets), [`Voucher`] (what is owed for an endpoint), [`served`] (models that a provider has a server of its own for), [`upload`] (who may
-//! store a blob), [`sections`] (which steps of a run are executed again), [`heartbeat`] (that a provider is there), [`chain`] (what a client checks of blocks and states), [`limits`].
+//! Read in this order:
+//! 1. [`codec`] - how every byte is written and read; [`fields!`], [`tags!`] and [`variants!`] give both from one list
+//! 2. [`digest`], [`keccak`] - how bytes are named
+//! 3. [`chunks`], [`leaves`] - blobs that are checked part by part
+//! 4. [`domain`] - the closed list of hashing purposes
+//! 5. [`id`] - what the grid names
+//! 6. [`amount`], [`time`], [`label`], [`mode`], [`resources`] - the words of the protocol
+//! 7. [`order`] - what the parties promise
+//! 8. [`transaction`] - what an account can ask for
+//! 9. [`fees`], [`eip712`] - what a wallet signs
+//! 10. [`signed`] - signatures and wallets
+//! 11. [`Voucher`] - what is owed for an endpoint
+//! 12. [`served`] - models that a provider has a server of its own for
+//! 13. [`upload`] - who may store a blob
+//! 14. [`sections`] - which steps of a run are executed again
+//! 15. [`heartbeat`] - that a provider is there
+//! 16. [`chain`] - what a client checks of blocks and states
+//! 17. [`limits`]
+//! 18. [`draw`] - numbers that a seed gives
 //!
 //! ```
 //! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};
@@ -25,6 +39,7 @@ pub mod codec;
 mod dealing;
 pub mod digest;
 pub mod domain;
+pub mod draw;
 pub mod eip712;
 pub mod endpoint;
 pub mod fault;
@@ -62,7 +77,7 @@ pub use digest::{BlobHasher, Digest};
 pub use domain::Domain;
 pub use eip712::ChainDomain;
 pub use endpoint::{ServingClaim, answer_digest, asked_digest};
-pub use fault::Fault;
+pub use fault::{Fault, with_sources};
 pub use fees::{BASE_FEE_USUAL, BaseFeeTooHigh, Fees};
 pub use heartbeat::Heartbeat;
 pub use id::{

@@ -29,9 +29,9 @@ pub const SECTIONS_SHARE: usize = 20;
 /// At least so many sections are drawn: a run that has no more is executed again as a whole.
 pub const SECTIONS_MIN: usize = 4;
 
-/// The sections of a run, by its work after each step: steps one after the other until their work is a [`SECTIONS_MAX`]th of all, and those
-/// after them that take less than an eighth of that each and half of it together; and what is left. So what a heavy step gives lies inside a
-/// section where lighter ones follow it: it is not among what is shown, and is known to those alone who executed.
+/// The sections of a run, by its work after each step. The rule stands in `docs/PROTOCOL.md`, "Sections of float runs": about a
+/// [`SECTIONS_MAX`]th of all work each, with the light steps that follow. So what a heavy step gives lies inside a section
+/// where lighter ones follow it: it is not among what is shown, and only those who executed know it.
 #[must_use]
 pub fn cut(works: &[u64]) -> Vec<Range<usize>> {
     let share = works.last().map_or(0, |all| all.div_ceil(SECTIONS_MAX));

@@ -2,6 +2,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::disallowed_methods,
     clippy::field_reassign_with_default,
     clippy::type_complexity,
     dead_code,

@@ -13,7 +13,7 @@ use tg_node::{
     Stored,
 };
 use tg_types::chunks::ChunkTree;
-use tg_types::{Address, Digest, Fault};
+use tg_types::{Address, Digest, Fault, with_sources};
 
 /// How often blobs are looked through that no record may name any more.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -183,7 +183,7 @@ fn stopped(error: &tokio::task::JoinError) -> PortError {
     PortError {
         fault: Fault::Ours,
         code: "TG-NODE-000".to_owned(),
-        message: chain(error),
+        message: with_sources(error),
         hint: String::new(),
     }
 }
@@ -200,19 +200,7 @@ fn refused(error: &BlobError) -> PortError {
     PortError {
         fault,
         code: error.code().to_owned(),
-        message: chain(error),
+        message: with_sources(error),
         hint: hint.to_owned(),
     }
-}
-
-/// An error and what caused it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    text
 }

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use tg_sdk::dto::{MachineDto, QuoteDto};
 use tg_types::{Amount, GpuModel};
 
-use super::infer;
 use tg_console::date;
 use tg_console::files;
 use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, line, say};
 use tg_console::table::Table;
+use tg_sdk::clock;
 
 /// The rows that this program comes with.
 const CLOUD_PRICES: &str = include_str!("cloud-prices.toml");
@@ -144,7 +144,7 @@ impl CloudPrices {
         let place = path.display().to_string();
         let bytes = files::read(path, FILE_BYTES_MAX)?;
         let text = String::from_utf8(bytes).or_fail(Exit::Usage, format!("read {place}"))?;
-        let today = infer::now().get() / date::DAY_MS;
+        let today = clock::now().get() / date::DAY_MS;
         Self::parse(&text, today)
             .map(Some)
             .map_err(|text| wrong(&place, text))

@@ -16,6 +16,15 @@ use tg_console::keys::{self, Passphrase};
 use tg_console::outcome::{Exit, Failure, Outcome, say};
 use tg_offline::bundled::BuiltIn;
 
+/// No offer fits.
+pub(crate) fn no_offer() -> Failure {
+    Failure::new(
+        Exit::Rejected,
+        anyhow::anyhow!("no provider offers to run this model"),
+    )
+    .hint("start one with `tensorgrid provider --price 0.01`, or see `tensorgrid provider list`")
+}
+
 /// How a command ends by a failed call.
 pub(crate) const fn exit_of_call(error: &ClientError) -> Exit {
     match error {

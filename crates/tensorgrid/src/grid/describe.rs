@@ -2,9 +2,9 @@
 
 use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, SettlementDto};
 
-use super::infer;
 use tg_console::outcome::say;
 use tg_console::table::{Table, brief, short};
+use tg_sdk::clock;
 
 /// A lease in one line.
 pub(crate) fn describe_lease(lease: &LeaseDto) -> String {
@@ -43,7 +43,7 @@ pub(crate) fn describe_why(why: &JobWhyDto) -> String {
         ));
     }
     if let (Some(earliest), Some(latest)) = (why.eta_earliest_ms, why.eta_latest_ms) {
-        lines.extend(describe_eta(infer::now().get(), earliest, latest));
+        lines.extend(describe_eta(clock::now().get(), earliest, latest));
     }
     if !why.offers.is_empty() {
         let mut table = Table::new(&["offer", "provider", "price", "lacks"]);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tg_console::files;
 
 use tg_api::{ApiConfig, ApiListener, ApiServer, GridPort, HostName};
@@ -15,10 +15,10 @@ use tg_node::{
 };
 use tg_prover::ProvingModel;
 use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, ShutdownTrigger, Worker};
-use tg_sdk::Client;
 use tg_sdk::dto::{ModelDto, ModelStateDto};
 use tg_sdk::jobs;
-use tg_types::{Amount, Decode, DurationMs, Encode, Label, TimestampMs, Transaction, Wallet};
+use tg_sdk::{Client, clock};
+use tg_types::{Amount, Decode, DurationMs, Encode, Label, Transaction, Wallet};
 use tokio::sync::mpsc;
 
 use super::blob;
@@ -344,9 +344,6 @@ fn genesis(options: &EmbeddedOptions, keys: &[ValidatorKey]) -> Result<Genesis, 
         })
         .collect();
     validators.sort_by_key(|validator| validator.address);
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
     let genesis = Genesis {
         domain: development_domain(),
         parameters: Parameters {
@@ -355,7 +352,7 @@ fn genesis(options: &EmbeddedOptions, keys: &[ValidatorKey]) -> Result<Genesis, 
             unbonding: UNBONDING,
             ..Parameters::development().wide_enough_for(validators.len())
         },
-        timestamp: TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(0)),
+        timestamp: clock::now(),
         accounts: balances,
         validators,
     };

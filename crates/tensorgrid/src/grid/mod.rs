@@ -1,10 +1,19 @@
 //! Everything that speaks to a grid, or is one.
 //!
-//! Read in this order: [`port`] (a node as the API sees it), [`embedded`] (a whole grid in this process), [`networks`] (what a key signs for), [`connect`] (a grid behind
-//! an API), [`infer`] (one job from order to checked result), [`on_behalf`] (endpoints of a development network's accounts),
-//! [`machine`] (what this machine offers), [`serving`] (models of a server of its own), [`session_file`] (keys for machines), [`describe`] (jobs in lines),
-//! [`cloud_prices`] (what clouds would take), [`trust`] (what nobody can forge), [`connect_args`], [`order_args`], [`serve_args`],
-//! [`job_args`], [`account_args`], [`args`] and [`commands`] (what people type).
+//! Read in this order:
+//! 1. [`port`] - a node as the API sees it
+//! 2. [`embedded`] - a whole grid in this process
+//! 3. [`networks`] - what a key signs for
+//! 4. [`connect`] - a grid behind an API
+//! 5. [`development`] - what a development network does on behalf of clients
+//! 6. [`machine`] - what this machine offers
+//! 7. [`serving`] - models of a server of its own
+//! 8. [`session_file`] - keys for machines
+//! 9. [`describe`] - jobs in lines
+//! 10. [`cloud_prices`] - what clouds would take
+//! 11. [`trust`] - what nobody can forge
+//! 12. [`connect_args`], [`order_args`], [`serve_args`], [`job_args`], [`account_args`], [`args`], [`commands`] - what
+//!     people type
 
 pub(crate) mod account_args;
 pub(crate) mod args;
@@ -14,13 +23,12 @@ pub(crate) mod commands;
 pub(crate) mod connect;
 pub(crate) mod connect_args;
 pub(crate) mod describe;
+mod development;
 pub(crate) mod embedded;
 pub(crate) mod endpoint_args;
-pub(crate) mod infer;
 pub(crate) mod job_args;
 pub(crate) mod machine;
 pub(crate) mod networks;
-mod on_behalf;
 pub(crate) mod order_args;
 pub(crate) mod port;
 pub(crate) mod serve_args;

@@ -19,12 +19,12 @@ use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::chunks::ChunkTree;
 use tg_types::{
     Amount, Digest, Fault, Fees, Heartbeat, JobId, NonceLane, SignedTransaction, Transaction,
-    TransactionId,
+    TransactionId, with_sources,
 };
 use tokio::sync::{broadcast, mpsc};
 
-use super::blob::{self, chain};
-use super::{infer, on_behalf};
+use super::blob;
+use super::development;
 use crate::network::uplinks::Uplinks;
 use tg_console::accounts;
 use tg_console::outcome::Failure;
@@ -213,7 +213,7 @@ impl GridPort for NodePort {
         noted.map_err(|error| PortError {
             fault: Fault::Client,
             code: error.code().to_owned(),
-            message: chain(&error),
+            message: with_sources(&error),
             hint: String::new(),
         })
     }
@@ -257,7 +257,7 @@ impl GridPort for NodePort {
             TransactionStatus::Waiting => TransactionFate::Pending,
             TransactionStatus::Final { height } => TransactionFate::Final(height),
             TransactionStatus::Dropped(reason) => {
-                TransactionFate::Dropped(format!("{}: {}", reason.code(), chain(&reason)))
+                TransactionFate::Dropped(format!("{}: {}", reason.code(), with_sources(&reason)))
             }
         })
     }
@@ -407,14 +407,14 @@ impl DevelopmentPort for NodePort {
 
     fn infer(&self, request: DevelopmentInferDto) -> PortFuture<'_, InferenceDto> {
         Box::pin(async move {
-            let inference = infer::on_behalf(self.own_client()?, request).await;
+            let inference = development::infer(self.own_client()?, request).await;
             inference.map_err(|failure| on_behalf_error(&failure))
         })
     }
 
     fn open_endpoint(&self, request: DevelopmentEndpointDto) -> PortFuture<'_, JobDto> {
         Box::pin(async move {
-            let opened = on_behalf::open_endpoint(self.own_client()?, request).await;
+            let opened = development::open_endpoint(self.own_client()?, request).await;
             opened.map_err(|failure| on_behalf_error(&failure))
         })
     }
@@ -423,7 +423,7 @@ impl DevelopmentPort for NodePort {
         Box::pin(async move {
             let (client, funded) = (self.own_client()?, self.funded.as_deref());
             let funded = funded.unwrap_or_default();
-            let raised = on_behalf::top_up_endpoint(client, (job, money), funded).await;
+            let raised = development::top_up_endpoint(client, (job, money), funded).await;
             raised.map_err(|failure| on_behalf_error(&failure))
         })
     }
@@ -432,7 +432,7 @@ impl DevelopmentPort for NodePort {
         Box::pin(async move {
             let (client, funded) = (self.own_client()?, self.funded.as_deref());
             let funded = funded.unwrap_or_default();
-            let closed = on_behalf::close_endpoint(client, job, funded).await;
+            let closed = development::close_endpoint(client, job, funded).await;
             closed.map_err(|failure| on_behalf_error(&failure))
         })
     }
@@ -455,7 +455,7 @@ fn submit_error(error: &SubmitError) -> PortError {
             fault => fault,
         },
         code: error.code().to_owned(),
-        message: chain(error),
+        message: with_sources(error),
         hint: hint_of(error.code()).to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! A provider with a server of its own: which models it serves, whether the server has them, and their cards on the grid.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tg_console::files;
 
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use tg_provider::{
     ServedUpstream, UpstreamClient, UpstreamConfig, UpstreamHealth, UpstreamUrl, UpstreamWorker,
 };
 use tg_sdk::dto::ModelStateDto;
-use tg_sdk::{Client, Wallet};
+use tg_sdk::{Client, Wallet, clock};
 use tg_types::served::CARD_BYTES_MAX;
 use tg_types::{Address, Amount, ModelId, OfferTerms, ServedCard, TimestampMs};
 use tokio::sync::watch;
@@ -234,8 +234,7 @@ async fn card(
     wallet: &Wallet,
     (config, own): (&UpstreamConfig, &[ServedCard]),
 ) -> Result<ServedCard, Failure> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or_default();
+    let now = clock::now().get();
     let of_name = own.iter().filter(|it| it.name == config.at.name);
     let latest = of_name.max_by_key(|it| it.issued);
     // Later than the one before, whatever this machine's clock says.

@@ -1,22 +1,20 @@
 //! What is shown of a grid without trusting whoever answers.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tg_console::files;
 
-use tg_ledger::{Genesis, Job, JobPhase, Lease};
-use tg_sdk::Client;
+use crate::network::process::read_genesis;
+use tg_ledger::{Job, JobPhase, Lease};
 use tg_sdk::dto::StateRecordDto;
 use tg_sdk::light::{FinalValue, LightClient, LightError};
+use tg_sdk::{Client, clock};
 use tg_types::chain::TrustedHead;
 use tg_types::{Decode, Digest, JobId, JobOrder, LeaseId};
 
 use super::connect::Calling;
 use super::connect_args::TrustArguments;
 use tg_console::outcome::{Exit, Failure, OrFail, say};
-
-/// Most bytes of a genesis file.
-const GENESIS_BYTES_MAX: u64 = 64 << 20;
 
 /// Most bytes of what is kept of a chain: two sets of validators.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
@@ -46,7 +44,7 @@ impl Trusting {
         let Some(path) = &arguments.genesis else {
             return Ok(None);
         };
-        let genesis = genesis_of(path)?;
+        let genesis = read_genesis(path)?;
         // Stops: signatures for another network than that of the genesis.
         client.pin(genesis.domain).calling("ask the grid")?;
         let doing = format!("{} is the genesis of no network", path.display());
@@ -141,13 +139,6 @@ impl Trusting {
     }
 }
 
-/// The genesis of a file: what signatures are bound to, and whom to trust.
-fn genesis_of(path: &Path) -> Result<Genesis, Failure> {
-    let bytes = files::read(path, GENESIS_BYTES_MAX)?;
-    let doing = format!("{} is not a genesis", path.display());
-    Genesis::from_bytes(&bytes).or_fail(Exit::Usage, doing)
-}
-
 /// A record whose bytes were shown to be those of a final state.
 fn decoded<T: Decode>(
     shown: FinalValue<Option<Vec<u8>>>,
@@ -185,9 +176,7 @@ pub(crate) fn kept(file: &Path) -> Result<Option<TrustedHead>, Failure> {
 
 /// Whose word an answer is, for people.
 pub(crate) fn proved<T>(shown: &FinalValue<T>) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0));
-    let age = now.saturating_sub(shown.timestamp_ms);
+    let age = clock::now().get().saturating_sub(shown.timestamp_ms);
     let old = match age {
         0..OLD_MS => String::new(),
         _ => format!(

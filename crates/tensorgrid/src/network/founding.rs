@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tg_console::files;
 
 use tg_ledger::{
     ConsensusKey, Genesis, Parameters, StorageRule, UnverifiedJobs, Validator, development_domain,
 };
 use tg_node::{SeatAddress, ValidatorKey, create_validator};
-use tg_types::{Amount, ChainDomain, Digest, Encode as _, TimestampMs, Wallet};
+use tg_sdk::clock;
+use tg_types::{Amount, ChainDomain, Digest, Encode as _, Wallet};
 
 use super::gateway::GatewaySettings;
 use super::layout::{Founded, NewValidator};
@@ -238,8 +238,6 @@ fn genesis(
         })
         .collect();
     seats.sort_by_key(|seat| seat.address);
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let millis = since.unwrap_or_default().as_millis();
     Ok(Genesis {
         // Drawn, so that what is signed for one network means nothing in another.
         domain: ChainDomain {
@@ -253,7 +251,7 @@ fn genesis(
             unbonding: UNBONDING,
             ..Parameters::development().wide_enough_for(plan.validators_max)
         },
-        timestamp: TimestampMs::new(u64::try_from(millis).unwrap_or(0)),
+        timestamp: clock::now(),
         accounts,
         validators: seats,
     })

@@ -9,12 +9,10 @@ use tg_node::limits::MODEL_BYTES_MAX;
 use tg_node::{BlobReader, BlobStore, ChainSource, SourceError, SourceFuture};
 use tg_sdk::{Client, ClientError};
 use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
-use tg_types::{Digest, Fault, Heartbeat, SignedTransaction, SignedUpload};
+use tg_types::{Digest, Fault, Heartbeat, SignedTransaction, SignedUpload, with_sources};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-
-use crate::grid::blob::chain;
 
 /// Most bytes of a snapshot that is taken.
 const SNAPSHOT_BYTES_MAX: usize = 2 << 30;
@@ -55,7 +53,7 @@ fn source_error(error: &ClientError) -> SourceError {
             code: body.code.clone(),
             message: body.message.clone(),
         },
-        error => SourceError::Unreachable(chain(error)),
+        error => SourceError::Unreachable(with_sources(error)),
     }
 }
 
@@ -120,7 +118,8 @@ impl ChainSource for HttpSource {
                 Err(error) => return Err(source_error(&error)),
             };
             let chunks = tree.chunks();
-            let local = |error: &dyn std::error::Error| SourceError::Unreachable(chain(error));
+            let local =
+                |error: &dyn std::error::Error| SourceError::Unreachable(with_sources(error));
             // It reads what came before.
             let begun = tokio::task::spawn_blocking(move || store.resume(&digest, tree, limit));
             let begun = begun.await.map_err(|error| local(&error))?;
@@ -236,7 +235,7 @@ impl Uplinks {
                     continue;
                 }
                 Ok(Some(Ok(Err(reason)))) => reasons.push(reason),
-                Ok(Some(Err(error))) => reasons.push(chain(&error)),
+                Ok(Some(Err(error))) => reasons.push(with_sources(&error)),
                 Err(_) if rest.len() == 0 && calls.is_empty() => break,
                 Err(_) => {}
             }
@@ -257,10 +256,10 @@ async fn forward_to(
     let (sender, pieces) = mpsc::channel(PIECES_AHEAD);
     let read = tokio::task::spawn_blocking(move || {
         let reader = store.reader(&permit.permit.digest, MODEL_BYTES_MAX);
-        let reader = reader.map_err(|error| chain(&error))?;
+        let reader = reader.map_err(|error| with_sources(&error))?;
         let mut reader: BlobReader = reader.ok_or("it is gone")?;
         loop {
-            let piece = reader.next_piece().map_err(|error| chain(&error))?;
+            let piece = reader.next_piece().map_err(|error| with_sources(&error))?;
             // A call that ended takes nothing more, and says why itself.
             if piece.is_empty() || sender.blocking_send(piece).is_err() {
                 return Ok(());
@@ -270,9 +269,9 @@ async fn forward_to(
     let stored = client.put_permitted(&permit, pieces).await;
     let told = |reason: String| format!("{}: {reason}", client.url());
     // Why it could not be read says more than that too little came.
-    let read: Result<(), String> = read.await.map_err(|error| told(chain(&error)))?;
+    let read: Result<(), String> = read.await.map_err(|error| told(with_sources(&error)))?;
     read.map_err(told)?;
-    stored.map(drop).map_err(|error| told(chain(&error)))
+    stored.map(drop).map_err(|error| told(with_sources(&error)))
 }
 
 /// Keeps a blob here, then hands it on.

@@ -5,113 +5,131 @@ use std::fmt::Write;
 use crate::run::{program, root, run};
 use tg_types::codec::Encode;
 
-/// A page of the documentation: its file, what it says first, and its commands in the order of the help.
-type Page = (
-    &'static str,
-    &'static str,
-    &'static [&'static [&'static str]],
-);
+/// A page of the documentation.
+struct HelpPage {
+    file: &'static str,
+    /// What it says first.
+    first: &'static str,
+    /// Its commands, with all that are below them and on no other page.
+    commands: &'static [&'static str],
+}
 
-/// Every command, on one of three pages.
-const PAGES: [Page; 3] = [
-    (
-        "CLI.md",
-        "# The command line\n\nWritten by `cargo xtask bless` from the program's own help. Commands that order work: \
-         [CLI_ORDERS.md](CLI_ORDERS.md); that need no grid: [CLI_OFFLINE.md](CLI_OFFLINE.md).\n",
-        &[
-            &[],
-            &["demo"],
-            &["up"],
-            &["network"],
-            &["network", "new"],
-            &["network", "join"],
-            &["validator"],
-            &["api-key", "new"],
-            &["provider"],
-            &["provider", "list"],
-            &["balance"],
-            &["checkpoint"],
-            &["wallet", "session", "new"],
-            &["faucet"],
-            &["transfer"],
-            &["status"],
-            &["doctor"],
-            &["model"],
-            &["model", "add"],
-            &["model", "add-builtin"],
-            &["model", "list"],
-            &["model", "show"],
-            &["model", "modes"],
+const PAGES: [HelpPage; 4] = [
+    HelpPage {
+        file: "CLI.md",
+        first: "# The command line\n\nWritten by `cargo xtask bless` from the program's own help. Commands that order work: \
+                [CLI_ORDERS.md](CLI_ORDERS.md); that run nodes: [CLI_NODES.md](CLI_NODES.md); that need no grid: \
+                [CLI_OFFLINE.md](CLI_OFFLINE.md).\n",
+        commands: &[
+            "",
+            "demo",
+            "job",
+            "rent",
+            "balance",
+            "wallet",
+            "faucet",
+            "transfer",
+            "checkpoint",
+            "status",
+            "doctor",
+            "model",
+            "program",
         ],
-    ),
-    (
-        "CLI_ORDERS.md",
-        "# Commands that order work\n\nWritten by `cargo xtask bless` from the program's own help. The others: \
-         [CLI.md](CLI.md), [CLI_OFFLINE.md](CLI_OFFLINE.md).\n",
-        &[
-            &["infer"],
-            &["write"],
-            &["program", "submit"],
-            &["endpoint", "open"],
-            &["endpoint", "ask"],
-            &["endpoint", "write"],
-            &["job"],
-            &["job", "list"],
-            &["job", "show"],
-            &["job", "why"],
-            &["job", "receipt"],
-            &["job", "raise"],
-            &["job", "cancel"],
-            &["job", "submit"],
-            &["job", "cost"],
+    },
+    HelpPage {
+        file: "CLI_ORDERS.md",
+        first: "# Commands that order work\n\nWritten by `cargo xtask bless` from the program's own help. The others: \
+                [CLI.md](CLI.md).\n",
+        commands: &["infer", "write", "program submit", "endpoint", "job submit"],
+    },
+    HelpPage {
+        file: "CLI_NODES.md",
+        first: "# Commands that run nodes\n\nWritten by `cargo xtask bless` from the program's own help. The others: \
+                [CLI.md](CLI.md).\n",
+        commands: &[
+            "up",
+            "network",
+            "validator",
+            "gateway",
+            "seat",
+            "provider",
+            "api-key",
         ],
-    ),
-    (
-        "CLI_OFFLINE.md",
-        "# Commands that need no grid\n\nWritten by `cargo xtask bless` from the program's own help. The others: \
-         [CLI.md](CLI.md).\n",
-        &[
-            &["model", "compile"],
-            &["model", "explain"],
-            &["run"],
-            &["generate"],
-            &["prove"],
-            &["verify"],
-            &["market"],
-            &["market", "simulate"],
-            &["market", "cloud-prices"],
-            &["sim"],
-            &["device"],
-            &["bench"],
-            &["bench", "prove"],
-            &["bench", "modes"],
-            &["job", "validate"],
-            &["job", "schema"],
-            &["wallet"],
-            &["wallet", "new"],
-            &["wallet", "show"],
-            &["wallet", "backup"],
-            &["completions"],
-            &["man"],
+    },
+    HelpPage {
+        file: "CLI_OFFLINE.md",
+        first: "# Commands that need no grid\n\nWritten by `cargo xtask bless` from the program's own help. The others: \
+                [CLI.md](CLI.md).\n",
+        commands: &[
+            "model compile",
+            "model explain",
+            "program check",
+            "program run",
+            "run",
+            "generate",
+            "prove",
+            "verify",
+            "market",
+            "sim",
+            "device",
+            "bench",
+            "job validate",
+            "job schema",
+            "completions",
+            "man",
         ],
-    ),
+    },
 ];
+
+/// The page of a command: the one that names it, or else the command above it.
+fn page_of(command: &[String]) -> usize {
+    // All commands are below the program: that it is on a page puts no other one there.
+    let least = usize::from(!command.is_empty());
+    let named = (least..=command.len()).rev().find_map(|count| {
+        let name = command[..count].join(" ");
+        let is_named = |page: &HelpPage| page.commands.contains(&name.as_str());
+        PAGES.iter().position(is_named)
+    });
+    named.unwrap_or_else(|| panic!("`{}` is on no page: name it in PAGES", command.join(" ")))
+}
+
+/// The commands that a help lists.
+fn listed(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = lines.take_while(|line| !line.is_empty());
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names = names.filter(|name| !name.is_empty() && *name != "help");
+    names.map(str::to_owned).collect()
+}
+
+/// Writes the help of a command and of all below it to their pages.
+fn write_help(command: &[String], pages: &mut [String]) {
+    let mut arguments: Vec<&str> = command.iter().map(String::as_str).collect();
+    arguments.push("--help");
+    let help = run(&arguments).ends(0);
+    assert!(help.stderr.is_empty(), "{}", help.stderr);
+    arguments.pop();
+    arguments.insert(0, "tensorgrid");
+    let name = arguments.join(" ");
+    let body = help.stdout.lines().map(str::trim_end);
+    let body = body.collect::<Vec<_>>().join("\n");
+    let page = &mut pages[page_of(command)];
+    write!(page, "\n## {name}\n\n```text\n{}\n```\n", body.trim_end()).unwrap();
+    for inner in listed(&help.stdout) {
+        write_help(&[command, &[inner]].concat(), pages);
+    }
+}
 
 /// The committed help of every command is the one the program prints. `cargo xtask bless` rewrites it.
 #[test]
 fn help_drift() {
-    for (file, first, commands) in PAGES {
-        let mut text = String::from(first);
-        for command in commands {
-            let mut arguments = command.to_vec();
-            arguments.push("--help");
-            let help = run(&arguments).ends(0);
-            assert!(help.stderr.is_empty(), "{}", help.stderr);
-            let name = ["tensorgrid"].iter().chain(*command).copied();
-            let name = name.collect::<Vec<_>>().join(" ");
-            let body = help.stdout.lines().map(str::trim_end);
-            let body = body.collect::<Vec<_>>().join("\n");
-            write!(text, "\n## {name}\n\n```text\n{}\n```\n", body.trim_end()).unwrap();
+    let mut texts = PAGES.each_ref().map(|page| page.first.to_owned());
+    write_help(&[], &mut texts);
+    for (page, text) in PAGES.iter().zip(texts) {
+        let file = page.file;
+        for command in page.commands {
+            let heading = format!("\n## tensorgrid {command}").trim_end().to_owned() + "\n";
+            assert!(text.contains(&heading), "there is no command `{command}`");
         }
         let path = root().join("docs").join(file);
         if std::env::var_os("TENSORGRID_BLESS").is_some() {

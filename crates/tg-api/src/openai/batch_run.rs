@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::Value;
 use tg_types::Digest;
@@ -35,8 +35,7 @@ const WAIT: Duration = Duration::from_secs(2);
 
 /// Seconds since 1970.
 pub(super) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or_default().as_secs()
+    tg_sdk::clock::now().get() / 1_000
 }
 
 /// Goes on with all batches that are not over.

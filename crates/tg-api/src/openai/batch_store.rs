@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use tg_types::digest::hex;
 use tg_types::{Amount, Digest};
 
 use super::batch::{AskedBatch, BatchRecord, BatchStatus, LineAnswer};
@@ -361,7 +362,6 @@ impl OrderRecord for LineOrders {
     }
 
     fn keep(&self, part: u32, order: Option<KeptOrder>) -> io::Result<()> {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let reserved = order.as_ref().map_or(Amount::ZERO, |it| it.reserved);
         let line = OrderLine {
             line: self.line,

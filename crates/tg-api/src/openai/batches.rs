@@ -74,7 +74,8 @@ async fn created(
         return Err(OpenAiError::invalid("input_file_id", message));
     }
     let opened = Arc::clone(&stores);
-    let created = stores::beside(move || opened.batches.create(&caller, (asked, &opened.files)));
+    let created =
+        stores::on_blocking_thread(move || opened.batches.create(&caller, (asked, &opened.files)));
     let record = created.await?;
     batch_run::begin(shared, &stores, record.id.clone());
     Ok(record.object())
@@ -164,6 +165,6 @@ pub(crate) async fn cancel(
 ) -> Result<Json<Value>, OpenAiError> {
     let caller = caller(shared.port.as_ref(), &headers)?;
     let stores = shared.stores.get(shared.port.as_ref())?;
-    let cancelled = stores::beside(move || stores.batches.cancel(&caller, &id, now()));
+    let cancelled = stores::on_blocking_thread(move || stores.batches.cancel(&caller, &id, now()));
     Ok(Json(cancelled.await?.object()))
 }

@@ -57,7 +57,7 @@ pub(crate) async fn upload(
     let missing = || OpenAiError::invalid("file", "`file` is missing");
     let (name, bytes) = file.ok_or_else(missing)?;
     let stores = shared.stores.get(shared.port.as_ref())?;
-    let kept = stores::beside(move || {
+    let kept = stores::on_blocking_thread(move || {
         let name = name.as_deref().unwrap_or("file");
         stores.files.upload(&caller, (name, &bytes))
     });
@@ -145,7 +145,7 @@ pub(crate) async fn content(
 ) -> Result<Response, OpenAiError> {
     let caller = caller(shared.port.as_ref(), &headers)?;
     let stores = shared.stores.get(shared.port.as_ref())?;
-    let file = stores::beside(move || stores.files.content(&caller, &id)).await?;
+    let file = stores::on_blocking_thread(move || stores.files.content(&caller, &id)).await?;
     let (size, body) = blob_body(Box::new(file))
         .await
         .map_err(|error| OpenAiError::unavailable(error.message))?;

@@ -48,6 +48,7 @@ mod stores;
 mod stream;
 
 use error::OpenAiError;
+pub use stores::on_blocking_thread;
 
 pub(crate) use places::BatchPlaces;
 

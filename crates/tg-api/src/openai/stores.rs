@@ -40,8 +40,11 @@ impl OpenStores {
     }
 }
 
-/// Does what waits for a disk beside the event loop.
-pub(super) async fn beside<T: Send + 'static>(
+/// Does what waits for a disk, or computes for long, on a thread of its own, so that the event loop goes on.
+///
+/// # Errors
+/// That of the work, or that it panicked.
+pub async fn on_blocking_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, OpenAiError> + Send + 'static,
 ) -> Result<T, OpenAiError> {
     let done = tokio::task::spawn_blocking(work).await;

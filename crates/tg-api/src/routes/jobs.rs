@@ -1,17 +1,15 @@
 //! Jobs, why they wait, and their receipts.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::Query;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use serde::Deserialize;
 use tg_ledger::Job;
-use tg_sdk::ErrorBody;
 use tg_sdk::dto::{DryRunDto, JobDto, JobEventsDto, JobPageDto, JobReceiptDto, JobWhyDto, ModeDto};
+use tg_sdk::{ErrorBody, clock};
 use tg_types::limits::CLIENT_TRANSACTION_BYTES_MAX;
-use tg_types::{Address, Decode, Fault, JobId, JobOrder, TimestampMs};
+use tg_types::{Address, Decode, Fault, JobId, JobOrder};
 
 use super::extract::{Id, SharedState, parse_query};
 use super::page::Page;
@@ -149,7 +147,7 @@ pub(super) async fn dry_run(
     let order =
         JobOrder::from_bytes(&bytes).map_err(|error| invalid("the order", error.to_string()))?;
     let state = shared.port.state();
-    view::dry_run(&state, requestor, &order, now())
+    view::dry_run(&state, requestor, &order, clock::now())
         .map(Json)
         .map_err(|error| {
             ApiError::from(PortError {
@@ -159,14 +157,6 @@ pub(super) async fn dry_run(
                 hint: String::new(),
             })
         })
-}
-
-/// The time by this machine's clock.
-fn now() -> TimestampMs {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    TimestampMs::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// What blocks did with a job and its leases, as far as this node remembers: the newest events of all jobs since it serves. One that was

@@ -20,6 +20,7 @@ use tg_sdk::dto::{
     DevelopmentAccountDto, DevelopmentEndpointDto, DevelopmentInferDto, FaucetRequestDto,
     InferenceDto, JobDto,
 };
+use tg_types::CheckedSignatures;
 use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::chunks::{CHUNK_BYTES, ChunkTree, ChunkTreeBuilder};
 use tg_types::{
@@ -312,7 +313,7 @@ impl GridPort for Grid {
     fn submit(&self, transaction: SignedTransaction) -> PortFuture<'_, TransactionId> {
         Box::pin(async move {
             let state = self.state();
-            check_transaction(&state, &transaction)
+            check_transaction(&state, &transaction, &CheckedSignatures::none())
                 .map_err(|error| refused(error.code(), error.to_string()))?;
             let id = transaction.id(state.domain());
             self.block(vec![transaction]);

@@ -9,8 +9,9 @@ use tg_compile::passes::{KeptOutputs, PrepareOptions};
 use tg_float::npy::read_npy;
 use tg_float::{FloatTensor, Graph};
 use tg_onnx::{ReadLimits, read};
+use tg_types::with_sources;
 
-use crate::measure::{Task, chain};
+use crate::measure::Task;
 
 /// Samples of a small and of a large model.
 const SAMPLES: [usize; 2] = [256, 16];
@@ -83,8 +84,10 @@ impl Entry {
 
     /// The graph as the file has it.
     pub(crate) fn graph(&self) -> Result<Graph, String> {
-        let bytes = fs::read(self.folder.join("model.onnx")).map_err(|error| chain(&error))?;
-        read(&bytes, Some(&self.folder), &ReadLimits::default()).map_err(|error| chain(&error))
+        let bytes =
+            fs::read(self.folder.join("model.onnx")).map_err(|error| with_sources(&error))?;
+        read(&bytes, Some(&self.folder), &ReadLimits::default())
+            .map_err(|error| with_sources(&error))
     }
 
     /// Whether onnxruntime quantised the file.

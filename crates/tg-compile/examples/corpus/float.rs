@@ -3,9 +3,10 @@
 use anyhow::{Result, bail};
 use tg_compile::passes::prepare;
 use tg_float::{FloatTensor, Graph, tgf};
+use tg_types::with_sources;
 
 use crate::entry::{Entry, sample};
-use crate::measure::{Score, Task, budget, chain, floats, relative_error};
+use crate::measure::{Score, Task, budget, floats, relative_error};
 
 /// Greatest relative error allowed.
 const ERROR_MAX: f64 = 1e-4;
@@ -37,7 +38,7 @@ fn run(entry: &Entry) -> Result<Outcome> {
     }
     match prepare(graph, &entry.preparation()) {
         Ok(prepared) => run_graph(entry, &prepared.graph),
-        Err(error) => Ok(Outcome::Refused(chain(&error))),
+        Err(error) => Ok(Outcome::Refused(with_sources(&error))),
     }
 }
 
@@ -52,7 +53,7 @@ fn run_graph(entry: &Entry, graph: &Graph) -> Result<Outcome> {
         let borrowed: Vec<&FloatTensor> = inputs.iter().collect();
         let got = match tgf::run(graph, &borrowed, &budget()) {
             Ok(got) => got,
-            Err(error) => return Ok(Outcome::Refused(chain(&error))),
+            Err(error) => return Ok(Outcome::Refused(with_sources(&error))),
         };
         if let Err(error) = compare(entry, k, &got, &mut score) {
             return Ok(Outcome::Failed(format!("sample {k}: {error:#}")));

@@ -9,9 +9,10 @@ use tg_exec::engine::values::Values;
 use tg_exec::kernels::Cpu;
 use tg_float::FloatTensor;
 use tg_ir::coding;
+use tg_types::with_sources;
 
 use crate::entry::{Entry, sample};
-use crate::measure::{Score, Task, chain, floats};
+use crate::measure::{Score, Task, floats};
 
 /// Most samples that a model is calibrated on.
 const CALIBRATION: usize = 64;
@@ -106,11 +107,11 @@ fn compile(entry: &Entry, options: &Options) -> Result<Result<Compiled, String>>
     let before = explain::operators(&graph);
     let prepared = match prepare(graph, &entry.preparation()) {
         Ok(prepared) => prepared,
-        Err(error) => return Ok(Err(chain(&error))),
+        Err(error) => return Ok(Err(with_sources(&error))),
     };
     let order = match integer::input_order(&prepared) {
         Ok((_, order)) => order,
-        Err(error) => return Ok(Err(chain(&error))),
+        Err(error) => return Ok(Err(with_sources(&error))),
     };
     let places = places(entry, &prepared.graph);
     let stacks = entry.calibration()?;
@@ -126,7 +127,7 @@ fn compile(entry: &Entry, options: &Options) -> Result<Result<Compiled, String>>
     };
     let compiled = match compile_prepared(prepared, &calibration?, &told) {
         Ok(compiled) => compiled,
-        Err(error) => return Ok(Err(chain(&error))),
+        Err(error) => return Ok(Err(with_sources(&error))),
     };
     if options.explain {
         println!("{}", explain::report(&before, &compiled));

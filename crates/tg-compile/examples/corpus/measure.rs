@@ -150,17 +150,6 @@ fn surprise(scores: &[f64], label: usize) -> f64 {
     sum.ln() + greatest - score
 }
 
-/// What a failed run was refused for, with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
-}
-
 /// The budget of one run.
 pub(crate) fn budget() -> tgf::Budget {
     tgf::Budget::default()

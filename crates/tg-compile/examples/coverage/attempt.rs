@@ -1,6 +1,5 @@
 //! One program of one output or of several: compiled, compared with the expected answer, proved, verified.
 
-use crate::case::chain;
 use crate::cost::{ProofCost, cpu_ms};
 use tg_compile::integer::{InputOrder, LowerError, Precision, input_order};
 use tg_compile::passes::{PrepareError, PrepareOptions, prepare};
@@ -12,7 +11,7 @@ use tg_ir::Answer;
 use tg_ir::coding::encode;
 use tg_proof::{ExpectedStatement, PlanError, ProofFile, verify};
 use tg_prover::{ModelError, ProveError, ProveRequest, ProvingModel, prove};
-use tg_types::{Address, Digest, JobId};
+use tg_types::{Address, Digest, JobId, with_sources};
 
 /// Calibration inputs beside the case's own.
 const NOISY: usize = 7;
@@ -108,7 +107,7 @@ impl Program<'_> {
                     }
                 }
             }
-            Err(error) => return Attempt::Wrong(chain(&error)),
+            Err(error) => return Attempt::Wrong(with_sources(&error)),
         }
         // A single small number says little: the answers to the calibration's inputs count as signal, too.
         let mut answers = vec![Vec::new(); expected.len()];
@@ -131,11 +130,11 @@ impl Program<'_> {
         let program = &compiled.model.program;
         let input = match encode(&program.input, row) {
             Ok(input) => input,
-            Err(error) => return Attempt::Refused(chain(&error)),
+            Err(error) => return Attempt::Refused(with_sources(&error)),
         };
         let trace = match tg_exec::execute_tensor(&compiled.model, input.clone()) {
             Ok(trace) => trace,
-            Err(error) => return Attempt::Wrong(chain(&error)),
+            Err(error) => return Attempt::Wrong(with_sources(&error)),
         };
         let values = trace.output_values();
         let outputs = Answer::all(program, &values);
@@ -162,7 +161,7 @@ impl Program<'_> {
         let (made, cpu_ms) = self.timed(&model, &input);
         let (file, proved) = match made {
             Ok(proved) => proved,
-            Err(error) => return Attempt::Refused(chain(&error)),
+            Err(error) => return Attempt::Refused(with_sources(&error)),
         };
         if proved[0] != trace || file.output != trace.output_bytes() {
             return Attempt::Wrong("the proof is of another answer".to_owned());
@@ -178,7 +177,7 @@ impl Program<'_> {
                 cpu_ms,
                 snr_db: least_snr,
             }),
-            Err(error) => Attempt::Wrong(format!("the proof is refused: {}", chain(&error))),
+            Err(error) => Attempt::Wrong(format!("the proof is refused: {}", with_sources(&error))),
         }
     }
 }
@@ -348,7 +347,7 @@ fn why_not_planned(error: &PlanError) -> String {
 fn general(error: &dyn std::error::Error) -> String {
     let mut text = String::new();
     let mut quoted = false;
-    for letter in chain(error).chars() {
+    for letter in with_sources(error).chars() {
         match letter {
             '`' => {
                 quoted = !quoted;

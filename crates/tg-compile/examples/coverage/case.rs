@@ -9,6 +9,7 @@ use tg_compile::passes::PrepareOptions;
 use tg_float::{DType, FloatTensor, Graph, Input, ValueId};
 use tg_ir::signature::PORTS_MAX;
 use tg_onnx::{ReadLimits, read};
+use tg_types::with_sources;
 
 /// Bytes that a tensor may take.
 const BYTES_MAX: usize = 1 << 30;
@@ -73,7 +74,7 @@ impl NodeTest {
         let graph = read(&bytes, Some(&path), &ReadLimits::default());
         Self {
             name: name.into_owned(),
-            graph: graph.map_err(|error| chain(&error)),
+            graph: graph.map_err(|error| with_sources(&error)),
             path,
         }
     }
@@ -114,8 +115,8 @@ impl NodeTest {
                 return Ok(tensors);
             };
             let tensor = tg_onnx::read::read_tensor(&bytes, BYTES_MAX);
-            let (_, tensor) =
-                tensor.map_err(|error| format!("the {name} is not read: {}", chain(&error)))?;
+            let (_, tensor) = tensor
+                .map_err(|error| format!("the {name} is not read: {}", with_sources(&error)))?;
             tensors.push(tensor);
         }
     }
@@ -226,15 +227,4 @@ pub(crate) fn all_outputs(
     let apart = (graph.outputs.len() > 1).then_some(together);
     let proved = Verdict::Proved(bound, apart, all.unwrap_or_default());
     poor.map_or(proved, Verdict::Poor)
-}
-
-/// An error with its sources.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
 }

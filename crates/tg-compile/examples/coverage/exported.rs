@@ -1,7 +1,7 @@
 //! A graph that an exporter wrote, with samples for calibration and onnxruntime's answers.
 
 use crate::attempt::Given;
-use crate::case::{Asked, Bound, Verdict, all_outputs, chain};
+use crate::case::{Asked, Bound, Verdict, all_outputs};
 use anyhow::{Context as _, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use tg_compile::passes::PrepareOptions;
 use tg_float::npy::read_npy;
 use tg_float::{FloatTensor, Graph};
 use tg_onnx::{ReadLimits, read};
+use tg_types::with_sources;
 
 /// A folder of the drawn corpus: see `xtask/python/exporters_common.py`.
 #[derive(Debug)]
@@ -34,8 +35,8 @@ impl Exported {
     }
 
     fn graph(&self) -> Result<Graph, String> {
-        let bytes = fs::read(self.path.join("model.onnx")).map_err(|error| chain(&error))?;
-        read(&bytes, Some(&self.path), &ReadLimits::default()).map_err(|error| chain(&error))
+        let bytes = fs::read(self.path.join("model.onnx")).map_err(|error| with_sources(&error))?;
+        read(&bytes, Some(&self.path), &ReadLimits::default()).map_err(|error| with_sources(&error))
     }
 
     /// Distinct operators, in order of their names.

@@ -235,6 +235,18 @@ impl<'a> Writer<'a> {
         int_constant(self.graph, &name, values.to_vec())
     }
 
+    /// Some elements along an axis.
+    pub(crate) fn slice(
+        &mut self,
+        value: ValueId,
+        axis: usize,
+        from: usize,
+        count: usize,
+    ) -> ValueId {
+        let ends = [from, from + count, axis].map(|end| self.ints(&[end as i64]));
+        self.node("Slice", &[value, ends[0], ends[1], ends[2]], &[])
+    }
+
     /// The result of the last node becomes a value that was there before.
     pub(crate) fn finish(mut self, result: ValueId, value: ValueId) -> Vec<Node> {
         let gives = self

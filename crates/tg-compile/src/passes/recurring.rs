@@ -108,11 +108,11 @@ impl<'a> RecurrentNode<'a> {
         }
         let biases = one(writer, 3).map(|both| {
             let both = writer.shaped(both, &[2 * width]);
-            [0, width].map(|from| part(writer, both, 0, from, width))
+            [0, width].map(|from| writer.slice(both, 0, from, width))
         });
         let peepholes = one(writer, 7).map(|all| {
             let all = writer.shaped(all, &[3 * self.hidden]);
-            [0, 1, 2].map(|gate| part(writer, all, 0, gate * self.hidden, self.hidden))
+            [0, 1, 2].map(|gate| writer.slice(all, 0, gate * self.hidden, self.hidden))
         });
         Some(DirectionWeights {
             matrices: [matrices[0], matrices[1]],
@@ -128,7 +128,7 @@ impl<'a> RecurrentNode<'a> {
             return writer.floats(&shape, vec![0.0; self.batch * self.hidden]);
         };
         let axis = usize::from(self.batch_first);
-        let own = part(writer, value, axis, index, 1);
+        let own = writer.slice(value, axis, index, 1);
         writer.shaped(own, &shape)
     }
 
@@ -160,7 +160,7 @@ impl<'a> RecurrentNode<'a> {
             };
             for step in 0..self.steps {
                 let step = if reverse { self.steps - 1 - step } else { step };
-                let own = part(&mut writer, products, 0, step * self.batch, self.batch);
+                let own = writer.slice(products, 0, step * self.batch, self.batch);
                 (state, cell) = self.step(&mut writer, &direction, own, (state, cell));
                 all[step].push(state);
             }
@@ -197,7 +197,7 @@ impl<'a> RecurrentNode<'a> {
             return (writer.node("Tanh", &[sums], &[]), None);
         };
         let gate = |writer: &mut Writer<'_>, index: usize, cell: Option<(usize, ValueId)>| {
-            let mut sum = part(writer, sums, 1, index * n, n);
+            let mut sum = writer.slice(sums, 1, index * n, n);
             if let (Some((which, cell)), Some(peepholes)) = (cell, direction.peepholes) {
                 let seen = writer.node("Mul", &[cell, peepholes[which]], &[]);
                 sum = writer.node("Add", &[sum, seen], &[]);
@@ -229,28 +229,28 @@ impl<'a> RecurrentNode<'a> {
     ) -> ValueId {
         let n = self.hidden;
         let gate = |writer: &mut Writer<'_>, index: usize| {
-            let a = part(writer, products, 1, index * n, n);
-            let b = part(writer, own, 1, index * n, n);
+            let a = writer.slice(products, 1, index * n, n);
+            let b = writer.slice(own, 1, index * n, n);
             let sum = writer.node("Add", &[a, b], &[]);
             writer.node("Sigmoid", &[sum], &[])
         };
         let (z, r) = (gate(writer, 0), gate(writer, 1));
         let hidden = if int(self.node, "linear_before_reset", 0) != 0 {
-            let own = part(writer, own, 1, 2 * n, n);
+            let own = writer.slice(own, 1, 2 * n, n);
             writer.node("Mul", &[r, own], &[])
         } else {
             let reset = writer.node("Mul", &[r, state], &[]);
-            let matrix = part(writer, direction.matrices[1], 1, 2 * n, n);
+            let matrix = writer.slice(direction.matrices[1], 1, 2 * n, n);
             let own = writer.node("MatMul", &[reset, matrix], &[]);
             match direction.biases {
                 None => own,
                 Some([_, bias]) => {
-                    let bias = part(writer, bias, 0, 2 * n, n);
+                    let bias = writer.slice(bias, 0, 2 * n, n);
                     writer.node("Add", &[own, bias], &[])
                 }
             }
         };
-        let x = part(writer, products, 1, 2 * n, n);
+        let x = writer.slice(products, 1, 2 * n, n);
         let sum = writer.node("Add", &[x, hidden], &[]);
         let new = writer.node("Tanh", &[sum], &[]);
         let apart = writer.node("Sub", &[state, new], &[]);
@@ -285,18 +285,6 @@ impl<'a> RecurrentNode<'a> {
             whole
         })
     }
-}
-
-/// Elements along an axis.
-fn part(
-    writer: &mut Writer<'_>,
-    value: ValueId,
-    axis: usize,
-    from: usize,
-    count: usize,
-) -> ValueId {
-    let ends = [from, from + count, axis].map(|end| writer.ints(&[end as i64]));
-    writer.node("Slice", &[value, ends[0], ends[1], ends[2]], &[])
 }
 
 /// Whether the functions that a node names are those that it would have without.

@@ -18,18 +18,6 @@ pub(super) fn rewrite(graph: &mut Graph, facts: &BTreeMap<ValueId, Fact>) -> boo
     })
 }
 
-/// Elements along an axis.
-fn part(
-    writer: &mut Writer<'_>,
-    value: ValueId,
-    axis: usize,
-    from: usize,
-    count: usize,
-) -> ValueId {
-    let ends = [from, from + count, axis].map(|end| writer.ints(&[end as i64]));
-    writer.node("Slice", &[value, ends[0], ends[1], ends[2]], &[])
-}
-
 /// A convolution of each channel alone over what came before and the input; the last of both is the next state.
 fn causal(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Option<Vec<Node>> {
     let (x, w) = (input(node, 0)?, input(node, 1)?);
@@ -69,7 +57,7 @@ fn causal(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Op
         if state == 0 {
             return None;
         }
-        all.push((part(&mut writer, row, 2, length, state), value));
+        all.push((writer.slice(row, 2, length, state), value));
     }
     Some(writer.finish_all(all))
 }
@@ -126,25 +114,25 @@ fn linear(graph: &mut Graph, node: &Node, facts: &BTreeMap<ValueId, Fact>) -> Op
     let mut rows = Vec::new();
     for step in 0..length {
         if let Some((decay, count)) = decay {
-            let own = part(&mut writer, decay, 1, step, 1);
+            let own = writer.slice(decay, 1, step, 1);
             let each = if count == shared { 1 } else { keys };
             let own = writer.shaped(own, &[batch, shared, each, 1]);
             let share = writer.node("Exp", &[own], &[]);
             state = writer.node("Mul", &[state, share], &[]);
         }
-        let key = part(&mut writer, k, 2, step, 1);
-        let mut value = part(&mut writer, v, 2, step, 1);
+        let key = writer.slice(k, 2, step, 1);
+        let mut value = writer.slice(v, 2, step, 1);
         if let Some((beta, count)) = beta {
             let read = writer.node("MatMul", &[key, state], &[]);
             let wrong = writer.node("Sub", &[value, read], &[]);
-            let own = part(&mut writer, beta, 1, step, 1);
+            let own = writer.slice(beta, 1, step, 1);
             let own = writer.shaped(own, &[batch, if count == 1 { 1 } else { shared }, 1, 1]);
             value = writer.node("Mul", &[wrong, own], &[]);
         }
         let column = writer.transposed(key, &[0, 1, 3, 2]);
         let added = writer.node("MatMul", &[column, value], &[]);
         state = writer.node("Add", &[state, added], &[]);
-        let query = part(&mut writer, q, 3, step, 1);
+        let query = writer.slice(q, 3, step, 1);
         let query = writer.shaped(query, &[batch, shared, group, keys]);
         let read = writer.node("MatMul", &[query, state], &[]);
         rows.push(writer.shaped(read, &[batch, 1, own * values]));

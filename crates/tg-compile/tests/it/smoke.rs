@@ -67,7 +67,7 @@ fn fuzz_onnx(bytes: &[u8]) {
 }
 
 #[test]
-fn onnx() {
+fn mutated_onnx_files_never_panic() {
     let cases: serde_json::Value =
         serde_json::from_slice(include_bytes!("../data/onnx_cases.json")).unwrap();
     let cases = cases.as_array().unwrap();
@@ -97,7 +97,7 @@ fn onnx() {
 }
 
 #[test]
-fn npy() {
+fn mutated_npy_files_never_panic() {
     let mut good = b"\x93NUMPY\x01\x00".to_vec();
     let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4), }\n";
     good.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
@@ -108,7 +108,7 @@ fn npy() {
 
 /// An archive of one stored array without a name.
 #[test]
-fn npz() {
+fn mutated_npz_files_never_panic() {
     let mut array = b"\x93NUMPY\x01\x00".to_vec();
     let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4), }\n";
     array.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
@@ -135,7 +135,7 @@ fn npz() {
 }
 
 #[test]
-fn json() {
+fn mutated_json_files_never_panic() {
     smoke(
         4,
         br#"{"input_data": [[1, -2.5, 3e2, 0], [4, 5, 6, 7]]}"#,
@@ -146,7 +146,7 @@ fn json() {
 }
 
 #[test]
-fn png() {
+fn mutated_png_files_never_panic() {
     let mut good = Vec::new();
     let mut encoder = png::Encoder::new(&mut good, 8, 8);
     encoder.set_color(png::ColorType::Grayscale);

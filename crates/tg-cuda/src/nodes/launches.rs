@@ -1,7 +1,7 @@
 //! What launches are made of: operands, counts, blocks, and the words of C structures.
 
 use crate::plan::{Address, Arguments, Launch, Planner};
-use tg_ir::{Axis, ElementType, Rescale, Shape, TensorId, Window};
+use tg_ir::{ElementType, Rescale, Shape, TensorId, Window};
 
 /// Threads of a block that computes one element per thread.
 pub(super) const ELEMENT_THREADS: u32 = 256;
@@ -135,13 +135,4 @@ pub(super) fn window_words(window: &Window, input: Shape) -> [i32; 13] {
 
 pub(super) fn pair_word(rescale: Rescale) -> u32 {
     rescale.multiplier() | rescale.shift() << 16
-}
-
-/// Elements from one index of an axis to the next.
-pub(super) fn inner_of(shape: Shape, axis: Axis) -> usize {
-    match axis {
-        Axis::Rows => shape.width as usize * shape.channels as usize,
-        Axis::Columns => shape.channels as usize,
-        Axis::Channels => 1,
-    }
 }

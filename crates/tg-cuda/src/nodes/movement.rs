@@ -1,6 +1,6 @@
 //! Operators that move elements.
 
-use super::launches::{SLOTS, elements, inner_of, int, operand, output, per_element};
+use super::launches::{SLOTS, elements, int, operand, output, per_element};
 use crate::plan::{Arguments, Planner};
 use tg_ir::{Axis, TensorId, View};
 
@@ -53,7 +53,7 @@ pub(super) fn view(planner: &mut Planner<'_>, node: usize, input: TensorId, how:
 /// `struct ConcatArguments`, once per input.
 pub(super) fn concat(planner: &mut Planner<'_>, node: usize, inputs: &[TensorId], axis: Axis) {
     let out = output(planner, node);
-    let inner = inner_of(out.shape, axis);
+    let inner = out.shape.stride(axis);
     let mut before = 0;
     for &input in inputs {
         let input = operand(planner, input);
@@ -116,7 +116,7 @@ pub(super) fn gather(
     arguments.words(&[
         input.kind,
         elements(out.shape),
-        int(inner_of(out.shape, axis)),
+        int(out.shape.stride(axis)),
         int(out.shape.axis(axis)),
         int(input.shape.axis(axis)),
     ]);

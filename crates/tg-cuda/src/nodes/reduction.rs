@@ -1,6 +1,6 @@
 //! Reductions and running sums along an axis.
 
-use super::launches::{inner_of, int, operand, output, per_element, per_row};
+use super::launches::{int, operand, output, per_element, per_row};
 use crate::plan::{Arguments, Planner};
 use tg_ir::op::Reduction;
 use tg_ir::{Axis, TensorId};
@@ -24,7 +24,7 @@ pub(super) fn reduce(
     let count = out.shape.elements();
     let mut arguments = Arguments::default();
     arguments.address(input.address).address(out.address);
-    let inner = inner_of(input.shape, axis);
+    let inner = input.shape.stride(axis);
     arguments.words(&[input.kind, operation, int(length), int(inner), int(count)]);
     planner.push(match axis {
         Axis::Channels => per_row(node, "tg_reduce_row", count, length, arguments),
@@ -38,7 +38,7 @@ pub(super) fn running_sum(planner: &mut Planner<'_>, node: usize, input: TensorI
     let out = output(planner, node);
     let length = input.shape.axis(axis) as usize;
     let lines = out.shape.elements() / length;
-    let inner = inner_of(input.shape, axis);
+    let inner = input.shape.stride(axis);
     let mut arguments = Arguments::default();
     arguments.address(input.address).address(out.address);
     arguments.words(&[input.kind, int(length), int(inner), int(lines)]);

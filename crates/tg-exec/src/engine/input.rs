@@ -35,6 +35,9 @@ pub enum ExecuteError {
 }
 
 /// Whether a tensor is an input of a program.
+///
+/// # Errors
+/// [`ExecuteError`] says how they differ.
 pub fn check_input(program: &Program, input: Values<'_>) -> Result<(), ExecuteError> {
     let elements = program.input.shape.elements();
     if program.input.element_type() == input.element_type() && input.len() != elements {

@@ -273,7 +273,7 @@ fn what_the_bytes_cannot_hold_is_refused_before_memory_is_taken() {
 
 /// Files changed a little: the target of `fuzz/` on stable. `TENSORGRID_FUZZ_ROUNDS` makes it longer.
 #[test]
-fn smoke() {
+fn changed_files_never_panic() {
     let rounds = std::env::var("TENSORGRID_FUZZ_ROUNDS").ok();
     let rounds: u64 = rounds.and_then(|text| text.parse().ok()).unwrap_or(20_000);
     let mut numbers = Numbers::new(7);
@@ -289,7 +289,7 @@ fn smoke() {
 
 /// The same for files about runs.
 #[test]
-fn smoke_of_files_about_runs() {
+fn changed_files_about_runs_never_panic() {
     let rounds = std::env::var("TENSORGRID_FUZZ_ROUNDS").ok();
     let rounds: u64 = rounds.and_then(|text| text.parse().ok()).unwrap_or(2_000);
     let mut numbers = Numbers::new(8);

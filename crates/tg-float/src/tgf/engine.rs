@@ -1,4 +1,4 @@
-//! CountedRun of one graph many times: prepared once.
+//! Runs of one graph many times, prepared once.
 
 use super::error::Budget;
 use super::error::RunError;

@@ -1,14 +1,12 @@
 //! Seats of validators: bonded for, given at the end of an epoch, given back, lost by silence.
 //!
 //! At a height that is a multiple of [`EPOCH_BLOCKS`] the set may change; the block of that height is the last one that the old
-//! set votes on. Three things bound what a change can do ([ADR 20]):
+//! set votes on. Three things bound what a change can do (`docs/adr/0020-seats.md`):
 //!
 //! - *Newcomers count as faulty until they were seen.* So many get a seat that they, with the seats that are quiet, are no more than the
 //!   new set bears. Stops: a few bonds, and nobody behind them, that end all finality.
 //! - *Nobody pushes a set below four*, the least that bears a fault: seats are given back, and taken for silence, only above it.
 //! - *A bond answers for old votes* for the time of unbonding, in ledger time, which never runs faster than the wall clock.
-//!
-//! [ADR 20]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0020-seats.md
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -259,8 +257,7 @@ impl State {
         SetChange::default()
     }
 
-    /// Seats that end, the first first: those that lost their stake, those given back, those that are silent, of which there are
-    /// no more than the faults that the set bears.
+    /// Seats that end, in this order: slashed, given back, silent. Of the silent ones at most `faults_max` end at a time.
     fn leaving_seats(&self, height: Height) -> Vec<Address> {
         let has_stakes = self.validators.iter().any(|it| !it.stake.is_zero());
         let sitting = || self.validators.iter().zip(&self.seats.seats);

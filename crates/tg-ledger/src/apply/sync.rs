@@ -16,17 +16,15 @@
 //! *Who gains if it fails on purpose.* Members that are silent delay a result by the windows of two committees and lose their share;
 //! from then on the n - f honest ones are enough. Members that accept what is wrong are caught by one honest member that opens its
 //! vote: an accusation needs no majority. A member that accuses a right result burns more than the look costs everybody. Copying a
-//! vote is impossible before all are sealed; one that votes *right* without computing has no checksum, and no share ([ADR 24]).
+//! vote is impossible before all are sealed; one that votes *right* without computing has no checksum, and no share (`docs/adr/0024-votes-show-work.md`).
 //!
 //! In mode `optimistic` the committee is one *watcher*, which runs the whole program again; its vote for right opens what the provider
 //! committed to instead of a trace. Then anybody may *challenge* the result for some time, for what a run of all validators costs. An
 //! accusation of the watcher and a challenge are both decided by a run of all: if it gives something else the provider loses its
 //! collateral, out of which the challenger has its fee back; if it gives the same the result is accepted at once, as nothing of it is
 //! left to check. The validators have the fee either way. A run that is too much for all is disputed tile by tile (`dispute`). A liar that shares a watcher's key still faces whoever ordered, who can run
-//! the program again too ([ADR 27]).
+//! the program again too (`docs/adr/0027-optimistic.md`).
 //!
-//! [ADR 24]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0024-votes-show-work.md
-//! [ADR 27]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0027-optimistic.md
 
 use std::sync::Arc;
 

@@ -39,8 +39,8 @@ pub struct ModelFacts {
     /// Most bytes of what one tile of that is computed from, but the input: the most that showing one wrong tile takes. More than any limit
     /// where computing one takes too long.
     pub read_bytes: u64,
-    /// How often all tiles of that look at values beside those that weights multiply: what a sum of a row so far takes anew for each element.
-    /// 0 of other tiers than models of integers.
+    /// How many values are read when all tiles are checked, repeats counted, without those that weights multiply. A running sum
+    /// reads its row so far again for each element. 0 of other tiers than models of integers.
     pub looks: u64,
 }
 
@@ -67,7 +67,7 @@ pub(crate) const WATCHED_MACS_PER_SECOND: u64 = 1 << 32;
 /// Most fuel of a program whose runs a committee of mode `sync` may have to repeat: some tenths of a second of a core, for the fee of a part.
 pub(crate) const SAMPLED_FUEL_MAX: u64 = 1 << 27;
 
-/// Fuel that whoever has to run a program is given a second for: 30 ns a unit, twice what the dearest shape takes that is known.
+/// Fuel for which one second is allowed to run it: 30 ns a unit, twice the slowest program measured.
 pub(crate) const FUEL_PER_SECOND: u64 = 1 << 25;
 
 /// Most multiply-accumulates of a run that every validator repeats where somebody accuses it, if a dispute about it could end at a part of

@@ -49,7 +49,7 @@ impl State {
                 return None;
             };
             let sample = self.sample_task(job, lease)?;
-            // Nothing is sealed while all look at what is disputed: a vote that is not taken would keep out those beside it.
+            // No votes are sealed during a dispute: one refused vote would make the whole transaction fail.
             let may_seal = matches!(stage, SyncStage::Voting { .. });
             let step = match (round.vote(member)?, round.opening_since) {
                 (VoteState::Silent, None) if may_seal => VoteDuty::Seal,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tg_types::CheckedSignatures;
 use tg_types::{
     Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, Label, Machine, ModeSet,
     ModelId, OfferId, OfferTerms, Pricing, SignedTransaction, TimestampMs, Transaction,
@@ -37,12 +38,15 @@ pub(super) fn terms() -> OfferTerms {
 }
 
 #[test]
-fn offers() {
+fn the_network_has_at_most_so_many_offers() {
     let mut state = network();
     let post = sign(&state, Transaction::PostOffer { terms: terms() });
     for number in 0..OFFERS_MAX as u64 {
         if number + 1 == OFFERS_MAX as u64 {
-            assert_eq!(check_transaction(&state, &post), Ok(()));
+            assert_eq!(
+                check_transaction(&state, &post, &CheckedSignatures::none()),
+                Ok(())
+            );
         }
         state.put_offer(Offer {
             id: OfferId::new(keccak256(&number.to_be_bytes())),
@@ -54,13 +58,13 @@ fn offers() {
         });
     }
     assert_eq!(
-        check_transaction(&state, &post),
+        check_transaction(&state, &post, &CheckedSignatures::none()),
         Err(TransactionError::TooManyOffers { limit: OFFERS_MAX })
     );
 }
 
 #[test]
-fn models() {
+fn the_network_has_at_most_so_many_models() {
     let mut state = network();
     let register = |id| Transaction::RegisterModel {
         model: ModelId::new(id),
@@ -76,7 +80,7 @@ fn models() {
     }
     let new = sign(&state, register([7; 32]));
     assert_eq!(
-        check_transaction(&state, &new),
+        check_transaction(&state, &new, &CheckedSignatures::none()),
         Err(TransactionError::TooManyModels { limit: MODELS_MAX })
     );
     // A refused model makes room for itself.
@@ -84,11 +88,14 @@ fn models() {
     refused.state = crate::ModelState::Refused(crate::RefusedBecause::NotDelivered);
     state.put_model(refused);
     let again = sign(&state, register(*MODEL.as_bytes()));
-    assert_eq!(check_transaction(&state, &again), Ok(()));
+    assert_eq!(
+        check_transaction(&state, &again, &CheckedSignatures::none()),
+        Ok(())
+    );
 }
 
 #[test]
-fn open_jobs() {
+fn the_network_has_at_most_so_many_open_jobs() {
     let mut state = network();
     let order = JobOrder {
         model: MODEL,
@@ -106,10 +113,13 @@ fn open_jobs() {
     let id = |number: u64| (number, JobId::new(keccak256(&number.to_be_bytes())));
     Arc::make_mut(&mut state.queued).extend((0..half).map(id));
     Arc::make_mut(&mut state.live).extend((half..2 * half - 1).map(id));
-    assert_eq!(check_transaction(&state, &submit), Ok(()));
+    assert_eq!(
+        check_transaction(&state, &submit, &CheckedSignatures::none()),
+        Ok(())
+    );
     Arc::make_mut(&mut state.live).extend([id(2 * half)]);
     assert_eq!(
-        check_transaction(&state, &submit),
+        check_transaction(&state, &submit, &CheckedSignatures::none()),
         Err(TransactionError::TooManyOpenJobs {
             limit: OPEN_JOBS_MAX
         })

@@ -1,6 +1,7 @@
 //! Full categories: what it costs to fill one and to hold it, and how honest records get in.
 #![allow(clippy::print_stdout, reason = "what attacks cost is printed")]
 
+use tg_types::CheckedSignatures;
 use tg_types::{
     Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, OfferId, TimestampMs,
     Transaction, VerificationMode, Wallet, keccak256,
@@ -105,7 +106,10 @@ fn an_honest_provider_gets_into_a_category_that_an_attacker_filled() {
     let alice = Wallet::from_seed(b"alice");
     let before = state.balance(&alice.address());
     let posted = alice.sign(Transaction::PostOffer { terms: terms() }, 0, state.domain());
-    assert_eq!(check_transaction(&state, &posted), Ok(()));
+    assert_eq!(
+        check_transaction(&state, &posted, &CheckedSignatures::none()),
+        Ok(())
+    );
     let mut proposal = Proposal::empty(state.validators()[0].address, TimestampMs::new(2_000));
     proposal.transactions = vec![posted];
     let proposed = propose(&state, proposal).unwrap();
@@ -188,7 +192,10 @@ fn an_honest_order_gets_into_a_queue_that_an_attacker_filled() {
     assert_eq!(state.queued_jobs().count(), OPEN_JOBS_MAX);
     let alice = Wallet::from_seed(b"alice");
     let submit = alice.sign(Transaction::SubmitJob { order }, 0, state.domain());
-    assert_eq!(check_transaction(&state, &submit), Ok(()));
+    assert_eq!(
+        check_transaction(&state, &submit, &CheckedSignatures::none()),
+        Ok(())
+    );
     let mut proposal = Proposal::empty(proposer, TimestampMs::new(3_000));
     proposal.transactions = vec![submit];
     let proposed = propose(&state, proposal).unwrap();

@@ -4,7 +4,7 @@ use tg_ledger::limits::NONCES_AHEAD_MAX;
 use tg_ledger::tree::kind;
 use tg_ledger::{
     BlockError, JobState, LeafKey, Proposal, StateProof, TransactionError, apply, apply_once,
-    check_transaction, check_transaction_once, propose,
+    check_transaction, propose,
 };
 use tg_types::{
     Address, Amount, CheckedSignatures, Fault, SignatureError, TimestampMs, Transaction,
@@ -44,7 +44,7 @@ fn signatures_that_were_checked_hold_and_no_others() {
     world.block(vec![signed.clone()], vec![]);
     let block = world.blocks.last().unwrap().clone();
     let checked = CheckedSignatures::new(8);
-    check_transaction_once(&before, &signed, &checked).unwrap();
+    check_transaction(&before, &signed, &checked).unwrap();
     assert_eq!(checked.count(), 1);
     let (after, events) = apply_once(&before, &block, &checked).unwrap();
     let (plain, plain_events) = apply(&before, &block).unwrap();
@@ -58,12 +58,15 @@ fn signatures_that_were_checked_hold_and_no_others() {
     };
     signature.s[31] ^= 1;
     for forged in forged {
-        let refused = check_transaction_once(&before, &forged, &checked);
+        let refused = check_transaction(&before, &forged, &checked);
         assert!(
             matches!(refused, Err(TransactionError::Signature(_))),
             "{refused:?}"
         );
-        assert_eq!(refused, check_transaction(&before, &forged));
+        assert_eq!(
+            refused,
+            check_transaction(&before, &forged, &CheckedSignatures::none())
+        );
     }
     assert_eq!(checked.count(), 1);
 }
@@ -74,7 +77,7 @@ fn a_transaction_is_executed_once() {
     let signed = world.sign("alice", pay(1));
     world.block(vec![signed.clone()], vec![]);
     assert_eq!(
-        check_transaction(&world.state, &signed),
+        check_transaction(&world.state, &signed, &CheckedSignatures::none()),
         Err(TransactionError::NonceUsed {
             expected: 1,
             got: 0
@@ -99,13 +102,24 @@ fn a_transaction_is_executed_once() {
 fn a_mempool_takes_nonces_ahead_within_a_bound() {
     let world = World::bare();
     let at = |nonce| wallet("alice").sign(pay(1), nonce, world.state.domain());
-    assert_eq!(check_transaction(&world.state, &at(0)), Ok(()));
     assert_eq!(
-        check_transaction(&world.state, &at(NONCES_AHEAD_MAX)),
+        check_transaction(&world.state, &at(0), &CheckedSignatures::none()),
         Ok(())
     );
     assert_eq!(
-        check_transaction(&world.state, &at(NONCES_AHEAD_MAX + 1)),
+        check_transaction(
+            &world.state,
+            &at(NONCES_AHEAD_MAX),
+            &CheckedSignatures::none()
+        ),
+        Ok(())
+    );
+    assert_eq!(
+        check_transaction(
+            &world.state,
+            &at(NONCES_AHEAD_MAX + 1),
+            &CheckedSignatures::none()
+        ),
         Err(TransactionError::NonceTooFarAhead {
             expected: 0,
             got: NONCES_AHEAD_MAX + 1,
@@ -125,7 +139,7 @@ fn a_signature_of_another_network_is_refused() {
     let mut elsewhere = *world.state.domain();
     elsewhere.chain_id = 1;
     let signed = wallet("alice").sign(pay(1), 0, &elsewhere);
-    let error = check_transaction(&world.state, &signed).unwrap_err();
+    let error = check_transaction(&world.state, &signed, &CheckedSignatures::none()).unwrap_err();
     assert!(matches!(
         error,
         TransactionError::Signature(SignatureError::WrongSigner { .. })

@@ -3,6 +3,7 @@
 use tg_ledger::block::body_digest;
 use tg_ledger::gas::{BLOCK_GAS_MAX, LANE_GAS_MAX, LEASE_GAS, gas_of};
 use tg_ledger::{BlockError, Event, Prepaid, TransactionError, apply, check_transaction};
+use tg_types::CheckedSignatures;
 use tg_types::{
     Amount, Encode, Fees, JobNeeds, LeaseId, SignedTransaction, StorageSubject, Transaction,
     TransactionKind, limits::TRANSACTION_BYTES_MAX,
@@ -136,7 +137,10 @@ fn whoever_fills_blocks_keeps_no_lease_out_and_pays_twice_as_much_every_ten_seco
         max_fee: start,
         base_fee: world.state.base_fee(),
     };
-    assert_eq!(check_transaction(&world.state, &signed), Err(expected));
+    assert_eq!(
+        check_transaction(&world.state, &signed, &CheckedSignatures::none()),
+        Err(expected)
+    );
     let proposed = world.block(vec![signed], vec![]);
     assert_eq!(proposed.refused[0].1.code(), "TG-LED-008");
     for _ in 0..20 {
@@ -284,7 +288,7 @@ fn nothing_waits_behind_a_gap_for_those_who_have_nothing_at_stake() {
         let next = world.state.nonce(&address(name));
         wallet(name).sign(transaction, next + 2, world.state.domain())
     };
-    let check = |signed| check_transaction(&world.state, &signed);
+    let check = |signed| check_transaction(&world.state, &signed, &CheckedSignatures::none());
     let sender = address("stranger");
     let unknown = TransactionError::NoAccount { sender };
     assert_eq!(check(ahead("stranger", pay(1))), Err(unknown));

@@ -7,16 +7,10 @@ use std::fmt::Write as _;
 
 use tg_ledger::tree::{LeafKey, StateProof, free_leaf, kind};
 use tg_ledger::{Outcome, State, Subject, Verdict};
+use tg_types::digest::hex;
 use tg_types::{Address, Decode, Digest, Encode, Label, LeaseId, ModelId, keccak256};
 
 use crate::world::{MODEL, World, address, facts, genesis, rejected};
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").unwrap();
-        text
-    })
-}
 
 /// A fixed scenario in which every kind of record and every end of a lease appears.
 pub(crate) fn scenario() -> World {

@@ -147,7 +147,7 @@ fn offers_change_slowly_and_never_under_a_lease() {
 }
 
 #[test]
-fn deposits() {
+fn deposits_that_are_too_small_or_not_there_are_refused() {
     let mut world = World::new();
     let commitment = Digest::new([1; 32]);
     let mut refused = |deposit| {

@@ -2,6 +2,7 @@
 
 use tg_ledger::limits::{SESSION_TIME_MAX, SESSIONS_PER_ACCOUNT_MAX};
 use tg_ledger::{JobState, LeaseEnd, Outcome, Session, TransactionError, check_transaction};
+use tg_types::CheckedSignatures;
 use tg_types::{
     Amount, Fees, JobOrder, SessionScope, SessionWallet, SignatureError, SignedTransaction,
     TimestampMs, Transaction, TransactionKind, job_id,
@@ -45,7 +46,10 @@ fn sign(world: &World, key: &SessionWallet, transaction: Transaction) -> SignedT
 
 fn send(world: &mut World, key: &SessionWallet, transaction: Transaction) {
     let signed = sign(world, key, transaction);
-    assert_eq!(check_transaction(&world.state, &signed), Ok(()));
+    assert_eq!(
+        check_transaction(&world.state, &signed, &CheckedSignatures::none()),
+        Ok(())
+    );
     let proposed = world.block(vec![signed], vec![]);
     assert_eq!(proposed.refused, []);
 }
@@ -53,7 +57,8 @@ fn send(world: &mut World, key: &SessionWallet, transaction: Transaction) {
 /// Why a transaction of a key is refused, at admission and in a block alike.
 fn refusal(world: &mut World, key: &SessionWallet, transaction: Transaction) -> TransactionError {
     let signed = sign(world, key, transaction);
-    let admission = check_transaction(&world.state, &signed).unwrap_err();
+    let admission =
+        check_transaction(&world.state, &signed, &CheckedSignatures::none()).unwrap_err();
     let proposed = world.block(vec![signed], vec![]);
     assert_eq!(proposed.refused.len(), 1);
     assert_eq!(proposed.refused[0].1.code(), admission.code());
@@ -411,7 +416,8 @@ fn a_signature_is_of_one_account_one_key_and_one_place() {
         },
     );
     let is_wrong = |signed: &SignedTransaction| {
-        let refused = check_transaction(&world.state, signed).unwrap_err();
+        let refused =
+            check_transaction(&world.state, signed, &CheckedSignatures::none()).unwrap_err();
         matches!(
             refused,
             TransactionError::Signature(SignatureError::WrongSessionKey { .. })
@@ -434,7 +440,7 @@ fn a_signature_is_of_one_account_one_key_and_one_place() {
     let own = wallet("alice").sign(good.transaction.clone(), good.nonce, world.state.domain());
     let mut mixed = good.clone();
     mixed.authorization = own.authorization;
-    assert!(check_transaction(&world.state, &mixed).is_err());
+    assert!(check_transaction(&world.state, &mixed, &CheckedSignatures::none()).is_err());
     world.block(vec![good], vec![]);
     let unknown = SessionWallet::from_secret(&[3; 32], address("alice"));
     let order = Transaction::SubmitJob {

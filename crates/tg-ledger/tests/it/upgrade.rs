@@ -2,6 +2,7 @@
 
 use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{Event, PROTOCOL_VERSION, State, TransactionError, Upgrade};
+use tg_types::CheckedSignatures;
 use tg_types::{Address, Decode as _, Encode as _, Height, Transaction};
 
 use crate::seats::Village;
@@ -99,7 +100,7 @@ fn refusal(world: &World, name: &str, version: u16) -> TransactionError {
     let nonce = world.state.nonce(&who.address());
     let transaction = Transaction::ReadyForProtocol { version };
     let signed = who.sign(transaction, nonce, world.state.domain());
-    tg_ledger::check_transaction(&world.state, &signed).unwrap_err()
+    tg_ledger::check_transaction(&world.state, &signed, &CheckedSignatures::none()).unwrap_err()
 }
 
 #[test]

@@ -10,6 +10,7 @@ use tg_ledger::{
     Outcome, Parameters, Proposal, Proposed, State, Subject, TransactionError, Validator, Verdict,
     apply, check_transaction, development_domain, propose,
 };
+use tg_types::CheckedSignatures;
 use tg_types::{
     Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, Label, LeaseId, Machine,
     ModeSet, ModelId, OfferId, OfferTerms, Pricing, ProgramId, Receipt, SignedTransaction, Tier,
@@ -245,7 +246,10 @@ impl World {
     /// One block with one transaction that must hold.
     pub(crate) fn send(&mut self, name: &str, transaction: Transaction) -> Vec<Event> {
         let signed = self.sign(name, transaction);
-        assert_eq!(check_transaction(&self.state, &signed), Ok(()));
+        assert_eq!(
+            check_transaction(&self.state, &signed, &CheckedSignatures::none()),
+            Ok(())
+        );
         let proposed = self.block(vec![signed], vec![]);
         assert_eq!(proposed.refused, []);
         proposed.events
@@ -255,7 +259,8 @@ impl World {
     pub(crate) fn refusal(&mut self, name: &str, transaction: Transaction) -> TransactionError {
         let signed = self.sign(name, transaction);
         let before = self.state.clone();
-        let admission = check_transaction(&self.state, &signed).unwrap_err();
+        let admission =
+            check_transaction(&self.state, &signed, &CheckedSignatures::none()).unwrap_err();
         let proposed = self.block(vec![signed.clone()], vec![]);
         assert_eq!(proposed.refused.len(), 1);
         assert_eq!(proposed.refused[0].1.code(), admission.code());
@@ -307,7 +312,10 @@ impl World {
 
     pub(crate) fn submit(&mut self, name: &str, order: JobOrder) -> JobId {
         let signed = self.sign(name, Transaction::SubmitJob { order });
-        assert_eq!(check_transaction(&self.state, &signed), Ok(()));
+        assert_eq!(
+            check_transaction(&self.state, &signed, &CheckedSignatures::none()),
+            Ok(())
+        );
         let id = job_id(signed.id(self.state.domain()));
         let proposed = self.block(vec![signed], vec![]);
         assert_eq!(proposed.refused, []);

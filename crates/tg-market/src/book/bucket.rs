@@ -402,6 +402,14 @@ impl ShapeClass {
     }
 }
 
+/// The least price of a GPU second of prices that stand and of such that follow demand, where the moving price is
+/// `class_price`.
+fn least_second(fixed: Option<Amount>, moving: Option<Amount>, class_price: Amount) -> Amount {
+    let moving = moving.map(|ask| ask.max(class_price));
+    let least = fixed.into_iter().chain(moving).min();
+    least.unwrap_or(Amount::MAX)
+}
+
 /// A shape class with its least asks for GPU time beside it: most are passed over for these.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Row {
@@ -419,9 +427,7 @@ pub(crate) struct Row {
 impl Row {
     /// The least price of a GPU second, where the moving price is `class_price`.
     pub(crate) fn second(&self, class_price: Amount) -> Amount {
-        let moving = self.moving.map(|ask| ask.max(class_price));
-        let least = self.fixed.into_iter().chain(moving).min();
-        least.unwrap_or(Amount::MAX)
+        least_second(self.fixed, self.moving, class_price)
     }
 
     /// The least probability in millionths that a provider fails a job of `class`.
@@ -583,9 +589,7 @@ impl Edges {
 
     /// The least price of a GPU second of all offers, where the moving price is `class_price`.
     pub(crate) fn second(&self, class_price: Amount) -> Amount {
-        let moving = self.moving.map(|ask| ask.max(class_price));
-        let least = self.fixed.into_iter().chain(moving).min();
-        least.unwrap_or(Amount::MAX)
+        least_second(self.fixed, self.moving, class_price)
     }
 
     /// The least that is asked for `mmacs` millions of multiply-accumulates; `None` if it cannot be written.

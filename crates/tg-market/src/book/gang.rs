@@ -18,9 +18,9 @@ use super::offers::OfferBook;
 use super::search::{Looks, Reach, Search};
 use super::standing::Rates;
 use crate::demand::{JobDemand, OfferView};
-use crate::packing::shape::mix;
 use crate::placement::{Quote, compare_quotes, quote_now};
 use crate::view::request_of;
+use tg_types::draw::mix;
 
 /// Looks that one machine counts for which is asked whether it has room: measured, four times a look at a group.
 pub(super) const ROOM_LOOKS: u64 = 4;

@@ -338,8 +338,8 @@ impl Cluster {
     }
 
     /// How many parts like what `request` takes of one device `device` of `node` can still give.
-    #[must_use]
-    pub fn device_room(&self, node: NodeIndex, device: usize, request: &Request) -> u32 {
+    #[cfg(test)]
+    pub(crate) fn device_room(&self, node: NodeIndex, device: usize, request: &Request) -> u32 {
         let Some(demand) = self.spec(node).gpu.demand(request) else {
             return 0;
         };

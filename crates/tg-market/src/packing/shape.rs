@@ -124,12 +124,3 @@ impl Shape {
         found.into_iter().flatten()
     }
 }
-
-/// A bijection of 64 bits that scatters its input (the finaliser of SplitMix64).
-#[must_use]
-pub const fn mix(value: u64) -> u64 {
-    let mut value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ value >> 31
-}

@@ -16,8 +16,9 @@ use crate::cluster::{GPUS_PER_NODE_MAX, KindIndex, KindSet, Needs, Request, WHOL
 use crate::mig::{ALL_FREE, MigModel};
 use crate::packing::price::PRICE_BITS;
 use crate::packing::profile::{WorkClass, WorkloadProfile};
-use crate::packing::shape::{Shape, mix};
+use crate::packing::shape::Shape;
 use crate::packing::units::cpu_units_floor;
+use tg_types::draw::mix;
 
 /// Classes that differ in CPU only.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct Group {
     pub gpu_milli: u16,
     /// What a job needs of the machine.
     pub needs: Needs,
-    /// Sum of the weights.
+    /// Sum of the weights of its classes, in parts of 2^16 of all jobs of the profile.
     pub weight: u64,
     /// How many classes.
     classes: i64,

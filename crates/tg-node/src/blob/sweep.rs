@@ -63,8 +63,8 @@ impl BlobStore {
     }
 
     /// Bytes that count against an account.
-    #[must_use]
-    pub fn pending_of(&self, owner: &Address) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn pending_of(&self, owner: &Address) -> u64 {
         self.pending()
             .owners
             .get(owner)

@@ -137,7 +137,7 @@ impl Core {
             now,
         );
         let checked = self.node_status.signatures();
-        let holds = |signed: &_| tg_ledger::check_transaction_once(&tip.state, signed, checked);
+        let holds = |signed: &_| tg_ledger::check_transaction(&tip.state, signed, checked);
         self.mempool.forget_refused(SENDERS_LOOKED_AT_MAX, holds);
         self.note_dropped();
         self.expect_evidence(&tip);

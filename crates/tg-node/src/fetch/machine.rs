@@ -219,7 +219,7 @@ impl Fetcher {
         std::mem::take(&mut self.outbox)
     }
 
-    /// Asks for blobs that are due: those that a check waits for first, then those looked for least.
+    /// Requests the blobs that are due: first those a check waits for, then those requested least often.
     fn start(&mut self, now: TimestampMs) {
         if now.saturating_since(self.starts_since).get() >= 1_000 || now < self.starts_since {
             (self.starts, self.starts_since) = (0, now);

@@ -2,7 +2,7 @@
 //!
 //! It asks nodes ([`ChainSource`]) for final blocks, checks what shows that they are final, executes them, and keeps them as a
 //! validator does, behind the same [`NodeHandle`]. Transactions are checked here and handed on; blobs are fetched when
-//! they are asked for. [ADR 17] has the reasons, and what a source can do at worst.
+//! they are asked for. `docs/adr/0017-gateways-follow-the-chain.md` has the reasons, and what a source can do at worst.
 //!
 //! - `source`: what is asked of another node
 //! - `chain`: pages become the state; a snapshot to begin at
@@ -10,7 +10,6 @@
 //! - `transactions`: those that wait, until they are final
 //! - `blobs`: what is fetched
 //!
-//! [ADR 17]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0017-gateways-follow-the-chain.md
 
 mod blobs;
 mod chain;
@@ -293,7 +292,7 @@ async fn take_snapshot(
                         return;
                     }
                     Err(error) => {
-                        tracing::warn!(from = name, error = %crate::report(&error), "snapshot is refused");
+                        tracing::warn!(from = name, error = %tg_types::with_sources(&error), "snapshot is refused");
                     }
                 }
             }
@@ -382,7 +381,7 @@ async fn follow(
         });
         let (next, taken) = match taken.await {
             Ok(both) => both,
-            Err(error) => return crate::report(&error),
+            Err(error) => return tg_types::with_sources(&error),
         };
         chain = next;
         match taken {
@@ -395,14 +394,14 @@ async fn follow(
                     node_status.publish(block);
                 }
                 if let Err(unknown) = node_status.executes_after(&chain.tip.state) {
-                    return crate::report(&unknown);
+                    return tg_types::with_sources(&unknown);
                 }
             }
-            Err(PageError::Fatal(error)) => return crate::report(&error),
+            Err(PageError::Fatal(error)) => return tg_types::with_sources(&error),
             // What is below it may be forged: somebody must look.
-            Err(error @ PageError::Checkpoint(_)) => return crate::report(&error),
+            Err(error @ PageError::Checkpoint(_)) => return tg_types::with_sources(&error),
             Err(error) => {
-                tracing::warn!(from = source.name(), error = %crate::report(&error), "blocks are refused");
+                tracing::warn!(from = source.name(), error = %tg_types::with_sources(&error), "blocks are refused");
                 sources.lied(&source, &error.to_string());
             }
         }

@@ -64,9 +64,8 @@ impl WaitingTransactions {
             state.base_fee(),
             steady_now(),
         );
-        let holds = |signed: &_| {
-            tg_ledger::check_transaction_once(state, signed, self.node_status.signatures())
-        };
+        let holds =
+            |signed: &_| tg_ledger::check_transaction(state, signed, self.node_status.signatures());
         pool.forget_refused(SENDERS_LOOKED_AT_MAX, holds);
         self.note_dropped(&mut pool);
     }

@@ -539,8 +539,8 @@ fn the_formats_are_pinned() {
     grid.want(&[5]);
     let seed = grid.until_seeds()[&5];
     let hash = blake3::hash(&grid.logs()[0]).to_hex();
-    let key = crate::key::hex(&grid.key.unwrap());
-    let pinned = [hash.as_str(), &key, &crate::key::hex(&seed)];
+    let key = tg_types::digest::hex(&grid.key.unwrap());
+    let pinned = [hash.as_str(), &key, &tg_types::digest::hex(&seed)];
     assert_eq!(pinned, [LOG_HASH, KEY, SEED]);
 }
 

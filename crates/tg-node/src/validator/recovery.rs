@@ -99,7 +99,7 @@ pub(super) fn open_alone(config: &ValidatorConfig) -> Result<Opened, OpenError> 
         Err((error, lock)) if error.is_damage() && config.faults() > 0 => (error, lock),
         Err((error, _)) => return Err(error),
     };
-    tracing::warn!(error = %crate::report(&error), "database is rebuilt");
+    tracing::warn!(error = %tg_types::with_sources(&error), "database is rebuilt");
     set_aside(folder)?;
     make_anew(config, "its database is damaged")?;
     open_one(config, lock).map_err(|(error, _)| error)
@@ -153,7 +153,7 @@ pub(super) fn open_all(
     let is_new = damaged.is_empty() && opened.iter().all(|it| it.parts.tip.height() == 0);
     // The network can rebuild them: a new database takes the place of each damaged one.
     for (index, error, lock) in damaged {
-        tracing::warn!(index, error = %crate::report(&error), "database is rebuilt");
+        tracing::warn!(index, error = %tg_types::with_sources(&error), "database is rebuilt");
         set_aside(&validators[index].directory)?;
         let one = open_one(&validators[index], lock).map_err(|(error, _)| error)?;
         opened.insert(index, one);

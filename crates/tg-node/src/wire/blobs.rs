@@ -50,7 +50,7 @@ mod tests {
 
     fn check(message: &BlobMessage, hex: &str) {
         let bytes = message.to_bytes();
-        assert_eq!(crate::key::hex(&bytes), hex);
+        assert_eq!(tg_types::digest::hex(&bytes), hex);
         assert_eq!(&BlobMessage::from_bytes(&bytes).unwrap(), message);
         for end in 0..bytes.len() {
             BlobMessage::from_bytes(&bytes[..end]).unwrap_err();

@@ -404,7 +404,7 @@ fn equivocator_100_seeds() {
 
 /// Two valid blocks for one view, both with bodies that everyone can get: peer 1 hears both twins vote.
 #[test]
-fn twins_25_seeds() {
+fn twins_are_convicted_25_seeds() {
     let accusers = check(Fault::Twins, 25);
     assert!(accusers > 0, "nobody convicted the twins in 25 runs");
 }

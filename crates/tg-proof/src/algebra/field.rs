@@ -109,16 +109,6 @@ pub fn inner_product(table: &[F], weights: &[E]) -> E {
         .sum()
 }
 
-/// The element of which these are the coefficients, each itself an evaluation of a column of coefficients.
-#[must_use]
-pub fn of_coefficients(coefficients: &[E; EXTENSION_DEGREE]) -> E {
-    coefficients
-        .iter()
-        .enumerate()
-        .map(|(degree, &value)| value * basis(degree))
-        .sum()
-}
-
 /// The element whose coefficient of one degree is 1.
 #[must_use]
 pub fn basis(degree: usize) -> E {

@@ -292,15 +292,7 @@ pub fn scheme(role: Role, vars: usize, claims: usize) -> Result<Pcs, CommitmentE
     scheme_at(security, vars, claims, schedule(role, vars))
 }
 
-/// A commitment scheme with a given schedule.
-///
-/// # Errors
-/// If no parameters reach the target.
-pub fn scheme_with(vars: usize, claims: usize, schedule: Schedule) -> Result<Pcs, CommitmentError> {
-    scheme_at(PHASE_SECURITY, vars, claims, schedule)
-}
-
-/// The same with a target of the caller's for each phase.
+/// A commitment scheme with a given schedule, and a target of the caller's for each phase.
 fn scheme_at(
     security_level: usize,
     vars: usize,

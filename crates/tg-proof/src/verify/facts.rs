@@ -129,7 +129,7 @@ fn cells(scheme: &Pcs) -> u64 {
     1 << scheme.num_variables()
 }
 
-/// PublicWork of a proof beside the run, as multiply-adds. The factors are nanoseconds of one core as measured once.
+/// Work of a proof beside the run, as multiply-adds. The factors are nanoseconds of one core as measured once.
 fn prove_work(program: &Program, shape: &ProofShape) -> u64 {
     let plan = &shape.plan;
     let macs = program.macs();

@@ -557,7 +557,7 @@ pub fn encode<T: Serialize>(proof: &T) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
 
     use super::*;
 

@@ -2,6 +2,7 @@
 //!
 //! A program is a list of genes, each a kind of node, a number of nodes, and a size. The search changes genes at random and
 //! keeps what costs more: seconds to decode, or bytes that a plan declares. Everything follows from a seed.
+#![allow(clippy::disallowed_methods, reason = "a search that measures")]
 
 use std::time::{Duration, Instant};
 use tg_ir::forest::{Branch, Child, Forest};

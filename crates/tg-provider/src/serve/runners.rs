@@ -7,10 +7,9 @@ use tg_privacy::SealedChannel;
 use tg_sdk::endpoint::served::ServedAnswer;
 use tg_sdk::endpoint::session::answer_price;
 use tg_sdk::endpoint::wire::{AnswerPart, GivenOutput, PIECE_BYTES_MAX};
-use tg_types::{Amount, Decode as _, Digest, Encode as _, ServedCard};
+use tg_types::{Amount, Decode as _, Digest, Encode as _, ServedCard, with_sources};
 use tokio::sync::mpsc;
 
-use crate::work::chain;
 use crate::worker::{Task, WorkError, Worker};
 
 /// Answers that may wait to be brought, and requests that may wait for a thread.
@@ -118,12 +117,14 @@ fn sealed(
     price: Amount,
 ) -> Result<(Vec<u8>, Amount), String> {
     let sealed = asked.channel.seal_answer(asked.number, &given.to_bytes());
-    sealed.map(|it| (it, price)).map_err(|error| chain(&error))
+    sealed
+        .map(|it| (it, price))
+        .map_err(|error| with_sources(&error))
 }
 
 /// What an answer of a served model costs.
 fn tokens_price(card: &ServedCard, output: &[u8]) -> Result<Amount, String> {
-    let answer = ServedAnswer::from_bytes(output).map_err(|error| chain(&error))?;
+    let answer = ServedAnswer::from_bytes(output).map_err(|error| with_sources(&error))?;
     Ok(match answer.is_success() {
         true => card.price(answer.usage),
         false => Amount::ZERO,
@@ -164,7 +165,7 @@ fn answered<W: Worker>(
 ) -> Result<GivenOutput, String> {
     let task = task_of(task, asked);
     if asked.is_proved {
-        return proved(worker, &task).map_err(|error| chain(&error));
+        return proved(worker, &task).map_err(|error| with_sources(&error));
     }
     let mut piece = pieces(asked, made);
     let output = worker.answer(&task, &mut |bytes| {
@@ -172,7 +173,7 @@ fn answered<W: Worker>(
         true
     });
     Ok(GivenOutput {
-        output: output.map_err(|error| chain(&error))?,
+        output: output.map_err(|error| with_sources(&error))?,
         proof: Vec::new(),
     })
 }
@@ -188,7 +189,7 @@ async fn served<W: Worker>(
     let none = || "this provider serves no such model now".to_owned();
     let output = answer.ok_or_else(none)?.await;
     Ok(GivenOutput {
-        output: output.map_err(|error| chain(&error))?,
+        output: output.map_err(|error| with_sources(&error))?,
         proof: Vec::new(),
     })
 }

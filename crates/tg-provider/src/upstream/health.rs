@@ -1,11 +1,11 @@
 //! Whether a provider's own server is there and has its model: asked at the start, and then every few seconds.
 
 use std::time::Duration;
+use tg_types::with_sources;
 
 use tokio::sync::watch;
 
 use super::client::UpstreamClient;
-use crate::work::chain;
 
 /// How often a server is asked for its models.
 const EVERY: Duration = Duration::from_secs(3);
@@ -29,7 +29,7 @@ impl UpstreamHealth {
                     () = tokio::time::sleep(EVERY) => {}
                     () = sender.closed() => return,
                 }
-                let found = client.check(&model).await.err().map(|it| chain(&it));
+                let found = client.check(&model).await.err().map(|it| with_sources(&it));
                 failures = match &found {
                     Some(_) => failures + 1,
                     None => 0,

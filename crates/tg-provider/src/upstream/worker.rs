@@ -251,8 +251,8 @@ fn body_for(
     serde_json::to_vec(&Value::Object(fields)).map_err(|error| error.to_string())
 }
 
-/// The fields of a request that its server is sent: those that are known, and the limits that it is charged by under each name that
-/// servers know of them.
+/// The fields that are passed on to the server: the known ones, and the charged limits under every name that servers use
+/// for them.
 ///
 /// # Errors
 /// What of it is not sent to servers.

@@ -24,7 +24,7 @@ pub struct DevelopmentInferDto {
     pub max_price: Option<Amount>,
 }
 
-/// The mode when none is named: the only one that proves anything today.
+/// The mode when none is named: a proof, which every validator checks.
 const fn default_mode() -> ModeDto {
     ModeDto::Proof
 }

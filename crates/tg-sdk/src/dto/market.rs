@@ -38,7 +38,7 @@ pub struct MachineDto {
     pub memory_mib: u32,
     /// Disk in GiB.
     pub disk_gib: u32,
-    /// Region.
+    /// Number of its region, 0 to 63: the bit of it in the regions that an order names.
     pub region: u8,
     /// Network coordinate in microseconds.
     pub coordinate_us: [i32; 2],
@@ -177,7 +177,7 @@ pub struct JobNeedsDto {
     pub neighbourhood_us: u32,
     /// Whether the deadline must be guaranteed.
     pub guaranteed: bool,
-    /// What multiplies the price.
+    /// What multiplies the price, 1 to 8; 1 is usual.
     pub priority: u8,
     /// Whether it may be pushed out.
     pub preemptible: bool,

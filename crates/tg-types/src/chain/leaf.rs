@@ -37,38 +37,7 @@ pub mod kind {
     pub const ESCROW: u8 = 16;
     /// What a live lease locks; money.
     pub const COLLATERAL: u8 = 17;
-    /// Reserved: the bond of a seat; money.
-    pub const BOND: u8 = 18;
-    /// Reserved: a channel of vouchers; money.
-    pub const CHANNEL: u8 = 19;
-    /// Reserved: a withdrawal to the L1; money.
-    pub const WITHDRAWAL: u8 = 20;
-    /// Reserved: the bond of a dispute; money.
-    pub const DISPUTE_BOND: u8 = 21;
-    /// Reserved: the treasury; money.
-    pub const TREASURY: u8 = 22;
-    /// Reserved: the deposit of stored bytes; money.
-    pub const STORAGE_DEPOSIT: u8 = 23;
-    /// Reserved: a session key.
-    pub const SESSION_KEY: u8 = 32;
-    /// Reserved: a seat.
-    pub const SEAT: u8 = 33;
-    /// Reserved: the seed of an epoch.
-    pub const SEED: u8 = 34;
-    /// Reserved: a dispute.
-    pub const DISPUTE: u8 = 35;
-    /// Reserved: a proposal of the owners.
-    pub const PROPOSAL: u8 = 36;
-    /// Reserved: a vote on a proposal.
-    pub const VOTE: u8 = 37;
-    /// Reserved: a receipt that outlives its job.
-    pub const RECEIPT: u8 = 38;
-    /// Reserved: a statement of seats that they hold something.
-    pub const STORAGE: u8 = 39;
-    /// Reserved: an endpoint that is leased for long.
-    pub const SERVICE: u8 = 40;
-    /// Reserved: an item of the outbox to the L1.
-    pub const OUTBOX: u8 = 41;
+    // The others are free, 18 to 31 for money (ADR 5).
 }
 
 static KEY: LazyLock<[u8; 32]> = LazyLock::new(|| prefix(Domain::StateKey));

@@ -8,7 +8,7 @@ use crate::samples::terms;
 const TGRID: u128 = 1_000_000_000_000_000_000;
 
 #[test]
-fn text() {
+fn amounts_are_read_and_written_as_decimals() {
     fn check(text: &str, expected: Result<u128, ParseAmountError>) {
         assert_eq!(text.parse(), expected.map(Amount::new), "{text}");
     }
@@ -43,7 +43,7 @@ fn text() {
 }
 
 #[test]
-fn borders() {
+fn arithmetic_stops_at_the_ends() {
     assert_eq!(Amount::MAX.checked_add(Amount::new(1)), None);
     assert_eq!(Amount::ZERO.checked_sub(Amount::new(1)), None);
     assert_eq!(Amount::MAX.saturating_add(Amount::MAX), Amount::MAX);

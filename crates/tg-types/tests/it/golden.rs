@@ -6,18 +6,12 @@
 
 use std::fmt::Write as _;
 
+use tg_types::digest::hex;
 use tg_types::{
     Authorization, Domain, Encode, Transaction, TransactionKind, Wallet, eip712, job_id, offer_id,
 };
 
 use crate::samples::{FEES, NONCE, domain, signed, transactions, wallet};
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").unwrap();
-        text
-    })
-}
 
 fn eip712_lines() -> String {
     let mut text = "# Written by eip712.py; see there how.\n".to_owned();

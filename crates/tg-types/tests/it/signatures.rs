@@ -132,7 +132,7 @@ fn a_signature_holds_in_its_own_network_only() {
 }
 
 #[test]
-fn wallets() {
+fn wallets_take_valid_secrets_and_do_not_show_them() {
     assert!(matches!(Wallet::from_secret(&[0; 32]), Err(WalletError)));
     assert!(matches!(Wallet::from_secret(&ORDER), Err(WalletError)));
     let alice = Wallet::from_seed(b"alice");

@@ -6,7 +6,7 @@ use tg_types::{
 };
 
 #[test]
-fn labels() {
+fn labels_are_short_and_without_control_characters() {
     assert_eq!(
         Label::new("RTX 4090, 24 GB").unwrap().as_str(),
         "RTX 4090, 24 GB"
@@ -52,7 +52,7 @@ fn labels_are_checked_when_they_are_read() {
 }
 
 #[test]
-fn modes() {
+fn modes_keep_their_tags_and_names() {
     for mode in VerificationMode::ALL {
         assert_eq!(VerificationMode::from_tag(mode.tag()), Some(mode));
         assert_eq!(VerificationMode::from_name(mode.as_str()), Some(mode));

@@ -1,5 +1,6 @@
 //! What is ordered: a thousand jobs of all lanes, the same in every run.
 
+use tg_types::draw::SplitMix64;
 use tg_types::{
     Amount, CapacityTier, Digest, DurationMs, GpuModel, GpuModelSet, JobClass, JobNeeds, JobOrder,
     ModelId, RegionSet, SharingMode, TimestampMs, VerificationMode,
@@ -14,26 +15,9 @@ pub(super) const MODEL: ModelId = ModelId::new([0x4d; 32]);
 /// Bytes of its input.
 pub(super) const INPUT_LEN: u32 = 16;
 
-/// A sequence that is the same in every run (SplitMix64).
-pub(super) struct Draw(u64);
-
-impl Draw {
-    pub(super) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(super) const fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
-
 /// What job `index` needs: of ten, four are whole GPUs at posted prices (of which one is urgent now and then), one a
 /// share of a GPU, one any machine, one spot, one guaranteed, one a bid, and one a gang, a bid or a training.
-pub(super) fn needs(index: usize, draw: &mut Draw) -> JobNeeds {
+pub(super) fn needs(index: usize, draw: &mut SplitMix64) -> JobNeeds {
     let reference = DurationMs::from_secs(10 + draw.below(50));
     let whole = JobNeeds {
         gpus: 1,

@@ -6,6 +6,7 @@ use tg_ledger::{
     Decision, EndReason, Event, JobState, LeaseEnd, ModelFacts, Outcome, Schedule, State,
     WhyWaiting, replay,
 };
+use tg_types::draw::SplitMix64;
 use tg_types::transaction::bid_commitment;
 use tg_types::{
     Address, Amount, BidId, Digest, JobId, JobOrder, Label, Lane, LeaseId, ProgramId, Receipt,
@@ -13,7 +14,7 @@ use tg_types::{
 };
 
 use super::grid::Grid;
-use super::orders::{Draw, INPUT_LEN, JOBS, MODEL, impossible, needs, order};
+use super::orders::{INPUT_LEN, JOBS, MODEL, impossible, needs, order};
 use super::participants::{Participants, REQUESTORS, terms};
 use tg_console::outcome::say;
 
@@ -70,7 +71,7 @@ struct Sealed {
 struct MarketScenario {
     participants: Participants,
     grid: Grid,
-    draw: Draw,
+    draw: SplitMix64,
     sealed: Vec<Sealed>,
     jobs: Vec<JobId>,
     hopeless: Option<JobId>,
@@ -88,7 +89,7 @@ pub(super) fn run(is_loud: bool) -> anyhow::Result<MarketRun> {
     let mut scenario = MarketScenario {
         participants,
         grid,
-        draw: Draw::new(5),
+        draw: SplitMix64::new(5),
         sealed: Vec::new(),
         jobs: Vec::new(),
         hopeless: None,

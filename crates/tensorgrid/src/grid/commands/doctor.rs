@@ -5,15 +5,14 @@ use std::path::Path;
 use tg_cuda::Probe;
 use tg_exec::kernels::SimdLevel;
 use tg_ledger::PROTOCOL_VERSION;
-use tg_sdk::Client;
 use tg_sdk::dto::{OfferDto, StatusDto};
+use tg_sdk::{Client, clock};
 use tg_types::{Amount, Wallet};
 
 use super::{json_of, wallet};
 use crate::grid::account_args::DoctorArguments;
 use crate::grid::connect;
 use crate::grid::connect_args::KeyArguments;
-use crate::grid::infer;
 use tg_console::keys;
 use tg_console::outcome::{Exit, Failure, Outcome, line};
 use tg_console::table::short;
@@ -280,7 +279,7 @@ async fn grid(arguments: &DoctorArguments) -> Vec<Checkup> {
         "{} serves network {} at height {}",
         arguments.api.api, status.network, status.height
     );
-    let mut findings = vec![Checkup::ok("api", text), clock(&status, infer::now().get())];
+    let mut findings = vec![Checkup::ok("api", text), clock(&status, clock::now().get())];
     if let Ok(seats) = client.seats().await {
         findings.push(version(seats.protocol));
     }

@@ -13,7 +13,7 @@ use tg_sdk::endpoint::session::{
     EndpointAnswer, EndpointError, EndpointSession, ProvedLease, ServedBy, serving_lease,
 };
 use tg_sdk::jobs::{self, Followed};
-use tg_sdk::{CheckedModel, Client, JobFilter, OrderTerms, Wallet};
+use tg_sdk::{CheckedModel, Client, JobFilter, OrderTerms, Wallet, clock};
 use tg_types::{Amount, BASE_PRICES_PER_MINUTE, JobId};
 
 use super::order::{describe_wait, dry_run, offers, print_dry_run};
@@ -24,7 +24,6 @@ use crate::grid::endpoint_args::{
     EndpointAskArguments, EndpointCommand, EndpointJobArguments, EndpointListArguments,
     EndpointOpenArguments, EndpointTopUpArguments, EndpointWriteArguments,
 };
-use crate::grid::infer;
 use crate::grid::trust::{self, Trusting};
 use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, part, say};
 use tg_console::table::{Table, brief, brief_prefix, short};
@@ -112,7 +111,7 @@ async fn asked(
     let quotes = jobs::patiently(|| client.quotes(model.id, ModeDto::Endpoint)).await;
     let quotes = quotes.calling("ask for prices")?;
     if arguments.needs.are_usual() && jobs::usual_max_price(&quotes).is_none() {
-        return Err(infer::no_offer());
+        return Err(connect::no_offer());
     }
     let terms = OrderTerms {
         mode: ModeDto::Endpoint.into(),
@@ -301,7 +300,7 @@ fn standing(job: &JobDto, meter: Option<&MeterDto>) -> String {
 
 /// How long the money of an endpoint lasts if nothing is asked, and until when it may last.
 fn lasts(job: &JobDto, meter: &MeterDto) -> String {
-    let now = infer::now().get();
+    let now = clock::now().get();
     let until = job.deadline_ms.saturating_sub(now) / 60_000;
     let minutes = match meter.minute.get() {
         0 => u128::from(until),

@@ -7,7 +7,7 @@ use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
 use tg_sdk::dto::{DryRunDto, JobDto, JobStateDto, ModeDto, ModelDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference, OrderedJob};
-use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet};
+use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet, clock};
 use tg_types::{JobId, Lane};
 
 use super::challenge::{self, KnownResult};
@@ -18,7 +18,6 @@ use super::{float, modes, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
-use crate::grid::infer;
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::{brief, brief_prefix, short};
@@ -293,7 +292,7 @@ fn tell_bid(stage: Stage<'_>) {
             brief(bid.id),
             short(bid.deposit),
             bid.slot.saturating_add(1),
-            bid.opens_ms.saturating_sub(infer::now().get()) as f64 / 1e3,
+            bid.opens_ms.saturating_sub(clock::now().get()) as f64 / 1e3,
         )),
         Stage::Opened => say(
             "the bid is open and the deposit is back; the auction of its slot clears when the slot is over, at one \

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tg_sdk::dto::{JobDto, JobStateDto, MachineDto, SettlementDto};
 use tg_sdk::text::FromText as _;
-use tg_sdk::{Client, JobFilter};
+use tg_sdk::{Client, JobFilter, clock};
 use tg_types::{Address, Amount, ModelId, OfferId};
 
 use crate::grid::cloud_prices::{CloudPrices, Hardware, dollars};
 use crate::grid::connect::{self, Calling as _};
-use crate::grid::infer;
 use crate::grid::job_args::JobCostArguments;
 use tg_console::date::{self, DAY_MS};
 use tg_console::outcome::{self, Exit, Failure, Outcome, line};
@@ -171,7 +170,7 @@ pub(crate) async fn run(arguments: &JobCostArguments, as_json: bool) -> Outcome 
         limit: Some(JOBS_MAX),
     };
     let jobs = client.jobs(filter).await.calling("list the jobs")?;
-    let today = infer::now().get() / DAY_MS;
+    let today = clock::now().get() / DAY_MS;
     let days = arguments.days.map_or(u64::MAX, u64::from);
     let sums = summed(&jobs, today.saturating_add(1).saturating_sub(days));
     let models = client.models().await.calling("list the models")?;
@@ -203,7 +202,7 @@ async fn cloud_sums(
     let offers = client.offers().await.calling("list the offers")?;
     let machines = offers.into_iter().map(|it| (it.id, it.terms.machine));
     let machines: BTreeMap<OfferId, MachineDto> = machines.collect();
-    let now = infer::now().get();
+    let now = clock::now().get();
     Ok(Some(CloudSums {
         sums: elsewhere(jobs, clouds, (&machines, now)),
         ages,

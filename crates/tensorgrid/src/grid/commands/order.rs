@@ -11,9 +11,8 @@ use tg_types::resources::REPLICAS_USUAL;
 use tg_types::{Address, Amount, JobId, JobNeeds, Lane, ModelId, VerificationMode};
 
 use super::{ask_to_proceed, json_of};
-use crate::grid::connect::{Calling as _, OfJob as _};
+use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::describe::{describe_lease, describe_why};
-use crate::grid::infer;
 use crate::grid::order_args::OrderArguments;
 use tg_console::outcome::{Exit, Failure, Outcome, json, line, say};
 use tg_console::table::{Table, brief, short};
@@ -67,7 +66,7 @@ pub(super) async fn terms(
         return Ok(at(max_price));
     }
     if (is_usual || quotes.is_empty()) && !order.dry_run {
-        return Err(infer::no_offer());
+        return Err(connect::no_offer());
     }
     if needs.lane() == Lane::Auction && !order.dry_run {
         return Err(no_bid());

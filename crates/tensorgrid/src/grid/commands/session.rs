@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tg_sdk::dto::SessionDto;
 use tg_sdk::jobs::JobError;
 use tg_sdk::text::FromText as _;
-use tg_sdk::{Client, ClientError, jobs};
+use tg_sdk::{Client, ClientError, clock, jobs};
 use tg_types::{Address, Digest, DurationMs, SessionScope, SessionWallet, Transaction};
 
 use super::json_of;
@@ -13,7 +13,7 @@ use crate::grid::account_args::{
     SessionCommand, SessionListArguments, SessionNewArguments, SessionRevokeArguments,
 };
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::{infer, session_file};
+use crate::grid::session_file;
 use tg_console::keys;
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 use tg_console::table::{Table, short};
@@ -53,7 +53,7 @@ async fn new(arguments: &SessionNewArguments, as_json: bool) -> Outcome {
     session_file::write(path, &session)?;
     let status = client.status().await.calling("ask the grid")?;
     // Stops: a key that lasts for years, by a ledger time that only the API tells. It does not run ahead of clocks.
-    let now = tg_types::TimestampMs::new(status.ledger_time_ms).min(infer::now());
+    let now = tg_types::TimestampMs::new(status.ledger_time_ms).min(clock::now());
     let lasts = DurationMs::new(u64::from(arguments.hours).saturating_mul(HOUR_MS));
     let register = Transaction::RegisterSessionKey {
         key: session.public(),

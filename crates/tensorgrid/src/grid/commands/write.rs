@@ -16,7 +16,8 @@ use crate::grid::connect::{self, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
-use tg_offline::generate::{TokenCoding, hex, request};
+use tg_offline::generate::{TokenCoding, request};
+use tg_types::digest::hex;
 
 /// What is ordered.
 struct Writing {

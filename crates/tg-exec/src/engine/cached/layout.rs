@@ -23,7 +23,7 @@ const AXES: [Axis; 3] = [Axis::Columns, Axis::Rows, Axis::Channels];
 impl StepLayout {
     /// The steps along an axis, `repeat` entries of it for each.
     pub(super) fn along(shape: Shape, axis: Axis, repeat: usize, steps: usize) -> Option<Self> {
-        let inner = repeat * after(shape, axis);
+        let inner = repeat * shape.stride(axis);
         let length = shape.axis(axis) as usize;
         (length > 0 && length.is_multiple_of(repeat * steps)).then(|| Self {
             outer: shape.elements() / (inner * steps),
@@ -44,7 +44,7 @@ impl StepLayout {
             return None;
         }
         AXES.into_iter().find_map(|axis| {
-            let after = after(shape, axis);
+            let after = shape.stride(axis);
             let repeat = self.inner / after;
             let fits = self.inner.is_multiple_of(after)
                 && (shape.axis(axis) as usize).is_multiple_of((repeat * steps).max(1));
@@ -68,15 +68,6 @@ impl StepLayout {
     /// Elements of some steps.
     pub(super) const fn elements(self, rows: usize) -> usize {
         self.outer * rows * self.inner
-    }
-}
-
-/// Elements of one entry of an axis.
-fn after(shape: Shape, axis: Axis) -> usize {
-    match axis {
-        Axis::Rows => shape.width as usize * shape.channels as usize,
-        Axis::Columns => shape.channels as usize,
-        Axis::Channels => 1,
     }
 }
 

@@ -211,10 +211,3 @@ pub fn pow(x: f32, y: f32) -> f32 {
     }
     crate::convert::canonical(wide::pow(x.into(), y.into()) as f32)
 }
-
-/// 1 / sqrt x, each operation rounded.
-#[must_use]
-#[inline(always)]
-pub fn rsqrt(x: f32) -> f32 {
-    1.0 / x.sqrt()
-}

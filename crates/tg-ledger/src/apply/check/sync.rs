@@ -80,7 +80,7 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
 }
 
 /// Whether a vote is one that the mode of its job takes. In mode `optimistic` there may be nobody to compare a checksum with: it opens what
-/// the provider committed to, which only whoever ran the program knows, or got it from somebody who did.
+/// the provider committed to, which is known only to those who ran the program, or were told by one who did.
 fn fits_mode(state: &State, opened: &OpenedVote) -> bool {
     let lease = state.lease(&opened.lease);
     let Some((lease, job)) = lease.and_then(|it| Some((it, state.job(&it.job)?))) else {

@@ -203,12 +203,6 @@ impl Rearrangement {
         }
     }
 
-    /// Whether the input is repeated, so that the claim has a factor.
-    #[must_use]
-    pub const fn is_repetition(&self) -> bool {
-        !self.unused.is_empty()
-    }
-
     /// Whether the factor is 1 at every point: nothing is repeated, or a power of two of times.
     #[must_use]
     pub const fn is_unscaled(&self) -> bool {

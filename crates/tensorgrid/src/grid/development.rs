@@ -1,19 +1,59 @@
-//! Endpoints that a development network opens and ends on behalf of clients, with the keys of its funded accounts, which everybody knows.
+//! What a development network does on behalf of clients, with the keys of its funded accounts, which everybody knows.
 
 use std::time::Duration;
 
 use tg_console::accounts;
-use tg_console::outcome::{Exit, Failure};
-use tg_sdk::dto::{DevelopmentEndpointDto, JobDto, ModeDto};
+use tg_console::outcome::{Exit, Failure, OrFail as _};
+use tg_offline::answer::ShownAnswer;
+use tg_sdk::dto::{DevelopmentEndpointDto, DevelopmentInferDto, InferenceDto, JobDto, ModeDto};
 use tg_sdk::endpoint::funds;
-use tg_sdk::{Client, OrderTerms, Wallet, jobs};
+use tg_sdk::jobs::OrderedJob;
+use tg_sdk::{Client, Digest, OrderTerms, Wallet, jobs};
 use tg_types::{Amount, JobId};
 
-use super::connect::{Calling as _, OfJob as _};
-use super::infer::no_offer;
+use super::connect::{self, Calling as _, OfJob as _, no_offer};
 
 /// Longest that an endpoint may be asked to last, in minutes: a week.
 const MINUTES_MAX: u32 = 7 * 24 * 60;
+
+/// Runs an inference, paid by the requestor account.
+pub(super) async fn infer(
+    client: &Client,
+    request: DevelopmentInferDto,
+) -> Result<InferenceDto, Failure> {
+    let listed = connect::listed(client, &request.model).await?;
+    let model = jobs::public_model(client, &listed).await.of_job()?;
+    let input = model.input(&request.input);
+    let input = input.or_fail(Exit::Usage, "read the input")?;
+    let quotes = client.quotes(listed.id, request.mode).await;
+    let usual = jobs::usual_max_price(&quotes.calling("ask for prices")?);
+    let max_price = request.max_price.or(usual).ok_or_else(no_offer)?;
+    let terms = OrderTerms {
+        mode: request.mode.into(),
+        ..OrderTerms::new(max_price)
+    };
+    let wallet = accounts::wallet(accounts::REQUESTOR);
+    let digest = Digest::of_blob(&input);
+    let id = jobs::order(client, &wallet, &model, input, terms).await;
+    let ordered = OrderedJob {
+        job: id.of_job()?,
+        model: listed.id,
+        input: digest,
+        mode: request.mode,
+    };
+    let job = jobs::follow(client, ordered.job, &mut |_| {}).await;
+    let inference = jobs::collect(client, &model, (&ordered, &job.of_job()?)).await;
+    let inference = inference.of_job()?;
+    let answers = model.answers(&inference.values).dtos();
+    Ok(InferenceDto {
+        job: inference.receipt.job.id,
+        answer: answers.first().cloned(),
+        answers,
+        top: u32::try_from(inference.greatest()).unwrap_or(u32::MAX),
+        output: inference.values,
+        receipt: inference.receipt,
+    })
+}
 
 /// Orders an endpoint, paid by the requestor account, and waits until a block has the order.
 pub(super) async fn open_endpoint(
