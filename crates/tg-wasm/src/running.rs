@@ -126,6 +126,8 @@ pub(crate) struct CallSeen<'a> {
     /// Fuel that the run has burned, the hash of this state among it.
     pub(crate) fuel: u64,
     pub(crate) state: StateLook<'a>,
+    /// Whether there was fuel for the hash of this state; else the run ends with it.
+    pub(crate) is_paid: bool,
 }
 
 impl<'a> RunUnderWay<'a> {
@@ -218,6 +220,34 @@ impl<'a> RunUnderWay<'a> {
         Ok(exports)
     }
 
+    /// A step of a run: its start, a chunk, or the output; the start has no state before it. How the run ends there, if it finishes.
+    pub(crate) fn step(
+        &mut self,
+        input: &[u8],
+        (step, state, burned): (usize, Option<&ProgramState>, u64),
+        see: &mut dyn FnMut(&CallSeen<'_>),
+    ) -> Result<Option<ProgramEnd>, RunStop> {
+        let Some(state) = state else {
+            let (_, exports) = self.start(input)?;
+            self.hash(&exports, see)?;
+            return Ok(None);
+        };
+        let input = self.program.given(input).ok_or(ProgramEnd::BadInput)?;
+        let taken = step.saturating_sub(1);
+        let exports = self.restore(&input, (state, taken, burned))?;
+        match input.chunks().get(taken) {
+            Some(chunk) => {
+                self.take(&exports, chunk)?;
+                self.hash(&exports, see)?;
+                Ok(None)
+            }
+            None => {
+                self.read_output(&exports)?;
+                Ok(Some(ProgramEnd::Finished))
+            }
+        }
+    }
+
     fn exports(&self, instance: &Instance, input: &ProgramInput) -> Result<Exports, RunStop> {
         // All of them were checked when the module was read.
         let absent = || RunStop::from(ProgramEnd::BadInput);
@@ -289,6 +319,7 @@ impl<'a> RunUnderWay<'a> {
         see(&CallSeen {
             fuel: self.program.limits().fuel - self.fuel,
             state,
+            is_paid: paid.is_ok(),
         });
         paid
     }
