@@ -453,6 +453,15 @@ fn read(
     }
 }
 
+/// The bytes of a blob; nothing if it is larger than it may be.
+fn whole(blobs: &BlobStore, digest: &Digest, limit: u64) -> Result<Option<Vec<u8>>, CheckError> {
+    match read(blobs, digest, limit, "size") {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Refusal::Rejected(_)) => Ok(None),
+        Err(Refusal::NotNow(error)) => Err(error),
+    }
+}
+
 fn rejected(code: u16, check: &str) -> Refusal {
     Refusal::Rejected(Outcome::Rejected {
         code,

@@ -299,7 +299,8 @@ fn disputed(name: &str, module: Vec<u8>, chunks: Vec<Vec<u8>>) {
         receipt: &receipt,
     };
     let right = program.claim(&input).unwrap();
-    let (mut claim_bytes, mut bytes, mut found, mut checks) = (0, Vec::new(), Vec::new(), Vec::new());
+    let (mut claim_bytes, mut bytes, mut found, mut checks) =
+        (0, Vec::new(), Vec::new(), Vec::new());
     // The start, ten calls, and the output.
     let last = right.record.0.len();
     for call in (0..=10).map(|it| last * it / 10) {

@@ -45,7 +45,7 @@ fn who_challenges_a_right_result_runs_it_loses_the_fee_and_the_provider_is_paid(
         "optimistic",
     ];
     // Whoever ordered goes away.
-    grid.run_until(&[&submit[..], &given].concat(), "job ");
+    grid.run_until(&[&submit[..], &given].concat(), "verifying");
     let listed = grid.run(&["job", "list", "--json"]).ends(0).json();
     let job = listed[0]["id"].as_str().unwrap();
     a_challenge_of_a_right_result_fails(&grid, job);

@@ -16,9 +16,8 @@ use tg_wasm::trace::{
 use tg_wasm::{NoMemory, WasmProgram};
 
 use super::run::{RepeatedRun, Rerun};
-use super::sample::whole;
 use super::{
-    CODE_PUBLIC_MODEL, CODE_RECEIPT, CODE_TRACE_FILE, ProofChecker, Refusal, read, rejected,
+    CODE_PUBLIC_MODEL, CODE_RECEIPT, CODE_TRACE_FILE, ProofChecker, Refusal, read, rejected, whole,
 };
 use crate::blob::BlobStore;
 use crate::evidence::CheckError;
@@ -32,7 +31,7 @@ pub(super) enum CountedModel {
 
 /// An opening of a run, and what it must be about.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ShownSections<'a> {
+pub(super) struct OpenedRun<'a> {
     pub(super) opening: &'a [u8],
     pub(super) input: &'a [u8],
     pub(super) receipt: &'a Receipt,
@@ -96,10 +95,7 @@ impl CountedModel {
     }
 
     /// What a member of a committee finds in the sections that were drawn, and the answer if it finds them right.
-    pub(super) fn vote(
-        &self,
-        shown: ShownSections<'_>,
-    ) -> Result<(Vote, Option<Vec<u8>>), CheckError> {
+    pub(super) fn vote(&self, shown: OpenedRun<'_>) -> Result<(Vote, Option<Vec<u8>>), CheckError> {
         let no_file = Ok((Vote::WrongForm, None));
         match self {
             Self::Float(model) => {
@@ -126,7 +122,7 @@ impl CountedModel {
     pub(super) fn accusation_holds(
         &self,
         vote: Vote,
-        shown: ShownSections<'_>,
+        shown: OpenedRun<'_>,
     ) -> Result<Option<(u16, String)>, CheckError> {
         let no_file = match vote {
             Vote::WrongForm => Some((CODE_TRACE_FILE, "not a trace file".to_owned())),
@@ -192,7 +188,7 @@ impl CountedModel {
     }
 }
 
-impl<'a> ShownSections<'a> {
+impl<'a> OpenedRun<'a> {
     const fn of_nodes(self) -> ExpectedFloatTrace<'a> {
         ExpectedFloatTrace {
             input: self.input,

@@ -9,8 +9,8 @@ use tg_proof::trace::challenge;
 use tg_proof::{ExpectedTrace, TraceFile, accusation_holds, verify_trace, vote_on};
 use tg_types::{Decode as _, Digest, Tier, Vote};
 
-use super::counted::ShownSections;
-use super::{CODE_TRACE_FILE, ProofChecker, Refusal, read, rejected};
+use super::counted::OpenedRun;
+use super::{CODE_TRACE_FILE, ProofChecker, Refusal, rejected, whole};
 use crate::blob::BlobStore;
 use crate::evidence::CheckError;
 use crate::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
@@ -87,7 +87,7 @@ impl ProofChecker {
         let (model, input) = self.ordered_counted(task, blobs)?;
         // No opening is one of no bytes: neither is a trace file.
         let opening = opening(task, blobs)?.unwrap_or_default();
-        let (vote, answer) = model.vote(ShownSections {
+        let (vote, answer) = model.vote(OpenedRun {
             opening: &opening,
             input: &input,
             receipt: &task.receipt,
@@ -109,7 +109,7 @@ impl ProofChecker {
         let opening = opening(task, blobs)?.unwrap_or_default();
         let fault = model.accusation_holds(
             vote,
-            ShownSections {
+            OpenedRun {
                 opening: &opening,
                 input: &input,
                 receipt: &task.receipt,
@@ -127,19 +127,6 @@ impl ProofChecker {
 fn opening(task: &SampleTask, blobs: &BlobStore) -> Result<Option<Vec<u8>>, CheckError> {
     let bytes = whole(blobs, &task.evidence, TRACE_EVIDENCE_BYTES_MAX)?;
     Ok(bytes.filter(|bytes| u32::try_from(bytes.len()) == Ok(task.size)))
-}
-
-/// The bytes of a blob; nothing if it is larger than it may be.
-pub(super) fn whole(
-    blobs: &BlobStore,
-    digest: &Digest,
-    limit: u64,
-) -> Result<Option<Vec<u8>>, CheckError> {
-    match read(blobs, digest, limit, "size") {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(Refusal::Rejected(_)) => Ok(None),
-        Err(Refusal::NotNow(error)) => Err(error),
-    }
 }
 
 impl Sample {

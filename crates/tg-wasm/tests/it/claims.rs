@@ -391,7 +391,7 @@ fn a_long_run_has_no_state_that_is_too_large() {
     };
     let bytes = i32::try_from(LONG_PAGES_MAX << 16).unwrap();
     let program = filling(bytes, LONG_PAGES_MAX).read_with(limits).unwrap();
-    let input = ProgramInput::steps(vec![vec![1]; 150]).encode();
+    let input = ProgramInput::steps(vec![vec![1]; 90]).encode();
     let right = program.claim(&input).unwrap();
     assert_eq!(right.answer.end, ProgramEnd::Finished);
     assert!(
@@ -401,18 +401,18 @@ fn a_long_run_has_no_state_that_is_too_large() {
     );
     let result = Result::honest(&program, &input);
     let mut claim = right.clone();
-    claim.record.0[100].fuel += 1;
+    claim.record.0[60].fuel += 1;
     claim.answer.output[0] ^= 1;
     let fault = result.fault(&program, &claim).unwrap();
     let shown = fault.to_bytes().len();
     assert!(shown as u64 > 11 << 20 && shown as u64 <= program.state_bytes() + 64);
     assert!(program.state_bytes() <= OPENED_BYTES_MAX);
-    assert!(matches!(fault, ProgramFault::Call { call: 100, .. }));
+    assert!(matches!(fault, ProgramFault::Call { call: 60, .. }));
     assert!(result.fails(&program, &claim, &fault));
     let lied = Result::lied(&program, &input, &claim.answer);
     let ProgramFault::Call { state, .. } = fault else {
         panic!("{fault:?}");
     };
-    let shown = ProgramFault::Call { call: 100, state };
+    let shown = ProgramFault::Call { call: 60, state };
     assert!(!lied.fails(&program, &right, &shown));
 }

@@ -559,7 +559,7 @@ fn states_of_modules_that_cannot_have_them_are_a_wrong_call() {
 #[test]
 fn changed_files_are_judged() {
     let mut draws = Draws::new(21);
-    for (file, rounds) in judged_files().into_iter().zip([400, 200, 200]) {
+    for (file, rounds) in judged_files().into_iter().zip([400, 100, 100]) {
         fuzz_trace(&file);
         fuzz_claim(&file);
         for _ in 0..rounds {
