@@ -87,7 +87,8 @@ pub struct Parameters {
     pub unbonding: DurationMs,
     /// How long a result of mode `optimistic` may be challenged after its watcher found it right.
     pub challenge_window: DurationMs,
-    /// Most multiply-accumulates of a model of integers whose runs every validator repeats.
+    /// Most multiply-accumulates of a model of integers whose runs every validator repeats. Of programs nothing but which disputes end at a call
+    /// follows from it.
     pub repeated_macs_max: u64,
 }
 

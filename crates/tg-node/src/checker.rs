@@ -3,6 +3,7 @@
 //!
 //! Codes below 80 are those of `tg-proof`; those from 80 on name what is wrong before a proof is looked at.
 
+mod counted;
 pub(crate) mod dispute;
 mod execution;
 mod float;
@@ -68,7 +69,7 @@ pub const CODE_TRACE_FILE: u16 = 93;
 /// The file is no float model that the tier allows.
 pub const CODE_FLOAT_MODEL: u16 = 94;
 
-/// A run that somebody accused is wrong: the provider showed no wrong tile or node of what the accuser claims.
+/// A run that somebody accused is wrong: the provider showed no wrong tile, node or call of what the accuser claims.
 pub const CODE_CLAIM: u16 = 99;
 
 /// The file is no card of a served model that the grid takes.
@@ -449,6 +450,15 @@ fn read(
         Ok(None) => Err(CheckError::Missing { digest: *digest }.into()),
         Err(BlobError::TooLarge { .. }) => Err(rejected(CODE_SIZE, check)),
         Err(error) => Err(CheckError::Blob(error).into()),
+    }
+}
+
+/// The bytes of a blob; nothing if it is larger than it may be.
+fn whole(blobs: &BlobStore, digest: &Digest, limit: u64) -> Result<Option<Vec<u8>>, CheckError> {
+    match read(blobs, digest, limit, "size") {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(Refusal::Rejected(_)) => Ok(None),
+        Err(Refusal::NotNow(error)) => Err(error),
     }
 }
 

@@ -13,12 +13,12 @@ use tg_types::resources::{GANG_MEMBERS_MAX, REPLICAS_USUAL};
 pub struct ProgramFileArguments {
     /// The module (.wasm), or a program file that `program check --write` made.
     pub module: PathBuf,
-    /// Fuel of a run at most: about one unit for an instruction.
+    /// Fuel of a run at most: about one unit for an instruction. More than 200,000,000 is for mode optimistic alone.
     #[arg(long, default_value_t = tg_wasm::limits::FUEL_USUAL, value_parser = clap::value_parser!(u64).range(1..=tg_wasm::limits::FUEL_MAX))]
     pub fuel: u64,
-    /// Memory of a run at most, in pages of 64 KiB.
-    #[arg(long, default_value_t = tg_wasm::limits::PAGES_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(tg_wasm::limits::PAGES_MAX)))]
-    pub pages: u32,
+    /// Memory of a run at most, in pages of 64 KiB; the most is usual: 512, and 191 of a run of more than 200,000,000 fuel.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(tg_wasm::limits::PAGES_MAX)))]
+    pub pages: Option<u32>,
 }
 
 /// What a program is given.

@@ -89,7 +89,9 @@ pub fn read(arguments: &ProgramFileArguments) -> Result<(Vec<u8>, WasmProgram), 
     } else {
         let limits = RunLimits {
             fuel: arguments.fuel,
-            pages: arguments.pages,
+            pages: arguments
+                .pages
+                .unwrap_or(RunLimits::pages_max(arguments.fuel)),
             ..RunLimits::default()
         };
         ProgramFile::new(bytes, limits).encode()

@@ -2,8 +2,8 @@
 
 use tg_cuda::ExecutedOn;
 use tg_types::{Digest, Encode as _, Receipt, Tier};
-use tg_wasm::WasmProgram;
-use tg_wasm::trace::ExpectedProgramTrace;
+use tg_wasm::trace::{ExpectedProgramClaim, ExpectedProgramTrace};
+use tg_wasm::{NoMemory, WasmProgram};
 
 use crate::worker::{Execution, Task, WorkError};
 
@@ -57,7 +57,6 @@ pub(crate) fn open(
     challenge: &Digest,
 ) -> Result<Vec<u8>, WorkError> {
     let program = program(task)?;
-    let no_memory = |error: tg_wasm::NoMemory| WorkError::Execute(error.into());
     let file = program.open(&task.input, challenge).map_err(no_memory)?;
     let expected = ExpectedProgramTrace {
         input: &task.input,
@@ -68,4 +67,29 @@ pub(crate) fn open(
     let found = program.verify_trace(&file, expected).map_err(no_memory)?;
     found.map_err(|error| WorkError::Open(error.into()))?;
     Ok(file.to_bytes())
+}
+
+/// Finds where a claim about a run is wrong. Runs the program twice.
+pub(crate) fn refute(
+    task: &Task,
+    execution: &Execution,
+    claim: &[u8],
+) -> Result<Vec<u8>, WorkError> {
+    let program = program(task)?;
+    let expected = ExpectedProgramClaim {
+        lease: &task.lease,
+        input: &task.input,
+        receipt: &execution.receipt,
+    };
+    let fault = program.fault_of(claim, expected).map_err(no_memory)?;
+    let answer = fault.ok_or(WorkError::NoFault)?.to_bytes();
+    let fails = program.claim_fails((claim, &answer), expected);
+    match fails.map_err(no_memory)? {
+        true => Ok(answer),
+        false => Err(WorkError::NoFault),
+    }
+}
+
+fn no_memory(error: NoMemory) -> WorkError {
+    WorkError::Execute(error.into())
 }

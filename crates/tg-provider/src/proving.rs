@@ -333,6 +333,9 @@ impl Worker for ProvingWorker {
         execution: &Execution,
         claim: &[u8],
     ) -> Result<Vec<u8>, WorkError> {
+        if tg_wasm::is_program(&task.model_file) {
+            return program::refute(task, execution, claim);
+        }
         if tg_float::job::is_float_file(&task.model_file) {
             return float::refute(task, execution, claim);
         }

@@ -170,7 +170,7 @@ pub trait Worker: Send + Sync + 'static {
     -> Result<Vec<u8>, WorkError>;
 
     /// Finds where a claim about the run of a task is wrong, and returns the answer file ([`tg_proof::FaultFile`], of float models
-    /// [`tg_float::job::trace::FloatFault`]): who accuses has stored the claim. Asked only where disputes end at a part of the run.
+    /// [`tg_float::job::trace::FloatFault`], of programs [`tg_wasm::trace::ProgramFault`]): who accuses has stored the claim. Asked only where disputes end at a part of the run.
     ///
     /// # Errors
     /// If nothing of it is wrong, or it cannot be looked at; doing it again may be tried.

@@ -26,8 +26,8 @@ const CHALLENGES_MAX: u8 = 3;
 pub struct OwnRun {
     /// The digest of what it answers.
     pub output: Digest,
-    /// What an accuser claims of it, where a dispute about it may end at a part of the run.
-    pub claim: Option<Vec<u8>>,
+    /// What an accuser claims of it, for a dispute that ends at a part of the run.
+    pub claim: Vec<u8>,
 }
 
 /// What was done about one result.
@@ -141,18 +141,18 @@ async fn act(
     (lease, due): (LeaseId, DueStep),
     (done, own): (&mut WatchedResult, &OwnRun),
 ) -> Result<(), JobError> {
-    match (due, &own.claim) {
-        (DueStep::Challenge, _) => {
+    match due {
+        DueStep::Challenge => {
             let challenge = Transaction::ChallengeResult { lease };
             submit(client, wallet, &challenge, "challenge the result").await?;
             done.challenges += 1;
             done.placed = Some(Instant::now());
         }
-        (DueStep::Claim, Some(of)) => {
-            claim(client, wallet, lease, of.clone()).await?;
+        DueStep::Claim => {
+            claim(client, wallet, lease, own.claim.clone()).await?;
             done.is_claimed = true;
         }
-        (DueStep::Claim, None) | (DueStep::Nothing, _) => {}
+        DueStep::Nothing => {}
     }
     Ok(())
 }

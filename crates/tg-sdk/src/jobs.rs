@@ -398,15 +398,20 @@ pub fn usual_max_price(quotes: &[QuoteDto]) -> Option<Amount> {
 }
 
 /// How a result is checked whose order does not say so: by a committee where an offer has the stake for it, which costs least;
-/// else by a proof; else by validators that run it again. `None` if nobody serves the model in any of these ways.
+/// else by a proof; else by validators that run it again; by a watcher where the model is too large for all of these. `None` if nobody serves
+/// the model in any of these ways.
 #[must_use]
 pub fn usual_mode(prices: &[ModePriceDto]) -> Option<ModeDto> {
     let preferred = [ModeDto::Sync, ModeDto::Proof, ModeDto::Recompute];
-    let is_served = |mode: &ModeDto| {
-        let mut of_mode = prices.iter().filter(|price| price.mode == *mode);
-        of_mode.any(|price| price.refused.is_none() && price.offers > 0)
-    };
-    preferred.into_iter().find(is_served)
+    let of_mode = |mode: ModeDto| prices.iter().filter(move |price| price.mode == mode);
+    let is_served =
+        |mode: ModeDto| of_mode(mode).any(|price| price.refused.is_none() && price.offers > 0);
+    if let Some(mode) = preferred.into_iter().find(|it| is_served(*it)) {
+        return Some(mode);
+    }
+    let mut all = preferred.into_iter().flat_map(of_mode);
+    let is_refused = all.all(|price| price.refused.is_some());
+    (is_refused && is_served(ModeDto::Optimistic)).then_some(ModeDto::Optimistic)
 }
 
 /// Signs and submits a transaction; sends it again while the grid is full, and signs it again with the same nonce when its fee was

@@ -15,8 +15,10 @@ mod assembler;
 use std::time::Instant;
 
 use assembler::{Assembler, F64, Function, I32, i32_const, i64_const, one_chunk};
-use tg_types::{Digest, Encode as _};
-use tg_wasm::trace::ExpectedProgramTrace;
+use tg_types::{
+    Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, VerificationMode, stated_trace,
+};
+use tg_wasm::trace::{ExpectedProgramClaim, ExpectedProgramTrace};
 use tg_wasm::{ProgramFile, ProgramInput, RunLimits, WasmProgram, limits};
 
 fn measure(name: &str, program: &WasmProgram, input: &[u8]) {
@@ -75,7 +77,7 @@ fn main() {
         let file = ProgramFile::new(
             module.to_vec(),
             RunLimits {
-                fuel: limits::FUEL_MAX,
+                fuel: limits::REPEATED_FUEL_MAX,
                 ..RunLimits::default()
             },
         );
@@ -186,7 +188,7 @@ fn sizes() {
     hashing.pages = (limits::PAGES_MAX, None);
     let program = hashing
         .read_with(RunLimits {
-            fuel: limits::FUEL_MAX,
+            fuel: limits::REPEATED_FUEL_MAX,
             ..RunLimits::default()
         })
         .unwrap();
@@ -238,15 +240,26 @@ fn median(mut measured: impl FnMut(u64)) -> f64 {
     times[5]
 }
 
-/// What mode `sync` takes: a run, one that is recorded, what is shown of it, and its check by a member.
+/// What mode `sync` takes: a run, one that is recorded, what is shown of it, and its check by a member; and what a dispute of mode `optimistic` does.
 fn sections() {
     let pi = include_bytes!("../../../examples/programs/pi.wasm").to_vec();
     let points = |it: u64| [it, 20_000].map(u64::to_le_bytes).concat();
-    in_sections("pi", pi, (0..100).map(points).collect());
+    in_sections("pi", pi.clone(), (0..100).map(points).collect());
+    disputed("pi", pi, (0..100).map(points).collect());
+    let mandelbrot = include_bytes!("../../../examples/programs/mandelbrot.wasm").to_vec();
+    // Sixteen strips of a picture.
+    let strip = |it: u32| {
+        let reals = [-0.5_f64, f64::from(it) * 0.1, 0.01];
+        let reals = reals.map(f64::to_le_bytes).concat();
+        [reals, [256_u64, 16, 200].map(u64::to_le_bytes).concat()].concat()
+    };
+    disputed("mandelbrot", mandelbrot, (0..16).map(strip).collect());
     let words = include_bytes!("../../../examples/programs/words.wasm").to_vec();
     let text = include_bytes!("../../../docs/PROTOCOL.md");
     let chunks = text.chunks(text.len() / 200).map(<[u8]>::to_vec);
-    in_sections("words", words, chunks.collect());
+    let chunks: Vec<Vec<u8>> = chunks.collect();
+    in_sections("words", words.clone(), chunks.clone());
+    disputed("words", words, chunks);
     // 2 MiB that are never zero.
     let fill = [
         i32_const(16),
@@ -258,11 +271,73 @@ fn sections() {
     let mut full = Assembler::step(fill.concat());
     full.pages = (32, None);
     in_sections("memory.fill 2 MiB", full.module(), vec![vec![1]; 200]);
+    disputed("memory.fill 2 MiB", full.module(), vec![vec![1]; 200]);
+}
+
+/// What false claims about calls all over a run take: of the accuser, of the provider, and of each validator.
+fn disputed(name: &str, module: Vec<u8>, chunks: Vec<Vec<u8>>) {
+    let limits = RunLimits {
+        fuel: limits::REPEATED_FUEL_MAX,
+        ..RunLimits::default()
+    };
+    let program = WasmProgram::read(&ProgramFile::new(module, limits).encode()).unwrap();
+    let (count, input) = (chunks.len(), ProgramInput::steps(chunks).encode());
+    let run = program.run(&input);
+    let (lease, names) = (LeaseId::new([7; 32]), JobId::default());
+    let names = (&names, &lease);
+    let mode = VerificationMode::Optimistic;
+    let receipt = Receipt {
+        program: program.id(),
+        model: ModelId::default(),
+        input: Digest::of_blob(&input),
+        output: Digest::of_blob(&run.answer.encode()),
+        trace: stated_trace(mode, names, run.trace, run.answer.fuel),
+        tier: Tier::Wasm1,
+    };
+    let expected = ExpectedProgramClaim {
+        lease: &lease,
+        input: &input,
+        receipt: &receipt,
+    };
+    let right = program.claim(&input).unwrap();
+    let (mut claim_bytes, mut bytes, mut found, mut checks) =
+        (0, Vec::new(), Vec::new(), Vec::new());
+    // The start, ten calls, and the output.
+    let last = right.record.0.len();
+    for call in (0..=10).map(|it| last * it / 10) {
+        let mut claim = right.clone();
+        claim.answer.fuel += 1;
+        if let Some(call) = claim.record.0.get_mut(call) {
+            call.state = Digest::default();
+        }
+        let claim = claim.to_bytes();
+        claim_bytes = claim.len();
+        let start = Instant::now();
+        let fault = program.fault_of(&claim, expected).unwrap().unwrap();
+        found.push(start.elapsed().as_secs_f64() * 1e3);
+        let fault = fault.to_bytes();
+        let start = Instant::now();
+        assert!(program.claim_fails((&claim, &fault), expected).unwrap());
+        checks.push(start.elapsed().as_secs_f64() * 1e3);
+        bytes.push(fault.len() / 1_000);
+    }
+    let middle = |mut times: Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        (times[times.len() / 2], times[times.len() - 1])
+    };
+    bytes.sort_unstable();
+    let ((found, _), (check, dearest)) = (middle(found), middle(checks));
+    println!(
+        "{name}, disputed: {count} chunks, {} fuel; claim {claim_bytes} bytes, answer {} kB ({} at most), found in {found:.0} ms; a validator {check:.2} ms ({dearest:.2} at most)",
+        run.answer.fuel,
+        bytes[bytes.len() / 2],
+        bytes[bytes.len() - 1],
+    );
 }
 
 fn in_sections(name: &str, module: Vec<u8>, chunks: Vec<Vec<u8>>) {
     let limits = RunLimits {
-        fuel: limits::FUEL_MAX,
+        fuel: limits::REPEATED_FUEL_MAX,
         ..RunLimits::default()
     };
     let program = WasmProgram::read(&ProgramFile::new(module, limits).encode()).unwrap();

@@ -6,7 +6,8 @@ use tg_types::{
 };
 
 use crate::limits::{
-    FUEL_MAX, FUEL_USUAL, MODULE_BYTES_MAX, OUTPUT_BYTES_MAX, PAGES_MAX, PROFILE_VERSION,
+    FUEL_MAX, FUEL_USUAL, LONG_PAGES_MAX, MODULE_BYTES_MAX, OUTPUT_BYTES_MAX, PAGES_MAX,
+    PROFILE_VERSION, REPEATED_FUEL_MAX,
 };
 
 /// The first bytes of a program file.
@@ -17,7 +18,7 @@ const MAGIC: &[u8; 4] = b"TGW\0";
 pub struct RunLimits {
     /// Units of fuel, 1 to [`FUEL_MAX`]. A job on the program is priced by it, and pays for what was burned.
     pub fuel: u64,
-    /// Pages of 64 KiB that the memory may grow to, 1 to [`PAGES_MAX`].
+    /// Pages of 64 KiB that the memory may grow to, 1 to [`RunLimits::pages_max`].
     pub pages: u32,
     /// Bytes of an input, 1 to 1 MiB.
     pub input: u32,
@@ -26,6 +27,18 @@ pub struct RunLimits {
 }
 
 fields! { RunLimits { fuel, pages, input, output } }
+
+impl RunLimits {
+    /// Most pages of memory of a run of so much fuel: nobody repeats one above [`REPEATED_FUEL_MAX`], so every state of it has to be one that
+    /// can be shown.
+    #[must_use]
+    pub const fn pages_max(fuel: u64) -> u32 {
+        match fuel > REPEATED_FUEL_MAX {
+            true => LONG_PAGES_MAX,
+            false => PAGES_MAX,
+        }
+    }
+}
 
 impl Default for RunLimits {
     fn default() -> Self {
@@ -115,9 +128,10 @@ impl ProgramFile {
             return Err(FileError::Version { got });
         }
         let FileBody { limits, module } = FileBody::from_bytes(bytes.get(6..).unwrap_or_default())?;
+        let pages = RunLimits::pages_max(limits.fuel);
         for (field, got, least, most) in [
             ("fuel", limits.fuel, 1, FUEL_MAX),
-            ("pages", u64::from(limits.pages), 1, u64::from(PAGES_MAX)),
+            ("pages", u64::from(limits.pages), 1, pages.into()),
             (
                 "input",
                 u64::from(limits.input),

@@ -1,9 +1,15 @@
 //! The fuzz targets: any bytes are refused with a reason, are a program that answers any input, or a file that is judged.
 
-use tg_types::{Decode as _, Digest, Encode as _};
+use tg_types::{
+    Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, VerificationMode,
+    stated_trace,
+};
 
-use crate::trace::{ExpectedProgramTrace, ProgramTraceFile, program_vote_on};
-use crate::{ProgramAnswer, ProgramFile, ProgramInput, RunLimits, WasmProgram};
+use crate::trace::{
+    ExpectedProgramClaim, ExpectedProgramTrace, ProgramClaim, ProgramFault, ProgramTraceFile,
+    program_vote_on,
+};
+use crate::{ProgramAnswer, ProgramFile, ProgramInput, ProgramRun, RunLimits, WasmProgram};
 
 /// A program, for files about runs of it.
 const PI: &[u8] = include_bytes!("../../../examples/programs/pi.wasm");
@@ -67,12 +73,61 @@ pub fn fuzz_trace(bytes: &[u8]) {
     );
 }
 
-/// A file that [`fuzz_trace`] reads, for mutations of it.
+/// Reads the bytes as a claim about a run and as the answer to one. A right run withstands every claim, and its claim every answer.
+pub fn fuzz_claim(bytes: &[u8]) {
+    if let Ok(claim) = ProgramClaim::from_bytes(bytes) {
+        assert_eq!(claim.to_bytes(), bytes, "a claim has one encoding");
+    }
+    if let Ok(fault) = ProgramFault::from_bytes(bytes) {
+        assert_eq!(fault.to_bytes(), bytes, "an answer has one encoding");
+    }
+    let Some((program, input)) = judged_program() else {
+        return;
+    };
+    let lease = LeaseId::new([7; 32]);
+    let (Ok(claim), Ok(right)) = (program.claim(&input), program.try_run(&input)) else {
+        return;
+    };
+    let receipt = |run: &ProgramRun| {
+        let names = (&JobId::default(), &lease);
+        let mode = VerificationMode::Optimistic;
+        Receipt {
+            program: program.id(),
+            model: ModelId::default(),
+            input: Digest::of_blob(&input),
+            output: Digest::of_blob(&run.answer.encode()),
+            trace: stated_trace(mode, names, run.trace, run.answer.fuel),
+            tier: Tier::Wasm1,
+        }
+    };
+    let expected = |receipt| ExpectedProgramClaim {
+        lease: &lease,
+        input: &input,
+        receipt,
+    };
+    let honest = receipt(&right);
+    let shown = program.fault_of(bytes, expected(&honest));
+    let shown = shown.ok().flatten();
+    let shown = shown.map(|it| it.to_bytes()).unwrap_or_default();
+    let fails = program.claim_fails((bytes, &shown), expected(&honest));
+    assert_ne!(fails, Ok(false), "a right run withstands every claim");
+    let mut wrong = right;
+    wrong.answer.fuel += 1;
+    let liar = receipt(&wrong);
+    let fails = program.claim_fails((&claim.to_bytes(), bytes), expected(&liar));
+    assert_ne!(fails, Ok(true), "a right claim withstands every answer");
+}
+
+/// Files that [`fuzz_trace`] and [`fuzz_claim`] read, for mutations of them: an opening, a claim, and what shows that one is wrong.
 #[must_use]
-pub fn judged_file() -> Vec<u8> {
-    let opened = judged_program().and_then(|(program, input)| {
+pub fn judged_files() -> Vec<Vec<u8>> {
+    let made = judged_program().and_then(|(program, input)| {
         let file = program.open(&input, &Digest::default()).ok()?;
-        Some(file.to_bytes())
+        let claim = program.claim(&input).ok()?;
+        let call = 2;
+        let state = program.state_before(&input, call).ok()?;
+        let fault = ProgramFault::Call { call, state };
+        Some(vec![file.to_bytes(), claim.to_bytes(), fault.to_bytes()])
     });
-    opened.unwrap_or_default()
+    made.unwrap_or_default()
 }

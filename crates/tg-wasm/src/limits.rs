@@ -11,11 +11,19 @@ pub const MODULE_BYTES_MAX: usize = 512 << 10;
 pub const FILE_BYTES_MAX: u64 = (MODULE_BYTES_MAX + 64) as u64;
 
 /// Fuel of one run. One unit is about one instruction; what the dearest take is measured in `docs/PROGRAMS.md`.
-/// It bounds what every validator pays for checking an answer.
-pub const FUEL_MAX: u64 = 200_000_000;
+/// It bounds what a watcher, an accuser and a provider pay for a run, in mode `optimistic`: some seconds of a core, a minute for the dearest.
+pub const FUEL_MAX: u64 = 1 << 31;
 
-/// Fuel of one call: what a later dispute over a single step costs at most.
+/// Most fuel of a run that every validator may be asked to repeat. A longer one is made of several calls, and a dispute about it ends at one.
+pub const REPEATED_FUEL_MAX: u64 = 200_000_000;
+
+/// Pages of memory of a program of more fuel than [`REPEATED_FUEL_MAX`]: any state of it can be shown, so that nobody has to repeat it.
+pub const LONG_PAGES_MAX: u32 = 191;
+
+/// Fuel of one call into the program: what a dispute over one costs, which is one for its room and one for the chunk.
 pub const CALL_FUEL_MAX: u64 = 100_000_000;
+
+const _: () = assert!(2 * CALL_FUEL_MAX <= REPEATED_FUEL_MAX);
 
 /// Fuel of a run whose file says nothing else.
 pub const FUEL_USUAL: u64 = 100_000_000;

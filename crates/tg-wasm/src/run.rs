@@ -11,7 +11,7 @@ use crate::running::{CallSeen, NoMemory, RunStop, RunUnderWay};
 pub struct ProgramRun {
     /// What it answers.
     pub answer: ProgramAnswer,
-    /// The digest of its states: after the start, and after each chunk.
+    /// The digest of its states: after the start, after each chunk, and where it ended if it did not finish.
     pub trace: Digest,
 }
 

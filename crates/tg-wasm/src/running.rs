@@ -126,6 +126,8 @@ pub(crate) struct CallSeen<'a> {
     /// Fuel that the run has burned, the hash of this state among it.
     pub(crate) fuel: u64,
     pub(crate) state: StateLook<'a>,
+    /// Whether the run goes on; else it ended with this state, in a call or for want of the fuel of the state's hash.
+    pub(crate) goes_on: bool,
 }
 
 impl<'a> RunUnderWay<'a> {
@@ -145,7 +147,7 @@ impl<'a> RunUnderWay<'a> {
         }
     }
 
-    /// The whole run; `see` is shown the state after the start and after each chunk.
+    /// The whole run; `see` is shown the state after the start and after each chunk, and the one in which a run ended that did not finish.
     pub(crate) fn all(
         &mut self,
         input: &[u8],
@@ -154,10 +156,12 @@ impl<'a> RunUnderWay<'a> {
         let (input, exports) = self.start(input)?;
         self.hash(&exports, see)?;
         for chunk in input.chunks() {
-            self.take(&exports, chunk)?;
+            let taken = self.take(&exports, chunk);
+            self.ending(&exports, taken, see)?;
             self.hash(&exports, see)?;
         }
-        self.read_output(&exports)
+        let read = self.read_output(&exports);
+        self.ending(&exports, read, see)
     }
 
     /// How it ended, what it burned, and its output.
@@ -216,6 +220,36 @@ impl<'a> RunUnderWay<'a> {
         self.calls = u32::try_from(chunks).unwrap_or(u32::MAX);
         self.fuel = program.limits().fuel.saturating_sub(burned);
         Ok(exports)
+    }
+
+    /// A step of a run: its start, a chunk, or the output; the start has no state before it. How the run ends there, if it finishes.
+    pub(crate) fn step(
+        &mut self,
+        input: &[u8],
+        (step, state, burned): (usize, Option<&ProgramState>, u64),
+        see: &mut dyn FnMut(&CallSeen<'_>),
+    ) -> Result<Option<ProgramEnd>, RunStop> {
+        let Some(state) = state else {
+            let (_, exports) = self.start(input)?;
+            self.hash(&exports, see)?;
+            return Ok(None);
+        };
+        let input = self.program.given(input).ok_or(ProgramEnd::BadInput)?;
+        let taken = step.saturating_sub(1);
+        let exports = self.restore(&input, (state, taken, burned))?;
+        match input.chunks().get(taken) {
+            Some(chunk) => {
+                let taken = self.take(&exports, chunk);
+                self.ending(&exports, taken, see)?;
+                self.hash(&exports, see)?;
+                Ok(None)
+            }
+            None => {
+                let read = self.read_output(&exports);
+                self.ending(&exports, read, see)?;
+                Ok(Some(ProgramEnd::Finished))
+            }
+        }
     }
 
     fn exports(&self, instance: &Instance, input: &ProgramInput) -> Result<Exports, RunStop> {
@@ -280,17 +314,35 @@ impl<'a> RunUnderWay<'a> {
         exports: &Exports,
         see: &mut dyn FnMut(&CallSeen<'_>),
     ) -> Result<(), RunStop> {
-        let memory = exports.memory.data(&self.store);
-        let pages = (memory.len() / PAGE_BYTES) as u64;
+        let pages = (exports.memory.data_size(&self.store) / PAGE_BYTES) as u64;
+        let paid = burn(&mut self.fuel, pages.saturating_mul(FUEL_PER_PAGE));
+        self.show(exports, paid.is_ok(), see);
+        paid
+    }
+
+    /// Shows the state in which a call ended the run, if it did. Stops: votes on runs that do not finish by who did not run them. One hash
+    /// that nobody pays for.
+    fn ending(
+        &self,
+        exports: &Exports,
+        called: Result<(), RunStop>,
+        see: &mut dyn FnMut(&CallSeen<'_>),
+    ) -> Result<(), RunStop> {
+        if matches!(called, Err(RunStop::End(_))) {
+            self.show(exports, false, see);
+        }
+        called
+    }
+
+    fn show(&self, exports: &Exports, goes_on: bool, see: &mut dyn FnMut(&CallSeen<'_>)) {
         let globals = exports.globals.iter();
         let globals = globals.map(|it| GlobalValue::of_engine(&it.get(&self.store)));
-        let state = StateLook::new(globals.collect(), memory);
-        let paid = burn(&mut self.fuel, pages.saturating_mul(FUEL_PER_PAGE));
+        let memory = exports.memory.data(&self.store);
         see(&CallSeen {
             fuel: self.program.limits().fuel - self.fuel,
-            state,
+            state: StateLook::new(globals.collect(), memory),
+            goes_on,
         });
-        paid
     }
 
     /// Calls into the program with what is left of the fuel, at most that of one call.

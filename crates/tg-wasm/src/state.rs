@@ -28,6 +28,11 @@ const RUN_BYTES_MIN: usize = 8 + LEAF;
 /// Bytes of a global: its type and its bits.
 const GLOBAL_BYTES: usize = 9;
 
+/// Most bytes that showing a state of so many pages takes: of more than one run of leaves each leaf of zeros between is left out.
+pub(crate) const fn shown_bytes_max(pages: u32) -> u64 {
+    (12 + GLOBAL_BYTES * GLOBALS_MAX as usize + 8 + pages as usize * PAGE_BYTES) as u64
+}
+
 /// The value of a mutable global.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GlobalValue {

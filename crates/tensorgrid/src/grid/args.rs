@@ -124,7 +124,7 @@ pub(crate) struct UpArguments {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     pub(crate) validators: u16,
     /// Most multiply-accumulates of a model whose runs every validator repeats, fixed at the first start; of a float model four times as many
-    /// units of work. Disputes of mode optimistic about runs above 2^26 end at a part of the run anyway.
+    /// units of work. Disputes of mode optimistic about runs above 2^26, or above a sixteenth as many units of fuel, end at a part of the run anyway.
     #[arg(long, default_value_t = REPEATED_MACS_USUAL, value_name = "COUNT")]
     pub(crate) repeat_macs: u64,
     /// Providers in this process.
@@ -364,7 +364,7 @@ pub(crate) struct NetworkNewArguments {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=64), value_name = "COUNT")]
     pub(crate) grow_to: u16,
     /// Most multiply-accumulates of a model whose runs every validator repeats; of a float model four times as many units of work. Disputes of
-    /// mode optimistic about runs above 2^26 end at a part of the run anyway.
+    /// mode optimistic about runs above 2^26, or above a sixteenth as many units of fuel, end at a part of the run anyway.
     #[arg(long, default_value_t = REPEATED_MACS_USUAL, value_name = "COUNT")]
     pub(crate) repeat_macs: u64,
     /// Gateways, which clients and providers ask instead of the validators.

@@ -1,11 +1,9 @@
-//! A dispute that ends at one tile, between the command line and a provider of a grid.
-
-use std::time::{Duration, Instant};
+//! Disputes that end at a part of a run, between the command line and a provider of a grid.
 
 use tg_float::{FloatTensor, npy};
 
 use crate::http::call;
-use crate::run::{Grid, root};
+use crate::run::{Grid, root, until};
 
 #[test]
 fn who_challenges_a_right_result_runs_it_loses_the_fee_and_the_provider_is_paid() {
@@ -18,7 +16,7 @@ fn who_challenges_a_right_result_runs_it_loses_the_fee_and_the_provider_is_paid(
     let refused = grid.run(&[&infer[..], &["--verify", "recompute"]].concat());
     assert!(refused.stderr.contains("too large"), "{}", refused.stderr);
 
-    a_challenge_of_a_right_result_fails(&grid, &infer);
+    a_challenge_of_a_right_result_fails(&grid, &inferred(&grid, &infer));
     // Of floats the accuser says what each node gives.
     let model = root().join("models/lenet-digits.onnx");
     let named = ["--tier", "tgf1", "--name", "float-lenet"];
@@ -29,35 +27,55 @@ fn who_challenges_a_right_result_runs_it_loses_the_fee_and_the_provider_is_paid(
     let input = folder.path().join("x.npy");
     std::fs::write(&input, npy::write_npy(&x).unwrap()).unwrap();
     let infer = ["infer", "float-lenet", input.to_str().unwrap(), "--yes"];
-    a_challenge_of_a_right_result_fails(&grid, &infer);
+    a_challenge_of_a_right_result_fails(&grid, &inferred(&grid, &infer));
+    // Of programs what each call gives.
+    let words = root().join("examples/programs/words.wasm");
+    let add = ["program", "add", words.to_str().unwrap()];
+    grid.run(&[&add[..], &["--fuel", "20000000"]].concat())
+        .ends(0);
+    let text = root().join("docs/PROGRAMS.md");
+    let given = ["--input", text.to_str().unwrap(), "--chunks", "8"];
+    let submit = [
+        "program",
+        "submit",
+        "words",
+        "--yes",
+        "--trust",
+        "--verify",
+        "optimistic",
+    ];
+    // Whoever ordered goes away.
+    grid.run_until(&[&submit[..], &given].concat(), "verifying");
+    let listed = grid.run(&["job", "list", "--json"]).ends(0).json();
+    let job = listed[0]["id"].as_str().unwrap();
+    a_challenge_of_a_right_result_fails(&grid, job);
     assert!(grid.interrupt().success());
 }
 
-/// Orders a run, challenges its result, and follows the dispute to its end.
-fn a_challenge_of_a_right_result_fails(grid: &Grid, infer: &[&str]) {
+/// Orders a run of a model, and goes away.
+fn inferred(grid: &Grid, infer: &[&str]) -> String {
     let more = ["--verify", "optimistic", "--detach", "--json"];
     let ordered = grid.run(&[infer, &more].concat()).ends(0);
-    let job = ordered.json()["job"].as_str().unwrap().to_owned();
-    let shown = || grid.run(&["job", "show", &job, "--json"]).ends(0).json();
-    let began = Instant::now();
+    ordered.json()["job"].as_str().unwrap().to_owned()
+}
+
+/// Challenges the result of a job, and follows the dispute to its end.
+fn a_challenge_of_a_right_result_fails(grid: &Grid, job: &str) {
+    let shown = || grid.run(&["job", "show", job, "--json"]).ends(0).json();
     let watched = |shown: &serde_json::Value| {
         let check = &shown["leases"][0]["check"];
         shown["state"] == "verifying" && check["members"].as_u64() >= Some(1)
     };
-    while !watched(&shown()) {
-        assert!(began.elapsed() < Duration::from_secs(60), "{}", shown());
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    let challenged = grid.run(&["job", "challenge", &job]).ends(0);
+    until("a watcher", || watched(&shown()));
+    let challenged = grid.run(&["job", "challenge", job]).ends(0);
     // A step that is over within a look may not be told: of the provider's turn one of two is.
     for step in ["running the model here", "the provider"] {
         assert!(challenged.stderr.contains(step), "{}", challenged.stderr);
     }
     let stands = "what you claimed is wrong, and the result stands";
     assert!(challenged.stdout.contains(stands), "{}", challenged.stdout);
-    let fetched = grid.run(&["job", "fetch", &job, "--json"]).ends(0).json();
-    assert_eq!(fetched["receipt"]["job"]["state"], "paid", "{fetched}");
-    remembered(grid, &job, &fetched["receipt"]["lease"]["provider"]);
+    until("the payment", || shown()["state"] == "paid");
+    remembered(grid, job, &shown()["leases"][0]["provider"]);
 }
 
 /// The node remembers who accused, who handed in which file, and the files can be had.

@@ -39,6 +39,12 @@ fn a_module_is_checked_and_run_without_a_grid() {
         .ends(0)
         .json();
     assert_eq!(checked["merge"], true);
+    // What nobody repeats has states that can be shown.
+    let long = ["program", "check", text(&words), "--fuel", "300000000"];
+    let checked = run(&[&long[..], &["--json"]].concat()).ends(0).json();
+    assert_eq!(checked["pages_max"], 191);
+    let refused = run(&[&long[..], &["--pages", "192"]].concat()).ends(3);
+    assert!(refused.stderr.contains("pages"), "{}", refused.stderr);
     // Little fuel: an end with a bill.
     let ran = run(&[&base[..], &["--fuel", "1000", "--json"]].concat()).ends(3);
     assert!(ran.stderr.contains("out of fuel"), "{}", ran.stderr);
@@ -153,6 +159,13 @@ fn a_watched_program_is_billed_and_cannot_be_challenged_once_it_is_paid() {
     let refused = grid.run(&[&submit[..], &["--verify", "proof"]].concat());
     let refused = refused.ends(2);
     assert!(refused.stderr.contains("optimistic"), "{}", refused.stderr);
+    // More than validators repeat: watched, as no other way is possible.
+    let add = ["program", "add", text(&pi), "--name", "long"];
+    grid.run(&[&add[..], &["--fuel", "300000000"]].concat())
+        .ends(0);
+    let submit = ["program", "submit", "long", "--yes", "--json"];
+    let ran = grid.run(&[&submit[..], &["--input", text(&chunk)]].concat());
+    assert_eq!(ran.ends(0).json()["receipt"]["job"]["mode"], "optimistic");
     assert!(grid.interrupt().success());
 }
 

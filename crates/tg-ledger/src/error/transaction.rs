@@ -149,10 +149,10 @@ pub enum TransactionError {
         "model {model} is too large for validators to run again, so mode recompute is not possible"
     )]
     ModelNotRecomputable { model: ModelId },
-    /// Neither can every validator run the model again, nor does a dispute about it end at one tile.
+    /// Neither can every validator run the model again, nor does a dispute about it end at one tile, or one call of a program.
     #[error(
         "model {model} is too large for mode optimistic: it takes more than 2^38 multiply-accumulates, or its trace more than 440 MiB, or \
-         one tile of it reads more than 14 MiB"
+         one tile of it reads more than 14 MiB, or it is a program of more than 200,000,000 units of fuel whose memory may grow beyond 191 pages"
     )]
     ModelNotWatched { model: ModelId },
     /// The network refuses jobs that nobody checks.

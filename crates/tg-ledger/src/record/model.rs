@@ -33,11 +33,11 @@ pub struct ModelFacts {
     pub work: u64,
     /// Bytes of memory that running and proving take.
     pub memory: u64,
-    /// Bytes of what all its nodes give in one run: the most that an opening of it shows. Of a float model the most bytes of what a record of a
-    /// run says of its nodes. 0 if a dispute about a run ends at no part of it.
+    /// Bytes of what all its nodes give in one run: the most that an opening of it shows. Of a float model and of a program the most bytes of what
+    /// a record of a run says of its nodes, or calls. 0 if a dispute about a run ends at no part of it.
     pub trace_bytes: u64,
     /// Most bytes of what one tile of that is computed from, but the input: the most that showing one wrong tile takes. More than any limit
-    /// where computing one takes too long.
+    /// where computing one takes too long. Of a program the most bytes of a state between two calls; 0 of a float model.
     pub read_bytes: u64,
     /// How many values are read when all tiles are checked, repeats counted, without those that weights multiply. A running sum
     /// reads its row so far again for each element. 0 of other tiers than models of integers.
@@ -70,6 +70,21 @@ pub(crate) const SAMPLED_FUEL_MAX: u64 = 1 << 27;
 /// Fuel for which one second is allowed to run it: 30 ns a unit, twice the slowest program measured.
 pub(crate) const FUEL_PER_SECOND: u64 = 1 << 25;
 
+/// Most fuel of a program whose runs every validator may be asked to repeat: 0.2 to 0.5 s of a core, some seconds for the dearest shape that is known.
+pub(crate) const RECOMPUTED_FUEL_MAX: u64 = 200_000_000;
+
+/// Most fuel of a program whose results one watcher runs again and a dispute ends at one call: a minute of a slow core, as [`WATCHED_MACS_MAX`].
+pub(crate) const WATCHED_FUEL_MAX: u64 = 1 << 31;
+
+/// Most bytes of a state of a program with more fuel than [`RECOMPUTED_FUEL_MAX`]: it is shown whatever it is, so that nobody repeats such a run.
+pub(crate) const STATE_BYTES_MAX: u64 = 12 << 20;
+
+const _: () =
+    assert!(WATCHED_MACS_MAX / WATCHED_MACS_PER_SECOND == WATCHED_FUEL_MAX / FUEL_PER_SECOND);
+
+/// Multiply-accumulates of integers that take as long as a usual unit of fuel.
+pub(crate) const MACS_PER_FUEL: u64 = 16;
+
 /// Most multiply-accumulates of a run that every validator repeats where somebody accuses it, if a dispute about it could end at a part of
 /// it: some 10 ms of a core.
 pub(crate) const DISPUTED_MACS_REPEATED_MAX: u64 = 1 << 26;
@@ -89,14 +104,15 @@ pub(crate) const READ_BYTES_MAX: u64 = 14 << 20;
 const _: () = assert!(TRACED_BYTES_MAX + (2 << 20) <= TRACE_EVIDENCE_BYTES_MAX as u64);
 
 impl ModelFacts {
-    /// Whether validators run it again for a job of mode `recompute`: a program of WebAssembly, whose fuel is bounded, or a model that takes no
-    /// more than `macs_max` ([`Parameters::repeated_macs_max`](crate::Parameters::repeated_macs_max)) and, of integers, `RECOMPUTED_MEMORY_MAX`.
+    /// Whether validators run it again for a job of mode `recompute`: a program of WebAssembly of no more fuel than `RECOMPUTED_FUEL_MAX`, or a
+    /// model that takes no more than `macs_max` ([`Parameters::repeated_macs_max`](crate::Parameters::repeated_macs_max)) and, of integers,
+    /// `RECOMPUTED_MEMORY_MAX`.
     #[must_use]
     pub const fn is_recomputable(&self, macs_max: u64) -> bool {
         match self.tier {
             Tier::Tgx1 => self.macs <= macs_max && self.memory <= RECOMPUTED_MEMORY_MAX,
             Tier::Tgf1 => self.macs <= macs_max.saturating_mul(FLOAT_UNITS_PER_MAC),
-            Tier::Wasm1 => true,
+            Tier::Wasm1 => self.macs <= RECOMPUTED_FUEL_MAX,
             Tier::Served => false,
         }
     }
@@ -121,15 +137,11 @@ impl ModelFacts {
     }
 
     /// Whether a dispute about a run ends at a part of it, for a job of mode `optimistic`: a tile of a model of integers, whose claims and tiles
-    /// are within evidence of that mode, or a node of a float model, whose claims are. Runs of up to `DISPUTED_MACS_REPEATED_MAX`, or
-    /// `macs_max` if that is less, every validator repeats instead: that is over sooner.
+    /// are within evidence of that mode, a node of a float model, whose claims are, or a call of a program, which has to have states that can be
+    /// shown where it has more fuel than validators repeat. Shorter runs every validator repeats instead.
     #[must_use]
     pub const fn is_disputed_by_tile(&self, macs_max: u64) -> bool {
-        let repeated = match macs_max < DISPUTED_MACS_REPEATED_MAX {
-            true => macs_max,
-            false => DISPUTED_MACS_REPEATED_MAX,
-        };
-        if self.is_recomputable(repeated) || self.trace_bytes == 0 {
+        if self.is_short(macs_max) || self.trace_bytes == 0 {
             return false;
         }
         match self.tier {
@@ -139,7 +151,24 @@ impl ModelFacts {
                     && self.read_bytes <= READ_BYTES_MAX
             }
             Tier::Tgf1 => self.trace_bytes <= RECORDED_BYTES_MAX,
-            Tier::Wasm1 | Tier::Served => false,
+            Tier::Wasm1 => {
+                self.macs <= RECOMPUTED_FUEL_MAX
+                    || self.macs <= WATCHED_FUEL_MAX && self.read_bytes <= STATE_BYTES_MAX
+            }
+            Tier::Served => false,
+        }
+    }
+
+    /// Whether every validator repeats a run that somebody accuses, though a dispute about it could end at a part: one of up to
+    /// `DISPUTED_MACS_REPEATED_MAX`, or `macs_max` if that is less. That is over sooner.
+    const fn is_short(&self, macs_max: u64) -> bool {
+        let repeated = match macs_max < DISPUTED_MACS_REPEATED_MAX {
+            true => macs_max,
+            false => DISPUTED_MACS_REPEATED_MAX,
+        };
+        match self.tier {
+            Tier::Wasm1 => self.macs <= repeated / MACS_PER_FUEL,
+            Tier::Tgx1 | Tier::Tgf1 | Tier::Served => self.is_recomputable(repeated),
         }
     }
 

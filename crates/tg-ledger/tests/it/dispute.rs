@@ -5,7 +5,8 @@ use tg_ledger::{
     ModelFacts, Outcome, Prepaid, SyncStage, TileDispute, TransactionError, VerdictError,
 };
 use tg_types::{
-    Amount, Digest, DurationMs, JobId, LeaseId, OfferTerms, Transaction, VerificationMode, Vote,
+    Amount, Digest, DurationMs, JobId, LeaseId, OfferTerms, Tier, Transaction, VerificationMode,
+    Vote,
 };
 
 use crate::optimistic::{
@@ -51,7 +52,7 @@ fn with_offers(facts: ModelFacts) -> World {
 }
 
 fn watched() -> (World, JobId, LeaseId, &'static str) {
-    watched_in(with_offers(large()), tg_types::Tier::Tgx1, 0)
+    watched_in(with_offers(large()), Tier::Tgx1, 0)
 }
 
 fn argue(lease: LeaseId, file: Digest) -> Transaction {
@@ -466,6 +467,101 @@ fn a_watcher_that_finds_a_lie_is_not_kept_out_by_a_challenge_that_was_made_to_lo
     assert!(opened(lease, RIGHT).vote.is_right());
 }
 
+/// A program of so much fuel, as validators find it.
+fn program(fuel: u64) -> ModelFacts {
+    ModelFacts {
+        tier: Tier::Wasm1,
+        macs: fuel,
+        provable: false,
+        trace_bytes: 45_104,
+        read_bytes: 12 << 20,
+        ..facts()
+    }
+}
+
+/// Above what all validators repeat a program has to have states that can be shown, and may be ordered in no other mode that runs it again.
+#[test]
+fn which_programs_are_disputed_by_call() {
+    let (usual, most) = (1 << 34, 200_000_000);
+    let is_by_call = |fuel, repeated| program(fuel).is_disputed_by_tile(repeated);
+    assert!(!is_by_call(1 << 22, usual) && is_by_call((1 << 22) + 1, usual));
+    assert!(!is_by_call(62, 1_000) && is_by_call(63, 1_000) && is_by_call(1, 0));
+    assert!(is_by_call(1 << 31, usual) && !is_by_call((1 << 31) + 1, usual));
+    for (fuel, read_bytes, holds) in [
+        (most, u64::MAX, true),
+        (most + 1, (12 << 20) + 1, false),
+        (most + 1, 12 << 20, true),
+    ] {
+        let facts = ModelFacts {
+            read_bytes,
+            ..program(fuel)
+        };
+        assert_eq!(facts.is_disputed_by_tile(usual), holds, "{fuel}");
+        assert_eq!(facts.is_recomputable(usual), fuel <= most);
+    }
+    let unrecorded = ModelFacts {
+        trace_bytes: 0,
+        ..program(most)
+    };
+    assert!(!unrecorded.is_disputed_by_tile(usual));
+}
+
+#[test]
+fn a_long_program_is_ordered_where_one_runs_it_and_nowhere_else() {
+    let mut world = with_offers(program(1 << 31));
+    let mut order = |mode| {
+        let mut order = world.order();
+        order.mode = mode;
+        world.refusal("alice", Transaction::SubmitJob { order })
+    };
+    let model = MODEL;
+    let refused = TransactionError::ModelNotRecomputable { model };
+    assert_eq!(order(VerificationMode::Recompute), refused);
+    let refused = TransactionError::ModelNotSampled { model };
+    assert_eq!(order(VerificationMode::Sync), refused);
+    let large = ModelFacts {
+        read_bytes: (12 << 20) + 1,
+        ..program(1 << 31)
+    };
+    let mut world = with_offers(large);
+    let mut order = world.order();
+    order.mode = VerificationMode::Optimistic;
+    let refused = TransactionError::ModelNotWatched { model };
+    let sent = world.refusal("alice", Transaction::SubmitJob { order });
+    assert_eq!(sent, refused);
+}
+
+/// A program of 2^29 units of fuel has 16 s beside its windows; the steps are those of a model of integers, and the bill is what the receipt states.
+#[test]
+fn a_dispute_about_a_program_has_the_steps_of_one_about_a_tile() {
+    let mut world = with_offers(program(1 << 29));
+    let fuel = (1 << 29) / 2;
+    let (job, lease, first);
+    (world, job, lease, first) = watched_in(world, Tier::Wasm1, fuel);
+    vote(&mut world, lease, first, RIGHT);
+    world.send("bob", challenge(lease));
+    assert_eq!(dispute(&world, lease).held, tgrid(CHALLENGE / 2));
+    let least = world.time + ARGUE + 16_000 - 2 * TICK;
+    assert!(dispute(&world, lease).until.get() >= least);
+    let provider = world.holder(job);
+    let task = argued(&mut world, lease, "bob", provider);
+    world.decide(&task, Outcome::Refuted);
+    assert_eq!(world.job(job).state(), JobState::Verifying);
+    // What the claimant does not hand in, and what the provider does not show.
+    world.send("bob", challenge(lease));
+    world.wait_until(dispute(&world, lease).until.get() + 2 * TICK);
+    assert_eq!(world.job(job).state(), JobState::Verifying);
+    world.wait_until(world.time + 10_000 + 2 * TICK);
+    let paid = world.job(job).settlement().unwrap().price;
+    assert_eq!(paid.checked_mul_div_ceil(2, 1), Some(tgrid(20)));
+
+    let (mut world, _, lease, first) = watched_in(with_offers(program(1 << 29)), Tier::Wasm1, fuel);
+    vote(&mut world, lease, first, Vote::WrongRun);
+    world.send(first, argue(lease, CLAIM));
+    let events = world.wait_until(dispute(&world, lease).until.get() + 2 * TICK);
+    assert_eq!(slashed(&events), Some(tgrid(STAKE)));
+}
+
 /// A run of 2^36 multiply-accumulates takes 16 s more of every window in which somebody runs it.
 #[test]
 fn windows_have_the_time_that_a_run_takes() {
@@ -486,7 +582,7 @@ fn windows_have_the_time_that_a_run_takes() {
     };
     world.post("cheap", fast);
     deal(&mut world, 0);
-    let (mut world, job, lease, first) = watched_in(world, tg_types::Tier::Tgx1, 0);
+    let (mut world, job, lease, first) = watched_in(world, Tier::Tgx1, 0);
     // Nobody is drawn anew before the watcher can have run it.
     let drawn = world.time;
     world.wait_until(drawn + 9_000 + 15_000);

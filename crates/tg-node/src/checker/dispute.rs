@@ -1,35 +1,34 @@
-//! Disputes that end at one tile, of a float model at one node: the claim of whoever accuses, and what decides about it.
+//! Disputes that end at one tile, of a float model at one node, of a program at one call: the claim of whoever accuses, and what decides about it.
 
 use std::sync::Arc;
 
-use tg_float::job::trace::ExpectedFloatClaim;
 use tg_ir::ExecutableModel;
 use tg_ledger::{DisputeFiles, Evidence, Outcome, SampleTask};
 use tg_proof::{AccuserClaim, ClaimFile, ExpectedClaim, claim_fails, is_ordered};
 use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Encode as _, Tier};
 
+use super::counted::ArguedRun;
 use super::execution::executed;
 use super::kept::Executable;
-use super::sample::whole;
-use super::{CODE_CLAIM, ProofChecker, Refusal, rejected};
+use super::{CODE_CLAIM, ProofChecker, Refusal, rejected, whole};
 use crate::blob::BlobStore;
 use crate::evidence::CheckError;
 use crate::limits::TRACE_EVIDENCE_BYTES_MAX;
 
 impl ProofChecker {
-    /// Runs the model of a result again, and stores what all tiles, or nodes, of a right run are.
+    /// Runs the model of a result again, and stores what all tiles, nodes or calls of a right run are.
     pub(super) fn make_claim(
         &self,
         task: &SampleTask,
         blobs: &BlobStore,
     ) -> Result<Evidence, CheckError> {
         let claim = match task.receipt.tier {
-            Tier::Tgf1 => {
-                let (model, input) = self.ordered_float(task, blobs)?;
-                model.claim(&input).to_bytes()
+            Tier::Tgf1 | Tier::Wasm1 => {
+                let (model, input) = self.ordered_counted(task, blobs)?;
+                model.claim(&input)?
             }
-            _ => {
+            Tier::Tgx1 | Tier::Served => {
                 let (model, input) = self.ordered(task, blobs)?;
                 claim_file(&model, &input)
             }
@@ -49,20 +48,21 @@ impl ProofChecker {
         let claim = stated(blobs, &files.claim)?;
         let answer = stated(blobs, &files.answer)?;
         let fails = match task.receipt.tier {
-            Tier::Tgf1 => {
-                let (model, input) = self.ordered_float(task, blobs)?;
+            Tier::Tgf1 | Tier::Wasm1 => {
+                let (model, input) = self.ordered_counted(task, blobs)?;
                 let digest = task.evidence;
                 // As large as the ledger takes it.
                 let delivered = whole(blobs, &digest, TRACE_EVIDENCE_BYTES_MAX)?;
-                let expected = ExpectedFloatClaim {
+                model.claim_fails(ArguedRun {
+                    claim: &claim,
+                    answer: &answer,
                     lease: &task.lease,
                     input: &input,
                     receipt: &task.receipt,
                     delivered: &delivered.ok_or(CheckError::Missing { digest })?,
-                };
-                model.claim_fails((&claim, &answer), expected)
+                })?
             }
-            _ => {
+            Tier::Tgx1 | Tier::Served => {
                 let (model, input) = self.ordered(task, blobs)?;
                 let expected = ExpectedClaim {
                     lease: &task.lease,

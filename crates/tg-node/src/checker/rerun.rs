@@ -107,8 +107,7 @@ impl ProofChecker {
     fn run_of(&self, run: &RepeatedRun<'_>, blobs: &BlobStore) -> Result<Rerun, Refusal> {
         match run.receipt.tier {
             Tier::Tgx1 => self.run_model(run, blobs),
-            Tier::Tgf1 => self.run_float(run, blobs),
-            Tier::Wasm1 => self.run_program(run, blobs),
+            Tier::Tgf1 | Tier::Wasm1 => self.run_counted(run, blobs),
             // Its jobs are endpoints, which have no receipt.
             Tier::Served => Err(rejected(CODE_PUBLIC_MODEL, "a served model")),
         }

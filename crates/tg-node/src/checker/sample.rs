@@ -1,16 +1,16 @@
 //! Drawn parts of a run, computed again: by a member of a committee, and by every validator where a member says that one is wrong. Of a model
-//! of integers they are tiles, of a float model sections of nodes, of a program sections of calls (`program`).
+//! of integers they are tiles, of a float model sections of nodes, of a program sections of calls (`counted`).
 
 use std::sync::Arc;
 
-use tg_float::job::trace::{ExpectedFloatTrace, FloatTraceFile, float_vote_on};
 use tg_ir::ExecutableModel;
 use tg_ledger::{Outcome, SampleTask};
 use tg_proof::trace::challenge;
 use tg_proof::{ExpectedTrace, TraceFile, accusation_holds, verify_trace, vote_on};
 use tg_types::{Decode as _, Digest, Tier, Vote};
 
-use super::{CODE_TRACE_FILE, ProofChecker, Refusal, read, rejected};
+use super::counted::OpenedRun;
+use super::{CODE_TRACE_FILE, ProofChecker, Refusal, rejected, whole};
 use crate::blob::BlobStore;
 use crate::evidence::CheckError;
 use crate::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
@@ -33,8 +33,7 @@ impl ProofChecker {
         blobs: &BlobStore,
     ) -> Result<Vote, CheckError> {
         match task.receipt.tier {
-            Tier::Tgf1 => return self.vote_on_sections(task, blobs),
-            Tier::Wasm1 => return self.vote_on_calls(task, blobs),
+            Tier::Tgf1 | Tier::Wasm1 => return self.vote_on_sections(task, blobs),
             Tier::Tgx1 | Tier::Served => {}
         }
         let sample = self.sample(task, blobs)?;
@@ -56,8 +55,9 @@ impl ProofChecker {
         blobs: &BlobStore,
     ) -> Result<Outcome, Refusal> {
         match task.receipt.tier {
-            Tier::Tgf1 => return self.check_section_accusation(vote, task, blobs),
-            Tier::Wasm1 => return self.check_call_accusation(vote, task, blobs),
+            Tier::Tgf1 | Tier::Wasm1 => {
+                return self.check_section_accusation(vote, task, blobs);
+            }
             Tier::Tgx1 | Tier::Served => {}
         }
         let sample = self.sample(task, blobs)?;
@@ -84,17 +84,19 @@ impl ProofChecker {
     }
 
     fn vote_on_sections(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
-        let (model, input) = self.ordered_float(task, blobs)?;
-        let challenge = challenge(&task.seed, &task.lease);
-        let Some(file) = sections(task, blobs)? else {
-            return Ok(Vote::WrongForm);
-        };
-        let expected = expected_sections(task, &input, &challenge);
-        let found = model.verify_trace(&file, expected);
-        if found.is_ok() {
-            blobs.put(&file.answer, EVIDENCE_BYTES_MAX)?;
+        let (model, input) = self.ordered_counted(task, blobs)?;
+        // No opening is one of no bytes: neither is a trace file.
+        let opening = opening(task, blobs)?.unwrap_or_default();
+        let (vote, answer) = model.vote(OpenedRun {
+            opening: &opening,
+            input: &input,
+            receipt: &task.receipt,
+            challenge: &challenge(&task.seed, &task.lease),
+        })?;
+        if let Some(answer) = answer {
+            blobs.put(&answer, EVIDENCE_BYTES_MAX)?;
         }
-        Ok(float_vote_on(found.as_ref().copied()))
+        Ok(vote)
     }
 
     fn check_section_accusation(
@@ -103,58 +105,28 @@ impl ProofChecker {
         task: &SampleTask,
         blobs: &BlobStore,
     ) -> Result<Outcome, Refusal> {
-        let (model, input) = self.ordered_float(task, blobs)?;
-        let challenge = challenge(&task.seed, &task.lease);
-        let Some(file) = sections(task, blobs)? else {
-            return match vote {
-                Vote::WrongForm => Err(rejected(CODE_TRACE_FILE, "not a trace file")),
-                Vote::Right { .. } | Vote::WrongTile(_) | Vote::WrongRun => Ok(Outcome::Refuted),
-            };
-        };
-        let expected = expected_sections(task, &input, &challenge);
-        match model.float_accusation_holds(&file, expected, vote) {
-            Some(fault) => Err(rejected(fault.code(), &fault.to_string())),
+        let (model, input) = self.ordered_counted(task, blobs)?;
+        let opening = opening(task, blobs)?.unwrap_or_default();
+        let fault = model.accusation_holds(
+            vote,
+            OpenedRun {
+                opening: &opening,
+                input: &input,
+                receipt: &task.receipt,
+                challenge: &challenge(&task.seed, &task.lease),
+            },
+        )?;
+        match fault {
+            Some((code, text)) => Err(rejected(code, &text)),
             None => Ok(Outcome::Refuted),
         }
     }
 }
 
 /// The opening that a provider named; nothing if it has another size than was said, which n - f validators cannot have stated to hold.
-pub(super) fn opening(task: &SampleTask, blobs: &BlobStore) -> Result<Option<Vec<u8>>, CheckError> {
+fn opening(task: &SampleTask, blobs: &BlobStore) -> Result<Option<Vec<u8>>, CheckError> {
     let bytes = whole(blobs, &task.evidence, TRACE_EVIDENCE_BYTES_MAX)?;
     Ok(bytes.filter(|bytes| u32::try_from(bytes.len()) == Ok(task.size)))
-}
-
-/// The opening of a float model's run.
-fn sections(task: &SampleTask, blobs: &BlobStore) -> Result<Option<FloatTraceFile>, CheckError> {
-    let bytes = opening(task, blobs)?;
-    Ok(bytes.and_then(|bytes| FloatTraceFile::from_bytes(&bytes).ok()))
-}
-
-fn expected_sections<'a>(
-    task: &'a SampleTask,
-    input: &'a [u8],
-    challenge: &'a Digest,
-) -> ExpectedFloatTrace<'a> {
-    ExpectedFloatTrace {
-        input,
-        output: &task.receipt.output,
-        trace: &task.receipt.trace,
-        challenge,
-    }
-}
-
-/// The bytes of a blob; nothing if it is larger than it may be.
-pub(super) fn whole(
-    blobs: &BlobStore,
-    digest: &Digest,
-    limit: u64,
-) -> Result<Option<Vec<u8>>, CheckError> {
-    match read(blobs, digest, limit, "size") {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(Refusal::Rejected(_)) => Ok(None),
-        Err(Refusal::NotNow(error)) => Err(error),
-    }
 }
 
 impl Sample {

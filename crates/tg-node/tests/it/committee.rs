@@ -12,13 +12,13 @@ use tg_proof::TraceFile;
 use tg_proof::trace::challenge;
 use tg_types::{
     Digest, Encode as _, JobId, JobOrder, LeaseId, Receipt, Tier, Transaction, VerificationMode,
-    Wallet, job_id,
+    Wallet,
 };
 use tokio::task::JoinSet;
 
 use crate::support::{Network, assert_agree, wait_for};
 use crate::work::{
-    input_bytes, lease_of, model_bytes, model_id, offer, register, sample_order, send,
+    input_bytes, lease_of, model_bytes, model_id, offer, order_job, register, sample_order, send,
 };
 
 /// The sample model as a provider runs it.
@@ -74,20 +74,13 @@ pub(crate) async fn order_in(
     handle: &NodeHandle,
     mode: VerificationMode,
 ) -> JobId {
-    let wallet = &network.wallets[1];
     let state = handle.snapshot().state.clone();
-    handle.blobs().put(&input_bytes(), 1 << 20).unwrap();
     let order = JobOrder {
         mode,
         max_price: tg_types::Amount::from_tgrid(1),
         ..sample_order(&state)
     };
-    let transaction = Transaction::SubmitJob { order };
-    let nonce = state.nonce(&wallet.address());
-    let signed = wallet.sign(transaction.clone(), nonce, &network.genesis.domain);
-    let job = job_id(signed.id(&network.genesis.domain));
-    send(network, handle, wallet, transaction).await;
-    job
+    order_job((network, handle), &input_bytes(), order).await
 }
 
 pub(crate) fn seed_of(state: &State, lease: &LeaseId) -> Option<Digest> {

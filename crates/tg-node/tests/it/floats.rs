@@ -12,13 +12,13 @@ use tg_proof::trace::challenge;
 use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Decode as _, Digest, Encode as _, JobId, JobNeeds, JobOrder, Label, LeaseId,
-    ModelId, Receipt, Tier, TimestampMs, Transaction, VerificationMode, Wallet, job_id,
+    ModelId, Receipt, Tier, TimestampMs, Transaction, VerificationMode, Wallet,
 };
 
 use crate::committee::{offer_milli, perform_all, seed_of};
 use crate::programs::{answer, code, paid, price};
 use crate::support::{Network, assert_agree, wait_for};
-use crate::work::{lease_of, offer, send};
+use crate::work::{lease_of, offer, order_job, send};
 
 /// Units of work that a run may take.
 const WORK: u64 = 400_000;
@@ -103,7 +103,7 @@ impl Float {
     }
 
     /// What one gives who changes an answer and goes on as if it had not.
-    fn lie(&self, change: impl FnOnce(&mut FloatAnswer)) -> (Receipt, Vec<u8>) {
+    pub(crate) fn lie(&self, change: impl FnOnce(&mut FloatAnswer)) -> (Receipt, Vec<u8>) {
         let (receipt, answer) = self.honest();
         let mut answer = FloatAnswer::from_bytes(&answer).unwrap();
         change(&mut answer);
@@ -112,7 +112,7 @@ impl Float {
         (Receipt { output, ..receipt }, answer)
     }
 
-    fn order(&self, state: &State) -> JobOrder {
+    pub(crate) fn order(&self, state: &State) -> JobOrder {
         JobOrder {
             model: self.model.model_id(),
             input: Digest::of_blob(&self.input),
@@ -149,25 +149,18 @@ async fn order(network: &Network, handle: &NodeHandle, float: &Float) -> JobId {
     order_in(network, handle, float, VerificationMode::Recompute).await
 }
 
-pub(crate) async fn order_in(
+async fn order_in(
     network: &Network,
     handle: &NodeHandle,
     float: &Float,
     mode: VerificationMode,
 ) -> JobId {
-    let wallet = &network.wallets[1];
     let state = handle.snapshot().state.clone();
-    handle.blobs().put(&float.input, 1 << 20).unwrap();
     let order = JobOrder {
         mode,
         ..float.order(&state)
     };
-    let transaction = Transaction::SubmitJob { order };
-    let nonce = state.nonce(&wallet.address());
-    let signed = wallet.sign(transaction.clone(), nonce, &network.genesis.domain);
-    let job = job_id(signed.id(&network.genesis.domain));
-    send(network, handle, wallet, transaction).await;
-    job
+    order_job((network, handle), &float.input, order).await
 }
 
 /// The part of two TGRID, the price of the honest offer, for this much work.

@@ -3,13 +3,14 @@
 use tg_ledger::{JobState, LeaseEnd, SampleTask, State, SyncStage};
 use tg_node::{BlobStore, EvidenceChecker, NodeHandle, ProofChecker};
 use tg_types::{
-    Amount, Digest, JobId, JobOrder, LeaseId, Receipt, Transaction, VerificationMode, Vote, Wallet,
-    job_id, stated_trace, trace_checksum,
+    Amount, Digest, JobId, LeaseId, Receipt, Transaction, VerificationMode, Vote, Wallet,
+    stated_trace, trace_checksum,
 };
 use tg_wasm::ProgramAnswer;
 
 use crate::committee::{offer_milli, perform_all};
-use crate::programs::{FUEL, Program, order_of, paid, price, register};
+use crate::counted_dispute::{contestable, serve_watched};
+use crate::programs::{FUEL, Program, order_in, paid, price, register};
 use crate::support::{Network, assert_agree, wait_for};
 use crate::work::{lease_of, send};
 
@@ -27,19 +28,7 @@ fn watched(program: &Program, lease: &LeaseId, (receipt, bytes): (Receipt, Vec<u
 }
 
 async fn order(network: &Network, handle: &NodeHandle, program: &Program) -> JobId {
-    let wallet = &network.wallets[1];
-    let state = handle.snapshot().state.clone();
-    handle.blobs().put(&program.input, 1 << 20).unwrap();
-    let order = JobOrder {
-        mode: VerificationMode::Optimistic,
-        ..order_of(program, &state)
-    };
-    let transaction = Transaction::SubmitJob { order };
-    let nonce = state.nonce(&wallet.address());
-    let signed = wallet.sign(transaction.clone(), nonce, &network.genesis.domain);
-    let job = job_id(signed.id(&network.genesis.domain));
-    send(network, handle, wallet, transaction).await;
-    job
+    order_in(network, handle, program, VerificationMode::Optimistic).await
 }
 
 /// Serves a lease with this answer.
@@ -50,28 +39,9 @@ async fn serve(
     (program, lease): (&Program, LeaseId),
     answer: (Receipt, Vec<u8>),
 ) {
-    send(network, handle, provider, Transaction::StartLease { lease }).await;
     let bytes = answer.1.clone();
     let receipt = watched(program, &lease, answer);
-    let commit = Transaction::CommitReceipt { lease, receipt };
-    send(network, handle, provider, commit).await;
-    let has_seed = |state: &State| {
-        let lease = state.lease(&lease);
-        lease.is_some_and(|it| {
-            it.check
-                .as_ref()
-                .is_some_and(|it| it.stage.seed().is_some())
-        })
-    };
-    wait_for(handle, "the seed", has_seed).await;
-    let evidence = handle.blobs().put(&bytes, 1 << 20).unwrap();
-    let size = u32::try_from(bytes.len()).unwrap();
-    let show = Transaction::SubmitEvidence {
-        lease,
-        evidence,
-        size,
-    };
-    send(network, handle, provider, show).await;
+    serve_watched((network, handle), provider, lease, (receipt, &bytes)).await;
 }
 
 /// The part of the honest offer's price for this much fuel.
@@ -80,14 +50,6 @@ fn bill(fuel: u64) -> Amount {
     whole
         .checked_mul_div_ceil(fuel.max(FUEL / 4), FUEL)
         .unwrap()
-}
-
-async fn contestable(handle: &NodeHandle, lease: &LeaseId) {
-    wait_for(handle, "the watcher", |state| {
-        let check = state.lease(lease).and_then(|it| it.check.as_ref());
-        check.is_some_and(|it| matches!(it.stage, SyncStage::Contestable { .. }))
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

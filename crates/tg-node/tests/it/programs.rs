@@ -11,14 +11,14 @@ use tg_proof::trace::challenge;
 use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Digest, Encode as _, JobId, JobNeeds, JobOrder, Label, LeaseId, ModelId,
-    Receipt, Tier, TimestampMs, Transaction, VerificationMode, Wallet, job_id,
+    Receipt, Tier, TimestampMs, Transaction, VerificationMode, Wallet,
 };
 use tg_wasm::trace::ProgramTrace;
 use tg_wasm::{ProgramAnswer, ProgramEnd, ProgramFile, ProgramInput, RunLimits, WasmProgram};
 
 use crate::committee::{offer_milli, perform_all, seed_of};
 use crate::support::{Network, assert_agree, wait_for};
-use crate::work::{lease_of, offer, send};
+use crate::work::{lease_of, offer, order_job, send};
 
 pub(crate) const FUEL: u64 = 4_000_000;
 
@@ -43,16 +43,35 @@ impl Program {
         }
     }
 
+    /// The module of pi.
+    pub(crate) fn module() -> Vec<u8> {
+        let path = "../../examples/programs/pi.wasm";
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+    }
+
+    /// What validators find of a file.
+    pub(crate) fn facts(file: &[u8]) -> ModelFacts {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = BlobStore::open(folder.path(), 64 << 20).unwrap();
+        let task = EvidenceTask::Model {
+            model: WasmProgram::read(file).unwrap().model_id(),
+            public_blob: blobs.put(file, 1 << 20).unwrap(),
+        };
+        match ProofChecker::default().check(&task, &blobs).unwrap() {
+            Outcome::ModelAccepted(facts) => facts,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// 20,000 points of pi, in two chunks: less than half of its fuel.
     pub(crate) fn pi() -> Self {
-        let path = "../../examples/programs/pi.wasm";
-        let module = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+        let module = Self::module();
         let chunk = |seed: u64| [seed, 10_000].map(u64::to_le_bytes).concat();
         Self::of(module, &ProgramInput::steps(vec![chunk(1), chunk(2)]))
     }
 
     /// The same program, asked for as few points in each of ten chunks: a run of eleven sections.
-    fn chunked() -> Self {
+    pub(crate) fn chunked() -> Self {
         let chunk = |seed: u64| [seed, 100].map(u64::to_le_bytes).concat();
         let input = ProgramInput::steps((0..10).map(chunk).collect()).encode();
         Self {
@@ -62,7 +81,7 @@ impl Program {
     }
 
     /// The same program, asked for more points than it has fuel for.
-    fn endless() -> Self {
+    pub(crate) fn endless() -> Self {
         let more = [1, u64::MAX].map(u64::to_le_bytes).concat();
         let input = ProgramInput::steps(vec![more]).encode();
         Self {
@@ -138,25 +157,18 @@ async fn order(network: &Network, handle: &NodeHandle, program: &Program) -> Job
     order_in(network, handle, program, VerificationMode::Recompute).await
 }
 
-async fn order_in(
+pub(crate) async fn order_in(
     network: &Network,
     handle: &NodeHandle,
     program: &Program,
     mode: VerificationMode,
 ) -> JobId {
-    let wallet = &network.wallets[1];
     let state = handle.snapshot().state.clone();
-    handle.blobs().put(&program.input, 1 << 20).unwrap();
     let order = JobOrder {
         mode,
         ..order_of(program, &state)
     };
-    let transaction = Transaction::SubmitJob { order };
-    let nonce = state.nonce(&wallet.address());
-    let signed = wallet.sign(transaction.clone(), nonce, &network.genesis.domain);
-    let job = job_id(signed.id(&network.genesis.domain));
-    send(network, handle, wallet, transaction).await;
-    job
+    order_job((network, handle), &program.input, order).await
 }
 
 /// Serves a lease with this answer, whose bytes it gives to nobody.

@@ -71,6 +71,22 @@ pub(crate) enum Work {
     Forged,
 }
 
+/// Orders a run on an input that this node has then.
+pub(crate) async fn order_job(
+    (network, handle): (&Network, &NodeHandle),
+    input: &[u8],
+    order: JobOrder,
+) -> JobId {
+    let wallet = &network.wallets[1];
+    handle.blobs().put(input, 1 << 20).unwrap();
+    let transaction = Transaction::SubmitJob { order };
+    let nonce = handle.snapshot().state.nonce(&wallet.address());
+    let signed = wallet.sign(transaction.clone(), nonce, &network.genesis.domain);
+    let job = job_id(signed.id(&network.genesis.domain));
+    send(network, handle, wallet, transaction).await;
+    job
+}
+
 /// Sends a transaction of a wallet with its next nonce and waits until it is final.
 pub(crate) async fn send(
     network: &Network,

@@ -243,11 +243,7 @@ impl WasmProgram {
             return Err(ProgramTraceFault::Opened);
         }
         for (&call, state) in begins.iter().zip(states) {
-            let said = record.before(call);
-            let is_said = said.is_some_and(|it| {
-                it.shown as usize == state.to_bytes().len() && it.state == state.digest()
-            });
-            if !is_said || !self.may_have(state) {
+            if !self.is_before(record, call, state) {
                 return Err(ProgramTraceFault::State { call });
             }
         }
@@ -259,6 +255,20 @@ impl WasmProgram {
             drawn,
             states: begins.into_iter().zip(states).collect(),
         })
+    }
+
+    /// Whether a state is the one that a record has before a call, and one that the program may have. Takes a hash over its memory.
+    pub(super) fn is_before(
+        &self,
+        record: &ProgramRecord,
+        call: usize,
+        state: &ProgramState,
+    ) -> bool {
+        let said = record.before(call);
+        let is_said = said.is_some_and(|it| {
+            it.shown as usize == state.to_bytes().len() && it.state == state.digest()
+        });
+        is_said && self.may_have(state)
     }
 
     /// Whether a state has the program's globals and a memory of a size that it may have.

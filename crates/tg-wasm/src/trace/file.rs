@@ -76,6 +76,26 @@ impl WasmProgram {
     }
 }
 
+/// Reads the first bytes of a file, which say what it is.
+pub(super) fn read_head(
+    reader: &mut Reader<'_>,
+    (magic, version): ([u8; 4], u16),
+    field: &'static str,
+) -> Result<(), DecodeError> {
+    let found = reader.array::<4>()?;
+    if found != magic {
+        let value = u32::from_le_bytes(found).into();
+        return Err(DecodeError::Invalid { field, value });
+    }
+    match reader.u16()? {
+        found if found == version => Ok(()),
+        found => Err(DecodeError::Invalid {
+            field,
+            value: found.into(),
+        }),
+    }
+}
+
 impl Encode for ProgramTraceFile {
     fn encode(&self, writer: &mut Writer) {
         let Self { answer, opened } = self;
@@ -92,17 +112,8 @@ impl Encode for ProgramTraceFile {
 
 impl Decode for ProgramTraceFile {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let field = "head of a trace of calls";
-        let found = reader.array::<4>()?;
-        if found != MAGIC {
-            let value = u32::from_le_bytes(found).into();
-            return Err(DecodeError::Invalid { field, value });
-        }
-        let version = reader.u16()?;
-        if version != PROGRAM_TRACE_VERSION {
-            let value = version.into();
-            return Err(DecodeError::Invalid { field, value });
-        }
+        let head = (MAGIC, PROGRAM_TRACE_VERSION);
+        read_head(reader, head, "head of a trace of calls")?;
         let most = OUTPUT_BYTES_MAX as usize + ANSWER_HEAD;
         let answer = reader.bytes("answer", most)?.to_vec();
         let opened = match reader.flag("opened sections")? {

@@ -19,15 +19,18 @@
 //! - `record`: what is said of each call
 //! - `file`: what the provider shows
 //! - `check`: what everybody else finds
+//! - `claim`: a dispute about a run of mode `optimistic`, which the same records bring down to one call
 //!
 //! [`WasmProgram::trace`]: crate::WasmProgram::trace
 //! [`WasmProgram::open`]: crate::WasmProgram::open
 //! [`WasmProgram::verify_trace`]: crate::WasmProgram::verify_trace
 
 mod check;
+mod claim;
 mod file;
 mod record;
 
 pub use check::{ExpectedProgramTrace, ProgramTraceFault, program_vote_on};
+pub use claim::{ExpectedProgramClaim, ProgramClaim, ProgramFault};
 pub use file::{OpenedCalls, ProgramTraceFile};
 pub use record::{CallRecord, OPENED_BYTES_MAX, ProgramRecord, ProgramTrace};

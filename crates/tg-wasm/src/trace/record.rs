@@ -8,12 +8,15 @@ use tg_types::{
 };
 
 use crate::answer::{ProgramAnswer, ProgramEnd};
-use crate::limits::CHUNKS_MAX;
+use crate::limits::{CHUNKS_MAX, LONG_PAGES_MAX};
 use crate::program::WasmProgram;
 use crate::running::{CallSeen, NoMemory};
+use crate::state::shown_bytes_max;
 
 /// Most bytes of the states at which drawn sections begin. With the answer and the record they are within evidence of 16 MiB.
 pub const OPENED_BYTES_MAX: u64 = 12 << 20;
+
+const _: () = assert!(shown_bytes_max(LONG_PAGES_MAX) <= OPENED_BYTES_MAX);
 
 /// Bytes of what is said of a call.
 const CALL_BYTES: usize = 44;
@@ -118,6 +121,18 @@ impl ProgramRecord {
 }
 
 impl WasmProgram {
+    /// Most bytes of a record of a run.
+    #[must_use]
+    pub const fn record_bytes(&self) -> u64 {
+        (4 + CALL_BYTES * (CHUNKS_MAX + 1)) as u64
+    }
+
+    /// Most bytes that showing a state between two of its calls takes.
+    #[must_use]
+    pub const fn state_bytes(&self) -> u64 {
+        shown_bytes_max(self.limits().pages)
+    }
+
     /// Runs it as [`Self::try_run`], and notes what every call gave.
     ///
     /// # Errors

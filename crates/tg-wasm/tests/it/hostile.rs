@@ -1,7 +1,7 @@
 //! Modules that mean harm: each is refused with a reason, or ends with a reason and a bill.
 
 use tg_wasm::limits::{
-    CALL_FUEL_MAX, FUEL_MAX, FUEL_PER_LOAD, FUEL_PER_MODULE_BYTE, FUEL_PER_PAGE, PAGES_MAX,
+    CALL_FUEL_MAX, FUEL_PER_LOAD, FUEL_PER_MODULE_BYTE, FUEL_PER_PAGE, PAGES_MAX, REPEATED_FUEL_MAX,
 };
 use tg_wasm::{ModuleError, ProgramEnd, ProgramRefused, ProgramTrap, RunLimits};
 
@@ -72,7 +72,7 @@ fn an_endless_loop_burns_the_fuel_of_its_call_and_no_more() {
 #[test]
 fn one_call_burns_at_most_the_fuel_of_a_call() {
     let limits = RunLimits {
-        fuel: FUEL_MAX,
+        fuel: REPEATED_FUEL_MAX,
         ..RunLimits::default()
     };
     let program = Assembler::step(forever()).read_with(limits).unwrap();

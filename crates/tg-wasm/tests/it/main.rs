@@ -8,6 +8,7 @@
 )]
 
 mod assembler;
+mod claims;
 mod hostile;
 mod programs;
 mod random;

@@ -155,6 +155,11 @@ fn a_file_is_read_back_and_every_limit_is_checked() {
         },
         RunLimits { pages: 0, ..limits },
         RunLimits {
+            fuel: limits::REPEATED_FUEL_MAX + 1,
+            pages: limits::LONG_PAGES_MAX + 1,
+            ..limits
+        },
+        RunLimits {
             pages: limits::PAGES_MAX + 1,
             ..limits
         },

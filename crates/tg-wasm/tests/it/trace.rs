@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use tg_types::{Decode as _, Digest, Domain, Encode as _, RunCommitment, TileName, Vote, sections};
-use tg_wasm::fuzz::{fuzz_trace, judged_file};
+use tg_wasm::fuzz::{fuzz_claim, fuzz_trace, judged_files};
 use tg_wasm::trace::{
     CallRecord, ExpectedProgramTrace, OPENED_BYTES_MAX, ProgramRecord, ProgramTrace,
     ProgramTraceFault, ProgramTraceFile, program_vote_on,
@@ -82,7 +82,7 @@ fn judged(
 }
 
 /// A program that counts in a global, in memory and in a page that it grows by, as long as its chunk says; its output is all of that.
-fn counter() -> Assembler {
+pub(crate) fn counter() -> Assembler {
     // memory[1024 * (chunk number % 32)] += chunk; global += 1; a loop of chunk[0] rounds.
     let number = [vec![0x23, 0]].concat();
     let place = [number, i32_const(31), vec![0x71], i32_const(10), vec![0x74]].concat();
@@ -121,7 +121,7 @@ fn counter() -> Assembler {
 }
 
 /// Chunks of rounds.
-fn rounds(each: impl IntoIterator<Item = u32>) -> Vec<u8> {
+pub(crate) fn rounds(each: impl IntoIterator<Item = u32>) -> Vec<u8> {
     let chunks = each.into_iter().map(|it| it.to_le_bytes().to_vec());
     ProgramInput::steps(chunks.collect()).encode()
 }
@@ -555,23 +555,26 @@ fn states_of_modules_that_cannot_have_them_are_a_wrong_call() {
     }
 }
 
-/// Files changed a little: the target of `fuzz/` on stable.
+/// Files changed a little: the targets of `fuzz/` on stable.
 #[test]
 fn changed_files_are_judged() {
-    let honest = judged_file();
-    fuzz_trace(&honest);
     let mut draws = Draws::new(21);
-    for _ in 0..600 {
-        let mut bytes = honest.clone();
-        for _ in 0..=draws.below(2) {
-            let place = draws.below(bytes.len());
-            match draws.below(4) {
-                0 => bytes.truncate(place.max(1)),
-                1 => bytes.insert(place, 7),
-                2 => bytes[place] = 0,
-                _ => bytes[place] ^= 1 << draws.below(8),
+    for (file, rounds) in judged_files().into_iter().zip([400, 100, 100]) {
+        fuzz_trace(&file);
+        fuzz_claim(&file);
+        for _ in 0..rounds {
+            let mut bytes = file.clone();
+            for _ in 0..=draws.below(2) {
+                let place = draws.below(bytes.len());
+                match draws.below(4) {
+                    0 => bytes.truncate(place.max(1)),
+                    1 => bytes.insert(place, 7),
+                    2 => bytes[place] = 0,
+                    _ => bytes[place] ^= 1 << draws.below(8),
+                }
             }
+            fuzz_trace(&bytes);
+            fuzz_claim(&bytes);
         }
-        fuzz_trace(&bytes);
     }
 }

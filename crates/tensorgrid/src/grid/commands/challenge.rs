@@ -14,7 +14,10 @@ use tg_sdk::dto::{JobDto, LeaseDto, ModeDto, ModelDto};
 use tg_sdk::guard::{self, OwnRun};
 use tg_sdk::{Client, jobs};
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Transaction, Wallet};
+use tg_types::{
+    Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Tier, Transaction, Wallet,
+};
+use tg_wasm::WasmProgram;
 
 use super::json_of;
 use crate::grid::args::JobChallengeArguments;
@@ -138,10 +141,24 @@ fn check_model(found: ModelId, registered: ModelId) -> anyhow::Result<()> {
 
 /// Fetches a model, runs it here on what was ordered, and says what all parts of the run are.
 async fn claim_of(client: &Client, model: &ModelDto, input: Vec<u8>) -> Result<Vec<u8>, Failure> {
-    let file = client.blob(model.weights_blob, MODEL_FILE_MAX).await;
+    // Of a program the public part is all of it.
+    let is_program = model
+        .facts
+        .as_ref()
+        .is_some_and(|it| it.tier == Tier::Wasm1.to_string());
+    let file = match is_program {
+        true => model.public_blob,
+        false => model.weights_blob,
+    };
+    let file = client.blob(file, MODEL_FILE_MAX).await;
     let file = file.calling("fetch the model")?;
     let registered = model.id;
     let made = tokio::task::spawn_blocking(move || {
+        if tg_wasm::is_program(&file) {
+            let program = WasmProgram::read(&file)?;
+            check_model(program.model_id(), registered)?;
+            return Ok(program.claim(&input)?.to_bytes());
+        }
         if tg_float::job::is_float_file(&file) {
             let model = FloatModel::read(&file)?;
             check_model(model.model_id(), registered)?;
@@ -214,10 +231,7 @@ pub(super) async fn guard(
         Failure::new(Exit::Rejected, anyhow::anyhow!(text))
     })?;
     let output = Digest::of_blob(&output);
-    let own = OwnRun {
-        output,
-        claim: Some(claim),
-    };
+    let own = OwnRun { output, claim };
     let challenged = guard::challenge_others(client, wallet, job, own).await;
     Ok(Guarded {
         output,

@@ -5,7 +5,7 @@ use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, Qu
 use tg_sdk::guard::{self, OwnRun};
 use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
-use tg_types::{Digest, JobId, Wallet};
+use tg_types::{Digest, Encode as _, JobId, Wallet};
 use tg_wasm::limits::FILE_BYTES_MAX;
 use tg_wasm::{ProgramAnswer, WasmProgram};
 
@@ -218,12 +218,11 @@ async fn guarded(
     if mode != ModeDto::Optimistic || !is_checked {
         return Ok(0);
     }
-    let run = program.try_run(input);
+    let run = program.claim(input);
     let run = run.or_fail(Exit::Failed, "run the program")?;
     let own = OwnRun {
         output: Digest::of_blob(&run.answer.encode()),
-        // Validators run the program again.
-        claim: None,
+        claim: run.to_bytes(),
     };
     guard::challenge_others(client, wallet, id, own)
         .await
