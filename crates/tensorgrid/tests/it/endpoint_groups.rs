@@ -1,6 +1,6 @@
 //! Groups of endpoints: a provider of one is killed, a queue grows, nobody asks, the money ends.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -136,6 +136,10 @@ impl Going {
     }
 }
 
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
 fn array(value: &Value) -> &Vec<Value> {
     value.as_array().unwrap()
 }
@@ -168,7 +172,7 @@ fn a_provider_is_killed_in_the_middle_and_every_request_is_answered_and_paid_onc
 
     let digit = digit();
     let ask =
-        format!("--json endpoint ask digits {digit} --times 200 --parallel 8 --prove --patience 3");
+        format!("--json endpoint ask digits {digit} --times 200 --parallel 8 --prove --patience 5");
     let going = Going::start(&grid, &groups.words(&ask));
     going.until_it_says(" of 200 answered");
     // Of two commands that count apart what is owed one does not begin.
@@ -181,39 +185,72 @@ fn a_provider_is_killed_in_the_middle_and_every_request_is_answered_and_paid_onc
     let ran = going.wait().ends(0);
     let told = ran.json();
     assert_eq!(told["asked"], 200, "{}", ran.stderr);
-    let tallies = array(&told["replicas"]);
-    let answered = tallies.iter().map(|it| it["answered"].as_u64().unwrap());
-    assert_eq!(answered.sum::<u64>(), 200);
-    assert_eq!(tallies.len(), 3, "{told}");
+    let mut sums = Sums::default();
+    assert_eq!(sums.add(&told), 200);
     let mut left = events(&told, "left").into_iter();
     let lost = left.find(|it| it["reason"] == "lost");
     assert_eq!(lost.unwrap()["provider"], killed, "{told}");
     conserved(&grid);
+    // Another one takes its place, in the same command or the next one.
+    let more = format!("--json endpoint ask digits {digit} --times 16 --parallel 8 --prove");
+    until("another one takes its place", || {
+        assert_eq!(sums.add(&groups.json(&more)), 16);
+        let by: BTreeSet<&String> = sums.0.values().map(|it| &it.provider).collect();
+        by.len() == 3
+    });
     let closed = groups.json("--json endpoint close digits");
     assert_eq!(array(&closed["replicas"]).len(), 0);
-    paid_once(&grid, tallies, killed);
+    sums.are_paid(&grid, killed);
     groups.run("endpoint close digits").ends(4);
     assert_eq!(std::fs::read_dir(&groups.folder).unwrap().count(), 0);
 }
 
-/// What the ledger paid for answers is what the vouchers say, and that is the sum of the prices of the answers that came.
-fn paid_once(grid: &Grid, tallies: &[Value], killed: &str) {
-    for tally in tallies {
-        let job = by_api(grid, tally["job"].as_str().unwrap());
-        let meter = &job["leases"][0]["meter"];
-        let (paid, owed) = (units(&meter["vouchers"]), units(&tally["price"]));
-        if tally["provider"] == killed {
-            // It claimed what it had when it was killed, or nothing.
-            assert!(paid <= owed, "{tally} {meter}");
-        } else {
-            assert_eq!(paid, owed, "{tally} {meter}");
-            assert_eq!(meter["answered"], tally["answered"]);
+/// What came of a replica.
+#[derive(Default)]
+struct Sum {
+    provider: String,
+    answered: u64,
+    price: u128,
+}
+
+/// What came, by the jobs of the replicas.
+#[derive(Default)]
+struct Sums(BTreeMap<String, Sum>);
+
+impl Sums {
+    /// Adds what a command told; how many answers it had.
+    fn add(&mut self, told: &Value) -> u64 {
+        let mut all = 0;
+        for tally in array(&told["replicas"]) {
+            let sum = self.0.entry(text(&tally["job"])).or_default();
+            let answered = tally["answered"].as_u64().unwrap();
+            sum.provider = text(&tally["provider"]);
+            sum.answered += answered;
+            sum.price += units(&tally["price"]);
+            all += answered;
         }
-        let settled = &job["settlement"];
-        let all = units(&settled["price"]) + units(&settled["refund"]);
-        assert_eq!(all, units(&job["max_price"]), "{job}");
+        all
     }
-    conserved(grid);
+
+    /// What the ledger paid for answers is what the vouchers say, and that is the sum of the prices of the answers that came.
+    fn are_paid(&self, grid: &Grid, killed: &str) {
+        for (job, sum) in &self.0 {
+            let job = by_api(grid, job);
+            let meter = &job["leases"][0]["meter"];
+            let paid = units(&meter["vouchers"]);
+            if sum.provider == killed {
+                // It claimed what it had when it was killed, or nothing.
+                assert!(paid <= sum.price, "{} {meter}", sum.price);
+            } else {
+                assert_eq!(paid, sum.price, "{meter}");
+                assert_eq!(meter["answered"], sum.answered);
+            }
+            let settled = &job["settlement"];
+            let all = units(&settled["price"]) + units(&settled["refund"]);
+            assert_eq!(all, units(&job["max_price"]), "{job}");
+        }
+        conserved(grid);
+    }
 }
 
 /// The cheapest provider would have both: its second place is held until another one is chosen.
@@ -221,7 +258,7 @@ fn paid_once(grid: &Grid, tallies: &[Value], killed: &str) {
 fn replicas_are_at_distinct_providers_or_it_is_said_that_they_cannot_be() {
     let folder = tempfile::tempdir().unwrap();
     let grid = Grid::up(&folder.path().join("grid"), 0);
-    let (cheap, _cheap) = provider(&grid, &folder.path().join("a"), "0.01", &["--slots", "3"]);
+    let (cheap, _cheap) = provider(&grid, &folder.path().join("a"), "0.01", &["--slots", "4"]);
     let groups = Groups::of(&grid, folder.path());
     let open = |more: &str| {
         let open = "--json endpoint open mlp-digits --money 6 --yes";
@@ -242,6 +279,9 @@ fn replicas_are_at_distinct_providers_or_it_is_said_that_they_cannot_be() {
     assert!(dear.stderr.contains(told), "{}", dear.stderr);
     let fewer = open("--replicas 2 --fewer --name fewer").ends(0).json();
     assert_eq!(array(&fewer["replicas"]).len(), 1, "{fewer}");
+    // The places that were held meanwhile are free again.
+    let is_one = || array(&groups.json("--json endpoint list")).len() == 1;
+    until("they have ended", is_one);
     let same = open("--replicas 2 --same-provider --name same")
         .ends(0)
         .json();
@@ -278,14 +318,14 @@ fn npy(rows: &[Vec<f32>]) -> Vec<u8> {
 
 /// A folder and an array of rows are as many requests, each with its receipt.
 fn each_input_is_asked_for(groups: &Groups<'_>, folder: &Path) {
-    let text = std::fs::read(root().join("examples/digit.json")).unwrap();
-    let value: Value = serde_json::from_slice(&text).unwrap();
+    let file = std::fs::read(root().join("examples/digit.json")).unwrap();
+    let value: Value = serde_json::from_slice(&file).unwrap();
     let row: Vec<f32> = serde_json::from_value(value["input_data"][0].clone()).unwrap();
     let blank = vec![0.0; row.len()];
     let inputs = folder.join("inputs");
     std::fs::create_dir(&inputs).unwrap();
     for name in ["one.json", "two.json"] {
-        std::fs::write(inputs.join(name), &text).unwrap();
+        std::fs::write(inputs.join(name), &file).unwrap();
     }
     std::fs::write(inputs.join("ignored.txt"), "no input").unwrap();
     let rows: Vec<Vec<f32>> = (0..15).flat_map(|_| [row.clone(), blank.clone()]).collect();

@@ -19,7 +19,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tg_types::{Address, Amount, JobId, LeaseId, Voucher, Wallet};
 use tokio::sync::Notify;
@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 use super::opening::{OpenError, ReplicaPrice};
 use super::record::{GroupRecord, ReplicaPart};
 use super::replica::{
-    FailureMeaning, LeaveReason, PROOF_WEIGHT, Replica, ReplicaSlot, least_busy, meaning,
+    FailureMeaning, LeaveReason, PROOF_WEIGHT, Replica, ReplicaSlot, WINDOW, least_busy, meaning,
 };
 use super::scaling::{GroupLoad, OpenReason, ReplicaLoad, Scaling, ScalingStep};
 use super::session::{EndpointAnswer, EndpointError, ServedBy};
@@ -52,6 +52,9 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// How long a provider is not taken again that failed.
 const LOST_FOR: Duration = Duration::from_secs(60);
+
+/// Time that clocks and blocks may differ by when it is asked whether a replica's money can be spent.
+const SPARE_MS: u64 = 15_000;
 
 /// Why the program that uses a group could not say something.
 pub type HostError = Box<dyn std::error::Error + Send + Sync>;
@@ -238,6 +241,32 @@ pub(super) struct GroupState {
     pub(super) price: Option<ReplicaPrice>,
     /// Why the last replica could not be opened, and whether money would do.
     pub(super) stalled: Option<(String, bool)>,
+}
+
+impl GroupState {
+    /// Whether what was locked for a replica can be spent by now, for what is owed, for what it may be making, and for its time with some seconds
+    /// to spare.
+    fn may_be_spent(&self, replica: &Replica) -> bool {
+        let mut replicas = self.record.replicas.iter();
+        let Some(known) = replicas.find(|it| it.job == replica.job()) else {
+            return true;
+        };
+        let session = &replica.session;
+        let minute = self.price.map_or(Amount::ZERO, |it| it.minute);
+        let age = wall_ms()
+            .saturating_sub(known.ordered_ms)
+            .saturating_add(SPARE_MS);
+        let time = minute.checked_mul_div_ceil(age, 60_000).unwrap_or(minute);
+        let making = session.run().saturating_mul(WINDOW as u64);
+        let used = session.owed().amount.saturating_add(making);
+        used.saturating_add(time) >= known.locked
+    }
+}
+
+/// The time by this machine's clock.
+pub(super) fn wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
 impl std::fmt::Debug for ReplicaGroup {
@@ -469,6 +498,13 @@ impl ReplicaGroup {
         // Of several requests that fail at once the first one says so.
         let Some(slot) = slot else {
             return;
+        };
+        // Stops: a provider that says at once that its money is spent, and is given another lease.
+        let is_believed = reason != LeaveReason::Spent || state.may_be_spent(replica);
+        let reason = if is_believed {
+            reason
+        } else {
+            LeaveReason::Lost
         };
         state.slots.remove(slot);
         state.leaving.push((Arc::clone(replica), reason));

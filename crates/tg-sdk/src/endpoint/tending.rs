@@ -2,11 +2,13 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tg_types::{Amount, JobId, Transaction, Wallet};
 
-use super::group::{GroupError, GroupEvent, GroupHost, GroupPatience, GroupState, ReplicaGroup};
+use super::group::{
+    GroupError, GroupEvent, GroupHost, GroupPatience, GroupState, ReplicaGroup, wall_ms,
+};
 use super::opening::{
     OpenError, PriceLimits, ReplicaPrice, market_choice, matched, ordered, served,
 };
@@ -40,7 +42,7 @@ const CLOSED_MAX: Duration = Duration::from_secs(90);
 const CANCEL_AGAIN: Duration = Duration::from_secs(5);
 
 /// Offers of providers that the group has already that are held while another one is looked for, at most.
-const HELD_MAX: usize = 3;
+const HELD_MAX: usize = 7;
 
 impl ReplicaGroup {
     /// Founds a group and opens its least number of replicas. If that many cannot be opened, what was opened is closed again, unless fewer will
@@ -556,10 +558,4 @@ struct NextOrder {
     terms: OrderTerms,
     limits: PriceLimits,
     record: GroupRecord,
-}
-
-/// The time by this machine's clock.
-fn wall_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
