@@ -296,6 +296,12 @@ pub(crate) static ENDPOINT: JobBlock = JobBlock {
             FieldShape::Number(0.001, 8_784.0),
             "How long it may last; an hour if absent.",
         ),
+        FieldRule::flag(
+            "replicas",
+            "replicas",
+            FieldShape::Text,
+            "Endpoints at distinct providers that take each other's place: a number, or MIN..MAX such as `2..4`; `money` is for all of them together. One endpoint if absent.",
+        ),
     ],
 };
 

@@ -174,6 +174,69 @@ pub fn inputs(paths: &[PathBuf], program: &Program) -> Result<Vec<f32>, Failure>
     }
 }
 
+/// Most inputs that are read at once.
+const INPUTS_MAX: usize = 100_000;
+
+/// Inputs in storage order, each with what it is of: of each file, of each file of a folder (in the order of their names), and of each row of an
+/// array that has one axis more than the input.
+///
+/// # Errors
+/// If a file is no input of this program, or there are none or too many.
+pub fn each_input(
+    paths: &[PathBuf],
+    program: &Program,
+) -> Result<Vec<(String, Vec<f32>)>, Failure> {
+    let named = NamedInput::all_of(program);
+    let expected = Expected::of_spec(&program.input, &named);
+    let usage = |text: String| Failure::new(Exit::Usage, anyhow::anyhow!(text));
+    let mut inputs = Vec::new();
+    for file in each_file(paths)? {
+        let doing = format!("read the input {}", file.display());
+        let kind = Kind::of_path(&file)
+            .ok_or_else(|| usage(format!("{doing}: not a .npy, .npz, .json or .png file")))?;
+        let bytes = read(&file, FILE_BYTES_MAX as u64)?;
+        let rows = tg_input::read(&bytes, kind, expected).or_fail(Exit::Usage, doing)?;
+        let is_one = rows.len() == 1;
+        for (index, row) in rows.into_iter().enumerate() {
+            let name = match is_one {
+                true => file.display().to_string(),
+                false => format!("{}[{index}]", file.display()),
+            };
+            inputs.push((name, row));
+        }
+        if inputs.len() > INPUTS_MAX {
+            return Err(usage(format!("there are more than {INPUTS_MAX} inputs")));
+        }
+    }
+    match inputs.is_empty() {
+        true => Err(usage("there is no input in what was named".to_owned())),
+        false => Ok(inputs),
+    }
+}
+
+/// The files that are named, and of folders those that can be inputs.
+fn each_file(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let doing = format!("list {}", path.display());
+        let entries = std::fs::read_dir(path).or_fail(Exit::Usage, doing.clone())?;
+        let mut inside = Vec::new();
+        for entry in entries {
+            let file = entry.or_fail(Exit::Usage, doing.clone())?.path();
+            if file.is_file() && Kind::of_path(&file).is_some() {
+                inside.push(file);
+            }
+        }
+        inside.sort();
+        files.append(&mut inside);
+    }
+    Ok(files)
+}
+
 /// Says that an array of a file is not read.
 pub fn say_unread(name: &str) {
     say(format_args!(

@@ -499,7 +499,7 @@ impl ProviderAttempt<'_> {
                 () = tokio::time::sleep(Duration::from_millis(500)) => {
                     let is_over = Instant::now() >= self.until;
                     if is_over || self.watched.is_over(self.nothing_max) {
-                        return Err(EndpointError::Silent);
+                        return Err(EndpointError::Silent { seconds: self.nothing_max.as_secs() });
                     }
                 }
             }

@@ -566,6 +566,21 @@ pub async fn order_endpoint(
     model: ModelId,
     terms: OrderTerms,
 ) -> Result<JobId, JobError> {
+    order_endpoint_kept(client, wallet, model, terms, &mut |_| Ok(())).await
+}
+
+/// The same for a caller that goes on after a restart: `keep` is given the job's id before its order is sent, and an order that it cannot
+/// keep is not sent. Of several that it is given the last one may have been taken, those before it were refused.
+///
+/// # Errors
+/// Those of [`order_endpoint`], and if the order cannot be kept.
+pub async fn order_endpoint_kept(
+    client: &Client,
+    wallet: &Wallet,
+    model: ModelId,
+    terms: OrderTerms,
+    keep: &mut (dyn FnMut(JobId) -> std::io::Result<()> + Send),
+) -> Result<JobId, JobError> {
     let terms = OrderTerms {
         mode: tg_types::VerificationMode::Endpoint,
         ..terms
@@ -574,8 +589,11 @@ pub async fn order_endpoint(
     let status = status.doing("ask for the grid's time")?;
     let order = terms.order(model, &[], status.ledger_time_ms);
     let submission = Transaction::SubmitJob { order };
-    let signed = submit(client, wallet, &submission, "order the endpoint").await?;
-    Ok(signed::job_id(signed.id(&status.domain.into())))
+    let domain = status.domain.into();
+    let mut keep = |signed: &SignedTransaction| keep(signed::job_id(signed.id(&domain)));
+    let doing = "order the endpoint";
+    let signed = submit_kept(client, wallet.into(), &submission, doing, &mut keep).await?;
+    Ok(signed::job_id(signed.id(&domain)))
 }
 
 /// The same for what the client knows by its id alone: a model or a program.

@@ -5,7 +5,7 @@ use crate::run::{Grid, Provider, root, until};
 use serde_json::{Value, json};
 
 /// TGRID of a text in base units of 10^-18, so that sums are exact.
-fn units(amount: &Value) -> u128 {
+pub(crate) fn units(amount: &Value) -> u128 {
     let text = amount.as_str().unwrap();
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let part: u128 = format!("{part:0<18}").parse().unwrap();
@@ -333,7 +333,7 @@ fn development(grid: &Grid, path: &str, body: &Value) -> (u16, Value) {
 }
 
 /// All money that was made is somewhere.
-fn conserved(grid: &Grid) {
+pub(crate) fn conserved(grid: &Grid) {
     let status = call(grid, ("GET", "/v1/status"), &[], "").json();
     let totals = status["totals"].as_object().unwrap();
     let of = |name: &str| units(&totals[name]);
@@ -342,7 +342,7 @@ fn conserved(grid: &Grid) {
 }
 
 /// What an endpoint's job says by the API.
-fn by_api(grid: &Grid, id: &str) -> Value {
+pub(crate) fn by_api(grid: &Grid, id: &str) -> Value {
     call(grid, ("GET", &format!("/v1/jobs/{id}")), &[], "").json()
 }
 

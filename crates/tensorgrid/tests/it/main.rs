@@ -3,6 +3,7 @@
 
 mod command_line;
 mod disputes;
+mod endpoint_groups;
 mod endpoints;
 mod floats;
 mod forged;

@@ -5,11 +5,22 @@
 //! provider that does not answer is asked nothing more, and one that is not paid answers nothing more.
 //!
 //! [`wire`] is what travels, [`served`] what of it is asked of models that a provider has a server of its own for, [`session`] the requestor's
-//! side, [`funds`] its money.
+//! side, [`funds`] its money. [`group`] is several endpoints of one model that take each other's place: [`scaling`] says when one is opened or
+//! closed, [`record`] is what is kept of them.
 
 #[cfg(all(feature = "client", feature = "verify"))]
 pub mod funds;
+#[cfg(all(feature = "client", feature = "verify"))]
+pub mod group;
+#[cfg(all(feature = "client", feature = "verify"))]
+pub mod opening;
+pub mod record;
+#[cfg(all(feature = "client", feature = "verify"))]
+pub mod replica;
+pub mod scaling;
 pub mod served;
 #[cfg(all(feature = "client", feature = "verify"))]
 pub mod session;
+#[cfg(all(feature = "client", feature = "verify"))]
+mod tending;
 pub mod wire;

@@ -100,8 +100,17 @@ pub enum EndpointError {
     #[error("read the card of the endpoint's model")]
     Card(#[from] CardError),
     /// Nothing came for long.
-    #[error("nothing came from the provider for {} s", SILENCE_MAX.as_secs())]
-    Silent,
+    #[error("nothing came from the provider for {seconds} s")]
+    Silent {
+        /// For how long.
+        seconds: u64,
+    },
+    /// The answer ended in the middle: its provider is away from the gateway, or was started again.
+    #[error("the answer ended in the middle: its provider is not at the gateway any more")]
+    CutOff,
+    /// The replica of a group that was asked was given up, and the request is asked of another one.
+    #[error("the replica that was asked was given up")]
+    GivenUp,
     /// The grid tells something else of the lease than a final state has.
     #[error(
         "the grid tells of endpoint {job} that its {what} is {told}; a final state has {proved}"
@@ -545,6 +554,14 @@ impl EndpointSession {
         }
     }
 
+    /// Finds out whether the provider is there: as [`Self::pay`], whether anything is owed or not.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn greet(&self) -> Result<(), EndpointError> {
+        self.tell_owed().await
+    }
+
     /// Gives the provider a voucher without a request, and has its public key, if it is new. Of a voucher that it has from before, and this session does not
     /// know, it takes note.
     async fn tell_owed(&self) -> Result<(), EndpointError> {
@@ -624,11 +641,13 @@ impl EndpointSession {
                 }
             }
             let frame = tokio::time::timeout(SILENCE_MAX, body.frame()).await;
-            let frame = frame.map_err(|_| EndpointError::Silent)?.transpose();
+            let frame = frame.map_err(|_| EndpointError::Silent {
+                seconds: SILENCE_MAX.as_secs(),
+            });
+            let frame = frame?.transpose();
             let frame = frame.map_err(|error| self.client.transport().unreachable(error))?;
             let Some(frame) = frame else {
-                let what = "it ended in the middle";
-                return Err(EndpointError::NotTheirs { what }.into());
+                return Err(EndpointError::CutOff.into());
             };
             if let Ok(data) = frame.into_data() {
                 bytes.extend_from_slice(&data);
