@@ -45,8 +45,6 @@ pub(crate) async fn run(command: &EndpointCommand, as_json: bool) -> Outcome {
     }
 }
 
-use crate::grid::trust::Trusting;
-use tg_console::outcome::{Exit, Failure, Outcome, json, line, say};
 /// What the order of some arguments would come to in the next block.
 pub(crate) async fn quote(arguments: &EndpointOpenArguments) -> Result<DryRunDto, Failure> {
     let client = connect::client(&arguments.api)?;
