@@ -278,7 +278,9 @@ fn replicas_are_at_distinct_providers_or_it_is_said_that_they_cannot_be() {
     let told = "more than this group allows";
     assert!(dear.stderr.contains(told), "{}", dear.stderr);
     let fewer = open("--replicas 2 --fewer --name fewer").ends(0).json();
-    assert_eq!(array(&fewer["replicas"]).len(), 1, "{fewer}");
+    let serves = |it: &&Value| it["part"] == "serves";
+    let serving = array(&fewer["replicas"]).iter().filter(serves);
+    assert_eq!(serving.count(), 1, "{fewer}");
     // The places that were held meanwhile are free again.
     let is_one = || array(&groups.json("--json endpoint list")).len() == 1;
     until("they have ended", is_one);
@@ -292,8 +294,7 @@ fn replicas_are_at_distinct_providers_or_it_is_said_that_they_cannot_be() {
 
     let (other, _other) = provider(&grid, &folder.path().join("b"), "0.02", &[]);
     let both = open("--replicas 2").ends(0).json();
-    let serving = array(&both["replicas"]).iter();
-    let serving = serving.filter(|it| it["part"] == "serves");
+    let serving = array(&both["replicas"]).iter().filter(serves);
     let at = serving.map(|it| it["provider"].as_str().unwrap());
     let distinct = BTreeSet::from([cheap.as_str(), other.as_str()]);
     assert_eq!(at.collect::<BTreeSet<&str>>(), distinct, "{both}");
@@ -377,7 +378,7 @@ fn each_input_is_asked_for(groups: &Groups<'_>, folder: &Path) {
 fn the_money_of_a_group_ends_it_waits_and_goes_on_with_more() {
     let folder = tempfile::tempdir().unwrap();
     let grid = Grid::up(&folder.path().join("grid"), 0);
-    let dear = ["--price-per-mmac", "8"];
+    let dear = ["--price-per-mmac", "0.02"];
     let (_, _provider) = provider(&grid, &folder.path().join("a"), "0.01", &dear);
     let groups = Groups::of(&grid, folder.path());
     let open = "--json endpoint open mlp-digits --replicas 1 --money 0.6 --yes";
@@ -472,7 +473,7 @@ fn terms(wallet: &Wallet, model: tg_sdk::ModelId) -> GroupTerms {
             queue_ms: 300,
             idle_ms: 1_500,
         },
-        money: Amount::from_tgrid(6),
+        money: Amount::from_tgrid(200),
         minute_max: None,
         run_max: None,
         same_provider: false,
@@ -486,7 +487,7 @@ async fn funded(client: &Client, seed: &[u8]) -> Wallet {
     let wallet = Wallet::from_seed(seed);
     let request = tg_sdk::dto::FaucetRequestDto {
         address: wallet.address(),
-        amount: Amount::from_tgrid(10),
+        amount: Amount::from_tgrid(300),
     };
     client.faucet(&request).await.unwrap();
     while client.account(wallet.address()).await.unwrap().balance == Amount::ZERO {
@@ -541,10 +542,13 @@ fn a_queue_opens_a_replica_and_idleness_closes_it() {
         let tending = Arc::clone(&group);
         let tended = tokio::spawn(async move { tending.tend().await });
 
-        // The queue stays above four for each replica until a second one works on it.
-        let answers = proofs(&group, (&checked, &input), 120).await;
-        let by: BTreeSet<_> = answers.iter().map(|it| it.provider).collect();
-        assert_eq!((answers.len(), by.len()), (120, 2));
+        // The queue stays above four for each replica until a second one works on it, however fast the machine is.
+        let (mut answers, mut by) = (Vec::new(), BTreeSet::new());
+        while by.len() < 2 {
+            assert!(answers.len() < 2_400, "no second replica was opened");
+            answers.extend(proofs(&group, (&checked, &input), 60).await);
+            by = answers.iter().map(|it: &GroupAnswer| it.provider).collect();
+        }
         let queue = OpenReason::Queue;
         let by_queue =
             |it: &GroupEvent| matches!(it, GroupEvent::Opened { reason, .. } if *reason == queue);
@@ -552,7 +556,8 @@ fn a_queue_opens_a_replica_and_idleness_closes_it() {
         let owed: Vec<_> = group.replicas().iter().map(|it| it.owed).collect();
         let prices: u128 = answers.iter().map(|it| it.answer.price.get()).sum();
         assert_eq!(owed.iter().map(|it| it.amount.get()).sum::<u128>(), prices);
-        assert_eq!(owed.iter().map(|it| it.answered).sum::<u64>(), 120);
+        let answered: u64 = owed.iter().map(|it| it.answered).sum();
+        assert_eq!(answered, answers.len() as u64);
 
         eventually("what is asked nothing is closed", || {
             group.replicas().len() == 1

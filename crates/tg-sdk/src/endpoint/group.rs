@@ -13,7 +13,7 @@
 //! * a requestor that claims that an answer did not come gains what it gains with one endpoint, 64 runs for each lease, and pays the order and the
 //!   minutes of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
@@ -39,10 +39,13 @@ use crate::verify::CheckedModel;
 const TRIES_MAX: u32 = 8;
 
 /// Replicas that refuse an input before it is taken to be at fault.
-const REFUSALS_MAX: u32 = 2;
+const REFUSALS_MAX: usize = 2;
 
 /// How long the gateway may be away while a request waits.
 const ABSENCE_MAX: Duration = Duration::from_secs(30);
+
+/// How long a replica may say of every request that it has too much to do.
+const BUSY_MAX: Duration = Duration::from_secs(10);
 
 /// How long to wait before a busy replica, or a gateway that is away, is asked again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -320,10 +323,12 @@ impl ReplicaGroup {
         piece: &mut (dyn FnMut(&[u8]) + Send),
     ) -> Result<GroupAnswer, GroupError> {
         let weight = if proof.is_some() { PROOF_WEIGHT } else { 1 };
-        let (mut tries, mut refusals, mut passed) = (0, 0, 0);
+        let (mut tries, mut passed) = (0, 0);
         let mut no_gateway: Option<Instant> = None;
+        // Who refused this request, and whom it is not given to for now.
+        let (mut refused, mut shunned) = (BTreeSet::new(), BTreeSet::new());
         loop {
-            let place = self.place(weight).await?;
+            let place = self.place(weight, &shunned).await?;
             let replica = Arc::clone(&place.replica);
             let mut on = passed_on(&mut passed, piece);
             let asked = replica.ask(input, proof, &mut on, self.patience.silence);
@@ -348,7 +353,12 @@ impl ReplicaGroup {
                 FailureMeaning::Away => self.is_away(&replica),
                 FailureMeaning::Busy => {
                     tries -= 1;
-                    tokio::time::sleep(AGAIN).await;
+                    self.is_busy(&replica, &error);
+                    shunned.insert(replica.job());
+                    if self.has_none_but(&shunned) {
+                        shunned.clone_from(&refused);
+                        tokio::time::sleep(AGAIN).await;
+                    }
                 }
                 FailureMeaning::NoGateway => {
                     tries -= 1;
@@ -358,8 +368,9 @@ impl ReplicaGroup {
                     tokio::time::sleep(AGAIN).await;
                 }
                 FailureMeaning::Request => {
-                    refusals += 1;
-                    if refusals >= REFUSALS_MAX {
+                    refused.insert(replica.job());
+                    shunned.insert(replica.job());
+                    if refused.len() >= REFUSALS_MAX || self.has_none_but(&refused) {
                         return Err(error.into());
                     }
                 }
@@ -412,15 +423,19 @@ impl ReplicaGroup {
         self.state().record.clone()
     }
 
-    /// Waits for a place at a replica.
-    async fn place(&self, weight: usize) -> Result<Place<'_>, GroupError> {
+    /// Waits for a place at a replica that is not shunned.
+    async fn place(
+        &self,
+        weight: usize,
+        shunned: &BTreeSet<JobId>,
+    ) -> Result<Place<'_>, GroupError> {
         let began = Instant::now();
         let _counted = Counted::of(&self.waiting);
         loop {
             let mut freed = pin!(self.freed.notified());
             // What is freed from here on is not missed.
             freed.as_mut().enable();
-            if let Some(place) = self.free_place(weight) {
+            if let Some(place) = self.free_place(weight, shunned) {
                 return Ok(place);
             }
             if began.elapsed() > self.patience.wait {
@@ -437,10 +452,11 @@ impl ReplicaGroup {
         }
     }
 
-    fn free_place(&self, weight: usize) -> Option<Place<'_>> {
+    fn free_place(&self, weight: usize, shunned: &BTreeSet<JobId>) -> Option<Place<'_>> {
         let mut state = self.state();
+        let is_out = |it: &ReplicaSlot| it.away.is_some() || shunned.contains(&it.replica.job());
         let loads = state.slots.iter();
-        let loads = loads.map(|it| (it.unanswered, it.away.is_some()));
+        let loads = loads.map(|it| (it.unanswered, is_out(it)));
         let slot = least_busy(loads, weight)?;
         let slot = state.slots.get_mut(slot)?;
         slot.unanswered += weight;
@@ -549,6 +565,26 @@ impl ReplicaGroup {
         (serves && !state.record.same_provider).then_some(false)
     }
 
+    /// Whether all replicas that could be asked are among these.
+    fn has_none_but(&self, jobs: &BTreeSet<JobId>) -> bool {
+        let state = self.state();
+        let mut there = state.slots.iter().filter(|it| it.away.is_none());
+        there.all(|it| jobs.contains(&it.replica.job()))
+    }
+
+    /// A replica says that it has too much to do. One that says nothing else for [`BUSY_MAX`] is lost: stops a provider that is paid by the minute
+    /// and takes each request first, as it has the fewest.
+    fn is_busy(&self, replica: &Arc<Replica>, error: &EndpointError) {
+        let mut state = self.state();
+        let mut slots = state.slots.iter_mut();
+        let slot = slots.find(|it| Arc::ptr_eq(&it.replica, replica));
+        let since = slot.map(|it| *it.busy.get_or_insert_with(Instant::now));
+        drop(state);
+        if since.is_some_and(|it| it.elapsed() > BUSY_MAX) {
+            self.leave(replica, LeaveReason::Lost, Some(error));
+        }
+    }
+
     fn is_away(&self, replica: &Arc<Replica>) {
         let mut state = self.state();
         let mut slots = state.slots.iter_mut();
@@ -563,7 +599,10 @@ impl ReplicaGroup {
         let mut state = self.state();
         let mut slots = state.slots.iter_mut();
         let slot = slots.find(|it| Arc::ptr_eq(&it.replica, replica));
-        let was_away = slot.is_some_and(|it| it.away.take().is_some());
+        let was_away = slot.is_some_and(|it| {
+            it.busy = None;
+            it.away.take().is_some()
+        });
         drop(state);
         if was_away {
             self.freed.notify_waiters();

@@ -6,7 +6,7 @@ use tg_types::{Address, Amount, JobId, ModelId, VerificationMode, Wallet};
 
 use super::session::{EndpointError, serving_lease};
 use crate::client::Client;
-use crate::dto::{JobDto, JobStateDto, LeaseDto};
+use crate::dto::{JobDto, JobStateDto, JobWhyDto, LeaseDto};
 use crate::error::ClientError;
 use crate::jobs::{self, JobError, patiently};
 use crate::verify::OrderTerms;
@@ -148,13 +148,25 @@ pub(super) async fn market_choice(
     let order = terms.order(model, &[], status.ledger_time_ms);
     let answer = patiently(|| client.dry_run(account, &order)).await?;
     let lease = answer.job.leases.first();
-    let lease = lease.ok_or(OpenError::NoOffer {
-        why: answer.why.summary,
+    let lease = lease.ok_or_else(|| OpenError::NoOffer {
+        why: described(&answer.why),
     })?;
     Ok(MarketChoice {
         provider: lease.provider,
         price: ReplicaPrice::of(lease),
     })
+}
+
+/// Why nobody would serve an order, with what would let it run.
+fn described(why: &JobWhyDto) -> String {
+    let turned = why.constraints.iter().filter(|it| it.rejected > 0);
+    let turned: Vec<&str> = turned.map(|it| it.constraint.as_str()).collect();
+    let change = why.relaxations.first();
+    let change = change.map_or(String::new(), |it| format!("; {it}"));
+    match turned.is_empty() {
+        true => format!("{}{change}", why.summary),
+        false => format!("{} ({}){change}", why.summary, turned.join(", ")),
+    }
 }
 
 /// Orders an endpoint and waits until it is in a block.

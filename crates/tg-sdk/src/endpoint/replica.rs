@@ -136,6 +136,8 @@ pub(super) struct ReplicaSlot {
     pub(super) used: Instant,
     /// Since when its provider does not fetch requests, if it does not.
     pub(super) away: Option<Instant>,
+    /// Since when it only says that it has too much to do, if it does.
+    pub(super) busy: Option<Instant>,
 }
 
 impl ReplicaSlot {
@@ -145,6 +147,7 @@ impl ReplicaSlot {
             unanswered: 0,
             used: Instant::now(),
             away: None,
+            busy: None,
         }
     }
 }

@@ -285,14 +285,22 @@ impl ReplicaGroup {
                 Ok(known) => self.take_look(&replica, &known, cancels).await,
                 Err(error) if error.is_not_found() => {
                     let age = wall_ms().saturating_sub(replica.ordered_ms);
-                    if age > COMES_MAX_MS {
-                        self.ended(replica.job, Amount::ZERO);
+                    // Stops: an API that says of a job that serves that there is none, so that its money is locked a second time.
+                    if age > COMES_MAX_MS && !self.is_asked(replica.job) {
+                        let spent = replica.provider.map_or(Amount::ZERO, |_| replica.locked);
+                        self.ended(replica.job, spent);
                     }
                 }
                 // Looked at again in a moment; requests say more of a grid that is away.
                 Err(_away) => {}
             }
         }
+    }
+
+    /// Whether requests go to a job.
+    fn is_asked(&self, job: JobId) -> bool {
+        let state = self.state();
+        state.slots.iter().any(|it| it.replica.job() == job)
     }
 
     /// Takes note of money that was added.
@@ -524,7 +532,14 @@ impl ReplicaGroup {
             Ok(())
         };
         let order = (record.model, terms);
-        ordered(&self.client, &self.wallet, order, &mut keep).await
+        let ordered = ordered(&self.client, &self.wallet, order, &mut keep).await;
+        if ordered.is_err()
+            && let Some(job) = before
+        {
+            // It may come all the same: then it is closed when it is looked at.
+            self.problem("keep the record", self.closes(job).err().as_ref());
+        }
+        ordered
     }
 
     /// Begins with a replica that was ordered a moment ago, if it is what was to be had.

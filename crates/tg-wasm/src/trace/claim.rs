@@ -146,7 +146,10 @@ impl WasmProgram {
                 self.is_refuted(&claim, (call, state.as_ref()), expected.input)
             }
             // Stops: a provider that has everybody run all of it, where it could show a state.
-            Ok(ProgramFault::LargeCall { call }) if claim.is_large(call) => {
+            // And an accuser that claims a state larger than the program can have.
+            Ok(ProgramFault::LargeCall { call })
+                if claim.is_large(call) && self.state_bytes() > OPENED_BYTES_MAX =>
+            {
                 let claimed = self.claim(expected.input)?;
                 Ok(claimed.is_said_by(expected))
             }

@@ -415,4 +415,8 @@ fn a_long_run_has_no_state_that_is_too_large() {
     };
     let shown = ProgramFault::Call { call: 60, state };
     assert!(!lied.fails(&program, &right, &shown));
+    // A state that is said to be larger than any of the program has nobody run all of it.
+    claim.record.0[59].shown = u32::MAX;
+    let large = ProgramFault::LargeCall { call: 60 };
+    assert!(!result.fails(&program, &claim, &large));
 }
