@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tg_types::{Address, Amount, JobId, LeaseId, Voucher, Wallet};
 use tokio::sync::Notify;
 
-use super::opening::{OpenError, ReplicaPrice};
+use super::opening::{ReplicaOpenError, ReplicaPrice};
 use super::record::{GroupRecord, ReplicaPart};
 use super::replica::{
     FailureMeaning, LeaveReason, PROOF_WEIGHT, Replica, ReplicaSlot, WINDOW, least_busy, meaning,
@@ -156,14 +156,14 @@ pub enum GroupError {
     },
     /// A replica could not be opened.
     #[error(transparent)]
-    Open(Box<OpenError>),
+    Open(Box<ReplicaOpenError>),
     /// What has to be kept cannot be written.
     #[error("keep the record of the group")]
     NotKept(#[source] io::Error),
 }
 
-impl From<OpenError> for GroupError {
-    fn from(error: OpenError) -> Self {
+impl From<ReplicaOpenError> for GroupError {
+    fn from(error: ReplicaOpenError) -> Self {
         Self::Open(Box::new(error))
     }
 }
@@ -428,9 +428,9 @@ impl ReplicaGroup {
         &self,
         weight: usize,
         shunned: &BTreeSet<JobId>,
-    ) -> Result<Place<'_>, GroupError> {
+    ) -> Result<ReplicaPlace<'_>, GroupError> {
         let began = Instant::now();
-        let _counted = Counted::of(&self.waiting);
+        let _counted = WaitingCount::of(&self.waiting);
         loop {
             let mut freed = pin!(self.freed.notified());
             // What is freed from here on is not missed.
@@ -452,7 +452,7 @@ impl ReplicaGroup {
         }
     }
 
-    fn free_place(&self, weight: usize, shunned: &BTreeSet<JobId>) -> Option<Place<'_>> {
+    fn free_place(&self, weight: usize, shunned: &BTreeSet<JobId>) -> Option<ReplicaPlace<'_>> {
         let mut state = self.state();
         let is_out = |it: &ReplicaSlot| it.away.is_some() || shunned.contains(&it.replica.job());
         let loads = state.slots.iter();
@@ -461,7 +461,7 @@ impl ReplicaGroup {
         let slot = state.slots.get_mut(slot)?;
         slot.unanswered += weight;
         slot.used = Instant::now();
-        Some(Place {
+        Some(ReplicaPlace {
             group: self,
             replica: Arc::clone(&slot.replica),
             weight,
@@ -652,13 +652,13 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// A request at a replica: its place is free when this is dropped.
-struct Place<'a> {
+struct ReplicaPlace<'a> {
     group: &'a ReplicaGroup,
     replica: Arc<Replica>,
     weight: usize,
 }
 
-impl Drop for Place<'_> {
+impl Drop for ReplicaPlace<'_> {
     fn drop(&mut self) {
         let mut state = self.group.state();
         let mut slots = state.slots.iter_mut();
@@ -672,16 +672,16 @@ impl Drop for Place<'_> {
 }
 
 /// Counts itself as long as it lives.
-struct Counted<'a>(&'a AtomicUsize);
+struct WaitingCount<'a>(&'a AtomicUsize);
 
-impl<'a> Counted<'a> {
+impl<'a> WaitingCount<'a> {
     fn of(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for WaitingCount<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

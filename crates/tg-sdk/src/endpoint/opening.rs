@@ -53,10 +53,10 @@ pub(super) struct PriceLimits {
 }
 
 impl PriceLimits {
-    pub(super) fn check(self, price: ReplicaPrice) -> Result<(), OpenError> {
+    pub(super) fn check(self, price: ReplicaPrice) -> Result<(), ReplicaOpenError> {
         let is_above = |most: Option<Amount>, asked| most.is_some_and(|most| asked > most);
         if is_above(self.minute_max, price.minute) || is_above(self.run_max, price.run) {
-            return Err(OpenError::TooDear { price });
+            return Err(ReplicaOpenError::TooDear { price });
         }
         Ok(())
     }
@@ -64,7 +64,7 @@ impl PriceLimits {
 
 /// Why no replica was opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum ReplicaOpenError {
     /// A call failed.
     #[error("ask the grid")]
     Client(#[from] ClientError),
@@ -139,7 +139,7 @@ pub(super) async fn market_choice(
     client: &Client,
     account: Address,
     (model, terms): (ModelId, OrderTerms),
-) -> Result<MarketChoice, OpenError> {
+) -> Result<MarketChoice, ReplicaOpenError> {
     let terms = OrderTerms {
         mode: VerificationMode::Endpoint,
         ..terms
@@ -148,7 +148,7 @@ pub(super) async fn market_choice(
     let order = terms.order(model, &[], status.ledger_time_ms);
     let answer = patiently(|| client.dry_run(account, &order)).await?;
     let lease = answer.job.leases.first();
-    let lease = lease.ok_or_else(|| OpenError::NoOffer {
+    let lease = lease.ok_or_else(|| ReplicaOpenError::NoOffer {
         why: described(&answer.why),
     })?;
     Ok(MarketChoice {
@@ -175,18 +175,18 @@ pub(super) async fn ordered(
     wallet: &Wallet,
     (model, terms): (ModelId, OrderTerms),
     keep: &mut (dyn FnMut(JobId) -> std::io::Result<()> + Send),
-) -> Result<JobId, OpenError> {
+) -> Result<JobId, ReplicaOpenError> {
     let job = jobs::order_endpoint_kept(client, wallet, model, terms, keep).await;
     let job = job.map_err(|error| match error {
-        JobError::NotKept(source) => OpenError::NotKept(source),
-        error => OpenError::Order(error),
+        JobError::NotKept(source) => ReplicaOpenError::NotKept(source),
+        error => ReplicaOpenError::Order(error),
     })?;
     jobs::wait_for_order(client, job).await?;
     Ok(job)
 }
 
 /// Waits until somebody serves a job.
-pub(super) async fn served(client: &Client, job: JobId) -> Result<JobDto, OpenError> {
+pub(super) async fn served(client: &Client, job: JobId) -> Result<JobDto, ReplicaOpenError> {
     let began = Instant::now();
     loop {
         let known = patiently(|| client.job(job)).await?;
@@ -194,7 +194,7 @@ pub(super) async fn served(client: &Client, job: JobId) -> Result<JobDto, OpenEr
             return Ok(known);
         }
         if known.settlement.is_some() || began.elapsed() > BEGINS {
-            return Err(OpenError::NotBegun {
+            return Err(ReplicaOpenError::NotBegun {
                 job,
                 state: known.state,
             });
@@ -204,7 +204,7 @@ pub(super) async fn served(client: &Client, job: JobId) -> Result<JobDto, OpenEr
 }
 
 /// Waits until some offer has a job, served or not.
-pub(super) async fn matched(client: &Client, job: JobId) -> Result<(), OpenError> {
+pub(super) async fn matched(client: &Client, job: JobId) -> Result<(), ReplicaOpenError> {
     let began = Instant::now();
     loop {
         let known = patiently(|| client.job(job)).await?;
@@ -212,7 +212,7 @@ pub(super) async fn matched(client: &Client, job: JobId) -> Result<(), OpenError
             return Ok(());
         }
         if known.settlement.is_some() || began.elapsed() > BEGINS {
-            return Err(OpenError::NotBegun {
+            return Err(ReplicaOpenError::NotBegun {
                 job,
                 state: known.state,
             });

@@ -10,7 +10,7 @@ use super::group::{
     GroupError, GroupEvent, GroupHost, GroupPatience, GroupState, ReplicaGroup, wall_ms,
 };
 use super::opening::{
-    OpenError, PriceLimits, ReplicaPrice, market_choice, matched, ordered, served,
+    PriceLimits, ReplicaOpenError, ReplicaPrice, market_choice, matched, ordered, served,
 };
 use super::record::{GroupRecord, ReplicaPart, ReplicaRecord};
 use super::replica::{LeaveReason, Replica, ReplicaSlot};
@@ -92,7 +92,7 @@ impl ReplicaGroup {
                 let begun = match known {
                     Ok(known) => group.begin(&known).await,
                     Err(error) if error.is_not_found() => Err(error.into()),
-                    Err(error) => return Err(OpenError::from(error).into()),
+                    Err(error) => return Err(ReplicaOpenError::from(error).into()),
                 };
                 match begun {
                     Ok(slot) => {
@@ -163,7 +163,7 @@ impl ReplicaGroup {
     ///
     /// # Errors
     /// Why one could not be opened.
-    pub async fn restore(&self) -> Result<(), OpenError> {
+    pub async fn restore(&self) -> Result<(), ReplicaOpenError> {
         while matches!(self.next_step(), ScalingStep::Open(OpenReason::Fewer)) {
             self.open_one(OpenReason::Fewer).await?;
         }
@@ -227,8 +227,8 @@ impl ReplicaGroup {
     }
 
     /// Takes note that no replica could be opened, and tells it once.
-    fn stalls(&self, error: &OpenError) {
-        let is_money = matches!(error, OpenError::NoMoney { .. });
+    fn stalls(&self, error: &ReplicaOpenError) {
+        let is_money = matches!(error, ReplicaOpenError::NoMoney { .. });
         let why = error.to_string();
         let mut state = self.state();
         let now = self.now_ms();
@@ -401,7 +401,7 @@ impl ReplicaGroup {
 
     /// Opens a replica. While the market would give it to a provider that the group has already, the places that it would give are held with
     /// as little money as they take, so that it gives another one; they are let go then.
-    async fn open_one(&self, reason: OpenReason) -> Result<(), OpenError> {
+    async fn open_one(&self, reason: OpenReason) -> Result<(), ReplicaOpenError> {
         let mut held = Vec::new();
         let opened = self.open_past(&mut held).await;
         for job in held {
@@ -434,7 +434,7 @@ impl ReplicaGroup {
     async fn open_past(
         &self,
         held: &mut Vec<JobId>,
-    ) -> Result<(ReplicaSlot, ReplicaPrice), OpenError> {
+    ) -> Result<(ReplicaSlot, ReplicaPrice), ReplicaOpenError> {
         loop {
             let next = self.next_order()?;
             let (model, account) = (next.record.model, next.record.account);
@@ -444,12 +444,12 @@ impl ReplicaGroup {
             next.limits.check(choice.price)?;
             let (least, left) = (choice.price.least(), next.record.left());
             if next.terms.max_price < least {
-                return Err(OpenError::NoMoney { left, least });
+                return Err(ReplicaOpenError::NoMoney { left, least });
             }
             if let Some(is_lost) = self.is_taken(choice.provider) {
                 let both = least.saturating_add(least);
                 if held.len() >= HELD_MAX || left < both {
-                    return Err(OpenError::SameProvider {
+                    return Err(ReplicaOpenError::SameProvider {
                         provider: choice.provider,
                         is_lost,
                     });
@@ -481,17 +481,17 @@ impl ReplicaGroup {
     }
 
     /// The terms of the next order.
-    fn next_order(&self) -> Result<NextOrder, OpenError> {
+    fn next_order(&self) -> Result<NextOrder, ReplicaOpenError> {
         let state = self.state();
         let GroupState { record, .. } = &*state;
         let until = record.until_ms.saturating_sub(wall_ms());
         if until == 0 {
-            return Err(OpenError::Over);
+            return Err(ReplicaOpenError::Over);
         }
         let share = record.share();
         let least = state.price.map_or(Amount::new(1), ReplicaPrice::least);
         if share < least {
-            return Err(OpenError::NoMoney { left: share, least });
+            return Err(ReplicaOpenError::NoMoney { left: share, least });
         }
         Ok(NextOrder {
             terms: OrderTerms {
@@ -512,7 +512,7 @@ impl ReplicaGroup {
         &self,
         (record, terms): (&GroupRecord, OrderTerms),
         part: ReplicaPart,
-    ) -> Result<JobId, OpenError> {
+    ) -> Result<JobId, ReplicaOpenError> {
         let mut before: Option<JobId> = None;
         let mut keep = |job: JobId| {
             let mut state = self.state();
@@ -547,22 +547,22 @@ impl ReplicaGroup {
         &self,
         known: &JobDto,
         limits: PriceLimits,
-    ) -> Result<(ReplicaSlot, ReplicaPrice), OpenError> {
+    ) -> Result<(ReplicaSlot, ReplicaPrice), ReplicaOpenError> {
         let lease = serving_lease(known)?;
         let (price, provider) = (ReplicaPrice::of(lease), lease.provider);
         limits.check(price)?;
         if let Some(is_lost) = self.is_taken(provider) {
-            return Err(OpenError::SameProvider { provider, is_lost });
+            return Err(ReplicaOpenError::SameProvider { provider, is_lost });
         }
         Ok((self.begin(known).await?, price))
     }
 
     /// Begins a session with whoever serves a job.
-    async fn begin(&self, known: &JobDto) -> Result<ReplicaSlot, OpenError> {
+    async fn begin(&self, known: &JobDto) -> Result<ReplicaSlot, ReplicaOpenError> {
         let price = ReplicaPrice::of(serving_lease(known)?);
         self.state().price = Some(price);
         let by = self.host.served_by(known).await;
-        let by = by.map_err(OpenError::Witness)?;
+        let by = by.map_err(ReplicaOpenError::Witness)?;
         let session = EndpointSession::open(&self.client, &self.wallet, known.id, &by).await?;
         Ok(ReplicaSlot::new(Arc::new(Replica::new(session))))
     }

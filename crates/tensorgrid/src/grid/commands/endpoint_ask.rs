@@ -199,7 +199,7 @@ pub(super) async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outc
     };
     let OpenEndpoint { asker, checked } = opened((&client, &wallet), place).await?;
     let requests = requests(arguments, &checked)?;
-    let asking = Arc::new(Asking {
+    let asking = Arc::new(GroupAsking {
         asker,
         checked,
         requests,
@@ -212,7 +212,7 @@ pub(super) async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outc
         times: arguments.times,
     });
     let started = Instant::now();
-    let told = Asking::ask_all(&asking, parallel(arguments, &asking)).await;
+    let told = GroupAsking::ask_all(&asking, parallel(arguments, &asking)).await;
     let elapsed = started.elapsed();
     let asking = Arc::try_unwrap(asking);
     let asking = asking.map_err(|_| anyhow::anyhow!("a request goes on after the last one"))?;
@@ -251,7 +251,7 @@ pub(super) async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outc
 }
 
 /// How many requests are under way at once.
-fn parallel(arguments: &EndpointAskArguments, asking: &Asking) -> u32 {
+fn parallel(arguments: &EndpointAskArguments, asking: &GroupAsking) -> u32 {
     let usual = if arguments.each { PARALLEL_EACH } else { 1 };
     let asked = arguments.parallel.map_or(usual, u32::from);
     // A provider has no more proofs under way that are not paid for; a group sees to it by itself.
@@ -262,7 +262,7 @@ fn parallel(arguments: &EndpointAskArguments, asking: &Asking) -> u32 {
 }
 
 /// What is asked, by several tasks.
-struct Asking {
+struct GroupAsking {
     asker: Asker,
     checked: CheckedModel,
     requests: Vec<NamedRequest>,
@@ -288,7 +288,7 @@ struct ReplicaTally {
 
 /// What came.
 #[derive(Default)]
-struct Tally {
+struct AnswerTally {
     last: Option<GroupAnswer>,
     times: Vec<Duration>,
     /// How many answers were drawn after they came, and proved.
@@ -299,7 +299,7 @@ struct Tally {
     failed: usize,
 }
 
-impl Tally {
+impl AnswerTally {
     const fn answered(&self) -> usize {
         self.times.len()
     }
@@ -343,16 +343,16 @@ impl Tally {
     }
 }
 
-impl Asking {
+impl GroupAsking {
     /// Asks for everything, so many at once. Of inputs that are each asked for by themselves one that fails does not stop the others.
-    async fn ask_all(asking: &Arc<Self>, parallel: u32) -> Result<Tally, Failure> {
+    async fn ask_all(asking: &Arc<Self>, parallel: u32) -> Result<AnswerTally, Failure> {
         let mut tasks = tokio::task::JoinSet::new();
         let all = u64::from(asking.times).saturating_mul(asking.requests.len() as u64);
         for _ in 0..u64::from(parallel).min(all) {
             let asking = Arc::clone(asking);
             tasks.spawn(async move { asking.ask_some(all).await });
         }
-        let mut told = Tally::default();
+        let mut told = AnswerTally::default();
         let mut failed = None;
         let mut progress = tokio::time::interval_at(tokio::time::Instant::now() + TELL, TELL);
         loop {
@@ -383,8 +383,8 @@ impl Asking {
         }
     }
 
-    async fn ask_some(&self, all: u64) -> Result<Tally, Failure> {
-        let mut told = Tally::default();
+    async fn ask_some(&self, all: u64) -> Result<AnswerTally, Failure> {
+        let mut told = AnswerTally::default();
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             if number >= all {
@@ -481,7 +481,7 @@ impl Asking {
 
 /// What a command says in the end.
 struct Summary<'a> {
-    told: &'a Tally,
+    told: &'a AnswerTally,
     elapsed: Duration,
     /// What is owed by the only lease.
     owed: Option<tg_types::Voucher>,

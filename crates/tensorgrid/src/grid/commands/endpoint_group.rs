@@ -11,7 +11,7 @@ use tg_sdk::dto::{JobDto, ModelDto, QuoteDto};
 use tg_sdk::endpoint::group::{
     GroupError, GroupEvent, GroupHost, GroupPatience, HostError, ReplicaGroup,
 };
-use tg_sdk::endpoint::opening::OpenError;
+use tg_sdk::endpoint::opening::ReplicaOpenError;
 use tg_sdk::endpoint::record::{GroupRecord, GroupTerms};
 use tg_sdk::endpoint::replica::LeaveReason;
 use tg_sdk::endpoint::scaling::{OpenReason, ScalingRules};
@@ -195,29 +195,30 @@ pub(super) fn group_failed(error: GroupError) -> Failure {
     }
 }
 
-fn open_hint(error: &OpenError) -> (Exit, &'static str) {
+fn open_hint(error: &ReplicaOpenError) -> (Exit, &'static str) {
     match error {
-        OpenError::Client(error) => (connect::exit_of_call(error), ""),
-        OpenError::NoOffer { .. } | OpenError::NotBegun { .. } => (
+        ReplicaOpenError::Client(error) => (connect::exit_of_call(error), ""),
+        ReplicaOpenError::NoOffer { .. } | ReplicaOpenError::NotBegun { .. } => (
             Exit::Unavailable,
             "`tensorgrid provider list` shows who offers; --fewer goes on with fewer replicas",
         ),
-        OpenError::SameProvider { .. } => (
+        ReplicaOpenError::SameProvider { .. } => (
             Exit::Unavailable,
             "--fewer goes on with fewer replicas, --same-provider has several at one provider",
         ),
-        OpenError::TooDear { .. } => (
+        ReplicaOpenError::TooDear { .. } => (
             Exit::Unavailable,
             "--max-price and --max-run-price say what is allowed",
         ),
-        OpenError::NoMoney { .. } => (
+        ReplicaOpenError::NoMoney { .. } => (
             Exit::Rejected,
             "--money is divided by the most replicas: more of it, or fewer replicas",
         ),
-        OpenError::Order(_) | OpenError::Over | OpenError::Session(_) | OpenError::Witness(_) => {
-            (Exit::Rejected, "")
-        }
-        OpenError::NotKept(_) => (Exit::Failed, "nothing was ordered"),
+        ReplicaOpenError::Order(_)
+        | ReplicaOpenError::Over
+        | ReplicaOpenError::Session(_)
+        | ReplicaOpenError::Witness(_) => (Exit::Rejected, ""),
+        ReplicaOpenError::NotKept(_) => (Exit::Failed, "nothing was ordered"),
     }
 }
 
