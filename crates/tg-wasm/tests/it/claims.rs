@@ -261,7 +261,8 @@ fn an_honest_provider_wins_against_every_other_claim() {
         let fails = program.claim_fails((b"", b""), result.expected());
         assert_eq!(fails, Ok(true));
     }
-    assert!(ends[0] > 10 && ends[1] > 5, "{ends:?}");
+    // Those that finished or ended in their start, and those that ended in a state.
+    assert!(ends[0] > 5 && ends[1] > 20, "{ends:?}");
 }
 
 /// All that a liar may show of a right claim: calls with their right states, with others, and without one.

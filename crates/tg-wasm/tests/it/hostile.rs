@@ -412,7 +412,7 @@ fn a_read_of_memory_costs_as_much_as_it_may_take() {
         ends(&Assembler::step(body), ProgramEnd::Finished)
     };
     assert_eq!(
-        reads(1_001) - reads(1),
+        reads(2_000) - reads(1_000),
         1_000 * (u64::from(FUEL_PER_LOAD) + 3 * FUEL_PER_MODULE_BYTE)
     );
 }
