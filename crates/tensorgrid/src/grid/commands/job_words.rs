@@ -104,7 +104,9 @@ fn parsed<T: Args + FromArgMatches>(
     let flags = job.flags_of(machine);
     let unknown = flags.iter().filter(|flag| {
         let mut known = command.get_arguments();
-        !known.any(|it| it.get_long() == Some(flag.flag))
+        // Of `endpoint open` it bounds a minute of a replica; of `offer` it is what a job costs at most, which is an endpoint's `money`.
+        let is_another = job.work == JobWork::Endpoint && flag.flag == "max-price";
+        is_another || !known.any(|it| it.get_long() == Some(flag.flag))
     });
     let unknown: Vec<JobProblem> = unknown
         .map(|flag| {
