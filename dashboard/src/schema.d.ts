@@ -995,6 +995,8 @@ export interface components {
              * @description The nonce its next transaction needs.
              */
             nonce: number;
+            /** @description Its session keys. */
+            sessions?: components["schemas"]["SessionDto"][];
         };
         /** @description An output in real numbers, as the model's file gives them. */
         AnswerDto: {
@@ -1517,7 +1519,7 @@ export interface components {
             preemptible: boolean;
             /**
              * Format: int32
-             * @description What multiplies the price.
+             * @description What multiplies the price, 1 to 8; 1 is usual.
              */
             priority: number;
             /**
@@ -1730,7 +1732,7 @@ export interface components {
             memory_mib: number;
             /**
              * Format: int32
-             * @description Region.
+             * @description Number of its region, 0 to 63: the bit of it in the regions that an order names.
              */
             region: number;
             /** @description How jobs may share one, beside whole GPUs. */
@@ -2197,6 +2199,29 @@ export interface components {
             /** @description How many validators the network's waits are long enough for. */
             validators_max?: number;
         };
+        /** @description A session key of an account: what it may sign, and what it has cost. */
+        SessionDto: {
+            /** @description Collateral of the leases that it serves now. */
+            at_risk: string;
+            /** @description What it may cost in all. */
+            cap: string;
+            /**
+             * Format: int64
+             * @description The last ledger time at which it signs.
+             */
+            expires_ms: number;
+            /** @description The public key (ed25519). */
+            key: string;
+            /**
+             * Format: int64
+             * @description The nonce its next transaction needs.
+             */
+            nonce: number;
+            /** @description `serve` (what serves leases) or `order` (what orders jobs). */
+            scope: string;
+            /** @description What it has cost: fees, what its orders locked, deposits, and what was lost of collateral. */
+            spent: string;
+        };
         /** @description Where the money of an ended job went. */
         SettlementDto: {
             /** @description To the provider for its reputation, out of the verification fee. */
@@ -2218,6 +2243,8 @@ export interface components {
         StateAnswerDto: {
             /** @description Canonical bytes of certificate, headers and proof: 0x and hexadecimal digits. */
             answer: string;
+            /** @description Canonical bytes of the record, of which the answer shows the digest: 0x and hexadecimal digits. Absent if there is none, and for money. */
+            content?: string | null;
             /**
              * Format: int64
              * @description Height of the block whose state it is: not checked until `answer` is.
@@ -2519,6 +2546,15 @@ export interface operations {
         responses: {
             /** @description OpenAI's batch object */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3032,6 +3068,15 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
             /** @description OpenAI's error object: no key that is known */
             401: {
                 headers: {
@@ -3084,6 +3129,15 @@ export interface operations {
         responses: {
             /** @description OpenAI's note that it is deleted */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3148,6 +3202,15 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": number[];
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
                 };
             };
             /** @description OpenAI's error object: no key that is known */
@@ -3222,6 +3285,15 @@ export interface operations {
         responses: {
             /** @description OpenAI's model object */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3340,6 +3412,15 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
             /** @description OpenAI's error object: no key that is known */
             401: {
                 headers: {
@@ -3392,6 +3473,15 @@ export interface operations {
         responses: {
             /** @description OpenAI's note that it is deleted */
             200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3458,6 +3548,15 @@ export interface operations {
                     "application/json": components["schemas"]["AccountDto"];
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
         };
     };
     bid: {
@@ -3479,6 +3578,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BidDto"];
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is none, or it was opened or forfeited */
@@ -3511,6 +3619,15 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": number[];
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description It is not held */
@@ -3645,6 +3762,15 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": number[];
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description It is not held */
@@ -3915,8 +4041,26 @@ export interface operations {
                     "application/json": components["schemas"]["JobDto"];
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description This is no development network */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is longer than any that is taken here */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3954,6 +4098,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobDto"];
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description This is no development network */
@@ -4001,8 +4154,26 @@ export interface operations {
                     "application/json": components["schemas"]["JobDto"];
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description This is no development network */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is longer than any that is taken here */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4043,8 +4214,26 @@ export interface operations {
                     "application/json": components["schemas"]["SubmittedDto"];
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description This is no development network */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is longer than any that is taken here */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4085,8 +4274,26 @@ export interface operations {
                     "application/json": components["schemas"]["InferenceDto"];
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description This is no development network */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The body is longer than any that is taken here */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4256,6 +4463,15 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
+            /** @description The body is longer than any that is taken here */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description It would be refused, with the code of the ledger */
             422: {
                 headers: {
@@ -4286,6 +4502,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobDto"];
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is none of that id */
@@ -4320,6 +4545,15 @@ export interface operations {
                     "application/json": components["schemas"]["JobEventsDto"];
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description There is no job of that id */
             404: {
                 headers: {
@@ -4352,6 +4586,15 @@ export interface operations {
                     "application/json": components["schemas"]["JobReceiptDto"];
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description There is no job of that id, or it has no receipt */
             404: {
                 headers: {
@@ -4382,6 +4625,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobWhyDto"];
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description There is no job of that id */
@@ -4585,6 +4837,15 @@ export interface operations {
                     "application/json": components["schemas"]["ModelDto"];
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description There is none of that id */
             404: {
                 headers: {
@@ -4749,6 +5010,15 @@ export interface operations {
                     "application/json": components["schemas"]["OfferDto"];
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description There is none of that id */
             404: {
                 headers: {
@@ -4824,6 +5094,15 @@ export interface operations {
                     "application/json": components["schemas"]["ProviderDto"];
                 };
             };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
         };
     };
     leases: {
@@ -4845,6 +5124,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LeaseDto"][];
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };
@@ -5000,6 +5288,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TransactionStatusDto"];
+                };
+            };
+            /** @description The path, the query or the body is not valid: which, and what is expected */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description This node does not remember it */
