@@ -2,10 +2,10 @@
 //!
 //! A whole grid runs here: validators over loopback TCP with databases on disk, accounts that order jobs which nobody checks
 //! (`--verify none`), and accounts that answer each lease at once with a start and a receipt, so that nothing but the grid is
-//! measured. First as many jobs as settle are found with a fixed number on their way; then orders come at four fifths of that
+//! measured. All of it is signed by session keys, as machines do. First as many jobs as settle are found with a fixed number on their way; then orders come at four fifths of that
 //! rate, and the time from sending an order to the final block that has it is taken.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use tg_api::ApiConfig;
@@ -13,11 +13,12 @@ use tg_ledger::{Event, JobState};
 use tg_node::{Finalized, NodeHandle, SubmitError};
 use tg_sdk::dto::ModelDto;
 use tg_types::{
-    Address, Amount, Digest, DurationMs, Fees, JobNeeds, JobOrder, Label, Machine, ModeSet,
-    OfferTerms, Pricing, Receipt, Tier, TimestampMs, Transaction, TransactionId, VerificationMode,
-    Wallet,
+    Address, Amount, Digest, Domain, DurationMs, Fees, JobNeeds, JobOrder, Label, Machine, ModeSet,
+    OfferTerms, Pricing, Receipt, SessionScope, SessionWallet, Tier, TimestampMs, Transaction,
+    TransactionId, VerificationMode, Wallet,
 };
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
 
 use crate::cli::BenchGridArguments;
 use crate::grid::connect::Calling as _;
@@ -37,21 +38,77 @@ const ACCOUNTS: usize = 16;
 /// Slots of each offer.
 const SLOTS: u16 = 1_000;
 
+/// How long their session keys sign.
+const SESSION_MS: u64 = 24 * 3_600_000;
+
 /// How long the offers and the first blocks may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often orders are sent when they come at a rate.
 const TICK: Duration = Duration::from_millis(10);
 
-/// One account of the load and the validator that it speaks to.
+/// One account of the load, the session key that signs for it, and the validator that it speaks to.
 struct LoadAccount {
     wallet: Wallet,
+    session: SessionWallet,
+    /// The next number of the session key.
     nonce: u64,
     node: NodeHandle,
+    /// Answers that its validator does not take yet: it may be a block behind the one that told of the lease.
+    unsent: VecDeque<Transaction>,
 }
 
 impl LoadAccount {
-    /// Signs and submits a transaction; its id, or why it was not taken, and then the nonce is used by the next one.
+    fn new(name: &str, node: NodeHandle) -> Self {
+        let wallet = accounts::wallet(name);
+        let secret = wallet.derived_secret(Domain::DevelopmentWallet, b"session key of the load");
+        let session = SessionWallet::from_secret(secret.as_bytes(), wallet.address());
+        Self {
+            wallet,
+            session,
+            nonce: 0,
+            node,
+            unsent: VecDeque::new(),
+        }
+    }
+
+    /// Signs transactions with the account's own key and submits them.
+    async fn begin(&self, transactions: Vec<Transaction>) -> Result<(), SubmitError> {
+        let snapshot = self.node.snapshot();
+        let (domain, fees) = (
+            *snapshot.state.domain(),
+            Fees::from_base_fee(snapshot.state.base_fee()),
+        );
+        let first = snapshot.state.nonce(&self.wallet.address());
+        for (nonce, transaction) in (first..).zip(transactions) {
+            let signed = self
+                .wallet
+                .sign_with_fees(transaction, nonce, fees, &domain);
+            self.node.submit(signed).await?;
+        }
+        Ok(())
+    }
+
+    fn registration(&self, scope: SessionScope) -> Transaction {
+        let now = self.node.snapshot().state.head().time;
+        Transaction::RegisterSessionKey {
+            key: self.session.public(),
+            scope,
+            cap: FUNDS,
+            expires: TimestampMs::new(now.get() + SESSION_MS),
+        }
+    }
+
+    /// Whether its validator knows the session key; then the first number is known.
+    fn is_ready(&mut self) -> bool {
+        let snapshot = self.node.snapshot();
+        let account = snapshot.state.account(&self.wallet.address());
+        let is_known = account.is_some_and(|it| it.session(&self.session.public()).is_some());
+        self.nonce = snapshot.state.nonce_in(&self.session.lane());
+        is_known
+    }
+
+    /// Signs with the session key and submits; the transaction's id, or why it was not taken, and then the number is used by the next one.
     async fn send(
         &mut self,
         transaction: Transaction,
@@ -59,19 +116,76 @@ impl LoadAccount {
     ) -> Result<TransactionId, SubmitError> {
         let domain = *self.node.snapshot().state.domain();
         let signed = self
-            .wallet
+            .session
             .sign_with_fees(transaction, self.nonce, fees, &domain);
         let id = self.node.submit(signed).await?;
         self.nonce += 1;
         Ok(id)
     }
+
+    /// Sends the answers that wait, in their order, until one is not taken.
+    async fn answer(mut self) -> Sending {
+        let mut refused = Refusals::new();
+        while let Some(next) = self.unsent.front() {
+            match self.send(next.clone(), Fees::NONE).await {
+                Ok(_) => {
+                    self.unsent.pop_front();
+                }
+                Err(error) => {
+                    *refused.entry(error.code()).or_default() += 1;
+                    break;
+                }
+            }
+        }
+        Sending {
+            account: self,
+            sent: Vec::new(),
+            refused,
+        }
+    }
+
+    /// Orders so many jobs, until one is not taken.
+    async fn order(mut self, order: JobOrder, count: usize) -> Sending {
+        let (mut sent, mut refused) = (Vec::new(), Refusals::new());
+        for _ in 0..count {
+            let snapshot = self.node.snapshot();
+            let order = JobOrder {
+                deadline: TimestampMs::new(snapshot.state.head().time.get() + 600_000),
+                ..order.clone()
+            };
+            let fees = Fees::from_base_fee(snapshot.state.base_fee());
+            let at = Instant::now();
+            match self.send(Transaction::SubmitJob { order }, fees).await {
+                Ok(id) => sent.push((id, at)),
+                Err(error) => {
+                    *refused.entry(error.code()).or_default() += 1;
+                    break;
+                }
+            }
+        }
+        Sending {
+            account: self,
+            sent,
+            refused,
+        }
+    }
+}
+
+/// How often a validator did not take a transaction at first, by the code that it gave.
+type Refusals = BTreeMap<&'static str, u64>;
+
+/// What came of one account's turn, and the account.
+struct Sending {
+    account: LoadAccount,
+    sent: Vec<(TransactionId, Instant)>,
+    refused: Refusals,
 }
 
 /// What came of one phase.
 #[derive(Debug, Default)]
 struct Phase {
     settled: u64,
-    refused: u64,
+    refused: Refusals,
     seconds: f64,
     cpu_ms: f64,
     blocks: u64,
@@ -80,6 +194,12 @@ struct Phase {
 }
 
 impl Phase {
+    fn note(&mut self, refused: Refusals) {
+        for (code, count) in refused {
+            *self.refused.entry(code).or_default() += count;
+        }
+    }
+
     fn rate(&self) -> f64 {
         self.settled as f64 / self.seconds.max(1e-9)
     }
@@ -193,39 +313,39 @@ impl GridLoad {
         let uploader = grid.client().uploading_as(&accounts::wallet(&requestor(0)));
         uploader.put_blob(input).await.calling("store the input")?;
         let account = |name: String, index: usize| {
-            let (wallet, node) = (accounts::wallet(&name), nodes[index % nodes.len()].clone());
-            let nonce = node.snapshot().state.nonce(&wallet.address());
-            LoadAccount {
-                wallet,
-                nonce,
-                node,
-            }
+            LoadAccount::new(&name, nodes[index % nodes.len()].clone())
         };
-        let mut providers = HashMap::new();
+        let (mut requestors, mut answering) = (Vec::new(), Vec::new());
         for index in 0..ACCOUNTS {
-            let mut one = account(provider(index), index);
-            let fees = Fees::from_base_fee(one.node.snapshot().state.base_fee());
-            let posted = one
-                .send(Transaction::PostOffer { terms: terms() }, fees)
+            let one = account(requestor(index), index);
+            let begun = one.begin(vec![one.registration(SessionScope::Order)]).await;
+            begun.map_err(|error| failed("register a session key", &error))?;
+            requestors.push(one);
+            let one = account(provider(index), index);
+            let offer = Transaction::PostOffer { terms: terms() };
+            let begun = one
+                .begin(vec![one.registration(SessionScope::Serve), offer])
                 .await;
-            posted.map_err(|error| failed("post an offer", &error))?;
-            providers.insert(one.wallet.address(), one);
+            begun.map_err(|error| failed("post an offer", &error))?;
+            answering.push(one);
         }
         let since = Instant::now();
-        while nodes[0].snapshot().state.offers().iter().count() < ACCOUNTS {
+        while nodes[0].snapshot().state.offers().iter().count() < ACCOUNTS
+            || !requestors.iter_mut().all(LoadAccount::is_ready)
+            || !answering.iter_mut().all(LoadAccount::is_ready)
+        {
             if since.elapsed() > PATIENCE {
                 return Err(Failure::new(
                     Exit::Failed,
-                    anyhow::anyhow!("the offers do not stand"),
+                    anyhow::anyhow!("the offers or session keys do not stand"),
                 ));
             }
             tokio::time::sleep(TICK).await;
         }
+        let providers = answering.into_iter();
         Ok(Self {
-            requestors: (0..ACCOUNTS)
-                .map(|index| account(requestor(index), index))
-                .collect(),
-            providers,
+            requestors,
+            providers: providers.map(|it| (it.wallet.address(), it)).collect(),
             order,
             receipt,
             sent: HashMap::new(),
@@ -233,23 +353,45 @@ impl GridLoad {
         })
     }
 
-    /// Orders one job. False if the validator does not take it now.
-    async fn order(&mut self) -> bool {
-        self.turn = (self.turn + 1) % ACCOUNTS;
-        let account = &mut self.requestors[self.turn];
-        let snapshot = account.node.snapshot();
-        let order = JobOrder {
-            deadline: TimestampMs::new(snapshot.state.head().time.get() + 600_000),
-            ..self.order.clone()
-        };
-        let fees = Fees::from_base_fee(snapshot.state.base_fee());
-        let at = Instant::now();
-        match account.send(Transaction::SubmitJob { order }, fees).await {
-            Ok(id) => {
-                self.sent.insert(id, at);
-                true
-            }
-            Err(_) => false,
+    /// Orders so many jobs, all accounts at once, each its part; how many were taken.
+    async fn order(&mut self, count: u64, phase: &mut Phase) -> u64 {
+        let mut turns = JoinSet::new();
+        let mut accounts = std::mem::take(&mut self.requestors);
+        // Whoever ordered less the last time is first now.
+        let first = self.turn % accounts.len().max(1);
+        accounts.rotate_left(first);
+        let (each, more) = (count as usize / ACCOUNTS, count as usize % ACCOUNTS);
+        self.turn = more;
+        for (place, account) in accounts.into_iter().enumerate() {
+            turns.spawn(account.order(self.order.clone(), each + usize::from(place < more)));
+        }
+        let mut taken = 0;
+        for Sending {
+            account,
+            sent,
+            refused,
+        } in turns.join_all().await
+        {
+            taken += sent.len() as u64;
+            self.sent.extend(sent);
+            phase.note(refused);
+            self.requestors.push(account);
+        }
+        taken
+    }
+
+    /// All accounts at once send the answers that wait.
+    async fn answer(&mut self, phase: &mut Phase) {
+        let mut turns = JoinSet::new();
+        for (_, account) in std::mem::take(&mut self.providers) {
+            turns.spawn(account.answer());
+        }
+        for Sending {
+            account, refused, ..
+        } in turns.join_all().await
+        {
+            phase.note(refused);
+            self.providers.insert(account.wallet.address(), account);
         }
     }
 
@@ -275,10 +417,7 @@ impl GridLoad {
                         lease: *lease,
                         receipt: self.receipt.clone(),
                     };
-                    for transaction in [start, commit] {
-                        phase.refused +=
-                            u64::from(account.send(transaction, Fees::NONE).await.is_err());
-                    }
+                    account.unsent.extend([start, commit]);
                 }
                 Event::JobChanged {
                     state: JobState::Paid,
@@ -288,6 +427,7 @@ impl GridLoad {
             }
         }
         phase.settled += settled;
+        self.answer(phase).await;
         settled
     }
 
@@ -303,9 +443,7 @@ impl GridLoad {
         let mut room = u64::from(window);
         let (since, began) = (Instant::now(), Moment::now());
         while since.elapsed() < time {
-            while room > 0 && self.order().await {
-                room -= 1;
-            }
+            room -= self.order(room, &mut phase).await;
             match tokio::time::timeout(PATIENCE, blocks.recv()).await {
                 Ok(Ok(block)) => room += self.block(&block, &mut phase).await,
                 Ok(Err(RecvError::Lagged(_))) => {}
@@ -331,7 +469,7 @@ impl GridLoad {
         let mut phase = Phase::default();
         let mut tick = tokio::time::interval(TICK);
         let (since, began) = (Instant::now(), Moment::now());
-        let mut ordered = 0.0;
+        let mut ordered = 0;
         self.sent.clear();
         while since.elapsed() < time {
             tokio::select! {
@@ -345,11 +483,9 @@ impl GridLoad {
                     }
                 },
                 _ = tick.tick() => {
-                    let due = rate * since.elapsed().as_secs_f64();
-                    while ordered < due {
-                        phase.refused += u64::from(!self.order().await);
-                        ordered += 1.0;
-                    }
+                    let due = (rate * since.elapsed().as_secs_f64()) as u64;
+                    self.order(due.saturating_sub(ordered), &mut phase).await;
+                    ordered = due;
                 }
             }
         }
@@ -432,12 +568,19 @@ fn tell(most: &Phase, steady: &Phase, validators: usize, as_json: bool) -> Outco
             name,
             phase.rate(),
             phase.settled,
-            phase.refused,
+            phase.refused.values().sum::<u64>(),
             phase.blocks,
             phase.percentile(0.5),
             phase.percentile(0.99),
             phase.cpu_us(validators),
         ))?;
+    }
+    for (name, phase) in rows {
+        for (code, count) in &phase.refused {
+            say(format_args!(
+                "{name}: {count} times not taken at first, {code}"
+            ));
+        }
     }
     say(format_args!(
         "{validators} validators and the load in one process; p50 and p99: from sending an order to the final block that has it"
