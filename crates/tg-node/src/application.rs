@@ -324,13 +324,10 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             Ok((peer, bytes)) = turns.of(Intake::Seeds, seed_receiver.recv()) else break => {
                 self.core.seed_message(&peer, bytes.as_ref());
             },
-            submission = turns.of(Intake::Submissions, next(&mut submissions, open)) => {
-                let now = self.now();
-                match submission {
-                    Some(submission) => self.core.submit(submission, now),
-                    // All handles are gone; the validator goes on without clients.
-                    None => open = false,
-                }
+            submission = turns.of(Intake::Submissions, next(&mut submissions, open)) => match submission {
+                Some(first) => self.submitted(first, &mut submissions),
+                // All handles are gone; the validator goes on without clients.
+                None => open = false,
             },
             beat = turns.of(Intake::Beats, next(&mut beats, beating)) => match beat {
                 Some(beat) => self.core.send_heartbeats(
@@ -373,6 +370,14 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             Effect::Ban(peer, reason) => {
                 commonware_p2p::block!(outlets.blocker, peer, reason);
             }
+        }
+    }
+
+    /// Takes what clients have submitted by now, so that the others are told of it in one message.
+    fn submitted(&mut self, first: Submission, rest: &mut mpsc::Receiver<Submission>) {
+        let now = self.now();
+        for submission in with_waiting(first, rest).take(BATCH) {
+            self.core.submit(submission, now);
         }
     }
 

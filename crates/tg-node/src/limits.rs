@@ -62,6 +62,12 @@ pub const REGOSSIP_INTERVAL: Duration = Duration::from_secs(2);
 /// Transactions in one gossip message.
 pub const GOSSIP_TRANSACTIONS_MAX: usize = 128;
 
+/// Bytes of transactions in one gossip message, unless one alone has more.
+pub const GOSSIP_BYTES: usize = 256 * 1024;
+
+const _: () =
+    assert!(GOSSIP_BYTES + tg_types::limits::TRANSACTION_BYTES_MAX < MESSAGE_BYTES_MAX as usize);
+
 /// Senders whose next transaction is checked again with each final block: some 6 ms of signatures at most.
 pub const SENDERS_LOOKED_AT_MAX: usize = 64;
 

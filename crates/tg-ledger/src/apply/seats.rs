@@ -206,7 +206,7 @@ impl Execution {
                 self.state.put_model(model);
             }
         }
-        let opened = self.state.live_leases().map(|(_, lease)| lease);
+        let opened = self.state.checked_leases().map(|(_, lease)| lease);
         let opened = opened.filter(|it| self.state.opened_lease(&it.id).is_some());
         let opened: Vec<_> = opened.cloned().collect();
         for mut lease in opened {

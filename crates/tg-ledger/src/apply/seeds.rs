@@ -82,7 +82,7 @@ impl Execution {
 
     /// Whether a result has waited too long for a seed by a key that is known since then.
     fn seed_is_missed(&self, since: TimestampMs) -> bool {
-        let waits = self.state.live_leases().filter_map(|(_, lease)| {
+        let waits = self.state.checked_leases().filter_map(|(_, lease)| {
             let check = lease.check.as_ref()?;
             (check.stage == SyncStage::AwaitsSeed).then_some(check.since.max(since))
         });
@@ -171,7 +171,7 @@ impl crate::state::State {
     }
 
     fn checks_without_seed(&self) -> impl Iterator<Item = (Height, LeaseId)> {
-        self.live_leases().filter_map(|(_, lease)| {
+        self.checked_leases().filter_map(|(_, lease)| {
             let check = lease.check.as_ref()?;
             (check.stage == SyncStage::AwaitsSeed).then_some((check.from, lease.id))
         })

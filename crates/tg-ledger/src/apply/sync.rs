@@ -317,7 +317,7 @@ impl Execution {
             let stage = lease.check.as_ref().map(|it| &it.stage);
             matches!(stage, Some(SyncStage::Contestable { until, .. }) if *until < self.now)
         };
-        let over = self.state.live_leases();
+        let over = self.state.checked_leases();
         let over = over.filter(|(_, lease)| is_over(lease));
         let over: Vec<Lease> = over.map(|(_, lease)| lease.clone()).collect();
         over.into_iter().try_for_each(|mut lease| {
@@ -379,7 +379,7 @@ impl Execution {
             let stage = lease.check.as_ref().map(|it| &it.stage);
             matches!(stage, Some(SyncStage::Voting { .. }))
         };
-        let voting = self.state.live_leases();
+        let voting = self.state.checked_leases();
         let voting = voting.filter(|(_, lease)| is_voting(lease));
         let voting: Vec<Lease> = voting.map(|(_, lease)| lease.clone()).collect();
         voting

@@ -127,6 +127,7 @@ impl Encode for State {
             submitted: _,
             queued: _,
             live: _,
+            checked: _,
             ended: _,
             declined: _,
             tree: _,
@@ -200,6 +201,7 @@ impl Decode for State {
         state.decode_leaves(reader)?;
         state.rebuild_queues()?;
         state.declined = Arc::new(state.rebuilt_declined());
+        state.checked = Arc::new(state.rebuilt_checked());
         state.consents = Arc::new(state.rebuilt_consents());
         let stock = state.rebuilt_stock(head.time);
         state.stock = Arc::new(stock.map_err(|_| DecodeError::Invalid {

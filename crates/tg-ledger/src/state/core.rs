@@ -106,6 +106,8 @@ pub struct State {
     pub(crate) queued: Arc<BTreeMap<u64, JobId>>,
     /// Jobs that have a live lease, by sequence.
     pub(crate) live: Arc<BTreeMap<u64, JobId>>,
+    /// Live leases whose results a committee or a watcher checks, by sequence of their jobs.
+    pub(crate) checked: Arc<BTreeMap<u64, LeaseId>>,
     /// Jobs that ended, by height of their end and sequence.
     pub(crate) ended: Arc<BTreeMap<(u64, u64), JobId>>,
     /// Declined leases whose penalty waits for an answer, by what the answer is about.
@@ -201,6 +203,7 @@ impl State {
             submitted: Arc::default(),
             queued: Arc::default(),
             live: Arc::default(),
+            checked: Arc::default(),
             ended: Arc::default(),
             declined: Arc::default(),
             tree: Tree::default(),
@@ -466,6 +469,15 @@ impl State {
             .filter_map(|job| Some((job, self.lease(&job.live_lease()?)?)))
     }
 
+    /// Those of [`Self::live_leases`] whose results a committee or a watcher checks. Takes nothing of the others, which may be thousands.
+    pub fn checked_leases(&self) -> impl Iterator<Item = (&Job, &Lease)> {
+        let leases = self.checked.values().filter_map(|id| self.lease(id));
+        leases.filter_map(|lease| {
+            let job = self.job(&lease.job)?;
+            (job.live_lease() == Some(lease.id)).then_some((job, lease))
+        })
+    }
+
     /// Ended jobs, the latest first.
     pub fn ended_jobs(&self) -> impl Iterator<Item = &Job> {
         self.ended.values().rev().filter_map(|id| self.job(id))
@@ -481,7 +493,7 @@ impl State {
             }),
             ModelState::Active(_) | ModelState::Refused(_) => None,
         });
-        let accusations = self.live_leases().filter_map(|(job, lease)| {
+        let accusations = self.checked_leases().filter_map(|(job, lease)| {
             let SyncStage::Disputed { vote, by_tile, .. } = &lease.check.as_ref()?.stage else {
                 return None;
             };

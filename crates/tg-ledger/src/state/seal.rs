@@ -233,6 +233,7 @@ impl State {
         let before = self.leases.get(&lease.id).map_or(0, uses_of);
         self.note_use(&lease.provider, uses_of(&lease) - before);
         self.note_declined(&lease);
+        self.note_checked(&lease);
         self.leases.put(lease);
         self.note_consent(&job);
     }

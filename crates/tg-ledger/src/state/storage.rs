@@ -110,7 +110,7 @@ impl State {
         });
         let models = models.filter(|it| it.storage.waits_for(seat));
         let models = models.map(|model| (0, model.storage_task()));
-        let openings = self.live_leases().filter_map(|(_, lease)| {
+        let openings = self.checked_leases().filter_map(|(_, lease)| {
             let (evidence, storage) = lease.wanted_file()?;
             if !storage.waits_for(seat) {
                 return None;

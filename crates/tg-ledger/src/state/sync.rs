@@ -1,5 +1,8 @@
 //! What validators have to do about results of modes `sync` and `optimistic`.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use tg_types::{Address, Amount, LeaseId};
 
 use super::State;
@@ -42,7 +45,7 @@ impl State {
 
     /// What a validator has to do about the results that it votes on, the oldest job first.
     pub fn vote_tasks(&self, member: &Address) -> Vec<VoteTask> {
-        let tasks = self.live_leases().filter_map(|(job, lease)| {
+        let tasks = self.checked_leases().filter_map(|(job, lease)| {
             let stage = &lease.check.as_ref()?.stage;
             let (SyncStage::Voting { round, .. } | SyncStage::Disputed { round, .. }) = stage
             else {
@@ -63,6 +66,28 @@ impl State {
             })
         });
         tasks.collect()
+    }
+
+    /// Notes whether the result of a lease is checked, before the lease is put.
+    pub(super) fn note_checked(&mut self, lease: &Lease) {
+        let was = self.lease(&lease.id).is_some_and(is_checked);
+        let is = is_checked(lease);
+        let job = self.job(&lease.job).filter(|_| was != is);
+        let Some(sequence) = job.map(|it| it.sequence) else {
+            return;
+        };
+        let checked = Arc::make_mut(&mut self.checked);
+        match is {
+            true => checked.insert(sequence, lease.id),
+            false => checked.remove(&sequence),
+        };
+    }
+
+    /// [`Self::checked`](State), derived from the leases.
+    pub(crate) fn rebuilt_checked(&self) -> BTreeMap<u64, LeaseId> {
+        let checked = self.leases.iter().filter(|it| is_checked(it));
+        let place = |it: &Lease| Some((self.job(&it.job)?.sequence, it.id));
+        checked.filter_map(place).collect()
     }
 
     /// The tiles of a lease's result that were drawn, once the provider has named their opening.
@@ -97,7 +122,7 @@ impl State {
     /// The results whose accuser `account` is and has to say what a right run gives.
     #[must_use]
     pub fn claim_tasks(&self, account: &Address) -> Vec<SampleTask> {
-        let tasks = self.live_leases().filter_map(|(job, lease)| {
+        let tasks = self.checked_leases().filter_map(|(job, lease)| {
             let SyncStage::Disputed {
                 accuser,
                 by_tile: Some(dispute),
@@ -111,6 +136,11 @@ impl State {
         });
         tasks.collect()
     }
+}
+
+/// Whether the result of a lease is being checked by some of the validators.
+fn is_checked(lease: &Lease) -> bool {
+    lease.check.is_some() && lease.end().is_none()
 }
 
 impl Lease {

@@ -13,8 +13,8 @@ use crate::chain::{self, Body};
 use crate::evidence::CheckError;
 use crate::key::public_bytes;
 use crate::limits::{
-    FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_TRANSACTIONS_MAX,
-    HEIGHT_AHEAD_MAX, HEIGHT_EXECUTED_MAX, span,
+    FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_BYTES,
+    GOSSIP_TRANSACTIONS_MAX, HEIGHT_AHEAD_MAX, HEIGHT_EXECUTED_MAX, span,
 };
 use crate::mempool::{Admission, Arrival, Origin, TransactionStatus};
 use crate::peers::Peer;
@@ -300,7 +300,7 @@ impl Core {
         let bytes = signed.to_bytes();
         let result = self.admit(signed, now, Origin::Local);
         if let Ok((_, Admission::New)) = result {
-            self.gossip(vec![bytes]);
+            self.untold.push(bytes);
         }
         // A client that went away does not take its transaction back.
         let _ = reply.send(result.map(|(id, _)| id));
@@ -342,6 +342,23 @@ impl Core {
         }
     }
 
+    /// Tells the others of all transactions that this turn brought, in few messages.
+    pub(super) fn tell_untold(&mut self) {
+        let mut untold = std::mem::take(&mut self.untold).into_iter().peekable();
+        while untold.peek().is_some() {
+            let mut size = 0;
+            let mut some = Vec::new();
+            while some.len() < GOSSIP_TRANSACTIONS_MAX
+                && let Some(bytes) =
+                    untold.next_if(|it| size == 0 || size + it.len() <= GOSSIP_BYTES)
+            {
+                size += bytes.len();
+                some.push(bytes);
+            }
+            self.gossip(some);
+        }
+    }
+
     fn gossip(&mut self, transactions: Vec<Vec<u8>>) {
         let message = TransactionMessage(transactions).to_bytes();
         self.outbox
@@ -349,10 +366,9 @@ impl Core {
     }
 
     pub(super) fn regossip(&mut self) {
-        let waiting = self.mempool.local(GOSSIP_TRANSACTIONS_MAX);
-        if !waiting.is_empty() {
-            self.gossip(waiting);
-        }
+        self.untold
+            .extend(self.mempool.local(GOSSIP_TRANSACTIONS_MAX));
+        self.tell_untold();
     }
 
     pub(super) fn send_tip(&mut self) {

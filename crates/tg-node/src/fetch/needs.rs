@@ -92,7 +92,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
     let voted = state.vote_tasks(me).into_iter().map(|it| it.sample);
     let voted = voted.map(|sample| Need::opening(sample.evidence, sample.size));
     // What a provider asks this validator for, which has to answer it.
-    let argued = state.live_leases().filter_map(|(_, lease)| {
+    let argued = state.checked_leases().filter_map(|(_, lease)| {
         let dispute = lease.check.as_ref()?.stage.tile_dispute()?;
         let claim = dispute.step.claim()?;
         Some(Need::opening(claim.digest, claim.size))

@@ -176,7 +176,7 @@ fn open_accusations(state: &State, validator: &Address) -> u64 {
         let vote = round.and_then(|it| it.vote(validator));
         matches!(vote, Some(VoteState::Open(vote)) if !vote.is_right())
     };
-    let leases = state.live_leases();
+    let leases = state.checked_leases();
     leases.filter(|(_, lease)| is_its(lease)).count() as u64
 }
 
