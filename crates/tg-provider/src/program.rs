@@ -69,7 +69,7 @@ pub(crate) fn open(
     Ok(file.to_bytes())
 }
 
-/// Finds where a claim about a run is wrong. Runs the program twice.
+/// Finds where a claim about a run is wrong. Runs the program once, and the call that is wrong again.
 pub(crate) fn refute(
     task: &Task,
     execution: &Execution,

@@ -4,7 +4,7 @@ use wasmi::errors::ErrorKind;
 use wasmi::{
     Error, Global, Instance, Linker, Memory, Module, ResourceLimiter, Store, TrapCode, TypedFunc,
 };
-use wasmi_core::{LimiterError, MemoryError};
+use wasmi_core::{LimiterError, MemoryError, TableError};
 
 use crate::answer::{ProgramAnswer, ProgramEnd, ProgramTrap};
 use crate::input::ProgramInput;
@@ -50,7 +50,8 @@ impl From<Error> for RunStop {
             }
             Some(TrapCode::StackOverflow) => ProgramTrap::CallDepth,
             None => match error.kind() {
-                ErrorKind::Memory(MemoryError::OutOfSystemMemory) => return Self::NoMemory,
+                ErrorKind::Memory(MemoryError::OutOfSystemMemory)
+                | ErrorKind::Table(TableError::OutOfSystemMemory) => return Self::NoMemory,
                 // Segments that do not fit, before anything runs.
                 _ => ProgramTrap::Memory,
             },

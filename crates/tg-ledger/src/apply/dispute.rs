@@ -70,19 +70,26 @@ impl Execution {
         })
     }
 
-    /// Until when whoever's turn it is has to hand in its file: time to run the model, and the time that evidence has.
+    /// Until when whoever's turn it is has to hand in its file: the time that evidence has, and that of three runs. One may have to be begun
+    /// again after a restart, and another result be disputed at the same time.
     fn argue_by(&self, lease: &Lease) -> TimestampMs {
         let window = self.state.parameters.verification_timeout;
         let run = self.state.run_window(lease);
-        self.now.saturating_add(window).saturating_add(run)
+        let runs = run.saturating_add(run).saturating_add(run);
+        self.now.saturating_add(window).saturating_add(runs)
     }
 
     /// Takes the file of whoever's turn it is.
     pub(super) fn argue(&mut self, sender: Address, id: &LeaseId, file: Evidence) -> Done {
         let mut lease = self.lease(id)?;
+        let held_by = self
+            .now
+            .saturating_add(self.state.parameters.verification_timeout);
         let Some(dispute) = tile_dispute_mut(&mut lease) else {
             return Ok(());
         };
+        // Validators have the time of evidence to fetch it, however late it was named.
+        dispute.until = dispute.until.max(held_by);
         let storage = Storage::default();
         dispute.step = match &dispute.step {
             DisputeStep::Claiming => DisputeStep::Claimed {
@@ -138,7 +145,7 @@ impl Execution {
             let dispute = lease.check.as_ref().and_then(|it| it.stage.tile_dispute());
             dispute.is_some_and(|it| it.until < self.now)
         };
-        let over = self.state.live_leases();
+        let over = self.state.checked_leases();
         let over = over.filter(|(_, lease)| is_over(lease));
         let over: Vec<Lease> = over.map(|(_, lease)| lease.clone()).collect();
         over.into_iter().try_for_each(|lease| {

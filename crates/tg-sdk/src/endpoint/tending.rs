@@ -32,8 +32,8 @@ const AWAY_MAX: Duration = Duration::from_secs(6);
 const PAY_LOST: Duration = Duration::from_secs(1);
 const PAY: Duration = Duration::from_secs(5);
 
-/// How long after its order a job that the grid does not know may still come.
-const COMES_MAX_MS: u64 = 120_000;
+/// How long after its order a job that the grid does not know may still come: nodes keep a transaction for ten minutes.
+const COMES_MAX_MS: u64 = 660_000;
 
 /// How long it is waited for the end of all jobs of a group that is closed.
 const CLOSED_MAX: Duration = Duration::from_secs(90);
@@ -252,8 +252,8 @@ impl ReplicaGroup {
 
     /// Pays whoever leaves what is owed, and ends its job.
     async fn give_back_leaving(&self) {
-        let leaving = std::mem::take(&mut self.state().leaving);
-        for (replica, reason) in leaving {
+        // Whoever stops this in the middle finds those in the list that have not been paid.
+        while let Some((replica, reason)) = self.first_leaving() {
             let most = match reason {
                 LeaveReason::Lost => PAY_LOST,
                 LeaveReason::Spent | LeaveReason::Idle | LeaveReason::Closed => PAY,
@@ -263,7 +263,15 @@ impl ReplicaGroup {
                 self.problem("pay a replica that is closed", paid.as_ref().err());
             }
             self.cancel(replica.job()).await;
+            let job = replica.job();
+            self.state().leaving.retain(|(it, _)| it.job() != job);
         }
+    }
+
+    fn first_leaving(&self) -> Option<(Arc<Replica>, LeaveReason)> {
+        let state = self.state();
+        let first = state.leaving.first();
+        first.map(|(replica, reason)| (Arc::clone(replica), *reason))
     }
 
     /// Ends a job. One that ended cannot be ended again; what is left of others is ended when they are looked at.
@@ -285,9 +293,12 @@ impl ReplicaGroup {
                 Ok(known) => self.take_look(&replica, &known, cancels).await,
                 Err(error) if error.is_not_found() => {
                     let age = wall_ms().saturating_sub(replica.ordered_ms);
-                    // Stops: an API that says of a job that serves that there is none, so that its money is locked a second time.
+                    // Stops: an API that says of a job that there is none, so that its money is locked a second time.
                     if age > COMES_MAX_MS && !self.is_asked(replica.job) {
-                        let spent = replica.provider.map_or(Amount::ZERO, |_| replica.locked);
+                        let spent = match self.client.is_own_node() {
+                            true => Amount::ZERO,
+                            false => replica.locked,
+                        };
                         self.ended(replica.job, spent);
                     }
                 }

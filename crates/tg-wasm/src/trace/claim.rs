@@ -103,7 +103,8 @@ impl WasmProgram {
         })
     }
 
-    /// Where a claim is wrong, as a run here shows; nothing if it is right. Takes two runs.
+    /// Where a claim is wrong, as a run here shows; nothing if it is right. Takes one run, and a copy of what can be shown of the state after
+    /// each call that is as claimed.
     ///
     /// # Errors
     /// [`NoMemory`] if this machine has too little.
@@ -116,16 +117,39 @@ impl WasmProgram {
         let Some(claim) = accusing(claim, expected) else {
             return Ok(Some(ProgramFault::Claim));
         };
-        let own = self.claim(expected.input)?;
-        let mut steps = 0..=own.record.0.len();
-        let Some(call) = steps.find(|it| own.says_of(*it) != claim.says_of(*it)) else {
-            return Ok(None);
+        // Calls that did what is claimed, and the state after the last one of them.
+        let (mut call, mut state) = (0, None);
+        let (mut differs, mut last) = (false, None);
+        let answer = self.answer(expected.input, &mut |seen| {
+            if differs {
+                return;
+            }
+            let gave = CallRecord::shown(seen).0;
+            if !seen.goes_on {
+                last = Some(gave);
+                return;
+            }
+            let gave = StepGave {
+                state: Some(&gave),
+                answer: None,
+            };
+            differs = claim.says_of(call).as_ref() != Some(&gave);
+            if !differs {
+                call += 1;
+                state = (!claim.is_large(call)).then(|| seen.state.to_state());
+            }
+        })?;
+        let end = StepGave {
+            state: last.as_ref(),
+            answer: Some(&answer),
         };
-        if claim.is_large(call) {
-            return Ok(Some(ProgramFault::LargeCall { call }));
+        if !differs && claim.says_of(call).as_ref() == Some(&end) {
+            return Ok(None);
         }
-        let state = self.state_before(expected.input, call)?;
-        Ok(Some(ProgramFault::Call { call, state }))
+        Ok(Some(match claim.is_large(call) {
+            true => ProgramFault::LargeCall { call },
+            false => ProgramFault::Call { call, state },
+        }))
     }
 
     /// Whether an accusation fails: its claim is none, or what the accused handed in shows a call of it that is wrong. Total, for any bytes. Takes

@@ -503,9 +503,11 @@ pub(super) async fn close(
     as_json: bool,
 ) -> Outcome {
     let files = GroupFiles::of(&arguments.key, &arguments.groups);
-    let (file, record) = files.named(&arguments.job)?;
-    check_account(&record, wallet)?;
+    let (file, _) = files.named(&arguments.job)?;
     let using = file.in_use()?;
+    // As it is now that no other command changes it.
+    let record = file.read()?;
+    check_account(&record, wallet)?;
     say("its providers have some seconds for their last claims");
     let trust = TrustArguments {
         genesis: None,
@@ -516,7 +518,6 @@ pub(super) async fn close(
     let shown: Arc<dyn GroupHost> = Arc::<CommandHost>::clone(&host);
     let closed = ReplicaGroup::close_all((client, wallet), record, shown).await;
     let closed = closed.map_err(group_failed)?;
-    drop(using);
     if !closed.replicas.is_empty() {
         let text = format!("{} replicas have not ended yet", closed.replicas.len());
         return Err(
@@ -527,6 +528,7 @@ pub(super) async fn close(
         );
     }
     file.remove()?;
+    drop(using);
     if as_json {
         let events = host.events();
         return Ok(tg_console::outcome::json(&described(&closed, &events))?);
