@@ -5,16 +5,18 @@ use tg_ledger::{
     TransactionError, VerdictError, VoteTask, WHOLE_RUN_MACS_USUAL,
 };
 use tg_types::{
-    Amount, Digest, DurationMs, JobId, LeaseId, Receipt, RunCommitment, Tier, Transaction,
+    Amount, Digest, DurationMs, JobId, LeaseId, Receipt, RunCommitment, StorageSubject, Tier, TileName, Transaction,
     VerificationMode, Vote,
 };
 
-use crate::optimistic::{RIGHT, opened, reveal, seal, stake};
+use crate::optimistic::{RIGHT, opened, reveal, stake};
 use crate::sync::{SIGNATURE, VALIDATORS, deal, seed_task, stage, together};
 use crate::world::{World, address, evidence, facts, genesis, receipt, rejected, terms, tgrid};
 
 /// What a run takes: half of the model's limit.
 const WORK: u64 = 210_000;
+
+const WRONG_TILE: Vote = Vote::WrongTile(TileName { node: 0, leaf: 0 });
 
 /// What the receipt says that the answer is.
 const ANSWER: Digest = Digest::new([0x41; 32]);
@@ -101,7 +103,9 @@ fn a_receipt_is_all_that_is_handed_in_and_the_seed_draws_the_committee() {
     assert_eq!(found.evidence().unwrap().digest, ANSWER);
     // Nobody states anything, nobody votes yet, and the provider has nothing to say.
     for name in VALIDATORS {
-        assert_eq!(world.state.storage_tasks(&address(name)), []);
+        let asked = world.state.storage_tasks(&address(name)).into_iter();
+        let about = StorageSubject::new(*lease.as_bytes());
+        assert_eq!(asked.filter(|it| it.subject == about).count(), 0);
         assert_eq!(world.state.vote_tasks(&address(name)), []);
     }
     let name = world.holder(job);
@@ -150,9 +154,7 @@ fn while_the_seed_is_missing_nobody_is_late() {
 fn a_model_of_integers_has_no_bill_but_the_price() {
     let (mut world, job, lease) = committed_in(with_offers(facts()), Tier::Tgx1, 0);
     draw(&mut world);
-    for name in VALIDATORS {
-        seal(&mut world, lease, name, RIGHT);
-    }
+    seal_all(&mut world, lease, RIGHT);
     for name in &VALIDATORS[..3] {
         world.send(name, reveal(lease, RIGHT));
     }
@@ -164,9 +166,10 @@ fn a_model_of_integers_has_no_bill_but_the_price() {
 fn who_did_not_run_it_has_no_vote_and_others_are_asked() {
     let (mut world, job, lease) = voting();
     let guess = Vote::Right { checksum: 7 };
-    for name in VALIDATORS {
-        seal(&mut world, lease, name, guess);
-    }
+    together(
+        &mut world,
+        VALIDATORS.map(|it| sealed(lease, it, guess)).to_vec(),
+    );
     for name in VALIDATORS {
         let refused = world.refusal(name, reveal(lease, guess));
         assert_eq!(refused, TransactionError::WrongVote { lease });
@@ -175,17 +178,15 @@ fn who_did_not_run_it_has_no_vote_and_others_are_asked() {
     assert_eq!(round(&world), 0);
     world.wait_until(world.time + 10_000);
     assert_eq!(round(&world), 1);
-    for (name, wrong) in VALIDATORS.into_iter().zip([
-        Vote::WrongForm,
-        Vote::WrongTile(tg_types::TileName { node: 0, leaf: 0 }),
-        RIGHT,
-        RIGHT,
-    ]) {
-        seal(&mut world, lease, name, wrong);
-    }
+    let found = [Vote::WrongForm, WRONG_TILE, RIGHT, RIGHT];
+    let votes = VALIDATORS.into_iter().zip(found);
+    let votes = votes.map(|(name, vote)| sealed(lease, name, vote));
+    together(&mut world, votes.collect());
     // Votes on drawn parts are none either.
-    let refused = world.refusal(VALIDATORS[0], reveal(lease, Vote::WrongForm));
-    assert_eq!(refused, TransactionError::WrongVote { lease });
+    for (name, vote) in VALIDATORS.into_iter().zip(found).take(2) {
+        let refused = world.refusal(name, reveal(lease, vote));
+        assert_eq!(refused, TransactionError::WrongVote { lease });
+    }
     // Two of four are not enough, and the next committee answers.
     for name in &VALIDATORS[2..] {
         world.send(name, reveal(lease, RIGHT));
@@ -262,9 +263,8 @@ fn a_longer_run_is_not_repeated() {
     assert!(matches!(stage(&world, lease), SyncStage::Challenged { .. }));
     let name = world.holder(job);
     world.send(name, evidence(lease));
-    for name in VALIDATORS {
-        seal(&mut world, lease, name, Vote::WrongRun);
-    }
+    let votes = VALIDATORS.map(|it| sealed(lease, it, Vote::WrongRun));
+    together(&mut world, votes.to_vec());
     let refused = world.refusal(VALIDATORS[0], reveal(lease, Vote::WrongRun));
     assert_eq!(refused, TransactionError::WrongVote { lease });
 }
