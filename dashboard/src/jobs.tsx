@@ -12,7 +12,7 @@ const verifier: Record<Job["mode"], string> = {
   none: "nobody",
   proof: "a proof that every validator checks",
   recompute: "every validator, which runs it again",
-  sync: "a drawn committee, which computes drawn parts again",
+  sync: "a drawn committee, which runs it again if it is short, else computes drawn parts again",
   optimistic: "a drawn validator, which runs it again; then anybody may have all do so",
   replicate: "drawn providers, whose sealed results are compared; where they differ every validator",
   endpoint: "the requestor judges each answer and pays by vouchers",

@@ -256,6 +256,7 @@ pub fn mode_prices(state: &State, model: &Model, value_at_risk: Amount) -> Vec<M
             Some(_) => None,
             None => usual_order(state, model, (mode, value_at_risk), None),
         };
+        let run_whole = order.as_ref().is_some_and(|it| state.is_run_whole(it));
         let assessed = order.and_then(|order| state.assess_order(&order));
         let assessed = assessed.unwrap_or_default();
         let serving = assessed
@@ -266,6 +267,7 @@ pub fn mode_prices(state: &State, model: &Model, value_at_risk: Amount) -> Vec<M
         ModePriceDto {
             mode: mode.into(),
             refused: refused.map(|it| it.to_string()),
+            run_whole,
             offers: serving.count() as u64,
             price: cheapest.and_then(|quote| match mode {
                 VerificationMode::Replicate => quote

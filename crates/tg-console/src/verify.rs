@@ -13,8 +13,9 @@ use tg_types::resources::GANG_MEMBERS_MAX;
 pub enum Verify {
     /// By a proof that every validator checks, and this command again.
     Proof,
-    /// By a committee of validators drawn after the answer was committed to, which computes drawn parts again: much cheaper than a
-    /// proof; one wrong part of N is found with k/N only, so that the provider puts up twenty times the price.
+    /// By a committee of validators drawn after the answer was committed to, which runs it again if a run takes some 30 ms at
+    /// most, else computes drawn parts again: much cheaper than a proof; of drawn parts one wrong one of N is found with k/N only, so that the
+    /// provider puts up twenty times the price.
     Sync,
     /// By every validator, which runs the model again: cheaper than a proof, and nothing that this command could check.
     Recompute,

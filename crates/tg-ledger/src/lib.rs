@@ -80,7 +80,7 @@ pub use event::{BurnedBecause, Event};
 pub use gas::{FeeMarket, Prepaid};
 pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
-pub use limits::REPEATED_MACS_USUAL;
+pub use limits::{REPEATED_MACS_USUAL, WHOLE_RUN_MACS_USUAL};
 pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain};
 pub use record::{
     AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, DisputeStep,

@@ -46,6 +46,9 @@ pub const OPEN_JOBS_PER_ACCOUNT_MAX: u32 = 1_024;
 /// Usual bound of what every validator repeats ([`crate::Parameters::repeated_macs_max`]): half a second of one core with AVX2.
 pub const REPEATED_MACS_USUAL: u64 = 1 << 34;
 
+/// Usual bound of what a committee of mode `sync` runs whole ([`crate::Parameters::whole_run_macs_max`]): some 30 ms of one core with AVX2.
+pub const WHOLE_RUN_MACS_USUAL: u64 = 1 << 31;
+
 /// Who may wait for a dispute of its own about one result, while another one is looked at.
 pub const CHALLENGERS_WAITING_MAX: usize = 8;
 

@@ -1,7 +1,7 @@
 //! Numbers that a network fixes at genesis.
 
 use crate::block::PROTOCOL_VERSION;
-use crate::limits::{REPEATED_MACS_USUAL, VALIDATORS_MAX};
+use crate::limits::{REPEATED_MACS_USUAL, VALIDATORS_MAX, WHOLE_RUN_MACS_USUAL};
 use tg_types::{
     Amount, BASE_FEE_USUAL, ChainDomain, DurationMs, TimestampMs, VerificationMode, fields, tags,
 };
@@ -90,6 +90,9 @@ pub struct Parameters {
     /// Most multiply-accumulates of a model of integers whose runs every validator repeats. Of programs nothing but which disputes end at a call
     /// follows from it.
     pub repeated_macs_max: u64,
+    /// Most multiply-accumulates of a model of integers whose results of mode `sync` a committee runs whole instead of drawn parts of them; of floats
+    /// and programs what takes as long. 0 if it runs none.
+    pub whole_run_macs_max: u64,
 }
 
 /// How many times the fee of a proof it costs to have a program run again: a run takes up to 3 s of every validator, a usual one
@@ -136,6 +139,7 @@ impl Parameters {
             unbonding: DurationMs::from_secs(3_600),
             challenge_window: DurationMs::from_secs(10),
             repeated_macs_max: REPEATED_MACS_USUAL,
+            whole_run_macs_max: WHOLE_RUN_MACS_USUAL,
         }
     }
 
@@ -278,6 +282,7 @@ fields! {
         unbonding,
         challenge_window,
         repeated_macs_max,
+        whole_run_macs_max,
     }
 }
 

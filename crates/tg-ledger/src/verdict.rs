@@ -189,8 +189,10 @@ pub struct SampleTask {
     pub lease: LeaseId,
     /// The model.
     pub model: ModelId,
-    /// How the result is checked: by drawn tiles (`sync`), or by a run of all of it (`optimistic`).
+    /// How the result is checked.
     pub mode: VerificationMode,
+    /// Whether by a run of all of it, in mode `optimistic` and of short runs of mode `sync`, instead of drawn parts. Nothing is shown then.
+    pub is_repeated: bool,
     /// Content hash of the model's public part.
     pub public_blob: Digest,
     /// Content hash of the model with its weights.

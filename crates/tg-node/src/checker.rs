@@ -83,9 +83,9 @@ pub struct ProofChecker {
 
 impl EvidenceChecker for ProofChecker {
     fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
-        match task.mode {
-            VerificationMode::Optimistic => self.vote_on_run(task, blobs),
-            _ => self.vote_on_sample(task, blobs),
+        match task.is_repeated {
+            true => self.vote_on_run(task, blobs),
+            false => self.vote_on_sample(task, blobs),
         }
     }
 

@@ -598,6 +598,7 @@ pub(crate) mod tests {
             lease,
             model: ModelId::new([1; 32]),
             mode: VerificationMode::Sync,
+            is_repeated: false,
             public_blob: Digest::new([3; 32]),
             weights_blob: Digest::new([4; 32]),
             program: tg_types::ProgramId::new([5; 32]),

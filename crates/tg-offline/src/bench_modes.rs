@@ -14,7 +14,7 @@ use tg_prover::ProvingModel;
 use tg_provider::{Execution, ProvingWorker, Task, Worker as _};
 use tg_types::codec::Encode as _;
 use tg_types::{
-    Address, Amount, Digest, Fees, JobId, LeaseId, ModelId, ProgramId, Transaction,
+    Address, Amount, Digest, Fees, JobId, LeaseId, ModelId, ProgramId, TraceForm, Transaction,
     VerificationMode, Vote, Wallet,
 };
 use tg_wasm::{ProgramFile, ProgramInput, RunLimits, WasmProgram};
@@ -123,7 +123,7 @@ pub fn run(arguments: &BenchModesArguments, as_json: bool) -> Outcome {
     }
     line(format_args!(
         "CPU time, medians of {} runs; all: of providers and validators together, times one run without a check; {} validators of \
-         which up to {COMMITTEE_SEATS} look at drawn parts, {} members; fee: of a development network, TGRID. A run of all where \
+         which up to {COMMITTEE_SEATS} look at results of mode sync, {} members; fee: of a development network, TGRID. A run of all where \
          something is disputed, and the transfer of files, come on top.",
         arguments.runs, arguments.validators, arguments.members
     ))?;
@@ -233,6 +233,8 @@ struct Bench<'a> {
     checker: ProofChecker,
     blobs: BlobStore,
     digests: [Digest; 2],
+    /// Whether a committee of mode sync runs all of it.
+    is_run_whole: bool,
     /// Removed with the rest.
     _folder: ScratchFolder,
 }
@@ -249,12 +251,25 @@ impl<'a> Bench<'a> {
         };
         let digests = [put(&subject.files[0])?, put(&subject.files[1])?];
         put(&subject.input)?;
+        let checker = ProofChecker::default();
+        let registered = EvidenceTask::Model {
+            model: subject.model,
+            public_blob: digests[1],
+        };
+        let facts = match checker.check(&registered, &blobs) {
+            Ok(Checked::ModelAccepted(facts)) => Ok(facts),
+            Ok(other) => Err(anyhow::anyhow!("{} is refused: {other:?}", subject.name)),
+            Err(error) => Err(error.into()),
+        };
+        let facts = facts.or_fail(Exit::Failed, "register the model")?;
+        let most = Parameters::development().whole_run_macs_max;
         Ok(Self {
             subject,
             worker: ProvingWorker::new(),
-            checker: ProofChecker::default(),
+            checker,
             blobs,
             digests,
+            is_run_whole: facts.is_run_whole(most),
             _folder: folder,
         })
     }
@@ -327,6 +342,7 @@ impl<'a> Bench<'a> {
             job: JobId::new([2; 32]),
             provider: Address::new([3; 20]),
             mode,
+            is_run_whole: self.is_run_whole,
             model: self.subject.model,
             model_blob: self.digests[0],
             model_file: Arc::clone(&self.subject.files[0]),
@@ -354,6 +370,7 @@ impl<'a> Bench<'a> {
                     lease: task.lease,
                     model: task.model,
                     mode: task.mode,
+                    is_repeated: task.form() == TraceForm::Run,
                     public_blob,
                     weights_blob,
                     program: self.subject.program,
@@ -451,6 +468,7 @@ impl Bench<'_> {
                 lease: task.lease,
                 model: task.model,
                 mode: task.mode,
+                is_repeated: true,
                 public_blob,
                 weights_blob,
                 program: self.subject.program,

@@ -221,6 +221,7 @@ impl Entry {
             job: self.task.lease().job,
             provider,
             mode: self.task.mode().into(),
+            is_run_whole: self.task.lease().run_whole,
             model: self.model,
             input: self.input.0,
             input_len: self.input.1,

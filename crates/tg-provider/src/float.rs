@@ -32,7 +32,7 @@ fn model(task: &Task) -> Result<FloatModel, WorkError> {
 pub(crate) fn execute(task: &Task) -> Result<Execution, WorkError> {
     let model = model(task)?;
     let names = (&task.job, &task.lease);
-    let (answer, trace) = model.run_for(&task.input, task.mode, names);
+    let (answer, trace) = model.run_for(&task.input, task.form(), names);
     let output = answer.to_bytes();
     Ok(Execution {
         receipt: Receipt {

@@ -11,7 +11,7 @@
 //! What a lease needs is pulled and checked before it is started: from then on there is no end without a fault. What
 //! cannot be had until shortly before the start is due is declined by name, which is free if the validators do not hold it
 //! either. A member of a gang that does
-//! not lead it commits to its part, and needs no proof. A member of a job of mode replicate seals what it found, and opens it once all
+//! not lead it commits to its part, and needs no proof. Of a short run of mode sync, which its committee runs whole, the receipt is all. A member of a job of mode replicate seals what it found, and opens it once all
 //! have; the one that leads then hands in the answer.
 //!
 //! Proving starts while the commitment is still on its way into a block. A transaction without effect is sent again
@@ -348,6 +348,8 @@ impl LeaseTask {
         }
         let commit = match self.mode {
             ModeDto::None | ModeDto::Endpoint => self.submit_throttled(Message::Commit, now),
+            // Nothing follows.
+            _ if self.lease.run_whole => self.submit_throttled(Message::Commit, now),
             ModeDto::Proof
             | ModeDto::Recompute
             | ModeDto::Sync
@@ -381,7 +383,8 @@ impl LeaseTask {
     fn next_opened(&self, now: u64) -> Step {
         let is_held = self.lease.check.as_ref().is_none_or(|it| it.members > 0);
         match &self.done {
-            _ if is_held => Step::Wait(u64::MAX),
+            // A committee that runs all of it finds the answer itself.
+            _ if is_held || self.lease.run_whole => Step::Wait(u64::MAX),
             WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
             WorkDone::Executed(_) => self.begin(Stage::Prove, now),
             WorkDone::Proved(..) if now < self.stored_at + STORE_AGAIN_MS => {

@@ -32,7 +32,7 @@ fn program(task: &Task) -> Result<WasmProgram, WorkError> {
 pub(crate) fn execute(task: &Task) -> Result<Execution, WorkError> {
     let program = program(task)?;
     let names = (&task.job, &task.lease);
-    let run = program.run_for(&task.input, task.mode, names);
+    let run = program.run_for(&task.input, task.form(), names);
     let (answer, trace) = run.map_err(|error| WorkError::Execute(error.into()))?;
     let output = answer.encode();
     Ok(Execution {

@@ -19,7 +19,7 @@ use tg_proof::{
 };
 use tg_prover::{Masking, Modes, ProveRequest, ProvingModel};
 use tg_types::limits::EVIDENCE_BYTES_MAX;
-use tg_types::{Digest, Encode, ProgramId, Receipt, Tier, VerificationMode};
+use tg_types::{Digest, Encode, ProgramId, Receipt, Tier, TraceForm, VerificationMode};
 
 use crate::worker::{Execution, Progress, Stage, Task, WorkError, Worker};
 use crate::{float, program};
@@ -300,8 +300,8 @@ impl Worker for ProvingWorker {
         execution: &Execution,
         seed: &Digest,
     ) -> Result<Vec<u8>, WorkError> {
-        if task.mode == VerificationMode::Optimistic {
-            // Its watcher runs it again: the answer is all there is to show.
+        if task.form() == TraceForm::Run {
+            // Whoever checks runs it again: the answer is all there is to show.
             return Ok(execution.output.clone());
         }
         let challenge = challenge(seed, &task.lease);

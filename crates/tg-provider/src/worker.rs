@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tg_cuda::ExecutedOn;
-use tg_types::{Address, Digest, JobId, LeaseId, ModelId, Receipt, VerificationMode, stated_trace};
+use tg_types::{
+    Address, Digest, JobId, LeaseId, ModelId, Receipt, TraceForm, VerificationMode, stated_trace,
+};
 
 /// What is to be done, with everything it needs at hand and checked against its digest.
 #[derive(Debug, Clone)]
@@ -17,6 +19,8 @@ pub struct Task {
     pub provider: Address,
     /// How the result is checked.
     pub mode: VerificationMode,
+    /// Whether, of mode `sync`, a committee runs all of it again instead of drawn parts.
+    pub is_run_whole: bool,
     /// The model the job names.
     pub model: ModelId,
     /// Content hash of `model_file`.
@@ -31,7 +35,13 @@ impl Task {
     /// What its receipt says of the trace of a run ([`stated_trace`]).
     #[must_use]
     pub fn stated_trace(&self, trace: Digest, work: u64) -> Digest {
-        stated_trace(self.mode, (&self.job, &self.lease), trace, work)
+        stated_trace(self.form(), (&self.job, &self.lease), trace, work)
+    }
+
+    /// What its receipt has in the place of the trace.
+    #[must_use]
+    pub const fn form(&self) -> TraceForm {
+        TraceForm::of(self.mode, self.is_run_whole)
     }
 }
 
@@ -161,8 +171,8 @@ pub trait Worker: Send + Sync + 'static {
         None
     }
 
-    /// Opens the tiles of an execution that a seed draws, and returns the evidence file of mode `sync`; of mode `optimistic` that is the
-    /// output.
+    /// Opens the tiles of an execution that a seed draws, and returns the evidence file of mode `sync`; where whoever checks
+    /// runs all of it again that is the output.
     ///
     /// # Errors
     /// If they cannot be opened; doing it again may be tried.

@@ -135,6 +135,7 @@ impl CheatKind {
             faults: Vec::new(),
             mode: Some(way.mode),
             by_tile: way.by_tile,
+            run_whole: way.run_whole,
             heal_ms: 30_000,
             without: Vec::new(),
         }
@@ -148,19 +149,25 @@ pub struct CheckedBy {
     pub mode: VerificationMode,
     /// Whether the model is too large for validators to repeat it, so that a dispute ends at one tile.
     pub by_tile: bool,
+    /// Whether a committee of mode sync runs the model whole, as its runs are short.
+    pub run_whole: bool,
 }
 
 impl CheckedBy {
     /// Every way that is measured.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::mode(VerificationMode::None),
         Self::mode(VerificationMode::Recompute),
         Self::mode(VerificationMode::Proof),
         Self::mode(VerificationMode::Sync),
+        Self {
+            run_whole: true,
+            ..Self::mode(VerificationMode::Sync)
+        },
         Self::mode(VerificationMode::Optimistic),
         Self {
-            mode: VerificationMode::Optimistic,
             by_tile: true,
+            ..Self::mode(VerificationMode::Optimistic)
         },
         Self::mode(VerificationMode::Replicate),
     ];
@@ -169,6 +176,7 @@ impl CheckedBy {
         Self {
             mode,
             by_tile: false,
+            run_whole: false,
         }
     }
 }
@@ -176,7 +184,8 @@ impl CheckedBy {
 impl std::fmt::Display for CheckedBy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.mode.as_str())?;
-        f.write_str(if self.by_tile { ", one tile" } else { "" })
+        f.write_str(if self.by_tile { ", one tile" } else { "" })?;
+        f.write_str(if self.run_whole { ", short runs" } else { "" })
     }
 }
 

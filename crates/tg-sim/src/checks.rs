@@ -446,16 +446,17 @@ impl Checks {
         if !job.order.mode.is_checked() {
             return Ok(());
         }
+        // All validators ran it again: of mode sync only where a committee would have.
+        let is_upheld = || {
+            let disputed = Subject::Accusation(lease.id, Vote::WrongRun);
+            let mut verdicts = block.block.verdicts.iter();
+            verdicts.any(|it| it.subject == disputed && it.outcome == Outcome::LeaseAccepted)
+        };
+        let is_sampled =
+            job.order.mode == VerificationMode::Sync && !block.state.is_run_whole(&job.order);
         let accepted = match job.order.mode {
-            VerificationMode::Sync => self.votes.accepts(&lease.id),
-            VerificationMode::Optimistic => {
-                let disputed = Subject::Accusation(lease.id, Vote::WrongRun);
-                let verdicts = &block.block.verdicts;
-                let is_upheld = verdicts
-                    .iter()
-                    .any(|it| it.subject == disputed && it.outcome == Outcome::LeaseAccepted);
-                is_upheld || self.votes.stands(block, &lease.id)
-            }
+            VerificationMode::Sync => is_upheld() || self.votes.accepts(&lease.id),
+            VerificationMode::Optimistic => is_upheld() || self.votes.stands(block, &lease.id),
             VerificationMode::Replicate => return self.replicated(block, job, (lease, truth)),
             _ => has_verdict(block, lease.id, |it| *it == Outcome::LeaseAccepted),
         };
@@ -465,7 +466,7 @@ impl Checks {
         let is_right = match truth {
             Truth::Right => true,
             // What no tile shows that was drawn is paid: that is what one in twenty means.
-            Truth::OnePart => job.order.mode == VerificationMode::Sync && self.votes.missed(lease),
+            Truth::OnePart => is_sampled && self.votes.missed(lease),
             // As long as nobody challenges.
             Truth::Wrong => job.order.mode == VerificationMode::Optimistic && self.facts.bribed,
         };

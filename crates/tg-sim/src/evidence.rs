@@ -15,7 +15,7 @@ use tg_provider::ProvingWorker;
 use tg_provider::worker::{Execution, Task, Worker as _};
 use tg_types::{
     Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, RunCommitment, Tier,
-    TileName, Transaction, VerificationMode, Vote, stated_trace, trace_checksum,
+    TileName, TraceForm, Transaction, VerificationMode, Vote, stated_trace, trace_checksum,
 };
 
 /// Begins simulated evidence.
@@ -78,6 +78,14 @@ pub(crate) struct TaskOwner {
     pub(crate) job: JobId,
     pub(crate) provider: Address,
     pub(crate) mode: VerificationMode,
+    /// Whether, of mode `sync`, a committee runs all of it.
+    pub(crate) is_run_whole: bool,
+}
+
+impl TaskOwner {
+    const fn form(&self) -> TraceForm {
+        TraceForm::of(self.mode, self.is_run_whole)
+    }
 }
 
 /// The model, made once for all runs of a process: it takes a moment.
@@ -162,7 +170,7 @@ impl SampleModel {
                 let digest = Digest::of_blob(input);
                 let output = self.simulated_output(&digest);
                 let names = (&owner.job, &owner.lease);
-                let trace = stated_trace(owner.mode, names, simulated_trace(&output), 0);
+                let trace = stated_trace(owner.form(), names, simulated_trace(&output), 0);
                 Execution {
                     receipt: Receipt {
                         trace,
@@ -183,6 +191,7 @@ impl SampleModel {
             job: owner.job,
             provider: owner.provider,
             mode: owner.mode,
+            is_run_whole: owner.is_run_whole,
             model: self.id,
             model_blob: Digest::of_blob(&self.weights),
             model_file: self.weights.as_slice().into(),
@@ -216,12 +225,11 @@ impl SampleModel {
         (input, claimed): (&[u8], &Execution),
         proving: Proving,
     ) -> Vec<u8> {
-        if matches!(
+        let is_answer = matches!(
             owner.mode,
-            VerificationMode::Recompute
-                | VerificationMode::Optimistic
-                | VerificationMode::Replicate
-        ) {
+            VerificationMode::Recompute | VerificationMode::Replicate
+        );
+        if is_answer || owner.form() == TraceForm::Run {
             return claimed.output.clone();
         }
         if proving == Proving::Simulated {
@@ -249,6 +257,7 @@ impl SampleModel {
                     job: JobId::default(),
                     provider: Address::default(),
                     mode: VerificationMode::Proof,
+                    is_run_whole: false,
                 };
                 self.execute(nobody, input, proving).output
             }
@@ -316,7 +325,7 @@ fn simulated_trace(output: &[u8]) -> Digest {
     Digest::of_blob(&[MAGIC, output].concat())
 }
 
-/// Whether a run again gives what a result of mode `optimistic` says, and what shows it.
+/// Whether a run again gives what a result says that whoever checks it runs whole, and what shows it.
 fn simulated_watch(task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
     let answer = model().simulated_output(&task.receipt.input);
     let trace = simulated_trace(&answer);
@@ -409,7 +418,7 @@ pub(crate) struct SimulatedChecker;
 impl EvidenceChecker for SimulatedChecker {
     /// Whether the bytes are those that stand for the opening, and the receipt is right where the seed looks.
     fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
-        if task.mode == VerificationMode::Optimistic {
+        if task.is_repeated {
             return simulated_watch(task, blobs);
         }
         let digest = task.evidence;
@@ -577,11 +586,11 @@ impl EvidenceChecker for BribedWatcher {
     }
 }
 
-/// A vote as the mode of its job takes it.
+/// A vote as the check of its result takes it.
 fn in_mode(task: &SampleTask, vote: Vote) -> Vote {
-    match task.mode {
-        VerificationMode::Optimistic if !vote.is_right() => Vote::WrongRun,
-        _ => vote,
+    match task.is_repeated && !vote.is_right() {
+        true => Vote::WrongRun,
+        false => vote,
     }
 }
 
@@ -651,6 +660,7 @@ mod tests {
             job,
             provider,
             mode: VerificationMode::Proof,
+            is_run_whole: false,
         };
         let executed = model.execute(owner, &input, Proving::Simulated);
         let bytes = model.evidence(owner, None, (&input, &executed), Proving::Simulated);

@@ -355,6 +355,8 @@ pub struct SimPlan {
     pub mode: Option<VerificationMode>,
     /// Whether validators repeat no run, so that every dispute about one ends at a tile.
     pub by_tile: bool,
+    /// Whether committees of mode sync run the model whole, as its runs are short.
+    pub run_whole: bool,
     /// When faults end, in milliseconds.
     pub heal_ms: u64,
     /// What was left out.
@@ -406,6 +408,8 @@ impl SimPlan {
             mode: None,
             // In every fourth run; not drawn, so that the other runs stay as they were.
             by_tile: seed % 4 == 3,
+            // In every third run.
+            run_whole: seed % 3 == 1,
             heal_ms: SAFETY_MS,
             without: Vec::new(),
         }
@@ -679,6 +683,7 @@ impl fmt::Display for SimPlan {
             release,
             mode,
             by_tile,
+            run_whole,
             heal_ms,
             without: _,
         } = self;
@@ -698,6 +703,9 @@ impl fmt::Display for SimPlan {
         )?;
         if let Some(mode) = mode {
             writeln!(f, "  all results checked by {}", mode.as_str())?;
+        }
+        if *run_whole {
+            writeln!(f, "  committees run short runs whole")?;
         }
         if *by_tile {
             writeln!(f, "  validators repeat no runs: disputes end at a tile")?;

@@ -169,13 +169,14 @@ impl SimProvider {
             }
             let mode = job.order.mode;
             let entry = HeldLease {
-                task: LeaseTask::new(shown, mode.into(), 0),
                 owner: TaskOwner {
                     lease: lease.id,
                     job: job.id,
                     provider: me,
                     mode,
+                    is_run_whole: shown.run_whole,
                 },
+                task: LeaseTask::new(shown, mode.into(), 0),
                 input: job.order.input,
                 work: None,
                 input_bytes: None,

@@ -208,6 +208,10 @@ fn parameters(plan: &SimPlan) -> Parameters {
             true => 0,
             false => usual.repeated_macs_max,
         },
+        whole_run_macs_max: match plan.run_whole {
+            true => usual.whole_run_macs_max,
+            false => 0,
+        },
         storage: StorageRule::Stated,
         leader_timeout: DurationMs::new(600),
         lease_grace: DurationMs::from_secs(8),

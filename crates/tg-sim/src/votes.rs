@@ -24,7 +24,7 @@ struct Committee {
     sealed: BTreeMap<Address, Digest>,
     /// The checksums of those who found it right.
     right: BTreeMap<Address, u64>,
-    /// What a watcher has to open, of mode `optimistic`.
+    /// What members have to open, where they run all of it.
     commitment: Option<RunCommitment>,
     /// When the last vote was opened.
     opened_at: TimestampMs,
@@ -118,7 +118,7 @@ impl VoteChecks {
                     lease,
                     number,
                     members,
-                } => openings.push(self.drawn(&block.state, lease, (*number, members))?),
+                } => openings.extend(self.drawn(&block.state, lease, (*number, members))?),
                 Event::LeaseEnded {
                     lease,
                     end: LeaseEnd::Fulfilled,
@@ -191,22 +191,25 @@ impl VoteChecks {
         Ok(())
     }
 
-    /// A committee was drawn; returns the opening that it votes on.
+    /// A committee was drawn; returns the opening that it votes on, if anything is shown.
     fn drawn(
         &mut self,
         state: &State,
         id: &LeaseId,
         (number, members): (u8, &[Address]),
-    ) -> Result<Digest, String> {
+    ) -> Result<Option<Digest>, String> {
         let found = state.lease(id).and_then(|it| {
             let seed = it.check.as_ref()?.stage.seed()?;
-            let mode = state.job(&it.job)?.order.mode;
+            let order = &state.job(&it.job)?.order;
             let commitment = RunCommitment::read(&it.receipt()?.trace);
-            let is_watched = mode == VerificationMode::Optimistic;
-            let commitment = is_watched.then_some(commitment);
-            Some((seed, it.evidence()?.digest, commitment))
+            let is_watched = order.mode == VerificationMode::Optimistic;
+            let is_whole = state.is_run_whole(order);
+            let commitment = (is_watched || is_whole).then_some(commitment);
+            // Of a run that a committee repeats whole members find the answer themselves.
+            let opening = (!is_whole).then_some(it.evidence()?.digest);
+            Some((seed, opening, commitment, is_watched))
         });
-        let (seed, opening, commitment) =
+        let (seed, opening, commitment, is_watched) =
             found.ok_or_else(|| format!("{id} is voted on without a seed"))?;
         let height = self.receipts.get(id);
         let known = height.and_then(|height| self.seeds.get(height));
@@ -219,7 +222,7 @@ impl VoteChecks {
         let all: BTreeSet<Address> = state.validators().iter().map(|it| it.address).collect();
         let is_of = |set: &BTreeSet<Address>| {
             let least = match number {
-                0 | 1 if commitment.is_some() => 1.min(set.len()),
+                0 | 1 if is_watched => 1.min(set.len()),
                 0 | 1 => COMMITTEE.min(set.len()),
                 _ => set.len(),
             };

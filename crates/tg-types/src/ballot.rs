@@ -159,7 +159,7 @@ pub fn vote_commitment(opened: &OpenedVote, member: &Address) -> Digest {
     Digest::of(Domain::TileVote, &writer.into_bytes())
 }
 
-/// What a provider of mode `optimistic` commits to instead of its trace, so that only who ran the program too can open it:
+/// What a provider commits to instead of its trace where whoever checks runs all of it again, so that only who did that can open it:
 /// 24 bytes of a hash, and the bill in the clear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunCommitment {
@@ -223,28 +223,48 @@ impl RunCommitment {
     }
 }
 
-/// What a receipt says of the trace of a run that took `work` of its limit, 0 in a tier that does not count that: in mode `optimistic`
-/// a [`RunCommitment`], so that whoever watches has to run the program, in mode `replicate` one of the job, whose bill is compared with
-/// the rest; else the trace.
+/// What a receipt has in the place of the trace of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceForm {
+    /// The trace.
+    Trace,
+    /// What opens the drawn parts of the run: of a model of integers the trace, in tiers that count work a commitment to what each part gave.
+    Parts,
+    /// A [`RunCommitment`] of the lease, which only who runs all of it again can open.
+    Run,
+    /// A [`RunCommitment`] of the job, which all who run it have in common, so that they can be compared.
+    Replica,
+}
+
+impl TraceForm {
+    /// What the receipts of a mode have; of mode `sync` it depends on whether a committee runs the model whole.
+    #[must_use]
+    pub const fn of(mode: VerificationMode, is_run_whole: bool) -> Self {
+        match mode {
+            VerificationMode::Optimistic => Self::Run,
+            VerificationMode::Sync if is_run_whole => Self::Run,
+            VerificationMode::Sync => Self::Parts,
+            VerificationMode::Replicate => Self::Replica,
+            VerificationMode::None
+            | VerificationMode::Proof
+            | VerificationMode::Recompute
+            | VerificationMode::Endpoint => Self::Trace,
+        }
+    }
+}
+
+/// What a receipt says of the trace of a run that took `work` of its limit, 0 in a tier that does not count that.
 #[must_use]
 pub fn stated_trace(
-    mode: VerificationMode,
+    form: TraceForm,
     (job, lease): (&JobId, &LeaseId),
     trace: Digest,
     work: u64,
 ) -> Digest {
-    match mode {
-        VerificationMode::Optimistic => {
-            RunCommitment::of(lease, trace_checksum(&trace), work).digest()
-        }
-        VerificationMode::Replicate => {
-            RunCommitment::of_replica(job, trace_checksum(&trace), work).digest()
-        }
-        VerificationMode::None
-        | VerificationMode::Proof
-        | VerificationMode::Recompute
-        | VerificationMode::Sync
-        | VerificationMode::Endpoint => trace,
+    match form {
+        TraceForm::Run => RunCommitment::of(lease, trace_checksum(&trace), work).digest(),
+        TraceForm::Replica => RunCommitment::of_replica(job, trace_checksum(&trace), work).digest(),
+        TraceForm::Trace | TraceForm::Parts => trace,
     }
 }
 

@@ -67,7 +67,7 @@ mod voucher;
 
 pub use amount::{Amount, ParseAmountError};
 pub use ballot::{
-    OpenedVote, RunCommitment, SealedVote, TileName, Vote, stated_trace, trace_checksum,
+    OpenedVote, RunCommitment, SealedVote, TileName, TraceForm, Vote, stated_trace, trace_checksum,
     vote_commitment,
 };
 pub use checked::CheckedSignatures;

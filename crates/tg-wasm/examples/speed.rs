@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use assembler::{Assembler, F64, Function, I32, i32_const, i64_const, one_chunk};
 use tg_types::{
-    Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, VerificationMode, stated_trace,
+    Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, TraceForm, stated_trace,
 };
 use tg_wasm::trace::{ExpectedProgramClaim, ExpectedProgramTrace};
 use tg_wasm::{ProgramFile, ProgramInput, RunLimits, WasmProgram, limits};
@@ -285,13 +285,12 @@ fn disputed(name: &str, module: Vec<u8>, chunks: Vec<Vec<u8>>) {
     let run = program.run(&input);
     let (lease, names) = (LeaseId::new([7; 32]), JobId::default());
     let names = (&names, &lease);
-    let mode = VerificationMode::Optimistic;
     let receipt = Receipt {
         program: program.id(),
         model: ModelId::default(),
         input: Digest::of_blob(&input),
         output: Digest::of_blob(&run.answer.encode()),
-        trace: stated_trace(mode, names, run.trace, run.answer.fuel),
+        trace: stated_trace(TraceForm::Run, names, run.trace, run.answer.fuel),
         tier: Tier::Wasm1,
     };
     let expected = ExpectedProgramClaim {

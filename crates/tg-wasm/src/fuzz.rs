@@ -1,7 +1,7 @@
 //! The fuzz targets: any bytes are refused with a reason, are a program that answers any input, or a file that is judged.
 
 use tg_types::{
-    Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, VerificationMode,
+    Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, TraceForm,
     stated_trace,
 };
 
@@ -90,13 +90,12 @@ pub fn fuzz_claim(bytes: &[u8]) {
     };
     let receipt = |run: &ProgramRun| {
         let names = (&JobId::default(), &lease);
-        let mode = VerificationMode::Optimistic;
         Receipt {
             program: program.id(),
             model: ModelId::default(),
             input: Digest::of_blob(&input),
             output: Digest::of_blob(&run.answer.encode()),
-            trace: stated_trace(mode, names, run.trace, run.answer.fuel),
+            trace: stated_trace(TraceForm::Run, names, run.trace, run.answer.fuel),
             tier: Tier::Wasm1,
         }
     };

@@ -51,6 +51,7 @@ pub(crate) async fn run(arguments: &DemoArguments, quiet: bool) -> Result<DemoRu
         names: Vec::new(),
         validators: VALIDATORS,
         repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
+        whole_run_macs: tg_ledger::WHOLE_RUN_MACS_USUAL,
         accounts: accounts::funded(players.len()),
         openai_keys: None,
         tokenizers: None,

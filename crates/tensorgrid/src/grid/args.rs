@@ -10,7 +10,7 @@ use tg_console::draw::DrawArguments;
 use tg_console::needs::{MachineArguments, amount};
 use tg_console::verify::{VerifyChoice, VerifyParser};
 use tg_cuda::DeviceChoice;
-use tg_ledger::REPEATED_MACS_USUAL;
+use tg_ledger::{REPEATED_MACS_USUAL, WHOLE_RUN_MACS_USUAL};
 use tg_offline::arguments::{ProgramFileArguments, ProgramInputArguments};
 use tg_offline::text::TextArguments;
 use tg_types::Amount;
@@ -127,6 +127,10 @@ pub(crate) struct UpArguments {
     /// units of work. Disputes of mode optimistic about runs above 2^26, or above a sixteenth as many units of fuel, end at a part of the run anyway.
     #[arg(long, default_value_t = REPEATED_MACS_USUAL, value_name = "COUNT")]
     pub(crate) repeat_macs: u64,
+    /// Most multiply-accumulates of a model whose results of mode sync a committee runs whole instead of drawn parts, fixed at the first start; of a
+    /// float model a quarter as many units of work, of a program a 2048th as many units of fuel. 0: none.
+    #[arg(long, default_value_t = WHOLE_RUN_MACS_USUAL, value_name = "COUNT")]
+    pub(crate) whole_run_macs: u64,
     /// Providers in this process.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(0..=6))]
     pub(crate) providers: u16,
@@ -367,6 +371,10 @@ pub(crate) struct NetworkNewArguments {
     /// mode optimistic about runs above 2^26, or above a sixteenth as many units of fuel, end at a part of the run anyway.
     #[arg(long, default_value_t = REPEATED_MACS_USUAL, value_name = "COUNT")]
     pub(crate) repeat_macs: u64,
+    /// Most multiply-accumulates of a model whose results of mode sync a committee runs whole instead of drawn parts; of a
+    /// float model a quarter as many units of work, of a program a 2048th as many units of fuel. 0: none.
+    #[arg(long, default_value_t = WHOLE_RUN_MACS_USUAL, value_name = "COUNT")]
+    pub(crate) whole_run_macs: u64,
     /// Gateways, which clients and providers ask instead of the validators.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=64))]
     pub(crate) gateways: u16,

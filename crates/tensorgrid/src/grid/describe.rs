@@ -90,6 +90,15 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
         Some(_) if receipt.job.mode == ModeDto::Recompute => {
             "evidence   the answer: validators ran it again".to_owned()
         }
+        Some(_) if receipt.lease.run_whole => {
+            let check = receipt.lease.check.as_ref();
+            match check.map_or((0, 0), |it| (it.right, it.members)) {
+                (0, _) => "evidence   the answer: validators ran it again".to_owned(),
+                (right, members) => format!(
+                    "evidence   the answer: {right} of {members} members of a committee ran it again; not a proof"
+                ),
+            }
+        }
         Some(evidence) if receipt.job.mode == ModeDto::Sync => {
             let check = receipt.lease.check.as_ref();
             let (right, members) = check.map_or((0, 0), |it| (it.right, it.members));

@@ -68,6 +68,8 @@ pub(crate) struct EmbeddedOptions {
     pub(crate) validators: usize,
     /// Most multiply-accumulates of a model whose runs every validator repeats; fixed at the first start.
     pub(crate) repeat_macs: u64,
+    /// Most multiply-accumulates of a model whose results of mode `sync` a committee runs whole.
+    pub(crate) whole_run_macs: u64,
     /// Names and balances of the accounts at the first start.
     pub(crate) accounts: Vec<(String, Amount)>,
     /// API keys of the OpenAI routes; those of a development network if absent.
@@ -349,6 +351,7 @@ fn genesis(options: &EmbeddedOptions, keys: &[ValidatorKey]) -> Result<Genesis, 
         parameters: Parameters {
             storage: StorageRule::Stated,
             repeated_macs_max: options.repeat_macs,
+            whole_run_macs_max: options.whole_run_macs,
             unbonding: UNBONDING,
             ..Parameters::development().wide_enough_for(validators.len())
         },

@@ -37,6 +37,8 @@ pub(crate) struct NetworkPlan {
     pub(crate) validators_max: usize,
     /// Most multiply-accumulates of a model whose runs every validator repeats.
     pub(crate) repeat_macs: u64,
+    /// Most multiply-accumulates of a model whose results of mode `sync` a committee runs whole.
+    pub(crate) whole_run_macs: u64,
     /// How many gateways there are, all on this machine.
     pub(crate) gateways: u16,
     /// How many providers get a funded account.
@@ -248,6 +250,7 @@ fn genesis(
             storage: StorageRule::Stated,
             unverified_jobs: plan.unverified_jobs,
             repeated_macs_max: plan.repeat_macs,
+            whole_run_macs_max: plan.whole_run_macs,
             unbonding: UNBONDING,
             ..Parameters::development().wide_enough_for(plan.validators_max)
         },
@@ -330,6 +333,7 @@ mod tests {
             hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
             validators_max: 10,
             repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
+            whole_run_macs: tg_ledger::WHOLE_RUN_MACS_USUAL,
             gateways: 0,
             providers: 2,
             first_port: 7100,

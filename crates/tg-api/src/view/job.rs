@@ -177,6 +177,7 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
         receipt: lease.receipt().map(Into::into),
         evidence: lease.evidence().map(|evidence| evidence.digest),
         check: lease.check.as_ref().map(check),
+        run_whole: state.is_run_whole(&job.order),
         end,
         end_text: lease.end().map(ToString::to_string),
         rejection,

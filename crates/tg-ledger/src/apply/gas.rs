@@ -90,8 +90,9 @@ impl Execution {
             | LeaseEnd::Declined(_)
             | LeaseEnd::Unavailable => {
                 let price = self.state.parameters.base_fee_min;
-                let mode = self.state.job(&lease.job).map(|it| it.order.mode);
-                let used = used_gas(mode, lease, end);
+                let order = self.state.job(&lease.job).map(|it| &it.order);
+                let is_whole = order.is_some_and(|it| self.state.is_run_whole(it));
+                let used = used_gas(order.map(|it| it.mode), is_whole, lease, end);
                 price.saturating_mul(used).min(prepaid)
             }
             // A requestor that takes its job back pays for the gas.
@@ -114,7 +115,7 @@ impl Execution {
 }
 
 /// The gas of the transactions that a lease has had.
-fn used_gas(mode: Option<VerificationMode>, lease: &Lease, end: &LeaseEnd) -> u64 {
+fn used_gas(mode: Option<VerificationMode>, is_whole: bool, lease: &Lease, end: &LeaseEnd) -> u64 {
     let is_replica = mode == Some(VerificationMode::Replicate);
     let is_sealed = is_replica && lease.has_result();
     let has_opened = is_replica && lease.receipt().is_some();
@@ -130,7 +131,11 @@ fn used_gas(mode: Option<VerificationMode>, lease: &Lease, end: &LeaseEnd) -> u6
             lease.receipt().is_some() && !has_opened,
             TransactionKind::CommitReceipt,
         ),
-        (lease.evidence().is_some(), TransactionKind::SubmitEvidence),
+        (
+            // Of a run that a committee repeats whole it is named with the receipt.
+            lease.evidence().is_some() && !is_whole,
+            TransactionKind::SubmitEvidence,
+        ),
     ];
     did.into_iter()
         .filter(|(did, _)| *did)

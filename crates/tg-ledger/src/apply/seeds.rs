@@ -124,6 +124,11 @@ impl Execution {
         let timeout = self.state.parameters.verification_timeout;
         for id in self.state.waits_for_seed(height) {
             let mut lease = self.lease(&id)?;
+            if lease.evidence().is_some() {
+                self.begin_vote(&mut lease, seed);
+                self.state.put_lease(lease);
+                continue;
+            }
             // To open a run its provider repeats and checks it.
             let runs = self.state.run_window(&lease).saturating_mul(OPENING_RUNS);
             let answer_by = self.now.saturating_add(timeout).saturating_add(runs);

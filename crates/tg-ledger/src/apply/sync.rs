@@ -87,10 +87,15 @@ impl Execution {
         };
         if self.state.is_held(storage) || is_armed(LedgerCanary::VoteWithoutOpening) {
             let seed = *seed;
-            let round = self.draw(&seed, lease, 0);
-            if let Some(check) = &mut lease.check {
-                check.stage = SyncStage::Voting { seed, round };
-            }
+            self.begin_vote(lease, seed);
+        }
+    }
+
+    /// Draws the first committee.
+    pub(super) fn begin_vote(&mut self, lease: &mut Lease, seed: Digest) {
+        let round = self.draw(&seed, lease, 0);
+        if let Some(check) = &mut lease.check {
+            check.stage = SyncStage::Voting { seed, round };
         }
     }
 
@@ -202,11 +207,13 @@ impl Execution {
         least.saturating_add(self.look_window(lease))
     }
 
-    /// How long a member may take to look at a result: a watcher runs the model, and a committee may have to run a float model or a program
-    /// whole.
+    /// How long a member may take to look at a result: a watcher runs the model, as a committee does whose run is short, and may have to of any
+    /// float model or program.
     fn look_window(&self, lease: &Lease) -> DurationMs {
         let may_be_whole = lease.receipt().is_some_and(|it| it.tier != Tier::Tgx1);
-        match may_be_whole || self.is_watched(lease) {
+        let job = self.state.job(&lease.job);
+        let is_repeated = job.is_some_and(|it| self.state.is_repeated(&it.order));
+        match may_be_whole || is_repeated {
             true => self.state.run_window(lease),
             false => DurationMs::ZERO,
         }

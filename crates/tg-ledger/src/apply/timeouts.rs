@@ -157,12 +157,11 @@ impl Execution {
                 (due, LeaseEnd::Late(LatePhase::Committed))
             }
             OpenStage::Disputed(_) => return None,
-            // A committee that is asked is asked until it answers.
+            // A committee that is asked is asked until it answers, and the seed that draws it is the validators' to sign.
             OpenStage::Verifying(_)
-                if lease
-                    .check
-                    .as_ref()
-                    .is_some_and(|it| it.stage.round().is_some()) =>
+                if lease.check.as_ref().is_some_and(|it| {
+                    it.stage == SyncStage::AwaitsSeed || it.stage.round().is_some()
+                }) =>
             {
                 return None;
             }

@@ -83,22 +83,17 @@ impl Execution {
             Some(ModelState::Active(facts)) => facts.tier,
             _ => return Err(VerdictError::UnknownSubject { subject }),
         };
-        let fits = match (job.order.mode, tier, outcome) {
-            (
-                VerificationMode::Recompute | VerificationMode::Optimistic,
-                Tier::Tgf1 | Tier::Wasm1,
-                Outcome::ProgramAccepted { macs },
-            ) => *macs <= job.macs,
-            (
-                VerificationMode::Recompute | VerificationMode::Optimistic,
-                Tier::Tgx1,
-                Outcome::LeaseAccepted,
-            )
-            | (
-                VerificationMode::None | VerificationMode::Proof | VerificationMode::Replicate,
-                _,
-                Outcome::LeaseAccepted,
-            ) => true,
+        let mode = job.order.mode;
+        let is_run = mode == VerificationMode::Recompute || self.state.is_repeated(&job.order);
+        let fits = match (tier, outcome) {
+            (Tier::Tgf1 | Tier::Wasm1, Outcome::ProgramAccepted { macs }) if is_run => {
+                *macs <= job.macs
+            }
+            (Tier::Tgx1, Outcome::LeaseAccepted) if is_run => true,
+            (_, Outcome::LeaseAccepted) => matches!(
+                mode,
+                VerificationMode::None | VerificationMode::Proof | VerificationMode::Replicate
+            ),
             _ => false,
         };
         match fits {

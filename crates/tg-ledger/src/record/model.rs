@@ -89,6 +89,18 @@ pub(crate) const MACS_PER_FUEL: u64 = 16;
 /// it: some 10 ms of a core.
 pub(crate) const DISPUTED_MACS_REPEATED_MAX: u64 = 1 << 26;
 
+/// Looks at values that nothing multiplies for which a run whole may have so many multiply-accumulates at most: a run takes no longer for it, though
+/// it sorts or sums as much as it likes.
+pub(crate) const WHOLE_RUN_MACS_PER_LOOK: u64 = 8;
+
+/// Multiply-accumulates of the bound of runs whole for a unit of work of a float model: the dearest operators take four times as long for a unit as a
+/// product does.
+pub(crate) const WHOLE_RUN_MACS_PER_UNIT: u64 = 4;
+
+/// The same for a unit of fuel: programs of the dearest shapes take twenty times as long for one as usual ones, and members have to have run them
+/// in time.
+pub(crate) const WHOLE_RUN_MACS_PER_FUEL: u64 = 1 << 11;
+
 /// Units of work of a float model that take as long as a multiply-accumulate of integers.
 pub(crate) const FLOAT_UNITS_PER_MAC: u64 = 4;
 
@@ -132,6 +144,22 @@ impl ModelFacts {
             }
             Tier::Tgf1 => self.macs <= SAMPLED_WORK_MAX,
             Tier::Wasm1 => self.macs <= SAMPLED_FUEL_MAX,
+            Tier::Served => false,
+        }
+    }
+
+    /// Whether a committee of mode `sync` runs it whole, since that is cheaper for everybody than to show and compute drawn parts: one that takes
+    /// `macs_max` ([`Parameters::whole_run_macs_max`](crate::Parameters::whole_run_macs_max)) or what takes as long.
+    #[must_use]
+    pub const fn is_run_whole(&self, macs_max: u64) -> bool {
+        if macs_max == 0 || !self.is_sampled() {
+            return false;
+        }
+        match self.tier {
+            // Stops: a model without one product that a committee runs for seconds.
+            Tier::Tgx1 => self.macs <= macs_max && self.looks <= macs_max / WHOLE_RUN_MACS_PER_LOOK,
+            Tier::Tgf1 => self.macs <= macs_max / WHOLE_RUN_MACS_PER_UNIT,
+            Tier::Wasm1 => self.macs <= macs_max / WHOLE_RUN_MACS_PER_FUEL,
             Tier::Served => false,
         }
     }

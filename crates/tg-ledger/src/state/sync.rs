@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tg_types::{Address, Amount, LeaseId};
+use tg_types::{Address, Amount, JobOrder, LeaseId, VerificationMode};
 
 use super::State;
 use crate::record::{DisputeStep, Evidence, Job, Lease, ModelState, Storage, SyncStage, VoteState};
@@ -34,6 +34,20 @@ pub enum VoteDuty {
 }
 
 impl State {
+    /// Whether a committee of mode `sync` runs the model of an order whole. Then its receipt commits to the run
+    /// ([`tg_types::RunCommitment`]), and nothing is shown beside the answer.
+    #[must_use]
+    pub fn is_run_whole(&self, order: &JobOrder) -> bool {
+        let facts = self.active_model(order);
+        let most = self.parameters.whole_run_macs_max;
+        order.mode == VerificationMode::Sync && facts.is_some_and(|it| it.is_run_whole(most))
+    }
+
+    /// Whether whoever checks the result of an order runs its model whole: a committee ([`Self::is_run_whole`]) or a watcher.
+    pub(crate) fn is_repeated(&self, order: &JobOrder) -> bool {
+        order.mode == VerificationMode::Optimistic || self.is_run_whole(order)
+    }
+
     /// What an accusation costs its member if every validator finds that it is not so, and a vote for right if one is so; who has less at stake cannot accuse. At most
     /// the bond of a seat: with a fee so high that more were asked for, nobody could accuse, and every lie would be paid.
     #[must_use]
@@ -102,6 +116,7 @@ impl State {
             lease: lease.id,
             model: model.id,
             mode: job.order.mode,
+            is_repeated: self.is_repeated(&job.order),
             public_blob: model.public_blob,
             weights_blob: model.weights_blob,
             program: facts.program,

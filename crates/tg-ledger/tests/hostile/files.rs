@@ -8,7 +8,7 @@ use tg_ledger::{
 };
 use tg_types::{
     Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, SignedVoucher, StorageSubject,
-    TileName, Transaction, VerificationMode, Vote,
+    TileName, Transaction, Vote,
 };
 
 /// Validators, a bit for each, in the order of their names.
@@ -194,7 +194,7 @@ impl Files {
     pub(crate) fn vote_on(&self, sample: &SampleTask) -> Option<Vote> {
         match self.evidence.get(&sample.evidence)? {
             Proof::Right => Some(Vote::Right { checksum: CHECKSUM }),
-            Proof::Wrong if sample.mode == VerificationMode::Optimistic => Some(Vote::WrongRun),
+            Proof::Wrong if sample.is_repeated => Some(Vote::WrongRun),
             Proof::Wrong => Some(Vote::WrongTile(TileName { node: 0, leaf: 0 })),
             Proof::Absent => None,
         }

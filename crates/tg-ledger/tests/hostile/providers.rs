@@ -10,7 +10,7 @@ use tg_types::transaction::result_seal;
 use tg_types::{
     Address, Amount, CapacityTier, DeclineReason, Digest, GpuLink, GpuModel, Label, Machine,
     ModeSet, OfferId, OfferTerms, Pricing, Receipt, RunCommitment, SharingMode, SharingSet, Tier,
-    TierSet, Transaction, VerificationMode, Wallet,
+    TierSet, TraceForm, Transaction, VerificationMode, Wallet,
 };
 
 use crate::files::{CHECKSUM, Files, ONE, Proof, answer, answer_of, evidence_of};
@@ -288,7 +288,7 @@ impl Provider {
         moment: &Moment,
         (job, lease): (&Job, &Lease),
         mischief: Mischief,
-        files: &Files,
+        files: &mut Files,
         out: &mut Outbox<'_>,
     ) {
         let (state, now) = (out.state, out.state.head().time);
@@ -305,13 +305,20 @@ impl Provider {
         if now.saturating_since(started) < declared(moment.season, lease) {
             return;
         }
+        let is_whole = state.is_run_whole(&job.order);
+        if is_whole {
+            // Nothing is handed in after it: this is what a run again finds.
+            let is_lie = mischief == Mischief::Lie;
+            let proof = if is_lie { Proof::Wrong } else { Proof::Right };
+            files.evidence.insert(evidence_of(&lease.id), proof);
+        }
         let receipt = Receipt {
             program: tg_types::ProgramId::new(*job.order.model.as_bytes()),
             model: job.order.model,
             input: job.order.input,
             output: evidence_of(&lease.id),
-            trace: match job.order.mode {
-                VerificationMode::Optimistic => RunCommitment::of(&lease.id, CHECKSUM, 0).digest(),
+            trace: match TraceForm::of(job.order.mode, is_whole) {
+                TraceForm::Run => RunCommitment::of(&lease.id, CHECKSUM, 0).digest(),
                 _ => Digest::default(),
             },
             tier: Tier::Tgx1,

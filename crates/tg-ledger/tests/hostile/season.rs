@@ -78,6 +78,8 @@ impl Season {
             leader_timeout: scaled(usual.leader_timeout),
             storage: StorageRule::Stated,
             repeated_macs_max: REPEATED_MACS,
+            // Of some models committees run all.
+            whole_run_macs_max: REPEATED_MACS,
             account_min: Amount::new(100_000_000_000_000),
             ..usual
         }

@@ -6,8 +6,8 @@ use tg_ledger::{Schedule, SeedKeyPhase, State, StorageTask, VoteDuty};
 use tg_types::chain::{Equivocation, VoteKind};
 use tg_types::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX, VOTES_MAX};
 use tg_types::{
-    Address, BlockId, DealingLog, Digest, OpenedVote, StorageSubject, TileName, Transaction,
-    VerificationMode, Vote, Wallet,
+    Address, BlockId, DealingLog, Digest, OpenedVote, StorageSubject, TileName, Transaction, Vote,
+    Wallet,
 };
 
 use crate::files::{Files, HONEST, Holders, ONE, claim};
@@ -121,7 +121,7 @@ impl Seat {
             };
             let lease = task.sample.lease;
             // The same when it is opened: it follows from the lease.
-            let is_watched = task.sample.mode == VerificationMode::Optimistic;
+            let is_watched = task.sample.is_repeated;
             let lie = match lease.as_bytes()[0] % 4 {
                 0 | 1 if is_watched => Vote::WrongRun,
                 2 if is_watched => truth,

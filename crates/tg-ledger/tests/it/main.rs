@@ -37,6 +37,7 @@ mod timeouts;
 mod upgrade;
 mod verdicts;
 mod voter;
+mod whole;
 mod world;
 
 /// Property tests draw the same cases in every run, so a failure is reproduced by running it again.

@@ -71,6 +71,8 @@ pub(crate) fn parameters() -> Parameters {
         owners_paid_min: 0,
         // Rent has its own tests; elsewhere settlements are read off without it.
         rent_full_hour: Amount::ZERO,
+        // Tests of runs that a committee repeats whole set it.
+        whole_run_macs_max: 0,
         ..Parameters::development()
     }
 }

@@ -1,5 +1,5 @@
-//! Running a program again, whole: by every validator for a job of mode `recompute`, where a result of mode `optimistic` is disputed and
-//! where the members of a job of mode `replicate` differ, and by the watcher of a result.
+//! Running a program again, whole: by every validator for a job of mode `recompute`, where a result is disputed that whoever checks it runs whole, and
+//! where the members of a job of mode `replicate` differ; by the watcher of a result, and by the committee of a short run of mode `sync`.
 
 use tg_ledger::{Outcome, ReplicasTask, SampleTask};
 use tg_types::{Digest, Tier, Vote, trace_checksum};
@@ -25,7 +25,7 @@ impl ProofChecker {
         Ok(outcome(&ran))
     }
 
-    /// Runs a program again whose result of mode `optimistic` somebody disputes.
+    /// Runs a program again whose result somebody disputes that runs it whole to check it.
     pub(super) fn check_disputed_run(
         &self,
         task: &SampleTask,
@@ -35,7 +35,7 @@ impl ProofChecker {
         Ok(outcome(&ran))
     }
 
-    /// What the watcher of a result finds.
+    /// What the watcher of a result finds, or a member of a committee that runs it whole.
     pub(super) fn vote_on_run(
         &self,
         task: &SampleTask,

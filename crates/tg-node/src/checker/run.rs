@@ -45,7 +45,7 @@ impl<'a> RepeatedRun<'a> {
 }
 
 impl Rerun {
-    /// What a provider of mode `optimistic` states in the place of the trace.
+    /// What a provider states in the place of the trace where whoever checks runs it whole.
     pub(super) fn commitment(&self, lease: &LeaseId) -> RunCommitment {
         let work = self.work.unwrap_or_default();
         RunCommitment::of(lease, trace_checksum(&self.trace), work)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_ledger::{EvidenceTask, ModelState, State, StoredFile};
+use tg_ledger::{EvidenceTask, ModelState, SampleTask, State, StoredFile};
 use tg_types::{Address, Digest};
 
 use crate::limits::{
@@ -62,6 +62,11 @@ impl Need {
     }
 }
 
+/// What is shown of a result: nothing where all of a run is repeated, as whoever does so finds the answer.
+fn opening_of(sample: &SampleTask) -> Option<Need> {
+    (!sample.is_repeated).then(|| Need::opening(sample.evidence, sample.size))
+}
+
 /// The blobs that `state` names and that `is_held` does not know, the most urgent first: evidence, what checks it, what the
 /// validator `me` has not stated yet, inputs of open jobs, weights. Models that were refused name nothing.
 pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bool) -> Vec<Need> {
@@ -80,7 +85,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
             ]
             .map(|(digest, size)| Need::opening(digest, size))
             .to_vec(),
-            None => vec![Need::opening(sample.evidence, sample.size)],
+            None => opening_of(&sample).into_iter().collect(),
         },
         // Of replicas that differ every validator makes the answer itself.
         EvidenceTask::Model { .. }
@@ -90,7 +95,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
     });
     // What a committee looks at, also here if this validator stated before that it holds it.
     let voted = state.vote_tasks(me).into_iter().map(|it| it.sample);
-    let voted = voted.map(|sample| Need::opening(sample.evidence, sample.size));
+    let voted = voted.filter_map(|sample| opening_of(&sample));
     // What a provider asks this validator for, which has to answer it.
     let argued = state.checked_leases().filter_map(|(_, lease)| {
         let dispute = lease.check.as_ref()?.stage.tile_dispute()?;

@@ -4,8 +4,8 @@
 use tg_ledger::{LeaseEnd, State, SyncStage};
 use tg_node::NodeHandle;
 use tg_types::{
-    Amount, Digest, JobId, JobOrder, LeaseId, Receipt, Transaction, VerificationMode, Wallet,
-    stated_trace,
+    Amount, Digest, JobId, JobOrder, LeaseId, Receipt, TraceForm, Transaction, VerificationMode,
+    Wallet, stated_trace,
 };
 
 use crate::committee::{offer_milli, perform_all, seed_of};
@@ -46,7 +46,7 @@ fn watched(run: &impl DisputedRun, lease: &LeaseId, answer: &[u8]) -> Receipt {
     let names = (&JobId::default(), lease);
     Receipt {
         output,
-        trace: stated_trace(VerificationMode::Optimistic, names, trace, work),
+        trace: stated_trace(TraceForm::Run, names, trace, work),
         ..honest
     }
 }

@@ -9,8 +9,8 @@ use tg_proof::{
     AccuserClaim, ClaimFile, ExpectedClaim, FaultFile, claim_fails, fault_of, read_claim,
 };
 use tg_types::{
-    Digest, Encode as _, JobId, LeaseId, Receipt, RunCommitment, Transaction, VerificationMode,
-    Wallet, stated_trace, trace_checksum,
+    Digest, Encode as _, JobId, LeaseId, Receipt, RunCommitment, TraceForm, Transaction,
+    VerificationMode, Wallet, stated_trace, trace_checksum,
 };
 
 use crate::committee::{
@@ -23,7 +23,7 @@ use crate::work::{input_bytes, lease_of, register, send};
 fn watched(lease: &LeaseId, tensors: &[IntTensor]) -> Receipt {
     let receipt = receipt_of(&model(), tensors);
     let names = (&JobId::default(), lease);
-    let trace = stated_trace(VerificationMode::Optimistic, names, receipt.trace, 0);
+    let trace = stated_trace(TraceForm::Run, names, receipt.trace, 0);
     Receipt { trace, ..receipt }
 }
 

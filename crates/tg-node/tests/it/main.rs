@@ -23,4 +23,5 @@ mod restart;
 mod simulation;
 mod support;
 mod upgrade;
+mod whole;
 mod work;

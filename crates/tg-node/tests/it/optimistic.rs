@@ -3,8 +3,8 @@
 use tg_ledger::{JobState, LeaseEnd, SampleTask, State, SyncStage};
 use tg_node::{BlobStore, EvidenceChecker, NodeHandle, ProofChecker};
 use tg_types::{
-    Amount, Digest, JobId, LeaseId, Receipt, Transaction, VerificationMode, Vote, Wallet,
-    stated_trace, trace_checksum,
+    Amount, Digest, JobId, LeaseId, Receipt, TraceForm, Transaction, VerificationMode, Vote,
+    Wallet, stated_trace, trace_checksum,
 };
 use tg_wasm::ProgramAnswer;
 
@@ -18,12 +18,7 @@ use crate::work::{lease_of, send};
 fn watched(program: &Program, lease: &LeaseId, (receipt, bytes): (Receipt, Vec<u8>)) -> Receipt {
     let run = program.program.run(&program.input);
     let fuel = ProgramAnswer::decode(&bytes).unwrap().fuel;
-    let trace = stated_trace(
-        VerificationMode::Optimistic,
-        (&JobId::default(), lease),
-        run.trace,
-        fuel,
-    );
+    let trace = stated_trace(TraceForm::Run, (&JobId::default(), lease), run.trace, fuel);
     Receipt { trace, ..receipt }
 }
 
@@ -146,6 +141,7 @@ fn a_watcher_opens_the_right_run_only() {
             lease,
             model: program.program.model_id(),
             mode: VerificationMode::Optimistic,
+            is_repeated: true,
             public_blob,
             weights_blob: public_blob,
             program: program.program.id(),
@@ -164,17 +160,17 @@ fn a_watcher_opens_the_right_run_only() {
     let lie = watched(&program, &lease, program.lie(|it| it.output[0] ^= 1));
     assert_eq!(vote(&lie, lie.output), Vote::WrongRun);
     let fuel = run.answer.fuel;
-    let mode = VerificationMode::Optimistic;
+    let form = TraceForm::Run;
     for trace in [
-        stated_trace(mode, (&JobId::default(), &lease), run.trace, fuel + 1),
+        stated_trace(form, (&JobId::default(), &lease), run.trace, fuel + 1),
         stated_trace(
-            mode,
+            form,
             (&JobId::default(), &LeaseId::new([3; 32])),
             run.trace,
             fuel,
         ),
         stated_trace(
-            mode,
+            form,
             (&JobId::default(), &lease),
             Digest::new([4; 32]),
             fuel,

@@ -4,8 +4,8 @@ use tg_ledger::{JobState, Lease, LeaseEnd, ReplicaStage, State};
 use tg_node::NodeHandle;
 use tg_types::transaction::result_seal;
 use tg_types::{
-    Amount, Digest, JobId, JobNeeds, JobOrder, Receipt, Transaction, VerificationMode, Wallet,
-    job_id, stated_trace,
+    Amount, Digest, JobId, JobNeeds, JobOrder, Receipt, TraceForm, Transaction, VerificationMode,
+    Wallet, job_id, stated_trace,
 };
 use tg_wasm::ProgramAnswer;
 
@@ -51,7 +51,7 @@ fn found(program: &Program, job: &JobId, (receipt, bytes): (Receipt, Vec<u8>)) -
     let run = program.program.run(&program.input);
     let fuel = ProgramAnswer::decode(&bytes).unwrap().fuel;
     let names = (job, &Default::default());
-    let trace = stated_trace(VerificationMode::Replicate, names, run.trace, fuel);
+    let trace = stated_trace(TraceForm::Replica, names, run.trace, fuel);
     Receipt { trace, ..receipt }
 }
 

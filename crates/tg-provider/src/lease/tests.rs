@@ -32,6 +32,7 @@ fn lease(state: JobStateDto) -> LeaseDto {
         replicas: None,
         receipt: None,
         evidence: None,
+        run_whole: false,
         meter: None,
         end: None,
         end_text: None,
@@ -395,6 +396,41 @@ fn an_opening_is_stored_again_until_a_committee_is_drawn() {
     // An agent that lost its memory opens the same.
     let task = LeaseTask::new(sampled(JobStateDto::Verifying, 0), ModeDto::Sync, 0);
     assert_eq!(step(&task, 1), Step::Begin(Stage::Execute));
+}
+
+#[test]
+fn of_a_run_that_is_repeated_whole_the_receipt_is_all_and_waits_for_a_throttle() {
+    let of = |it: LeaseDto| LeaseDto {
+        run_whole: true,
+        ..it
+    };
+    let mut task = LeaseTask::new(of(lease(JobStateDto::Running)), ModeDto::Sync, 5_000);
+    task.pulled();
+    execute(&mut task, 10);
+    assert_eq!(step(&task, 20), Step::Wait(5_010));
+    assert_eq!(step(&task, 5_010), Step::Submit(Message::Commit));
+    task.submitted(Message::Commit, 0, 5_010);
+    // Before the seed, after it, and when the committee is drawn; nor has an agent to do anything that lost its memory.
+    let seedless = CheckDto {
+        seed: None,
+        ..sampled(JobStateDto::Verifying, 0).check.unwrap()
+    };
+    for check in [
+        Some(seedless),
+        sampled(JobStateDto::Verifying, 0).check,
+        sampled(JobStateDto::Verifying, 4).check,
+    ] {
+        let seen = of(LeaseDto {
+            check,
+            ..lease(JobStateDto::Verifying)
+        });
+        task.seen(seen.clone());
+        for now in [5_020, 2 * LATE] {
+            assert_eq!(step(&task, now), Step::Wait(u64::MAX));
+            let fresh = LeaseTask::new(seen.clone(), ModeDto::Sync, 0);
+            assert_eq!(step(&fresh, now), Step::Wait(u64::MAX));
+        }
+    }
 }
 
 #[test]

@@ -210,6 +210,10 @@ pub struct LeaseDto {
     /// How its result is checked by a committee; absent for other modes and before there is a result.
     #[serde(default)]
     pub check: Option<CheckDto>,
+    /// Whether, of mode sync, its committee runs all of it again instead of drawn parts, as the run is short: then its receipt has a
+    /// commitment to the run in the place of the trace, and nothing is handed in after it.
+    #[serde(default)]
+    pub run_whole: bool,
     /// What it counts; absent but for endpoints.
     #[serde(default)]
     pub meter: Option<MeterDto>,

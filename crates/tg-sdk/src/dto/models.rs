@@ -16,7 +16,7 @@ pub enum ModeDto {
     Proof,
     /// By every validator, which runs the program again.
     Recompute,
-    /// By a committee drawn after the fact, which computes drawn parts again.
+    /// By a committee drawn after the fact, which runs it again if the run is short, else computes drawn parts again.
     Sync,
     /// By one validator drawn after the fact, which runs the program again; then anybody may have all do so, for some time.
     Optimistic,

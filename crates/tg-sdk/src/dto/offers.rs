@@ -152,6 +152,9 @@ pub struct ModePriceDto {
     /// Why no job on the model may be checked so; absent if one may.
     #[serde(default)]
     pub refused: Option<String>,
+    /// Whether, of mode sync, a committee runs all of it again instead of drawn parts, as a run is short.
+    #[serde(default)]
+    pub run_whole: bool,
     /// Offers that serve such a job, now or when a slot is free.
     pub offers: u64,
     /// What the cheapest of them would ask.

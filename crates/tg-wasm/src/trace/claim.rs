@@ -18,7 +18,7 @@
 //! everybody runs all of the program, and finds whether the receipt is right.
 
 use tg_types::{
-    Decode, DecodeError, Digest, Domain, Encode, JobId, LeaseId, Reader, Receipt, VerificationMode,
+    Decode, DecodeError, Digest, Domain, Encode, JobId, LeaseId, Reader, Receipt, TraceForm,
     Writer, stated_trace,
 };
 
@@ -280,8 +280,7 @@ impl ProgramClaim {
         }
         let trace = Digest::of(Domain::WasmTrace, &states.into_bytes());
         let names = (&JobId::default(), expected.lease);
-        let mode = VerificationMode::Optimistic;
-        receipt.trace == stated_trace(mode, names, trace, self.answer.fuel)
+        receipt.trace == stated_trace(TraceForm::Run, names, trace, self.answer.fuel)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use tg_types::{
-    Decode, DecodeError, Digest, Domain, Encode, JobId, LeaseId, Reader, RunCommitment,
-    VerificationMode, Writer, fields, sections, stated_trace,
+    Decode, DecodeError, Digest, Domain, Encode, JobId, LeaseId, Reader, RunCommitment, TraceForm,
+    Writer, fields, sections, stated_trace,
 };
 
 use crate::answer::{ProgramAnswer, ProgramEnd};
@@ -155,15 +155,15 @@ impl WasmProgram {
     pub fn run_for(
         &self,
         input: &[u8],
-        mode: VerificationMode,
+        form: TraceForm,
         names: (&JobId, &LeaseId),
     ) -> Result<(ProgramAnswer, Digest), NoMemory> {
-        if mode == VerificationMode::Sync {
+        if form == TraceForm::Parts {
             let traced = self.trace(input)?;
             return Ok((traced.answer, traced.commitment));
         }
         let run = self.try_run(input)?;
-        let stated = stated_trace(mode, names, run.trace, run.answer.fuel);
+        let stated = stated_trace(form, names, run.trace, run.answer.fuel);
         Ok((run.answer, stated))
     }
 }

@@ -1,7 +1,7 @@
 //! Claims about a run: whoever ran the program wins, as accuser and as accused, whatever the other hands in.
 
 use tg_types::{
-    Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, VerificationMode,
+    Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, TraceForm,
     stated_trace,
 };
 use tg_wasm::limits::{FUEL_MAX, LONG_PAGES_MAX, REPEATED_FUEL_MAX};
@@ -26,7 +26,6 @@ impl Result {
     /// One whose receipt says that a run with these states answered this.
     fn of(program: &WasmProgram, input: &[u8], (answer, trace): (&ProgramAnswer, Digest)) -> Self {
         let names = (&JobId::default(), &LEASE);
-        let mode = VerificationMode::Optimistic;
         Self {
             input: input.to_vec(),
             receipt: Receipt {
@@ -34,7 +33,7 @@ impl Result {
                 model: ModelId::default(),
                 input: Digest::of_blob(input),
                 output: Digest::of_blob(&answer.encode()),
-                trace: stated_trace(mode, names, trace, answer.fuel),
+                trace: stated_trace(TraceForm::Run, names, trace, answer.fuel),
                 tier: Tier::Wasm1,
             },
         }

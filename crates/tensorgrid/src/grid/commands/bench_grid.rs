@@ -246,6 +246,7 @@ pub(crate) async fn run(arguments: &BenchGridArguments, as_json: bool) -> Outcom
         names: Vec::new(),
         validators: arguments.validators.into(),
         repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
+        whole_run_macs: tg_ledger::WHOLE_RUN_MACS_USUAL,
         accounts: funded,
         openai_keys: None,
         tokenizers: None,

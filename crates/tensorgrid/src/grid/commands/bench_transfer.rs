@@ -190,6 +190,7 @@ async fn measure(arguments: &BenchTransferArguments, as_json: bool) -> Outcome {
         names: Vec::new(),
         validators: 1,
         repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
+        whole_run_macs: tg_ledger::WHOLE_RUN_MACS_USUAL,
         accounts: accounts::funded(1),
         openai_keys: None,
         tokenizers: None,

@@ -14,7 +14,7 @@ use tg_sdk::dto::{DryRunDto, JobDto, JobReceiptDto, ModeDto, ModelDto, ModelStat
 use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
 use tg_types::limits::INPUT_BYTES_MAX;
-use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, Wallet};
+use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, TraceForm, Wallet};
 
 use super::challenge::{self, Guarded, KnownResult};
 use super::modes;
@@ -377,9 +377,9 @@ async fn run_again(
 ) -> Result<Duration, Failure> {
     let float = whole(client, model).await?;
     let start = Instant::now();
-    let mode = receipt.job.mode.into();
+    let form = TraceForm::of(receipt.job.mode.into(), receipt.lease.run_whole);
     let names = (&receipt.job.id, &receipt.lease.id);
-    let (found, trace) = float.run_for(input, mode, names);
+    let (found, trace) = float.run_for(input, form, names);
     let agrees = float.model_id() == model.id
         && found.to_bytes() == answer
         && trace == receipt.receipt.trace

@@ -338,7 +338,7 @@ fn print(
         ))?,
         None => line(format_args!(
             "no proof was ordered; {}",
-            modes::assurance(ordered.mode)
+            modes::assured(ordered.mode, inference.receipt.lease.run_whole)
         ))?,
     }
     if !matches!(shown.order_of, OrderOf::Signed) {

@@ -140,7 +140,8 @@ pub(crate) async fn mode_of(
             }
         )),
     }
-    say(format_args!("--verify {mode}: {}", assurance(mode)));
+    let is_whole = sync.is_some_and(|it| it.run_whole);
+    say(format_args!("--verify {mode}: {}", assured(mode, is_whole)));
     Ok(mode)
 }
 
@@ -169,7 +170,7 @@ fn table(prices: &[ModePriceDto], chosen: Option<ModeDto>) -> Table {
         let is_chosen = chosen == Some(price.mode);
         let text = match &price.refused {
             Some(refusal) => format!("refused: {refusal}"),
-            None => assurance(price.mode).to_owned(),
+            None => assured(price.mode, price.run_whole).to_owned(),
         };
         table.row(vec![
             price.mode.to_string(),
@@ -182,6 +183,21 @@ fn table(prices: &[ModePriceDto], chosen: Option<ModeDto>) -> Table {
         ]);
     }
     table
+}
+
+/// What a mode assures of runs of a model, in a line: of mode sync it depends on whether a committee runs all of it.
+pub(crate) const fn assured(mode: ModeDto, is_run_whole: bool) -> &'static str {
+    match (mode, is_run_whole) {
+        (ModeDto::Sync, true) => {
+            "drawn validators run it again, as the run is short: one honest one finds what is wrong, and the provider puts up twenty \
+             times what a lie could win; nothing for you to check"
+        }
+        (ModeDto::Sync, false) => {
+            "drawn validators compute drawn parts again: one wrong part is found with 5 % or more, all of them in small \
+             models, and the provider puts up twenty times what a lie could win; nothing for you to check"
+        }
+        _ => assurance(mode),
+    }
 }
 
 /// What a mode assures, in a line.
@@ -206,8 +222,9 @@ pub(crate) const fn assurance(mode: ModeDto) -> &'static str {
              hand, which has a share s of the collateral with probability s to the number of them; nothing for you to check"
         }
         ModeDto::Sync => {
-            "drawn validators compute drawn parts again: one wrong part is found with 5 % or more, all of them in small \
-             models, and the provider puts up twenty times what a lie could win; nothing for you to check"
+            "drawn validators run it again if a run takes some 30 ms at most, so that one honest one finds what is wrong, else they compute \
+             drawn parts again: one wrong part is found with 5 % or more; the provider puts up twenty times what a lie could win; nothing \
+             for you to check"
         }
     }
 }

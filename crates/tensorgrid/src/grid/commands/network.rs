@@ -49,6 +49,7 @@ fn new(arguments: &NetworkNewArguments, as_json: bool) -> Outcome {
         hosts,
         validators_max: arguments.grow_to.max(arguments.validators).into(),
         repeat_macs: arguments.repeat_macs,
+        whole_run_macs: arguments.whole_run_macs,
         gateways: arguments.gateways,
         providers: arguments.providers,
         first_port: arguments.first_port,

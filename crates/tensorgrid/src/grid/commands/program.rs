@@ -5,7 +5,7 @@ use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, Qu
 use tg_sdk::guard::{self, OwnRun};
 use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
-use tg_types::{Digest, Encode as _, JobId, Wallet};
+use tg_types::{Digest, Encode as _, JobId, TraceForm, Wallet};
 use tg_wasm::limits::FILE_BYTES_MAX;
 use tg_wasm::{ProgramAnswer, WasmProgram};
 
@@ -236,9 +236,9 @@ fn run_again(
     receipt: &JobReceiptDto,
     answer: &[u8],
 ) -> Outcome {
-    let mode = receipt.job.mode.into();
+    let form = TraceForm::of(receipt.job.mode.into(), receipt.lease.run_whole);
     let names = (&receipt.job.id, &receipt.lease.id);
-    let run = program.run_for(input, mode, names);
+    let run = program.run_for(input, form, names);
     let (found, trace) = run.or_fail(Exit::Failed, "run the program again")?;
     let agrees = found.encode() == answer && trace == receipt.receipt.trace;
     if agrees && Digest::of_blob(answer) == receipt.receipt.output {

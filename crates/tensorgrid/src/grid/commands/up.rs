@@ -55,6 +55,7 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
         names: arguments.names.allowed_host.clone(),
         validators: usize::from(arguments.validators),
         repeat_macs: arguments.repeat_macs,
+        whole_run_macs: arguments.whole_run_macs,
         accounts: accounts::funded(PROVIDERS_MAX),
         openai_keys: arguments.openai_keys.clone(),
         tokenizers: arguments.tokenizers.clone(),

@@ -168,7 +168,7 @@ fn print(written: &WrittenAnswer, shown: Option<String>) -> Outcome {
         ))?,
         None => line(format_args!(
             "no proof was ordered; {}",
-            modes::assurance(written.receipt.job.mode)
+            modes::assured(written.receipt.job.mode, written.receipt.lease.run_whole)
         ))?,
     }
     let zk = written.proof.as_ref().map(|proof| proof.zk);

@@ -9,7 +9,7 @@ use crate::tensor::FloatTensor;
 use crate::tgf::NodeSeen;
 use tg_types::{
     BlobHasher, Decode, DecodeError, Digest, Domain, Encode, JobId, LeaseId, Reader, RunCommitment,
-    VerificationMode, Writer, fields, stated_trace,
+    TraceForm, Writer, fields, stated_trace,
 };
 
 /// A value that a node gave.
@@ -166,17 +166,17 @@ impl FloatModel {
     pub fn run_for(
         &self,
         input: &[u8],
-        mode: VerificationMode,
+        form: TraceForm,
         names: (&JobId, &LeaseId),
     ) -> (FloatAnswer, Digest) {
-        if mode == VerificationMode::Sync {
+        if form == TraceForm::Parts {
             let FloatTrace {
                 answer, commitment, ..
             } = self.trace(input);
             return (answer, commitment);
         }
         let FloatRun { answer, trace } = self.run(input);
-        let stated = stated_trace(mode, names, trace, answer.work);
+        let stated = stated_trace(form, names, trace, answer.work);
         (answer, stated)
     }
 }

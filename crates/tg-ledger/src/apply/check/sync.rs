@@ -79,22 +79,22 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
     Ok(())
 }
 
-/// Whether a vote is one that the mode of its job takes. In mode `optimistic` there may be nobody to compare a checksum with: it opens what
-/// the provider committed to, which is known only to those who ran the program, or were told by one who did.
+/// Whether a vote is one that the check of its result takes. Where all of a run is repeated it opens what the provider committed to, which is
+/// known only to those who ran the program, or were told by one who did: of mode `optimistic` there may be nobody to compare a checksum with.
 fn fits_mode(state: &State, opened: &OpenedVote) -> bool {
     let lease = state.lease(&opened.lease);
     let Some((lease, job)) = lease.and_then(|it| Some((it, state.job(&it.job)?))) else {
         return false;
     };
-    let is_watched = job.order.mode == VerificationMode::Optimistic;
+    let is_repeated = state.is_repeated(&job.order);
     match opened.vote {
-        Vote::Right { checksum } if is_watched && !is_armed(LedgerCanary::AnyChecksum) => {
+        Vote::Right { checksum } if is_repeated && !is_armed(LedgerCanary::AnyChecksum) => {
             let commitment = lease.receipt().map(|it| RunCommitment::read(&it.trace));
             commitment.is_some_and(|it| it.is_opened_by(&lease.id, checksum))
         }
         Vote::Right { .. } => true,
-        Vote::WrongForm | Vote::WrongTile(_) => !is_watched,
-        Vote::WrongRun => is_watched,
+        Vote::WrongForm | Vote::WrongTile(_) => !is_repeated,
+        Vote::WrongRun => is_repeated,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::super::{ExpectedFloatClaim, FloatClaim, FloatFault, RunRecord, ValueRecord};
 use super::*;
 use std::collections::BTreeSet;
-use tg_types::{JobId, LeaseId, ModelId, Receipt, Tier, VerificationMode, stated_trace};
+use tg_types::{JobId, LeaseId, ModelId, Receipt, Tier, TraceForm, stated_trace};
 
 const LEASE: LeaseId = LeaseId::new([7; 32]);
 
@@ -16,7 +16,7 @@ fn receipt(model: &FloatModel, input: &[u8], answer: &FloatAnswer) -> Receipt {
         model: ModelId::default(),
         input: Digest::of_blob(input),
         output: Digest::of_blob(&answer.to_bytes()),
-        trace: stated_trace(VerificationMode::Optimistic, names, run, answer.work),
+        trace: stated_trace(TraceForm::Run, names, run, answer.work),
         tier: Tier::Tgf1,
     }
 }
