@@ -5,8 +5,8 @@ use tg_ledger::{
     TransactionError, VerdictError, VoteTask, WHOLE_RUN_MACS_USUAL,
 };
 use tg_types::{
-    Amount, Digest, DurationMs, JobId, LeaseId, Receipt, RunCommitment, StorageSubject, Tier, TileName, Transaction,
-    VerificationMode, Vote,
+    Amount, Digest, DurationMs, JobId, LeaseId, Receipt, RunCommitment, StorageSubject, Tier,
+    TileName, Transaction, VerificationMode, Vote,
 };
 
 use crate::optimistic::{RIGHT, opened, reveal, stake};

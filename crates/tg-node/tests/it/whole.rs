@@ -22,10 +22,13 @@ async fn commit((network, handle): Site<'_>, provider: &Wallet, lease: LeaseId, 
 }
 
 /// A receipt that commits to a run with this trace and this bill.
-fn committed(lease: &LeaseId, receipt: Receipt, work: u64) -> Receipt {
+fn committed(lease: &LeaseId, receipt: &Receipt, work: u64) -> Receipt {
     let names = (&JobId::default(), lease);
     let trace = stated_trace(TraceForm::Run, names, receipt.trace, work);
-    Receipt { trace, ..receipt }
+    Receipt {
+        trace,
+        ..receipt.clone()
+    }
 }
 
 /// Waits until a lease ends as a run again that gives something else ends it, and sees that no validator lost anything.
@@ -94,19 +97,19 @@ async fn a_program_is_run_by_its_committee_and_paid_for_what_it_took() {
     let lease = lease_of(handle, &job, liar.address()).await;
     let (lie, answer) = program.lie(|it| it.output[0] ^= 1);
     let said = ProgramAnswer::decode(&answer).unwrap().fuel;
-    commit(site, liar, lease, committed(&lease, lie, said)).await;
+    commit(site, liar, lease, committed(&lease, &lie, said)).await;
     rejected(site, &lease, 91).await;
     offer_milli(&network, handle, dear, 15).await;
     let lease = lease_of(handle, &job, dear.address()).await;
     let (right, _) = program.honest();
-    let more = committed(&lease, right.clone(), fuel + 1);
+    let more = committed(&lease, &right, fuel + 1);
     commit(site, dear, lease, more).await;
     rejected(site, &lease, 91).await;
 
     // What is right is paid, though its provider stores nothing anywhere.
     offer_milli(&network, handle, honest, 20).await;
     let lease = lease_of(handle, &job, honest.address()).await;
-    commit(site, honest, lease, committed(&lease, right, fuel)).await;
+    commit(site, honest, lease, committed(&lease, &right, fuel)).await;
     paid(handle, &job).await;
     let milli = tg_types::Amount::new(20 * 1_000_000_000_000_000);
     let bill = milli.checked_mul_div_ceil(fuel.max(FUEL / 4), FUEL);
@@ -141,14 +144,14 @@ async fn a_model_of_integers_is_run_by_its_committee() {
         trace: run,
         ..receipt_of(&model, &moved(&model))
     };
-    commit(site, liar, lease, committed(&lease, lie, 0)).await;
+    commit(site, liar, lease, committed(&lease, &lie, 0)).await;
     rejected(site, &lease, 91).await;
 
     offer_milli(&network, handle, honest, 20).await;
     let lease = lease_of(handle, &job, honest.address()).await;
     let right = receipt_of(&model, honest_trace(&model).tensors());
     assert_eq!(right.trace, run);
-    commit(site, honest, lease, committed(&lease, right, 0)).await;
+    commit(site, honest, lease, committed(&lease, &right, 0)).await;
     paid(handle, &job).await;
     delivered(handle, &all, (&job, &lease)).await;
     assert_agree(validators.handles());

@@ -413,7 +413,9 @@ fn of_a_run_that_is_repeated_whole_the_receipt_is_all_and_waits_for_a_throttle()
     // Before the seed, after it, and when the committee is drawn; nor has an agent to do anything that lost its memory.
     let seedless = CheckDto {
         seed: None,
-        ..sampled(JobStateDto::Verifying, 0).check.unwrap()
+        ..sampled(JobStateDto::Verifying, 0)
+            .check
+            .expect("a sampled result is checked")
     };
     for check in [
         Some(seedless),
