@@ -102,13 +102,20 @@ impl<'a> Product<'a> {
         let taps = self.layer.weights.len() / outputs;
         let (r_low, r_high) = halves(r.iter().copied());
         let mut sums = vec![(0_i64, 0_i64); taps];
-        for (row, (low, high)) in self.layer.weights.chunks_exact(taps).zip(r_low.iter().zip(&r_high)) {
+        for (row, (low, high)) in self
+            .layer
+            .weights
+            .chunks_exact(taps)
+            .zip(r_low.iter().zip(&r_high))
+        {
             for (sum, weight) in sums.iter_mut().zip(row) {
                 sum.0 += i64::from(*weight) * low;
                 sum.1 += i64::from(*weight) * high;
             }
         }
-        let sums = sums.iter().map(|it| i128::from(it.0) + (i128::from(it.1) << LOW));
+        let sums = sums
+            .iter()
+            .map(|it| i128::from(it.0) + (i128::from(it.1) << LOW));
         let sums: Vec<i128> = sums.map(|it| it.rem_euclid(P)).collect();
         let bias = self.layer.bias.iter().zip(&r);
         let bias: i128 = bias.map(|(bias, r)| i128::from(*bias) * r % P).sum();
