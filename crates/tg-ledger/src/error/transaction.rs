@@ -479,7 +479,7 @@ pub enum TransactionError {
     /// A committee cannot compute parts of the model's runs again.
     #[error(
         "model {model} takes no jobs of mode sync: they are for models of integers whose runs have at most 2^34 multiply-adds and whose \
-         nodes give at most 14 MiB, for float models that take at most 2^33 units of work, and for programs of at most 2^27 units of fuel"
+         nodes give at most 14 MiB, or more where a run is short, for float models that take at most 2^33 units of work, and for programs of at most 2^27 units of fuel"
     )]
     ModelNotSampled { model: ModelId },
     /// Results of mode `replicate` are sealed first.

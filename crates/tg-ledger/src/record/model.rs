@@ -93,6 +93,9 @@ pub(crate) const DISPUTED_MACS_REPEATED_MAX: u64 = 1 << 26;
 /// it sorts or sums as much as it likes.
 pub(crate) const WHOLE_RUN_MACS_PER_LOOK: u64 = 8;
 
+/// Multiply-accumulates of the bound of runs whole for a byte of what its nodes give, which whoever runs it hashes.
+pub(crate) const WHOLE_RUN_MACS_PER_BYTE: u64 = 64;
+
 /// Multiply-accumulates of the bound of runs whole for a unit of work of a float model: the dearest operators take four times as long for a unit as a
 /// product does.
 pub(crate) const WHOLE_RUN_MACS_PER_UNIT: u64 = 4;
@@ -149,17 +152,23 @@ impl ModelFacts {
     }
 
     /// Whether a committee of mode `sync` runs it whole, since that is cheaper for everybody than to show and compute drawn parts: one that takes
-    /// `macs_max` ([`Parameters::whole_run_macs_max`](crate::Parameters::whole_run_macs_max)) or what takes as long.
+    /// `macs_max` ([`Parameters::whole_run_macs_max`](crate::Parameters::whole_run_macs_max)) or what takes as long. Nothing is opened, so a model of integers
+    /// may have a longer trace than [`Self::is_sampled`] says.
     #[must_use]
     pub const fn is_run_whole(&self, macs_max: u64) -> bool {
-        if macs_max == 0 || !self.is_sampled() {
+        if macs_max == 0 {
             return false;
         }
         match self.tier {
             // Stops: a model without one product that a committee runs for seconds.
-            Tier::Tgx1 => self.macs <= macs_max && self.looks <= macs_max / WHOLE_RUN_MACS_PER_LOOK,
-            Tier::Tgf1 => self.macs <= macs_max / WHOLE_RUN_MACS_PER_UNIT,
-            Tier::Wasm1 => self.macs <= macs_max / WHOLE_RUN_MACS_PER_FUEL,
+            Tier::Tgx1 => {
+                self.is_recomputable(REPEATED_MACS_USUAL)
+                    && self.macs <= macs_max
+                    && self.looks <= macs_max / WHOLE_RUN_MACS_PER_LOOK
+                    && self.trace_bytes <= macs_max / WHOLE_RUN_MACS_PER_BYTE
+            }
+            Tier::Tgf1 => self.is_sampled() && self.macs <= macs_max / WHOLE_RUN_MACS_PER_UNIT,
+            Tier::Wasm1 => self.is_sampled() && self.macs <= macs_max / WHOLE_RUN_MACS_PER_FUEL,
             Tier::Served => false,
         }
     }

@@ -77,7 +77,10 @@ impl State {
             VerificationMode::Endpoint if !matches!(facts.tier, Tier::Tgx1 | Tier::Served) => {
                 Err(TransactionError::NotServable { model: *model })
             }
-            VerificationMode::Sync if !facts.is_sampled() => {
+            VerificationMode::Sync
+                if !facts.is_sampled()
+                    && !facts.is_run_whole(self.parameters.whole_run_macs_max) =>
+            {
                 Err(TransactionError::ModelNotSampled { model: *model })
             }
             VerificationMode::None

@@ -269,6 +269,30 @@ fn a_longer_run_is_not_repeated() {
     assert_eq!(refused, TransactionError::WrongVote { lease });
 }
 
+/// Nothing is opened of a run that is repeated whole, so its trace may be longer than an opening.
+#[test]
+fn a_trace_that_is_too_long_to_be_opened_is_no_obstacle() {
+    let long = ModelFacts {
+        trace_bytes: 16 << 20,
+        ..facts()
+    };
+    let (mut world, job, lease) = committed_in(with_offers(long), Tier::Tgx1, 0);
+    draw(&mut world);
+    seal_all(&mut world, lease, RIGHT);
+    let all = VALIDATORS.map(|it| (it, reveal(lease, RIGHT)));
+    together(&mut world, all.to_vec());
+    assert_eq!(world.job(job).state(), JobState::Paid);
+    let mut order = world.order();
+    order.mode = VerificationMode::Sync;
+    let mut parts = genesis();
+    parts.parameters.whole_run_macs_max = 0;
+    let mut world = World::with(&parts);
+    world.activate_model(long);
+    let model = order.model;
+    let refused = world.refusal("alice", Transaction::SubmitJob { order });
+    assert_eq!(refused, TransactionError::ModelNotSampled { model });
+}
+
 #[test]
 fn what_is_run_whole_takes_some_milliseconds() {
     let most = WHOLE_RUN_MACS_USUAL;
@@ -288,12 +312,20 @@ fn what_is_run_whole_takes_some_milliseconds() {
         assert!(!of(tier, 1, 0).is_run_whole(0), "{tier:?}");
     }
     assert!(!of(Tier::Served, 0, 0).is_run_whole(most));
-    // What multiplies nothing takes its time too, and what no committee takes at all it does not run.
+    // What multiplies nothing takes its time too, and so does the hash of what nodes give, which may be more than could be opened.
     assert!(of(Tier::Tgx1, 0, most / 8).is_run_whole(most));
     assert!(!of(Tier::Tgx1, 0, most / 8 + 1).is_run_whole(most));
-    let large = ModelFacts {
-        trace_bytes: 1 << 30,
+    let of_trace = |trace_bytes| ModelFacts {
+        trace_bytes,
         ..facts()
     };
-    assert!(!large.is_run_whole(most));
+    let large = of_trace(most / 64);
+    assert!(large.is_run_whole(most) && !large.is_sampled());
+    assert!(!of_trace(most / 64 + 1).is_run_whole(most));
+    // However high the bound of the chain is, a committee takes no more than it may have to anyway.
+    for (tier, macs) in [(Tier::Tgf1, 1 << 33), (Tier::Wasm1, 1 << 27)] {
+        assert!(of(tier, macs, 0).is_run_whole(u64::MAX));
+        assert!(!of(tier, macs + 1, 0).is_run_whole(u64::MAX));
+    }
+    assert!(!of(Tier::Tgx1, (1 << 34) + 1, 0).is_run_whole(u64::MAX));
 }
