@@ -4,7 +4,8 @@
 use tg_types::{Amount, VerificationMode};
 
 use crate::plan::{
-    Links, PlannedSeats, ProviderPlan, ProviderRole, RequestorPlan, RequestorRole, SeatRole, SimPlan,
+    Links, PlannedSeats, ProviderPlan, ProviderRole, RequestorPlan, RequestorRole, SeatRole,
+    SimPlan,
 };
 use crate::run::{PartyReport, SimOptions, SimReport, run};
 

@@ -492,6 +492,21 @@ impl SimPlan {
         plan
     }
 
+    /// The same with nothing else faulty than `f + 1` seats that sign for two sides, if there are `3 f + 1`: each side then has `2 f` votes
+    /// that the other has not, or has them of seats that sign for both.
+    pub(crate) fn with_two_sides(&self) -> Self {
+        let (count, faults) = (self.seats.len(), self.faults_max());
+        let mut plan = self.clone();
+        plan.seats.fill(SeatRole::Honest);
+        if count == 3 * faults + 1 {
+            plan.seats[2 * faults..].fill(SeatRole::Twins);
+        }
+        plan.faults.clear();
+        plan.release.clear();
+        plan.seat_changes = PlannedSeats::default();
+        plan
+    }
+
     /// How many faulty seats the network can do with.
     #[must_use]
     pub fn faults_max(&self) -> usize {
@@ -778,18 +793,7 @@ impl fmt::Display for SimPlan {
         for NewRelease { at_ms, seat } in release {
             writeln!(f, "  {at_ms} ms: seat{seat} has the new release")?;
         }
-        let PlannedSeats { newcomers, leavers } = seat_changes;
-        for (index, newcomer) in newcomers.iter().enumerate() {
-            if let Some(newcomer) = newcomer {
-                let seat = seats.len() + index;
-                writeln!(f, "  newcomer{index}, seat{seat}: {newcomer:?}")?;
-            }
-        }
-        for (index, leaver) in leavers.iter().enumerate() {
-            if let Some(LeaverPlan { at_ms, seat }) = leaver {
-                writeln!(f, "  leaver{index}: at {at_ms} ms seat{seat} is given back")?;
-            }
-        }
+        seat_changes.write(f, seats.len())?;
         for (index, fault) in faults.iter().enumerate() {
             if let Some(PlannedFault {
                 at_ms,

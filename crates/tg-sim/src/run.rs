@@ -112,6 +112,10 @@ pub struct PartyReport {
 #[must_use]
 pub fn run(plan: &SimPlan, options: SimOptions) -> SimReport {
     canary::arm(options.canary);
+    let plan = &match options.canary {
+        Some(Canary::QuorumOfTwoFaults) => plan.with_two_sides(),
+        _ => plan.clone(),
+    };
     // Made before the run: it is the same for all.
     model();
     let folder = scratch();
@@ -237,7 +241,11 @@ fn genesis(plan: &SimPlan) -> Genesis {
     let providers = (0..plan.providers.len()).map(|it| wallet("provider", it));
     let requestors = (0..plan.requestors.len()).map(|it| wallet("requestor", it));
     accounts.extend(providers.chain(requestors).map(|it| (it.address(), rich)));
-    accounts.extend(holders(plan).into_iter().map(|it| (wallet("validator", it).address(), rich)));
+    accounts.extend(
+        holders(plan)
+            .into_iter()
+            .map(|it| (wallet("validator", it).address(), rich)),
+    );
     accounts.sort_unstable_by_key(|(address, _)| *address);
     let validators = (0..plan.seats.len()).map(|index| Validator {
         address: wallet("validator", index).address(),
@@ -288,6 +296,7 @@ fn checks(plan: &SimPlan, genesis: &Genesis, options: SimOptions) -> Checks {
 fn seat_checks(plan: &SimPlan, genesis: &Genesis) -> SeatChecks {
     let seats = plan.seats.iter().enumerate();
     let honest = seats.filter(|(_, role)| **role == SeatRole::Honest);
+    // A silent newcomer loses nothing within a run either.
     let honest = honest.map(|(index, _)| index).chain(holders(plan));
     let leavers = plan.seat_changes.leavers.iter().flatten();
     let address = |index: usize| wallet("validator", index).address();
@@ -328,10 +337,14 @@ async fn play(
     let mut world = SimWorld::new(context.child("world"), grid.clone(), genesis, seats).await;
     world.loses_votes = canary == Some(Canary::VoteBeforeDurable);
     world.relink().await;
-    for index in 0..plan.seats.len() {
-        match plan.seats[index] {
-            SeatRole::Twins | SeatRole::Equivocator => twins::start(&mut world, index).await,
-            _ => world.power_on(index).await,
+    if canary == Some(Canary::QuorumOfTwoFaults) {
+        twins::start_on_two_sides(&mut world).await;
+    } else {
+        for index in 0..plan.seats.len() {
+            match plan.seats[index] {
+                SeatRole::Twins | SeatRole::Equivocator => twins::start(&mut world, index).await,
+                _ => world.power_on(index).await,
+            }
         }
     }
     start_parties(&context, &grid);
@@ -378,7 +391,12 @@ fn start_holders(context: &Context, grid: &Arc<SimGrid>, genesis: &BlockId) {
         let (index, plan) = (grid.plan.seats.len() + index, (*it)?);
         let wallet = wallet("validator", index);
         let bond = joining(index, &key(index), (genesis, &wallet.address()));
-        Some((index, plan.at_ms, ClientAccount::new(wallet, plan.gateway), bond))
+        Some((
+            index,
+            plan.at_ms,
+            ClientAccount::new(wallet, plan.gateway),
+            bond,
+        ))
     });
     let leavers = leavers.iter().flatten().map(|it| {
         let account = ClientAccount::new(wallet("validator", it.seat), it.seat);
@@ -512,7 +530,11 @@ async fn liveness(world: &mut SimWorld) {
         let abstains = abstains.filter(|(_, it)| it.status().abstains_until.is_some());
         let abstains = abstains.count();
         // Seats that hostile ones lost are no part of what must end.
-        let changing = if has_seats { world.seats_to_change() } else { 0 };
+        let changing = if has_seats {
+            world.seats_to_change()
+        } else {
+            0
+        };
         let is_done = open == 0
             && behind.is_empty()
             && grid.is_all_ordered()
@@ -521,7 +543,8 @@ async fn liveness(world: &mut SimWorld) {
         if is_done {
             for seat in world.wrongly_unseated() {
                 let what = format!("seat{seat} stopped for want of a seat, and has one");
-                grid.checks().violated("stopped", now_ms(&world.context), what);
+                grid.checks()
+                    .violated("stopped", now_ms(&world.context), what);
             }
         }
         if is_done || is_over(world).await {

@@ -123,10 +123,13 @@ impl SeatChecks {
             Event::StakeReturned { validator, amount } => {
                 let bonded = self.stakes.remove(validator).unwrap_or_default();
                 if bonded != *amount {
-                    return Err(format!("{validator} bonded {bonded}, and has {amount} back"));
+                    return Err(format!(
+                        "{validator} bonded {bonded}, and has {amount} back"
+                    ));
                 }
                 let sits = self.newest().seats.contains_key(validator);
-                let until = (self.ended.remove(validator)).map(|it| it.saturating_add(self.unbonding));
+                let until =
+                    (self.ended.remove(validator)).map(|it| it.saturating_add(self.unbonding));
                 if sits || until.is_some_and(|until| now < until) {
                     return Err(format!(
                         "{validator} has its bond back at {now}, which answers for its votes until {until:?}"
@@ -180,7 +183,9 @@ impl SeatChecks {
         for address in left {
             let has_stake = !stake_of(address).is_zero();
             if has_stake && !self.leaving.contains(address) {
-                return Err(format!("{address} loses its seat, and did not give it back"));
+                return Err(format!(
+                    "{address} loses its seat, and did not give it back"
+                ));
             }
             if has_stake {
                 self.ended.insert(*address, now);
@@ -204,7 +209,9 @@ impl SeatChecks {
         let late = self.ended.iter();
         let mut late = late.filter(|(_, since)| since.saturating_add(self.unbonding) <= now);
         match late.next() {
-            Some((address, since)) => Err(format!("the bond of {address}, whose seat ended at {since}, is not back at {now}")),
+            Some((address, since)) => Err(format!(
+                "the bond of {address}, whose seat ended at {since}, is not back at {now}"
+            )),
             None => Ok(()),
         }
     }
@@ -216,7 +223,9 @@ impl SeatChecks {
                 && self.honest.contains(validator)
                 && !amount.is_zero()
             {
-                return Err(format!("{validator}, a validator, lost {amount}: {event:?}"));
+                return Err(format!(
+                    "{validator}, a validator, lost {amount}: {event:?}"
+                ));
             }
             let Event::SeatsChanged { left, .. } = event else {
                 continue;

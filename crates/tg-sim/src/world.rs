@@ -94,6 +94,8 @@ pub(crate) struct SimWorld {
     /// What all validators have looked at: one thread looks once at what each would, and finds the same.
     signatures: Arc<CheckedSignatures>,
     oracle: Oracle<Peer, Context>,
+    /// The network of those that were split off, and who they are.
+    other_side: Option<(Oracle<Peer, Context>, BTreeSet<usize>)>,
     pub(crate) peers: Vec<Peer>,
     /// Faults that are there now.
     active: BTreeSet<usize>,
@@ -126,16 +128,7 @@ impl SimWorld {
             parts.votes_partition().clone_into(&mut seat.partition);
             seat.place.sat.store(true, Ordering::Relaxed);
         }
-        let config = simulated::Config {
-            max_size: tg_node::limits::MESSAGE_BYTES_MAX,
-            max_peers_per_set: NZUsize!(16),
-            disconnect_on_block: true,
-            tracked_peer_sets: NZUsize!(1),
-        };
-        let (network, oracle) =
-            simulated::Network::new_with_peers(context.child("network"), config, peers.clone())
-                .await;
-        network.start();
+        let oracle = network(context.child("network"), &peers).await;
         Self {
             context,
             grid,
@@ -144,6 +137,7 @@ impl SimWorld {
             checker,
             signatures,
             oracle,
+            other_side: None,
             peers,
             active: BTreeSet::new(),
             starts: 0,
@@ -411,7 +405,7 @@ impl SimWorld {
         }
         tasks.push(self.perform_duties(index, &node));
         let control = self.control(index);
-        let channels = self.channels(index).await;
+        let channels = self.channels(index, &control).await;
         let (grid, role, place) = (self.grid.clone(), seat.role, seat.place.clone());
         let partition = parts.votes_partition().to_owned();
         tasks.push(context.spawn(move |context| async move {
@@ -520,14 +514,41 @@ impl SimWorld {
     }
 
     pub(crate) fn control(&self, index: usize) -> Control<Peer, Context> {
-        self.oracle.control(self.peers[index].clone())
+        let other = self.other_side.as_ref();
+        let other = other.filter(|(_, seats)| seats.contains(&index));
+        let oracle = other.map_or(&self.oracle, |(oracle, _)| oracle);
+        oracle.control(self.peers[index].clone())
     }
 
-    async fn channels(
+    /// A seat that is on both sides of a network that was split.
+    pub(crate) fn controls(&self, index: usize) -> Vec<(&'static str, Control<Peer, Context>)> {
+        let peer = || self.peers[index].clone();
+        let other = self.other_side.iter();
+        let other = other.map(|(oracle, _)| ("second", oracle.control(peer())));
+        let both = std::iter::once(("first", self.oracle.control(peer())));
+        both.chain(other).collect()
+    }
+
+    /// These seats, and those that are on both sides, have a network of their own from now on.
+    pub(crate) async fn split_off(&mut self, seats: &[usize]) {
+        let oracle = network(self.context.child("other"), &self.peers).await;
+        for from in 0..self.peers.len() {
+            for to in (0..self.peers.len()).filter(|to| *to != from) {
+                if let Some(link) = self.link(from, to) {
+                    let (sender, receiver) = (self.peers[from].clone(), self.peers[to].clone());
+                    let added = oracle.add_link(sender, receiver, link).await;
+                    added.expect("a new network has no links");
+                }
+            }
+        }
+        self.other_side = Some((oracle, seats.iter().copied().collect()));
+    }
+
+    pub(crate) async fn channels(
         &self,
         index: usize,
+        control: &Control<Peer, Context>,
     ) -> Channels<Mangled<simulated::Sender<Peer, Context>>, simulated::Receiver<Peer>> {
-        let control = self.control(index);
         let register = async |number| {
             let registered = control.register(number, QUOTA).await;
             let (sender, receiver) = registered.expect("the network runs");
@@ -619,6 +640,20 @@ impl SimSeat {
             following: None,
         }
     }
+}
+
+/// A network without links.
+async fn network(context: Context, peers: &[Peer]) -> Oracle<Peer, Context> {
+    let config = simulated::Config {
+        max_size: tg_node::limits::MESSAGE_BYTES_MAX,
+        max_peers_per_set: NZUsize!(16),
+        disconnect_on_block: true,
+        tracked_peer_sets: NZUsize!(1),
+    };
+    let (network, oracle) =
+        simulated::Network::new_with_peers(context, config, peers.to_vec()).await;
+    network.start();
+    oracle
 }
 
 fn opening<'a>(

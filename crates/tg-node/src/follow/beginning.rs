@@ -205,4 +205,3 @@ async fn learn_until(
         }
     }
 }
-

@@ -1,10 +1,12 @@
 //! Seats that change hands: who bonds for one, and who gives its own back.
 //!
-//! A newcomer signs nothing from the block at which it sits to the next end of an epoch, so it counts as faulty for so long: one
+//! A newcomer may be silent for good. Any other one signs nothing from the block at which it sits to the next end of an epoch, so it counts as faulty for so long: one
 //! is drawn only where the set bears it beside all that are hostile or lose what they signed. A seat is given back only where
 //! at least four are left, and enough of them are honest.
 //!
 //! No seat ends by silence here: that takes 1,024 blocks, or 256 votes of committees in a row, and a run has 200 to 500 blocks.
+
+use std::fmt;
 
 use crate::draw::SeedStream;
 
@@ -19,6 +21,8 @@ pub struct NewcomerPlan {
     pub snapshot: bool,
     /// When it loses power, and for how long, if it does.
     pub power_cut: Option<(u64, u64)>,
+    /// Whether it bonds and nothing more: a seat with nobody behind it.
+    pub is_silent: bool,
 }
 
 /// A validator that gives its seat back.
@@ -40,7 +44,7 @@ pub struct PlannedSeats {
 }
 
 /// How many of 1,000 seeds have seats that change hands, if their faults leave room for it: about a third of all.
-const CHANGES_PERMILLE: u64 = 720;
+const CHANGES_PERMILLE: u64 = 540;
 
 /// How many faults a set of so many bears.
 const fn faults_max(seats: usize) -> usize {
@@ -52,6 +56,22 @@ impl PlannedSeats {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.newcomers.iter().all(Option::is_none) && self.leavers.iter().all(Option::is_none)
+    }
+
+    /// Writes a line for each, if there are so many founders.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, founders: usize) -> fmt::Result {
+        for (index, newcomer) in self.newcomers.iter().enumerate() {
+            if let Some(newcomer) = newcomer {
+                let seat = founders + index;
+                writeln!(f, "  newcomer{index}, seat{seat}: {newcomer:?}")?;
+            }
+        }
+        for (index, leaver) in self.leavers.iter().enumerate() {
+            if let Some(LeaverPlan { at_ms, seat }) = leaver {
+                writeln!(f, "  leaver{index}: at {at_ms} ms seat{seat} is given back")?;
+            }
+        }
+        Ok(())
     }
 
     /// What a seed draws for `count` founders, of whom these are honest, and `losing` of those lose what they signed.
@@ -72,6 +92,7 @@ impl PlannedSeats {
             snapshot: draw.chance(500),
             power_cut: (draw.chance(300))
                 .then(|| (draw.between(6_000, 24_000), draw.between(20, 4_000))),
+            is_silent: false,
         };
         let newcomers = [newcomer(), newcomer()];
         let mut at_ms = || draw.between(500, 12_000);
@@ -99,6 +120,10 @@ impl PlannedSeats {
             Some(LeaverPlan { at_ms, seat })
         });
         all.leavers.extend(leaving);
+        // Behind a silent one nobody else gets a seat where the set bears one fault.
+        if let [Some(only)] = &mut all.newcomers[..] {
+            only.is_silent = draw.chance(150);
+        }
         all
     }
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tg_node::store::Location;
-use tg_node::{Beginning, BlobStore, ChainSource, FollowedChain, NodeHandle, SourceError, SourceFuture};
+use tg_node::{
+    Beginning, BlobStore, ChainSource, FollowedChain, NodeHandle, SourceError, SourceFuture,
+};
 use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::{Address, Digest, Heartbeat, SignedTransaction, TimestampMs};
 
@@ -71,7 +73,7 @@ impl SimWorld {
             let index = founders + place;
             let seat = &self.seats[index];
             let has_begun = seat.following.is_some() || seat.place.sat.load(Ordering::Relaxed);
-            let is_due = plan.is_some_and(|it| it.at_ms <= now);
+            let is_due = plan.is_some_and(|it| it.at_ms <= now && !it.is_silent);
             if is_due && !has_begun && !self.is_off(index) {
                 self.begin_to_follow(index).await;
             } else if self.follow(index) {
@@ -91,7 +93,10 @@ impl SimWorld {
     /// asked, since genesis may be too old.
     pub(super) async fn begin_to_follow(&mut self, index: usize) {
         let now = now_ms(&self.context);
-        let Some((plan, node)) = self.asked(index).filter(|(it, _)| it.at_ms <= now) else {
+        let Some((plan, node)) = self
+            .asked(index)
+            .filter(|(it, _)| it.at_ms <= now && !it.is_silent)
+        else {
             return;
         };
         let checkpoint = node.checkpoint(None).ok().flatten();
@@ -185,7 +190,11 @@ impl SimWorld {
             seat.is_some_and(|it| !it.is_new)
         };
         let newcomers = plan.newcomers.iter().enumerate();
-        let waiting = newcomers.filter(|(index, it)| it.is_some() && !has_led(founders + index));
+        let waiting = newcomers.filter(|(index, it)| match it {
+            Some(plan) if plan.is_silent => state.seat_of(&address(founders + index)).is_none(),
+            Some(_) => !has_led(founders + index),
+            None => false,
+        });
         let leavers = plan.leavers.iter().flatten();
         let sitting = leavers.filter(|it| state.seat_of(&address(it.seat)).is_some());
         waiting.count() + sitting.count() + state.seats().unbonding.len()
