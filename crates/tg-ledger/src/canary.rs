@@ -22,6 +22,8 @@ pub enum LedgerCanary {
     AnyChecksum,
     /// A result is accepted because somebody claimed something wrong of it.
     FailedClaimAccepts,
+    /// A bond is returned an epoch too early.
+    ShortUnbonding,
 }
 
 #[cfg(feature = "canary")]

@@ -8,6 +8,8 @@ pub enum NodeCanary {
     NotarizedIsFinal,
     /// The snapshot that is written is old, and is started from unchecked.
     StaleSnapshot,
+    /// After a change of the set those of the set before go on to vote.
+    OldSet,
 }
 
 #[cfg(feature = "canary")]

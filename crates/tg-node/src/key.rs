@@ -37,6 +37,12 @@ impl ValidatorKey {
         public_bytes(&self.0.public_key())
     }
 
+    /// The validator's name on the network.
+    #[must_use]
+    pub fn peer(&self) -> ed25519::PublicKey {
+        self.0.public_key()
+    }
+
     /// Its signature that it belongs to an account, with which that account may ask for a seat
     /// ([`tg_types::chain::seat_possession`]).
     ///
@@ -65,7 +71,7 @@ impl std::fmt::Debug for ValidatorKey {
 
 /// The library's public key of a secret one.
 pub(crate) fn peer(key: &ValidatorKey) -> ed25519::PublicKey {
-    key.0.public_key()
+    key.peer()
 }
 
 /// The library's public key of 32 bytes.

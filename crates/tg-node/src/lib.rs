@@ -158,7 +158,9 @@ pub use clock::WallClock;
 pub use core::Fatal;
 pub use duties::perform_duties;
 pub use evidence::{CheckError, EvidenceChecker};
-pub use follow::{ChainSource, Follower, FollowerConfig, SourceError, SourceFuture};
+pub use follow::{
+    Beginning, ChainSource, FollowedChain, Follower, FollowerConfig, SourceError, SourceFuture,
+};
 pub use handle::{Finalized, NodeHandle, Status};
 pub use key::ValidatorKey;
 pub use liveness::{HeartbeatError, Watch, steady_now};

@@ -1,6 +1,6 @@
 //! Mistakes that are made on purpose, each of which the checks must find: else a run without a violation says nothing.
 //!
-//! One is made outside the code under test and is always here; the others are lines of ledger and validator that exist with the
+//! Two are made outside the code under test and are always here; the others are lines of ledger and validator that exist with the
 //! feature `canary` only, which nothing but `cargo xtask nightly canaries` turns on.
 
 /// A mistake.
@@ -8,6 +8,8 @@
 pub enum Canary {
     /// A disk says that votes are synced and loses the newest ones in a power cut: they were sent before they were durable.
     VoteBeforeDurable,
+    /// `2 f` votes are enough: of `3 f + 1` seats as many sign for each of two sides that do not hear each other.
+    QuorumOfTwoFaults,
     /// A notarized block is taken for final.
     #[cfg(feature = "canary")]
     NotarizedIsFinal,
@@ -41,12 +43,19 @@ pub enum Canary {
     /// A result is accepted because somebody claimed something wrong of it.
     #[cfg(feature = "canary")]
     FailedClaimAccepts,
+    /// After a change of the set those of the set before go on to vote.
+    #[cfg(feature = "canary")]
+    OldSet,
+    /// A bond is returned an epoch too early.
+    #[cfg(feature = "canary")]
+    ShortUnbonding,
 }
 
 impl Canary {
     /// All that this build can make.
     pub const ALL: &[Self] = &[
         Self::VoteBeforeDurable,
+        Self::QuorumOfTwoFaults,
         #[cfg(feature = "canary")]
         Self::NotarizedIsFinal,
         #[cfg(feature = "canary")]
@@ -69,6 +78,10 @@ impl Canary {
         Self::AnyChecksum,
         #[cfg(feature = "canary")]
         Self::FailedClaimAccepts,
+        #[cfg(feature = "canary")]
+        Self::OldSet,
+        #[cfg(feature = "canary")]
+        Self::ShortUnbonding,
     ];
 }
 
@@ -89,11 +102,13 @@ pub(crate) fn arm(canary: Option<Canary>) {
             Some(C::EarlySeed) => Some(Ledger::EarlySeed),
             Some(C::AnyChecksum) => Some(Ledger::AnyChecksum),
             Some(C::FailedClaimAccepts) => Some(Ledger::FailedClaimAccepts),
+            Some(C::ShortUnbonding) => Some(Ledger::ShortUnbonding),
             _ => None,
         });
         tg_node::canary::arm(match canary {
             Some(C::NotarizedIsFinal) => Some(Node::NotarizedIsFinal),
             Some(C::StaleSnapshot) => Some(Node::StaleSnapshot),
+            Some(C::OldSet) => Some(Node::OldSet),
             _ => None,
         });
     }

@@ -4,7 +4,8 @@
 use tg_types::{Amount, VerificationMode};
 
 use crate::plan::{
-    Links, ProviderPlan, ProviderRole, RequestorPlan, RequestorRole, SeatRole, SimPlan,
+    Links, PlannedSeats, ProviderPlan, ProviderRole, RequestorPlan, RequestorRole, SeatRole,
+    SimPlan,
 };
 use crate::run::{PartyReport, SimOptions, SimReport, run};
 
@@ -132,6 +133,7 @@ impl CheatKind {
                 orders: ORDERS,
             })],
             release: Vec::new(),
+            seat_changes: PlannedSeats::default(),
             faults: Vec::new(),
             mode: Some(way.mode),
             by_tile: way.by_tile,

@@ -11,6 +11,8 @@
 //! | `job-end` | a job ends in time, with a reason, and goes only from state to state as the protocol says |
 //! | `held` | a job waits for a provider only if enough validators have its input |
 //! | `replay` | no transaction is executed twice, and nonces of an account grow |
+//! | `seats` | the set changes only at the end of an epoch, by bonds and by those who gave their seat back; a bond comes back whole, and after its time |
+//! | `final` | a block is final by a quorum of the validators after the last block of the epoch before |
 //! | `order` | in a block no transaction comes after something ended for want of time |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,10 +22,11 @@ use tg_ledger::{AbandonedBecause, Event, Job, JobState, Lease, LeaseEnd, Outcome
 use tg_node::{BlobStore, Finalized};
 use tg_types::{
     Address, Amount, BlockId, Digest, JobId, LeaseId, NonceLane, OfferId, SignedVoucher,
-    TransactionId, VerificationMode, Vote,
+    TimestampMs, TransactionId, VerificationMode, Vote,
 };
 
 use crate::evidence::{Proving, Truth, model};
+use crate::seat_checks::SeatChecks;
 use crate::votes::VoteChecks;
 
 /// Something that must not be.
@@ -85,6 +88,7 @@ pub(crate) struct Checks {
     prepaid: BTreeMap<LeaseId, Amount>,
     hasty: BTreeSet<LeaseId>,
     votes: VoteChecks,
+    seats: SeatChecks,
     /// How long paid jobs took, all together.
     pub(crate) paid_ms: u64,
     /// The states after the first and the last block.
@@ -111,7 +115,7 @@ fn has_verdict(block: &Finalized, lease: LeaseId, is: impl Fn(&Outcome) -> bool)
 }
 
 impl Checks {
-    pub(crate) fn new(minted: Amount, facts: KnownFacts) -> Self {
+    pub(crate) fn new(minted: Amount, facts: KnownFacts, seats: SeatChecks) -> Self {
         Self {
             facts,
             violations: Vec::new(),
@@ -127,6 +131,7 @@ impl Checks {
             prepaid: BTreeMap::new(),
             hasty: BTreeSet::new(),
             votes: VoteChecks::default(),
+            seats,
             paid_ms: 0,
             first: None,
             last: None,
@@ -194,7 +199,20 @@ impl Checks {
             self.look(&next, at_ms);
             new.push(next);
         }
+        if let Err(what) = self.seats.look_at_certificates(self.checked) {
+            self.violated("final", at_ms, what);
+        }
         new
+    }
+
+    /// Whether nobody showed yet that the block of a height is final.
+    pub(crate) fn wants_certificate(&self, height: u64) -> bool {
+        self.seats.wants_certificate(height)
+    }
+
+    /// A validator shows what makes a block final.
+    pub(crate) fn certified(&mut self, height: u64, block: BlockId, bytes: Vec<u8>) {
+        self.seats.certified(height, block, bytes);
     }
 
     fn look(&mut self, block: &Finalized, at_ms: u64) {
@@ -203,6 +221,8 @@ impl Checks {
         self.last = Some(Arc::clone(&block.state));
         let found = [
             ("money", self.money(&block.state)),
+            ("seats", self.seats.look(block)),
+            ("honest-lost", self.seats.honest_lost(block)),
             ("replay", self.replay(block)),
             ("order", order(block)),
             ("capacity", capacity(&block.state)),
@@ -317,7 +337,8 @@ impl Checks {
     /// Whether results are put to the vote as they must be.
     fn committees(&mut self, block: &Finalized) -> Result<(), String> {
         for opened in self.votes.look(block)? {
-            self.is_held(&block.state, &opened)
+            let now = block.state.head().time;
+            self.is_held(now, &opened)
                 .map_err(|what| format!("a committee votes on an opening: {what}"))?;
         }
         Ok(())
@@ -473,7 +494,7 @@ impl Checks {
         if receipt.input != job.order.input || !is_right {
             return Err(format!("{id} is paid for a wrong result"));
         }
-        self.is_held(&block.state, &evidence.digest)
+        self.is_held(job.ordered_at(), &evidence.digest)
             .map_err(|what| format!("{id} is paid, its evidence {what}"))
     }
 
@@ -505,15 +526,16 @@ impl Checks {
             return Err(format!("{id} pays members for different results"));
         }
         let output = lease.receipt().map(|it| it.output).unwrap_or_default();
-        self.is_held(&block.state, &output)
+        self.is_held(job.ordered_at(), &output)
             .map_err(|what| format!("{id} is paid, its answer {what}"))
     }
 
     /// Whether as many honest validators have a blob as must, if all that are not honest say that they have it.
-    fn is_held(&self, state: &State, blob: &Digest) -> Result<(), String> {
+    /// Of the sets since a time the smallest counts: what its quorum held is held.
+    fn is_held(&self, since: TimestampMs, blob: &Digest) -> Result<(), String> {
         let stores = self.facts.stores.iter().flatten();
         let have = stores.filter(|store| store.contains(blob)).count();
-        let validators = state.validators().len();
+        let validators = self.seats.least_since(since);
         let quorum = validators - (validators - 1) / 3;
         if have + self.facts.unsure < quorum {
             return Err(format!("{blob} is held by {have} of {validators}"));
@@ -561,7 +583,7 @@ impl Checks {
                 && !record.is_endpoint()
             {
                 let (id, input) = (record.id, record.order.input);
-                self.is_held(&block.state, &input)
+                self.is_held(block.state.head().time, &input)
                     .map_err(|what| format!("{id} waits for a provider, its input {what}"))?;
             }
         }

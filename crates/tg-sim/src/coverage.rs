@@ -6,7 +6,7 @@ use std::fmt;
 use tg_ledger::{Event, JobState};
 use tg_node::Finalized;
 
-use crate::plan::{ProviderRole, RequestorRole, SeatRole, SimPlan};
+use crate::plan::{PlannedSeats, ProviderRole, RequestorRole, SeatRole, SimPlan};
 
 /// How often a job entered a state while a fault was there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,6 +24,17 @@ impl FaultCoverage {
         let mut standing = BTreeSet::from(["any".to_owned()]);
         for role in plan.seats.iter().filter(|it| **it != SeatRole::Honest) {
             standing.insert(format!("validator {}", role.name()));
+        }
+        let PlannedSeats { newcomers, leavers } = &plan.seat_changes;
+        for newcomer in newcomers.iter().flatten() {
+            let name = match newcomer.is_silent {
+                true => "silent newcomer",
+                false => "newcomer",
+            };
+            standing.insert(name.to_owned());
+        }
+        if leavers.iter().any(Option::is_some) {
+            standing.insert("leaver".to_owned());
         }
         for provider in plan.providers.iter().flatten() {
             if provider.role != ProviderRole::Honest {

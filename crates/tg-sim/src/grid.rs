@@ -270,8 +270,28 @@ fn told(event: &Event) -> Option<(&'static str, String)> {
         Event::Slashed {
             provider, amount, ..
         } => ("slashed", format!("{provider} {amount}")),
+        Event::SeatBonded { .. }
+        | Event::SeatLeaving { .. }
+        | Event::SeatsChanged { .. }
+        | Event::StakeReturned { .. } => return told_of_seats(event),
         _ => return told_of_disputes(event),
     })
+}
+
+/// What stands there of seats that change hands.
+fn told_of_seats(event: &Event) -> Option<(&'static str, String)> {
+    let what = match event {
+        Event::SeatBonded { validator, amount } => format!("{validator} bonds {amount}"),
+        Event::SeatLeaving { validator } => format!("{validator} gives its seat back"),
+        Event::SeatsChanged { term, joined, left } => {
+            format!("set {term} votes: {joined:?} joined, {left:?} left")
+        }
+        Event::StakeReturned { validator, amount } => {
+            format!("{validator} has its bond of {amount} back")
+        }
+        _ => return None,
+    };
+    Some(("seats", what))
 }
 
 /// What stands there of accusations and challenges.

@@ -7,7 +7,7 @@
 //! them. The log says `simulated` beside every verdict on such evidence.
 //!
 //! Read in this order: [`plan`] (what a seed draws, and what it never does), [`run`](mod@run) (the phases), `world` (validators and
-//! disks), `twins` and `mangler` (hostile ones), `provider`, `requestor`, `evidence`, [`checks`] (what must hold), [`coverage`],
+//! disks; `newcomers` in it, which have no seat yet), `twins` and `mangler` (hostile ones), `provider`, `requestor`, `seat_holders`, `evidence`, [`checks`] and `seat_checks` (what must hold), [`coverage`],
 //! [`shrink`](mod@shrink), [`canary`] (mistakes that the checks must find).
 //!
 //! ```no_run
@@ -31,6 +31,8 @@ pub mod plan;
 mod provider;
 mod requestor;
 pub mod run;
+mod seat_checks;
+mod seat_holders;
 pub mod shrink;
 mod twins;
 mod votes;

@@ -7,13 +7,18 @@
 //! - At most `f` seats of `n >= 3f + 1` are hostile or lose what they signed (a wiped journal of votes); links of a hostile
 //!   seat may be as bad as they like.
 //! - Any number of honest validators may lose power or be cut off for a while: then no block is made, which must harm nobody.
+//! - A newcomer among the validators counts as faulty until it votes; a seat is given back only where the rest bears the faults.
 //! - An honest provider asks the next validator when the one it asks has no new block for three seconds.
+
+mod seats;
 
 use std::fmt;
 
 use tg_types::VerificationMode;
 
 use crate::draw::SeedStream;
+
+pub use seats::{LeaverPlan, NewcomerPlan, PlannedSeats};
 
 /// How a seat behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -295,6 +300,10 @@ pub enum PlanPart {
     Orders,
     /// The new release.
     Release,
+    /// Somebody who bonds for a seat.
+    Newcomer(usize),
+    /// A validator that gives its seat back: it stays.
+    Leaver(usize),
 }
 
 impl fmt::Display for PlanPart {
@@ -307,13 +316,17 @@ impl fmt::Display for PlanPart {
             Self::Links => f.write_str("links"),
             Self::Orders => f.write_str("orders"),
             Self::Release => f.write_str("release"),
+            Self::Newcomer(index) => write!(f, "newcomer{index}"),
+            Self::Leaver(index) => write!(f, "leaver{index}"),
         }
     }
 }
 
 /// A part of a plan has no such name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no part {0}: seatN, providerN, requestorN, faultN, links, orders or release")]
+#[error(
+    "there is no part {0}: seatN, providerN, requestorN, faultN, newcomerN, leaverN, links, orders or release"
+)]
 pub struct ParsePartError(String);
 
 impl std::str::FromStr for PlanPart {
@@ -328,7 +341,9 @@ impl std::str::FromStr for PlanPart {
             _ => (numbered("seat").map(Self::Seat))
                 .or_else(|| numbered("provider").map(Self::Provider))
                 .or_else(|| numbered("requestor").map(Self::Requestor))
-                .or_else(|| numbered("fault").map(Self::Fault)),
+                .or_else(|| numbered("fault").map(Self::Fault))
+                .or_else(|| numbered("newcomer").map(Self::Newcomer))
+                .or_else(|| numbered("leaver").map(Self::Leaver)),
         };
         part.ok_or_else(|| ParsePartError(text.to_owned()))
     }
@@ -351,6 +366,8 @@ pub struct SimPlan {
     pub faults: Vec<Option<PlannedFault>>,
     /// A new release, whose program executes the next version of the protocol: which validator gets it when.
     pub release: Vec<NewRelease>,
+    /// Seats that change hands.
+    pub seat_changes: PlannedSeats,
     /// How all results are checked; drawn for each order if absent.
     pub mode: Option<VerificationMode>,
     /// Whether validators repeat no run, so that every dispute about one ends at a tile.
@@ -396,7 +413,9 @@ impl SimPlan {
             .collect();
         let providers = providers(&mut draw, &honest);
         let requestors = requestors(&mut draw, &honest);
-        let faults = faults(&mut draw, (count, &honest), faulty_max - hostile);
+        let mut faults = faults(&mut draw, (count, &honest), faulty_max - hostile);
+        let seat_changes = PlannedSeats::drawn(seed, (count, &honest), losing(&faults));
+        faults.extend(power_cuts(&seat_changes, count));
         Self {
             seed,
             seats,
@@ -405,6 +424,7 @@ impl SimPlan {
             requestors,
             faults,
             release: release(seed, count),
+            seat_changes,
             mode: None,
             // In every fourth run; not drawn, so that the other runs stay as they were.
             by_tile: seed % 4 == 3,
@@ -438,6 +458,11 @@ impl SimPlan {
         if !self.release.is_empty() {
             parts.push(PlanPart::Release);
         }
+        let PlannedSeats { newcomers, leavers } = &self.seat_changes;
+        let leavers = leavers.iter().map(Option::is_some).collect();
+        parts.extend(present(leavers, PlanPart::Leaver));
+        let newcomers = newcomers.iter().map(Option::is_some).collect();
+        parts.extend(present(newcomers, PlanPart::Newcomer));
         parts
     }
 
@@ -464,8 +489,25 @@ impl SimPlan {
                 }
             }
             PlanPart::Release => plan.release.clear(),
+            PlanPart::Newcomer(index) => clear(&mut plan.seat_changes.newcomers, index),
+            PlanPart::Leaver(index) => clear(&mut plan.seat_changes.leavers, index),
         }
         plan.without.push(part);
+        plan
+    }
+
+    /// The same with nothing else faulty than `f + 1` seats that sign for two sides, if there are `3 f + 1`: each side then has `2 f` votes
+    /// that the other has not, or has them of seats that sign for both.
+    pub(crate) fn with_two_sides(&self) -> Self {
+        let (count, faults) = (self.seats.len(), self.faults_max());
+        let mut plan = self.clone();
+        plan.seats.fill(SeatRole::Honest);
+        if count == 3 * faults + 1 {
+            plan.seats[2 * faults..].fill(SeatRole::Twins);
+        }
+        plan.faults.clear();
+        plan.release.clear();
+        plan.seat_changes = PlannedSeats::default();
         plan
     }
 
@@ -491,6 +533,36 @@ fn clear<T>(all: &mut [Option<T>], index: usize) {
     if let Some(entry) = all.get_mut(index) {
         *entry = None;
     }
+}
+
+/// How many validators lose what they signed.
+fn losing(faults: &[Option<PlannedFault>]) -> usize {
+    let loses = |it: &&PlannedFault| {
+        let FailureKind::Crash { loss, .. } = it.kind else {
+            return false;
+        };
+        matches!(loss, Loss::Votes | Loss::Disk)
+    };
+    faults.iter().flatten().filter(loses).count()
+}
+
+/// The power cuts of newcomers, whose seats have the places after the founders'.
+fn power_cuts(seats: &PlannedSeats, founders: usize) -> Vec<Option<PlannedFault>> {
+    let newcomers = seats.newcomers.iter().enumerate();
+    let cuts = newcomers.filter_map(|(index, it)| {
+        let (at_ms, for_ms) = it.as_ref()?.power_cut?;
+        let kind = FailureKind::Crash {
+            seat: founders + index,
+            loss: Loss::Unsynced,
+        };
+        let fault = PlannedFault {
+            at_ms,
+            for_ms,
+            kind,
+        };
+        Some(Some(fault))
+    });
+    cuts.collect()
 }
 
 /// In one of three runs all validators get a new release, one after the other; in a third of these the last one late, so that it is not
@@ -681,6 +753,7 @@ impl fmt::Display for SimPlan {
             requestors,
             faults,
             release,
+            seat_changes,
             mode,
             by_tile,
             run_whole,
@@ -728,6 +801,7 @@ impl fmt::Display for SimPlan {
         for NewRelease { at_ms, seat } in release {
             writeln!(f, "  {at_ms} ms: seat{seat} has the new release")?;
         }
+        seat_changes.write(f, seats.len())?;
         for (index, fault) in faults.iter().enumerate() {
             if let Some(PlannedFault {
                 at_ms,

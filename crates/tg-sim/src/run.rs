@@ -10,7 +10,7 @@ use std::time::Duration;
 use commonware_runtime::{Runner as _, Spawner as _, Supervisor as _, deterministic};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, State, StorageRule, Validator};
 use tg_node::ValidatorKey;
-use tg_types::{Address, Amount, DurationMs, TimestampMs, Wallet};
+use tg_types::{Address, Amount, BlockId, DurationMs, TimestampMs, Wallet};
 
 use crate::canary::{self, Canary};
 use crate::checks::{Checks, KnownFacts, PaidResults, Violation};
@@ -18,15 +18,24 @@ use crate::coverage::FaultCoverage;
 use crate::evidence::{Proving, model};
 use crate::grid::{ClientAccount, Context, SimGrid, now_ms, sleep_ms};
 use crate::log::Log;
-use crate::plan::{PlannedFault, ProviderRole, SeatRole, SimPlan};
+use crate::plan::{PlannedFault, PlannedSeats, ProviderRole, SeatRole, SimPlan};
 use crate::provider::SimProvider;
 use crate::requestor::SimRequestor;
+use crate::seat_checks::SeatChecks;
+use crate::seat_holders::{hold, joining, leaving};
 use crate::twins;
 use crate::world::{SimSeat, SimWorld};
 
 /// How long everything may take to end after faults have, in milliseconds: a job that was ordered last has 40 s to get a provider
 /// and as long to be done, and its result may be sampled by three committees in turn, opened late, and challenged in its last second.
 const LIVENESS_MS: u64 = 120_000;
+
+/// How much longer it may take where seats change hands: a newcomer waits for the end of an epoch to get its seat, and for another one
+/// to vote; a bond comes back after its time.
+const SEATS_MS: u64 = 90_000;
+
+/// How long bonds answer for votes in runs in which seats change hands: longer than every window, and over before the run is.
+const UNBONDING: DurationMs = DurationMs::from_secs(15);
 
 /// Blocks that must come after faults have ended.
 const LIVENESS_BLOCKS: u64 = 20;
@@ -103,14 +112,19 @@ pub struct PartyReport {
 #[must_use]
 pub fn run(plan: &SimPlan, options: SimOptions) -> SimReport {
     canary::arm(options.canary);
+    let plan = &match options.canary {
+        Some(Canary::QuorumOfTwoFaults) => plan.with_two_sides(),
+        _ => plan.clone(),
+    };
     // Made before the run: it is the same for all.
     model();
     let folder = scratch();
     let config = deterministic::Config::new()
         .with_seed(plan.seed)
         .with_timeout(Some(Duration::from_secs(600)));
-    let (log, checks) = (Log::new(options.keeps_log), checks(plan, options));
     let genesis = genesis(plan);
+    let checks = checks(plan, &genesis, options);
+    let log = Log::new(options.keeps_log);
     let grid = Arc::new(SimGrid::new(
         plan.clone(),
         options.proving,
@@ -216,6 +230,11 @@ fn parameters(plan: &SimPlan) -> Parameters {
         leader_timeout: DurationMs::new(600),
         lease_grace: DurationMs::from_secs(8),
         verification_timeout: DurationMs::from_secs(12),
+        // The other runs stay as they were.
+        unbonding: match plan.seat_changes.is_empty() {
+            true => usual.unbonding,
+            false => UNBONDING,
+        },
         ..usual
     }
 }
@@ -226,6 +245,11 @@ fn genesis(plan: &SimPlan) -> Genesis {
     let providers = (0..plan.providers.len()).map(|it| wallet("provider", it));
     let requestors = (0..plan.requestors.len()).map(|it| wallet("requestor", it));
     accounts.extend(providers.chain(requestors).map(|it| (it.address(), rich)));
+    accounts.extend(
+        holders(plan)
+            .into_iter()
+            .map(|it| (wallet("validator", it).address(), rich)),
+    );
     accounts.sort_unstable_by_key(|(address, _)| *address);
     let validators = (0..plan.seats.len()).map(|index| Validator {
         address: wallet("validator", index).address(),
@@ -243,7 +267,16 @@ fn genesis(plan: &SimPlan) -> Genesis {
     }
 }
 
-fn checks(plan: &SimPlan, options: SimOptions) -> Checks {
+/// Validators, by seat, that pay for what they send: those that bond, and those that give their seat back.
+fn holders(plan: &SimPlan) -> BTreeSet<usize> {
+    let leavers = plan.seat_changes.leavers.iter().flatten();
+    let newcomers = plan.seat_changes.newcomers.iter().enumerate();
+    let newcomers = newcomers.filter(|(_, it)| it.is_some());
+    let newcomers = newcomers.map(|(index, _)| plan.seats.len() + index);
+    leavers.map(|it| it.seat).chain(newcomers).collect()
+}
+
+fn checks(plan: &SimPlan, genesis: &Genesis, options: SimOptions) -> Checks {
     let honest = plan.providers.iter().enumerate().filter_map(|(index, it)| {
         let is_honest = it.is_some_and(|it| it.role == ProviderRole::Honest);
         is_honest.then(|| wallet("provider", index).address())
@@ -259,8 +292,23 @@ fn checks(plan: &SimPlan, options: SimOptions) -> Checks {
         proving: Some(options.proving),
         ..KnownFacts::default()
     };
-    let minted = genesis(plan).minted().unwrap_or(Amount::MAX);
-    Checks::new(minted, facts)
+    let minted = genesis.minted().unwrap_or(Amount::MAX);
+    Checks::new(minted, facts, seat_checks(plan, genesis))
+}
+
+/// What is known of seats before the first block.
+fn seat_checks(plan: &SimPlan, genesis: &Genesis) -> SeatChecks {
+    let seats = plan.seats.iter().enumerate();
+    let honest = seats.filter(|(_, role)| **role == SeatRole::Honest);
+    // A silent newcomer loses nothing within a run either.
+    let honest = honest.map(|(index, _)| index).chain(holders(plan));
+    let leavers = plan.seat_changes.leavers.iter().flatten();
+    let address = |index: usize| wallet("validator", index).address();
+    SeatChecks::new(
+        genesis,
+        honest.map(address).collect(),
+        leavers.map(|it| address(it.seat)).collect(),
+    )
 }
 
 /// The run itself; returns what the runtime says of it and how long it took by its clock.
@@ -272,12 +320,19 @@ async fn play(
     canary: Option<Canary>,
 ) -> (String, u64) {
     let plan = grid.plan.clone();
-    let seats: Vec<SimSeat> = (plan.seats.iter().enumerate())
-        .map(|(index, role)| {
-            let account = wallet("validator", index);
-            SimSeat::new(*role, key(index), account, folder.join(format!("{index}")))
-        })
-        .collect();
+    let newcomers = plan.seat_changes.newcomers.len();
+    let roles = plan.seats.iter().copied();
+    let roles = roles.chain(std::iter::repeat_n(SeatRole::Honest, newcomers));
+    let seats = roles.enumerate().map(|(index, role)| {
+        let account = wallet("validator", index);
+        let mut seat = SimSeat::new(role, key(index), account, folder.join(format!("{index}")));
+        // Who comes later has the newest release.
+        let is_new = index >= plan.seats.len() && !plan.release.is_empty();
+        seat.speaks += u16::from(is_new);
+        seat
+    });
+    let seats: Vec<SimSeat> = seats.collect();
+    let id = genesis.id();
     let stores = seats.iter().map(|seat| {
         let is_honest = seat.role == SeatRole::Honest;
         is_honest.then(|| seat.blobs.clone())
@@ -286,13 +341,18 @@ async fn play(
     let mut world = SimWorld::new(context.child("world"), grid.clone(), genesis, seats).await;
     world.loses_votes = canary == Some(Canary::VoteBeforeDurable);
     world.relink().await;
-    for index in 0..plan.seats.len() {
-        match plan.seats[index] {
-            SeatRole::Twins | SeatRole::Equivocator => twins::start(&mut world, index).await,
-            _ => world.power_on(index).await,
+    if canary == Some(Canary::QuorumOfTwoFaults) {
+        twins::start_on_two_sides(&mut world).await;
+    } else {
+        for index in 0..plan.seats.len() {
+            match plan.seats[index] {
+                SeatRole::Twins | SeatRole::Equivocator => twins::start(&mut world, index).await,
+                _ => world.power_on(index).await,
+            }
         }
     }
     start_parties(&context, &grid);
+    start_holders(&context, &grid, &id);
     safety(&mut world, &plan).await;
     if grid.checks().violations.is_empty() {
         liveness(&mut world).await;
@@ -325,6 +385,31 @@ fn start_parties(context: &Context, grid: &Arc<SimGrid>) {
             let context = context.with_attribute("index", index);
             context.spawn(move |context| requestor.run(shared, context));
         }
+    }
+}
+
+/// Those that bond for a seat or give theirs back.
+fn start_holders(context: &Context, grid: &Arc<SimGrid>, genesis: &BlockId) {
+    let PlannedSeats { newcomers, leavers } = &grid.plan.seat_changes;
+    let newcomers = newcomers.iter().enumerate().filter_map(|(index, it)| {
+        let (index, plan) = (grid.plan.seats.len() + index, (*it)?);
+        let wallet = wallet("validator", index);
+        let bond = joining(index, &key(index), (genesis, &wallet.address()));
+        Some((
+            index,
+            plan.at_ms,
+            ClientAccount::new(wallet, plan.gateway),
+            bond,
+        ))
+    });
+    let leavers = leavers.iter().flatten().map(|it| {
+        let account = ClientAccount::new(wallet("validator", it.seat), it.seat);
+        (it.seat, it.at_ms, account, leaving(&key(it.seat)))
+    });
+    for (index, at_ms, account, transaction) in newcomers.chain(leavers) {
+        let shared = Arc::clone(grid);
+        let context = context.child("holder").with_attribute("index", index);
+        context.spawn(move |context| hold(context, shared, (index, at_ms), account, transaction));
     }
 }
 
@@ -362,6 +447,7 @@ async fn safety(world: &mut SimWorld, plan: &SimPlan) {
     while now_ms(&world.context) < plan.heal_ms && !is_over(world).await {
         let now = now_ms(&world.context);
         tell_held(world, &mut told_at);
+        world.turn_newcomers().await;
         while let Some((_, index, begins, fault)) = due.next_if(|(at, ..)| *at <= now) {
             if begins {
                 world.begin(index, fault).await;
@@ -429,10 +515,12 @@ async fn liveness(world: &mut SimWorld) {
     let grid = world.grid.clone();
     let healed = grid.checks().height();
     grid.line(&world.context, "world", "no more faults");
-    let until = grid.plan.heal_ms + LIVENESS_MS;
+    let has_seats = !grid.plan.seat_changes.is_empty();
+    let until = grid.plan.heal_ms + LIVENESS_MS + if has_seats { SEATS_MS } else { 0 };
     let mut told_at = 0;
     loop {
         tell_held(world, &mut told_at);
+        world.turn_newcomers().await;
         let open = grid.checks().open_jobs();
         let target = healed + LIVENESS_BLOCKS;
         let behind: Vec<usize> = grid
@@ -445,14 +533,31 @@ async fn liveness(world: &mut SimWorld) {
         let abstains = abstains.iter();
         let abstains = abstains.filter(|(_, it)| it.status().abstains_until.is_some());
         let abstains = abstains.count();
-        let is_done = open == 0 && behind.is_empty() && grid.is_all_ordered() && abstains == 0;
+        // Seats that hostile ones lost are no part of what must end.
+        let changing = if has_seats {
+            world.seats_to_change()
+        } else {
+            0
+        };
+        let is_done = open == 0
+            && behind.is_empty()
+            && grid.is_all_ordered()
+            && abstains == 0
+            && changing == 0;
+        if is_done {
+            for seat in world.wrongly_unseated() {
+                let what = format!("seat{seat} stopped for want of a seat, and has one");
+                grid.checks()
+                    .violated("stopped", now_ms(&world.context), what);
+            }
+        }
         if is_done || is_over(world).await {
             return;
         }
         let now = now_ms(&world.context);
         if now > until {
             let what = format!(
-                "{open} jobs open, validators behind {target}: {behind:?}, {abstains} abstain, all ordered: {}",
+                "{open} jobs open, validators behind {target}: {behind:?}, {abstains} abstain, {changing} seats or bonds did not change hands, all ordered: {}",
                 grid.is_all_ordered()
             );
             grid.checks().violated("liveness", now, what);

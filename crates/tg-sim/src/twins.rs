@@ -1,14 +1,15 @@
 //! A validator that is two: both hear everything, have the same key and a mind of their own.
 
-use commonware_p2p::simulated::{SplitOrigin, SplitTarget};
+use commonware_p2p::simulated::{Control, SplitOrigin, SplitTarget};
 use commonware_p2p::{Receiver, Recipients, Sender};
 use commonware_runtime::{IoBuf, Spawner as _, Supervisor as _};
 use tg_node::Peer;
 use tg_node::engine::{self, Channels};
 use tg_node::wire::channel;
 
+use crate::grid::Context;
 use crate::plan::SeatRole;
-use crate::world::{QUOTA, SimWorld, TIMERS};
+use crate::world::{QUOTA, SimSeat, SimWorld, TIMERS};
 
 /// Starts both validators of a seat. The votes of twins go to one half of the others each, with one that hears both; those
 /// of an equivocator go to everybody.
@@ -78,13 +79,39 @@ pub(crate) async fn start(world: &mut SimWorld, index: usize) {
             blobs,
             seeds,
         };
-        run(world, (index, side), channels);
+        let control = world.control(index);
+        run(world, (index, side), channels, control);
+    }
+}
+
+/// Starts all validators on two sides that do not hear each other. Seats of twins are on both, and do there as the protocol says; of the
+/// honest ones each side has half.
+pub(crate) async fn start_on_two_sides(world: &mut SimWorld) {
+    let seats = world.seats.iter().enumerate();
+    let (honest, twins): (Vec<_>, Vec<_>) = seats.partition(|(_, it)| it.role == SeatRole::Honest);
+    let index = |seats: Vec<(usize, &SimSeat)>| -> Vec<usize> {
+        seats.into_iter().map(|(index, _)| index).collect()
+    };
+    let (honest, twins) = (index(honest), index(twins));
+    world.split_off(&honest[honest.len() / 2..]).await;
+    for seat in honest {
+        world.power_on(seat).await;
+    }
+    for seat in twins {
+        for (side, control) in world.controls(seat) {
+            let channels = world.channels(seat, &control).await;
+            run(world, (seat, side), channels, control);
+        }
     }
 }
 
 /// Runs one of the two.
-fn run<S, R>(world: &mut SimWorld, (index, side): (usize, &'static str), channels: Channels<S, R>)
-where
+fn run<S, R>(
+    world: &mut SimWorld,
+    (index, side): (usize, &'static str),
+    channels: Channels<S, R>,
+    control: Control<Peer, Context>,
+) where
     S: Sender<PublicKey = Peer>,
     R: Receiver<PublicKey = Peer>,
 {
@@ -96,7 +123,6 @@ where
     }
     let (node, parts) = world.open_another(index, timers);
     let parts = parts.in_partition(side);
-    let control = world.control(index);
     let context = world.context.child("twin");
     let context = context
         .with_attribute("index", index)

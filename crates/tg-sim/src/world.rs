@@ -1,13 +1,17 @@
 //! The validators of a run: their network, their disks, what starts and stops them.
 
+mod newcomers;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use commonware_p2p::simulated::{self, Control, Link, Oracle};
 use commonware_runtime::{Clock as _, Handle, Quota, Spawner as _, Storage as _, Supervisor as _};
 use commonware_utils::{NZU32, NZUsize, Probability};
+use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{Genesis, PROTOCOL_VERSION, VoteDuty, VoteState};
 use tg_node::duties::{Duties, look_at_files, look_at_samples};
 use tg_node::engine::{self, Channels, Parts};
@@ -16,8 +20,8 @@ use tg_node::open::{self, Opening};
 use tg_node::store::{Location, MemoryDisk};
 use tg_node::wire::channel;
 use tg_node::{
-    BlobStore, EvidenceChecker, Fatal, History, NodeHandle, OpenError, Peer, ProofChecker,
-    ValidatorKey, WallClock,
+    BlobStore, EvidenceChecker, Fatal, FollowedChain, History, NodeHandle, OpenError, Peer,
+    ProofChecker, ValidatorKey, WallClock,
 };
 use tg_types::limits::VOTES_MAX;
 use tg_types::{
@@ -65,6 +69,19 @@ pub(crate) struct SimSeat {
     partition: String,
     /// The height that it told before the power went, if its chain was kept.
     told: u64,
+    /// Where it stands between bond and end.
+    place: Arc<SeatPlace>,
+    /// The chain as far as a newcomer that has no seat yet has followed it.
+    following: Option<FollowedChain>,
+}
+
+/// Where a validator stands between its bond and the end of its seat.
+#[derive(Debug, Default)]
+struct SeatPlace {
+    /// Whether it had a seat.
+    sat: AtomicBool,
+    /// Whether it found that it has none any more.
+    is_over: AtomicBool,
 }
 
 /// The validators and the network between them.
@@ -77,6 +94,8 @@ pub(crate) struct SimWorld {
     /// What all validators have looked at: one thread looks once at what each would, and finds the same.
     signatures: Arc<CheckedSignatures>,
     oracle: Oracle<Peer, Context>,
+    /// The network of those that were split off, and who they are.
+    other_side: Option<(Oracle<Peer, Context>, BTreeSet<usize>)>,
     pub(crate) peers: Vec<Peer>,
     /// Faults that are there now.
     active: BTreeSet<usize>,
@@ -99,25 +118,17 @@ impl SimWorld {
             Proving::Real => Arc::new(ProofChecker::default()),
         };
         let signatures = open::own_signatures();
-        let mut peers = Vec::new();
-        for seat in &mut seats {
+        let founders = grid.plan.seats.len();
+        let peers: Vec<Peer> = seats.iter().map(|it| it.key.peer()).collect();
+        for seat in &mut seats[..founders] {
             let location = Location::Memory;
             let tools = (checker.clone(), signatures.clone());
             let opening = opening(&genesis, seat, (location, TIMERS), tools);
             let (_, parts) = open::open(opening).expect("a new validator opens");
-            peers.push(parts.peer());
             parts.votes_partition().clone_into(&mut seat.partition);
+            seat.place.sat.store(true, Ordering::Relaxed);
         }
-        let config = simulated::Config {
-            max_size: tg_node::limits::MESSAGE_BYTES_MAX,
-            max_peers_per_set: NZUsize!(8),
-            disconnect_on_block: true,
-            tracked_peer_sets: NZUsize!(1),
-        };
-        let (network, oracle) =
-            simulated::Network::new_with_peers(context.child("network"), config, peers.clone())
-                .await;
-        network.start();
+        let oracle = network(context.child("network"), &peers).await;
         Self {
             context,
             grid,
@@ -126,6 +137,7 @@ impl SimWorld {
             checker,
             signatures,
             oracle,
+            other_side: None,
             peers,
             active: BTreeSet::new(),
             starts: 0,
@@ -152,6 +164,11 @@ impl SimWorld {
     }
 
     fn link(&self, from: usize, to: usize) -> Option<Link> {
+        let has_sat = |seat: usize| self.seats[seat].place.sat.load(Ordering::Relaxed);
+        // Nobody dials who has no seat yet.
+        if !has_sat(from) || !has_sat(to) {
+            return None;
+        }
         let links = self.grid.plan.links;
         let mut latency = links.latency_ms;
         let mut loss = links.loss_permille;
@@ -240,6 +257,12 @@ impl SimWorld {
     /// A validator loses power, and something of its disk.
     async fn power_off(&mut self, index: usize, loss: Loss) {
         let seat = &mut self.seats[index];
+        if seat.following.is_some() {
+            seat.disk = seat.disk.after_power_cut();
+            seat.following = None;
+            let what = format!("seat{index} off while it follows, {}", loss.name());
+            self.grid.line(&self.context, "world", &what);
+        }
         let Some(node) = seat.node.take() else {
             return;
         };
@@ -283,31 +306,49 @@ impl SimWorld {
 
     /// Removes the journal of votes.
     async fn forget_votes(&self, index: usize) {
+        for partition in self.journals(index) {
+            // It is not there before the first vote.
+            let _ = self.context.remove(&partition, None).await;
+        }
+    }
+
+    /// The names that the journal of votes of a validator may have: that of the first epoch, and those of later ones, by the height at
+    /// which they begin.
+    fn journals(&self, index: usize) -> Vec<String> {
         let partition = &self.seats[index].partition;
-        // It is not there before the first vote.
-        let _ = self.context.remove(partition, None).await;
+        let ends = self.grid.checks().height() / EPOCH_BLOCKS;
+        let later = (0..=ends).flat_map(|epoch| {
+            let begins = (0..=ends).map(|it| it * EPOCH_BLOCKS);
+            begins.map(move |from| format!("{partition}-{epoch}-{from}"))
+        });
+        std::iter::once(partition.clone()).chain(later).collect()
     }
 
     /// Removes the newest part of the journal of votes: what a disk does that says synced and is not.
     async fn cut_votes(&self, index: usize) {
-        let partition = &self.seats[index].partition;
-        let mut sections = self.context.scan(partition).await.unwrap_or_default();
-        sections.sort_unstable();
-        // An empty journal would be seen as one that is gone.
-        if sections.len() > 1
-            && let Some(newest) = sections.last()
-        {
-            let _ = self.context.remove(partition, Some(newest)).await;
+        for partition in self.journals(index) {
+            let mut sections = self.context.scan(&partition).await.unwrap_or_default();
+            sections.sort_unstable();
+            // An empty journal would be seen as one that is gone.
+            if sections.len() > 1
+                && let Some(newest) = sections.last()
+            {
+                let _ = self.context.remove(&partition, Some(newest)).await;
+            }
         }
     }
 
     /// A validator starts, or starts again.
     pub(crate) async fn power_on(&mut self, index: usize) {
         let seat = &self.seats[index];
-        if seat.node.is_some() {
+        let place = &seat.place;
+        if seat.node.is_some() || place.is_over.load(Ordering::Relaxed) {
             return;
         }
         self.starts += 1;
+        if !place.sat.load(Ordering::Relaxed) {
+            return self.begin_to_follow(index).await;
+        }
         match seat.role {
             // Those that are two are started by `twins`, and never lose power.
             SeatRole::Silent | SeatRole::Twins | SeatRole::Equivocator => {}
@@ -342,6 +383,13 @@ impl SimWorld {
                 self.grid.line(&self.context, "world", &what);
                 return;
             }
+            // It lost power after it knew, and before it stopped.
+            Err(OpenError::NotAValidator { .. }) if self.is_unseated(index) => {
+                seat.place.is_over.store(true, Ordering::Relaxed);
+                let what = format!("seat{index} does not start: it has no seat any more");
+                self.grid.line(&self.context, "world", &what);
+                return;
+            }
             Err(error) => {
                 let what = format!("seat{index} does not open its data: {error}");
                 let at = now_ms(&self.context);
@@ -357,8 +405,9 @@ impl SimWorld {
         }
         tasks.push(self.perform_duties(index, &node));
         let control = self.control(index);
-        let channels = self.channels(index).await;
-        let (grid, role) = (self.grid.clone(), seat.role);
+        let channels = self.channels(index, &control).await;
+        let (grid, role, place) = (self.grid.clone(), seat.role, seat.place.clone());
+        let partition = parts.votes_partition().to_owned();
         tasks.push(context.spawn(move |context| async move {
             let engine = engine::start(context.child("engine"), parts, channels, control);
             let Ok(Err(fatal)) = engine.await else {
@@ -368,6 +417,11 @@ impl SimWorld {
                 // A process that has ended answers nobody.
                 grid.down(index);
                 grid.line(&context, "world", &format!("seat{index} stops: {fatal}"));
+            } else if matches!(fatal, Fatal::Unseated { .. }) {
+                // Whether it has none indeed is looked at when the run ends.
+                place.is_over.store(true, Ordering::Relaxed);
+                grid.down(index);
+                grid.line(&context, "world", &format!("seat{index} stops: {fatal}"));
             } else if role == SeatRole::Honest {
                 let what = format!("seat{index} stopped: {}", with_sources(&fatal));
                 let at = now_ms(&context);
@@ -375,6 +429,7 @@ impl SimWorld {
             }
         }));
         let seat = &mut self.seats[index];
+        seat.partition = partition;
         seat.tasks.extend(tasks);
         seat.node = Some(node.clone());
         if seat.role == SeatRole::Honest {
@@ -412,8 +467,17 @@ impl SimWorld {
     /// Passes the blocks of a validator to the checks.
     fn watch(&self, index: usize, node: &NodeHandle) -> Handle<()> {
         let (grid, mut blocks) = (self.grid.clone(), node.subscribe());
+        let node = node.clone();
         self.child("watch", index).spawn(move |context| async move {
             while let Ok(block) = blocks.recv().await {
+                let height = block.block.header.height.get();
+                if grid.checks().wants_certificate(height)
+                    // Of blocks that end well with a later one there is none.
+                    && let Ok(Some((at, bytes))) = node.certificate(height)
+                    && at == height
+                {
+                    grid.checks().certified(height, block.id, bytes);
+                }
                 grid.finalised(&context, index, &block);
             }
         })
@@ -450,14 +514,41 @@ impl SimWorld {
     }
 
     pub(crate) fn control(&self, index: usize) -> Control<Peer, Context> {
-        self.oracle.control(self.peers[index].clone())
+        let other = self.other_side.as_ref();
+        let other = other.filter(|(_, seats)| seats.contains(&index));
+        let oracle = other.map_or(&self.oracle, |(oracle, _)| oracle);
+        oracle.control(self.peers[index].clone())
     }
 
-    async fn channels(
+    /// A seat that is on both sides of a network that was split.
+    pub(crate) fn controls(&self, index: usize) -> Vec<(&'static str, Control<Peer, Context>)> {
+        let peer = || self.peers[index].clone();
+        let other = self.other_side.iter();
+        let other = other.map(|(oracle, _)| ("second", oracle.control(peer())));
+        let both = std::iter::once(("first", self.oracle.control(peer())));
+        both.chain(other).collect()
+    }
+
+    /// These seats, and those that are on both sides, have a network of their own from now on.
+    pub(crate) async fn split_off(&mut self, seats: &[usize]) {
+        let oracle = network(self.context.child("other"), &self.peers).await;
+        for from in 0..self.peers.len() {
+            for to in (0..self.peers.len()).filter(|to| *to != from) {
+                if let Some(link) = self.link(from, to) {
+                    let (sender, receiver) = (self.peers[from].clone(), self.peers[to].clone());
+                    let added = oracle.add_link(sender, receiver, link).await;
+                    added.expect("a new network has no links");
+                }
+            }
+        }
+        self.other_side = Some((oracle, seats.iter().copied().collect()));
+    }
+
+    pub(crate) async fn channels(
         &self,
         index: usize,
+        control: &Control<Peer, Context>,
     ) -> Channels<Mangled<simulated::Sender<Peer, Context>>, simulated::Receiver<Peer>> {
-        let control = self.control(index);
         let register = async |number| {
             let registered = control.register(number, QUOTA).await;
             let (sender, receiver) = registered.expect("the network runs");
@@ -545,8 +636,24 @@ impl SimSeat {
             node: None,
             partition: String::new(),
             told: 0,
+            place: Arc::default(),
+            following: None,
         }
     }
+}
+
+/// A network without links.
+async fn network(context: Context, peers: &[Peer]) -> Oracle<Peer, Context> {
+    let config = simulated::Config {
+        max_size: tg_node::limits::MESSAGE_BYTES_MAX,
+        max_peers_per_set: NZUsize!(16),
+        disconnect_on_block: true,
+        tracked_peer_sets: NZUsize!(1),
+    };
+    let (network, oracle) =
+        simulated::Network::new_with_peers(context, config, peers.to_vec()).await;
+    network.start();
+    oracle
 }
 
 fn opening<'a>(

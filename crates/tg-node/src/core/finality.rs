@@ -4,6 +4,7 @@ use tg_types::{BlockId, TimestampMs};
 
 use super::machine::{Core, Effect, Fatal, Target};
 use super::tree::Resolution;
+use crate::canary::{NodeCanary, is_armed};
 use crate::chain::{self, Executed};
 use crate::key::public_bytes;
 use crate::limits::{CATCH_UP_BLOCKS, SENDERS_LOOKED_AT_MAX};
@@ -149,7 +150,13 @@ impl Core {
         // After what is final here was told: a program of another release goes on from it.
         self.node_status.executes_after(&self.tip.state)?;
         match executed.iter().find(|block| term::ends(block)) {
-            Some(last) => self.enter(SeatTerm::after(last, self.epoch + 1)),
+            Some(last) => {
+                let mut term = SeatTerm::after(last, self.epoch + 1);
+                if is_armed(NodeCanary::OldSet) {
+                    term.seats = self.addresses.iter().map(|(key, it)| (*key, *it)).collect();
+                }
+                self.enter(term)
+            }
             None => Ok(()),
         }
     }

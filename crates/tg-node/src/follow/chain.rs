@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tg_ledger::State;
 use tg_types::chain::{
     AnswerError, BlockHeader, ChainPage, Checkpoint, CheckpointBlock, CheckpointError,
     FinalityCertificate, HeadTooOld, NetworkTrust, SeatChanges, SnapshotHead, TrustRoot,
@@ -121,9 +122,9 @@ impl AwaitedCheckpoint {
     }
 }
 
-/// The chain as far as it was followed.
+/// The chain as far as it was followed: on disk, without the loops around it. [`super::Follower`] asks for pages and takes them.
 #[derive(Debug)]
-pub(super) struct FollowedChain {
+pub struct FollowedChain {
     pub(super) root: TrustRoot,
     pub(super) store: Arc<Store>,
     pub(super) tip: Executed,
@@ -134,6 +135,21 @@ pub(super) struct FollowedChain {
 }
 
 impl FollowedChain {
+    /// The state after the newest block.
+    #[must_use]
+    pub const fn state(&self) -> &Arc<State> {
+        &self.tip.state
+    }
+
+    /// Takes a page as [`super::Follower`] does; the height that is there afterwards.
+    ///
+    /// # Errors
+    /// [`PageError`]; nothing of the page is kept then.
+    pub fn follow(&mut self, page: &ChainPage) -> Result<u64, PageError> {
+        self.take(page)?;
+        Ok(self.tip.height())
+    }
+
     /// Executes the blocks of a page, keeps them and gives them back. Those that are final here already are left out, so that two
     /// pages may overlap. After an error nothing of the page is kept.
     pub(super) fn take(&mut self, page: &ChainPage) -> Result<Vec<Executed>, PageError> {

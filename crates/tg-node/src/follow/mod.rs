@@ -5,12 +5,14 @@
 //! they are asked for. `docs/adr/0017-gateways-follow-the-chain.md` has the reasons, and what a source can do at worst.
 //!
 //! - `source`: what is asked of another node
+//! - `beginning`: from where it follows
 //! - `chain`: pages become the state; a snapshot to begin at
 //! - `sources`: which source is asked, and what is known of each
 //! - `transactions`: those that wait, until they are final
 //! - `blobs`: what is fetched
 //!
 
+mod beginning;
 mod blobs;
 mod chain;
 mod source;
@@ -23,25 +25,23 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tg_ledger::{Genesis, PROTOCOL_VERSION};
-use tg_types::chain::{Checkpoint, CheckpointError, HeadTooOld, NetworkTrust, SnapshotHead};
-use tg_types::{Heartbeat, Height, TimestampMs};
+use tg_types::chain::Checkpoint;
+use tg_types::{Heartbeat, TimestampMs};
 use tokio::sync::mpsc;
 
 use crate::blob::{BlobStore, DISK_RESERVE_BYTES_DEFAULT};
-use crate::chain::{self as ledger_chain, Executed};
 use crate::clock::WallClock;
 use crate::fetch::Need;
 use crate::handle::{NodeHandle, NodeStatus};
 use crate::limits::{BLOB_TOTAL_BYTES_DEFAULT, BLOBS_URGENT_MAX, HEARTBEATS_MAX, MAILBOX_MAX};
-use crate::open;
-use crate::store::{Location, OpenError, Store, Voting};
+use crate::store::{Location, OpenError};
 use crate::submit::Submission;
 use crate::validator::lock_folder;
-use chain::{AwaitedCheckpoint, FollowedChain, Learnt, begin_at, learn};
 use sources::SourceList;
 use transactions::WaitingTransactions;
 
-pub use chain::PageError;
+pub use beginning::Beginning;
+pub use chain::{FollowedChain, PageError};
 pub use source::{ChainSource, SourceError, SourceFuture};
 
 /// How long a source may wait for a block before it answers that there is none.
@@ -49,9 +49,6 @@ const PAGE_WAIT: Duration = Duration::from_secs(2);
 
 /// The database within a follower's folder.
 const DATABASE: &str = "chain.redb";
-
-/// The key under which a follower's database is bound: it has none.
-const NO_KEY: [u8; 32] = [0; 32];
 
 /// How a follower is started.
 #[derive(Debug)]
@@ -114,12 +111,6 @@ pub struct Follower {
     _lock: File,
 }
 
-/// The seats of a set cannot be read.
-fn no_seats() -> OpenError {
-    let key = "of the seats".to_owned();
-    OpenError::ValidatorKey { key }
-}
-
 impl Follower {
     /// Opens the data of a follower; an empty one may take a snapshot from a source first, which takes as long as it takes to
     /// arrive. If no source has one that is shown to be true, it begins at genesis.
@@ -140,53 +131,32 @@ impl Follower {
             speaks,
         } = config;
         let lock = lock_folder(&directory)?;
-        let start = ledger_chain::genesis(&genesis)?;
-        let trust = genesis.trust().map_err(|_| no_seats())?;
-        let blobs = BlobStore::open(&directory.join("blobs"), blob_bytes_max)?;
-        let blobs = Arc::new(blobs.with_disk_reserve(disk_reserve_bytes));
-        let key = validator.unwrap_or(NO_KEY);
         let path = directory.join(DATABASE);
-        let location = Location::File(&path);
-        let store = Arc::new(Store::open(location, start.id.as_bytes(), &key)?);
-        // Nobody knows what it signed before its folder was empty. Looked at anew while nothing is in it: power may fail between.
-        if validator.is_some() && store.height()? == 0 && store.voting()? == Voting::default() {
-            store.abstain_until(0)?;
-        }
         let beginning = Beginning {
-            trust,
+            genesis: &genesis,
+            validator,
+            location: Location::File(&path),
+            snapshot,
             checkpoint,
             now: now(&wall),
+            speaks,
         };
-        let (mut tip, mut snapshot_height) = open::replay(&store, &start, speaks)?;
-        let mut awaited = beginning.awaited(&store, &tip)?;
-        if snapshot && tip.height() == 0 {
-            take_snapshot(&store, &beginning.trust, awaited.as_ref(), &sources).await;
-            (tip, snapshot_height) = open::replay(&store, &start, speaks)?;
-            awaited = beginning.awaited(&store, &tip)?;
-        }
-        open::present_term(&store, &tip, start.id)?;
-        let root = tip.state.trust_root().map_err(|_| no_seats())?;
-        let program = (speaks, open::own_signatures());
-        let node_status = Arc::new(NodeStatus::new(key, root.seats().len(), &tip, program));
+        let blobs = BlobStore::open(&directory.join("blobs"), blob_bytes_max)?;
+        let blobs = Arc::new(blobs.with_disk_reserve(disk_reserve_bytes));
+        let chain = FollowedChain::open(beginning, &sources).await?;
+        let (store, node_status) = (chain.store.clone(), chain.node_status.clone());
         let (sender, submissions) = mpsc::channel(MAILBOX_MAX);
         let (urgent, asked) = mpsc::channel(BLOBS_URGENT_MAX);
         let (heartbeats, beats) = mpsc::channel(HEARTBEATS_MAX);
-        let (status, kept) = (node_status.clone(), store.clone());
-        let handle = NodeHandle::new(status, kept, blobs.clone(), sender, urgent, heartbeats);
+        let status = node_status.clone();
+        let handle = NodeHandle::new(status, store, blobs.clone(), sender, urgent, heartbeats);
         // So many that one of them is honest.
-        let enough = (root.seats().len().max(1) - 1) / 3 + 1;
+        let enough = (chain.root.seats().len().max(1) - 1) / 3 + 1;
         Ok(Self {
             handle,
             sources: Arc::new(SourceList::new(sources, node_status.clone())),
-            waiting: WaitingTransactions::new(&tip, node_status.clone(), enough),
-            chain: FollowedChain {
-                root,
-                store,
-                tip,
-                snapshot_height,
-                awaited,
-                node_status: node_status.clone(),
-            },
+            waiting: WaitingTransactions::new(&chain.tip, node_status.clone(), enough),
+            chain,
             node_status,
             submissions,
             beats,
@@ -228,121 +198,11 @@ impl Follower {
     }
 }
 
-/// What a follower may begin from.
-struct Beginning {
-    trust: NetworkTrust,
-    checkpoint: Option<Checkpoint>,
-    now: TimestampMs,
-}
-
-impl Beginning {
-    /// The checkpoint that is above a node's newest block, if one is named; else that block must be young enough.
-    fn awaited(
-        &self,
-        store: &Store,
-        tip: &Executed,
-    ) -> Result<Option<AwaitedCheckpoint>, OpenError> {
-        let (now, period) = (self.now, self.trust.period());
-        if let Some(block) = self.checkpoint {
-            if block.height.get() > tip.height() {
-                return Ok(Some(AwaitedCheckpoint { block, now, period }));
-            }
-            let known = store.block(block.height.get())?;
-            let known = known.and_then(|bytes| ledger_chain::Body::decode(&bytes));
-            // Stops: a chain that seats signed whose bonds are returned, followed before the checkpoint was named.
-            if let Some(body) = known.filter(|body| body.id != block.block) {
-                return Err(OpenError::Checkpoint(CheckpointError::Block {
-                    height: block.height,
-                    expected: block.block,
-                    got: body.id,
-                }));
-            }
-        }
-        let timestamp = tip.state.head().timestamp;
-        HeadTooOld::check((Height::new(tip.height()), timestamp), now, period)?;
-        Ok(None)
-    }
-}
-
 /// The wall clock in the ledger's unit.
 fn now(wall: &WallClock) -> TimestampMs {
     let since = wall.read(SystemTime::now()).duration_since(UNIX_EPOCH);
     let millis = since.unwrap_or_default().as_millis();
     TimestampMs::new(u64::try_from(millis).unwrap_or(u64::MAX))
-}
-
-/// Takes the first snapshot that holds.
-async fn take_snapshot(
-    store: &Store,
-    trust: &NetworkTrust,
-    awaited: Option<&AwaitedCheckpoint>,
-    sources: &[Arc<dyn ChainSource>],
-) {
-    for source in sources {
-        let name = source.name();
-        match source.snapshot().await {
-            Ok(Some((head, state))) => {
-                let begun = match learn_from(source.as_ref(), trust, awaited, &head).await {
-                    Ok(learnt) => begin_at(store, &learnt, &head, &state),
-                    Err(error) => Err(error),
-                };
-                match begun {
-                    Ok(height) => {
-                        tracing::info!(height, from = name, "began at a snapshot");
-                        return;
-                    }
-                    Err(error) => {
-                        tracing::warn!(from = name, error = %tg_types::with_sources(&error), "snapshot is refused");
-                    }
-                }
-            }
-            Ok(None) => {}
-            Err(error) => tracing::warn!(from = name, %error, "no snapshot"),
-        }
-    }
-    tracing::info!("no snapshot is used: every block since genesis is executed");
-}
-
-/// Asks a source how the validators of genesis became those that vouch for a snapshot. A checkpoint below the snapshot must be on
-/// the way.
-async fn learn_from(
-    source: &dyn ChainSource,
-    trust: &NetworkTrust,
-    awaited: Option<&AwaitedCheckpoint>,
-    head: &SnapshotHead,
-) -> Result<Learnt, PageError> {
-    let body = ledger_chain::Body::decode(&head.block.0);
-    let height = body.ok_or(PageError::Malformed { place: 0 })?.height();
-    let mut learnt: Learnt = (trust.root.clone(), Vec::new());
-    if let Some(awaited) = awaited.filter(|it| it.block.height.get() < height) {
-        let at = awaited.block.height.get();
-        learn_until(source, &mut learnt, at + 1).await?;
-        let told = source
-            .checkpoint(at)
-            .await?
-            .ok_or(PageError::Gap { place: 0 })?;
-        // Stops: seats whose bonds are returned, which signed another way to other seats.
-        if awaited.root(trust, &told)? != learnt.0 {
-            return Err(CheckpointError::Seats.into());
-        }
-    }
-    learn_until(source, &mut learnt, height).await?;
-    Ok(learnt)
-}
-
-/// Follows changes of the set of validators as long as they are before `height`.
-async fn learn_until(
-    source: &dyn ChainSource,
-    learnt: &mut Learnt,
-    height: u64,
-) -> Result<(), PageError> {
-    loop {
-        let above = learnt.1.last().map_or(0, |(at, _)| *at);
-        let changes = source.seat_changes(above).await?;
-        if !learn(learnt, &changes, height)? {
-            return Ok(());
-        }
-    }
 }
 
 /// Takes page after page. Ends with the reason when this node must stop.

@@ -27,6 +27,13 @@ fn a_vote_that_was_sent_before_it_was_durable_is_found() {
     assert_eq!(rule, Some("accused"));
 }
 
+/// Two sides that do not hear each other have final blocks each.
+#[test]
+fn a_quorum_of_two_f_is_found() {
+    let rule = found(Canary::QuorumOfTwoFaults, 0, 10).map(|(_, rule)| rule);
+    assert_eq!(rule, Some("agreement"));
+}
+
 #[cfg(feature = "canary")]
 #[test]
 #[expect(clippy::print_stdout, reason = "what is found is the result")]
