@@ -1675,6 +1675,11 @@ export interface components {
             receipt?: components["schemas"]["ReceiptDto"] | null;
             rejection?: components["schemas"]["RejectionDto"] | null;
             replicas?: components["schemas"]["ReplicasDto"] | null;
+            /**
+             * @description Whether, of mode sync, its committee runs all of it again instead of drawn parts, as the run is short: then its receipt has a
+             *     commitment to the run in the place of the trace, and nothing is handed in after it.
+             */
+            run_whole?: boolean;
             /** @description Whether it sealed its result, of mode replicate. */
             sealed?: boolean;
             /**
@@ -1807,6 +1812,8 @@ export interface components {
             price?: string | null;
             /** @description Why no job on the model may be checked so; absent if one may. */
             refused?: string | null;
+            /** @description Whether, of mode sync, a committee runs all of it again instead of drawn parts, as a run is short. */
+            run_whole?: boolean;
             /** @description What is paid to the validators on top. */
             verification_fee: string;
         };

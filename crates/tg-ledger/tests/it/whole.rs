@@ -64,7 +64,9 @@ fn committed() -> (World, JobId, LeaseId) {
 }
 
 fn draw(world: &mut World) {
-    let height = world.state.head().height;
+    let [height] = world.state.seeds_wanted()[..] else {
+        panic!("one seed is wanted");
+    };
     let task = seed_task(world, height);
     world.decide(&task, Outcome::Seed(SIGNATURE));
 }
