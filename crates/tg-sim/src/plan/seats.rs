@@ -44,7 +44,7 @@ pub struct PlannedSeats {
 }
 
 /// How many of 1,000 seeds have seats that change hands, if their faults leave room for it: about a third of all.
-const CHANGES_PERMILLE: u64 = 540;
+const CHANGES_PERMILLE: u64 = 630;
 
 /// How many faults a set of so many bears.
 const fn faults_max(seats: usize) -> usize {

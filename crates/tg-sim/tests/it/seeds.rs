@@ -62,6 +62,25 @@ fn seed_691_chains_are_lost_after_the_set_has_changed() {
     pass(691);
 }
 
+/// A newcomer gets the place of a founder, which has its bond back; the run ends only when both are done.
+#[test]
+fn seed_11_a_founder_leaves_and_a_newcomer_votes() {
+    let plan = SimPlan::drawn(11);
+    let changes = &plan.seat_changes;
+    assert_eq!((changes.newcomers.len(), changes.leavers.len()), (1, 1));
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    let said = |what: &str| report.lines.iter().filter(|it| it.contains(what)).count();
+    assert_eq!(said("gives its seat back"), 1);
+    assert_eq!(said("has a seat"), 1);
+    assert_eq!(said("has no seat after block"), 1);
+    assert_eq!(said("has its bond of 1000 back"), 1);
+}
+
 /// A voter wrote into its journal while the simulator took it away.
 #[test]
 fn seed_624_a_journal_is_lost_with_its_power() {
