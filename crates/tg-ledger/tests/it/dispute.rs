@@ -531,7 +531,7 @@ fn a_long_program_is_ordered_where_one_runs_it_and_nowhere_else() {
     assert_eq!(sent, refused);
 }
 
-/// A program of 2^29 units of fuel has 16 s beside its windows; the steps are those of a model of integers, and the bill is what the receipt states.
+/// A program of 2^29 units of fuel has 16 s beside its windows, and three times that beside those of a dispute; the steps are those of a model of integers, and the bill is what the receipt states.
 #[test]
 fn a_dispute_about_a_program_has_the_steps_of_one_about_a_tile() {
     let mut world = with_offers(program(1 << 29));
@@ -541,7 +541,7 @@ fn a_dispute_about_a_program_has_the_steps_of_one_about_a_tile() {
     vote(&mut world, lease, first, RIGHT);
     world.send("bob", challenge(lease));
     assert_eq!(dispute(&world, lease).held, tgrid(CHALLENGE / 2));
-    let least = world.time + ARGUE + 16_000 - 2 * TICK;
+    let least = world.time + ARGUE + 3 * 16_000 - 2 * TICK;
     assert!(dispute(&world, lease).until.get() >= least);
     let provider = world.holder(job);
     let task = argued(&mut world, lease, "bob", provider);
@@ -562,7 +562,7 @@ fn a_dispute_about_a_program_has_the_steps_of_one_about_a_tile() {
     assert_eq!(slashed(&events), Some(tgrid(STAKE)));
 }
 
-/// A run of 2^36 multiply-accumulates takes 16 s more of every window in which somebody runs it.
+/// A run of 2^36 multiply-accumulates takes 16 s more of every window in which somebody runs it, and three times that of those of a dispute.
 #[test]
 fn windows_have_the_time_that_a_run_takes() {
     let facts = ModelFacts {
@@ -588,7 +588,7 @@ fn windows_have_the_time_that_a_run_takes() {
     world.wait_until(drawn + 9_000 + 15_000);
     assert_eq!(watcher(&world, lease), first);
     vote(&mut world, lease, first, Vote::WrongRun);
-    let least = world.time + ARGUE + 16_000 - 2 * TICK;
+    let least = world.time + ARGUE + 3 * 16_000 - 2 * TICK;
     assert!(dispute(&world, lease).until.get() >= least);
     assert_eq!(world.job(job).state(), JobState::Disputed);
 }
