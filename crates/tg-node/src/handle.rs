@@ -567,9 +567,7 @@ impl NodeHandle {
     /// [`StoreError`] if the database fails.
     pub fn can_begin_consensus(&self) -> Result<bool, StoreError> {
         let since = self.snapshot().state.seats().since.get();
-        let is_here = since == 0 || self.store.block(since)?.is_some();
-        let newest = self.store.newest_certificate()?;
-        Ok(is_here || newest.is_some_and(|(height, _)| height > since))
+        self.store.can_begin_consensus(since)
     }
 
     /// Changes of the set of validators above a height, ascending, each with what shows it to somebody who knows the set before.

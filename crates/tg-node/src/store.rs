@@ -499,6 +499,14 @@ impl Store {
         Ok(())
     }
 
+    /// Whether consensus could begin with what is here, in an epoch that began after the block of a height: that block, or a certificate of
+    /// the epoch.
+    pub(crate) fn can_begin_consensus(&self, since: u64) -> Result<bool, StoreError> {
+        let is_here = since == 0 || self.block(since)?.is_some();
+        let newest = self.newest_certificate()?;
+        Ok(is_here || newest.is_some_and(|(height, _)| height > since))
+    }
+
     /// The height at which an epoch ended, with the validators after it; nothing while it goes on.
     pub(crate) fn term_end(&self, epoch: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
         let read = self.db.begin_read()?;

@@ -316,8 +316,10 @@ impl SimWorld {
     /// which they begin.
     fn journals(&self, index: usize) -> Vec<String> {
         let partition = &self.seats[index].partition;
-        let ends = self.grid.checks().height() / EPOCH_BLOCKS;
-        let later = (0..=ends).flat_map(|epoch| {
+        let checks = self.grid.checks();
+        let ends = checks.height() / EPOCH_BLOCKS;
+        let terms = checks.last.as_ref().map_or(0, |it| it.seats().term);
+        let later = (1..=terms).flat_map(|epoch| {
             let begins = (0..=ends).map(|it| it * EPOCH_BLOCKS);
             begins.map(move |from| format!("{partition}-{epoch}-{from}"))
         });

@@ -141,6 +141,15 @@ impl FollowedChain {
         &self.tip.state
     }
 
+    /// Whether consensus could begin with what is here ([`crate::NodeHandle::can_begin_consensus`]).
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn can_begin_consensus(&self) -> Result<bool, StoreError> {
+        let since = self.tip.state.seats().since.get();
+        self.store.can_begin_consensus(since)
+    }
+
     /// Takes a page as [`super::Follower`] does; the height that is there afterwards.
     ///
     /// # Errors

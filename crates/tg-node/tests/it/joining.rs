@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tg_ledger::State;
 use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_node::{
-    Follower, FollowerConfig, NodeHandle, RunningValidator, Seat, ValidatorConfig, ValidatorKey,
-    spawn_validator,
+    Follower, FollowerConfig, NodeHandle, OpenError, RunningValidator, Seat, ValidatorConfig,
+    ValidatorKey, spawn_validator,
 };
 use tg_types::chain::TrustRoot;
 use tg_types::{Label, SignedTransaction, Transaction, Wallet};
@@ -91,7 +91,16 @@ impl Newcomer {
         running.abort();
         assert!(running.await.unwrap_err().is_cancelled());
         drop(handle);
-        spawn_validator(config).unwrap()
+        // The page that was executed at the end holds the database until it is written.
+        let since = Instant::now();
+        loop {
+            match spawn_validator(config.clone()) {
+                Err(OpenError::InUse { .. }) if since.elapsed() < Duration::from_secs(10) => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                started => return started.unwrap(),
+            }
+        }
     }
 }
 

@@ -142,7 +142,8 @@ impl SimWorld {
             self.stopped(index, &what);
             return false;
         }
-        chain.state().seat_of(&seat.account.address()).is_some()
+        let has_seat = chain.state().seat_of(&seat.account.address()).is_some();
+        has_seat && chain.can_begin_consensus().unwrap_or(false)
     }
 
     /// A newcomer's plan, and the honest node that it asks.

@@ -85,15 +85,26 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
     ended.and(stopped)
 }
 
+/// How often, and how many times, a validator that has followed looks whether its database is free.
+const CLOSING_POLL: Duration = Duration::from_millis(100);
+const CLOSING_POLLS: u32 = 100;
+
 /// Starts the validator; one that has no seat yet, or missed the changes since it had one, follows the chain first.
 async fn start(
     config: ValidatorConfig,
     account: Address,
     (sources, checkpoint): (Vec<Arc<dyn ChainSource>>, Option<Checkpoint>),
 ) -> Result<Result<RunningValidator, OpenError>, Failure> {
+    let mut waits = 0;
     loop {
         let own = config.clone();
         let started = tokio::task::spawn_blocking(move || spawn_validator(own)).await?;
+        // The page that was executed when this process ended to follow holds the database until it is written.
+        if waits > 0 && matches!(&started, Err(OpenError::InUse { .. })) {
+            waits -= 1;
+            tokio::time::sleep(CLOSING_POLL).await;
+            continue;
+        }
         let is_seatless = matches!(&started, Err(OpenError::NotAValidator { .. }));
         if !is_seatless || sources.is_empty() {
             return Ok(started);
@@ -113,6 +124,7 @@ async fn start(
             Ok(follower) => follow_until_seated(follower, &account).await?,
             Err(error) => return Ok(Err(error)),
         }
+        waits = CLOSING_POLLS;
     }
 }
 
