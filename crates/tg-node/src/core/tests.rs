@@ -663,8 +663,11 @@ fn transactions_are_gossiped_once_and_again_while_they_wait() {
     core.progress(at(0)).unwrap();
     gossip(&mut core);
     submit(&mut core, bench.transfer(0), 10).unwrap();
+    assert_eq!(gossip(&mut core), 0, "a turn tells of all that it brought");
+    core.progress(at(10)).unwrap();
     assert_eq!(gossip(&mut core), 1);
     submit(&mut core, bench.transfer(0), 20).unwrap();
+    core.progress(at(20)).unwrap();
     assert_eq!(gossip(&mut core), 0, "it is known already");
     core.progress(at(1_999)).unwrap();
     assert_eq!(gossip(&mut core), 0);
