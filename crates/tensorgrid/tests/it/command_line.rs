@@ -427,7 +427,10 @@ fn ways_of_checking_are_compared() {
         let checks = mode != "none";
         assert!(number("provider_cpu_ms") > 0.0, "{row}");
         assert_eq!(number("validators") > 0.0, checks, "{row}");
-        assert_eq!(number("evidence_bytes") > 0.0, checks, "{row}");
+        // Of a short run of mode sync nothing is handed in but the receipt.
+        let is_program = row["model"].as_str().unwrap().contains("WebAssembly");
+        let is_shown = checks && (mode != "sync" || is_program);
+        assert_eq!(number("evidence_bytes") > 0.0, is_shown, "{row}");
         assert_eq!(number("providers") == 4.0, mode == "replicate", "{row}");
         assert!(number("total_times_one_run") > 0.0, "{row}");
     }
