@@ -21,6 +21,7 @@ export type GridEvent = Schemas["EventDto"];
 export type JobEvents = Schemas["JobEventsDto"];
 export type Inference = Schemas["InferenceDto"];
 export type Mode = Schemas["ModeDto"];
+export type ModePrice = Schemas["ModePriceDto"];
 
 /** A refusal, in the API's words. */
 export class Refusal extends Error {

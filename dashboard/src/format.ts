@@ -105,3 +105,25 @@ export function disputeOutcome(job: {
   if (job.state === "paid" || job.state === "accepted") return "No accusation held: the result was accepted.";
   return `No accusation held so far; the job is ${job.state}.`;
 }
+
+/** How many of some times fall in each of the last minutes before `now`, the newest minute last. */
+export function perMinute(times: number[], now: number, minutes: number): number[] {
+  const counts = Array.from({ length: minutes }, () => 0);
+  for (const time of times) {
+    const back = Math.floor((now - time) / 60_000);
+    const at = minutes - 1 - Math.max(0, back);
+    if (at >= 0) counts[at] = (counts[at] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** The value in the middle, the lower one of two. */
+export function median(values: number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
+}
+
+/** A short text that is not broken into lines. */
+export function tight(text: string): string {
+  return text.replaceAll(" ", "\u00a0");
+}

@@ -1,11 +1,12 @@
 // Jobs: the list, and one with its timeline, why it waits or what it cost, and its receipt.
 
 import { useState } from "preact/hooks";
-import type { Job, JobPage, JobReceipt, JobWhy, Lease } from "./api.ts";
+import type { Job, JobPage, JobReceipt, JobWhy, Lease, ModelPage, Offer } from "./api.ts";
 import { Disputes } from "./dispute.tsx";
-import { bytes, count, span, work } from "./format.ts";
+import { bytes, count, span, success, work } from "./format.ts";
 import { useLive, useNow } from "./live.ts";
 import { Facts, Id, Section, Shown, State, Table, Tgrid } from "./parts.tsx";
+import { VerifyJob } from "./verify.tsx";
 
 // Who looked at the result of a job.
 const verifier: Record<Job["mode"], string> = {
@@ -21,13 +22,15 @@ const verifier: Record<Job["mode"], string> = {
 export function Jobs() {
   const [after, setAfter] = useState<string>();
   const jobs = useLive<JobPage>(`/v1/jobs?limit=50${after ? `&after=${after}` : ""}`);
+  const models = useLive<ModelPage>("/v1/models?limit=200", 10_000);
+  const names = new Map(models.value?.items.map((model) => [model.id, model.name]));
   return (
     <Section title="Jobs" aside={jobs.value && `${count(jobs.value.total)} kept`}>
       <Shown of={jobs} what="jobs">{(page) => (
         <>
           <Table
             head={["job", "ordered", "state", "verify", "model", "leases", "at most", "paid"]}
-            empty="No jobs yet. Order one under Run."
+            empty="No jobs yet. The first one is ordered under Order."
             rows={page.items.map((job) => ({
               key: job.id,
               cells: [
@@ -35,7 +38,7 @@ export function Jobs() {
                 new Date(job.history[0]?.at_ms ?? 0).toLocaleTimeString(),
                 <State of={job.state} />,
                 job.mode,
-                <Id of={job.model} to="model" />,
+                names.has(job.model) ? <a href={`#/model/${job.model}`}>{names.get(job.model)}</a> : <Id of={job.model} to="model" />,
                 job.leases.length,
                 <Tgrid of={job.max_price} />,
                 job.settlement ? <Tgrid of={job.settlement.price} /> : "",
@@ -63,8 +66,11 @@ export function JobDetail({ id }: { id: string }) {
         <p><State of={it.state} /> {it.reason}</p>
         <Section title="Timeline"><Timeline job={it} /></Section>
         <div class="columns">
-          <Section title="Order"><Order job={it} /></Section>
           {it.state === "paid" ? <Receipt id={id} /> : !ENDED.has(it.state) && <Why id={id} />}
+          <div>
+            <Section title="Order"><Order job={it} /></Section>
+            <Chosen job={it} />
+          </div>
         </div>
         <Disputes job={it} />
         <Section title="Leases"><Leases of={it.leases} /></Section>
@@ -143,9 +149,33 @@ function Receipt({ id }: { id: string }) {
             ["trace", <Id of={it.receipt.trace} />],
             ["paid", <><Tgrid of={it.settlement.price} /> TGRID, <Tgrid of={it.settlement.verification_fee} /> to validators, <Tgrid of={it.settlement.refund} /> back</>],
           ]} />
-          {it.job.mode === "proof" && <p class="small">This page shows what the gateway says. Check the proof yourself: <code>tensorgrid job receipt {it.job.id.slice(0, 14)} --proof-out proof.bin</code>, then <code>tensorgrid verify proof.bin --model MODEL.tgv</code>.</p>}
+          <VerifyJob of={it} />
         </>
       )}</Shown>
+    </Section>
+  );
+}
+
+/** Which offer took the job, and why that one. */
+function Chosen({ job }: { job: Job }) {
+  const leases = job.leases.filter((lease) => !lease.lead);
+  const lease = leases.at(-1);
+  const offer = useLive<Offer>(lease ? `/v1/offers/${lease.offer}` : "/v1/offers/none", 10_000);
+  if (!lease) return null;
+  const it = offer.value;
+  const waited = (job.history.find((step) => step.state === "leased")?.at_ms ?? lease.matched_ms) - (job.history[0]?.at_ms ?? lease.matched_ms);
+  return (
+    <Section title="Offer chosen" aside={<Id of={lease.offer} />}>
+      <Facts of={[
+        ["provider", <Id of={lease.provider} to="provider" />],
+        ["hardware", it ? it.terms.hardware : offer.missing ? "the offer was taken back since" : "…"],
+        ["price", <><Tgrid of={lease.price} /> of at most <Tgrid of={job.max_price} /> TGRID</>],
+        ["at stake", <><Tgrid of={lease.collateral} /> TGRID, lost by a wrong or late result</>],
+        ["its record", it ? success(it.reputation) : "…"],
+        ["waited", span(waited)],
+        ["attempt", leases.length > 1 ? `${leases.length}, after ${leases.slice(0, -1).map((old) => old.end_text ?? "one that ended").join("; ")}` : "the first one"],
+      ]} />
+      <p class="small">A job is leased to the cheapest offer that fits it: its mode, machine and memory, a free slot, a price below the maximum. <a href={`#/model/${job.model}`}>The model's page</a> has the order of the offers as they stand now.</p>
     </Section>
   );
 }

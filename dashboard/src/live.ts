@@ -44,6 +44,7 @@ async function read(body: ReadableStream<Uint8Array>) {
     for (const line of lines) {
       if (!line.startsWith("data:")) continue;
       const event = JSON.parse(line.slice(5)) as GridEvent;
+      events = [event, ...events].slice(0, EVENTS_MAX);
       for (const listener of listeners) listener(event);
     }
   }
@@ -60,15 +61,20 @@ export function useConnected(): boolean {
   return open;
 }
 
-/** The last events, newest first. */
-export function useEvents(most: number): GridEvent[] {
-  const [events, setEvents] = useState<GridEvent[]>([]);
+// What came since the page was opened, newest first: it outlives the pages that show it.
+let events: GridEvent[] = [];
+const EVENTS_MAX = 400;
+
+/** The events since the page was opened, newest first, at most 400. */
+export function useEvents(): GridEvent[] {
+  const [all, setAll] = useState(events);
   useEffect(() => {
-    const listener: Listener = (event) => event && setEvents((all) => [event, ...all].slice(0, most));
+    const listener: Listener = () => setAll(events);
+    listener(undefined);
     listeners.add(listener);
     return () => void listeners.delete(listener);
-  }, [most]);
-  return events;
+  }, []);
+  return all;
 }
 
 /** The time, once a second. */
@@ -81,8 +87,8 @@ export function useNow(): number {
   return now;
 }
 
-/** An answer of the API: asked again at most every 500 ms while the grid changes, and every 5 s. */
-export function useLive<T>(path: string): Loaded<T> {
+/** An answer of the API: asked again at most every `pause` ms while the grid changes, and every `every` ms at least. */
+export function useLive<T>(path: string, pause = 500, every = Math.max(5_000, pause)): Loaded<T> {
   const [loaded, setLoaded] = useState<Loaded<T>>({});
   useEffect(() => {
     const abort = new AbortController();
@@ -100,18 +106,18 @@ export function useLive<T>(path: string): Loaded<T> {
       }
     };
     const soon = () => {
-      due ??= setTimeout(ask, 500);
+      due ??= setTimeout(ask, pause);
     };
     setLoaded({});
     void ask();
     listeners.add(soon);
-    const timer = setInterval(soon, 5_000);
+    const timer = setInterval(soon, every);
     return () => {
       abort.abort();
       listeners.delete(soon);
       clearInterval(timer);
       clearTimeout(due);
     };
-  }, [path]);
+  }, [path, pause, every]);
   return loaded;
 }

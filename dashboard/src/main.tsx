@@ -3,14 +3,20 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Status } from "./api.ts";
+import { BlockDetail, Blocks, TransactionDetail } from "./blocks.tsx";
 import { Endpoints } from "./endpoints.tsx";
 import { JobDetail, Jobs } from "./jobs.tsx";
 import { listen, useConnected, useLive } from "./live.ts";
 import { Overview } from "./overview.tsx";
 import { Chat, Run } from "./run.tsx";
+import { VerifyFiles } from "./verify.tsx";
 import { ModelDetail, Models, Offers, ProviderDetail, Validators } from "./supply.tsx";
 
-const PAGES = [["", "Overview"], ["jobs", "Jobs"], ["endpoints", "Endpoints"], ["offers", "Offers"], ["models", "Models"], ["validators", "Validators"], ["run", "Run"], ["chat", "Chat"]] as const;
+const PAGES = [["", "Overview"], ["run", "Order"], ["chat", "Chat"], ["jobs", "Jobs"], ["blocks", "Blocks"], ["offers", "Offers"], ["models", "Models"], ["endpoints", "Endpoints"], ["validators", "Validators"], ["verify", "Verify"]] as const;
+
+/** The page of the list to which a page of one thing belongs. */
+const PARENTS: Record<string, string> = { job: "jobs", block: "blocks", tx: "blocks", provider: "offers", model: "models" };
+const TITLES: Record<string, string> = { job: "Job", block: "Block", tx: "Transaction", provider: "Provider", model: "Model" };
 
 function Page({ route, id }: { route: string; id: string }) {
   switch (route) {
@@ -22,6 +28,10 @@ function Page({ route, id }: { route: string; id: string }) {
     case "provider": return <ProviderDetail key={id} id={id} />;
     case "models": return <Models />;
     case "model": return <ModelDetail key={id} id={id} />;
+    case "blocks": return <Blocks />;
+    case "block": return <BlockDetail key={id} id={id} />;
+    case "tx": return <TransactionDetail key={id} id={id} />;
+    case "verify": return <VerifyFiles />;
     case "validators": return <Validators />;
     case "run": return <Run />;
     case "chat": return <Chat />;
@@ -47,19 +57,22 @@ function App() {
     addEventListener("hashchange", move);
     return () => removeEventListener("hashchange", move);
   }, []);
-  const name = PAGES.find(([path]) => path === route)?.[1] ?? route;
+  const name = PAGES.find(([path]) => path === route)?.[1] ?? TITLES[route] ?? route;
+  const current = PARENTS[route] ?? route;
   useEffect(() => {
     document.title = `${name} · TensorGrid`;
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }, [name]);
   return (
     <>
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>skip to the page</a>
       <header class="top">
         <a class="brand" href="#/">TensorGrid</a>
-        <nav aria-label="pages">{PAGES.map(([path, title]) => <a key={path} href={`#/${path}`} aria-current={path === route ? "page" : undefined}>{title}</a>)}</nav>
-        <span class="network">{status.value && <>{status.value.network}{status.value.development && status.value.network !== "development" && <b title="The keys of its funded accounts follow from public names"> development</b>}</>} <span class={connected ? "dot on" : "dot"} /> <span role="status">{connected ? "live" : "not connected"}</span></span>
+        <nav aria-label="pages">{PAGES.map(([path, title]) => <a key={path} href={`#/${path}`} aria-current={path === current ? (path === route ? "page" : "true") : undefined}>{title}</a>)}</nav>
+        <span class="network">{status.value && <>{status.value.network}{status.value.development && status.value.network !== "development" && <b title="The keys of its funded accounts follow from public names"> development</b>}</>} <span class={connected ? "dot on" : "dot"} aria-hidden="true" /> <span role="status">{connected ? "live" : "not connected"}</span></span>
       </header>
       <main id="main" tabIndex={-1}>{PAGES.some(([path]) => path === route) && <h1 class="unseen">{name}</h1>}<Page route={route} id={id} /></main>
-      <footer>What this gateway's node shows. <code>tensorgrid job show --genesis FILE</code> checks it against the chain; <a href="/openapi.json">API</a>, <a href="/metrics">metrics</a>.</footer>
+      <footer>What this node shows, on a page that came from it. <code>tensorgrid job show --genesis FILE</code> checks a job against the chain, without trust in the node. <a href="/openapi.json">API</a> · <a href="/metrics">metrics</a></footer>
     </>
   );
 }

@@ -1,11 +1,15 @@
 // Ordering from the page, on networks labelled development, whose gateway orders for the development account; and talking to a
 // language model through the OpenAI API, with a key.
 
-import { useRef, useState } from "preact/hooks";
-import { post, Refusal, type Inference, type Mode, type ModelPage, type Status } from "./api.ts";
-import { bytes, count, span } from "./format.ts";
-import { useLive } from "./live.ts";
-import { Id, Section, Shown, Table } from "./parts.tsx";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { get, post, Refusal, type Inference, type Job, type JobReceipt, type Mode, type Model, type ModelPage, type ModePrice, type QuotePage, type Status } from "./api.ts";
+import { amount, bytes, count, span, work } from "./format.ts";
+import { useEvents, useLive } from "./live.ts";
+import { Bars, Facts, Id, Section, Shown, State, Tgrid } from "./parts.tsx";
+import { draw, isInk, resized, square, values } from "./picture.ts";
+import { VerifyJob } from "./verify.tsx";
+
+const DEVELOPMENT_KEY = "tensorgrid-development";
 
 function said(error: unknown): string {
   if (error instanceof Refusal) return error.hint ? `${error.message}. ${error.hint}` : error.message;
@@ -22,26 +26,19 @@ export function numbers(text: string): number[] {
   return flat;
 }
 
-/** A picture's pixels, row by row, in `channels` values of 0 to 1 each: what most models of pictures were trained on. */
-async function pixels(file: Blob, values: number): Promise<number[]> {
-  const channels = values % 3 === 0 && Number.isInteger(Math.sqrt(values / 3)) ? 3 : 1;
-  const side = Math.sqrt(values / channels);
-  if (!Number.isInteger(side)) throw new SyntaxError(`the model takes ${values} values, which is no square picture`);
-  const canvas = new OffscreenCanvas(side, side);
-  const context = canvas.getContext("2d");
-  if (!context) throw new SyntaxError("this browser reads no pictures");
-  context.drawImage(await createImageBitmap(file), 0, 0, side, side);
-  const { data } = context.getImageData(0, 0, side, side);
-  const of = (at: number) => [0, 1, 2].map((channel) => (data[4 * at + channel] ?? 0) / 255);
-  const all = Array.from({ length: side * side }, (_, at) => of(at));
-  if (channels === 1) return all.map((rgb) => rgb.reduce((sum, value) => sum + value, 0) / 3);
-  return [0, 1, 2].flatMap((channel) => all.map((rgb) => rgb[channel] ?? 0));
-}
+const MODES: [Mode, string, string][] = [
+  ["proof", "a proof", "every validator checks it, and you can, here in the browser"],
+  ["sync", "a drawn committee", "it runs a short job again, and drawn parts of a long one"],
+  ["optimistic", "a drawn validator", "then anybody may challenge the result for some seconds"],
+  ["replicate", "several providers", "drawn ones, whose sealed results are compared"],
+  ["recompute", "all validators", "each runs it again"],
+  ["none", "nobody", "on development networks only"],
+];
 
 export function Run() {
-  const status = useLive<Status>("/v1/status");
+  const status = useLive<Status>("/v1/status", 5_000);
   return (
-    <Section title="Run a model">
+    <Section title="Order a run of a model">
       <Shown of={status} what="grid">{(it) =>
         it.development ? <RunForm /> : (
           <p class="note">This network's gateway has no account to order with: a wallet signs orders. <code>tensorgrid infer MODEL --input FILE</code> does, and asks before it spends.</p>
@@ -51,121 +48,376 @@ export function Run() {
   );
 }
 
+/** Whether a model seems to write text, by its name: what the API says of models does not tell. */
+export function isLanguage(model: { name: string }): boolean {
+  return /(^|[^a-z])(gpt|llama|qwen|mistral|gemma|phi|smollm|lm)([^a-z]|$)/i.test(model.name);
+}
+
 function RunForm() {
-  const models = useLive<ModelPage>("/v1/models?limit=100");
+  const models = useLive<ModelPage>("/v1/models?limit=100", 5_000);
   const [model, setModel] = useState("");
-  const [mode, setMode] = useState<Mode>("proof");
-  const [text, setText] = useState("");
-  const [outcome, setOutcome] = useState<Inference>();
-  const [took, setTook] = useState(0);
-  const [problem, setProblem] = useState("");
-  const [busy, setBusy] = useState(false);
   const usable = models.value?.items.filter((it) => it.state === "active" && it.facts?.tier === "TGX-1") ?? [];
-  const chosen = usable.find((it) => it.id === model) ?? usable[0];
-  const take = async (file: File | undefined) => {
-    if (!file || !chosen?.facts) return;
-    setProblem("");
-    try {
-      setText(file.type.startsWith("image/") ? JSON.stringify((await pixels(file, chosen.facts.input_len)).map((it) => Number(it.toFixed(4)))) : await file.text());
-    } catch (error) {
-      setProblem(said(error));
-    }
-  };
-  const order = async (event: Event) => {
-    event.preventDefault();
-    if (!chosen) return;
-    setBusy(true);
+  const chosen = usable.find((it) => it.id === model) ?? usable.find((it) => it.facts && square(it.facts.input_len) && it.facts.input_len >= 256 && !isLanguage(it)) ?? usable[0];
+  if (!models.value) return <Shown of={models} what="models">{() => null}</Shown>;
+  if (!chosen) return <p class="note">No model that takes numbers is registered: <code>tensorgrid model add-builtin all</code> registers some.</p>;
+  return (
+    <>
+      <fieldset class="choices">
+        <legend>Model</legend>
+        {usable.map((it) => (
+          <label key={it.id}>
+            <input type="radio" name="model" checked={it.id === chosen.id} onChange={() => setModel(it.id)} />
+            <span><b>{it.name}</b><span class="small">{isLanguage(it) ? "a text" : takes(it)}, {it.facts && work(it.facts.macs)}</span></span>
+          </label>
+        ))}
+      </fieldset>
+      <OrderForm key={chosen.id} model={chosen} />
+    </>
+  );
+}
+
+/** What a model takes, in words. */
+function takes(model: Model): string {
+  const length = model.facts?.input_len ?? 0;
+  const shape = square(length);
+  return shape ? `a picture of ${shape.side} × ${shape.side}${shape.channels === 3 ? " in colour" : ""}` : `${count(length)} numbers`;
+}
+
+/** What ordering needs: the input, how it is checked, what it costs; then it is confirmed. */
+function OrderForm({ model }: { model: Model }) {
+  const [mode, setMode] = useState<Mode>(model.facts?.provable && !isLanguage(model) ? "proof" : isLanguage(model) ? "none" : "sync");
+  const [input, setInput] = useState<number[]>();
+  const [prompt, setPrompt] = useState("");
+  const [problem, setProblem] = useState("");
+  const [quoted, setQuoted] = useState(false);
+  const [running, setRunning] = useState<{ begin: number }>();
+  const [outcome, setOutcome] = useState<Outcome>();
+  const language = isLanguage(model);
+  const isReady = language ? prompt.trim() !== "" : input !== undefined;
+  const order = async () => {
+    setQuoted(false);
     setProblem("");
     setOutcome(undefined);
     const begin = performance.now();
+    setRunning({ begin });
     try {
-      setOutcome(await post<Inference>("/v1/dev/infer", { model: chosen.id, mode, input: numbers(text) }));
-      setTook(performance.now() - begin);
+      if (language) {
+        type Completion = { choices: { text: string }[]; tensorgrid?: { job?: string } };
+        const body = { model: model.name, prompt, max_tokens: 48 };
+        const answer = await post<Completion>("/openai/v1/completions", body, { authorization: `Bearer ${DEVELOPMENT_KEY}` });
+        setOutcome({ text: answer.choices[0]?.text ?? "", job: answer.tensorgrid?.job ?? "", took: performance.now() - begin });
+      } else {
+        const answer = await post<Inference>("/v1/dev/infer", { model: model.id, mode, input });
+        setOutcome({ answer, job: answer.job, took: performance.now() - begin });
+      }
     } catch (error) {
       setProblem(said(error));
     }
-    setBusy(false);
+    setRunning(undefined);
   };
   return (
-    <form onSubmit={order} onDragOver={(event) => event.preventDefault()} onDrop={(event) => { event.preventDefault(); void take(event.dataTransfer?.files[0]); }}>
-      <div class="fields">
-        <label>model <select value={chosen?.id ?? ""} onChange={(event) => setModel(event.currentTarget.value)}>{usable.map((it) => <option key={it.id} value={it.id}>{it.name}</option>)}</select></label>
-        <label>verified by <select value={mode} onChange={(event) => setMode(event.currentTarget.value as Mode)}><option value="proof">a proof</option><option value="sync">a drawn committee</option><option value="optimistic">a drawn validator</option><option value="replicate">three drawn providers</option><option value="recompute">running it again</option><option value="none">nobody</option></select></label>
-        <label>picture or JSON <input type="file" accept="image/*,.json,.txt" onChange={(event) => void take(event.currentTarget.files?.[0])} /></label>
+    <form class="order" onSubmit={(event) => { event.preventDefault(); setProblem(""); if (isReady) setQuoted(true); else setProblem(language ? "Type what the model goes on from." : "Choose a picture or type numbers first."); }}>
+      <div class="columns">
+        <div>
+          <h3>Input</h3>
+          {language
+            ? <label>text that it goes on from<textarea rows={5} value={prompt} onInput={(event) => setPrompt(event.currentTarget.value)} placeholder="To be, or not" /></label>
+            : <NumbersInput model={model} give={setInput} />}
+          {!language && (
+            <fieldset class="choices">
+              <legend>Checked by</legend>
+              <Modes model={model} mode={mode} choose={setMode} />
+            </fieldset>
+          )}
+        </div>
+        <Quote model={model} mode={mode} />
       </div>
-      <label>input{chosen?.facts && <span class="small"> {bytes(chosen.facts.input_len)} as integers; numbers as JSON, or drop a file</span>}
-        <textarea rows={6} value={text} onInput={(event) => setText(event.currentTarget.value)} spellcheck={false} required /></label>
-      <p><button type="submit" disabled={busy || !chosen}>{busy ? "Running…" : "Order, paid by the development account"}</button></p>
-      {usable.length === 0 && <p class="note">No model is registered that takes numbers.</p>}
+      <p class="actions"><button type="submit" disabled={running !== undefined}>{running ? "Running…" : "Review the order"}</button> <span class="small">paid with play money of the development account</span></p>
       {problem && <p class="note bad" role="alert">{problem}</p>}
-      {outcome && <Answer of={outcome} took={took} />}
+      {quoted && <Confirm model={model} mode={mode} language={language} confirm={() => void order()} cancel={() => setQuoted(false)} />}
+      {running && <Running model={model.id} />}
+      {outcome && <Answer of={outcome} />}
     </form>
   );
 }
 
-function Answer({ of, took }: { of: Inference; took: number }) {
-  const values = of.answer?.values ?? of.output;
-  const best = [...values.keys()].sort((a, b) => (values[b] ?? 0) - (values[a] ?? 0)).slice(0, 5);
+/** A picture or numbers. */
+function NumbersInput({ model, give }: { model: Model; give: (input: number[] | undefined) => void }) {
+  const shape = square(model.facts?.input_len ?? 0);
+  const [text, setText] = useState("");
+  const [over, setOver] = useState(false);
+  const [problem, setProblem] = useState("");
+  const [shown, setShown] = useState<number[]>();
+  const [picture, setPicture] = useState<{ data: Uint8ClampedArray; name: string }>();
+  const [inverted, setInverted] = useState(false);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const length = model.facts?.input_len ?? 0;
+  const set = (all: number[] | undefined) => {
+    setShown(all);
+    give(all && all.length > 0 ? all : undefined);
+  };
+  useEffect(() => {
+    if (shape && shown && canvas.current) draw(canvas.current, shown, shape);
+  }, [shown]);
+  const typed = (text: string) => {
+    setText(text);
+    setPicture(undefined);
+    setProblem("");
+    try {
+      const all = text.trim() === "" ? undefined : numbers(text);
+      if (all && all.length !== length) setProblem(`${count(all.length)} numbers of ${count(length)}`);
+      set(all?.length === length ? all : undefined);
+    } catch (error) {
+      setProblem(said(error));
+      set(undefined);
+    }
+  };
+  const take = async (file: File | undefined) => {
+    if (!file) return;
+    setProblem("");
+    try {
+      if (!file.type.startsWith("image/")) return typed(await file.text());
+      if (!shape) throw new SyntaxError(`the model takes ${count(length)} numbers, which are no square picture`);
+      const data = await resized(await createImageBitmap(file), shape.side);
+      const plain = values(data, shape, false);
+      const ink = shape.channels === 1 && isInk(plain, shape.side);
+      setPicture({ data, name: file.name });
+      setInverted(ink);
+      set(values(data, shape, ink));
+      setText("");
+    } catch (error) {
+      setProblem(error instanceof DOMException ? `${file.name} is no picture that this browser reads` : said(error));
+    }
+  };
+  const invert = (on: boolean) => {
+    setInverted(on);
+    if (picture && shape) set(values(picture.data, shape, on));
+  };
+  const paste = (event: ClipboardEvent) => {
+    const file = event.clipboardData?.files[0];
+    if (file) {
+      event.preventDefault();
+      void take(file);
+    }
+  };
   return (
-    <div role="status">
-      <p>Greatest: <strong>{of.top}</strong>, after {span(took)}; {count(values.length)} values. <a href={`#/job/${of.job}`}>The job</a> has its receipt.</p>
-      <Table head={["place", "value"]} empty="" rows={best.map((place) => ({ key: String(place), cells: [place, values[place]] }))} />
+    <div onPaste={paste} onDragOver={(event) => { event.preventDefault(); setOver(true); }} onDragLeave={() => setOver(false)} onDrop={(event) => { event.preventDefault(); setOver(false); void take(event.dataTransfer?.files[0]); }}>
+      {shape && (
+        <div class="picture">
+          <label class={over ? "drop over" : "drop"}>
+            <input type="file" accept="image/*,.json,.txt" aria-label="a picture, or a file of numbers" onChange={(event) => void take(event.currentTarget.files?.[0])} />
+            <span>{picture ? <><b>{picture.name}</b>, as the model sees it</> : "Drop a picture here, paste it, or choose a file"}</span>
+          </label>
+          <figure>
+            <canvas ref={canvas} width={shape.side} height={shape.side} role="img" aria-label={shown ? `the input, ${shape.side} by ${shape.side}` : "no input yet"} class={shown ? undefined : "empty"} />
+            <figcaption class="small">{shape.side} × {shape.side}{shape.channels === 3 && ", in colour"}</figcaption>
+          </figure>
+        </div>
+      )}
+      {picture && <label class="check"><input type="checkbox" checked={inverted} onChange={(event) => invert(event.currentTarget.checked)} /> light and dark turned around {inverted && <span class="small">(models of digits know light strokes on dark ground)</span>}</label>}
+      <details open={!shape}>
+        <summary>or {count(length)} numbers</summary>
+        <label>numbers, as JSON or separated by commas<textarea rows={5} value={text} onInput={(event) => typed(event.currentTarget.value)} spellcheck={false} /></label>
+      </details>
+      {problem && <p class="note bad" role="status">{problem}</p>}
     </div>
+  );
+}
+
+/** The ways of checking a result, with what each would cost. */
+function Modes({ model, mode, choose }: { model: Model; mode: Mode; choose: (mode: Mode) => void }) {
+  const prices = useLive<ModePrice[]>(`/v1/models/${model.id}/modes`, 5_000);
+  const of = (name: Mode) => prices.value?.find((price) => price.mode === name);
+  return (
+    <>
+      {MODES.map(([name, who, how]) => {
+        const price = of(name);
+        const refused = price?.refused;
+        return (
+          <label key={name} class={refused ? "off" : undefined}>
+            <input type="radio" name="mode" checked={mode === name} disabled={refused != null} onChange={() => choose(name)} />
+            <span><b>{who}</b> {price?.price && <span class="price">{amount((Number(price.price) + Number(price.verification_fee)).toFixed(9))}</span>}<span class="small">{refused ?? how}</span></span>
+          </label>
+        );
+      })}
+    </>
+  );
+}
+
+/** Bytes of the file with the program and weights, which a provider needs; nothing until it is known. */
+function useWeights(model: Model): number | undefined {
+  const [size, setSize] = useState<number>();
+  useEffect(() => {
+    const abort = new AbortController();
+    fetch(`/v1/blobs/${model.weights_blob}/chunks`, { signal: abort.signal })
+      .then((response) => (response.ok ? response.arrayBuffer() : undefined))
+      .then((all) => all && all.byteLength >= 8 && setSize(Number(new DataView(all).getBigUint64(0, true))))
+      .catch(() => undefined);
+    return () => abort.abort();
+  }, [model.weights_blob]);
+  return size;
+}
+
+const PRECISION: Record<string, string> = { "TGX-1": "integers of 8 bits, sums of 32 (TGX-1): the same bits on every machine", "TGF-1": "floats of 32 bits (TGF-1): the same bits on every machine" };
+
+/** What a run needs and would cost now. */
+function Quote({ model, mode }: { model: Model; mode: Mode }) {
+  const quotes = useLive<QuotePage>(`/v1/models/${model.id}/quotes?mode=${mode}&limit=20`, 3_000);
+  const weights = useWeights(model);
+  const best = quotes.value?.items.find((quote) => quote.chosen) ?? quotes.value?.items.find((quote) => quote.serves);
+  return (
+    <div class="quote">
+      <h3>Estimate</h3>
+      <Facts of={[
+        ["work", model.facts ? work(model.facts.macs) : ""],
+        ["model file", weights === undefined ? "…" : bytes(weights)],
+        ["precision", PRECISION[model.facts?.tier ?? ""] ?? model.facts?.tier ?? ""],
+        ["next provider", best ? <><Id of={best.offer.provider} to="provider" /> <span class="small">{best.offer.terms.hardware}</span></> : quotes.value ? "none that fits now" : "…"],
+        ["its memory", best ? bytes(best.offer.terms.memory_bytes) : ""],
+        ["takes about", best ? span(best.eta_ms) : ""],
+        ["price", best?.price ? <><Tgrid of={best.price} /> TGRID</> : ""],
+        ["verification", best ? <><Tgrid of={best.verification_fee} /> TGRID</> : ""],
+        ["at most", best ? <><Tgrid of={best.max_price} /> TGRID are locked; what is not spent comes back</> : ""],
+      ]} />
+      {quotes.value && !best && <p class="note">{quotes.value.items.length === 0 ? "No provider offers anything yet." : `No offer fits: ${quotes.value.items[0]?.lacks.join(", ")}.`}</p>}
+      {quotes.error && <p class="note bad">{quotes.error}</p>}
+    </div>
+  );
+}
+
+/** Asks once more before money is spent. */
+function Confirm({ model, mode, language, confirm, cancel }: { model: Model; mode: Mode; language: boolean; confirm: () => void; cancel: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const quotes = useLive<QuotePage>(`/v1/models/${model.id}/quotes?mode=${mode}&limit=20`, 3_000);
+  const best = quotes.value?.items.find((quote) => quote.chosen) ?? quotes.value?.items.find((quote) => quote.serves);
+  useEffect(() => dialog.current?.showModal(), []);
+  const total = best?.price ? amount((Number(best.price) + Number(best.verification_fee)).toFixed(9)) : undefined;
+  const who = MODES.find(([name]) => name === mode)?.[1];
+  return (
+    <dialog ref={dialog} aria-labelledby="confirm" onClose={cancel} onCancel={cancel}>
+      <h2 id="confirm">Order one run of {model.name}?</h2>
+      <p>{total ? <>It costs about <b>{total} TGRID</b> of play money{best && <>, takes about {span(best.eta_ms)}</>}{language ? ", and grows with the words that are written." : <>, and is checked by {who}.</>}</> : "No provider fits now: the job waits in the queue until one does, or its time is over."}</p>
+      <p class="actions"><button type="button" onClick={confirm}>Order it</button><button type="button" class="plain" onClick={cancel}>Not now</button></p>
+    </dialog>
+  );
+}
+
+/** The job while it goes on: the newest one on the model since this was shown. */
+function Running({ model }: { model: string }) {
+  const events = useEvents();
+  // Those that came after this was shown.
+  const [before] = useState(events[0]);
+  const at = before ? events.indexOf(before) : -1;
+  const since = at < 0 ? events : events.slice(0, at);
+  const queued = [...since].reverse().find((event) => event.job && event.kind === "job_queued" && (!event.model || event.model === model));
+  return (
+    <div class="running" role="status">
+      {queued?.job ? <RunningJob id={queued.job} model={model} /> : <p class="note" aria-busy="true">The order is signed and sent…</p>}
+    </div>
+  );
+}
+
+function RunningJob({ id, model }: { id: string; model: string }) {
+  const job = useLive<Job>(`/v1/jobs/${id}`);
+  if (!job.value || job.value.model !== model) return <p class="note" aria-busy="true">The order waits for its block…</p>;
+  return (
+    <>
+      <p><a href={`#/job/${id}`}>The job</a> is <State of={job.value.state} />{job.value.leases[0] && <> at <Id of={job.value.leases[0].provider} to="provider" /></>}</p>
+      <ol class="states">{job.value.history.map((step, index) => <li key={index}>{step.state}</li>)}</ol>
+    </>
+  );
+}
+
+type Outcome = { job: string; took: number; answer?: Inference; text?: string };
+
+function Answer({ of }: { of: Outcome }) {
+  const answer = of.answer?.answer ?? undefined;
+  const all = answer?.values ?? of.answer?.output ?? [];
+  const top = answer?.label ?? of.answer?.top;
+  return (
+    <Section title="Answer" aside={`after ${span(of.took)}`}>
+      <div role="status">
+        {of.text !== undefined ? <pre class="text">{of.text}</pre> : <p class="answer"><span class="small">greatest of {count(all.length)}</span><strong>{top}</strong></p>}
+        {all.length > 1 && all.length <= 20 && <Bars values={all} label={`the ${all.length} values of the output`} />}
+        {of.job && <p><a href={`#/job/${of.job}`}>The job</a> has its timeline and receipt.</p>}
+      </div>
+      {of.answer && of.answer.receipt.job.mode === "proof" && <VerifyJob of={of.answer.receipt} />}
+    </Section>
   );
 }
 
 type Message = { role: "user" | "assistant"; content: string; job?: string };
 
 export function Chat() {
-  const status = useLive<Status>("/v1/status");
+  const status = useLive<Status>("/v1/status", 5_000);
+  const models = useLive<ModelPage>("/v1/models?limit=100", 5_000);
+  const writers = models.value?.items.filter((it) => it.state === "active" && (isLanguage(it) || it.facts?.tier === "served")) ?? [];
   const [key, setKey] = useState("");
+  const [model, setModel] = useState("");
   const [messages, setMessages] = useState<Message[]>([]);
   const [text, setText] = useState("");
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
-  const used = key || (status.value?.development ? "tensorgrid-development" : "");
-  const send = async (event: Event) => {
-    event.preventDefault();
+  const end = useRef<HTMLDivElement>(null);
+  const used = key || (status.value?.development ? DEVELOPMENT_KEY : "");
+  const name = model || writers[0]?.name;
+  useEffect(() => {
+    if (messages.length > 0) end.current?.scrollIntoView({ block: "nearest" });
+  }, [messages.length, busy]);
+  const send = async (event?: Event) => {
+    event?.preventDefault();
+    if (!name || busy || text.trim() === "") return;
     const asked: Message[] = [...messages, { role: "user", content: text }];
     setMessages(asked);
     setText("");
     setBusy(true);
     setProblem("");
     try {
-      const headers = { authorization: `Bearer ${used}` };
-      const listed = await fetch("/openai/v1/models", { headers });
-      const models = (await listed.json()) as { data?: { id: string }[]; error?: { message: string } };
-      const model = models.data?.[0]?.id;
-      if (!model) throw new Refusal(models.error?.message ?? "no language model is registered", listed.status, "tensorgrid model add-builtin gpt-bytes registers one");
-      const body = { model, max_tokens: 120, messages: asked.map(({ role, content }) => ({ role, content })) };
+      const body = { model: name, max_tokens: 120, messages: asked.map(({ role, content }) => ({ role, content })) };
       type Completion = { choices: { message: { content: string } }[]; tensorgrid?: { job?: string } };
-      const answered = await post<Completion>("/openai/v1/chat/completions", body, headers);
+      const answered = await post<Completion>("/openai/v1/chat/completions", body, { authorization: `Bearer ${used}` });
       const content = answered.choices[0]?.message.content ?? "";
       setMessages([...asked, { role: "assistant", content, ...(answered.tensorgrid?.job ? { job: answered.tensorgrid.job } : {}) }]);
     } catch (error) {
+      // What was asked stays in the field, to be sent again.
+      setMessages(messages);
+      setText(text);
       setProblem(said(error));
     }
     setBusy(false);
     field.current?.focus();
   };
   return (
-    <Section title="Chat" aside="each answer is a job, charged to the account of the key">
-      <ol class="chat" aria-live="polite">
+    <Section title="Chat" aside="each answer is a job of its own">
+      {models.value && writers.length === 0 && <p class="note">No language model is registered: <code>tensorgrid model add-builtin gpt-bytes</code> registers a small one.</p>}
+      <ol class="chat" aria-live="polite" aria-label="conversation">
+        {messages.length === 0 && !busy && <li class="hello"><p>Write something, and a provider of the grid writes on.</p><p class="small">The built-in gpt-bytes was trained on a megabyte of plays: it goes on from a text, and knows nothing.</p></li>}
         {messages.map((message, index) => (
-          <li key={index} class={message.role}><pre>{message.content}</pre>{message.job && <Id of={message.job} to="job" />}</li>
+          <li key={index} class={message.role}><span class="unseen">{message.role === "user" ? "you" : "the model"}: </span><pre>{message.content}</pre>{message.job && <JobLine id={message.job} />}</li>
         ))}
-        {busy && <li class="assistant" aria-busy="true"><span class="small">a provider writes…</span></li>}
+        {busy && <li class="assistant" aria-busy="true"><span class="typing">a provider writes<i>…</i></span></li>}
       </ol>
+      <div ref={end} />
       {problem && <p class="note bad" role="alert">{problem}</p>}
       <form onSubmit={send}>
-        <label>message <textarea ref={field} rows={3} value={text} onInput={(event) => setText(event.currentTarget.value)} required /></label>
+        <label><span class="unseen">message</span><textarea class="message" ref={field} rows={2} value={text} placeholder="Message; Enter sends, Shift and Enter begins a line" onInput={(event) => setText(event.currentTarget.value)} onKeyDown={(event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) void send(event); }} required /></label>
         <div class="fields">
+          {writers.length > 0 && <label>model <select value={name} onChange={(event) => setModel(event.currentTarget.value)}>{writers.map((it) => <option key={it.id} value={it.name}>{it.name}</option>)}</select></label>}
           <label>API key <input type="password" autocomplete="off" value={key} placeholder={status.value?.development ? "the development key" : "tensorgrid api-key new"} onInput={(event) => setKey(event.currentTarget.value)} /></label>
-          <button type="submit" disabled={busy || !used}>Send</button>
+          <button type="submit" disabled={busy || !used || !name}>Send</button>
+          {messages.length > 0 && <button type="button" class="plain" disabled={busy} onClick={() => { setMessages([]); field.current?.focus(); }}>New conversation</button>}
         </div>
       </form>
-      <p class="small">The built-in gpt-bytes was trained on a megabyte of plays: it continues text, and knows nothing.</p>
     </Section>
   );
+}
+
+/** The job of an answer: how it was checked and what it cost. */
+function JobLine({ id }: { id: string }) {
+  const [receipt, setReceipt] = useState<JobReceipt>();
+  useEffect(() => {
+    get<JobReceipt>(`/v1/jobs/${id}/receipt`).then(setReceipt).catch(() => undefined);
+  }, [id]);
+  return <p class="small"><a href={`#/job/${id}`}>job {id.slice(0, 10)}…</a>{receipt && <> · <Tgrid of={receipt.settlement.price} /> TGRID · checked by {MODES.find(([name]) => name === receipt.job.mode)?.[1] ?? receipt.job.mode}</>}</p>;
 }

@@ -1,10 +1,10 @@
 // What is there to run jobs: offers, providers, models, validators.
 
 import { useState } from "preact/hooks";
-import type { Model, ModelPage, Offer, OfferPage, Provider, QuotePage, Seats, Status } from "./api.ts";
-import { bytes, count, span, success, work } from "./format.ts";
-import { useLive } from "./live.ts";
-import { Facts, Id, Section, Shown, Table, Tgrid } from "./parts.tsx";
+import type { Job, JobPage, Lease, Model, ModelPage, Offer, OfferPage, Provider, QuotePage, Seats, Status } from "./api.ts";
+import { bytes, count, span, success, tight, work } from "./format.ts";
+import { useLive, useNow } from "./live.ts";
+import { Copy, Facts, Figure, Id, Meter, Section, Series, Shown, State, Table, Tgrid } from "./parts.tsx";
 
 function machine(offer: Offer): string {
   const { machine: it } = offer.terms;
@@ -19,12 +19,12 @@ function offerRows(offers: Offer[], withProvider: boolean) {
       ...(withProvider ? [<Id of={offer.provider} to="provider" />] : []),
       <>{offer.terms.hardware}{offer.offline && <span class="state bad"> silent</span>}</>,
       machine(offer),
-      bytes(offer.terms.memory_bytes),
-      `${offer.leases} of ${offer.terms.slots}`,
+      tight(bytes(offer.terms.memory_bytes)),
+      tight(`${offer.leases} of ${offer.terms.slots}`),
       <Tgrid of={offer.terms.price_base} />,
       <Tgrid of={offer.terms.price_per_mmac} />,
       offer.terms.modes.join(", "),
-      success(offer.reputation),
+      tight(success(offer.reputation)),
     ],
   }));
 }
@@ -51,26 +51,63 @@ export function Offers() {
 
 export function ProviderDetail({ id }: { id: string }) {
   const provider = useLive<Provider>(`/v1/providers/${id}`);
+  const jobs = useLive<JobPage>("/v1/jobs?limit=200", 4_000);
+  const open = useLive<Lease[] | { items: Lease[] }>(`/v1/providers/${id}/leases`, 2_000);
+  const now = useNow();
   return (
-    <Shown of={provider} what="provider">{(it) => (
-      <>
-        <h1>Provider <code>{it.address}</code></h1>
-        <Section title="Record">
-          <Facts of={[
-            ["results", success(it.reputation)],
-            ["accepted", count(it.reputation.accepted)],
-            ["rejected", count(it.reputation.rejected)],
-            ["late", count(it.reputation.late)],
-            ["abandoned", count(it.reputation.abandoned)],
-            ["earned", <><Tgrid of={it.reputation.earned} /> TGRID</>],
-            ["lost", <><Tgrid of={it.reputation.lost} /> TGRID</>],
-            ["balance", <><Tgrid of={it.balance} /> TGRID</>],
-            ...(it.reputation.suspended_until_ms > Date.now() ? [["suspended", `for ${span(it.reputation.suspended_until_ms - Date.now())}`] as [string, string]] : []),
-          ]} />
-        </Section>
-        <Section title="Offers"><Table head={OFFER_HEAD} rows={offerRows(it.offers, false)} empty="It offers nothing now." /></Section>
-      </>
-    )}</Shown>
+    <Shown of={provider} what="provider">{(it) => {
+      const leases = Array.isArray(open.value) ? open.value : (open.value?.items ?? []);
+      const slots = it.offers.reduce((sum, offer) => sum + offer.terms.slots, 0);
+      const busy = it.offers.reduce((sum, offer) => sum + offer.leases, 0);
+      const suspended = it.reputation.suspended_until_ms - now;
+      const net = (Number(it.reputation.earned) - Number(it.reputation.lost)).toFixed(9);
+      return (
+        <>
+          <h1>Provider <code>{it.address}</code> <Copy text={it.address} what="the address" /></h1>
+          {suspended > 0 && <p class="note bad">It is suspended for {span(suspended)}: it gets no jobs until then.</p>}
+          <dl class="figures">
+            <Figure name="Accepted" value={success(it.reputation)} note={`${count(it.reputation.rejected)} rejected, ${count(it.reputation.late)} late, ${count(it.reputation.abandoned)} abandoned`} />
+            <Figure name="Load" value={slots === 0 ? "no offer" : <Meter value={busy} max={slots} label={`${busy} of ${slots} slots are taken`} />} note={it.offers.some((offer) => offer.offline) ? "silent: it gets no jobs until it is heard" : slots > 0 ? "slots taken" : ""} />
+            <Figure name="Earned" value={<Tgrid of={it.reputation.earned} />} note="TGRID with accepted results" />
+            <Figure name="Lost" value={<Tgrid of={it.reputation.lost} />} note={<>collateral; <Tgrid of={net} /> remain</>} />
+            <Figure name="Balance" value={<Tgrid of={it.balance} />} note="TGRID, not locked" />
+          </dl>
+          <Work provider={it.address} jobs={jobs.value?.items ?? []} />
+          <Section title="Works on" aside={count(leases.length)}>
+            <Table head={["job", "state", "price", "must end"]} empty="Nothing at the moment." rows={leases.map((lease) => ({ key: lease.id, cells: [<Id of={lease.job} to="job" />, <State of={lease.state} />, <Tgrid of={lease.price} />, lease.finish_by_ms > now ? `in ${span(lease.finish_by_ms - now)}` : "now"] }))} />
+          </Section>
+          <Section title="Hardware and offers" aside="as it declares them; prices in TGRID"><Table head={OFFER_HEAD} rows={offerRows(it.offers, false)} empty="It offers nothing now." /></Section>
+        </>
+      );
+    }}</Shown>
+  );
+}
+
+/** What the end of a lease says of its provider. */
+const ENDS: Partial<Record<NonNullable<Lease["end"]>, string>> = { fulfilled: "good", rejected: "bad", late: "bad", abandoned: "bad" };
+
+/** What a provider did of the newest jobs: its results and what it was paid, oldest first. */
+function Work({ provider, jobs }: { provider: string; jobs: Job[] }) {
+  const done = jobs.flatMap((job) => job.leases).filter((lease) => lease.provider === provider && lease.end).reverse();
+  if (done.length === 0) return <Section title="Results and earnings"><p class="note">None of the newest jobs was its.</p></Section>;
+  let sum = 0;
+  const earned = done.map((lease) => (sum += lease.end === "fulfilled" ? Number(lease.price) : 0));
+  const time = (lease: Lease | undefined) => new Date(lease?.matched_ms ?? 0).toLocaleTimeString();
+  const shown = done.slice(-120);
+  return (
+    <Section title="Results and earnings" aside={`its ${count(done.length)} among the newest ${count(jobs.length)} jobs`}>
+      <div class="columns">
+        <Series values={earned.slice(-60)} label="Earned, added up" unit="TGRID" from={time(done.at(-60) ?? done[0])} to={time(done.at(-1))} />
+        <div>
+          <p class="small">Results, oldest first: {count(done.filter((lease) => lease.end === "fulfilled").length)} accepted, {count(done.filter((lease) => ENDS[lease.end ?? "cancelled"] === "bad").length)} failed.</p>
+          <ol class="results" aria-label="results, oldest first">
+            {shown.map((lease) => (
+              <li key={lease.id}><a class={ENDS[lease.end ?? "cancelled"] ?? "quiet"} href={`#/job/${lease.job}`} title={`${time(lease)}: ${lease.end_text ?? lease.end}`}><span class="unseen">{lease.end}</span></a></li>
+            ))}
+          </ol>
+        </div>
+      </div>
+    </Section>
   );
 }
 

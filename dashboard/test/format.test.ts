@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { amount, bytes, disputeOutcome, leftAt, minutesLeft, runsOutMs, short, shortened, span, success, work } from "../src/format.ts";
+import { amount, bytes, disputeOutcome, leftAt, median, minutesLeft, perMinute, runsOutMs, short, shortened, span, success, work } from "../src/format.ts";
 
 test("amounts keep what matters", () => {
   for (const [text, shown] of [
@@ -55,4 +55,11 @@ test("a dispute says how it ended", () => {
   const rejected = { ...lease, rejection: { code: 98, check: "nothing was shown" } };
   assert.match(disputeOutcome({ state: "queued", leases: [rejected] }), /provider lost: nothing was shown \(code 98\).* is queued/);
   assert.match(disputeOutcome({ state: "paid", leases: [rejected, lease] }), /done by another/);
+});
+
+test("times are counted by the minute, and those before are left out", () => {
+  const now = 10 * 60_000;
+  assert.deepEqual(perMinute([now, now - 1, now - 60_001, now - 400_000, now + 5], now, 3), [0, 1, 3]);
+  assert.equal(median([3, 1, 2, 9]), 2);
+  assert.equal(median([]), 0);
 });

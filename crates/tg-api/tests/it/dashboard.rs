@@ -15,7 +15,7 @@ async fn answer(address: SocketAddr, path: &str, header: &str) -> (String, Strin
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();
-    let text = String::from_utf8(bytes).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     (head.to_owned(), body.to_owned())
 }
@@ -33,13 +33,27 @@ async fn the_page_and_what_it_loads_are_served_and_nothing_beside_them() {
     assert!(head.contains("frame-ancestors 'none'"), "{head}");
     // The policy forbids scripts in the page, so there is none.
     assert!(!page.contains("<script>"), "{page}");
-    for (file, kind) in [("app.js", "text/javascript"), ("app.css", "text/css")] {
+    let (_, script) = answer(address, "/dashboard/app.js", "").await;
+    let (_, worker) = answer(address, "/dashboard/verify.js", "").await;
+    // Each file with what loads it.
+    for (file, kind, loader) in [
+        ("app.js", "text/javascript", &page),
+        ("app.css", "text/css", &page),
+        ("verify.js", "text/javascript", &script),
+        ("verify.wasm", "application/wasm", &worker),
+    ] {
         let path = format!("/dashboard/{file}");
-        assert!(page.contains(&path), "{page}");
+        assert!(loader.contains(&path), "{file}");
         let (head, body) = answer(address, &path, "").await;
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
         assert!(head.contains(&format!("content-type: {kind}")), "{head}");
-        assert!(body.len() > 1_000, "{file} is empty");
+        assert!(body.len() > 500, "{file} is empty");
+        // WebAssembly is compiled in the worker alone.
+        assert_eq!(
+            head.contains("wasm-unsafe-eval"),
+            file == "verify.js",
+            "{head}"
+        );
         let tag = head.lines().find_map(|line| line.strip_prefix("etag: "));
         let known = format!("if-none-match: {}\r\n", tag.unwrap());
         let (head, body) = answer(address, &path, &known).await;
