@@ -3,7 +3,7 @@
 //! The gate:
 //! - [`gate`] - all steps; [`tidy`] - the checks of the repository's structure; [`mutants`] - what tests are worth
 //! - [`programs`] - the example programs of WebAssembly; [`sdk`] - the SDK builds for a browser; [`wheel`] - the Python package
-//! - [`dashboard`] - the page that nodes serve
+//! - [`dashboard`] - the page that nodes serve, and the verifier in it
 //!
 //! The importer and compiler under outside judges ([`python`] prepares theirs):
 //! - [`accuracy`] - what quantising costs; [`bring`] - a user's way from PyTorch to a receipt
@@ -19,12 +19,14 @@
 //!
 //! Whole grids under other programs:
 //! - [`openai_client`], [`served_models`] - OpenAI's client is served, by a provider's own server too
+//! - [`browser`] - headless Chromium uses the page that nodes serve
 //! - [`monitoring`] - Prometheus and its rules see a grid
 //! - [`network`] - a network of real processes, killed one by one
 
 pub mod accuracy;
 pub mod attacks;
 pub mod bring;
+pub mod browser;
 pub mod cheats;
 pub mod circles;
 pub mod compare_ezkl;

@@ -69,7 +69,10 @@ usage: cargo xtask COMMAND
   processors  prover and executor built and tested for plain x86-64, x86-64-v3 and (with a cross compiler and QEMU)
               aarch64; --require makes a missing tool an error
   dashboard   builds dashboard/ (TypeScript; needs npm) into the files that the API serves; --check compares instead,
-              --require as above
+              --verifier builds the module that verifies in the page too (wasm32), --require as above
+  browser [--binary FILE]
+              the dashboard of a grid in headless Chromium: orders, verifies, chats, looks at every page with axe; --pictures
+              writes docs/pictures, --require as above
   mutants     changes of the code of tg-ledger, tg-market and tg-proof, drawn from a seed: which of them do tests catch?
               --seed S, --count N of each (40), --crate NAME, --again asks about those that were missed, --report only
               prints the sums of xtask/mutants.txt, --dir DIR has the copy that is built
@@ -143,6 +146,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["mutants", rest @ ..] => {
             xtask::mutants::run(&root, &xtask::mutants::MutantOptions::parse(rest)?)
         }
+        ["browser", rest @ ..] => xtask::browser::run(&root, rest),
         ["dashboard", rest @ ..] => xtask::dashboard::command(&root, rest),
         ["programs", rest @ ..] => xtask::programs::command(&root, rest),
         ["processors"] => xtask::processors::run(&root, false),
