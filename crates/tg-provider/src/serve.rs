@@ -80,6 +80,8 @@ pub struct ServedTerms {
     pub requestor: Address,
     /// What a run of the model costs; of a served model what its largest request does.
     pub run: Amount,
+    /// What a minute costs.
+    pub minute: Amount,
     /// What a proved answer costs.
     pub proved: Amount,
     /// Whether tokens are paid, so that a request says what it costs at most only when it is opened.
@@ -238,7 +240,8 @@ impl ServedBook {
             let most = self.terms.proved.saturating_mul(UNPAID_PROOFS_MAX);
             proofs.saturating_add(price) > most
         } else {
-            let most = self.terms.run.saturating_mul(UNPAID_RUNS_MAX);
+            let most = UNPAID_RUNS_MAX.saturating_add(self.written_off());
+            let most = self.terms.run.saturating_mul(most);
             after.saturating_sub(paid).saturating_sub(proofs) > most
         };
         if is_too_much {
@@ -251,6 +254,15 @@ impl ServedBook {
         }
         self.pending.insert(number, price);
         Ok(())
+    }
+
+    /// Runs for which no voucher has to come any more: one for each minute that was paid, or for a run's price of minutes where that
+    /// is more. Stops: answers that got lost on their way, which a requestor does not pay for and which ended an endpoint after 64 of
+    /// them. Whoever pays for nothing but minutes is given less than it pays.
+    fn written_off(&self) -> u64 {
+        let each = self.terms.minute.max(self.terms.run).get();
+        let times = self.funds.time.get().checked_div(each);
+        times.map_or(0, |it| u64::try_from(it).unwrap_or(u64::MAX))
     }
 
     /// What proved answers cost that no voucher pays for, and those that are being made but for one.
@@ -393,6 +405,7 @@ pub(crate) async fn serve<W: Worker>(
         lease: task.lease,
         requestor,
         run: card.as_ref().map_or(run, |card| card.largest_price()),
+        minute,
         proved: proved_price(run, minute),
         by_tokens: card.is_some(),
         claimed,

@@ -5,19 +5,108 @@
     reason = "they describe bodies, which are read field by field"
 )]
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
 use utoipa::ToSchema;
+
+/// A text: as it is, or as tokens.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum TextBody {
+    /// As it is.
+    Text(String),
+    /// Tokens as numbers, at least one.
+    Tokens(Vec<u32>),
+}
+
+/// Texts: one, or several.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum TextsBody {
+    /// As it is.
+    Text(String),
+    /// Tokens as numbers, at least one.
+    Tokens(Vec<u32>),
+    /// Several, 128 at most.
+    Texts(Vec<String>),
+    /// Several as tokens, 128 at most.
+    Lists(Vec<Vec<u32>>),
+}
+
+/// Before which strings a text ends.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum StopBody {
+    /// One.
+    One(String),
+    /// One of at most four.
+    Several(Vec<String>),
+}
+
+/// What is asked: a text, or the messages of a conversation.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum ResponseInputBody {
+    /// A text.
+    Text(String),
+    /// Messages, at least one.
+    Messages(Vec<MessageBody>),
+}
+
+/// Who says something.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RoleBody {
+    System,
+    Developer,
+    User,
+    Assistant,
+    /// Where a provider's own server is asked only.
+    Tool,
+}
+
+/// What is said: a text, or parts of one.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum ContentBody {
+    /// A text.
+    Text(String),
+    /// Its parts.
+    Parts(Vec<PartBody>),
+}
+
+/// A part of what is said.
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct PartBody {
+    /// text, `input_text` or `output_text`; a server that a provider has may take others, with fields of their own.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The text.
+    text: Option<String>,
+}
 
 /// What is asked of the grid, beside OpenAI's fields.
 #[derive(ToSchema)]
 pub(crate) struct GridTerms {
-    /// How the result is checked: none, sync, optimistic, recompute or proof.
-    verify: Option<String>,
+    verify: Option<VerifyBody>,
     /// Most that is paid to the provider, in TGRID.
     max_price: Option<String>,
     /// How many tokens are drawn among; not of embeddings.
     #[schema(minimum = 1)]
     top_k: Option<u32>,
+}
+
+/// How a result is checked.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum VerifyBody {
+    None,
+    Sync,
+    Optimistic,
+    Replicate,
+    Recompute,
+    Proof,
 }
 
 /// How a stream is sent.
@@ -32,8 +121,7 @@ pub(crate) struct StreamTerms {
 pub(crate) struct CompletionBody {
     /// A model's name or id.
     model: String,
-    /// A string, or tokens as numbers.
-    prompt: Value,
+    prompt: TextBody,
     /// Most tokens to write; 16 if absent.
     #[schema(minimum = 1)]
     max_tokens: Option<u32>,
@@ -50,20 +138,17 @@ pub(crate) struct CompletionBody {
     top_p: Option<f64>,
     /// What decides the draws.
     seed: Option<i64>,
-    /// A string before which the text ends, or at most four of them.
-    stop: Option<Value>,
+    stop: Option<StopBody>,
     stream: Option<bool>,
     stream_options: Option<StreamTerms>,
     tensorgrid: Option<GridTerms>,
 }
 
 /// A message of a conversation.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 pub(crate) struct MessageBody {
-    /// system, developer, user or assistant.
-    role: String,
-    /// A string, or a list of parts of text.
-    content: Value,
+    role: RoleBody,
+    content: ContentBody,
     /// Who speaks, instead of the role.
     name: Option<String>,
 }
@@ -94,8 +179,7 @@ pub(crate) struct ChatBody {
     top_p: Option<f64>,
     /// What decides the draws.
     seed: Option<i64>,
-    /// A string before which the text ends, or at most four of them.
-    stop: Option<Value>,
+    stop: Option<StopBody>,
     stream: Option<bool>,
     stream_options: Option<StreamTerms>,
     tensorgrid: Option<GridTerms>,
@@ -106,8 +190,7 @@ pub(crate) struct ChatBody {
 pub(crate) struct ResponseBody {
     /// A model's name or id.
     model: String,
-    /// A string, or a list of messages.
-    input: Value,
+    input: ResponseInputBody,
     /// What is said before the input.
     instructions: Option<String>,
     /// Most tokens to write.
@@ -131,11 +214,17 @@ pub(crate) struct ResponseBody {
 pub(crate) struct EmbeddingBody {
     /// A model's name or id.
     model: String,
-    /// A string or tokens as numbers, or a list of 1 to 128 of them.
-    input: Value,
-    /// float or base64.
-    encoding_format: Option<String>,
+    input: TextsBody,
+    encoding_format: Option<NumbersBody>,
     tensorgrid: Option<GridTerms>,
+}
+
+/// How numbers are written.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum NumbersBody {
+    Float,
+    Base64,
 }
 
 /// A request to begin a batch.
@@ -143,20 +232,44 @@ pub(crate) struct EmbeddingBody {
 pub(crate) struct BatchBody {
     /// An uploaded file with a request on each line.
     input_file_id: String,
-    /// /v1/completions, /v1/chat/completions, /v1/embeddings or /v1/responses.
-    endpoint: String,
-    /// 24h.
-    completion_window: String,
+    endpoint: BatchRouteBody,
+    completion_window: WindowBody,
     /// What the caller notes with it.
-    metadata: Option<Value>,
+    metadata: Option<BTreeMap<String, String>>,
+}
+
+/// To where the requests of a batch go.
+#[derive(Deserialize, ToSchema)]
+pub(crate) enum BatchRouteBody {
+    #[serde(rename = "/v1/completions")]
+    Completions,
+    #[serde(rename = "/v1/chat/completions")]
+    ChatCompletions,
+    #[serde(rename = "/v1/embeddings")]
+    Embeddings,
+    #[serde(rename = "/v1/responses")]
+    Responses,
+}
+
+/// In what time a batch ends.
+#[derive(Deserialize, ToSchema)]
+pub(crate) enum WindowBody {
+    #[serde(rename = "24h")]
+    Day,
 }
 
 /// An upload.
 #[derive(ToSchema)]
 pub(crate) struct FileForm {
-    /// batch.
-    purpose: String,
+    purpose: PurposeBody,
     /// The bytes.
     #[schema(value_type = String, format = Binary)]
     file: Vec<u8>,
+}
+
+/// What a file is for.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PurposeBody {
+    Batch,
 }

@@ -6,6 +6,7 @@ use tg_types::{Signature, Voucher};
 
 const LEASE: LeaseId = LeaseId::new([1; 32]);
 const RUN: Amount = Amount::new(10);
+const MINUTE: Amount = Amount::new(400);
 const PROVED: Amount = Amount::new(1_000);
 
 fn domain() -> ChainDomain {
@@ -25,6 +26,7 @@ fn book(money: u128) -> ServedBook {
         lease: LEASE,
         requestor: alice().address(),
         run: RUN,
+        minute: MINUTE,
         proved: PROVED,
         by_tokens: false,
         claimed: Amount::ZERO,
@@ -159,6 +161,29 @@ fn who_does_not_pay_gets_no_more_than_the_limit() {
     book.answered(next, &whole());
     book.decide(&request(next + 1, 0, &alice()));
     assert_eq!(book.last().unwrap().voucher.answered, 1);
+}
+
+/// Answers that got lost do not end an endpoint that runs for long, and cost its provider less than its minutes earn.
+#[test]
+fn a_run_is_written_off_for_each_minute_that_is_paid() {
+    let mut book = book(1_000_000);
+    for number in 1..=UNPAID_RUNS_MAX {
+        book.decide(&request(number, 0, &alice()));
+        book.answered(number, &whole());
+    }
+    let mut next = UNPAID_RUNS_MAX + 1;
+    for minutes in 1..=3 {
+        let unpaid = book.decide(&request(next, 0, &alice()));
+        assert_eq!(because(&unpaid), Some(EndpointRefusal::Unpaid));
+        book.set_funds(ServedFunds {
+            all: Amount::new(1_000_000),
+            time: Amount::new(MINUTE.get() * minutes),
+        });
+        let asked = request(next, 0, &alice());
+        assert_eq!(book.decide(&asked), RequestDecision::Run);
+        book.answered(next, &whole());
+        next += 1;
+    }
 }
 
 /// What counts as payment can be claimed, whatever a requestor says of how many answers it had.
