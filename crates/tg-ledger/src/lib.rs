@@ -94,7 +94,7 @@ pub use record::{
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{
-    Eta, GangWhy, Head, HeldPlace, InputTaker, MoneyReport, Outage, Relaxation, Reservation,
+    AnswerLength, Eta, GangWhy, Head, HeldPlace, InputTaker, MoneyReport, Outage, Relaxation, Reservation,
     Schedule, State, StorageTask, StoredFile, Totals, VoteDuty, VoteTask, WhyWaiting,
 };
 pub use table::Table;

@@ -9,14 +9,17 @@ use tg_float::job::{FloatModel, FloatModelFile, PublicFloatModel};
 use tg_ir::model::MODEL_VERSION;
 use tg_ir::range::{RangeError, Ranges, Rows};
 use tg_ir::weights::BIAS_MAX;
-use tg_ir::{Op, Program};
-use tg_ledger::InputTaker;
+use tg_ir::{GenerationRequest, Op, Program};
+use tg_ledger::{AnswerLength, InputTaker};
 use tg_proof::{OrderRule, PublicModel};
 use tg_types::{Digest, Domain, Encode as _, ServedCard};
 use tg_wasm::WasmProgram;
 
 use crate::blob::{BlobError, BlobStore};
 use crate::limits::{MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
+
+/// Bytes of a token in what a model wrote.
+const TOKEN_BYTES: u64 = 4;
 
 /// Bytes read at a time.
 const STEP: usize = 64 * 1024;
@@ -70,12 +73,7 @@ impl Programs {
             return held;
         }
         let InputTaker { public, is_shown } = taker;
-        let program = self.0.entry(*public).or_insert_with(|| {
-            let bytes = store.get(public, PUBLIC_MODEL_BYTES_MAX).ok()??;
-            let program = PublicModel::decode_program(&bytes).ok()?;
-            Some((program, OrderRule::default()))
-        });
-        let Some((program, rule)) = program else {
+        let Some((program, rule)) = self.of(store, public) else {
             return Holding::Missing(*public);
         };
         match store.get(digest, length) {
@@ -83,6 +81,65 @@ impl Programs {
             Ok(Some(_)) => Holding::Wrong(*digest),
             Ok(None) | Err(_) => Holding::Missing(*digest),
         }
+    }
+
+    /// Looks for an answer that nobody checks. The model's program is read only if the answer is not as long as its output, as one is that was
+    /// asked for by a request to write.
+    pub(crate) fn answer(
+        &mut self,
+        store: &BlobStore,
+        digest: &Digest,
+        length: &AnswerLength,
+    ) -> Holding {
+        let Some(size) = store.size(digest) else {
+            return Holding::Missing(*digest);
+        };
+        let most = match length {
+            AnswerLength::AtMost(most) => u64::from(*most),
+            AnswerLength::OfModel { output, .. } if size == u64::from(*output) => size,
+            AnswerLength::OfModel {
+                public,
+                input,
+                input_len,
+                ..
+            } => match self.written_max(store, public, (input, *input_len)) {
+                Ok(most) if size.is_multiple_of(TOKEN_BYTES) => most,
+                Ok(_) => 0,
+                Err(missing) => return Holding::Missing(missing),
+            },
+        };
+        // Stops: pay for no answer, or for one that is longer or shorter than any that the model gives.
+        let is_fit = size > 0 && size <= most;
+        match store.verified_size(digest) {
+            Ok(Some(_)) if is_fit => Holding::Held,
+            Ok(Some(_)) => Holding::Wrong(*digest),
+            Ok(None) | Err(_) => Holding::Missing(*digest),
+        }
+    }
+
+    /// The most bytes that a model of integers writes for an input; none for an input that does not ask it to.
+    fn written_max(
+        &mut self,
+        store: &BlobStore,
+        public: &Digest,
+        (input, input_len): (&Digest, u32),
+    ) -> Result<u64, Digest> {
+        let (program, _) = self.of(store, public).as_ref().ok_or(*public)?;
+        let bytes = store.get(input, u64::from(input_len)).ok().flatten();
+        let bytes = bytes.ok_or(*input)?;
+        let is_request = GenerationRequest::is_for(program, &bytes);
+        let request = GenerationRequest::read(&bytes).ok();
+        let limit = request.filter(|_| is_request).map_or(0, |it| it.limit);
+        Ok(u64::from(limit) * TOKEN_BYTES)
+    }
+
+    /// The program in a public part, read once.
+    fn of(&mut self, store: &BlobStore, public: &Digest) -> &Option<(Program, OrderRule)> {
+        self.0.entry(*public).or_insert_with(|| {
+            let bytes = store.get(public, PUBLIC_MODEL_BYTES_MAX).ok()??;
+            let program = PublicModel::decode_program(&bytes).ok()?;
+            Some((program, OrderRule::default()))
+        })
     }
 }
 
@@ -432,6 +489,7 @@ mod tests {
 
     use super::*;
     use tg_exec::sample::random_model;
+    use tg_exec::sample::wide::random_program;
     use tg_ir::op;
     use tg_prover::ProvingModel;
 
@@ -508,6 +566,92 @@ mod tests {
         let length = like_a_request.len() as u64;
         let found = programs.taken_input(&store, (&digest, length), &absent);
         assert_eq!(found, Holding::Missing(absent.public));
+    }
+
+    /// Stops: pay for an answer of another length than any that the model gives.
+    #[test]
+    fn an_answer_is_held_if_the_model_may_give_as_many_bytes() {
+        let (_folder, store) = store();
+        let mut programs = Programs::default();
+        let mut held = |bytes: &[u8], length: AnswerLength| {
+            let digest = store.put(bytes, LIMIT).unwrap();
+            (programs.answer(&store, &digest, &length), digest)
+        };
+        for (bytes, is_held) in [(0, false), (1, true), (10, true), (11, false)] {
+            let (found, digest) = held(&vec![1; bytes], AnswerLength::AtMost(10));
+            let expected = if is_held { Holding::Held } else { Holding::Wrong(digest) };
+            assert_eq!(found, expected, "{bytes}");
+        }
+        // A model that takes no tokens gives all of its output.
+        let (public, _) = files();
+        let program = PublicModel::decode_program(&public).unwrap();
+        assert_ne!(program.input.element_type(), tg_ir::ElementType::I32);
+        let mut ask = vec![0; 64];
+        ask[..4].copy_from_slice(b"TGQ\0");
+        let input = store.put(&ask, LIMIT).unwrap();
+        let of_model = |public: Digest, input: Digest| AnswerLength::OfModel {
+            output: 10,
+            public,
+            input,
+            input_len: 64,
+        };
+        let public = store.put(&public, LIMIT).unwrap();
+        for (bytes, is_held) in [(0, false), (4, false), (8, false), (10, true), (12, false)] {
+            let (found, digest) = held(&vec![2; bytes], of_model(public, input));
+            let expected = if is_held { Holding::Held } else { Holding::Wrong(digest) };
+            assert_eq!(found, expected, "{bytes}");
+        }
+        // What is needed to tell is fetched first; of the length of the output nothing is.
+        let absent = Digest::of_blob(b"absent");
+        let (found, _) = held(&[2; 10], of_model(absent, absent));
+        assert_eq!(found, Holding::Held);
+        let (found, _) = held(&[2; 8], of_model(absent, input));
+        assert_eq!(found, Holding::Missing(absent));
+        let (found, _) = held(&[2; 8], of_model(public, absent));
+        assert_eq!(found, Holding::Missing(absent));
+    }
+
+    /// The public part of a model that takes tokens, stored, and the bytes of its input: enough for a request.
+    fn writer(store: &BlobStore) -> (Digest, usize) {
+        (0..)
+            .find_map(|seed| {
+                let (compiled, _) = random_program(seed);
+                let program = &compiled.program;
+                let bytes = program.input_bytes();
+                let has_room = GenerationRequest::prompt_max(program).is_some();
+                let public = ProvingModel::new(compiled).ok().filter(|_| has_room)?;
+                let public = public.register().ok()?.encode();
+                Some((store.put(&public, LIMIT).unwrap(), bytes))
+            })
+            .unwrap()
+    }
+
+    /// What a model wrote is as long as the tokens that it was asked for, at most.
+    #[test]
+    fn what_was_written_is_held_up_to_the_limit_of_its_request() {
+        let (_folder, store) = store();
+        let mut programs = Programs::default();
+        let (public, window) = writer(&store);
+        let request = tg_ir::GenerationRequest {
+            prompt: vec![1],
+            limit: 3,
+            stop: None,
+            sampling: tg_ir::Sampling::greatest(),
+        };
+        let input = request.to_input(window).unwrap();
+        let input = store.put(&input, LIMIT).unwrap();
+        let length = AnswerLength::OfModel {
+            output: 1_000,
+            public,
+            input,
+            input_len: u32::try_from(window).unwrap(),
+        };
+        for (bytes, is_held) in [(0, false), (4, true), (6, false), (12, true), (16, false)] {
+            let digest = store.put(&vec![3; bytes], LIMIT).unwrap();
+            let found = programs.answer(&store, &digest, &length);
+            let expected = if is_held { Holding::Held } else { Holding::Wrong(digest) };
+            assert_eq!(found, expected, "{bytes}");
+        }
     }
 
     #[test]

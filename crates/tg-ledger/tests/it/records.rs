@@ -132,8 +132,14 @@ fn any_end(seeds: &Seeds) -> LeaseEnd {
 
 fn any_progress(seeds: &Seeds) -> LeaseProgress {
     let started_at = seeds.time();
-    match seeds.small(5) {
+    match seeds.small(6) {
         0 => LeaseProgress::Waiting,
+        5 => LeaseProgress::Delivering {
+            started_at,
+            receipt: receipt(),
+            storage: any_storage(seeds),
+            deliver_by: seeds.time(),
+        },
         4 => LeaseProgress::Sealed {
             started_at,
             seal: Digest::new(seeds.word()),
@@ -396,6 +402,7 @@ fn any_phase(seeds: &Seeds) -> JobPhase {
         OpenStage::Committed(lease),
         OpenStage::Verifying(lease),
         OpenStage::Disputed(lease),
+        OpenStage::Delivering(lease),
     ];
     match seeds.small(3) {
         0 => JobPhase::Open {
