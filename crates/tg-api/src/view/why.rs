@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_ledger::{GangWhy, Job, JobState, Relaxation, State, TransactionError, WhyWaiting};
+use tg_ledger::{
+    GangWhy, Job, JobState, Lease, Relaxation, State, TransactionError, WhyWaiting,
+};
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
 use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs, VerificationMode};
 

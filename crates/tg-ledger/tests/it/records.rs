@@ -664,7 +664,7 @@ fn unknown_tags_are_named() {
             DecodeError::Invalid { field, value }
         );
     }
-    check::<JobState>(&[12], "job state");
+    check::<JobState>(&[13], "job state");
     check::<EndReason>(&[6], "end reason");
     check::<LeaseEnd>(&[9], "lease end");
     check::<LeaseEnd>(&[6, 3], "decline reason");
@@ -759,18 +759,19 @@ fn counts_beyond_their_limit_are_refused_before_anything_is_read() {
 #[test]
 fn the_state_machine_is_the_documented_one() {
     use JobState::{
-        Accepted, Cancelled, Committed, Disputed, Expired, Leased, Paid, Queued, Refunded, Running,
-        Submitted, Verifying,
+        Accepted, Cancelled, Committed, Delivering, Disputed, Expired, Leased, Paid, Queued,
+        Refunded, Running, Submitted, Verifying,
     };
-    let rows: [(JobState, &[JobState]); 12] = [
+    let rows: [(JobState, &[JobState]); 13] = [
         (Submitted, &[Queued, Refunded, Expired, Cancelled]),
         (Queued, &[Submitted, Leased, Refunded, Expired, Cancelled]),
         (Leased, &[Queued, Running, Refunded, Cancelled]),
         (Running, &[Queued, Committed, Accepted, Refunded, Cancelled]),
         (
             Committed,
-            &[Queued, Verifying, Accepted, Refunded, Disputed],
+            &[Queued, Verifying, Delivering, Refunded, Disputed],
         ),
+        (Delivering, &[Queued, Accepted, Refunded]),
         (Verifying, &[Queued, Accepted, Refunded, Disputed]),
         (Accepted, &[Paid]),
         (Paid, &[]),
