@@ -579,7 +579,11 @@ mod tests {
         };
         for (bytes, is_held) in [(0, false), (1, true), (10, true), (11, false)] {
             let (found, digest) = held(&vec![1; bytes], AnswerLength::AtMost(10));
-            let expected = if is_held { Holding::Held } else { Holding::Wrong(digest) };
+            let expected = if is_held {
+                Holding::Held
+            } else {
+                Holding::Wrong(digest)
+            };
             assert_eq!(found, expected, "{bytes}");
         }
         // A model that takes no tokens gives all of its output.
@@ -598,7 +602,11 @@ mod tests {
         let public = store.put(&public, LIMIT).unwrap();
         for (bytes, is_held) in [(0, false), (4, false), (8, false), (10, true), (12, false)] {
             let (found, digest) = held(&vec![2; bytes], of_model(public, input));
-            let expected = if is_held { Holding::Held } else { Holding::Wrong(digest) };
+            let expected = if is_held {
+                Holding::Held
+            } else {
+                Holding::Wrong(digest)
+            };
             assert_eq!(found, expected, "{bytes}");
         }
         // What is needed to tell is fetched first; of the length of the output nothing is.
@@ -649,7 +657,11 @@ mod tests {
         for (bytes, is_held) in [(0, false), (4, true), (6, false), (12, true), (16, false)] {
             let digest = store.put(&vec![3; bytes], LIMIT).unwrap();
             let found = programs.answer(&store, &digest, &length);
-            let expected = if is_held { Holding::Held } else { Holding::Wrong(digest) };
+            let expected = if is_held {
+                Holding::Held
+            } else {
+                Holding::Wrong(digest)
+            };
             assert_eq!(found, expected, "{bytes}");
         }
     }

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_ledger::{
-    GangWhy, Job, JobState, Lease, Relaxation, State, TransactionError, WhyWaiting,
-};
+use tg_ledger::{GangWhy, Job, JobState, Lease, Relaxation, State, TransactionError, WhyWaiting};
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
 use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs, VerificationMode};
 
@@ -241,7 +239,9 @@ fn delivered(state: &State, job: &Job) -> String {
     let lead = job.live_lease().and_then(|it| state.lease(&it));
     let held = lead.and_then(Lease::delivery);
     let held = held.map_or(0, |(_, storage)| storage.held.len());
-    format!("the result is committed; it is paid when {needed} validators hold the answer; {held} do")
+    format!(
+        "the result is committed; it is paid when {needed} validators hold the answer; {held} do"
+    )
 }
 
 /// Why a job waits, in one sentence.

@@ -71,11 +71,7 @@ impl JobState {
                 Self::Committed | Self::Accepted | Self::Queued | Self::Refunded | Self::Cancelled
             ) | (
                 Self::Committed,
-                Self::Verifying
-                    | Self::Delivering
-                    | Self::Queued
-                    | Self::Refunded
-                    | Self::Disputed
+                Self::Verifying | Self::Delivering | Self::Queued | Self::Refunded | Self::Disputed
             ) | (
                 Self::Delivering,
                 Self::Accepted | Self::Queued | Self::Refunded

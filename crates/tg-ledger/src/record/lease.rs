@@ -5,9 +5,7 @@ use tg_types::{
     Receipt, TimestampMs, fields, keccak256_of, tags, variants,
 };
 
-use crate::record::{
-    EndpointMeter, Evidence, Grant, Job, Record, SessionRisk, Storage, SyncCheck,
-};
+use crate::record::{EndpointMeter, Evidence, Grant, Job, Record, SessionRisk, Storage, SyncCheck};
 use crate::tree::{LeafHead, kind};
 
 /// Leases beside the one that leads a gang.

@@ -5,8 +5,8 @@ use tg_ledger::{
     ModelFacts, Parameters, State, StorageRule, StoredFile, TransactionError,
 };
 use tg_types::{
-    Amount, Decode as _, DurationMs, Encode as _, JobId, StorageSubject, Tier, Transaction, TransactionKind,
-    VerificationMode,
+    Amount, Decode as _, DurationMs, Encode as _, JobId, StorageSubject, Tier, Transaction,
+    TransactionKind, VerificationMode,
 };
 
 use crate::fault::hold;
@@ -87,7 +87,10 @@ fn an_answer_is_paid_when_enough_validators_hold_it() {
     // A stored state goes on alike.
     let stored = State::from_bytes(&world.state.to_bytes()).unwrap();
     assert_eq!(stored.root(), world.state.root());
-    assert_eq!(tasks_of(&stored, "validator 3"), tasks_of(&world.state, "validator 3"));
+    assert_eq!(
+        tasks_of(&stored, "validator 3"),
+        tasks_of(&world.state, "validator 3")
+    );
     // f statements are nothing, and neither are 2f.
     hold(&mut world, 0..1, subject);
     hold(&mut world, 1..2, subject);
@@ -118,9 +121,18 @@ fn an_answer_is_paid_when_enough_validators_hold_it() {
     // Nobody is asked for it any more, and nothing is left of the lease.
     assert!(!tasks_of(&world.state, "validator 3").contains(&subject));
     let spent = [TransactionKind::StartLease, TransactionKind::CommitReceipt];
-    let spent = spent.map(fee).into_iter().fold(Amount::ZERO, Amount::saturating_add);
+    let spent = spent
+        .map(fee)
+        .into_iter()
+        .fold(Amount::ZERO, Amount::saturating_add);
     let earned = tgrid(30).checked_sub(spent).unwrap();
-    assert_eq!(world.balance("cheap"), provider.saturating_add(tgrid(500)).saturating_add(lease_fee()).saturating_add(earned));
+    assert_eq!(
+        world.balance("cheap"),
+        provider
+            .saturating_add(tgrid(500))
+            .saturating_add(lease_fee())
+            .saturating_add(earned)
+    );
     assert_eq!(world.state.offer(&offer).unwrap().slots_taken, 0);
 }
 
@@ -147,7 +159,10 @@ fn an_answer_that_is_never_delivered_is_not_paid() {
     assert_eq!(ended.end(), Some(&end));
     assert!(matches!(
         &ended.phase,
-        LeasePhase::Ended { reached: LeaseProgress::Delivering { .. }, .. }
+        LeasePhase::Ended {
+            reached: LeaseProgress::Delivering { .. },
+            ..
+        }
     ));
     // All that is at risk burns, and so does the gas; the provider does not get this job again.
     let lost = Event::Forfeited {
@@ -250,14 +265,20 @@ fn a_gang_is_paid_when_the_answer_of_the_whole_is_held() {
     });
     let lead = world.lease(job).clone();
     let member = world.state.lease(&lead.members()[0]).unwrap().clone();
-    let name = |provider| ["cheap", "middle", "dear"].into_iter().find(|it| address(it) == provider);
+    let name = |provider| {
+        ["cheap", "middle", "dear"]
+            .into_iter()
+            .find(|it| address(it) == provider)
+    };
     let (leads, follows) = (name(lead.provider).unwrap(), name(member.provider).unwrap());
     world.send(leads, Transaction::StartLease { lease: lead.id });
     world.send(follows, Transaction::StartLease { lease: member.id });
     world.send(follows, part(member.id));
     world.send(leads, commit(lead.id));
     assert_eq!(world.job(job).state(), JobState::Delivering);
-    let taken = |world: &World, lease: &tg_ledger::Lease| world.state.offer(&lease.offer).unwrap().slots_taken;
+    let taken = |world: &World, lease: &tg_ledger::Lease| {
+        world.state.offer(&lease.offer).unwrap().slots_taken
+    };
     assert_eq!((taken(&world, &lead), taken(&world, &member)), (0, 0));
     // Nothing is stated about a part.
     let tasks = tasks_of(&world.state, "validator 0");
@@ -265,7 +286,9 @@ fn a_gang_is_paid_when_the_answer_of_the_whole_is_held() {
     // Never delivered: the lead is to blame, the member has its collateral back and what its work was worth.
     let (by, _) = world.lease(job).delivery().unwrap();
     world.wait_until(by.get() + 1);
-    let end = |world: &World, lease: &tg_ledger::Lease| world.state.lease(&lease.id).unwrap().end().cloned();
+    let end = |world: &World, lease: &tg_ledger::Lease| {
+        world.state.lease(&lease.id).unwrap().end().cloned()
+    };
     let not_delivered = LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered);
     assert_eq!(end(&world, &lead), Some(not_delivered));
     assert_eq!(end(&world, &member), Some(LeaseEnd::Released));
@@ -314,7 +337,10 @@ fn the_first_answer_of_each_provider_comes_before_the_second_of_any() {
     assert_eq!(order, [first.1, other, input.into(), second.1, third.1]);
     // The offer is gone, and what was committed on it is paid.
     hold(&mut world, 0..3, third.1);
-    assert_eq!(tasks_of(&world.state, "validator 3"), [first.1, other, input.into(), second.1]);
+    assert_eq!(
+        tasks_of(&world.state, "validator 3"),
+        [first.1, other, input.into(), second.1]
+    );
 }
 
 /// What was stated stays the statement of who made it, while validators come and go.
@@ -339,7 +365,10 @@ fn statements_about_an_answer_move_with_the_seats() {
     assert_eq!(village.count(), 6);
     assert_eq!(village.world.job(job).state(), JobState::Delivering);
     for name in ["validator 0", "validator 1"] {
-        assert!(!tasks_of(village.state(), name).contains(&subject), "{name}");
+        assert!(
+            !tasks_of(village.state(), name).contains(&subject),
+            "{name}"
+        );
     }
     for name in ["validator 2", "validator 3", "bob", "mallory"] {
         assert!(tasks_of(village.state(), name).contains(&subject), "{name}");

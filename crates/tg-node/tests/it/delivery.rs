@@ -2,7 +2,7 @@
 
 use tg_ledger::{AbandonedBecause, JobState, LeaseEnd, State, StorageRule};
 use tg_node::NodeHandle;
-use tg_types::{DurationMs, Digest, LeaseId, Receipt, Transaction, VerificationMode, Wallet};
+use tg_types::{Digest, DurationMs, LeaseId, Receipt, Transaction, VerificationMode, Wallet};
 
 use crate::committee::{offer_milli, perform_all};
 use crate::programs::{Program, order_in, paid, register};
