@@ -489,7 +489,6 @@ mod tests {
 
     use super::*;
     use tg_exec::sample::random_model;
-    use tg_exec::sample::wide::random_program;
     use tg_ir::op;
     use tg_prover::ProvingModel;
 
@@ -566,104 +565,6 @@ mod tests {
         let length = like_a_request.len() as u64;
         let found = programs.taken_input(&store, (&digest, length), &absent);
         assert_eq!(found, Holding::Missing(absent.public));
-    }
-
-    /// Stops: pay for an answer of another length than any that the model gives.
-    #[test]
-    fn an_answer_is_held_if_the_model_may_give_as_many_bytes() {
-        let (_folder, store) = store();
-        let mut programs = Programs::default();
-        let mut held = |bytes: &[u8], length: AnswerLength| {
-            let digest = store.put(bytes, LIMIT).unwrap();
-            (programs.answer(&store, &digest, &length), digest)
-        };
-        for (bytes, is_held) in [(0, false), (1, true), (10, true), (11, false)] {
-            let (found, digest) = held(&vec![1; bytes], AnswerLength::AtMost(10));
-            let expected = if is_held {
-                Holding::Held
-            } else {
-                Holding::Wrong(digest)
-            };
-            assert_eq!(found, expected, "{bytes}");
-        }
-        // A model that takes no tokens gives all of its output.
-        let (public, _) = files();
-        let program = PublicModel::decode_program(&public).unwrap();
-        assert_ne!(program.input.element_type(), tg_ir::ElementType::I32);
-        let mut ask = vec![0; 64];
-        ask[..4].copy_from_slice(b"TGQ\0");
-        let input = store.put(&ask, LIMIT).unwrap();
-        let of_model = |public: Digest, input: Digest| AnswerLength::OfModel {
-            output: 10,
-            public,
-            input,
-            input_len: 64,
-        };
-        let public = store.put(&public, LIMIT).unwrap();
-        for (bytes, is_held) in [(0, false), (4, false), (8, false), (10, true), (12, false)] {
-            let (found, digest) = held(&vec![2; bytes], of_model(public, input));
-            let expected = if is_held {
-                Holding::Held
-            } else {
-                Holding::Wrong(digest)
-            };
-            assert_eq!(found, expected, "{bytes}");
-        }
-        // What is needed to tell is fetched first; of the length of the output nothing is.
-        let absent = Digest::of_blob(b"absent");
-        let (found, _) = held(&[2; 10], of_model(absent, absent));
-        assert_eq!(found, Holding::Held);
-        let (found, _) = held(&[2; 8], of_model(absent, input));
-        assert_eq!(found, Holding::Missing(absent));
-        let (found, _) = held(&[2; 8], of_model(public, absent));
-        assert_eq!(found, Holding::Missing(absent));
-    }
-
-    /// The public part of a model that takes tokens, stored, and the bytes of its input: enough for a request.
-    fn writer(store: &BlobStore) -> (Digest, usize) {
-        (0..)
-            .find_map(|seed| {
-                let (compiled, _) = random_program(seed);
-                let program = &compiled.program;
-                let bytes = program.input_bytes();
-                let has_room = GenerationRequest::prompt_max(program).is_some();
-                let public = ProvingModel::new(compiled).ok().filter(|_| has_room)?;
-                let public = public.register().ok()?.encode();
-                Some((store.put(&public, LIMIT).unwrap(), bytes))
-            })
-            .unwrap()
-    }
-
-    /// What a model wrote is as long as the tokens that it was asked for, at most.
-    #[test]
-    fn what_was_written_is_held_up_to_the_limit_of_its_request() {
-        let (_folder, store) = store();
-        let mut programs = Programs::default();
-        let (public, window) = writer(&store);
-        let request = tg_ir::GenerationRequest {
-            prompt: vec![1],
-            limit: 3,
-            stop: None,
-            sampling: tg_ir::Sampling::greatest(),
-        };
-        let input = request.to_input(window).unwrap();
-        let input = store.put(&input, LIMIT).unwrap();
-        let length = AnswerLength::OfModel {
-            output: 1_000,
-            public,
-            input,
-            input_len: u32::try_from(window).unwrap(),
-        };
-        for (bytes, is_held) in [(0, false), (4, true), (6, false), (12, true), (16, false)] {
-            let digest = store.put(&vec![3; bytes], LIMIT).unwrap();
-            let found = programs.answer(&store, &digest, &length);
-            let expected = if is_held {
-                Holding::Held
-            } else {
-                Holding::Wrong(digest)
-            };
-            assert_eq!(found, expected, "{bytes}");
-        }
     }
 
     #[test]
