@@ -10,7 +10,7 @@ import { VerifyJob } from "./verify.tsx";
 
 // Who looked at the result of a job.
 const verifier: Record<Job["mode"], string> = {
-  none: "nobody",
+  none: "nobody; it is paid when enough validators hold the answer",
   proof: "a proof that every validator checks",
   recompute: "every validator, which runs it again",
   sync: "a drawn committee, which runs it again if it is short, else computes drawn parts again",

@@ -1567,7 +1567,7 @@ export interface components {
          * @description Where a job stands.
          * @enum {string}
          */
-        JobStateDto: "queued" | "leased" | "running" | "committed" | "verifying" | "accepted" | "paid" | "refunded" | "disputed" | "expired" | "cancelled" | "submitted";
+        JobStateDto: "queued" | "leased" | "running" | "committed" | "verifying" | "accepted" | "paid" | "refunded" | "disputed" | "expired" | "cancelled" | "submitted" | "delivering";
         /** @description A state that a job entered. */
         JobStepDto: {
             /**

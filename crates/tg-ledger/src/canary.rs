@@ -22,6 +22,8 @@ pub enum LedgerCanary {
     AnyChecksum,
     /// A result is accepted because somebody claimed something wrong of it.
     FailedClaimAccepts,
+    /// An answer that nobody checks is paid before a quorum holds it.
+    PaidBeforeHeld,
     /// A bond is returned an epoch too early.
     ShortUnbonding,
 }

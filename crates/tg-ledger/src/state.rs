@@ -29,6 +29,6 @@ pub use reservations::{HeldPlace, Reservation};
 pub use schedule::Schedule;
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
-pub use storage::{InputTaker, StorageTask, StoredFile};
+pub use storage::{AnswerLength, InputTaker, StorageTask, StoredFile};
 pub use sync::{VoteDuty, VoteTask};
 pub use why::{Eta, GangWhy, Relaxation, WhyWaiting};

@@ -162,6 +162,7 @@ fn look(store: &BlobStore, task: &StorageTask, programs: &mut Programs) -> Holdi
             StoredFile::Input { digest, length, .. } | StoredFile::Opening { digest, length } => {
                 storage::input(store, digest, u64::from(*length))
             }
+            StoredFile::Answer { digest, length } => programs.answer(store, digest, length),
             // Looked at together with the weights.
             StoredFile::PublicModel { digest } => {
                 public = Some(*digest);

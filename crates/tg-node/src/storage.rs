@@ -9,14 +9,17 @@ use tg_float::job::{FloatModel, FloatModelFile, PublicFloatModel};
 use tg_ir::model::MODEL_VERSION;
 use tg_ir::range::{RangeError, Ranges, Rows};
 use tg_ir::weights::BIAS_MAX;
-use tg_ir::{Op, Program};
-use tg_ledger::InputTaker;
+use tg_ir::{GenerationRequest, Op, Program};
+use tg_ledger::{AnswerLength, InputTaker};
 use tg_proof::{OrderRule, PublicModel};
 use tg_types::{Digest, Domain, Encode as _, ServedCard};
 use tg_wasm::WasmProgram;
 
 use crate::blob::{BlobError, BlobStore};
 use crate::limits::{MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
+
+/// Bytes of a token in what a model wrote.
+const TOKEN_BYTES: u64 = 4;
 
 /// Bytes read at a time.
 const STEP: usize = 64 * 1024;
@@ -70,12 +73,7 @@ impl Programs {
             return held;
         }
         let InputTaker { public, is_shown } = taker;
-        let program = self.0.entry(*public).or_insert_with(|| {
-            let bytes = store.get(public, PUBLIC_MODEL_BYTES_MAX).ok()??;
-            let program = PublicModel::decode_program(&bytes).ok()?;
-            Some((program, OrderRule::default()))
-        });
-        let Some((program, rule)) = program else {
+        let Some((program, rule)) = self.of(store, public) else {
             return Holding::Missing(*public);
         };
         match store.get(digest, length) {
@@ -83,6 +81,65 @@ impl Programs {
             Ok(Some(_)) => Holding::Wrong(*digest),
             Ok(None) | Err(_) => Holding::Missing(*digest),
         }
+    }
+
+    /// Looks for an answer that nobody checks. The model's program is read only if the answer is not as long as its output, as one is that was
+    /// asked for by a request to write.
+    pub(crate) fn answer(
+        &mut self,
+        store: &BlobStore,
+        digest: &Digest,
+        length: &AnswerLength,
+    ) -> Holding {
+        let Some(size) = store.size(digest) else {
+            return Holding::Missing(*digest);
+        };
+        let most = match length {
+            AnswerLength::AtMost(most) => u64::from(*most),
+            AnswerLength::OfModel { output, .. } if size == u64::from(*output) => size,
+            AnswerLength::OfModel {
+                public,
+                input,
+                input_len,
+                ..
+            } => match self.written_max(store, public, (input, *input_len)) {
+                Ok(most) if size.is_multiple_of(TOKEN_BYTES) => most,
+                Ok(_) => 0,
+                Err(missing) => return Holding::Missing(missing),
+            },
+        };
+        // Stops: pay for no answer, or for one that is longer or shorter than any that the model gives.
+        let is_fit = size > 0 && size <= most;
+        match store.verified_size(digest) {
+            Ok(Some(_)) if is_fit => Holding::Held,
+            Ok(Some(_)) => Holding::Wrong(*digest),
+            Ok(None) | Err(_) => Holding::Missing(*digest),
+        }
+    }
+
+    /// The most bytes that a model of integers writes for an input; none for an input that does not ask it to.
+    fn written_max(
+        &mut self,
+        store: &BlobStore,
+        public: &Digest,
+        (input, input_len): (&Digest, u32),
+    ) -> Result<u64, Digest> {
+        let (program, _) = self.of(store, public).as_ref().ok_or(*public)?;
+        let bytes = store.get(input, u64::from(input_len)).ok().flatten();
+        let bytes = bytes.ok_or(*input)?;
+        let is_request = GenerationRequest::is_for(program, &bytes);
+        let request = GenerationRequest::read(&bytes).ok();
+        let limit = request.filter(|_| is_request).map_or(0, |it| it.limit);
+        Ok(u64::from(limit) * TOKEN_BYTES)
+    }
+
+    /// The program in a public part, read once.
+    fn of(&mut self, store: &BlobStore, public: &Digest) -> &Option<(Program, OrderRule)> {
+        self.0.entry(*public).or_insert_with(|| {
+            let bytes = store.get(public, PUBLIC_MODEL_BYTES_MAX).ok()??;
+            let program = PublicModel::decode_program(&bytes).ok()?;
+            Some((program, OrderRule::default()))
+        })
     }
 }
 

@@ -499,6 +499,7 @@ fn is_open(job: &JobDto) -> bool {
         | JobStateDto::Paid
         | JobStateDto::Refunded
         | JobStateDto::Disputed
+        | JobStateDto::Delivering
         | JobStateDto::Expired
         | JobStateDto::Cancelled => false,
     }

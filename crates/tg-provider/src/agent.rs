@@ -729,12 +729,13 @@ impl<W: Worker> Agent<W> {
         let outcomes = self.outcomes.0.clone();
         let worker = Arc::clone(&self.worker);
         let kept = match stage {
-            Stage::Prove => entry.evidence.as_ref(),
-            Stage::Refute => entry.task.refutation().and(entry.refutation.as_ref()),
+            Stage::Prove => entry.evidence.clone(),
+            Stage::Refute => entry.task.refutation().and(entry.refutation.clone()),
+            Stage::Deliver => entry.task.execution().map(|it| it.output.as_slice().into()),
             _ => None,
         };
         if let Some(bytes) = kept {
-            let (client, bytes) = (self.client.clone(), Arc::clone(bytes));
+            let client = self.client.clone();
             tokio::spawn(work::store_again(client, (id, bytes), outcomes));
             return;
         }
@@ -818,7 +819,7 @@ impl<W: Worker> Agent<W> {
             work::Report::Executed(task, execution, elapsed_ms) => {
                 entry.pulled = Some(task);
                 let on = execution.on.clone();
-                entry.task.executed(execution);
+                entry.task.executed(execution, clock::now().get());
                 AgentEvent::Executed {
                     lease: id,
                     elapsed_ms,

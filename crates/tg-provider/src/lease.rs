@@ -12,7 +12,7 @@
 //! cannot be had until shortly before the start is due is declined by name, which is free if the validators do not hold it
 //! either. A member of a gang that does
 //! not lead it commits to its part, and needs no proof. Of a short run of mode sync, which its committee runs whole, the receipt is all. A member of a job of mode replicate seals what it found, and opens it once all
-//! have; the one that leads then hands in the answer.
+//! have; the one that leads then hands in the answer. Of a result that nobody checks the answer is stored until validators hold it.
 //!
 //! Proving starts while the commitment is still on its way into a block. A transaction without effect is sent again
 //! after [`RESEND_MS`]; work that fails is tried again after a growing wait, [`TRIES_MAX`] times,
@@ -34,7 +34,7 @@ const LOOK_AGAIN_MS: u64 = 250;
 /// Wait before work is tried again that could not reach the grid.
 const REACH_AGAIN_MS: u64 = 1_000;
 
-/// After how many milliseconds evidence that validators do not hold yet is stored again: whoever took it may have lost it.
+/// After how many milliseconds an answer or evidence that validators do not hold yet is stored again: whoever took it may have lost it.
 pub const STORE_AGAIN_MS: u64 = 3_000;
 
 /// How often work is tried before the lease is left to end by itself.
@@ -233,6 +233,7 @@ impl LeaseTask {
         let is_handed_in = is_checked
             || self.lease.replicas.is_some()
             || self.lease.state == JobStateDto::Verifying
+            || self.lease.state == JobStateDto::Delivering
             || self.mode == ModeDto::Endpoint;
         if now >= self.lease.finish_by_ms && !is_handed_in {
             return Step::Forget(StopReason::Late);
@@ -260,6 +261,7 @@ impl LeaseTask {
             JobStateDto::Verifying if is_checked => self.next_opened(now),
             JobStateDto::Verifying => self.next_named(now),
             JobStateDto::Disputed => self.next_disputed(now),
+            JobStateDto::Delivering => self.next_delivered(now),
             JobStateDto::Submitted
             | JobStateDto::Queued
             | JobStateDto::Accepted
@@ -409,6 +411,17 @@ impl LeaseTask {
         }
     }
 
+    /// Until enough validators hold an answer that nobody checks they must find it, or nobody is paid and what is at risk is lost: it is
+    /// stored again, and made again after a restart.
+    const fn next_delivered(&self, now: u64) -> Step {
+        let again = self.stored_at + STORE_AGAIN_MS;
+        match &self.done {
+            WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
+            WorkDone::Executed(_) | WorkDone::Proved(..) if now < again => Step::Wait(again),
+            WorkDone::Executed(_) | WorkDone::Proved(..) => self.begin(Stage::Deliver, now),
+        }
+    }
+
     /// Of a dispute that ends at one tile: the answer to the accuser's claim is found, named, and must be held by the validators, or all of
     /// the collateral is lost.
     fn next_disputed(&self, now: u64) -> Step {
@@ -547,9 +560,10 @@ impl LeaseTask {
         }
     }
 
-    /// The execution ended and its output is stored.
-    pub fn executed(&mut self, execution: Execution) {
+    /// The execution ended and its output is stored at `now`.
+    pub fn executed(&mut self, execution: Execution, now: u64) {
         self.busy = None;
+        self.stored_at = now;
         self.done = WorkDone::Executed(execution);
     }
 
@@ -586,7 +600,7 @@ impl LeaseTask {
         Some(answer)
     }
 
-    /// The grid has the evidence at `now`.
+    /// The grid has the answer, or the evidence, at `now`.
     pub const fn stored(&mut self, now: u64) {
         self.busy = None;
         self.failures = 0;

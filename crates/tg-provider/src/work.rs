@@ -32,7 +32,7 @@ pub(crate) enum Report {
     Proved(Evidence, Arc<[u8]>, u64),
     /// Where the claim of this name is wrong was found, and is stored.
     Refuted(Digest, Evidence, Arc<[u8]>),
-    /// The grid has the evidence that it was given before.
+    /// The grid has the answer or the evidence that it was given before.
     Stored,
     /// An endpoint is served.
     Served(ServeReport),
@@ -154,7 +154,7 @@ pub(crate) async fn refute<W: Worker>(
     let _ = outcomes.send((lease, report)).await;
 }
 
-/// Stores evidence again if whoever the agent asks does not have it any more, and reports.
+/// Stores an answer or evidence again if whoever the agent asks does not have it any more, and reports.
 pub(crate) async fn store_again(
     client: Client,
     (lease, bytes): (LeaseId, Arc<[u8]>),

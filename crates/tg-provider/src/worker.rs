@@ -69,6 +69,8 @@ pub enum Stage {
     Refute,
     /// Answering the requests of an endpoint.
     Serve,
+    /// Storing the answer again, until validators hold it.
+    Deliver,
 }
 
 impl std::fmt::Display for Stage {
@@ -79,6 +81,7 @@ impl std::fmt::Display for Stage {
             Self::Prove => "prove",
             Self::Refute => "refute",
             Self::Serve => "serve",
+            Self::Deliver => "deliver",
         })
     }
 }

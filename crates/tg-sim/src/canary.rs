@@ -46,6 +46,9 @@ pub enum Canary {
     /// After a change of the set those of the set before go on to vote.
     #[cfg(feature = "canary")]
     OldSet,
+    /// An answer that nobody checks is paid before a quorum holds it.
+    #[cfg(feature = "canary")]
+    PaidBeforeHeld,
     /// A bond is returned an epoch too early.
     #[cfg(feature = "canary")]
     ShortUnbonding,
@@ -81,6 +84,8 @@ impl Canary {
         #[cfg(feature = "canary")]
         Self::OldSet,
         #[cfg(feature = "canary")]
+        Self::PaidBeforeHeld,
+        #[cfg(feature = "canary")]
         Self::ShortUnbonding,
     ];
 }
@@ -102,6 +107,7 @@ pub(crate) fn arm(canary: Option<Canary>) {
             Some(C::EarlySeed) => Some(Ledger::EarlySeed),
             Some(C::AnyChecksum) => Some(Ledger::AnyChecksum),
             Some(C::FailedClaimAccepts) => Some(Ledger::FailedClaimAccepts),
+            Some(C::PaidBeforeHeld) => Some(Ledger::PaidBeforeHeld),
             Some(C::ShortUnbonding) => Some(Ledger::ShortUnbonding),
             _ => None,
         });

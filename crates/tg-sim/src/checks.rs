@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `agreement` | validators have the same block, and the state that its header names, at each height |
 //! | `money` | what the records hold, counted one by one, and what was burned is what was minted; what was burned only grows |
-//! | `payment` | a job is paid once, to the last unit of its escrow, for a right result, by a verdict in that block, with evidence that validators hold |
+//! | `payment` | a job is paid once, to the last unit of its escrow, for a right result, by a verdict in that block, with evidence that validators hold; one that nobody checks for an answer that a quorum holds |
 //! | `honest-lost` | no honest provider loses collateral, but ten times its gas where an order leaves too little time |
 //! | `votes` | tiles are drawn by the seed of the receipt's block; a committee is drawn once a quorum holds the opening; a false accusation costs its bond |
 //! | `capacity` | no offer has more leases than slots, no GPU more than a whole of its shares and memory |
@@ -465,7 +465,9 @@ impl Checks {
             return Err(format!("{id} is paid without a receipt"));
         };
         if !job.order.mode.is_checked() {
-            return Ok(());
+            return self
+                .is_delivered(job.ordered_at(), &receipt.output)
+                .map_err(|what| format!("{id} is paid, its answer {what}"));
         }
         // All validators ran it again: of mode sync only where a committee would have.
         let is_upheld = || {
@@ -528,6 +530,18 @@ impl Checks {
         let output = lease.receipt().map(|it| it.output).unwrap_or_default();
         self.is_held(job.ordered_at(), &output)
             .map_err(|what| format!("{id} is paid, its answer {what}"))
+    }
+
+    /// Whether a quorum holds an answer, and it is as long as what the model gives.
+    fn is_delivered(&self, since: TimestampMs, answer: &Digest) -> Result<(), String> {
+        self.is_held(since, answer)?;
+        let stores = self.facts.stores.iter().flatten();
+        let expected = model().output_len as u64;
+        let mut sizes = stores.filter_map(|store| store.size(answer));
+        match sizes.find(|size| *size != expected) {
+            Some(size) => Err(format!("{answer} has {size} bytes")),
+            None => Ok(()),
+        }
     }
 
     /// Whether as many honest validators have a blob as must, if all that are not honest say that they have it.

@@ -90,13 +90,14 @@ impl FaultCoverage {
 }
 
 /// The states in the order of the table.
-const STATES: [(JobState, &str); 11] = [
+const STATES: [(JobState, &str); 12] = [
     (JobState::Submitted, "submitted"),
     (JobState::Queued, "queued"),
     (JobState::Leased, "leased"),
     (JobState::Running, "running"),
     (JobState::Committed, "committed"),
     (JobState::Verifying, "verifying"),
+    (JobState::Delivering, "delivering"),
     (JobState::Accepted, "accepted"),
     (JobState::Paid, "paid"),
     (JobState::Refunded, "refunded"),
@@ -108,14 +109,14 @@ impl fmt::Display for FaultCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<24}", "fault")?;
         for (_, name) in STATES {
-            write!(f, " {name:>9}")?;
+            write!(f, " {name:>10}")?;
         }
         let names: BTreeSet<&String> = self.counts.keys().map(|(name, _)| name).collect();
         for name in names {
             write!(f, "\n{name:<24}")?;
             for (state, _) in STATES {
                 let count = self.counts.get(&(name.clone(), state as u8));
-                write!(f, " {:>9}", count.copied().unwrap_or(0))?;
+                write!(f, " {:>10}", count.copied().unwrap_or(0))?;
             }
         }
         Ok(())

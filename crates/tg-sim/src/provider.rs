@@ -217,6 +217,7 @@ impl SimProvider {
                 let takes = match stage {
                     Stage::Pull => self.draw.between(10, 80),
                     Stage::Execute | Stage::Prove | Stage::Refute => self.plan.work_ms / 2 + 1,
+                    Stage::Deliver => 1,
                     Stage::Serve => self.draw.between(1_000, 5_000),
                 };
                 // What is opened is settled when the work begins, as in production: another gateway may be behind.
@@ -302,14 +303,23 @@ impl SimProvider {
                 };
                 executed.receipt.output = Digest::of_blob(&executed.output);
                 // A full store is tried again with the work.
-                if store
-                    .put(&executed.output, BLOB_TOTAL_BYTES_DEFAULT)
-                    .is_err()
+                if is_delivered(self.plan.role, entry)
+                    && store
+                        .put(&executed.output, BLOB_TOTAL_BYTES_DEFAULT)
+                        .is_err()
                 {
                     entry.task.failed(now, None);
                     return;
                 }
-                entry.task.executed(executed);
+                entry.task.executed(executed, now);
+            }
+            Stage::Deliver => {
+                let output = entry.task.execution().map(|it| it.output.as_slice());
+                if is_delivered(self.plan.role, entry) {
+                    // What cannot be stored is missing, as a lost upload is.
+                    let _ = store.put(output.unwrap_or_default(), BLOB_TOTAL_BYTES_DEFAULT);
+                }
+                entry.task.stored(now);
             }
             Stage::Serve => {
                 let lease = entry.task.lease();
@@ -386,6 +396,12 @@ impl SimProvider {
         }
         entry.task.proved(evidence, now);
     }
+}
+
+/// Whether a provider stores what it found: of results that nobody checks one that withholds what it is paid for does not.
+fn is_delivered(role: ProviderRole, entry: &HeldLease) -> bool {
+    let is_checked = VerificationMode::from(entry.task.mode()).is_checked();
+    is_checked || role != ProviderRole::Withheld
 }
 
 /// Says of a claim that it is wrong in one tile; a liar says so of a right claim too, which shows nothing.

@@ -250,6 +250,7 @@ const fn lease_state(job: &Job, lease: &Lease) -> JobStateDto {
         (_, LeaseProgress::Sealed { .. }) => JobStateDto::Committed,
         (_, LeaseProgress::Committed { .. }) => JobStateDto::Committed,
         (_, LeaseProgress::Verifying { .. }) => JobStateDto::Verifying,
+        (_, LeaseProgress::Delivering { .. }) => JobStateDto::Delivering,
     }
 }
 

@@ -22,6 +22,7 @@ pub const fn job_state(state: JobState) -> JobStateDto {
         JobState::Paid => JobStateDto::Paid,
         JobState::Refunded => JobStateDto::Refunded,
         JobState::Disputed => JobStateDto::Disputed,
+        JobState::Delivering => JobStateDto::Delivering,
         JobState::Expired => JobStateDto::Expired,
         JobState::Cancelled => JobStateDto::Cancelled,
     }

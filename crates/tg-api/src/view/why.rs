@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_ledger::{GangWhy, Job, JobState, Relaxation, State, TransactionError, WhyWaiting};
+use tg_ledger::{GangWhy, Job, JobState, Lease, Relaxation, State, TransactionError, WhyWaiting};
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
 use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs, VerificationMode};
 
@@ -179,6 +179,7 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
         JobState::Verifying => "validators check the proof".to_owned(),
         JobState::Accepted => "the result is accepted".to_owned(),
         JobState::Disputed => "the result is disputed".to_owned(),
+        JobState::Delivering => delivered(state, job),
         JobState::Paid | JobState::Refunded | JobState::Expired | JobState::Cancelled => job
             .end()
             .map_or_else(|| "it is over".to_owned(), |end| end.to_string()),
@@ -230,6 +231,17 @@ fn waits_for_storage(state: &State, job: &Job) -> String {
     let model = state.model(&job.order.model);
     let held = model.map_or(0, |it| it.storage.held.len());
     format!("waits until {needed} validators hold its model's files; {held} do")
+}
+
+/// How many validators hold the answer of a job whose result nobody checks.
+fn delivered(state: &State, job: &Job) -> String {
+    let needed = state.quorum();
+    let lead = job.live_lease().and_then(|it| state.lease(&it));
+    let held = lead.and_then(Lease::delivery);
+    let held = held.map_or(0, |(_, storage)| storage.held.len());
+    format!(
+        "the result is committed; it is paid when {needed} validators hold the answer; {held} do"
+    )
 }
 
 /// Why a job waits, in one sentence.

@@ -662,6 +662,7 @@ impl Grid {
             let lacks = task.files.iter().any(|file| match file {
                 StoredFile::Input { digest, .. } => *digest == SECRET && seat >= self.holders,
                 StoredFile::Opening { .. }
+                | StoredFile::Answer { .. }
                 | StoredFile::PublicModel { .. }
                 | StoredFile::Weights { .. } => false,
             });

@@ -2,8 +2,8 @@
 
 use tg_market::view::request_of;
 use tg_types::{
-    Address, Amount, Digest, DurationMs, JobId, JobOrder, Lane, LeaseId, OfferTerms, Receipt,
-    Transaction, VerificationMode, VerifiedTransaction, job_id, offer_id,
+    Address, Amount, Digest, DurationMs, JobId, JobOrder, Lane, LeaseId, OfferId, OfferTerms,
+    Receipt, Transaction, VerificationMode, VerifiedTransaction, job_id, offer_id,
 };
 
 use super::Execution;
@@ -314,8 +314,8 @@ impl Execution {
         lease.commit(receipt.clone())?;
         self.step(&mut job, OpenStage::Committed(lease.id))?;
         match job.order.mode {
-            // Nobody checks, so the commitment is the result. An endpoint has none.
-            VerificationMode::None | VerificationMode::Endpoint => self.accept(job, lease),
+            // Nobody checks, so what is delivered is the result. An endpoint has none.
+            VerificationMode::None | VerificationMode::Endpoint => self.deliver(job, lease),
             // Results of members are sealed and opened instead, which the check before this made sure of.
             VerificationMode::Proof | VerificationMode::Recompute | VerificationMode::Replicate => {
                 self.save_job(job);
@@ -332,6 +332,22 @@ impl Execution {
                 Ok(())
             }
         }
+    }
+
+    /// Nobody looks at what a provider committed to: it is paid once validators hold it. Stops: pay for an answer that only its provider has.
+    ///
+    /// The work is done, so its slot and what was granted of its machine are free for others.
+    fn deliver(&mut self, mut job: Job, mut lease: Lease) -> Done {
+        let wait = self.state.parameters.verification_timeout;
+        lease.deliver(self.now.saturating_add(wait))?;
+        let members = lease.members().iter();
+        let offers = members.filter_map(|it| self.state.lease(it).map(|it| it.offer));
+        let offers: Vec<OfferId> = std::iter::once(lease.offer).chain(offers).collect();
+        offers.iter().for_each(|offer| self.free_slot(offer));
+        self.step(&mut job, OpenStage::Delivering(lease.id))?;
+        self.state.release(&lease);
+        self.save_job(job);
+        self.go_on_if_held(lease)
     }
 
     /// Of a run that a committee repeats whole nothing is handed in beside the receipt: members find the answer that it names themselves, and

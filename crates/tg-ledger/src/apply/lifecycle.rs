@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tg_market::reputation::{LeaseOutcome, TOP_BONUS_PPM};
 use tg_market::throughput::Correction;
 use tg_market::view::{gpu_class, gpu_time, held_milli, work_kind};
-use tg_types::{Address, Amount, DurationMs, JobId, LeaseId, VerificationMode};
+use tg_types::{Address, Amount, DurationMs, JobId, LeaseId, OfferId, VerificationMode};
 
 use super::Execution;
 use super::decline::Settled;
@@ -696,7 +696,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Ends a lease whose money is settled but for its gas, and frees its slot if the offer still stands.
+    /// Ends a lease whose money is settled but for its gas, and frees its slot if it has one and the offer still stands.
     pub(super) fn close_lease(&mut self, lease: Lease, end: LeaseEnd) -> Done {
         self.close_lease_but(lease, end, Amount::ZERO)
     }
@@ -711,10 +711,9 @@ impl Execution {
         self.settle_gas(&lease, &end)?;
         self.end_risk(&lease, &end, penalty)?;
         self.state.release(&lease);
-        if let Some(offer) = self.state.offer(&lease.offer) {
-            let mut offer = offer.clone();
-            offer.slots_taken = offer.slots_taken.saturating_sub(1);
-            self.state.put_offer(offer);
+        let job = self.state.job(&lease.job);
+        if job.is_none_or(Job::takes_slots) {
+            self.free_slot(&lease.offer);
         }
         self.events.push(Event::LeaseEnded {
             lease: lease.id,
@@ -725,6 +724,15 @@ impl Execution {
         lease.close(end, self.now, penalty)?;
         self.state.put_lease(lease);
         Ok(())
+    }
+
+    /// Frees a slot of an offer, if it still stands.
+    pub(super) fn free_slot(&mut self, offer: &OfferId) {
+        if let Some(offer) = self.state.offer(offer) {
+            let mut offer = offer.clone();
+            offer.slots_taken = offer.slots_taken.saturating_sub(1);
+            self.state.put_offer(offer);
+        }
     }
 
     pub(super) fn update_provider(

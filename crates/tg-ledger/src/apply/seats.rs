@@ -227,14 +227,10 @@ impl Execution {
         let opened = opened.filter(|it| self.state.opened_lease(&it.id).is_some());
         let opened: Vec<_> = opened.cloned().collect();
         for mut lease in opened {
-            if let Some(check) = &mut lease.check
-                && let Some(storage) = check.stage.storage_mut()
-            {
+            if let Some(storage) = lease.storage_mut() {
                 *storage = moved(storage);
             }
-            self.begin_vote_if_held(&mut lease);
-            self.advance_if_held(&mut lease);
-            self.state.put_lease(lease);
+            self.go_on_if_held(lease)?;
         }
         let jobs: Vec<_> = self.state.open_jobs().cloned().collect();
         for mut job in jobs {

@@ -1,10 +1,12 @@
-//! What statements about storage do: a job waits for a provider once enough validators hold what it needs.
+//! What statements about storage do: a job waits for a provider once enough validators hold what it needs, and an answer that nobody
+//! checks is paid once enough of them hold it.
 
 use std::sync::Arc;
 
 use tg_types::{Address, JobId, LeaseId, ModelId, StorageSubject};
 
 use super::Execution;
+use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{Job, JobState, Lease, Model, OpenStage, Storage};
@@ -39,7 +41,7 @@ impl Execution {
             } else if let Some(model) = self.state.model(&ModelId::new(bytes)).cloned() {
                 self.note_model(model, seat, statement)?;
             } else if let Some(lease) = self.state.opened_lease(&LeaseId::new(bytes)).cloned() {
-                self.note_opening(lease, seat, statement);
+                self.note_opening(lease, seat, statement)?;
             }
         }
         Ok(())
@@ -53,15 +55,26 @@ impl Execution {
         self.judge_input(job)
     }
 
-    fn note_opening(&mut self, mut lease: Lease, seat: u8, statement: Statement) {
-        if let Some(check) = &mut lease.check
-            && let Some(storage) = check.stage.storage_mut()
-        {
+    fn note_opening(&mut self, mut lease: Lease, seat: u8, statement: Statement) -> Done {
+        if let Some(storage) = lease.storage_mut() {
             note(storage, seat, statement);
         }
+        self.go_on_if_held(lease)
+    }
+
+    /// Stores a lease of which validators have to hold a file, and does what follows if enough do.
+    pub(super) fn go_on_if_held(&mut self, mut lease: Lease) -> Done {
         self.begin_vote_if_held(&mut lease);
         self.advance_if_held(&mut lease);
+        let is_delivered = lease.delivery().is_some_and(|(_, storage)| {
+            self.state.is_held(storage) || is_armed(LedgerCanary::PaidBeforeHeld)
+        });
+        if is_delivered {
+            let job = self.job(&lease.job)?;
+            return self.accept(job, lease);
+        }
         self.state.put_lease(lease);
+        Ok(())
     }
 
     fn note_model(&mut self, mut model: Model, seat: u8, statement: Statement) -> Done {

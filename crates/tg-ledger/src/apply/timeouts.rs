@@ -157,6 +157,10 @@ impl Execution {
                 (due, LeaseEnd::Late(LatePhase::Committed))
             }
             OpenStage::Disputed(_) => return None,
+            OpenStage::Delivering(_) => (
+                lease.delivery()?.0,
+                LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered),
+            ),
             // A committee that is asked is asked until it answers, and the seed that draws it is the validators' to sign.
             OpenStage::Verifying(_)
                 if lease.check.as_ref().is_some_and(|it| {

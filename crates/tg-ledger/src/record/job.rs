@@ -37,6 +37,8 @@ tg_types::wire_enum! {
         Cancelled = 10 => "Cancelled",
         /// Escrow is locked; too few validators state that they hold its input and its model's files.
         Submitted = 11 => "Submitted",
+        /// The provider committed to a result that nobody checks; too few validators state that they hold the answer.
+        Delivering = 12 => "Delivering",
     }
 }
 
@@ -69,7 +71,10 @@ impl JobState {
                 Self::Committed | Self::Accepted | Self::Queued | Self::Refunded | Self::Cancelled
             ) | (
                 Self::Committed,
-                Self::Verifying | Self::Accepted | Self::Queued | Self::Refunded | Self::Disputed
+                Self::Verifying | Self::Delivering | Self::Queued | Self::Refunded | Self::Disputed
+            ) | (
+                Self::Delivering,
+                Self::Accepted | Self::Queued | Self::Refunded
             ) | (
                 Self::Verifying,
                 Self::Accepted | Self::Queued | Self::Refunded | Self::Disputed
@@ -167,6 +172,8 @@ pub enum OpenStage {
     Verifying(LeaseId),
     /// A member of the committee disputes the result.
     Disputed(LeaseId),
+    /// Validators fetch the answer, which nobody checks.
+    Delivering(LeaseId),
 }
 
 variants! {
@@ -178,6 +185,7 @@ variants! {
         4 = Committed(lease),
         5 = Verifying(lease),
         6 = Disputed(lease),
+        7 = Delivering(lease),
     }
 }
 
@@ -193,6 +201,7 @@ impl OpenStage {
             Self::Committed(_) => JobState::Committed,
             Self::Verifying(_) => JobState::Verifying,
             Self::Disputed(_) => JobState::Disputed,
+            Self::Delivering(_) => JobState::Delivering,
         }
     }
 
@@ -205,7 +214,8 @@ impl OpenStage {
             | Self::Running(lease)
             | Self::Committed(lease)
             | Self::Verifying(lease)
-            | Self::Disputed(lease) => Some(*lease),
+            | Self::Disputed(lease)
+            | Self::Delivering(lease) => Some(*lease),
         }
     }
 }
@@ -528,6 +538,12 @@ impl Job {
             self.state(),
             JobState::Leased | JobState::Running | JobState::Committed
         )
+    }
+
+    /// Whether its live leases take slots of their offers: until a result that nobody checks is committed, or they end.
+    #[must_use]
+    pub const fn takes_slots(&self) -> bool {
+        !matches!(self.state(), JobState::Delivering)
     }
 
     /// The lease that lives.

@@ -5,7 +5,7 @@ use tg_types::{
     Receipt, TimestampMs, fields, keccak256_of, tags, variants,
 };
 
-use crate::record::{EndpointMeter, Evidence, Grant, Job, Record, SessionRisk, SyncCheck};
+use crate::record::{EndpointMeter, Evidence, Grant, Job, Record, SessionRisk, Storage, SyncCheck};
 use crate::tree::{LeafHead, kind};
 
 /// Leases beside the one that leads a gang.
@@ -29,7 +29,7 @@ pub enum LatePhase {
 pub enum AbandonedBecause {
     /// It never started the lease.
     NotStarted = 0,
-    /// It named evidence that the validators could not get in time.
+    /// It named evidence, or an answer that nobody checks, that the validators could not get in time.
     EvidenceNotDelivered = 1,
     /// The validators could not reach it.
     ProviderLost = 2,
@@ -95,7 +95,7 @@ impl std::fmt::Display for LeaseEnd {
             }
             Self::Abandoned(AbandonedBecause::NotStarted) => f.write_str("never started"),
             Self::Abandoned(AbandonedBecause::EvidenceNotDelivered) => {
-                f.write_str("evidence named but not delivered")
+                f.write_str("answer or evidence named but not delivered")
             }
             Self::Abandoned(AbandonedBecause::ProviderLost) => {
                 f.write_str("validators could not reach the provider")
@@ -182,6 +182,17 @@ pub enum LeaseProgress {
         /// Until when validators wait for the evidence.
         verify_by: TimestampMs,
     },
+    /// It committed to a result that nobody checks; validators fetch the answer.
+    Delivering {
+        /// When it started.
+        started_at: TimestampMs,
+        /// What it committed to.
+        receipt: Receipt,
+        /// Who holds the answer.
+        storage: Storage,
+        /// Until when validators wait for it.
+        deliver_by: TimestampMs,
+    },
 }
 
 variants! {
@@ -191,6 +202,7 @@ variants! {
         2 = Committed { started_at, receipt },
         3 = Verifying { started_at, receipt, evidence, verify_by },
         4 = Sealed { started_at, seal },
+        5 = Delivering { started_at, receipt, storage, deliver_by },
     }
 }
 
@@ -365,7 +377,8 @@ impl LeaseProgress {
             Self::Running { started_at }
             | Self::Sealed { started_at, .. }
             | Self::Committed { started_at, .. }
-            | Self::Verifying { started_at, .. } => Some(*started_at),
+            | Self::Verifying { started_at, .. }
+            | Self::Delivering { started_at, .. } => Some(*started_at),
         }
     }
 
@@ -374,7 +387,9 @@ impl LeaseProgress {
     pub const fn receipt(&self) -> Option<&Receipt> {
         match self {
             Self::Waiting | Self::Running { .. } | Self::Sealed { .. } => None,
-            Self::Committed { receipt, .. } | Self::Verifying { receipt, .. } => Some(receipt),
+            Self::Committed { receipt, .. }
+            | Self::Verifying { receipt, .. }
+            | Self::Delivering { receipt, .. } => Some(receipt),
         }
     }
 
@@ -383,9 +398,11 @@ impl LeaseProgress {
     pub const fn evidence(&self) -> Option<Evidence> {
         match self {
             Self::Verifying { evidence, .. } => Some(*evidence),
-            Self::Waiting | Self::Running { .. } | Self::Sealed { .. } | Self::Committed { .. } => {
-                None
-            }
+            Self::Waiting
+            | Self::Running { .. }
+            | Self::Sealed { .. }
+            | Self::Committed { .. }
+            | Self::Delivering { .. } => None,
         }
     }
 }
@@ -424,6 +441,28 @@ impl Lease {
         match &self.phase {
             LeasePhase::Live(LeaseProgress::Verifying { verify_by, .. }) => Some(*verify_by),
             LeasePhase::Live(_) | LeasePhase::Ended { .. } => None,
+        }
+    }
+
+    /// Until when validators wait for its answer, which nobody checks, and who holds it, while they do.
+    #[must_use]
+    pub const fn delivery(&self) -> Option<(TimestampMs, &Storage)> {
+        match &self.phase {
+            LeasePhase::Live(LeaseProgress::Delivering {
+                deliver_by,
+                storage,
+                ..
+            }) => Some((*deliver_by, storage)),
+            LeasePhase::Live(_) | LeasePhase::Ended { .. } => None,
+        }
+    }
+
+    /// Who holds the file that validators have to hold before its job goes on.
+    pub(crate) const fn storage_mut(&mut self) -> Option<&mut Storage> {
+        match (&mut self.phase, &mut self.check) {
+            (LeasePhase::Live(LeaseProgress::Delivering { storage, .. }), _) => Some(storage),
+            (_, Some(check)) => check.stage.storage_mut(),
+            _ => None,
         }
     }
 
@@ -510,7 +549,8 @@ impl Lease {
             LeaseProgress::Waiting | LeaseProgress::Running { .. } => false,
             LeaseProgress::Sealed { .. }
             | LeaseProgress::Committed { .. }
-            | LeaseProgress::Verifying { .. } => true,
+            | LeaseProgress::Verifying { .. }
+            | LeaseProgress::Delivering { .. } => true,
         }
     }
 
@@ -565,6 +605,24 @@ impl Lease {
             receipt: receipt.clone(),
             evidence,
             verify_by,
+        });
+        Ok(())
+    }
+
+    /// Takes note that validators fetch its answer; they wait for it until `deliver_by`.
+    pub(crate) fn deliver(&mut self, deliver_by: TimestampMs) -> Result<(), BadLeaseStep> {
+        let LeasePhase::Live(LeaseProgress::Committed {
+            started_at,
+            receipt,
+        }) = &self.phase
+        else {
+            return Err(self.bad_step());
+        };
+        self.phase = LeasePhase::Live(LeaseProgress::Delivering {
+            started_at: *started_at,
+            receipt: receipt.clone(),
+            storage: Storage::default(),
+            deliver_by,
         });
         Ok(())
     }

@@ -469,7 +469,7 @@ impl State {
             .filter_map(|job| Some((job, self.lease(&job.live_lease()?)?)))
     }
 
-    /// Those of [`Self::live_leases`] whose results a committee or a watcher checks. Takes nothing of the others, which may be thousands.
+    /// Those of [`Self::live_leases`] whose results a committee or a watcher checks, or whose answers validators fetch. Takes nothing of the others, which may be thousands.
     pub fn checked_leases(&self) -> impl Iterator<Item = (&Job, &Lease)> {
         let leases = self.checked.values().filter_map(|id| self.lease(id));
         leases.filter_map(|lease| {
@@ -569,6 +569,7 @@ impl State {
                 JobState::Running if lease.meter.is_some() => self.endpoint_ends(job, lease),
                 JobState::Leased => lease.start_by.min(lease.deadline),
                 JobState::Verifying => lease.verify_by().unwrap_or(lease.deadline),
+                JobState::Delivering => lease.delivery().map_or(lease.deadline, |(by, _)| by),
                 JobState::Committed => match lease.replicas {
                     Some(ReplicaStage::Opening { open_by: due })
                     | Some(ReplicaStage::Agreed { deliver_by: due }) => due,

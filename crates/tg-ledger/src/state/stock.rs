@@ -97,7 +97,7 @@ impl State {
         debug_assert_eq!(
             usize::from(offer.slots_taken),
             self.live_members()
-                .filter(|(_, it)| it.offer == offer.id)
+                .filter(|(job, it)| it.offer == offer.id && job.takes_slots())
                 .count(),
             "an offer knows how many leases it has"
         );

@@ -7,7 +7,9 @@ use tg_types::{Address, DeclineReason, Digest, LeaseId, StorageSubject, Tier, Ve
 
 use crate::canary::{LedgerCanary, is_armed};
 use crate::parameters::StorageRule;
-use crate::record::{Job, JobPhase, Lease, LeaseEnd, Model, ModelState, OpenStage, Storage};
+use crate::record::{
+    Evidence, Job, JobPhase, Lease, LeaseEnd, Model, ModelState, OpenStage, Storage,
+};
 use crate::state::State;
 
 /// A file that a validator must hold before it states so.
@@ -29,6 +31,13 @@ pub enum StoredFile {
         /// How many bytes the provider says it has.
         length: u32,
     },
+    /// The answer of a job whose result nobody checks.
+    Answer {
+        /// Its content hash.
+        digest: Digest,
+        /// How many bytes it may have.
+        length: AnswerLength,
+    },
     /// The public part of a model.
     PublicModel {
         /// Its content hash.
@@ -48,6 +57,7 @@ impl StoredFile {
         match self {
             Self::Input { digest, .. }
             | Self::Opening { digest, .. }
+            | Self::Answer { digest, .. }
             | Self::PublicModel { digest }
             | Self::Weights { digest } => digest,
         }
@@ -58,7 +68,47 @@ impl StoredFile {
     pub const fn taker(&self) -> Option<&InputTaker> {
         match self {
             Self::Input { taken_by, .. } => taken_by.as_ref(),
-            Self::Opening { .. } | Self::PublicModel { .. } | Self::Weights { .. } => None,
+            Self::Opening { .. }
+            | Self::Answer { .. }
+            | Self::PublicModel { .. }
+            | Self::Weights { .. } => None,
+        }
+    }
+}
+
+/// How many bytes an answer has. No receipt says it: the digest fixes the bytes, and the model what their number may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerLength {
+    /// At least one and at most so many: of float models and programs what they were registered with.
+    AtMost(u32),
+    /// So many, of a model of integers; of one that was asked to write the tokens that it wrote.
+    OfModel {
+        /// Bytes of the model's output.
+        output: u32,
+        /// Its public part, which says whether the input asks it to write.
+        public: Digest,
+        /// The input.
+        input: Digest,
+        /// Bytes of the input, which are at least those of all tokens that it may write.
+        input_len: u32,
+    },
+}
+
+impl AnswerLength {
+    /// The most bytes that an answer of any input may have.
+    #[must_use]
+    pub const fn longest(&self) -> u32 {
+        match self {
+            Self::AtMost(most) => *most,
+            Self::OfModel {
+                output, input_len, ..
+            } => {
+                if *output > *input_len {
+                    *output
+                } else {
+                    *input_len
+                }
+            }
         }
     }
 }
@@ -93,8 +143,8 @@ impl State {
         found.ok().and_then(|seat| u8::try_from(seat).ok())
     }
 
-    /// What `validator` has not stated yet: first what it is asked again, then openings by the age of their jobs, then models by id, then inputs of jobs: the
-    /// oldest one of each requestor, then the next ones, and so on, so that whoever orders much holds up itself.
+    /// What `validator` has not stated yet: first what it is asked again, then openings by the age of their jobs, then models by id, then answers and inputs of jobs: the
+    /// oldest answer of each provider and the oldest input of each requestor, then the next ones, and so on, so that whoever commits or orders much holds up itself.
     #[must_use]
     pub fn storage_tasks(&self, validator: &Address) -> Vec<StorageTask> {
         let Some(seat) = self.seat_of(validator) else {
@@ -110,27 +160,57 @@ impl State {
         });
         let models = models.filter(|it| it.storage.waits_for(seat));
         let models = models.map(|model| (0, model.storage_task()));
-        let openings = self.checked_leases().filter_map(|(_, lease)| {
-            let (evidence, storage) = lease.wanted_file()?;
-            if !storage.waits_for(seat) {
+        let mut committed: BTreeMap<Address, usize> = BTreeMap::new();
+        let wanted = self.checked_leases().filter_map(|(job, lease)| {
+            let file = self.wanted_of(job, lease)?;
+            let turn = match lease.delivery() {
+                Some(_) => {
+                    let before = committed.entry(lease.provider).or_default();
+                    *before += 1;
+                    *before
+                }
+                None => 0,
+            };
+            // Answers that it has stated count for the turn of the next ones too.
+            if !lease.wanted()?.waits_for(seat) {
                 return None;
             }
-            let file = StoredFile::Opening {
-                digest: evidence.digest,
-                length: evidence.size,
+            let task = StorageTask {
+                subject: StorageSubject::new(*lease.id.as_bytes()),
+                files: vec![file],
+                is_recheck: false,
             };
-            Some((
-                0,
-                StorageTask {
-                    subject: StorageSubject::new(*lease.id.as_bytes()),
-                    files: vec![file],
-                    is_recheck: false,
-                },
-            ))
+            Some((turn, task))
         });
-        let mut tasks: Vec<(usize, StorageTask)> = openings.chain(models).chain(jobs).collect();
+        let mut tasks: Vec<(usize, StorageTask)> = wanted.chain(models).chain(jobs).collect();
         tasks.sort_by_key(|(turn, task)| (!task.is_recheck, *turn));
         tasks.into_iter().map(|(_, task)| task).collect()
+    }
+
+    /// The file of a lease that validators have to hold before its job goes on.
+    fn wanted_of(&self, job: &Job, lease: &Lease) -> Option<StoredFile> {
+        if lease.delivery().is_none() {
+            let (Evidence { digest, size }, _) = lease.wanted_file()?;
+            return Some(StoredFile::Opening {
+                digest,
+                length: size,
+            });
+        }
+        let public = self.model(&job.order.model)?.public_blob;
+        let facts = self.active_model(&job.order)?;
+        let length = match facts.tier {
+            Tier::Tgx1 => AnswerLength::OfModel {
+                output: facts.output_len,
+                public,
+                input: job.order.input,
+                input_len: job.order.input_len,
+            },
+            Tier::Tgf1 | Tier::Wasm1 | Tier::Served => AnswerLength::AtMost(facts.output_len),
+        };
+        Some(StoredFile::Answer {
+            digest: lease.receipt()?.output,
+            length,
+        })
     }
 
     /// What a validator states of a job: that it holds an input which the job's model takes. Stops: orders on which no provider can run the
@@ -218,7 +298,7 @@ impl State {
             return Some(&model.storage);
         }
         let lease = self.opened_lease(&LeaseId::new(bytes))?;
-        lease.wanted_file().map(|(_, storage)| storage)
+        lease.wanted()
     }
 
     /// Jobs that did not end, in three queues: those whose input is not held, those that wait for a provider, those with
@@ -249,7 +329,8 @@ impl Job {
                 OpenStage::Running(_)
                 | OpenStage::Committed(_)
                 | OpenStage::Verifying(_)
-                | OpenStage::Disputed(_),
+                | OpenStage::Disputed(_)
+                | OpenStage::Delivering(_),
             )
             | None => self.storage.recheck.is_some(),
         }

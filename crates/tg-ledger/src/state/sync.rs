@@ -131,7 +131,7 @@ impl State {
     /// A lease of which a validator has to hold a file before its check goes on.
     pub(crate) fn opened_lease(&self, id: &LeaseId) -> Option<&Lease> {
         let lease = self.lease(id).filter(|it| it.end().is_none())?;
-        lease.wanted_file().map(|_| lease)
+        lease.wanted().map(|_| lease)
     }
 
     /// The results whose accuser `account` is and has to say what a right run gives.
@@ -153,12 +153,18 @@ impl State {
     }
 }
 
-/// Whether the result of a lease is being checked by some of the validators.
+/// Whether the result of a lease is being checked by some of the validators, or fetched.
 fn is_checked(lease: &Lease) -> bool {
-    lease.check.is_some() && lease.end().is_none()
+    lease.end().is_none() && (lease.check.is_some() || lease.delivery().is_some())
 }
 
 impl Lease {
+    /// Who holds the file that validators have to hold before its job goes on: an answer that nobody checks, or [`Self::wanted_file`].
+    pub(crate) fn wanted(&self) -> Option<&Storage> {
+        let answer = self.delivery().map(|(_, storage)| storage);
+        answer.or_else(|| self.wanted_file().map(|(_, storage)| storage))
+    }
+
     /// The file that validators have to hold before its check goes on, and who does: an opening, or what was handed in in a dispute.
     pub(crate) fn wanted_file(&self) -> Option<(Evidence, &Storage)> {
         match &self.check.as_ref()?.stage {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_ledger::{AbandonedBecause, Event, LatePhase, LeaseEnd, ModelState, State};
+use tg_ledger::{AbandonedBecause, Event, LatePhase, LeaseEnd, LeaseProgress, ModelState, State};
 use tg_types::{DeclineReason, TransactionKind};
 
 use crate::files::refusal;
@@ -61,6 +61,8 @@ const NEEDED: &[&str] = &[
     "record expired: model",
     "record expired: job",
     "rent of an ended job was spent",
+    "an answer that nobody checks was held",
+    "an answer that nobody checks was not held in time",
     "seed signed",
     "a member disputes a result",
     "a member was refuted",
@@ -88,6 +90,13 @@ impl Coverage {
                 Event::TransactionExecuted { kind, .. } => self.note(kind_name(*kind)),
                 Event::LeaseEnded { lease, end, .. } => {
                     self.note(end_name(end));
+                    let reached = state.lease(lease).map(tg_ledger::Lease::progress);
+                    if let Some(LeaseProgress::Delivering { .. }) = reached {
+                        self.note(match end {
+                            LeaseEnd::Fulfilled => "an answer that nobody checks was held",
+                            _ => "an answer that nobody checks was not held in time",
+                        });
+                    }
                     let told = state.lease(lease).and_then(|it| it.preemption);
                     if told.is_some() && *end == LeaseEnd::Fulfilled {
                         self.note("handed in within the grace of a preemption");

@@ -214,6 +214,9 @@ impl Files {
             .collect();
         let live = state.live_leases();
         pending.extend(live.filter_map(|(_, lease)| Some(lease.evidence()?.digest)));
+        let delivered = state.live_leases().map(|(_, lease)| lease);
+        let delivered = delivered.filter(|it| it.delivery().is_some());
+        pending.extend(delivered.map(|it| evidence_of(&it.id)));
         self.evidence.retain(|digest, _| pending.contains(digest));
         self.models.retain(|id, _| state.model(id).is_some());
     }

@@ -519,6 +519,7 @@ impl Net {
                     _ => false,
                 },
                 JobState::Verifying => lease.verify_by().is_some_and(|it| it < time),
+                JobState::Delivering => lease.delivery().is_some_and(|(by, _)| by < time),
                 JobState::Committed | JobState::Disputed if lease.replicas.is_some() => {
                     match lease.replicas.unwrap() {
                         ReplicaStage::Opening { open_by } => open_by < time,

@@ -132,8 +132,14 @@ fn any_end(seeds: &Seeds) -> LeaseEnd {
 
 fn any_progress(seeds: &Seeds) -> LeaseProgress {
     let started_at = seeds.time();
-    match seeds.small(5) {
+    match seeds.small(6) {
         0 => LeaseProgress::Waiting,
+        5 => LeaseProgress::Delivering {
+            started_at,
+            receipt: receipt(),
+            storage: any_storage(seeds),
+            deliver_by: seeds.time(),
+        },
         4 => LeaseProgress::Sealed {
             started_at,
             seal: Digest::new(seeds.word()),
@@ -396,6 +402,7 @@ fn any_phase(seeds: &Seeds) -> JobPhase {
         OpenStage::Committed(lease),
         OpenStage::Verifying(lease),
         OpenStage::Disputed(lease),
+        OpenStage::Delivering(lease),
     ];
     match seeds.small(3) {
         0 => JobPhase::Open {
@@ -657,7 +664,7 @@ fn unknown_tags_are_named() {
             DecodeError::Invalid { field, value }
         );
     }
-    check::<JobState>(&[12], "job state");
+    check::<JobState>(&[13], "job state");
     check::<EndReason>(&[6], "end reason");
     check::<LeaseEnd>(&[9], "lease end");
     check::<LeaseEnd>(&[6, 3], "decline reason");
@@ -752,18 +759,19 @@ fn counts_beyond_their_limit_are_refused_before_anything_is_read() {
 #[test]
 fn the_state_machine_is_the_documented_one() {
     use JobState::{
-        Accepted, Cancelled, Committed, Disputed, Expired, Leased, Paid, Queued, Refunded, Running,
-        Submitted, Verifying,
+        Accepted, Cancelled, Committed, Delivering, Disputed, Expired, Leased, Paid, Queued,
+        Refunded, Running, Submitted, Verifying,
     };
-    let rows: [(JobState, &[JobState]); 12] = [
+    let rows: [(JobState, &[JobState]); 13] = [
         (Submitted, &[Queued, Refunded, Expired, Cancelled]),
         (Queued, &[Submitted, Leased, Refunded, Expired, Cancelled]),
         (Leased, &[Queued, Running, Refunded, Cancelled]),
         (Running, &[Queued, Committed, Accepted, Refunded, Cancelled]),
         (
             Committed,
-            &[Queued, Verifying, Accepted, Refunded, Disputed],
+            &[Queued, Verifying, Delivering, Refunded, Disputed],
         ),
+        (Delivering, &[Queued, Accepted, Refunded]),
         (Verifying, &[Queued, Accepted, Refunded, Disputed]),
         (Accepted, &[Paid]),
         (Paid, &[]),

@@ -30,7 +30,7 @@ impl Village {
         Self::with(|_| {})
     }
 
-    fn with(change: impl FnOnce(&mut Genesis)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut Genesis)) -> Self {
         let mut genesis = genesis();
         genesis.parameters = Parameters {
             seat_bond: BOND,

@@ -503,7 +503,7 @@ fn assert_shape(state: &State) {
     for offer in state.offers().iter() {
         let live = state
             .live_members()
-            .filter(|(_, lease)| lease.offer == offer.id)
+            .filter(|(job, lease)| lease.offer == offer.id && job.takes_slots())
             .count();
         assert_eq!(usize::from(offer.slots_taken), live);
         assert!(offer.slots_taken <= offer.terms.slots);

@@ -39,6 +39,11 @@ impl Need {
                 exact: Some(u64::from(length)),
             },
             StoredFile::Opening { digest, length } => Self::opening(digest, length),
+            StoredFile::Answer { digest, length } => Self {
+                digest,
+                limit: u64::from(length.longest()),
+                exact: None,
+            },
             StoredFile::PublicModel { digest } => Self {
                 digest,
                 limit: PUBLIC_MODEL_BYTES_MAX,

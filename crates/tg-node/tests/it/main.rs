@@ -6,6 +6,7 @@ mod blobs;
 mod clock;
 mod committee;
 mod counted_dispute;
+mod delivery;
 mod dispute;
 mod evidence;
 mod float_dispute;

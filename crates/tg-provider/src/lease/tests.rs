@@ -76,7 +76,7 @@ fn execute(task: &mut LeaseTask, now: u64) {
     assert_eq!(step(task, now), Step::Begin(Stage::Execute));
     task.begun(Stage::Execute, now);
     assert_eq!(step(task, now), Step::Wait(u64::MAX));
-    task.executed(execution());
+    task.executed(execution(), 0);
 }
 
 /// Found by `tensorgrid sim --seed 62`: a claim of an endpoint that ended meanwhile was dropped, and the start that was sent
@@ -482,7 +482,7 @@ fn a_member_seals_what_it_found_and_opens_it_once_all_have() {
         assert_eq!(task.sealing(Message::Seal, salt), None);
         assert_eq!(task.next(10, false), Step::Begin(Stage::Execute));
         task.begun(Stage::Execute, 10);
-        task.executed(execution());
+        task.executed(execution(), 0);
         assert_eq!(task.next(20, false), Step::Submit(Message::Seal));
         let sealed = task.sealing(Message::Seal, salt).expect("it was executed");
         task.submitted(Message::Seal, 0, 20);
@@ -534,7 +534,7 @@ fn a_member_opens_what_it_sealed_after_a_restart() {
     let mut task = LeaseTask::new(opening, ModeDto::Replicate, 0);
     assert_eq!(task.next(10, false), Step::Begin(Stage::Execute));
     task.begun(Stage::Execute, 10);
-    task.executed(execution());
+    task.executed(execution(), 0);
     assert_eq!(task.next(20, false), Step::Submit(Message::Open));
 }
 
@@ -613,4 +613,39 @@ fn a_claim_is_answered_after_a_restart() {
     let lease = disputed(DisputeTurnDto::Provider, true, Some(claim));
     let task = LeaseTask::new(lease, ModeDto::Optimistic, 0);
     assert_eq!(step(&task, 0), Step::Begin(Stage::Execute));
+}
+
+/// Stops: nobody is paid for an answer that the one validator lost which took it.
+#[test]
+fn an_answer_that_nobody_checks_is_stored_until_it_is_paid() {
+    let mut task = task(ModeDto::None);
+    task.seen(lease(JobStateDto::Running));
+    execute(&mut task, 2);
+    assert_eq!(step(&task, 3), Step::Submit(Message::Commit));
+    task.submitted(Message::Commit, 0, 3);
+    task.seen(lease(JobStateDto::Delivering));
+    assert_eq!(step(&task, 4), Step::Wait(STORE_AGAIN_MS));
+    assert_eq!(step(&task, STORE_AGAIN_MS), Step::Begin(Stage::Deliver));
+    task.begun(Stage::Deliver, STORE_AGAIN_MS);
+    assert_eq!(step(&task, STORE_AGAIN_MS + 1), Step::Wait(u64::MAX));
+    task.stored(STORE_AGAIN_MS + 5);
+    assert_eq!(
+        step(&task, STORE_AGAIN_MS + 6),
+        Step::Wait(2 * STORE_AGAIN_MS + 5)
+    );
+    // The time of the lease is over, and that of the delivery is not.
+    let late = lease(JobStateDto::Delivering).finish_by_ms;
+    assert_eq!(step(&task, late), Step::Begin(Stage::Deliver));
+    // After a restart the answer is made again.
+    let mut again = LeaseTask::new(lease(JobStateDto::Delivering), ModeDto::None, 0);
+    assert_eq!(step(&again, 7), Step::Begin(Stage::Execute));
+    again.begun(Stage::Execute, 7);
+    again.executed(execution(), 8);
+    assert_eq!(step(&again, 9), Step::Wait(8 + STORE_AGAIN_MS));
+    let ended = LeaseDto {
+        end: Some(LeaseEndDto::Fulfilled),
+        ..lease(JobStateDto::Paid)
+    };
+    again.seen(ended);
+    assert_eq!(step(&again, 10), Step::Forget(StopReason::Ended));
 }

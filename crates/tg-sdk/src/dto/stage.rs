@@ -31,6 +31,8 @@ pub enum JobStateDto {
     Cancelled,
     /// Too few validators hold its input and its model's files.
     Submitted,
+    /// A receipt is posted that nobody checks; too few validators hold the answer.
+    Delivering,
 }
 
 impl JobStateDto {
@@ -57,6 +59,7 @@ impl JobStateDto {
             Self::Paid => "paid",
             Self::Refunded => "refunded",
             Self::Disputed => "disputed",
+            Self::Delivering => "delivering",
             Self::Expired => "expired",
             Self::Cancelled => "cancelled",
         }

@@ -203,7 +203,7 @@ pub(crate) const fn assured(mode: ModeDto, is_run_whole: bool) -> &'static str {
 /// What a mode assures, in a line.
 pub(crate) const fn assurance(mode: ModeDto) -> &'static str {
     match mode {
-        ModeDto::None => "nothing: nobody checks the result",
+        ModeDto::None => "nothing: nobody checks the result; it is paid when validators hold it",
         ModeDto::Proof => {
             "a proof, which every validator and you check: a wrong result is not accepted"
         }

@@ -18,7 +18,8 @@ pub(super) fn check_seal(held: &Lease, job: &Job) -> Check {
         LeaseProgress::Waiting
         | LeaseProgress::Sealed { .. }
         | LeaseProgress::Committed { .. }
-        | LeaseProgress::Verifying { .. } => Err(TransactionError::NotSealable { lease }),
+        | LeaseProgress::Verifying { .. }
+        | LeaseProgress::Delivering { .. } => Err(TransactionError::NotSealable { lease }),
     }
 }
 
