@@ -9,7 +9,7 @@ use xtask::gate;
 const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  ci [STEP]   the whole gate, or one step of it: format, tidy, lint, build, simulate, test
+  ci [STEP]   the whole gate, or one step of it: format, tidy, build (with lints), simulate, test
   nightly [STEP]
               what is too long for the gate, in release builds: statistics, verifier-cost (an hour's search),
               hostile, crowd, simulate (10,000 seeds), canaries
