@@ -146,21 +146,11 @@ impl Decode for ChunkTree {
 }
 
 /// Makes the tree of a blob that is read piece by piece.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ChunkTreeBuilder {
     size: u64,
     hasher: blake3::Hasher,
     nodes: Vec<[u8; 32]>,
-}
-
-impl Default for ChunkTreeBuilder {
-    fn default() -> Self {
-        Self {
-            size: 0,
-            hasher: blake3::Hasher::new(),
-            nodes: Vec::new(),
-        }
-    }
 }
 
 impl ChunkTreeBuilder {
