@@ -40,7 +40,7 @@ impl Execution {
                 self.note_input(job, seat, statement)?;
             } else if let Some(model) = self.state.model(&ModelId::new(bytes)).cloned() {
                 self.note_model(model, seat, statement)?;
-            } else if let Some(lease) = self.state.opened_lease(&LeaseId::new(bytes)).cloned() {
+            } else if let Some(lease) = self.state.stated_lease(&LeaseId::new(bytes)).cloned() {
                 self.note_opening(lease, seat, statement)?;
             }
         }

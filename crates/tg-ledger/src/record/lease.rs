@@ -457,10 +457,30 @@ impl Lease {
         }
     }
 
-    /// Who holds the file that validators have to hold before its job goes on.
+    /// Who stated that they hold its answer, which nobody checks, once it was paid for that.
+    #[must_use]
+    pub const fn delivered(&self) -> Option<&Storage> {
+        match &self.phase {
+            LeasePhase::Ended {
+                reached: LeaseProgress::Delivering { storage, .. },
+                end: LeaseEnd::Fulfilled,
+                ..
+            } => Some(storage),
+            LeasePhase::Live(_) | LeasePhase::Ended { .. } => None,
+        }
+    }
+
+    /// Who holds the file that validators have to hold before its job goes on, or its answer that was delivered.
     pub(crate) const fn storage_mut(&mut self) -> Option<&mut Storage> {
         match (&mut self.phase, &mut self.check) {
-            (LeasePhase::Live(LeaseProgress::Delivering { storage, .. }), _) => Some(storage),
+            (
+                LeasePhase::Live(LeaseProgress::Delivering { storage, .. })
+                | LeasePhase::Ended {
+                    reached: LeaseProgress::Delivering { storage, .. },
+                    ..
+                },
+                _,
+            ) => Some(storage),
             (_, Some(check)) => check.stage.storage_mut(),
             _ => None,
         }

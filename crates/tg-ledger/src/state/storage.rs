@@ -297,8 +297,8 @@ impl State {
         if let Some(model) = model.filter(|it| it.needs_storage()) {
             return Some(&model.storage);
         }
-        let lease = self.opened_lease(&LeaseId::new(bytes))?;
-        lease.wanted()
+        let lease = self.stated_lease(&LeaseId::new(bytes))?;
+        lease.wanted().or_else(|| lease.delivered())
     }
 
     /// Jobs that did not end, in three queues: those whose input is not held, those that wait for a provider, those with

@@ -134,6 +134,14 @@ impl State {
         lease.wanted().map(|_| lease)
     }
 
+    /// A lease about which a validator may state that it holds a file: one that waits for it, or whose answer was delivered. Else the first
+    /// quorum would spoil the reports of all others, which are sent in the same moment and name many subjects.
+    pub(crate) fn stated_lease(&self, id: &LeaseId) -> Option<&Lease> {
+        let delivered = |it: &&Lease| it.delivered().is_some();
+        let opened = self.opened_lease(id);
+        opened.or_else(|| self.lease(id).filter(delivered))
+    }
+
     /// The results whose accuser `account` is and has to say what a right run gives.
     #[must_use]
     pub fn claim_tasks(&self, account: &Address) -> Vec<SampleTask> {

@@ -118,6 +118,19 @@ fn an_answer_is_paid_when_enough_validators_hold_it() {
     assert_eq!(states[states.len() - 4..], path);
     assert_eq!(world.job(job).settlement().unwrap().refund, tgrid(70));
     assert_eq!(world.lease(job).end(), Some(&LeaseEnd::Fulfilled));
+    // One that was late states it all the same, once: what it sent before it knew must not spoil what else it stated.
+    let balance = world.balance("cheap");
+    hold(&mut world, 3..4, subject);
+    let again = Transaction::ReportStorage {
+        held: vec![subject],
+        missing: vec![],
+    };
+    assert_eq!(
+        world.refusal("validator 3", again),
+        TransactionError::BadStatement { subject }
+    );
+    assert_eq!(world.lease(job).delivered().unwrap().held.len(), 4);
+    assert_eq!(world.balance("cheap"), balance);
     // Nobody is asked for it any more, and nothing is left of the lease.
     assert!(!tasks_of(&world.state, "validator 3").contains(&subject));
     let spent = [TransactionKind::StartLease, TransactionKind::CommitReceipt];
