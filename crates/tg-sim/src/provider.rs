@@ -8,6 +8,7 @@ use tg_ledger::{Job, Lease, State};
 use tg_node::limits::{BLOB_TOTAL_BYTES_DEFAULT, EVIDENCE_BYTES_MAX};
 use tg_provider::Stage;
 use tg_provider::lease::{Evidence, LeaseTask, Message, Step, StopReason};
+use tg_provider::worker::Execution;
 use tg_types::{
     Amount, DeclineReason, Digest, Domain, DurationMs, JobId, Label, LeaseId, Machine, ModeSet,
     OfferId, OfferTerms, Pricing, SignedVoucher, Transaction, VerificationMode,
@@ -15,7 +16,7 @@ use tg_types::{
 
 use crate::draw::SeedStream;
 use crate::evidence::{
-    TaskOwner, is_drawn, model, simulated_answer, wrong_all_over, wrong_in_one_part,
+    Proving, TaskOwner, is_drawn, model, simulated_answer, wrong_all_over, wrong_in_one_part,
 };
 use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
 use crate::plan::{ProviderPlan, ProviderRole};
@@ -293,15 +294,7 @@ impl SimProvider {
         match stage {
             Stage::Pull => entry.task.pulled(),
             Stage::Execute => {
-                let mut executed = model().execute(entry.owner, &input, grid.proving);
-                executed.output = match self.plan.role {
-                    ProviderRole::Wrong => wrong_all_over(executed.output),
-                    ProviderRole::OnePart | ProviderRole::Picker => {
-                        wrong_in_one_part(executed.output)
-                    }
-                    _ => executed.output,
-                };
-                executed.receipt.output = Digest::of_blob(&executed.output);
+                let executed = executed_as(self.plan.role, entry.owner, &input, grid.proving);
                 // A full store is tried again with the work.
                 if is_delivered(self.plan.role, entry)
                     && store
@@ -396,6 +389,18 @@ impl SimProvider {
         }
         entry.task.proved(evidence, now);
     }
+}
+
+/// A run by a provider of a role, which may change what it gives.
+fn executed_as(role: ProviderRole, owner: TaskOwner, input: &[u8], proving: Proving) -> Execution {
+    let mut executed = model().execute(owner, input, proving);
+    executed.output = match role {
+        ProviderRole::Wrong => wrong_all_over(executed.output),
+        ProviderRole::OnePart | ProviderRole::Picker => wrong_in_one_part(executed.output),
+        _ => executed.output,
+    };
+    executed.receipt.output = Digest::of_blob(&executed.output);
+    executed
 }
 
 /// Whether a provider stores what it found: of results that nobody checks one that withholds what it is paid for does not.
