@@ -1011,15 +1011,20 @@ export interface components {
         };
         /** @description A request to begin a batch. */
         BatchBody: {
-            /** @description 24h. */
-            completion_window: string;
-            /** @description /v1/completions, /v1/chat/completions, /v1/embeddings or /v1/responses. */
-            endpoint: string;
+            completion_window: components["schemas"]["WindowBody"];
+            endpoint: components["schemas"]["BatchRouteBody"];
             /** @description An uploaded file with a request on each line. */
             input_file_id: string;
             /** @description What the caller notes with it. */
-            metadata?: unknown;
+            metadata?: {
+                [key: string]: string;
+            } | null;
         };
+        /**
+         * @description To where the requests of a batch go.
+         * @enum {string}
+         */
+        BatchRouteBody: "/v1/completions" | "/v1/chat/completions" | "/v1/embeddings" | "/v1/responses";
         /** @description A sealed bid that was not opened yet. */
         BidDto: {
             /** @description Who made it. */
@@ -1086,8 +1091,7 @@ export interface components {
              * @description What decides the draws.
              */
             seed?: number | null;
-            /** @description A string before which the text ends, or at most four of them. */
-            stop?: unknown;
+            stop?: components["schemas"]["StopBody"] | null;
             stream?: boolean | null;
             stream_options?: components["schemas"]["StreamTerms"] | null;
             /**
@@ -1156,15 +1160,13 @@ export interface components {
              * @description How many texts are written, each an order of its own; 1 if absent.
              */
             n?: number | null;
-            /** @description A string, or tokens as numbers. */
-            prompt: unknown;
+            prompt: components["schemas"]["TextBody"];
             /**
              * Format: int64
              * @description What decides the draws.
              */
             seed?: number | null;
-            /** @description A string before which the text ends, or at most four of them. */
-            stop?: unknown;
+            stop?: components["schemas"]["StopBody"] | null;
             stream?: boolean | null;
             stream_options?: components["schemas"]["StreamTerms"] | null;
             /**
@@ -1186,6 +1188,8 @@ export interface components {
              */
             rejected: number;
         };
+        /** @description What is said: a text, or parts of one. */
+        ContentBody: string | components["schemas"]["PartBody"][];
         /** @description A funded account of a development network. Its key follows from its name; everybody can sign for it. */
         DevelopmentAccountDto: {
             /** @description Its address. */
@@ -1279,10 +1283,8 @@ export interface components {
         };
         /** @description A request of `/embeddings`. */
         EmbeddingBody: {
-            /** @description float or base64. */
-            encoding_format?: string | null;
-            /** @description A string or tokens as numbers, or a list of 1 to 128 of them. */
-            input: unknown;
+            encoding_format?: components["schemas"]["NumbersBody"] | null;
+            input: components["schemas"]["TextsBody"];
             /** @description A model's name or id. */
             model: string;
             tensorgrid?: components["schemas"]["GridTerms"] | null;
@@ -1339,8 +1341,7 @@ export interface components {
              * @description The bytes.
              */
             file: string;
-            /** @description batch. */
-            purpose: string;
+            purpose: components["schemas"]["PurposeBody"];
         };
         /** @description What is asked of the grid, beside OpenAI's fields. */
         GridTerms: {
@@ -1351,8 +1352,7 @@ export interface components {
              * @description How many tokens are drawn among; not of embeddings.
              */
             top_k?: number | null;
-            /** @description How the result is checked: none, sync, optimistic, recompute or proof. */
-            verify?: string | null;
+            verify?: components["schemas"]["VerifyBody"] | null;
         };
         /** @description The result of an inference. */
         InferenceDto: {
@@ -1758,12 +1758,10 @@ export interface components {
         };
         /** @description A message of a conversation. */
         MessageBody: {
-            /** @description A string, or a list of parts of text. */
-            content: unknown;
+            content: components["schemas"]["ContentBody"];
             /** @description Who speaks, instead of the role. */
             name?: string | null;
-            /** @description system, developer, user or assistant. */
-            role: string;
+            role: components["schemas"]["RoleBody"];
         };
         /** @description What the lease of an endpoint counts. Its price is that of one answer. */
         MeterDto: {
@@ -1881,6 +1879,11 @@ export interface components {
          * @enum {string}
          */
         ModelStateDto: "pending" | "active" | "refused";
+        /**
+         * @description How numbers are written.
+         * @enum {string}
+         */
+        NumbersBody: "float" | "base64";
         /** @description An open offer. */
         OfferDto: {
             /** @description Its id. */
@@ -1988,6 +1991,13 @@ export interface components {
             /** @description What is paid to the validators for checking one proof. */
             zk_verification_fee: string;
         };
+        /** @description A part of what is said. */
+        PartBody: {
+            /** @description The text. */
+            text?: string | null;
+            /** @description text, `input_text` or `output_text`; a server that a provider has may take others, with fields of their own. */
+            type: string;
+        };
         /** @description A provider: an account with a history or an open offer. */
         ProviderDto: {
             /** @description Whose it is. */
@@ -1999,6 +2009,11 @@ export interface components {
             /** @description Its history. */
             reputation: components["schemas"]["ReputationDto"];
         };
+        /**
+         * @description What a file is for.
+         * @enum {string}
+         */
+        PurposeBody: "batch";
         /** @description An offer seen from one possible job. */
         QuoteDto: {
             /** @description Whether the scheduler would choose it now. */
@@ -2123,8 +2138,7 @@ export interface components {
         };
         /** @description A request of `/responses`. */
         ResponseBody: {
-            /** @description A string, or a list of messages. */
-            input: unknown;
+            input: components["schemas"]["ResponseInputBody"];
             /** @description What is said before the input. */
             instructions?: string | null;
             /**
@@ -2148,6 +2162,13 @@ export interface components {
             /** Format: double */
             top_p?: number | null;
         };
+        /** @description What is asked: a text, or the messages of a conversation. */
+        ResponseInputBody: string | components["schemas"]["MessageBody"][];
+        /**
+         * @description Who says something.
+         * @enum {string}
+         */
+        RoleBody: "system" | "developer" | "user" | "assistant" | "tool";
         /** @description A validator. */
         SeatDto: components["schemas"]["BondDto"] & {
             /** @description Where the other validators reach it, if this node knows. */
@@ -2305,6 +2326,8 @@ export interface components {
              */
             validators: number;
         };
+        /** @description Before which strings a text ends. */
+        StopBody: string | string[];
         /** @description How a stream is sent. */
         StreamTerms: {
             /** @description Whether its last part has the usage. */
@@ -2315,6 +2338,10 @@ export interface components {
             /** @description Its id. Submitting the same transaction again gives the same id and does nothing. */
             transaction: string;
         };
+        /** @description A text: as it is, or as tokens. */
+        TextBody: string | number[];
+        /** @description Texts: one, or several. */
+        TextsBody: string | number[] | string[] | number[][];
         /** @description Where all money is. Minted is the sum of the others, in every block. */
         TotalsDto: {
             /** @description In accounts. */
@@ -2370,6 +2397,16 @@ export interface components {
              */
             version: number;
         };
+        /**
+         * @description How a result is checked.
+         * @enum {string}
+         */
+        VerifyBody: "none" | "sync" | "optimistic" | "replicate" | "recompute" | "proof";
+        /**
+         * @description In what time a batch ends.
+         * @enum {string}
+         */
+        WindowBody: "24h";
     };
     responses: never;
     parameters: never;

@@ -59,18 +59,23 @@ fn tasks_of(state: &State, validator: &str) -> Vec<StorageSubject> {
     tasks.into_iter().map(|it| it.subject).collect()
 }
 
+/// What a validator stated it does not state again.
+fn assert_states_once(world: &mut World, validator: &str, subject: StorageSubject) {
+    let again = Transaction::ReportStorage {
+        held: vec![subject],
+        missing: vec![],
+    };
+    assert_eq!(
+        world.refusal(validator, again),
+        TransactionError::BadStatement { subject }
+    );
+}
+
 #[test]
-fn an_answer_is_paid_when_enough_validators_hold_it() {
+fn validators_are_asked_for_the_bytes_that_the_receipt_names() {
     let mut world = world_of(facts());
     let job = ordered(&mut world, |_| {});
-    let provider = world.balance("cheap");
     let subject = committed(&mut world, job);
-    assert_eq!(world.job(job).state(), JobState::Delivering);
-    let locked = world.balance("cheap");
-    assert_eq!(locked, provider, "nobody is paid for a commitment");
-    let offer = world.lease(job).offer;
-    assert_eq!(world.state.offer(&offer).unwrap().slots_taken, 0);
-    // The statement is asked of each validator, about the bytes that the receipt names.
     let task = world.state.storage_tasks(&address("validator 3"));
     let answer = StoredFile::Answer {
         digest: receipt().output,
@@ -91,6 +96,19 @@ fn an_answer_is_paid_when_enough_validators_hold_it() {
         tasks_of(&stored, "validator 3"),
         tasks_of(&world.state, "validator 3")
     );
+}
+
+#[test]
+fn an_answer_is_paid_when_enough_validators_hold_it() {
+    let mut world = world_of(facts());
+    let job = ordered(&mut world, |_| {});
+    let provider = world.balance("cheap");
+    let subject = committed(&mut world, job);
+    assert_eq!(world.job(job).state(), JobState::Delivering);
+    let locked = world.balance("cheap");
+    assert_eq!(locked, provider, "nobody is paid for a commitment");
+    let offer = world.lease(job).offer;
+    assert_eq!(world.state.offer(&offer).unwrap().slots_taken, 0);
     // f statements are nothing, and neither are 2f.
     hold(&mut world, 0..1, subject);
     hold(&mut world, 1..2, subject);
@@ -98,14 +116,7 @@ fn an_answer_is_paid_when_enough_validators_hold_it() {
     assert_eq!(world.job(job).state(), JobState::Delivering);
     assert_eq!(world.balance("cheap"), locked);
     // One that stated it does not state it again.
-    let again = Transaction::ReportStorage {
-        held: vec![subject],
-        missing: vec![],
-    };
-    assert_eq!(
-        world.refusal("validator 0", again),
-        TransactionError::BadStatement { subject }
-    );
+    assert_states_once(&mut world, "validator 0", subject);
     hold(&mut world, 2..3, subject);
     assert_eq!(world.job(job).state(), JobState::Paid);
     let states = world.states(job);
@@ -121,14 +132,7 @@ fn an_answer_is_paid_when_enough_validators_hold_it() {
     // One that was late states it all the same, once: what it sent before it knew must not spoil what else it stated.
     let balance = world.balance("cheap");
     hold(&mut world, 3..4, subject);
-    let again = Transaction::ReportStorage {
-        held: vec![subject],
-        missing: vec![],
-    };
-    assert_eq!(
-        world.refusal("validator 3", again),
-        TransactionError::BadStatement { subject }
-    );
+    assert_states_once(&mut world, "validator 3", subject);
     assert_eq!(world.lease(job).delivered().unwrap().held.len(), 4);
     assert_eq!(world.balance("cheap"), balance);
     // Nobody is asked for it any more, and nothing is left of the lease.

@@ -171,8 +171,7 @@ fn a_run_is_written_off_for_each_minute_that_is_paid() {
         book.decide(&request(number, 0, &alice()));
         book.answered(number, &whole());
     }
-    let mut next = UNPAID_RUNS_MAX + 1;
-    for minutes in 1..=3 {
+    for (minutes, next) in (1..=3).zip(UNPAID_RUNS_MAX + 1..) {
         let unpaid = book.decide(&request(next, 0, &alice()));
         assert_eq!(because(&unpaid), Some(EndpointRefusal::Unpaid));
         book.set_funds(ServedFunds {
@@ -182,7 +181,6 @@ fn a_run_is_written_off_for_each_minute_that_is_paid() {
         let asked = request(next, 0, &alice());
         assert_eq!(book.decide(&asked), RequestDecision::Run);
         book.answered(next, &whole());
-        next += 1;
     }
 }
 
