@@ -126,8 +126,8 @@ export function encoded(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-/** The bytes that are at a path; `told` hears how many came so far. */
-export async function fetched(path: string, most: number, told: (bytes: number) => void = () => undefined): Promise<Uint8Array> {
+/** The bytes that are at a path; `onProgress` hears how many came so far. */
+export async function fetched(path: string, most: number, onProgress: (bytes: number) => void = () => undefined): Promise<Uint8Array> {
   const response = await fetch(path);
   if (!response.ok || !response.body) throw new Refused({ check: "download", reason: response.status === 404 ? "this node does not keep it any more" : `the node answered ${response.status}` }, true);
   const parts: Uint8Array[] = [];
@@ -139,7 +139,7 @@ export async function fetched(path: string, most: number, told: (bytes: number) 
     length += value.length;
     if (length > most) throw new Refused({ check: "download", reason: `more than ${most} bytes came` }, true);
     parts.push(value);
-    told(length);
+    onProgress(length);
   }
   const all = new Uint8Array(length);
   let at = 0;

@@ -16,20 +16,20 @@ const NAMES = ["load the proof", "read what it is about", "load the model's publ
 
 /** Where files come from, and what the proof has to be about. */
 type Task = {
-  proof: (told: (n: number) => void) => Promise<Uint8Array>;
-  model: (about: About, told: (n: number) => void) => Promise<Uint8Array>;
+  proof: (onProgress: (n: number) => void) => Promise<Uint8Array>;
+  model: (about: About, onProgress: (n: number) => void) => Promise<Uint8Array>;
   /** Lines of a name and a digest. */
   expected: string;
   /** The model of the order; any if absent. */
   of?: string;
 };
 
-/** Runs the steps of a task; `told` hears of each change. */
-async function verify(verifier: Verifier, task: Task, told: (steps: Step[]) => void): Promise<Verdict> {
+/** Runs the steps of a task; `onProgress` hears of each change. */
+async function verify(verifier: Verifier, task: Task, onProgress: (steps: Step[]) => void): Promise<Verdict> {
   const steps: Step[] = NAMES.map((name) => ({ name, state: "waits" }));
   const change = (at: number, step: Partial<Step>) => {
     steps[at] = { ...(steps[at] as Step), ...step };
-    told([...steps]);
+    onProgress([...steps]);
   };
   const step = async <T,>(at: number, run: () => Promise<{ value: T; ms?: number; note?: string }>): Promise<T> => {
     change(at, { state: "runs" });
@@ -42,7 +42,7 @@ async function verify(verifier: Verifier, task: Task, told: (steps: Step[]) => v
       throw error;
     }
   };
-  const load = (at: number, from: (told: (n: number) => void) => Promise<Uint8Array>) =>
+  const load = (at: number, from: (onProgress: (n: number) => void) => Promise<Uint8Array>) =>
     step(at, async () => {
       const value = await from((n) => change(at, { note: bytes(n) }));
       return { value, note: bytes(value.length) };
@@ -54,17 +54,17 @@ async function verify(verifier: Verifier, task: Task, told: (steps: Step[]) => v
   const proof = await load(0, task.proof);
   const about = await step(1, () => asked<About>(STEP.readProof, [[INPUT.proof, proof], [INPUT.expected, encoded(task.expected)]]));
   if (task.of && about.model !== task.of) throw new Refused({ check: "model", reason: `the order names model ${task.of}, and the proof is about ${about.model}` });
-  const model = await load(2, (told) => task.model(about, told));
+  const model = await load(2, (onProgress) => task.model(about, onProgress));
   await step(3, () => asked(STEP.readModel, [[INPUT.model, model]]));
   await step(4, () => asked(STEP.registration, []));
   return step(5, () => asked<Verdict>(STEP.verify, []));
 }
 
 /** The public part of a model, as the node has it; the verifier computes its id. */
-async function publicPart(id: string, told: (n: number) => void): Promise<Uint8Array> {
+async function publicPart(id: string, onProgress: (n: number) => void): Promise<Uint8Array> {
   try {
     const model = await get<Model>(`/v1/models/${encodeURIComponent(id)}`);
-    return await fetched(`/v1/blobs/${model.public_blob}`, MODEL_MAX, told);
+    return await fetched(`/v1/blobs/${model.public_blob}`, MODEL_MAX, onProgress);
   } catch (error) {
     if (error instanceof Refusal) throw new Refused({ check: "download", reason: `${error.message}: choose the model's .tgv file beside the proof` }, true);
     throw error;
@@ -112,8 +112,8 @@ export function VerifyJob({ of }: { of: JobReceipt }) {
   }
   const lines = [["job", of.job.id], ["provider", of.lease.provider], ["input", of.receipt.input], ["output", of.receipt.output]];
   const task: Task = {
-    proof: (told) => fetched(`/v1/blobs/${evidence}`, PROOF_MAX, told),
-    model: (about, told) => publicPart(about.model, told),
+    proof: (onProgress) => fetched(`/v1/blobs/${evidence}`, PROOF_MAX, onProgress),
+    model: (about, onProgress) => publicPart(about.model, onProgress),
     expected: lines.map((line) => line.join(" ")).join("\n"),
     of: of.job.model,
   };
@@ -159,7 +159,7 @@ export function VerifyFiles() {
     };
     void run({
       proof: () => read(proof, PROOF_MAX),
-      model: (about, told) => (model ? read(model, MODEL_MAX) : publicPart(about.model, told)),
+      model: (about, onProgress) => (model ? read(model, MODEL_MAX) : publicPart(about.model, onProgress)),
       expected: "",
     });
   };
