@@ -102,7 +102,11 @@ pub fn named_blobs(state: &State) -> HashSet<Digest> {
         let answer = step.and_then(|it| it.answer()).map(|it| it.digest);
         [output, evidence, claim, answer].into_iter().flatten()
     });
-    models.chain(inputs).chain(leases).collect()
+    // Whoever is asked for an answer is given time for it, also beyond the end of its own.
+    let kept = state.retained().iter().map(|it| it.digest);
+    let asked = state.questions().iter().map(|it| it.digest);
+    let all = models.chain(inputs).chain(leases);
+    all.chain(kept).chain(asked).collect()
 }
 
 /// Checks the permit of a blob of `size` bytes that is to be stored under `digest`.

@@ -185,7 +185,7 @@ pub fn rent(state: &State, record: Digest) -> Option<RentDto> {
         RentCategory::Providers => RentKindDto::Provider,
         RentCategory::Models => RentKindDto::Model,
         RentCategory::OpenJobs | RentCategory::EndedJobs => RentKindDto::Job,
-        RentCategory::Accounts | RentCategory::Bids => return None,
+        RentCategory::Accounts | RentCategory::Bids | RentCategory::Retained => return None,
     };
     Some(RentDto {
         record,
@@ -301,6 +301,7 @@ fn usual_order(
         max_price: Amount::ZERO,
         deadline: state.head().time.saturating_add(horizon),
         max_attempts: ATTEMPTS_USUAL,
+        retention: tg_types::DurationMs::ZERO,
         needs: JobNeeds {
             value_at_risk,
             gang: match mode {

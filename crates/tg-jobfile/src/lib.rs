@@ -20,4 +20,5 @@ mod tables;
 mod tests;
 mod yaml;
 
+pub use shape::seconds;
 pub use yaml::JOB_FILE_BYTES_MAX;

@@ -362,8 +362,9 @@ impl JobBlock {
     }
 }
 
-/// Seconds of a text: a whole number, with a unit or without.
-fn seconds(text: &str) -> Option<u64> {
+/// Seconds of a text: a whole number, with a unit or without, as `90`, `90s`, `10m`, `2h`, `1d`.
+#[must_use]
+pub fn seconds(text: &str) -> Option<u64> {
     let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
     let unit = units.iter().find(|(unit, _)| text.ends_with(*unit));
     let (digits, factor) = match unit {

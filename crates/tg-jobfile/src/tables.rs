@@ -329,6 +329,12 @@ pub(crate) static OFFER: JobBlock = JobBlock {
             "Providers to try at most; 3 if absent.",
         ),
         FieldRule::flag(
+            "retention",
+            "retention",
+            FieldShape::Seconds(0, 2_592_000),
+            "For how long validators keep the answer once it is paid, from 10m to 30d; 0 if they need not, a day if absent.",
+        ),
+        FieldRule::flag(
             "priority",
             "priority",
             FieldShape::Whole(1, PRIORITY_MAX as u64),

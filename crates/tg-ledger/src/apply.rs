@@ -22,6 +22,7 @@ mod market;
 mod matching;
 mod rent;
 mod replicas;
+mod retention;
 mod rewards;
 mod seats;
 mod seeds;

@@ -24,6 +24,8 @@ pub enum LedgerCanary {
     FailedClaimAccepts,
     /// An answer that nobody checks is paid before a quorum holds it.
     PaidBeforeHeld,
+    /// One validator that did not get a file is enough to charge who keeps it.
+    MissingOfOne,
     /// A bond is returned an epoch too early.
     ShortUnbonding,
 }

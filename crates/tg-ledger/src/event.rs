@@ -1,8 +1,8 @@
 //! What happened in a block, in the order it happened.
 
 use tg_types::{
-    Address, Amount, BidId, Digest, Height, JobId, LeaseId, ModelId, OfferId, TransactionId,
-    TransactionKind, Vote,
+    Address, Amount, BidId, Digest, Height, JobId, LeaseId, ModelId, OfferId, TimestampMs,
+    TransactionId, TransactionKind, Vote,
 };
 
 use crate::decision::Decision;
@@ -15,6 +15,22 @@ pub enum BurnedBecause {
     Idle,
     /// A lease ran out of the GPU time that the order states, as many times of it as it may have.
     StatedTime,
+}
+
+/// How a question ended whether a validator has what it keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuestionEnd {
+    /// More than f others got it.
+    Served,
+    /// Neither so many got it, nor did n - f find that it is not there; or the validator has no seat any more.
+    Undecided,
+    /// n - f others state that it does not give it: a part of its stake is gone.
+    Missing {
+        /// What was burned of it.
+        burned: Amount,
+        /// What went to who asked: at most its fee.
+        returned: Amount,
+    },
 }
 
 /// One thing that happened.
@@ -475,6 +491,42 @@ pub enum Event {
         burned: Amount,
         /// What went back.
         returned: Amount,
+    },
+    /// A job is paid, and validators keep its answer from now on.
+    AnswerKept {
+        /// The job.
+        job: JobId,
+        /// The answer's content hash.
+        digest: Digest,
+        /// Until when it is kept.
+        until: TimestampMs,
+    },
+    /// Nobody has to keep the answer of a job any more.
+    AnswerReleased {
+        /// The job.
+        job: JobId,
+    },
+    /// A validator is asked for an answer that it keeps.
+    AnswerAsked {
+        /// The job.
+        job: JobId,
+        /// Who is asked.
+        seat: Address,
+        /// Who asks.
+        asker: Address,
+        /// What was burned for it.
+        fee: Amount,
+    },
+    /// The question whether a validator has an answer that it keeps ended.
+    AnswerQuestionEnded {
+        /// The job.
+        job: JobId,
+        /// Who was asked.
+        seat: Address,
+        /// Who asked.
+        asker: Address,
+        /// How it ended.
+        end: QuestionEnd,
     },
     /// An account paid rent from its balance: its own, that of an account that it opened, or of a record that leaves
     /// within seconds.

@@ -64,8 +64,8 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         // Account, offer, provider, and the offer in the book of every block to come.
         TransactionKind::PostOffer => (230, 4, MATCHING_GAS),
         TransactionKind::WithdrawOffer => (32, 3, MATCHING_GAS),
-        // Account and job; job, lease, offer and account at the match; the same and the provider at the end.
-        TransactionKind::SubmitJob => (200, 12, MATCHING_GAS),
+        // Account and job; job, lease, offer and account at the match; the same, the provider and the kept answer at the end.
+        TransactionKind::SubmitJob => (208, 13, MATCHING_GAS),
         TransactionKind::CancelJob => (32, 3, 0),
         // Account, lease and job each.
         TransactionKind::StartLease | TransactionKind::SubmitEvidence => (68, 3, 0),
@@ -78,7 +78,7 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::UpdateOffer => (262, 3, MATCHING_GAS),
         // Account and bid now and when it is cleared.
         TransactionKind::CommitBid => (48, 4, MATCHING_GAS),
-        TransactionKind::RevealBid => (264, 12, MATCHING_GAS),
+        TransactionKind::RevealBid => (272, 13, MATCHING_GAS),
         TransactionKind::RateJob => (33, 3, 0),
         // The job and the requestor's account.
         TransactionKind::RaiseJob => (49, 3, MATCHING_GAS),
@@ -108,6 +108,8 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::ChallengeResult => (32, 5, 0),
         // Account and lease, and the lease again when its file is held. Paid by the fee of the challenge, or the stake of the watcher.
         TransactionKind::ArgueResult => (68, 3, 0),
+        // Account and question, and the question, its file, the first leaf and the account again when it ends.
+        TransactionKind::AskStored => (52, 6, 0),
         // Account, lease and job; provider, offer and requestor at the end; and the voucher's signature.
         TransactionKind::SettleEndpoint => (187, 6, SIGNATURE_GAS),
     }
@@ -170,6 +172,7 @@ pub fn most_taken(parameters: &Parameters, signed: &SignedTransaction) -> Amount
             .max_price
             .saturating_add(parameters.verification_fee(order.mode)),
         Transaction::CommitBid { deposit, .. } => *deposit,
+        Transaction::AskStored { .. } => parameters.verification_fee_zk,
         _ => Amount::ZERO,
     };
     let gas = charged_gas(&signed.transaction);

@@ -76,7 +76,7 @@ pub use error::{
     BlockError, EndpointProblem, InvariantError, MachineProblem, NeedsProblem, TransactionError,
     VerdictError, VoucherProblem,
 };
-pub use event::{BurnedBecause, Event};
+pub use event::{BurnedBecause, Event, QuestionEnd};
 pub use gas::{FeeMarket, Prepaid};
 pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
@@ -85,16 +85,16 @@ pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain
 pub use record::{
     AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, DisputeStep,
     DisputeTurn, EndReason, EndpointMeter, Evidence, GangRole, Grant, Job, JobPhase, JobState,
-    LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
+    KeptStage, LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
     ModelFacts, ModelState, Offer, OpenStage, Owed, PastDraw, Preemption, Provider, Recheck,
-    RefusedBecause, ReplicaDraw, ReplicaStage, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeatBook,
+    RefusedBecause, ReplicaDraw, RetainedFile, Retention, StoredQuestion, retained_id, ReplicaStage, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeatBook,
     SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Session, SessionRisk, Settlement, Stars, Step,
     Storage, SyncCheck, SyncStage, TileDispute, Unbonding, Unpaid, Upgrade, Validator, VoteRound,
     VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{
-    AnswerLength, Eta, GangWhy, Head, HeldPlace, InputTaker, MoneyReport, Outage, Relaxation,
+    AnswerLength, Eta, GangWhy, Head, HeldPlace, InputTaker, MoneyReport, Outage, QuestionTask, Relaxation,
     Reservation, Schedule, State, StorageTask, StoredFile, Totals, VoteDuty, VoteTask, WhyWaiting,
 };
 pub use table::Table;

@@ -58,6 +58,15 @@ pub const ENDED_JOBS_MAX: usize = 50_000;
 /// Ended jobs that leave the state in one block, so that a lowered bound does not stall a block.
 pub const PRUNED_PER_BLOCK_MAX: usize = 2_048;
 
+/// Units of 64 KiB of answers that validators keep: 8 GiB, half of the store of a validator.
+pub const RETAINED_UNITS_MAX: usize = 1 << 17;
+
+/// Kept answers that one block lets go, or of which it notes who missed them.
+pub const RETAINED_PER_BLOCK_MAX: usize = 1_024;
+
+/// Questions whether validators have what they keep, of all together. Their fee makes it dear to get near it.
+pub const QUESTIONS_MAX: usize = 4_096;
+
 /// Sealed bids of all accounts.
 pub const BIDS_MAX: usize = 4_096;
 

@@ -87,6 +87,8 @@ pub struct Parameters {
     pub unbonding: DurationMs,
     /// How long a result of mode `optimistic` may be challenged after its watcher found it right.
     pub challenge_window: DurationMs,
+    /// How long a validator that is asked for an answer that it keeps has to give it to the others: longer than what may keep it from that.
+    pub ask_window: DurationMs,
     /// Most multiply-accumulates of a model of integers whose runs every validator repeats. Of programs nothing but which disputes end at a call
     /// follows from it.
     pub repeated_macs_max: u64,
@@ -138,6 +140,7 @@ impl Parameters {
             seat_bond: Amount::from_tgrid(1_000),
             unbonding: DurationMs::from_secs(3_600),
             challenge_window: DurationMs::from_secs(10),
+            ask_window: DurationMs::from_secs(6 * 3_600),
             repeated_macs_max: REPEATED_MACS_USUAL,
             whole_run_macs_max: WHOLE_RUN_MACS_USUAL,
         }
@@ -169,6 +172,10 @@ impl Parameters {
     #[must_use]
     pub fn short_window(&self, validators: usize) -> Option<&'static str> {
         let least = self.least_window(validators);
+        // Longer than a bond answers for old votes: no seat is given back while it is asked for what it keeps.
+        if self.ask_window < least {
+            return Some("ask_window");
+        }
         let short = self.windows().into_iter();
         let mut short = short.filter(|(_, window)| *window < least || *window > self.unbonding);
         // A bond must answer for votes for longer than any window in which they are acted on.
@@ -196,6 +203,7 @@ impl Parameters {
             auction_slot: self.auction_slot.max(least),
             preempt_grace: self.preempt_grace.max(least),
             challenge_window: self.challenge_window.max(least),
+            ask_window: self.ask_window.max(least),
             ..self
         }
     }
@@ -281,6 +289,7 @@ fields! {
         seat_bond,
         unbonding,
         challenge_window,
+        ask_window,
         repeated_macs_max,
         whole_run_macs_max,
     }

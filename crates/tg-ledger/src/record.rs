@@ -14,6 +14,7 @@ mod job;
 mod lease;
 mod meter;
 mod model;
+mod retained;
 mod seats;
 mod seed;
 mod session;
@@ -38,6 +39,8 @@ pub use lease::{
 };
 pub use meter::EndpointMeter;
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
+pub(crate) use retained::question_id;
+pub use retained::{KeptStage, RetainedFile, Retention, StoredQuestion, retained_id};
 pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding, Upgrade};
 pub use seed::{Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase};
 pub use session::{Session, SessionRisk};

@@ -12,7 +12,7 @@ use tg_types::{
 
 use crate::limits::{
     ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, PREEMPTIONS_MAX,
-    PROVIDERS_MAX,
+    PROVIDERS_MAX, RETAINED_UNITS_MAX,
 };
 
 const HOUR_MS: u128 = 3_600_000;
@@ -46,6 +46,12 @@ pub const LEASE_BYTES: u32 = 512;
 
 /// Bytes charged for a job with one machine and three attempts, for the price of a full category.
 const ORDINARY_JOB_BYTES: u32 = JOB_BYTES + LEASE_BYTES * (3 + PREEMPTIONS_MAX as u32);
+
+/// Bytes charged for the record of an answer that validators keep: what bounds how many there are.
+pub const RETAINED_RECORD_BYTES: u32 = 64 * 1024;
+
+/// Bytes of answers that validators keep in which their room is counted.
+pub(crate) const RETAINED_UNIT: u32 = 64 * 1024;
 
 /// Bytes of an input, which validators keep on their disks, that are charged as one byte of state.
 const INPUT_BYTES_CHARGED_AS_ONE: u32 = 256;
@@ -87,11 +93,13 @@ pub enum RentCategory {
     EndedJobs = 5,
     /// Sealed bids, which pay when they come and leave within seconds.
     Bids = 6,
+    /// Answers that validators keep, in units of room on their disks; paid with the order for a time that is fixed by it.
+    Retained = 7,
 }
 
 impl RentCategory {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Accounts,
         Self::Offers,
         Self::Providers,
@@ -99,6 +107,7 @@ impl RentCategory {
         Self::OpenJobs,
         Self::EndedJobs,
         Self::Bids,
+        Self::Retained,
     ];
 
     /// How many records fit.
@@ -112,6 +121,7 @@ impl RentCategory {
             Self::OpenJobs => OPEN_JOBS_MAX,
             Self::EndedJobs => ENDED_JOBS_MAX,
             Self::Bids => BIDS_MAX,
+            Self::Retained => RETAINED_UNITS_MAX,
         }
     }
 
@@ -124,6 +134,7 @@ impl RentCategory {
             Self::Models => MODEL_BYTES,
             Self::OpenJobs | Self::EndedJobs => ORDINARY_JOB_BYTES,
             Self::Bids => BID_BYTES,
+            Self::Retained => RETAINED_UNIT,
         }
     }
 
@@ -142,7 +153,7 @@ impl RentCategory {
             Self::Accounts => DurationMs::from_secs(30 * 24 * 3600),
             Self::Offers | Self::Providers | Self::Models => DurationMs::from_secs(3600),
             Self::OpenJobs => DurationMs::from_secs(60),
-            Self::EndedJobs => DurationMs::ZERO,
+            Self::EndedJobs | Self::Retained => DurationMs::ZERO,
             Self::Bids => DurationMs::from_secs(10),
         }
     }
@@ -153,7 +164,7 @@ impl RentCategory {
         match self {
             Self::Offers | Self::Providers | Self::Models => DurationMs::from_secs(7 * 24 * 3600),
             Self::EndedJobs => ENDED_JOB_STAYS,
-            Self::Accounts | Self::OpenJobs | Self::Bids => DurationMs::ZERO,
+            Self::Accounts | Self::OpenJobs | Self::Bids | Self::Retained => DurationMs::ZERO,
         }
     }
 

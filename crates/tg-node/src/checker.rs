@@ -16,6 +16,7 @@ mod sample;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tg_ir::generation::may_generate;
+use tg_ir::request::written_bytes;
 use tg_ir::{Program, causality, tiles};
 use tg_ledger::{Dealing, Evidence, EvidenceTask, ModelFacts, Outcome, SampleTask};
 use tg_proof::sequence::SEQUENCE_STEPS_MAX;
@@ -270,7 +271,7 @@ impl ProofChecker {
             return Err(rejected(CODE_RECEIPT, "receipt"));
         }
         if SequenceFile::is_one(&bytes) {
-            return check_sequence(&public, work, &bytes);
+            return check_sequence(&public, work, &bytes, blobs);
         }
         let file = ProofFile::read(&bytes)
             .map_err(|error| rejected(CODE_PROOF_FILE, &error.to_string()))?;
@@ -283,6 +284,7 @@ impl ProofChecker {
         };
         tg_proof::verify(&public, &file, &expected)
             .map_err(|error| rejected(error.code(), &describe(&error)))?;
+        keep_shown(&file.output, blobs);
         Ok(Outcome::LeaseAccepted)
     }
 
@@ -327,9 +329,22 @@ fn check_delivered(answer: &Digest, blobs: &BlobStore) -> Result<Outcome, Refusa
     Ok(Outcome::LeaseAccepted)
 }
 
+/// Keeps an answer that a proof shows, under the name that its receipt gives it, so that it is there whatever the provider does. The verdict does not wait for a
+/// disk that is full.
+fn keep_shown(answer: &[u8], blobs: &BlobStore) {
+    if let Err(error) = blobs.put(answer, EVIDENCE_BYTES_MAX) {
+        tracing::warn!(%error, "the answer that a proof shows cannot be kept");
+    }
+}
+
 /// Checks the evidence of a generation. Its request is what the order names as input, and no input is a request, so that the
 /// kind of evidence follows from what was ordered.
-fn check_sequence(public: &PublicModel, work: &Work<'_>, bytes: &[u8]) -> Result<Outcome, Refusal> {
+fn check_sequence(
+    public: &PublicModel,
+    work: &Work<'_>,
+    bytes: &[u8],
+    blobs: &BlobStore,
+) -> Result<Outcome, Refusal> {
     let file =
         SequenceFile::read(bytes).map_err(|error| rejected(CODE_PROOF_FILE, &error.to_string()))?;
     let expected = ExpectedSequence {
@@ -339,7 +354,12 @@ fn check_sequence(public: &PublicModel, work: &Work<'_>, bytes: &[u8]) -> Result
         written: work.run.receipt.output,
     };
     match verify_answer(public, &file, &expected) {
-        Ok(()) => Ok(Outcome::LeaseAccepted),
+        Ok(()) => {
+            if let Some((_, written)) = file.tokens() {
+                keep_shown(&written_bytes(&written), blobs);
+            }
+            Ok(Outcome::LeaseAccepted)
+        }
         Err(SequenceError::Proof(error)) => Err(rejected(error.code(), &describe(&error))),
         Err(error) => Err(rejected(error.code(), &error.to_string())),
     }

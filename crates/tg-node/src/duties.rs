@@ -17,6 +17,7 @@ use tg_types::{
 
 use tokio::sync::Notify;
 
+use crate::asked::AskedSince;
 use crate::blob::BlobStore;
 use crate::committee::{Committees, LookedInVain};
 use crate::evidence::EvidenceChecker;
@@ -208,6 +209,7 @@ impl Sent {
 pub struct Duties {
     statements: Statements,
     committees: Committees,
+    asked: AskedSince,
     sent: Option<Sent>,
     liveness_at: TimestampMs,
 }
@@ -269,6 +271,10 @@ impl Duties {
             reports.extend(node.watch(|watch| watch.report(&state, &me, time)));
         }
         reports.extend(self.statements.reports(&tasks, now()));
+        let asked = state.question_tasks(&me);
+        let window = state.parameters().ask_window;
+        let findings = node.asked_findings();
+        reports.extend(self.asked.reports(&asked, &findings, (now(), window)));
         reports.extend(self.committees.report(&voted, account));
         reports.extend(self.committees.claims(&claimed));
         reports.extend(dealing(node, &state, &me));

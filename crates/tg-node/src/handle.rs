@@ -12,7 +12,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
 use crate::chain::{self, Body, Executed};
-use crate::fetch::Need;
+use crate::fetch::{AskedFindings, Need};
 use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::{HeartbeatError, Watch, steady_now};
 use crate::mempool::{Statuses, TransactionStatus};
@@ -101,6 +101,8 @@ pub(crate) struct NodeStatus {
     endpoints: Mutex<BTreeMap<[u8; 32], String>>,
     /// What this validator dealt of the seed's key and the final state does not have: round and log.
     dealing: Mutex<Option<(u64, Vec<u8>)>>,
+    /// What this validator found out about others that are asked for what they keep.
+    asked: Mutex<AskedFindings>,
 }
 
 /// The (`faults` + 1)-th greatest of the heights that were told. If at most `faults` of the tellers lie, it is at least the
@@ -146,6 +148,7 @@ impl NodeStatus {
             faults: Mutex::default(),
             endpoints: Mutex::default(),
             dealing: Mutex::default(),
+            asked: Mutex::default(),
         }
     }
 
@@ -293,6 +296,11 @@ impl NodeStatus {
         *self.dealing.lock().unwrap_or_else(PoisonError::into_inner) = dealing;
     }
 
+    /// Notes what was found out about others that are asked for what they keep.
+    pub(crate) fn found_asked(&self, findings: AskedFindings) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = findings;
+    }
+
     /// Counts the peers that are still there.
     pub(crate) fn forget_silent(&self, now: TimestampMs) {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -388,6 +396,12 @@ impl NodeHandle {
     pub(crate) fn dealing(&self) -> Option<(u64, Vec<u8>)> {
         let dealing = self.node_status.dealing.lock();
         dealing.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What this validator found out about others that are asked for what they keep.
+    pub(crate) fn asked_findings(&self) -> AskedFindings {
+        let asked = self.node_status.asked.lock();
+        asked.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Looks at the providers that were heard.

@@ -87,7 +87,7 @@
 //!
 //! In reading order: [`limits`], `peers` (what the network, consensus and the ledger call each other), [`wire`],
 //! [`mempool`], `submit`, [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the ledger as used here), `core` (the machine
-//! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), [`voting`] (when it votes),
+//! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), `asked` (who keeps what it stated to), [`voting`] (when it votes),
 //! [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the
 //! process), `nonces` (which nonce an account uses next), [`liveness`] (which providers are there), [`follow`] (a node
 //! without a vote).
@@ -122,6 +122,7 @@ pub mod checker;
 pub mod evidence;
 
 mod application;
+mod asked;
 pub mod canary;
 mod chain;
 pub mod clock;

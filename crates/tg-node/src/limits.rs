@@ -213,6 +213,15 @@ pub const BLOB_CHUNK_PATIENCE: Duration = Duration::from_secs(2);
 /// The slowest that a peer may send: at less, another peer is asked.
 pub const BLOB_RATE_MIN_PER_SECOND: u64 = 512 * 1024;
 
+/// Files that are fetched at once to find out whether those who keep them give them.
+pub const ASKED_AT_ONCE: usize = 8;
+
+/// The same of one validator.
+pub const ASKED_OF_PEER_AT_ONCE: usize = 2;
+
+/// Statements of that which one turn sends.
+pub const QUESTION_REPORTS_PER_TURN: usize = 8;
+
 /// Blobs that checks may ask for before the fetching loop looks.
 pub const BLOBS_URGENT_MAX: usize = 64;
 

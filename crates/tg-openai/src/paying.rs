@@ -11,7 +11,7 @@ use tg_api::{KeptOrder, OpenAiError, OrderRecord, Requester};
 use tg_sdk::dto::{JobDto, ModeDto, ModelDto};
 use tg_sdk::jobs::{self, JobError, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
-use tg_types::{Amount, Decode, Encode, JobId, SignedTransaction, Transaction, signed};
+use tg_types::{Amount, Decode, DurationMs, Encode, JobId, SignedTransaction, Transaction, signed};
 
 use super::refusal::{of_job, of_reserve};
 use crate::api_keys::ApiKeys;
@@ -117,6 +117,8 @@ impl Paying {
         let terms = OrderTerms {
             mode: mode.into(),
             deadline: DEADLINE,
+            // Whoever asked has the answer, and nobody fetches it later.
+            retention: DurationMs::ZERO,
             ..OrderTerms::new(max_price)
         };
         let most = max_price.saturating_add(fee);

@@ -78,6 +78,7 @@ const fn acts_again(kind: TransactionKind) -> bool {
         | TransactionKind::CommitVotes
         | TransactionKind::RevealVotes
         | TransactionKind::ChallengeResult
+        | TransactionKind::AskStored
         | TransactionKind::ArgueResult
         | TransactionKind::ReadyForProtocol
         | TransactionKind::SettleEndpoint

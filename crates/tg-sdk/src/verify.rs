@@ -13,10 +13,10 @@ use tg_proof::{
     ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, SequenceError, SequenceFile,
     VerifyError, verify_answer,
 };
-use tg_types::limits::ATTEMPTS_USUAL;
+use tg_types::limits::{ATTEMPTS_USUAL, RETENTION_USUAL};
 use tg_types::resources::REPLICAS_USUAL;
 use tg_types::{
-    Address, Amount, Digest, JobId, JobNeeds, JobOrder, ModelId, TimestampMs, VerificationMode,
+    Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, ModelId, TimestampMs, VerificationMode,
 };
 
 /// Largest public model that is read, in bytes.
@@ -125,12 +125,14 @@ pub struct OrderTerms {
     pub deadline: Duration,
     /// Most leases: one, and one more after each that failed.
     pub max_attempts: u8,
+    /// For how long validators keep the answer once it is paid; zero if they need not. Nothing of an endpoint is kept.
+    pub retention: DurationMs,
     /// What it needs of a machine.
     pub needs: JobNeeds,
 }
 
 impl OrderTerms {
-    /// A proof within two minutes, on any machine, with the usual number of attempts.
+    /// A proof within two minutes, on any machine, with the usual number of attempts; its answer is kept for a day.
     #[must_use]
     pub const fn new(max_price: Amount) -> Self {
         Self {
@@ -138,6 +140,7 @@ impl OrderTerms {
             max_price,
             deadline: DEADLINE_USUAL,
             max_attempts: ATTEMPTS_USUAL,
+            retention: RETENTION_USUAL,
             needs: JobNeeds::ANY_MACHINE,
         }
     }
@@ -148,12 +151,13 @@ impl OrderTerms {
     #[must_use]
     pub fn order(self, model: ModelId, input: &[u8], ledger_ms: u64) -> JobOrder {
         let wait = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
-        let (input, input_len) = match self.mode {
-            // Inputs come with requests.
-            VerificationMode::Endpoint => (Digest::default(), 0),
+        let (input, input_len, retention) = match self.mode {
+            // Inputs come with requests, and answers go to whoever asks.
+            VerificationMode::Endpoint => (Digest::default(), 0, DurationMs::ZERO),
             _ => (
                 Digest::of_blob(input),
                 u32::try_from(input.len()).unwrap_or(u32::MAX),
+                self.retention,
             ),
         };
         JobOrder {
@@ -164,6 +168,7 @@ impl OrderTerms {
             max_price: self.max_price,
             deadline: TimestampMs::new(ledger_ms.saturating_add(wait)),
             max_attempts: self.max_attempts,
+            retention,
             needs: self.needs_of_mode(),
         }
     }

@@ -297,6 +297,7 @@ fn order(
         max_price: Amount::from_tgrid(10),
         deadline: TimestampMs::new(state.head().time.get() + deadline_ms),
         max_attempts: 4,
+        retention: tg_types::DurationMs::ZERO,
         needs: JobNeeds {
             gang: match mode {
                 VerificationMode::Replicate => members,

@@ -75,6 +75,7 @@ impl TransactionKind {
             ),
             Self::ChallengeResult => ("bytes32 lease", &[]),
             Self::ArgueResult => ("bytes32 lease,bytes32 file,uint32 size", &[]),
+            Self::AskStored => ("bytes32 job,address seat", &[]),
             Self::ReadyForProtocol => ("uint16 version", &[]),
             Self::SettleEndpoint => ("bytes32 lease,bytes voucher,bool ends", &[]),
             Self::SealResult => ("bytes32 lease,bytes32 seal", &[]),
@@ -265,6 +266,7 @@ fn struct_hash_in(lane: u8, transaction: &Transaction, nonce: u64, fees: &Fees) 
         Transaction::RevokeSessionKey { key } | Transaction::LeaveValidators { key } => {
             start.word(*key)
         }
+        Transaction::AskStored { job, seat } => start.word(*job.as_bytes()).address(*seat),
         Transaction::ReadyForProtocol { version } => start.number(u128::from(*version)),
         Transaction::SettleEndpoint {
             lease,

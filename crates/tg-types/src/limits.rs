@@ -1,5 +1,7 @@
 //! Sizes that every part of the grid agrees on. Each limit bounds memory or work that a stranger can cause.
 
+use crate::time::DurationMs;
+
 /// Bytes of a [`Label`](crate::Label): one line of a table.
 pub const LABEL_BYTES_MAX: usize = 64;
 
@@ -17,6 +19,15 @@ pub const ATTEMPTS_MAX: u8 = 16;
 
 /// Attempts of an order that says nothing else.
 pub const ATTEMPTS_USUAL: u8 = 3;
+
+/// The least time for which validators keep an answer, if they keep it at all.
+pub const RETENTION_MIN: DurationMs = DurationMs::from_secs(600);
+
+/// The longest time for which validators keep an answer.
+pub const RETENTION_MAX: DurationMs = DurationMs::from_secs(30 * 24 * 3_600);
+
+/// For how long validators keep the answer of an order that says nothing else.
+pub const RETENTION_USUAL: DurationMs = DurationMs::from_secs(24 * 3_600);
 
 /// Slots of one offer: a provider with more work side by side posts a second offer.
 pub const SLOTS_MAX: u16 = 1024;

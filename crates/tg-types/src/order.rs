@@ -28,6 +28,8 @@ signed_struct! {
         deadline: TimestampMs => "uint64 deadline",
         /// How many leases may fail before the escrow goes back.
         max_attempts: u8 => "uint8 maxAttempts",
+        /// For how long validators keep the answer once it is paid; zero if nobody has to.
+        retention: DurationMs => "uint64 retention",
         /// What it needs of a machine, and how it wants to be matched.
         needs: JobNeeds => "JobNeeds needs",
     }

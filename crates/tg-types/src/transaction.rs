@@ -136,6 +136,14 @@ pub enum Transaction {
         /// How many bytes it has.
         size: u32,
     },
+    /// Ask whether a validator still has the answer of a job that it stated to keep: all others fetch it from that one alone. For a fee, which is
+    /// burned, and comes back out of the validator's stake if n - f state that they cannot get it.
+    AskStored {
+        /// The job.
+        job: JobId,
+        /// The validator.
+        seat: Address,
+    },
     /// A validator states that it executes the next version of the protocol: once two thirds do, blocks have it from an announced
     /// height on.
     ReadyForProtocol {
@@ -357,11 +365,13 @@ pub enum TransactionKind {
     OpenResult = 31,
     /// [`Transaction::ArgueResult`].
     ArgueResult = 32,
+    /// [`Transaction::AskStored`].
+    AskStored = 33,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -395,6 +405,7 @@ impl TransactionKind {
         Self::SealResult,
         Self::OpenResult,
         Self::ArgueResult,
+        Self::AskStored,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -434,6 +445,7 @@ impl TransactionKind {
             Self::SealResult => "SealResult",
             Self::OpenResult => "OpenResult",
             Self::ArgueResult => "ArgueResult",
+            Self::AskStored => "AskStored",
         }
     }
 
@@ -474,6 +486,7 @@ impl TransactionKind {
             | Self::LeaveValidators
             | Self::ReportEquivocation
             | Self::ChallengeResult
+            | Self::AskStored
             | Self::SettleEndpoint => false,
         }
     }
@@ -523,7 +536,8 @@ impl TransactionKind {
             | Self::PostOffer
             | Self::UpdateOffer
             | Self::WithdrawOffer
-            | Self::ChallengeResult => None,
+            | Self::ChallengeResult
+            | Self::AskStored => None,
         }
     }
 }
@@ -572,6 +586,7 @@ impl Transaction {
             Self::SealResult { .. } => TransactionKind::SealResult,
             Self::OpenResult { .. } => TransactionKind::OpenResult,
             Self::ArgueResult { .. } => TransactionKind::ArgueResult,
+            Self::AskStored { .. } => TransactionKind::AskStored,
         }
     }
 }
@@ -618,6 +633,7 @@ variants! {
         30 = SealResult { lease, seal },
         31 = OpenResult { lease, receipt, salt },
         32 = ArgueResult { lease, file, size },
+        33 = AskStored { job, seat },
     }
 }
 

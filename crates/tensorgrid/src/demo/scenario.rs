@@ -268,6 +268,7 @@ impl Scenario<'_> {
             max_price: Amount::new(60_000_000_000_000_000),
             deadline: DEADLINE,
             max_attempts: 5,
+            retention: tg_types::limits::RETENTION_USUAL,
             needs: tg_types::JobNeeds::ANY_MACHINE,
         };
         say(format_args!(

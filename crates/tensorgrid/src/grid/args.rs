@@ -643,6 +643,8 @@ pub(crate) enum JobCommand {
     Cancel(JobCancelArguments),
     /// Dispute the result of a job of mode optimistic before it is paid.
     Challenge(JobChallengeArguments),
+    /// Ask whether a validator still has the answer that it stated to keep.
+    AskStored(JobAskStoredArguments),
     /// Wait for a job's end, check its proof and print the result: the second half of `infer --detach`.
     Fetch(JobFetchArguments),
     /// Read job files, and say what they ask for or what is wrong with them, without a grid.
@@ -666,6 +668,25 @@ pub(crate) enum JobCommand {
 pub(crate) struct JobChallengeArguments {
     /// The job's id, or the beginning of it; anybody's.
     pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// `job ask-stored`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Costs the fee of a proof, which comes back if the validator does not have the answer: then it loses a part of its bond.\n\
+                  All other validators fetch the answer from this one alone. One that gives it is done within seconds; one that does not has \
+                  six hours, so that no restart convicts anybody. `job show` says who keeps an answer, and what was found.\n\n\
+                  Example:\n  tensorgrid job ask-stored 3fa1b2 0x52908400098527886E0F7030069857D2E4169EE7"
+)]
+pub(crate) struct JobAskStoredArguments {
+    /// The job's id, or the beginning of it; anybody's.
+    pub(crate) job: String,
+    /// Address of the validator, as `job show` and `seat list` have it.
+    pub(crate) seat: String,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tg_types::Amount;
+use tg_jobfile::seconds;
+use tg_types::limits::{RETENTION_MAX, RETENTION_MIN};
+use tg_types::{Amount, DurationMs};
 
 use super::cloud_prices::CloudPrices;
 use tg_console::needs::NeedsArguments;
@@ -23,6 +25,9 @@ pub(crate) struct OrderArguments {
     /// Providers to try at most.
     #[arg(long, default_value_t = tg_types::limits::ATTEMPTS_USUAL, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) attempts: u8,
+    /// For how long validators keep the answer once it is paid, in seconds or as 10m, 12h, 30d; 0 if they need not.
+    #[arg(long, default_value = "1d", value_parser = retention, value_name = "TIME")]
+    pub(crate) retention: DurationMs,
     /// Do not ask before spending.
     #[arg(short, long)]
     pub(crate) yes: bool,
@@ -33,6 +38,17 @@ pub(crate) struct OrderArguments {
     pub(crate) clouds: CloudPriceArguments,
     #[command(flatten)]
     pub(crate) needs: NeedsArguments,
+}
+
+/// Reads for how long an answer is kept.
+fn retention(text: &str) -> Result<DurationMs, String> {
+    let time = seconds(text.trim()).map(DurationMs::from_secs);
+    let is_fit = |it: &DurationMs| {
+        *it == DurationMs::ZERO || (RETENTION_MIN..=RETENTION_MAX).contains(it)
+    };
+    time.filter(is_fit).ok_or_else(|| {
+        "a time from 10m to 30d, in seconds or as 10m, 12h, 30d, or 0".to_owned()
+    })
 }
 
 /// Prices of clouds beside those of the grid.

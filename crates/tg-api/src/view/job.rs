@@ -2,11 +2,13 @@
 
 use tg_ledger::{
     DisputeTurn, EndpointMeter, Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress,
-    MemberVote, ReplicaStage, Settlement, State, Step, SyncCheck, SyncStage, VoteState,
+    MemberVote, ReplicaStage, RetainedFile, Settlement, State, Step, SyncCheck, SyncStage,
+    VoteState,
 };
 use tg_sdk::dto::{
-    CheckDto, DisputeDto, DisputeTurnDto, JobDto, JobReceiptDto, JobStateDto, JobStepDto, LeaseDto,
-    LeaseEndDto, MemberPayDto, MeterDto, RejectionDto, ReplicasDto, SettlementDto,
+    AskedSeatDto, CheckDto, DisputeDto, DisputeTurnDto, JobDto, JobReceiptDto, JobStateDto,
+    JobStepDto, KeptAnswerDto, LeaseDto, LeaseEndDto, MemberPayDto, MeterDto, RejectionDto,
+    ReplicasDto, SettlementDto,
 };
 use tg_types::{Amount, TimestampMs};
 
@@ -34,6 +36,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         storage: _,
         declined: _,
         rent: _,
+        retention,
         draw: _,
         session: _,
     } = job;
@@ -51,6 +54,8 @@ pub fn job(state: &State, job: &Job) -> JobDto {
         sequence: *sequence,
         macs: *macs,
         max_attempts: order.max_attempts,
+        retention_ms: order.retention.get(),
+        retention_fee: retention.fee,
         escrow: job.escrow(),
         served: *served,
         verification_fee: *verification_fee,
@@ -64,6 +69,33 @@ pub fn job(state: &State, job: &Job) -> JobDto {
             .collect(),
         reason: job.end().map(|end| end.to_string()),
         settlement: job.settlement().map(settlement),
+        kept: state
+            .retained_of(id)
+            .map(|file| kept(state, job, file)),
+    }
+}
+
+/// Who keeps the answer of a job.
+fn kept(state: &State, job: &Job, file: &RetainedFile) -> KeptAnswerDto {
+    let seats = (0u8..).zip(state.validators());
+    let holders = seats.filter(|(place, _)| file.held.contains(*place));
+    let asked = state.questions().iter().filter(|it| it.file == file.id);
+    KeptAnswerDto {
+        answer: file.digest,
+        until_ms: by_clocks(state, job, file.until),
+        seats: holders.map(|(_, seat)| seat.address).collect(),
+        validators: state.validators().len() as u64,
+        asked: asked
+            .map(|it| AskedSeatDto {
+                seat: it.seat,
+                asker: it.asker,
+                fee: it.fee,
+                got: it.held.len() as u64,
+                missing: it.missing.len() as u64,
+                missing_from_ms: by_clocks(state, job, it.missing_from),
+                until_ms: by_clocks(state, job, it.until),
+            })
+            .collect(),
     }
 }
 

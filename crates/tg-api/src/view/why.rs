@@ -75,10 +75,11 @@ pub fn dry_run(
     let unknown = TransactionError::UnknownJob { job: id };
     let job = after.job(&id).ok_or(unknown)?;
     let lead = job.live_lease().and_then(|lease| after.lease(&lease));
-    let fee = job.verification_fee;
+    let (fee, kept) = (job.verification_fee, job.retention.fee);
     let charge = lead.map(|lead| {
         let prices = after.gang_of(lead).map(|lease| lease.price);
-        prices.fold(fee.saturating_add(job.owed_sum()), Amount::saturating_add)
+        let beside = fee.saturating_add(kept).saturating_add(job.owed_sum());
+        prices.fold(beside, Amount::saturating_add)
     });
     let mut why = why(&after, job);
     let price = match job.state() {
@@ -88,8 +89,8 @@ pub fn dry_run(
     Ok(DryRunDto {
         job: super::job::job(&after, job),
         why,
-        charge: charge.or(price.map(|price| price.saturating_add(fee))),
-        charge_max: order.max_price.saturating_add(fee),
+        charge: charge.or(price.map(|price| price.saturating_add(fee).saturating_add(kept))),
+        charge_max: order.max_price.saturating_add(fee).saturating_add(kept),
     })
 }
 

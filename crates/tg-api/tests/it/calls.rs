@@ -83,6 +83,7 @@ async fn wanted(client: &Client, max_price: u64) -> JobOrder {
         max_price: Amount::from_tgrid(max_price),
         deadline: TimestampMs::new(status.timestamp_ms + 60_000),
         max_attempts: 2,
+        retention: tg_types::DurationMs::ZERO,
         needs: JobNeeds::ANY_MACHINE,
     }
 }

@@ -27,6 +27,7 @@ async fn order(client: &Client, members: u16) -> JobId {
         max_price: Amount::from_tgrid(40),
         deadline: TimestampMs::new(status.timestamp_ms + 600_000),
         max_attempts: 3,
+        retention: tg_types::DurationMs::ZERO,
         needs: JobNeeds {
             gang: members,
             neighbourhood_us: 1_000,

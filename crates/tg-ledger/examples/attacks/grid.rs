@@ -412,6 +412,7 @@ impl Grid {
             max_price: milli(max_price),
             deadline: TimestampMs::new(self.now() + patience),
             max_attempts: 3,
+            retention: tg_types::DurationMs::ZERO,
             needs: JobNeeds::ANY_MACHINE,
         }
     }
@@ -705,6 +706,7 @@ impl Grid {
                 max_price: want.max_price,
                 deadline: TimestampMs::new(begin + want.patience),
                 max_attempts: 3,
+                retention: tg_types::DurationMs::ZERO,
                 needs: want.needs,
             };
             let is_bid = want.needs.lane() == tg_types::Lane::Auction;
@@ -824,6 +826,7 @@ impl Grid {
                 false => RentCategory::OpenJobs,
             };
             add(&it.rent.payer, left(&it.rent, category));
+            add(&it.requestor, it.retention.fee);
         }
         sum
     }

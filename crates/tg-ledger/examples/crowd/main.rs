@@ -124,6 +124,7 @@ impl Crowd {
             max_price: Amount::from_tgrid(100),
             deadline: TimestampMs::new(self.chain.state.head().timestamp.get() + 3_600_000),
             max_attempts: 3,
+            retention: tg_types::DurationMs::ZERO,
             needs,
         }
     }

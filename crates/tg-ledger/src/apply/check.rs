@@ -1,8 +1,10 @@
 //! Whether a transaction holds. Everything is checked here, before anything is changed.
 
-use tg_types::limits::{ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
+use tg_types::limits::{
+    ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, RETENTION_MAX, RETENTION_MIN, TRACE_EVIDENCE_BYTES_MAX,
+};
 use tg_types::{
-    Address, Amount, CheckedSignatures, Digest, JobId, JobOrder, Lane, LeaseId, ModelId,
+    Address, Amount, CheckedSignatures, Digest, DurationMs, JobId, JobOrder, Lane, LeaseId, ModelId,
     OfferTerms, Receipt, SignedTransaction, TimestampMs, Transaction, VerificationMode,
     VerifiedTransaction,
 };
@@ -143,6 +145,7 @@ pub(super) fn check(
             Amount::ZERO
         }
         Transaction::ChallengeResult { lease } => sync::check_challenge(state, sender, lease)?,
+        Transaction::AskStored { job, seat } => storage::check_ask(state, now, job, seat)?,
         Transaction::ArgueResult { lease, size, .. } => {
             sync::check_argument(state, sender, lease, *size)?;
             Amount::ZERO
@@ -361,6 +364,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         max_price,
         deadline,
         max_attempts,
+        retention,
         needs,
     } = order;
     let facts = state.orderable(model, *mode)?;
@@ -398,6 +402,10 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
             limit: ATTEMPTS_MAX,
         });
     }
+    let is_kept = *retention > DurationMs::ZERO;
+    if is_kept && !(RETENTION_MIN..=RETENTION_MAX).contains(retention) {
+        return Err(TransactionError::BadRetention { got: *retention });
+    }
     market::check_needs(state, needs)?;
     if *mode == VerificationMode::Replicate && needs.gang < 2 {
         let problem = NeedsProblem::Replicas;
@@ -414,8 +422,12 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
             limit: OPEN_JOBS_PER_ACCOUNT_MAX,
         });
     }
+    let kept = state.retention_of(order);
+    if !state.has_room_for_answer(&kept) {
+        return Err(TransactionError::NoRoomForAnswer);
+    }
     let escrow = max_price.saturating_add(parameters.verification_fee(*mode));
-    Ok(escrow.saturating_add(charge.total()))
+    Ok(escrow.saturating_add(charge.total()).saturating_add(kept.fee))
 }
 
 fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {

@@ -126,6 +126,7 @@ impl Execution {
             Transaction::CommitVotes { votes } => self.commit_votes(sender, votes),
             Transaction::RevealVotes { votes } => self.reveal_votes(sender, votes),
             Transaction::ChallengeResult { lease } => self.challenge(sender, lease),
+            Transaction::AskStored { job, seat } => self.ask_stored(sender, job, *seat),
             Transaction::ArgueResult { lease, file, size } => {
                 let (digest, size) = (*file, *size);
                 self.argue(sender, lease, Evidence { digest, size })
@@ -218,6 +219,7 @@ impl Execution {
         let charge = self.state.job_charge(order, self.now);
         let name = Digest::new(*id.as_bytes());
         let rent = self.move_in((RentCategory::OpenJobs, charge), requestor, name)?;
+        let retention = self.lock_retention(&id, requestor, order)?;
         let escrow = order.max_price.saturating_add(verification_fee);
         self.debit(requestor, escrow)?;
         self.update_account(requestor, |account| account.open_jobs += 1)?;
@@ -255,6 +257,7 @@ impl Execution {
             storage: Storage::default(),
             declined: 0,
             rent,
+            retention,
             draw: None,
             session: None,
         };

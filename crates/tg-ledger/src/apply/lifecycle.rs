@@ -112,6 +112,7 @@ impl Execution {
     /// Accepts the result of a lease and settles its job in the same block.
     pub(super) fn accept(&mut self, mut job: Job, lease: Lease) -> Done {
         self.note_step(&mut job, JobState::Accepted)?;
+        self.begin_retention(&mut job, &lease)?;
         let out_of_range = InvariantError::AmountOutOfRange {
             account: lease.provider,
         };
@@ -681,6 +682,7 @@ impl Execution {
         if job.storage.recheck.take().is_some() {
             self.settle_declined(job.id, Settled::Returned)?;
         }
+        self.return_retention(&mut job)?;
         self.settle_job_rent(&mut job)?;
         self.update_account(job.requestor, |account| {
             account.open_jobs = account.open_jobs.saturating_sub(1);

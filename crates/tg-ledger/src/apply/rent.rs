@@ -69,6 +69,7 @@ impl State {
             RentCategory::OpenJobs => self.submitted.len() + self.queued.len() + self.live.len(),
             RentCategory::EndedJobs => self.ended.len(),
             RentCategory::Bids => self.bids.len(),
+            RentCategory::Retained => self.retained_units(),
         }
     }
 
@@ -144,7 +145,8 @@ impl State {
             RentCategory::OpenJobs | RentCategory::EndedJobs => {
                 first(self.jobs.first_due(category), Tenant::Job)
             }
-            RentCategory::Bids => None,
+            // What they pay is known when they come.
+            RentCategory::Bids | RentCategory::Retained => None,
         }
     }
 

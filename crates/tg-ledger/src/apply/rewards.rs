@@ -21,7 +21,7 @@ impl Execution {
         let sitting = || validators.iter().zip(&seats.seats);
         let has_stake = |it: &Validator| !it.stake.is_zero();
         let nobody = !validators.iter().any(has_stake);
-        let is_present = |seat: &SeatRecord| seat.missed < MISSED_VOTES_UNPAID;
+        let is_present = |seat: &SeatRecord| seat.silences() < MISSED_VOTES_UNPAID;
         let all_absent = !sitting().any(|(it, seat)| (nobody || has_stake(it)) && is_present(seat));
         let has_share = |it: &Validator, seat: &SeatRecord| {
             (nobody || has_stake(it)) && (all_absent || is_present(seat))

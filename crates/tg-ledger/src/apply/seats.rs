@@ -181,6 +181,7 @@ impl Execution {
                         is_new: true,
                         is_leaving: false,
                         missed: 0,
+                        unkept: 0,
                         is_ready: false,
                     };
                     (validator, seat)
@@ -232,6 +233,7 @@ impl Execution {
             }
             self.go_on_if_held(lease)?;
         }
+        self.retention_moved(|set: SeatSet| set.moved(&places))?;
         let jobs: Vec<_> = self.state.open_jobs().cloned().collect();
         for mut job in jobs {
             let storage = moved(&job.storage);
@@ -275,12 +277,13 @@ impl State {
         let has_stakes = self.validators.iter().any(|it| !it.stake.is_zero());
         let sitting = || self.validators.iter().zip(&self.seats.seats);
         let slashed = sitting().filter(|(it, _)| has_stakes && it.stake.is_zero());
-        let given = sitting().filter(|(_, seat)| seat.is_leaving);
+        // Stops: whoever does not have what it keeps, and leaves when somebody asks for it.
+        let given = sitting().filter(|(it, seat)| seat.is_leaving && !self.is_asked(&it.address));
         // After a pause of the whole network nobody is known to be silent.
         let outage = self.head.outage.map_or(0, |it| it.height.get());
         let paused = outage > 0 && height.get() - outage.min(height.get()) <= SILENCE_BLOCKS;
         let is_silent = |seat: &SeatRecord| {
-            height.get() - seat.led.get() > SILENCE_BLOCKS || seat.missed >= MISSED_VOTES_MAX
+            height.get() - seat.led.get() > SILENCE_BLOCKS || seat.silences() >= MISSED_VOTES_MAX
         };
         let mut silent: Vec<(Height, Address)> = sitting()
             .filter(|(_, seat)| !paused && is_silent(seat))

@@ -36,7 +36,11 @@ impl Execution {
         let missing = missing.iter().map(|it| (it, Statement::Missing));
         for (subject, statement) in held.chain(missing) {
             let bytes = *subject.as_bytes();
-            if let Some(job) = self.state.job(&JobId::new(bytes)).cloned() {
+            if let Some(file) = self.state.retained.get(subject).cloned() {
+                self.note_kept(file, seat);
+            } else if let Some(question) = self.state.questions.get(subject).cloned() {
+                self.note_question(question, seat, statement == Statement::Missing)?;
+            } else if let Some(job) = self.state.job(&JobId::new(bytes)).cloned() {
                 self.note_input(job, seat, statement)?;
             } else if let Some(model) = self.state.model(&ModelId::new(bytes)).cloned() {
                 self.note_model(model, seat, statement)?;
@@ -58,6 +62,9 @@ impl Execution {
     fn note_opening(&mut self, mut lease: Lease, seat: u8, statement: Statement) -> Done {
         if let Some(storage) = lease.storage_mut() {
             note(storage, seat, statement);
+        }
+        if statement == Statement::Held {
+            self.note_delivered(&lease, seat);
         }
         self.go_on_if_held(lease)
     }

@@ -509,6 +509,13 @@ impl Execution {
 
     /// Burns a part of a validator's stake; how much.
     fn take_from_stake(&mut self, validator: &Address, amount: Amount) -> Amount {
+        let taken = self.cut_stake(validator, amount);
+        self.burn(taken);
+        taken
+    }
+
+    /// Takes a part of a validator's stake, for whatever is done with it; how much.
+    pub(super) fn cut_stake(&mut self, validator: &Address, amount: Amount) -> Amount {
         let seated = Arc::make_mut(&mut self.state.validators).iter_mut();
         // Who left its seat since answers for what it said in it.
         let left = Arc::make_mut(&mut self.state.seats).unbonding.iter_mut();
@@ -518,7 +525,6 @@ impl Execution {
         };
         let taken = amount.min(found.stake);
         found.stake = found.stake.saturating_sub(taken);
-        self.burn(taken);
         taken
     }
 

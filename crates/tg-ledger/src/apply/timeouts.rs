@@ -22,6 +22,7 @@ impl Execution {
         self.close_rechecks()?;
         self.forfeit_bids()?;
         self.run_votes()?;
+        self.run_retention()?;
         self.end_endpoints()?;
         // Nobody else comes to be due by what is done for these.
         let is_due = |(job, lease): &(&Job, &Lease)| {

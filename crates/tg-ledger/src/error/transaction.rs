@@ -1,8 +1,9 @@
 //! Why a transaction is refused.
 
 use tg_types::chain::EquivocationError;
+use tg_types::limits::{RETENTION_MAX, RETENTION_MIN};
 use tg_types::{
-    Address, Amount, BidId, Digest, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId,
+    Address, Amount, BidId, Digest, DurationMs, Fault, JobId, LeaseId, ModelId, OfferId, ProgramId,
     SessionScope, SignatureError, StorageSubject, Tier, TimestampMs, TransactionKind,
     VerificationMode,
 };
@@ -65,6 +66,9 @@ pub enum EndpointProblem {
     /// An input: requests go to its provider.
     #[error("an input: its length and digest are zero")]
     Input,
+    /// A time for which its answer is kept: it has none.
+    #[error("a time for which its answer is kept: its retention is zero")]
+    Retention,
     /// Another lane than posted prices, or capacity that makes room.
     #[error(
         "a gang, a guaranteed deadline, the batch auction or spot capacity: it is one machine at a posted price"
@@ -542,6 +546,32 @@ pub enum TransactionError {
          drawn until it is accepted, and by one at a time"
     )]
     NotContestable { lease: LeaseId },
+    /// The order asks for too short or too long a time for which its answer is kept.
+    #[error(
+        "the order has its answer kept for {got} ms; {} to {} ms are possible, or 0, if nobody has to keep it",
+        RETENTION_MIN,
+        RETENTION_MAX
+    )]
+    BadRetention { got: DurationMs },
+    /// No further answer fits where validators keep them.
+    #[error(
+        "validators have no room to keep a further answer now: order with a retention of 0, or later"
+    )]
+    NoRoomForAnswer,
+    /// Nobody keeps the answer.
+    #[error("no validator has to keep the answer of job {job}: it was not paid, or its time is over")]
+    AnswerNotKept { job: JobId },
+    /// The validator did not state that it holds the answer.
+    #[error(
+        "{seat} does not keep the answer of job {job}: it has no seat or gives it back, or did not state that it holds it"
+    )]
+    NotKeeper { job: JobId, seat: Address },
+    /// The validator is asked for it already.
+    #[error("{seat} is asked for the answer of job {job} already, and the others have not said yet whether it gives it")]
+    AskedAlready { job: JobId, seat: Address },
+    /// No further question fits.
+    #[error("{limit} questions for kept answers are open; no more may be asked now")]
+    TooManyQuestions { limit: usize },
     /// The validator lost too many providers.
     #[error("a validator reports at most {limit} providers as lost")]
     ReportTooLong { limit: usize },
@@ -626,6 +656,12 @@ impl TransactionError {
             Self::ReportedBefore { .. } => "TG-LED-077",
             Self::BadReport { .. } => "TG-LED-078",
             Self::ReportTooLong { .. } => "TG-LED-079",
+            Self::BadRetention { .. } => "TG-LED-159",
+            Self::NoRoomForAnswer => "TG-LED-160",
+            Self::AnswerNotKept { .. } => "TG-LED-161",
+            Self::NotKeeper { .. } => "TG-LED-162",
+            Self::AskedAlready { .. } => "TG-LED-163",
+            Self::TooManyQuestions { .. } => "TG-LED-164",
             Self::EmptyReport => "TG-LED-093",
             Self::BadStatement { .. } => "TG-LED-094",
             Self::ModelNotHeld { .. } => "TG-LED-095",

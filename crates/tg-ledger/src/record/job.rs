@@ -6,7 +6,7 @@ use tg_types::{
 };
 
 use crate::limits::{DECLINES_MAX, OWED_MAX};
-use crate::record::{Record, Storage};
+use crate::record::{Record, Retention, Storage};
 use crate::rent::{Due, Rent, RentCategory};
 use crate::tree::{LeafHead, kind};
 
@@ -380,6 +380,8 @@ pub struct Job {
     pub declined: u8,
     /// What secures its rent, of an open job or of an ended one.
     pub rent: Rent,
+    /// What it locks so that its answer is kept, until it ends.
+    pub retention: Retention,
     /// By what its members are drawn, if it is of mode `replicate` and waits for them, or by what they were.
     pub draw: Option<ReplicaDraw>,
     /// The session key that ordered it, which may take it back too.
@@ -587,6 +589,7 @@ fields! {
         storage,
         declined,
         rent,
+        retention,
         draw,
         session,
     }
@@ -606,7 +609,7 @@ impl Record for Job {
         LeafHead {
             state: self.state().tag(),
             ..LeafHead::of(Self::KIND, self.requestor)
-                .with_deposit(self.rent.payer, self.rent.deposit)
+                .with_deposit(self.rent.payer, self.deposit())
         }
     }
 
@@ -623,7 +626,7 @@ impl Record for Job {
     }
 
     fn deposit(&self) -> Amount {
-        self.rent.deposit
+        self.rent.deposit.saturating_add(self.retention.fee)
     }
 
     fn due(&self) -> Option<Due> {

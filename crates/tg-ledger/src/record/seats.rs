@@ -20,6 +20,8 @@ pub struct SeatRecord {
     pub is_leaving: bool,
     /// Votes in committees that it missed in a row.
     pub missed: u16,
+    /// Answers in a row that it did not state to hold in time although n - f did.
+    pub unkept: u16,
     /// Whether its program executes the next version of the protocol.
     pub is_ready: bool,
 }
@@ -80,6 +82,7 @@ impl Encode for SeatRecord {
             is_new,
             is_leaving,
             missed,
+            unkept,
             is_ready,
         } = self;
         endpoint.encode(writer);
@@ -87,6 +90,7 @@ impl Encode for SeatRecord {
         writer.u8(u8::from(*is_new));
         writer.u8(u8::from(*is_leaving));
         writer.u16(*missed);
+        writer.u16(*unkept);
         writer.u8(u8::from(*is_ready));
     }
 }
@@ -99,8 +103,17 @@ impl Decode for SeatRecord {
             is_new: reader.flag("seat is new")?,
             is_leaving: reader.flag("seat is leaving")?,
             missed: reader.u16()?,
+            unkept: reader.u16()?,
             is_ready: reader.flag("seat is ready")?,
         })
+    }
+}
+
+impl SeatRecord {
+    /// What it was to state and did not, in a row: votes in committees or answers that are kept, whichever are more.
+    #[must_use]
+    pub fn silences(&self) -> u16 {
+        self.missed.max(self.unkept)
     }
 }
 

@@ -40,6 +40,12 @@ impl SeatSet {
         moved
     }
 
+    /// Takes the validator at a place out.
+    pub(crate) const fn remove(&mut self, seat: u8) {
+        assert!((seat as usize) < VALIDATORS_MAX, "a validator has a place");
+        self.0 &= !(1 << seat);
+    }
+
     /// Adds the validator at a place.
     pub(crate) const fn insert(&mut self, seat: u8) {
         assert!((seat as usize) < VALIDATORS_MAX, "a validator has a place");

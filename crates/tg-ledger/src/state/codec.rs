@@ -10,8 +10,8 @@ use tg_types::{BlockId, ChainDomain, Decode, DecodeError, Encode, Reader, Writer
 
 use crate::gas::FeeMarket;
 use crate::limits::{
-    ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX,
-    RESERVATIONS_MAX, VALIDATORS_MAX,
+    ACCOUNTS_MAX, BIDS_MAX, ENDED_JOBS_MAX, MODELS_MAX, OFFERS_MAX, OPEN_JOBS_MAX, QUESTIONS_MAX,
+    RESERVATIONS_MAX, RETAINED_UNITS_MAX, VALIDATORS_MAX,
 };
 use crate::parameters::Parameters;
 use crate::record::{JobState, Lease, Record, SeatBook, SeedBook};
@@ -21,7 +21,7 @@ use crate::table::Table;
 use crate::tree::Leaves;
 
 /// Version of the encoding.
-const VERSION: u16 = 22;
+const VERSION: u16 = 23;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;
@@ -67,7 +67,11 @@ fn decode_table<R: Record>(reader: &mut Reader<'_>, limit: usize) -> Result<Tabl
 const ACCOUNTS_READ_MAX: usize = 2 * ACCOUNTS_MAX;
 
 /// Leaves of a state: each job and each lease may have two.
-const LEAVES_MAX: usize = 2 * (JOBS_MAX + LEASES_MAX) + 2 * ACCOUNTS_READ_MAX + OFFERS_MAX;
+const LEAVES_MAX: usize = 2 * (JOBS_MAX + LEASES_MAX)
+    + 2 * ACCOUNTS_READ_MAX
+    + OFFERS_MAX
+    + RETAINED_UNITS_MAX
+    + QUESTIONS_MAX;
 
 fn encode_leaves(leaves: &Leaves, writer: &mut Writer) {
     writer.u32(leaves.unused());
@@ -118,6 +122,9 @@ impl Encode for State {
             leases,
             bids,
             reports,
+            retained,
+            questions,
+            retained_bytes: _,
             schedule,
             stock: _,
             stock_is_stale: _,
@@ -156,6 +163,8 @@ impl Encode for State {
         encode_table(leases, writer);
         encode_table(bids, writer);
         encode_table(reports, writer);
+        encode_table(retained, writer);
+        encode_table(questions, writer);
         encode_leaves(leaves, writer);
     }
 }
@@ -198,6 +207,9 @@ impl Decode for State {
         state.leases = decode_table(reader, LEASES_MAX)?;
         state.bids = decode_table(reader, BIDS_MAX)?;
         state.reports = decode_table(reader, VALIDATORS_MAX)?;
+        state.retained = decode_table(reader, RETAINED_UNITS_MAX)?;
+        state.questions = decode_table(reader, QUESTIONS_MAX)?;
+        state.retained_bytes = state.rebuilt_retained_bytes();
         state.decode_leaves(reader)?;
         state.rebuild_queues()?;
         state.declined = Arc::new(state.rebuilt_declined());

@@ -16,7 +16,8 @@ use crate::limits::{ACCOUNTS_MAX, VALIDATORS_MAX};
 use crate::parameters::Parameters;
 use crate::record::{
     Account, Bid, Job, JobState, Lease, LeasePhase, LeaseProgress, LivenessReport, Model,
-    ModelState, Offer, Provider, Record, ReplicaStage, SeatBook, SeedBook, SyncStage, Validator,
+    ModelState, Offer, Provider, Record, ReplicaStage, RetainedFile, SeatBook, SeedBook,
+    StoredQuestion, SyncStage, Validator,
 };
 use crate::rent::Meters;
 use crate::table::{NO_CONTENT, Table};
@@ -99,6 +100,12 @@ pub struct State {
     pub(crate) leases: Table<Lease>,
     pub(crate) bids: Table<Bid>,
     pub(crate) reports: Table<LivenessReport>,
+    /// Answers that validators keep.
+    pub(crate) retained: Table<RetainedFile>,
+    /// Questions whether validators have what they keep.
+    pub(crate) questions: Table<StoredQuestion>,
+    /// For how many bytes of answers validators keep room: those that they keep, and those of open jobs.
+    pub(crate) retained_bytes: u64,
     pub(crate) schedule: Schedule,
     /// Jobs that wait for validators to hold what they need, by sequence.
     pub(crate) submitted: Arc<BTreeMap<u64, JobId>>,
@@ -199,6 +206,9 @@ impl State {
             leases: Table::default(),
             bids: Table::default(),
             reports: Table::default(),
+            retained: Table::default(),
+            questions: Table::default(),
+            retained_bytes: 0,
             schedule: Schedule::default(),
             submitted: Arc::default(),
             queued: Arc::default(),
@@ -585,7 +595,7 @@ impl State {
             let lapses = self.parameters.slot_begins(bid.slot.saturating_add(2));
             TimestampMs::new(lapses.get().saturating_sub(1))
         });
-        let live = live.chain(bids);
+        let live = live.chain(bids).chain(self.retention_due());
         models
             .chain(queued)
             .chain(live)

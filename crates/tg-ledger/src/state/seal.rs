@@ -122,6 +122,8 @@ impl State {
         self.leases.take_changes(&mut changes);
         self.bids.take_changes(&mut changes);
         self.reports.take_changes(&mut changes);
+        self.retained.take_changes(&mut changes);
+        self.questions.take_changes(&mut changes);
         changes
     }
 
@@ -212,6 +214,8 @@ impl State {
         let is_open = |it: &Job| i32::from(!it.state().is_final());
         let before = self.jobs.get(&id).map_or(0, is_open);
         self.note_job(&job.order.model, is_open(&job) - before);
+        let before = self.jobs.get(&id).map_or(0, |it| it.retention.bytes);
+        self.count_retained(before, job.retention.bytes);
         self.jobs.put(job);
         self.note_consent(&id);
     }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tg_types::{Address, DeclineReason, Digest, LeaseId, StorageSubject, Tier, VerificationMode};
+use tg_types::{
+    Address, DeclineReason, Digest, JobOrder, LeaseId, StorageSubject, Tier, VerificationMode,
+};
 
 use crate::canary::{LedgerCanary, is_armed};
 use crate::parameters::StorageRule;
@@ -144,7 +146,8 @@ impl State {
     }
 
     /// What `validator` has not stated yet: first what it is asked again, then openings by the age of their jobs, then models by id, then answers and inputs of jobs: the
-    /// oldest answer of each provider and the oldest input of each requestor, then the next ones, and so on, so that whoever commits or orders much holds up itself.
+    /// oldest answer of each provider and the oldest input of each requestor, then the next ones, and so on, so that whoever commits or orders much holds up itself; then
+    /// answers that are kept after they were paid.
     #[must_use]
     pub fn storage_tasks(&self, validator: &Address) -> Vec<StorageTask> {
         let Some(seat) = self.seat_of(validator) else {
@@ -182,7 +185,10 @@ impl State {
             };
             Some((turn, task))
         });
-        let mut tasks: Vec<(usize, StorageTask)> = wanted.chain(models).chain(jobs).collect();
+        // Nobody waits for these.
+        let kept = self.retention_tasks(seat).map(|task| (usize::MAX, task));
+        let tasks = wanted.chain(models).chain(jobs).chain(kept);
+        let mut tasks: Vec<(usize, StorageTask)> = tasks.collect();
         tasks.sort_by_key(|(turn, task)| (!task.is_recheck, *turn));
         tasks.into_iter().map(|(_, task)| task).collect()
     }
@@ -196,20 +202,23 @@ impl State {
                 length: size,
             });
         }
-        let public = self.model(&job.order.model)?.public_blob;
-        let facts = self.active_model(&job.order)?;
-        let length = match facts.tier {
-            Tier::Tgx1 => AnswerLength::OfModel {
-                output: facts.output_len,
-                public,
-                input: job.order.input,
-                input_len: job.order.input_len,
-            },
-            Tier::Tgf1 | Tier::Wasm1 | Tier::Served => AnswerLength::AtMost(facts.output_len),
-        };
         Some(StoredFile::Answer {
             digest: lease.receipt()?.output,
-            length,
+            length: self.answer_length(&job.order)?,
+        })
+    }
+
+    /// How many bytes the answer of an order has.
+    pub(super) fn answer_length(&self, order: &JobOrder) -> Option<AnswerLength> {
+        let facts = self.active_model(order)?;
+        Some(match facts.tier {
+            Tier::Tgx1 => AnswerLength::OfModel {
+                output: facts.output_len,
+                public: self.model(&order.model)?.public_blob,
+                input: order.input,
+                input_len: order.input_len,
+            },
+            Tier::Tgf1 | Tier::Wasm1 | Tier::Served => AnswerLength::AtMost(facts.output_len),
         })
     }
 

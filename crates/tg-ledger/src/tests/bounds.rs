@@ -105,6 +105,7 @@ fn the_network_has_at_most_so_many_open_jobs() {
         max_price: Amount::from_tgrid(1),
         deadline: TimestampMs::new(100_000),
         max_attempts: 1,
+        retention: tg_types::DurationMs::ZERO,
         needs: JobNeeds::ANY_MACHINE,
     };
     let submit = sign(&state, Transaction::SubmitJob { order });

@@ -60,6 +60,7 @@ pub(super) fn waiting_with(
             max_price: Amount::new(u128::from(needs.gang)),
             deadline: TimestampMs::new(1_000_000),
             max_attempts: 1,
+            retention: tg_types::DurationMs::ZERO,
             needs,
         },
         macs: 1,

@@ -82,6 +82,7 @@ pub(super) fn with_cancelled_jobs(count: u64) -> State {
             max_price: Amount::from_tgrid(1),
             deadline: TimestampMs::new(100_000),
             max_attempts: 1,
+            retention: tg_types::DurationMs::ZERO,
             needs: JobNeeds::ANY_MACHINE,
         };
         let submit = alice.sign(Transaction::SubmitJob { order }, 2 * index, state.domain());

@@ -227,6 +227,7 @@ impl Market {
                 max_price: Amount::new(1 + u128::from(self.draws.below(20_000))),
                 deadline: TimestampMs::new(now.get() + 1_000 * (30 + self.draws.below(100))),
                 max_attempts: 3,
+                retention: tg_types::DurationMs::ZERO,
                 needs,
             };
             let id = JobId::new(bytes_of(4, self.jobs));

@@ -178,6 +178,7 @@ fn an_honest_order_gets_into_a_queue_that_an_attacker_filled() {
         max_price: Amount::from_tgrid(1),
         deadline: TimestampMs::new(602_000),
         max_attempts: 3,
+        retention: tg_types::DurationMs::ZERO,
         needs: JobNeeds::ANY_MACHINE,
     };
     let mut execution = Execution::begin(&state, TimestampMs::new(2_000));

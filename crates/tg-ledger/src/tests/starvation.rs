@@ -53,6 +53,7 @@ fn order(market: &mut Market, now: TimestampMs, priority: u8) -> JobOrder {
         max_price: Amount::new(1_000_000),
         deadline: TimestampMs::new(now.get() + 4 * 3_600_000),
         max_attempts: 3,
+        retention: tg_types::DurationMs::ZERO,
         needs: JobNeeds {
             gpus: 1,
             gpu_milli: 1_000,
@@ -175,6 +176,7 @@ fn wide(market: &Market, (gpus, gang): (u8, u16), seconds: u64, times: u128) -> 
         max_price: Amount::new(price * times * u128::from(gang)),
         deadline: TimestampMs::new(now + 8 * 3_600_000),
         max_attempts: 3,
+        retention: tg_types::DurationMs::ZERO,
         needs: JobNeeds {
             gpus,
             gpu_milli: 1_000,

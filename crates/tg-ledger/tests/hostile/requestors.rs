@@ -112,6 +112,7 @@ fn order(moment: &Moment, model: ModelId, needs: JobNeeds, draws: &mut Draws) ->
         max_price: milli(4_000),
         deadline: moment.now.saturating_add(patience),
         max_attempts: 1 + draws.below(4) as u8,
+        retention: tg_types::DurationMs::ZERO,
         needs,
     }
 }

@@ -308,6 +308,7 @@ impl World {
             max_price: tgrid(100),
             deadline: TimestampMs::new(self.time + 600_000),
             max_attempts: 3,
+            retention: tg_types::DurationMs::ZERO,
             needs: JobNeeds::ANY_MACHINE,
         }
     }

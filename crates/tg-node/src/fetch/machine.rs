@@ -6,8 +6,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use tg_ledger::QuestionTask;
 use tg_types::{Decode as _, Digest, DurationMs, TimestampMs};
 
+use super::asked::{AskedFetches, AskedFindings};
 use super::needs::Need;
 use crate::blob::{BlobError, BlobStore, Incoming};
 use crate::limits::{
@@ -99,6 +101,7 @@ pub(crate) struct Fetcher {
     services: BTreeMap<Peer, Service>,
     starts: u64,
     starts_since: TimestampMs,
+    asked: AskedFetches,
     outbox: Vec<(Peer, BlobMessage)>,
 }
 
@@ -112,6 +115,7 @@ impl Fetcher {
             services: BTreeMap::new(),
             starts: 0,
             starts_since: TimestampMs::ZERO,
+            asked: AskedFetches::default(),
             outbox: Vec::new(),
         }
     }
@@ -131,6 +135,16 @@ impl Fetcher {
                 want.named = true;
             }
         }
+    }
+
+    /// Says which other validators are asked for what they keep.
+    pub(crate) fn questions(&mut self, tasks: Vec<QuestionTask>, now: TimestampMs) {
+        self.asked.named(tasks, now);
+    }
+
+    /// What was found out about them, if it changed since the last call.
+    pub(crate) fn take_findings(&mut self) -> Option<AskedFindings> {
+        self.asked.take_findings()
     }
 
     /// Says that a check waits for a blob.
@@ -189,8 +203,14 @@ impl Fetcher {
                 offset,
                 total,
                 bytes,
-            } => self.chunk(peer, digest, (offset, total, bytes), now),
+            } => {
+                let part = (offset, total, bytes.as_slice());
+                self.asked
+                    .chunk((peer, &digest), part, now, &mut self.outbox);
+                self.chunk(peer, digest, (offset, total, bytes), now);
+            }
             BlobMessage::Absent { digest } => {
+                self.asked.absent(peer, &digest, now);
                 if self.is_from(&digest, peer) {
                     self.give_up(&digest, now);
                 }
@@ -213,6 +233,7 @@ impl Fetcher {
             self.give_up(&digest, now);
         }
         self.start(now);
+        self.asked.turn(now, &mut self.outbox);
         for peer in self.peers.clone() {
             self.serve(&peer, now);
         }

@@ -11,11 +11,17 @@
 //! - The ledger names blobs that nobody has: the asks of a second are bounded, those never looked for come first, and
 //!   the waits between rounds double up to `ROUND_WAIT_MAX`.
 //!
+//! What another validator keeps and is asked for comes from that one alone: `asked`.
+//!
 //! `Fetcher` is a machine: messages and the time go in, messages come out; only the store is used directly.
 
+mod asked;
 mod machine;
 mod needs;
 mod run;
 
+#[cfg(test)]
+pub(crate) use asked::AskedFinding;
+pub(crate) use asked::AskedFindings;
 pub(crate) use needs::Need;
 pub(crate) use run::Fetching;

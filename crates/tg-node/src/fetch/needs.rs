@@ -73,7 +73,7 @@ fn opening_of(sample: &SampleTask) -> Option<Need> {
 }
 
 /// The blobs that `state` names and that `is_held` does not know, the most urgent first: evidence, what checks it, what the
-/// validator `me` has not stated yet, inputs of open jobs, weights. Models that were refused name nothing.
+/// validator `me` has not stated yet, inputs of open jobs, weights, answers that are kept. Models that were refused name nothing.
 pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bool) -> Vec<Need> {
     let evidence = state.pending_evidence().flat_map(|task| match task {
         EvidenceTask::Lease { evidence, size, .. } => vec![Need {
@@ -129,13 +129,20 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         limit: MODEL_BYTES_MAX,
         exact: None,
     });
+    // What this validator stated to keep too, should its disk have lost it.
+    let kept = state.retained().iter().map(|file| Need {
+        digest: file.digest,
+        limit: u64::from(file.longest()),
+        exact: None,
+    });
     let all = evidence
         .chain(voted)
         .chain(argued)
         .chain(public)
         .chain(asked)
         .chain(inputs)
-        .chain(weights);
+        .chain(weights)
+        .chain(kept);
     let mut found: Vec<Need> = Vec::new();
     let mut places = BTreeMap::new();
     for need in all.filter(|need| !is_held(&need.digest)) {

@@ -92,6 +92,9 @@ impl Fetching {
             on_end => {
                 let now = now(&context);
                 looked.look(&node_status, (&address, &me), &store, &mut fetcher, now);
+                if let Some(findings) = fetcher.take_findings() {
+                    node_status.found_asked(findings);
+                }
                 for (peer, message) in fetcher.turn(now) {
                     sender.send(Recipients::One(peer), message.to_bytes(), false);
                 }
@@ -128,6 +131,7 @@ impl Looked {
         self.block = Some(latest.id);
         self.at = now;
         self.ask(&latest.state, me, fetcher);
+        fetcher.questions(latest.state.question_tasks(address), now);
         let missing = needs(&latest.state, address, |digest| self.held.contains(digest));
         let (here, missing): (Vec<Need>, Vec<Need>) = missing
             .into_iter()

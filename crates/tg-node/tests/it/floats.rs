@@ -121,6 +121,7 @@ impl Float {
             max_price: Amount::from_tgrid(10),
             deadline: TimestampMs::new(state.head().time.get() + 600_000),
             max_attempts: 3,
+            retention: tg_types::DurationMs::ZERO,
             needs: JobNeeds::ANY_MACHINE,
         }
     }

@@ -124,6 +124,7 @@ pub(crate) fn sample_order(state: &State) -> JobOrder {
         max_price: Amount::from_tgrid(10),
         deadline: TimestampMs::new(state.head().time.get() + 600_000),
         max_attempts: 3,
+        retention: tg_types::DurationMs::ZERO,
         needs: JobNeeds::ANY_MACHINE,
     }
 }

@@ -126,6 +126,7 @@ impl Fixture {
             max_price: Amount::from_tgrid(2),
             deadline: TimestampMs::new(status.timestamp_ms + 60_000),
             max_attempts: 2,
+            retention: tg_types::DurationMs::ZERO,
             needs: JobNeeds::ANY_MACHINE,
         };
         let alice = wallet("alice");

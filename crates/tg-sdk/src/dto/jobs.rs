@@ -72,6 +72,13 @@ pub struct JobDto {
     pub macs: u64,
     /// Most leases.
     pub max_attempts: u8,
+    /// For how long validators keep its answer once it is paid; 0 if they need not.
+    #[serde(default)]
+    pub retention_ms: u64,
+    /// What is locked for that beside the escrow: burned when the job is paid, else it comes back.
+    #[serde(with = "text", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub retention_fee: Amount,
     /// What is locked for it now.
     #[serde(with = "text")]
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
@@ -92,6 +99,55 @@ pub struct JobDto {
     pub reason: Option<String>,
     /// Where its money went, if it ended.
     pub settlement: Option<SettlementDto>,
+    /// Who keeps its answer, while validators have to.
+    #[serde(default)]
+    pub kept: Option<KeptAnswerDto>,
+}
+
+/// The answer of a paid job, which validators keep for the time that its order paid for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct KeptAnswerDto {
+    /// Its content hash.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub answer: Digest,
+    /// Until when.
+    pub until_ms: u64,
+    /// The validators that state that they hold it.
+    #[serde(with = "text::list")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>))]
+    pub seats: Vec<Address>,
+    /// How many validators there are.
+    pub validators: u64,
+    /// Validators that are asked for it, and what the others say.
+    pub asked: Vec<AskedSeatDto>,
+}
+
+/// The question whether a validator has an answer that it keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AskedSeatDto {
+    /// Who is asked.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub seat: Address,
+    /// Who asks.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub asker: Address,
+    /// What was burned for asking; it comes back if the validator does not have it.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub fee: Amount,
+    /// How many others got it.
+    pub got: u64,
+    /// How many did not.
+    pub missing: u64,
+    /// From when on they may say that they did not.
+    pub missing_from_ms: u64,
+    /// When the question ends.
+    pub until_ms: u64,
 }
 
 /// A state that a job entered.

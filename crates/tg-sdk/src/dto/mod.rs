@@ -26,8 +26,9 @@ pub use blobs::BlobDto;
 pub use event::{EventDto, JobEventsDto};
 pub use inference::{AnswerDto, DevelopmentInferDto, InferenceDto};
 pub use jobs::{
-    BidDto, CheckDto, DisputeDto, DisputeTurnDto, JobDto, JobReceiptDto, JobStepDto, LeaseDto,
-    MemberPayDto, MeterDto, ReceiptDto, RejectionDto, ReplicasDto, SettlementDto,
+    AskedSeatDto, BidDto, CheckDto, DisputeDto, DisputeTurnDto, JobDto, JobReceiptDto, JobStepDto,
+    KeptAnswerDto, LeaseDto, MemberPayDto, MeterDto, ReceiptDto, RejectionDto, ReplicasDto,
+    SettlementDto,
 };
 pub use market::{JobNeedsDto, MachineDto};
 pub use models::{ModeDto, ModelDto, ModelFactsDto, ModelStateDto};

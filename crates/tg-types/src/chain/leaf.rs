@@ -33,6 +33,10 @@ pub mod kind {
     pub const BID: u8 = 7;
     /// A liveness report.
     pub const REPORT: u8 = 8;
+    /// An answer that validators keep.
+    pub const RETAINED: u8 = 9;
+    /// A question whether a validator still has what it stated to keep.
+    pub const QUESTION: u8 = 10;
     /// What an open job locks; money.
     pub const ESCROW: u8 = 16;
     /// What a live lease locks; money.

@@ -104,9 +104,10 @@ TYPES = {
     "SealResult": HEAD + ",bytes32 lease,bytes32 seal",
     "OpenResult": HEAD + ",bytes32 lease,Receipt receipt,bytes32 salt",
     "ArgueResult": HEAD + ",bytes32 lease,bytes32 file,uint32 size",
+    "AskStored": HEAD + ",bytes32 job,address seat",
     "Voucher": "bytes32 lease,uint64 answered,uint128 amount,bytes32 asks",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
-    "uint8 maxAttempts,JobNeeds needs",
+    "uint8 maxAttempts,uint64 retention,JobNeeds needs",
     "JobNeeds": "uint8 class,uint8 gpus,uint16 gpuMilli,uint32 gpuMemoryMib,uint16 models,uint16 capabilityMin,"
     "bool tensorCores,uint8 linkMin,uint8 isolation,uint32 cpuMilli,uint32 memoryMib,uint32 diskGib,uint64 regions,"
     "uint64 referenceMs,uint16 gang,uint32 neighbourhoodUs,bool guaranteed,uint8 priority,bool preemptible,"
@@ -275,6 +276,7 @@ ORDER = {
     "maxPrice": 5 * 10**16,
     "deadline": 1_800_000_000_000,
     "maxAttempts": 3,
+    "retention": 86_400_000,
     "needs": {
         "class": 1,
         "gpus": 1,
@@ -396,6 +398,7 @@ SAMPLES = {
         "salt": word(0x75),
     },
     "ArgueResult": {"lease": word(0x33), "file": word(0x76), "size": 70_000},
+    "AskStored": {"job": word(0x32), "seat": bytes([0xA2]) * 20},
 }
 
 

@@ -118,6 +118,7 @@ pub(crate) fn order() -> JobOrder {
         max_price: Amount::new(50_000_000_000_000_000),
         deadline: TimestampMs::new(1_800_000_000_000),
         max_attempts: 3,
+        retention: DurationMs::from_secs(86_400),
         needs: needs(),
     }
 }
@@ -262,6 +263,10 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             lease,
             file: Digest::new([0x76; 32]),
             size: 70_000,
+        },
+        Transaction::AskStored {
+            job: JobId::new([0x32; 32]),
+            seat: Address::new([0xA2; 20]),
         },
     ]
 }
@@ -429,7 +434,7 @@ fn any_order() -> impl Strategy<Value = JobOrder> {
         any::<bool>(),
         any::<u128>(),
         any::<u64>(),
-        any::<u8>(),
+        (any::<u8>(), any::<u64>()),
         any_needs(),
     )
         .prop_map(|it| JobOrder {
@@ -442,7 +447,8 @@ fn any_order() -> impl Strategy<Value = JobOrder> {
             },
             max_price: Amount::new(it.4),
             deadline: TimestampMs::new(it.5),
-            max_attempts: it.6,
+            max_attempts: it.6.0,
+            retention: DurationMs::new(it.6.1),
             needs: it.7,
         })
 }
@@ -569,6 +575,10 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         any::<u16>().prop_map(|version| Transaction::ReadyForProtocol { version }),
         id().prop_map(|id| Transaction::ChallengeResult {
             lease: LeaseId::new(id)
+        }),
+        (id(), any::<[u8; 20]>()).prop_map(|(job, seat)| Transaction::AskStored {
+            job: JobId::new(job),
+            seat: Address::new(seat),
         }),
         (id(), id(), any::<u32>()).prop_map(|(lease, file, size)| Transaction::ArgueResult {
             lease: LeaseId::new(lease),

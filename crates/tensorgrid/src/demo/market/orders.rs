@@ -114,6 +114,7 @@ pub(super) fn order(needs: JobNeeds, index: usize, now: TimestampMs) -> JobOrder
             false => 3_600,
         })),
         max_attempts: 3,
+        retention: tg_types::DurationMs::ZERO,
         needs,
     }
 }

@@ -523,6 +523,7 @@ fn order_of(model: &ModelDto) -> Result<(JobOrder, Receipt, Vec<u8>), Failure> {
         max_price: Amount::from_tgrid(1),
         deadline: TimestampMs::ZERO,
         max_attempts: 3,
+        retention: tg_types::DurationMs::ZERO,
         needs: JobNeeds::ANY_MACHINE,
     };
     let answer = vec![1; facts.output_len as usize];

@@ -12,7 +12,7 @@ use tg_sdk::{Client, JobFilter};
 use tg_types::chain::LeafHead;
 use tg_types::{Amount, JobId, Transaction};
 
-use super::{challenge, job_cost, job_file, json_of};
+use super::{ask_stored, challenge, job_cost, job_file, json_of};
 use crate::grid::args::{
     JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobRaiseArguments,
     JobReceiptArguments, JobShowArguments,
@@ -33,6 +33,7 @@ pub(crate) async fn run(command: &JobCommand, as_json: bool) -> Outcome {
         JobCommand::Raise(arguments) => raise(arguments, as_json).await,
         JobCommand::Cancel(arguments) => cancel(arguments, as_json).await,
         JobCommand::Challenge(arguments) => challenge::run(arguments, as_json).await,
+        JobCommand::AskStored(arguments) => ask_stored::run(arguments, as_json).await,
         JobCommand::Fetch(arguments) => super::infer::fetch(arguments, as_json).await,
         JobCommand::Validate(arguments) => job_file::validate(arguments, as_json),
         JobCommand::Submit(arguments) => job_file::submit(arguments, as_json).await,
@@ -216,6 +217,7 @@ fn describe(job: &JobDto) -> String {
             .as_ref()
             .map(|reason| format!("ended      {reason}")),
     );
+    lines.extend(ask_stored::describe_kept(job));
     let first = job.history.first().map_or(0, |step| step.at_ms);
     let steps = job.history.iter().map(|step| {
         let after = step.at_ms.saturating_sub(first);

@@ -386,8 +386,10 @@ fn checked(choice: &Ordered) -> String {
 fn time(choice: &Ordered) -> String {
     match (choice.order(), choice) {
         (Some(order), _) => format!(
-            "{} s at most; {} providers are tried at most",
-            order.deadline_s, order.attempts
+            "{} s at most; {} providers are tried at most; the answer is kept for {} s",
+            order.deadline_s,
+            order.attempts,
+            order.retention.get() / 1_000
         ),
         (None, Ordered::Endpoint(it)) => format!("{} h at most", it.hours),
         (None, _) => String::new(),

@@ -4,6 +4,7 @@ pub(crate) mod api_key;
 pub(crate) mod balance;
 pub(crate) mod bench_grid;
 pub(crate) mod bench_transfer;
+mod ask_stored;
 mod bench_wire;
 mod challenge;
 pub(crate) mod checkpoint;

@@ -49,6 +49,7 @@ pub(super) async fn terms(
         max_price,
         deadline: Duration::from_secs(order.deadline_s),
         max_attempts: order.attempts,
+        retention: order.retention,
         needs,
     };
     if mode == ModeDto::Replicate && order.max_price.is_none() && !order.dry_run {

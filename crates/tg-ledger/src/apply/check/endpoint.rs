@@ -1,6 +1,6 @@
 //! Whether an endpoint can be ordered, and whether its provider may claim.
 
-use tg_types::{Amount, Digest, JobOrder, Lane, SignedVoucher};
+use tg_types::{Amount, Digest, DurationMs, JobOrder, Lane, SignedVoucher};
 
 use super::outcome::{Check, Spent};
 use crate::error::{EndpointProblem, TransactionError, VoucherProblem};
@@ -18,6 +18,10 @@ pub(super) fn check_order(order: &JobOrder) -> Check {
         (
             needs.lane() == Lane::Posted && !needs.preemptible,
             EndpointProblem::Lane,
+        ),
+        (
+            order.retention == DurationMs::ZERO,
+            EndpointProblem::Retention,
         ),
     ];
     match checks.into_iter().find(|(holds, _)| !holds) {

@@ -1,12 +1,36 @@
-//! Whether statements about storage hold.
+//! Whether statements about storage hold, and whether a validator can be asked for what it stated.
 
 use std::collections::BTreeSet;
 
-use tg_types::{Address, StorageSubject};
+use tg_types::{Address, JobId, StorageSubject, TimestampMs};
 
-use super::outcome::Check;
+use super::outcome::{Check, Spent};
 use crate::error::TransactionError;
+use crate::limits::QUESTIONS_MAX;
 use crate::state::State;
+
+/// Whether a validator can be asked for the answer of a job: it stated that it holds it, and does not give its seat back.
+pub(super) fn check_ask(state: &State, now: TimestampMs, job: &JobId, seat: &Address) -> Spent {
+    let kept = state.retained_of(job).filter(|it| it.until >= now);
+    let kept = kept.ok_or(TransactionError::AnswerNotKept { job: *job })?;
+    let place = state.seat_of(seat).filter(|it| kept.held.contains(*it));
+    let record = place.and_then(|it| state.seats.seats.get(usize::from(it)));
+    // Stops: questions that come one after the other, so that a seat never goes.
+    if record.is_none_or(|it| it.is_leaving) {
+        let (job, seat) = (*job, *seat);
+        return Err(TransactionError::NotKeeper { job, seat });
+    }
+    let mut asked = state.questions.iter();
+    if asked.any(|it| it.file == kept.id && it.seat == *seat) {
+        let (job, seat) = (*job, *seat);
+        return Err(TransactionError::AskedAlready { job, seat });
+    }
+    if state.questions.len() >= QUESTIONS_MAX {
+        let limit = QUESTIONS_MAX;
+        return Err(TransactionError::TooManyQuestions { limit });
+    }
+    Ok(state.ask_fee(seat))
+}
 
 /// Whether a validator may state this: each subject once, in order, and only what it was asked and did not say.
 pub(super) fn check_storage_report(
@@ -25,11 +49,7 @@ pub(super) fn check_storage_report(
     for (list, is_missing) in [(held, false), (missing, true)] {
         for (at, subject) in list.iter().enumerate() {
             let sorted = at == 0 || list[at - 1] < *subject;
-            let asked = state.storage_of(subject).is_some_and(|it| {
-                let again = it.recheck.as_ref();
-                it.waits_for(seat)
-                    && (!is_missing || again.is_some_and(|it| !it.missing.contains(seat)))
-            });
+            let asked = state.may_state(subject, (seat, &sender), is_missing);
             if !sorted || !asked || !named.insert(*subject) {
                 return Err(TransactionError::BadStatement { subject: *subject });
             }

@@ -1,0 +1,285 @@
+//! Answers that are kept after they were paid: what that costs, who stated it, and what is asked of those who did.
+//!
+//! What an order pays for it is locked with the order and burned when the job is paid: paid to those who keep it, it would be a discount for validators that
+//! order from themselves and fill the disks of others. From then on a [`RetainedFile`] stands in the state until its time is over, about which validators
+//! state that they hold it. Anybody may ask one of them for it ([`StoredQuestion`]): the others fetch the file from that one alone, and state whether
+//! they got it.
+//!
+//! - *Whoever serves it loses nothing*: more than f who got it end the question, and n - f who did not are n - 2 f honest ones at least, each of
+//!   which tried for as long as the window is.
+//! - *Whoever does not have it loses the bond*: all honest others find that, and they are n - f.
+//! - *Nobody gains by asking*: the fee is burned, and comes back at most.
+
+use std::sync::Arc;
+
+use tg_types::{Address, Amount, Digest, JobId, JobOrder};
+
+use super::Execution;
+use crate::canary::{LedgerCanary, is_armed};
+use crate::error::InvariantError;
+use crate::event::{Event, QuestionEnd};
+use crate::limits::RETAINED_PER_BLOCK_MAX;
+use crate::record::{
+    Job, KeptStage, Lease, Record, RetainedFile, Retention, SeatSet, Storage, StoredQuestion,
+    question_id, retained_id,
+};
+use crate::rent::RentCategory;
+
+type Done = Result<(), InvariantError>;
+
+impl Execution {
+    /// Locks what it costs to keep the answer of an order.
+    pub(super) fn lock_retention(
+        &mut self,
+        job: &JobId,
+        requestor: Address,
+        order: &JobOrder,
+    ) -> Result<Retention, InvariantError> {
+        let retention = self.state.retention_of(order);
+        if !retention.fee.is_zero() {
+            self.debit(requestor, retention.fee)?;
+            self.events.push(Event::RentDeposited {
+                record: Digest::new(*job.as_bytes()),
+                payer: requestor,
+                deposit: retention.fee,
+                burned: Amount::ZERO,
+            });
+        }
+        Ok(retention)
+    }
+
+    /// A job is paid: what was locked is burned, and validators keep its answer from now on.
+    pub(super) fn begin_retention(&mut self, job: &mut Job, lease: &Lease) -> Done {
+        let is_kept = job.retention.bytes > 0;
+        let Some(receipt) = lease.receipt().filter(|_| is_kept) else {
+            return Ok(());
+        };
+        let Retention { bytes, fee } = std::mem::take(&mut job.retention);
+        self.burn(fee);
+        self.settled_retention(job, fee, Amount::ZERO);
+        let held = lease.delivery().map_or_else(SeatSet::default, |it| it.1.held);
+        let until = self.now.saturating_add(job.order.retention);
+        let mut file = RetainedFile {
+            id: retained_id(&job.id),
+            job: job.id,
+            requestor: job.requestor,
+            digest: receipt.output,
+            bytes,
+            until,
+            held,
+            stage: KeptStage::TooFew,
+        };
+        self.advance_kept(&mut file);
+        self.events.push(Event::AnswerKept {
+            job: job.id,
+            digest: file.digest,
+            until,
+        });
+        self.state.put_retained(file);
+        Ok(())
+    }
+
+    /// A job ended: what it locked for its answer and was not burned goes back.
+    pub(super) fn return_retention(&mut self, job: &mut Job) -> Done {
+        let Retention { fee, .. } = std::mem::take(&mut job.retention);
+        self.credit(job.requestor, fee)?;
+        self.settled_retention(job, Amount::ZERO, fee);
+        Ok(())
+    }
+
+    fn settled_retention(&mut self, job: &Job, burned: Amount, returned: Amount) {
+        if burned.is_zero() && returned.is_zero() {
+            return;
+        }
+        self.events.push(Event::RentSettled {
+            record: Digest::new(*job.id.as_bytes()),
+            payer: job.requestor,
+            burned,
+            returned,
+        });
+    }
+
+    /// Asks a validator for the answer of a job.
+    pub(super) fn ask_stored(&mut self, asker: Address, job: &JobId, seat: Address) -> Done {
+        let missing = InvariantError::Missing {
+            table: RetainedFile::NAME,
+        };
+        let file = self.state.retained_of(job).ok_or(missing)?.clone();
+        let fee = self.state.ask_fee(&seat);
+        self.debit(asker, fee)?;
+        self.burn(fee);
+        let window = self.state.parameters.ask_window;
+        let missing_from = self.now.saturating_add(window);
+        let half = tg_types::DurationMs::new(window.get() / 2);
+        self.events.push(Event::AnswerAsked {
+            job: *job,
+            seat,
+            asker,
+            fee,
+        });
+        self.state.questions.put(StoredQuestion {
+            id: question_id(&file.id, &seat, self.now),
+            file: file.id,
+            job: *job,
+            digest: file.digest,
+            longest: file.longest(),
+            seat,
+            asker,
+            fee,
+            missing_from,
+            until: missing_from.saturating_add(half),
+            held: SeatSet::default(),
+            missing: SeatSet::default(),
+        });
+        Ok(())
+    }
+
+    /// A validator states that it holds an answer that is kept.
+    pub(super) fn note_kept(&mut self, mut file: RetainedFile, place: u8) {
+        file.held.insert(place);
+        self.advance_kept(&mut file);
+        self.state.put_retained(file);
+    }
+
+    /// Whoever stated that it holds an answer when that was already paid keeps it too.
+    pub(super) fn note_delivered(&mut self, lease: &Lease, place: u8) {
+        let file = self.state.retained_of(&lease.job);
+        if let Some(file) = file.filter(|_| lease.delivered().is_some()) {
+            self.note_kept(file.clone(), place);
+        }
+    }
+
+    /// Once n - f hold it, the others have some time to do so too: then those who serve it are f + 1 honest ones at least.
+    fn advance_kept(&self, file: &mut RetainedFile) {
+        let storage = Storage {
+            held: file.held,
+            recheck: None,
+        };
+        if file.stage == KeptStage::TooFew && self.state.is_held(&storage) {
+            let wait = self.state.parameters.verification_timeout;
+            file.stage = KeptStage::Held {
+                state_by: self.now.saturating_add(wait),
+            };
+        }
+    }
+
+    /// A validator states whether another one gave it a file.
+    pub(super) fn note_question(
+        &mut self,
+        mut question: StoredQuestion,
+        place: u8,
+        is_missing: bool,
+    ) -> Done {
+        match is_missing {
+            true => question.missing.insert(place),
+            false => question.held.insert(place),
+        }
+        self.judge_question(question)
+    }
+
+    /// Stores a question, or ends it if the statements decide it.
+    fn judge_question(&mut self, question: StoredQuestion) -> Done {
+        let needed = match is_armed(LedgerCanary::MissingOfOne) {
+            true => 1,
+            false => self.state.quorum(),
+        };
+        if question.held.len() > self.state.faults_max() {
+            return self.end_question(&question, QuestionEnd::Served);
+        }
+        if question.missing.len() >= needed {
+            let end = self.charge_seat(&question)?;
+            return self.end_question(&question, end);
+        }
+        self.state.questions.put(question);
+        Ok(())
+    }
+
+    /// A validator does not have what it stated to hold.
+    fn charge_seat(&mut self, question: &StoredQuestion) -> Result<QuestionEnd, InvariantError> {
+        let taken = self.cut_stake(&question.seat, self.state.retention_bond());
+        let returned = question.fee.min(taken);
+        let burned = taken.saturating_sub(returned);
+        self.credit(question.asker, returned)?;
+        self.burn(burned);
+        let place = self.state.seat_of(&question.seat);
+        if let (Some(place), Some(file)) = (place, self.state.retained.get(&question.file)) {
+            let mut file = file.clone();
+            file.held.remove(place);
+            self.state.put_retained(file);
+        }
+        Ok(QuestionEnd::Missing { burned, returned })
+    }
+
+    fn end_question(&mut self, question: &StoredQuestion, end: QuestionEnd) -> Done {
+        self.state.questions.remove(&question.id);
+        self.events.push(Event::AnswerQuestionEnded {
+            job: question.job,
+            seat: question.seat,
+            asker: question.asker,
+            end,
+        });
+        Ok(())
+    }
+
+    /// What the passing of time does to what is kept.
+    pub(super) fn run_retention(&mut self) -> Done {
+        for _ in 0..RETAINED_PER_BLOCK_MAX {
+            let first = self.state.retained.first_due(RentCategory::Retained);
+            let first = first.filter(|(at, _)| *at < u128::from(self.now.get()));
+            let Some(file) = first.and_then(|(_, id)| self.state.retained.get(&id)).cloned() else {
+                break;
+            };
+            if file.until < self.now {
+                self.state.remove_retained(&file.id);
+                self.events.push(Event::AnswerReleased { job: file.job });
+                continue;
+            }
+            self.note_kept_by(file.held);
+            self.state.put_retained(RetainedFile {
+                stage: KeptStage::Noted,
+                ..file
+            });
+        }
+        let lapsed = self.state.questions.iter();
+        let lapsed = lapsed.filter(|it| it.until < self.now);
+        let lapsed: Vec<StoredQuestion> = lapsed.cloned().collect();
+        lapsed
+            .iter()
+            .try_for_each(|it| self.end_question(it, QuestionEnd::Undecided))
+    }
+
+    /// Notes which validators stated in time that they hold what n - f others do, and which did not.
+    fn note_kept_by(&mut self, held: SeatSet) {
+        let book = Arc::make_mut(&mut self.state.seats);
+        for (place, seat) in (0u8..).zip(&mut book.seats) {
+            seat.unkept = match held.contains(place) {
+                true => 0,
+                false => seat.unkept.saturating_add(1),
+            };
+        }
+    }
+
+    /// Statements are those of the same validators at their new places, and a question ends with the seat of whoever is asked.
+    pub(super) fn retention_moved(&mut self, moved: impl Fn(SeatSet) -> SeatSet) -> Done {
+        let files: Vec<RetainedFile> = self.state.retained.iter().cloned().collect();
+        for before in files {
+            let mut file = before.clone();
+            file.held = moved(file.held);
+            self.advance_kept(&mut file);
+            if file != before {
+                self.state.put_retained(file);
+            }
+        }
+        let questions: Vec<StoredQuestion> = self.state.questions.iter().cloned().collect();
+        for mut question in questions {
+            if self.state.seat_of(&question.seat).is_none() {
+                self.end_question(&question, QuestionEnd::Undecided)?;
+                continue;
+            }
+            question.held = moved(question.held);
+            question.missing = moved(question.missing);
+            self.judge_question(question)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! What validators keep after it was paid for, what that costs, and what they are asked about it.
+
+use tg_types::{Address, Amount, Digest, JobId, JobOrder, StorageSubject, TimestampMs};
+
+use super::State;
+use super::storage::{AnswerLength, StorageTask, StoredFile};
+use crate::record::{RetainedFile, Retention, StoredQuestion, retained_id};
+use crate::rent::{RETAINED_RECORD_BYTES, RETAINED_UNIT, RentCategory};
+use crate::table::Table;
+
+/// So many open questions about one seat double the fee of the next one.
+const QUESTIONS_PER_DOUBLING: usize = 8;
+
+/// How often it doubles at most.
+const DOUBLINGS_MAX: usize = 20;
+
+/// Files of which one validator is asked to state at one time that it holds them.
+const RETAINED_TASKS_MAX: usize = 1_024;
+
+/// A question whether another validator has a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuestionTask {
+    /// What the statement names.
+    pub subject: StorageSubject,
+    /// The consensus key of the validator that is asked for it.
+    pub seat: [u8; 32],
+    /// The file's content hash.
+    pub digest: Digest,
+    /// The most bytes that it may have.
+    pub longest: u32,
+    /// Whether it may be stated now that the validator does not give it.
+    pub is_late: bool,
+}
+
+impl State {
+    /// Answers that validators keep.
+    #[must_use]
+    pub const fn retained(&self) -> &Table<RetainedFile> {
+        &self.retained
+    }
+
+    /// Questions whether validators have what they stated to hold.
+    #[must_use]
+    pub const fn questions(&self) -> &Table<StoredQuestion> {
+        &self.questions
+    }
+
+    /// The answer of a job, if validators keep it.
+    #[must_use]
+    pub fn retained_of(&self, job: &JobId) -> Option<&RetainedFile> {
+        self.retained.get(&retained_id(job))
+    }
+
+    /// What it costs that the answer of an order is kept, at the price with it. Nothing if the order does not ask for it.
+    #[must_use]
+    pub fn retention_of(&self, order: &JobOrder) -> Retention {
+        let longest = self.answer_length(order).as_ref().map(AnswerLength::longest);
+        let Some(longest) = longest.filter(|_| order.retention.get() > 0) else {
+            return Retention::default();
+        };
+        let bytes = longest.saturating_add(RETAINED_RECORD_BYTES);
+        let units = units_of(self.retained_bytes.saturating_add(u64::from(bytes)));
+        let full_hour = self.parameters.rent_full_hour;
+        let price = RentCategory::Retained.price(full_hour, units);
+        let bytes_and_time = u128::from(bytes).saturating_mul(u128::from(order.retention.get()));
+        Retention {
+            bytes,
+            fee: Amount::new(price.saturating_mul(bytes_and_time)),
+        }
+    }
+
+    /// Whether validators have room for an answer more.
+    pub(crate) fn has_room_for_answer(&self, retention: &Retention) -> bool {
+        let bytes = self.retained_bytes.saturating_add(u64::from(retention.bytes));
+        units_of(bytes) <= RentCategory::Retained.capacity()
+    }
+
+    /// How many units of room are taken.
+    pub(crate) fn retained_units(&self) -> usize {
+        units_of(self.retained_bytes)
+    }
+
+    /// What it costs now to ask a validator for a file. It doubles with every eight questions about it that are open: whoever serves ends them within
+    /// seconds, so that nobody floods it, and nobody keeps others from asking for the price of a few.
+    #[must_use]
+    pub fn ask_fee(&self, seat: &Address) -> Amount {
+        let open = self.questions.iter().filter(|it| it.seat == *seat).count();
+        let doublings = (open / QUESTIONS_PER_DOUBLING).min(DOUBLINGS_MAX);
+        let fee = self.parameters.verification_fee_zk;
+        fee.saturating_mul(1 << doublings)
+    }
+
+    /// What a validator loses of its stake if n - f others cannot get a file from it that it stated to hold: as for a false accusation.
+    #[must_use]
+    pub fn retention_bond(&self) -> Amount {
+        self.accusation_bond()
+    }
+
+    /// Whether a validator is asked for a file.
+    pub(crate) fn is_asked(&self, seat: &Address) -> bool {
+        self.questions.iter().any(|it| it.seat == *seat)
+    }
+
+    /// What `validator` has to find out about others, by the name of the question.
+    #[must_use]
+    pub fn question_tasks(&self, validator: &Address) -> Vec<QuestionTask> {
+        let Some(place) = self.seat_of(validator) else {
+            return Vec::new();
+        };
+        let asked = self.questions.iter();
+        let asked = asked.filter(|it| it.seat != *validator && it.waits_for(place));
+        let tasks = asked.filter_map(|it| {
+            let seat = self.validators.get(usize::from(self.seat_of(&it.seat)?))?;
+            Some(QuestionTask {
+                subject: it.id,
+                seat: *seat.key.as_bytes(),
+                digest: it.digest,
+                longest: it.longest,
+                is_late: it.missing_from <= self.head.time,
+            })
+        });
+        tasks.collect()
+    }
+
+    /// Kept answers of which the validator at a place has not stated that it holds them.
+    pub(super) fn retention_tasks(&self, place: u8) -> impl Iterator<Item = StorageTask> {
+        let unstated = self.retained.iter().filter(move |it| !it.held.contains(place));
+        unstated.take(RETAINED_TASKS_MAX).map(|file| StorageTask {
+            subject: file.id,
+            files: vec![StoredFile::Answer {
+                digest: file.digest,
+                length: AnswerLength::AtMost(file.longest()),
+            }],
+            is_recheck: false,
+        })
+    }
+
+    /// Whether the validator at a place may state this of a subject now.
+    pub(crate) fn may_state(
+        &self,
+        subject: &StorageSubject,
+        (place, validator): (u8, &Address),
+        is_missing: bool,
+    ) -> bool {
+        if let Some(file) = self.retained.get(subject) {
+            return !is_missing && !file.held.contains(place);
+        }
+        if let Some(question) = self.questions.get(subject) {
+            let is_late = question.missing_from <= self.head.time;
+            return question.seat != *validator
+                && question.waits_for(place)
+                && (is_late || !is_missing);
+        }
+        self.storage_of(subject).is_some_and(|it| {
+            let again = it.recheck.as_ref();
+            it.waits_for(place)
+                && (!is_missing || again.is_some_and(|it| !it.missing.contains(place)))
+        })
+    }
+
+    /// When the mere passing of time changes something about what is kept.
+    pub(super) fn retention_due(&self) -> impl Iterator<Item = TimestampMs> {
+        let files = self.retained.iter().map(RetainedFile::due_at);
+        files.chain(self.questions.iter().map(|it| it.until))
+    }
+
+    pub(crate) fn put_retained(&mut self, file: RetainedFile) {
+        let before = self.retained.get(&file.id).map_or(0, |it| it.bytes);
+        self.count_retained(before, file.bytes);
+        self.retained.put(file);
+    }
+
+    pub(crate) fn remove_retained(&mut self, id: &StorageSubject) {
+        let before = self.retained.get(id).map_or(0, |it| it.bytes);
+        self.count_retained(before, 0);
+        self.retained.remove(id);
+    }
+
+    /// Counts the bytes for which validators keep room, when those of one answer change.
+    pub(super) fn count_retained(&mut self, before: u32, after: u32) {
+        let without = self.retained_bytes.saturating_sub(u64::from(before));
+        self.retained_bytes = without.saturating_add(u64::from(after));
+    }
+
+    /// The same, derived from the records.
+    pub(super) fn rebuilt_retained_bytes(&self) -> u64 {
+        let open = self.jobs.iter().map(|it| it.retention.bytes);
+        let kept = self.retained.iter().map(|it| it.bytes);
+        open.chain(kept).map(u64::from).sum()
+    }
+}
+
+/// How many units of room so many bytes take.
+fn units_of(bytes: u64) -> usize {
+    usize::try_from(bytes.div_ceil(u64::from(RETAINED_UNIT))).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,230 @@
+//! Files that are fetched from one validator alone, to find out whether it has what it stated to keep ([`tg_ledger::StoredQuestion`]). Nothing of
+//! them is stored: this validator has its own.
+//!
+//! One part is asked for at a time, so a question costs its file once for each validator that looks. Whoever gives nothing is asked again
+//! after waits that double up to [`WAIT_MAX`], and once more from when on it may be said that it does not give it.
+
+use std::collections::BTreeMap;
+
+use tg_ledger::QuestionTask;
+use tg_types::{Digest, DurationMs, StorageSubject, TimestampMs};
+
+use crate::key::peer_of;
+use crate::limits::{ASKED_AT_ONCE, ASKED_OF_PEER_AT_ONCE, BLOB_CHUNK_BYTES, BLOB_CHUNK_PATIENCE, span};
+use crate::peers::Peer;
+use crate::wire::BlobMessage;
+
+/// The wait after the first look in vain.
+const WAIT: DurationMs = DurationMs::new(500);
+
+/// The longest wait between two looks.
+const WAIT_MAX: DurationMs = DurationMs::new(60_000);
+
+const CHUNK: u64 = BLOB_CHUNK_BYTES as u64;
+
+/// What was found out about one question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct AskedFinding {
+    /// Whether the validator gave the file.
+    pub(crate) is_served: bool,
+    /// How often it did not, since that may be stated.
+    pub(crate) failed: u32,
+}
+
+/// What was found out about the questions that are open.
+pub(crate) type AskedFindings = BTreeMap<StorageSubject, AskedFinding>;
+
+/// The questions that are looked into.
+#[derive(Debug, Default)]
+pub(super) struct AskedFetches {
+    asked: BTreeMap<StorageSubject, AskedFetch>,
+    /// Whether something was found since it was told.
+    is_new: bool,
+}
+
+#[derive(Debug)]
+struct AskedFetch {
+    peer: Peer,
+    task: QuestionTask,
+    transfer: Option<AskedTransfer>,
+    attempts: u32,
+    next_try: TimestampMs,
+    finding: AskedFinding,
+}
+
+/// A file on its way.
+#[derive(Debug)]
+struct AskedTransfer {
+    hasher: blake3::Hasher,
+    received: u64,
+    /// Its bytes, once a part of it came.
+    total: Option<u64>,
+    last: TimestampMs,
+}
+
+impl AskedFetches {
+    /// Says which questions are open.
+    pub(super) fn named(&mut self, tasks: Vec<QuestionTask>, now: TimestampMs) {
+        let mut open = BTreeMap::new();
+        for task in tasks {
+            let Ok(peer) = peer_of(&task.seat) else {
+                continue;
+            };
+            let known = self.asked.remove(&task.subject);
+            let mut fetch = known.unwrap_or_else(|| AskedFetch {
+                peer,
+                task,
+                transfer: None,
+                attempts: 0,
+                next_try: now,
+                finding: AskedFinding::default(),
+            });
+            if task.is_late && !fetch.task.is_late {
+                (fetch.attempts, fetch.next_try) = (0, now);
+            }
+            fetch.task = task;
+            open.insert(task.subject, fetch);
+        }
+        self.is_new |= !self.asked.is_empty();
+        self.asked = open;
+    }
+
+    /// What was found, if it changed since the last call.
+    pub(super) fn take_findings(&mut self) -> Option<AskedFindings> {
+        let is_new = std::mem::take(&mut self.is_new);
+        let findings = self.asked.iter().map(|(subject, it)| (*subject, it.finding));
+        is_new.then(|| findings.collect())
+    }
+
+    /// Gives up what takes too long, and asks for what is due.
+    pub(super) fn turn(&mut self, now: TimestampMs, outbox: &mut Vec<(Peer, BlobMessage)>) {
+        let mut of_peer: BTreeMap<Peer, usize> = BTreeMap::new();
+        for fetch in self.asked.values_mut() {
+            if fetch.is_late(now) {
+                self.is_new |= fetch.give_up(now);
+            }
+            if fetch.transfer.is_some() {
+                *of_peer.entry(fetch.peer.clone()).or_default() += 1;
+            }
+        }
+        let mut running: usize = of_peer.values().sum();
+        for fetch in self.asked.values_mut() {
+            let busy = of_peer.entry(fetch.peer.clone()).or_default();
+            let is_due = fetch.transfer.is_none()
+                && !fetch.finding.is_served
+                && fetch.next_try <= now;
+            // Stops: one that gives nothing, so that nobody else is looked at.
+            if !is_due || *busy >= ASKED_OF_PEER_AT_ONCE || running >= ASKED_AT_ONCE {
+                continue;
+            }
+            *busy += 1;
+            running += 1;
+            fetch.transfer = Some(AskedTransfer {
+                hasher: blake3::Hasher::new(),
+                received: 0,
+                total: None,
+                last: now,
+            });
+            outbox.push((fetch.peer.clone(), fetch.ask(0)));
+        }
+    }
+
+    /// Takes a part that a peer sent.
+    pub(super) fn chunk(
+        &mut self,
+        (peer, digest): (&Peer, &Digest),
+        (offset, total, bytes): (u64, u64, &[u8]),
+        now: TimestampMs,
+        outbox: &mut Vec<(Peer, BlobMessage)>,
+    ) {
+        for fetch in self.asked.values_mut() {
+            if fetch.peer != *peer || fetch.task.digest != *digest {
+                continue;
+            }
+            match fetch.take((offset, total, bytes), now) {
+                TransferStep::Ignored => {}
+                TransferStep::Next(offset) => outbox.push((peer.clone(), fetch.ask(offset))),
+                TransferStep::Served => {
+                    fetch.transfer = None;
+                    fetch.finding.is_served = true;
+                    self.is_new = true;
+                }
+                TransferStep::Wrong => self.is_new |= fetch.give_up(now),
+            }
+        }
+    }
+
+    /// A peer says that it does not have a file.
+    pub(super) fn absent(&mut self, peer: &Peer, digest: &Digest, now: TimestampMs) {
+        for fetch in self.asked.values_mut() {
+            let is_it = fetch.peer == *peer && fetch.task.digest == *digest;
+            if is_it && fetch.transfer.is_some() {
+                self.is_new |= fetch.give_up(now);
+            }
+        }
+    }
+}
+
+/// What a part leads to.
+enum TransferStep {
+    /// It was not asked for.
+    Ignored,
+    /// The part from this byte on is to be asked for.
+    Next(u64),
+    /// All is here and right.
+    Served,
+    /// It is not the file.
+    Wrong,
+}
+
+impl AskedFetch {
+    const fn ask(&self, offset: u64) -> BlobMessage {
+        BlobMessage::Ask {
+            digest: self.task.digest,
+            offset,
+        }
+    }
+
+    /// Whether its transfer takes too long.
+    fn is_late(&self, now: TimestampMs) -> bool {
+        let transfer = self.transfer.as_ref();
+        transfer.is_some_and(|it| now.saturating_since(it.last) > span(BLOB_CHUNK_PATIENCE))
+    }
+
+    /// Ends a transfer in vain; whether that counts.
+    fn give_up(&mut self, now: TimestampMs) -> bool {
+        self.transfer = None;
+        let wait = DurationMs::new(WAIT.get() << self.attempts.min(16)).min(WAIT_MAX);
+        self.attempts = self.attempts.saturating_add(1);
+        self.next_try = now.saturating_add(wait);
+        if self.task.is_late {
+            self.finding.failed = self.finding.failed.saturating_add(1);
+        }
+        self.task.is_late
+    }
+
+    fn take(&mut self, (offset, total, bytes): (u64, u64, &[u8]), now: TimestampMs) -> TransferStep {
+        let Some(transfer) = &mut self.transfer else {
+            return TransferStep::Ignored;
+        };
+        // A part that was asked for twice.
+        if offset != transfer.received {
+            return TransferStep::Ignored;
+        }
+        let whole = bytes.len() as u64 == total.saturating_sub(offset).min(CHUNK);
+        let is_same = *transfer.total.get_or_insert(total) == total;
+        if total > u64::from(self.task.longest) || !is_same || !whole {
+            return TransferStep::Wrong;
+        }
+        transfer.hasher.update(bytes);
+        transfer.received += bytes.len() as u64;
+        transfer.last = now;
+        if transfer.received < total {
+            return TransferStep::Next(transfer.received);
+        }
+        match transfer.hasher.finalize().as_bytes() == self.task.digest.as_bytes() {
+            true => TransferStep::Served,
+            false => TransferStep::Wrong,
+        }
+    }
+}
