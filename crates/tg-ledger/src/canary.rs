@@ -24,7 +24,7 @@ pub enum LedgerCanary {
     FailedClaimAccepts,
     /// An answer that nobody checks is paid before a quorum holds it.
     PaidBeforeHeld,
-    /// One validator that did not get a file is enough to charge who keeps it.
+    /// One validator that says at once that it does not get a file is enough to charge who keeps it.
     MissingOfOne,
     /// A bond is returned an epoch too early.
     ShortUnbonding,

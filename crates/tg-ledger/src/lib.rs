@@ -85,17 +85,18 @@ pub use parameters::{Parameters, StorageRule, UnverifiedJobs, development_domain
 pub use record::{
     AbandonedBecause, Account, Applicant, BadLeaseStep, Bid, ConsensusKey, Dealing, DisputeStep,
     DisputeTurn, EndReason, EndpointMeter, Evidence, GangRole, Grant, Job, JobPhase, JobState,
-    KeptStage, LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
-    ModelFacts, ModelState, Offer, OpenStage, Owed, PastDraw, Preemption, Provider, Recheck,
-    RefusedBecause, ReplicaDraw, RetainedFile, Retention, StoredQuestion, retained_id, ReplicaStage, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeatBook,
-    SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Session, SessionRisk, Settlement, Stars, Step,
-    Storage, SyncCheck, SyncStage, TileDispute, Unbonding, Unpaid, Upgrade, Validator, VoteRound,
-    VoteState,
+    KeptStage, LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote,
+    Model, ModelFacts, ModelState, Offer, OpenStage, Owed, PastDraw, Preemption, Provider, Recheck,
+    RefusedBecause, ReplicaDraw, ReplicaStage, RetainedFile, Retention, SEED_KEY_BYTES,
+    SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Session,
+    SessionRisk, Settlement, Stars, Step, Storage, StoredQuestion, SyncCheck, SyncStage,
+    TileDispute, Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState, retained_id,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{
-    AnswerLength, Eta, GangWhy, Head, HeldPlace, InputTaker, MoneyReport, Outage, QuestionTask, Relaxation,
-    Reservation, Schedule, State, StorageTask, StoredFile, Totals, VoteDuty, VoteTask, WhyWaiting,
+    AnswerLength, Eta, GangWhy, Head, HeldPlace, InputTaker, MoneyReport, Outage, QuestionTask,
+    Relaxation, Reservation, Schedule, State, StorageTask, StoredFile, Totals, VoteDuty, VoteTask,
+    WhyWaiting,
 };
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};

@@ -105,6 +105,10 @@ mod tests {
             &[None, None, None, None, None, Some(false), Some(true)],
         );
         let mut since = AskedSince::default();
-        assert!(since.reports(&[], &AskedFindings::new(), (TimestampMs::ZERO, WINDOW)).is_empty());
+        assert!(
+            since
+                .reports(&[], &AskedFindings::new(), (TimestampMs::ZERO, WINDOW))
+                .is_empty()
+        );
     }
 }

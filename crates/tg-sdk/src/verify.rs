@@ -16,7 +16,8 @@ use tg_proof::{
 use tg_types::limits::{ATTEMPTS_USUAL, RETENTION_USUAL};
 use tg_types::resources::REPLICAS_USUAL;
 use tg_types::{
-    Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, ModelId, TimestampMs, VerificationMode,
+    Address, Amount, Digest, DurationMs, JobId, JobNeeds, JobOrder, ModelId, TimestampMs,
+    VerificationMode,
 };
 
 /// Largest public model that is read, in bytes.

@@ -49,6 +49,9 @@ pub enum Canary {
     /// An answer that nobody checks is paid before a quorum holds it.
     #[cfg(feature = "canary")]
     PaidBeforeHeld,
+    /// One validator that says at once that it does not get a file is enough to charge who keeps it.
+    #[cfg(feature = "canary")]
+    MissingOfOne,
     /// A bond is returned an epoch too early.
     #[cfg(feature = "canary")]
     ShortUnbonding,
@@ -86,6 +89,8 @@ impl Canary {
         #[cfg(feature = "canary")]
         Self::PaidBeforeHeld,
         #[cfg(feature = "canary")]
+        Self::MissingOfOne,
+        #[cfg(feature = "canary")]
         Self::ShortUnbonding,
     ];
 }
@@ -108,6 +113,7 @@ pub(crate) fn arm(canary: Option<Canary>) {
             Some(C::AnyChecksum) => Some(Ledger::AnyChecksum),
             Some(C::FailedClaimAccepts) => Some(Ledger::FailedClaimAccepts),
             Some(C::PaidBeforeHeld) => Some(Ledger::PaidBeforeHeld),
+            Some(C::MissingOfOne) => Some(Ledger::MissingOfOne),
             Some(C::ShortUnbonding) => Some(Ledger::ShortUnbonding),
             _ => None,
         });

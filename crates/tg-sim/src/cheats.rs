@@ -138,6 +138,7 @@ impl CheatKind {
             mode: Some(way.mode),
             by_tile: way.by_tile,
             run_whole: way.run_whole,
+            retains: false,
             heal_ms: 30_000,
             without: Vec::new(),
         }

@@ -11,6 +11,7 @@
 //! | `job-end` | a job ends in time, with a reason, and goes only from state to state as the protocol says |
 //! | `held` | a job waits for a provider only if enough validators have its input |
 //! | `replay` | no transaction is executed twice, and nonces of an account grow |
+//! | `kept` | a seat that gives nothing is never found to give what it keeps |
 //! | `seats` | the set changes only at the end of an epoch, by bonds and by those who gave their seat back; a bond comes back whole, and after its time |
 //! | `final` | a block is final by a quorum of the validators after the last block of the epoch before |
 //! | `order` | in a block no transaction comes after something ended for want of time |
@@ -18,7 +19,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tg_ledger::{AbandonedBecause, Event, Job, JobState, Lease, LeaseEnd, Outcome, State, Subject};
+use tg_ledger::{
+    AbandonedBecause, Event, Job, JobState, Lease, LeaseEnd, Outcome, QuestionEnd, State, Subject,
+};
 use tg_node::{BlobStore, Finalized};
 use tg_types::{
     Address, Amount, BlockId, Digest, JobId, LeaseId, NonceLane, OfferId, SignedVoucher,
@@ -61,6 +64,8 @@ pub(crate) struct KnownFacts {
     pub(crate) unsure: usize,
     /// Whether a watcher may find right what is wrong, because it has from the provider what its run gives.
     pub(crate) bribed: bool,
+    /// Seats that give nothing to anybody.
+    pub(crate) droppers: BTreeSet<Address>,
     /// Inputs by their digest.
     pub(crate) inputs: BTreeMap<Digest, Vec<u8>>,
     /// The last voucher that the requestor of an endpoint signed for a lease.
@@ -150,6 +155,12 @@ impl Checks {
         self.jobs.values().filter(|state| !state.is_final()).count()
     }
 
+    /// How many seats are asked for what they keep.
+    pub(crate) fn open_questions(&self) -> usize {
+        let last = self.last.as_ref();
+        last.map_or(0, |state| state.questions().len())
+    }
+
     /// How many jobs there were.
     pub(crate) fn all_jobs(&self) -> usize {
         self.jobs.len()
@@ -231,6 +242,7 @@ impl Checks {
             ("payment", self.payments(block)),
             ("job-end", self.jobs(block)),
             ("held", self.held(block)),
+            ("kept", self.kept(block)),
             ("job-end", unended(&block.state)),
         ];
         for (rule, result) in found {
@@ -342,6 +354,25 @@ impl Checks {
                 .map_err(|what| format!("a committee votes on an opening: {what}"))?;
         }
         Ok(())
+    }
+
+    /// Whether seats that give nothing pass for some that do.
+    fn kept(&self, block: &Finalized) -> Result<(), String> {
+        let served = block.events.iter().find_map(|event| match event {
+            Event::AnswerQuestionEnded {
+                seat,
+                job,
+                end: QuestionEnd::Served,
+                ..
+            } if self.facts.droppers.contains(seat) => Some((seat, job)),
+            _ => None,
+        });
+        match served {
+            Some((seat, job)) => Err(format!(
+                "{seat} gave the answer of {job}, and gives nothing"
+            )),
+            None => Ok(()),
+        }
     }
 
     fn payments(&mut self, block: &Finalized) -> Result<(), String> {
@@ -611,7 +642,7 @@ fn count(state: &State) -> Option<Amount> {
     let stakes = state.validators().iter().chain(state.seats().bonds());
     let stakes = stakes.map(|it| it.stake);
     let jobs = state.jobs().iter();
-    let jobs = jobs.flat_map(|it| [it.escrow(), it.rent.deposit]);
+    let jobs = jobs.flat_map(|it| [it.escrow(), it.rent.deposit, it.retention.fee]);
     let leases = state
         .leases()
         .iter()

@@ -316,6 +316,12 @@ fn told_of_disputes(event: &Event) -> Option<(&'static str, String)> {
             "slashed",
             format!("{validator} {burned} for accusing falsely"),
         ),
+        Event::AnswerAsked {
+            job, seat, asker, ..
+        } => ("kept", format!("{asker} asks {seat} for {job}")),
+        Event::AnswerQuestionEnded { job, seat, end, .. } => {
+            ("kept", format!("{seat} asked for {job}: {end:?}"))
+        }
         Event::ChallengeShared {
             lease,
             provider,

@@ -49,6 +49,8 @@ pub enum SeatRole {
     SeedWithholder,
     /// States that it holds everything.
     StorageLiar,
+    /// States that it holds everything, and gives nothing to anybody: what it keeps is gone.
+    FileDropper,
     /// Sends blocks with bytes changed.
     Mangler,
 }
@@ -71,6 +73,7 @@ impl SeatRole {
             Self::VoteCopier => "vote-copier",
             Self::SeedWithholder => "seed-withholder",
             Self::StorageLiar => "storage-liar",
+            Self::FileDropper => "file-dropper",
             Self::Mangler => "mangler",
         }
     }
@@ -374,6 +377,8 @@ pub struct SimPlan {
     pub by_tile: bool,
     /// Whether committees of mode sync run the model whole, as its runs are short.
     pub run_whole: bool,
+    /// Whether answers are kept after they were paid, and seats are asked for them.
+    pub retains: bool,
     /// When faults end, in milliseconds.
     pub heal_ms: u64,
     /// What was left out.
@@ -398,6 +403,12 @@ impl SimPlan {
         for _ in 0..hostile {
             let seat = 1 + draw.index(count - 1);
             seats[seat] = role(&mut draw);
+        }
+        // In every fourth run; not drawn, so that the other runs stay as they were.
+        let retains = seed % 4 == 2;
+        let mut hostile_seats = seats.iter_mut().filter(|it| **it != SeatRole::Honest);
+        if let Some(seat) = hostile_seats.next().filter(|_| retains) {
+            *seat = SeatRole::FileDropper;
         }
         let links = Links {
             latency_ms: draw.between(2, 60),
@@ -430,6 +441,7 @@ impl SimPlan {
             by_tile: seed % 4 == 3,
             // In every third run.
             run_whole: seed % 3 == 1,
+            retains,
             heal_ms: SAFETY_MS,
             without: Vec::new(),
         }
@@ -757,6 +769,7 @@ impl fmt::Display for SimPlan {
             mode,
             by_tile,
             run_whole,
+            retains,
             heal_ms,
             without: _,
         } = self;
@@ -776,6 +789,9 @@ impl fmt::Display for SimPlan {
         )?;
         if let Some(mode) = mode {
             writeln!(f, "  all results checked by {}", mode.as_str())?;
+        }
+        if *retains {
+            writeln!(f, "  answers are kept, and seats are asked for them")?;
         }
         if *run_whole {
             writeln!(f, "  committees run short runs whole")?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tg_ledger::{Lease, State, SyncStage};
+use tg_types::limits::RETENTION_MIN;
 use tg_types::{
     Amount, Digest, JobId, JobNeeds, JobOrder, LeaseId, TimestampMs, Transaction, VerificationMode,
     Voucher, Wallet, job_id,
@@ -24,6 +25,9 @@ const CLAIM_LOOKS: u32 = 24;
 
 /// How often, in thousandths, a requestor that runs its jobs itself challenges a result.
 const CHALLENGED_PERMILLE: u64 = 300;
+
+/// How often, in thousandths, a requestor asks a validator for an answer that it keeps, after each order.
+const ASKED_PERMILLE: u64 = 500;
 
 /// A requestor.
 pub(crate) struct SimRequestor {
@@ -70,6 +74,9 @@ impl SimRequestor {
             }
             if self.plan.role == RequestorRole::Fickle && self.draw.chance(400) {
                 self.cancel(&grid, &context).await;
+            }
+            if grid.plan.retains && self.draw.chance(ASKED_PERMILLE) {
+                self.ask(&grid, &context).await;
             }
             self.sign_vouchers(&grid, &context);
         }
@@ -122,7 +129,10 @@ impl SimRequestor {
             }
             let state = node.snapshot().state.clone();
             let members = u16::try_from(self.draw.between(2, 3)).unwrap_or(2);
-            let order = order(&state, digest, (deadline, mode, members));
+            let mut order = order(&state, digest, (deadline, mode, members));
+            if grid.plan.retains && mode != VerificationMode::Endpoint {
+                order.retention = RETENTION_MIN;
+            }
             let sent = Transaction::SubmitJob { order };
             if let Ok(sent) = self.account.send(grid, context, sent).await {
                 let job = job_id(sent.id);
@@ -163,6 +173,27 @@ impl SimRequestor {
         if grid.plan.by_tile && sent.is_ok() {
             self.claim(grid, context, lease).await;
         }
+    }
+
+    /// Asks any validator for any answer that it stated to keep.
+    async fn ask(&mut self, grid: &SimGrid, context: &Context) {
+        let Some(state) = self.account.state(grid, context) else {
+            return;
+        };
+        let kept = state.retained().iter().flat_map(|file| {
+            let seats = (0u8..).zip(state.validators());
+            let holders = seats.filter(|(place, _)| file.held.contains(*place));
+            holders.map(|(_, it)| (file.job, it.address))
+        });
+        let kept: Vec<(JobId, Address)> = kept.collect();
+        if kept.is_empty() {
+            return;
+        }
+        let (job, seat) = self.draw.pick(&kept);
+        let ask = Transaction::AskStored { job, seat };
+        let sent = self.account.send(grid, context, ask).await;
+        let what = format!("asks {seat} for {job}, {}", fate(&sent));
+        self.tell(grid, context, &what);
     }
 
     /// Says what a right run gives, if it is asked for that within some seconds; wrongly now and then, and sometimes not at all.

@@ -37,6 +37,9 @@ const SEATS_MS: u64 = 90_000;
 /// How long bonds answer for votes in runs in which seats change hands: longer than every window, and over before the run is.
 const UNBONDING: DurationMs = DurationMs::from_secs(15);
 
+/// How long seats have that are asked for what they keep, in runs in which they are.
+const ASK_WINDOW: DurationMs = DurationMs::from_secs(32);
+
 /// Blocks that must come after faults have ended.
 const LIVENESS_BLOCKS: u64 = 20;
 
@@ -227,6 +230,11 @@ fn parameters(plan: &SimPlan) -> Parameters {
             false => 0,
         },
         storage: StorageRule::Stated,
+        // Longer than faults last, as six hours are: what is asked for is given once they are over.
+        ask_window: match plan.retains {
+            true => ASK_WINDOW,
+            false => usual.ask_window,
+        },
         leader_timeout: DurationMs::new(600),
         lease_grace: DurationMs::from_secs(8),
         verification_timeout: DurationMs::from_secs(12),
@@ -283,6 +291,10 @@ fn checks(plan: &SimPlan, genesis: &Genesis, options: SimOptions) -> Checks {
     });
     let facts = KnownFacts {
         honest: honest.collect::<BTreeSet<_>>(),
+        droppers: (plan.seats.iter().enumerate())
+            .filter(|(_, role)| **role == SeatRole::FileDropper)
+            .map(|(index, _)| wallet("validator", index).address())
+            .collect(),
         bribed: plan.seats.contains(&SeatRole::BribedWatcher),
         unsure: plan
             .seats
@@ -539,7 +551,9 @@ async fn liveness(world: &mut SimWorld) {
         } else {
             0
         };
+        let asked = grid.checks().open_questions();
         let is_done = open == 0
+            && asked == 0
             && behind.is_empty()
             && grid.is_all_ordered()
             && abstains == 0
@@ -557,7 +571,7 @@ async fn liveness(world: &mut SimWorld) {
         let now = now_ms(&world.context);
         if now > until {
             let what = format!(
-                "{open} jobs open, validators behind {target}: {behind:?}, {abstains} abstain, {changing} seats or bonds did not change hands, all ordered: {}",
+                "{open} jobs and {asked} questions open, validators behind {target}: {behind:?}, {abstains} abstain, {changing} seats or bonds did not change hands, all ordered: {}",
                 grid.is_all_ordered()
             );
             grid.checks().violated("liveness", now, what);

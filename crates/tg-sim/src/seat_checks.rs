@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tg_ledger::limits::{EPOCH_BLOCKS, SEATS_MIN};
-use tg_ledger::{Event, Genesis, State, Validator};
+use tg_ledger::{Event, Genesis, QuestionEnd, State, Validator};
 use tg_node::Finalized;
 use tg_types::chain::TrustRoot;
 use tg_types::{Address, Amount, BlockId, DurationMs, TimestampMs};
@@ -60,6 +60,11 @@ fn taken(event: &Event) -> Option<(&Address, Amount)> {
         | Event::VoteRefuted {
             validator, burned, ..
         } => Some((validator, *burned)),
+        Event::AnswerQuestionEnded {
+            seat,
+            end: QuestionEnd::Missing { burned, returned },
+            ..
+        } => Some((seat, burned.saturating_add(*returned))),
         _ => None,
     }
 }

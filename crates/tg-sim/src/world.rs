@@ -504,7 +504,14 @@ impl SimWorld {
                         async move { look_at_samples(&*checker, &store, due) }
                     };
                     match role {
-                        SeatRole::StorageLiar => lie(&node, &account, &domain).await,
+                        SeatRole::StorageLiar => {
+                            lie(&node, &account, &domain).await;
+                        }
+                        SeatRole::FileDropper => {
+                            if !lie(&node, &account, &domain).await {
+                                deny(&node, &account, &domain).await;
+                            }
+                        }
                         SeatRole::VoteCopier => copy_votes(&node, &account, &domain).await,
                         // Who states and deals nothing.
                         SeatRole::SeedWithholder => {}
@@ -564,13 +571,17 @@ impl SimWorld {
         if self.seats[index].role == SeatRole::SeedWithholder {
             seeds.0 = seeds.0.dropping();
         }
+        let mut blobs = register(channel::BLOBS).await;
+        if self.seats[index].role == SeatRole::FileDropper {
+            blobs.0 = blobs.0.dropping();
+        }
         Channels {
             votes: register(channel::VOTES).await,
             certificates: register(channel::CERTIFICATES).await,
             resolver: register(channel::RESOLVER).await,
             blocks,
             transactions: register(channel::TRANSACTIONS).await,
-            blobs: register(channel::BLOBS).await,
+            blobs,
             seeds,
         }
     }
@@ -720,8 +731,8 @@ async fn copy_votes(node: &NodeHandle, account: &Wallet, domain: &tg_types::Chai
     let _ = node.submit(signed).await;
 }
 
-/// States that all is held, whatever it is.
-async fn lie(node: &NodeHandle, account: &Wallet, domain: &tg_types::ChainDomain) {
+/// States that all is held, whatever it is; whether there is something to state.
+async fn lie(node: &NodeHandle, account: &Wallet, domain: &tg_types::ChainDomain) -> bool {
     let state = node.snapshot().state.clone();
     let me = account.address();
     let mut held: Vec<_> = state
@@ -731,12 +742,30 @@ async fn lie(node: &NodeHandle, account: &Wallet, domain: &tg_types::ChainDomain
         .collect();
     held.truncate(tg_types::limits::STORAGE_STATEMENTS_MAX);
     if held.is_empty() {
-        return;
+        return false;
     }
     held.sort_unstable();
     let report = Transaction::ReportStorage {
         held,
         missing: Vec::new(),
+    };
+    let signed = account.sign_with_fees(report, state.nonce(&me), Fees::NONE, domain);
+    // Refused while the one before waits.
+    let _ = node.submit(signed).await;
+    true
+}
+
+/// States of all others that are asked for what they keep that they do not have it.
+async fn deny(node: &NodeHandle, account: &Wallet, domain: &tg_types::ChainDomain) {
+    let state = node.snapshot().state.clone();
+    let me = account.address();
+    let tasks = state.question_tasks(&me);
+    let Some(task) = tasks.iter().find(|it| it.is_late) else {
+        return;
+    };
+    let report = Transaction::ReportStorage {
+        held: Vec::new(),
+        missing: vec![task.subject],
     };
     let signed = account.sign_with_fees(report, state.nonce(&me), Fees::NONE, domain);
     // Refused while the one before waits.

@@ -43,12 +43,10 @@ pub(crate) struct OrderArguments {
 /// Reads for how long an answer is kept.
 fn retention(text: &str) -> Result<DurationMs, String> {
     let time = seconds(text.trim()).map(DurationMs::from_secs);
-    let is_fit = |it: &DurationMs| {
-        *it == DurationMs::ZERO || (RETENTION_MIN..=RETENTION_MAX).contains(it)
-    };
-    time.filter(is_fit).ok_or_else(|| {
-        "a time from 10m to 30d, in seconds or as 10m, 12h, 30d, or 0".to_owned()
-    })
+    let is_fit =
+        |it: &DurationMs| *it == DurationMs::ZERO || (RETENTION_MIN..=RETENTION_MAX).contains(it);
+    time.filter(is_fit)
+        .ok_or_else(|| "a time from 10m to 30d, in seconds or as 10m, 12h, 30d, or 0".to_owned())
 }
 
 /// Prices of clouds beside those of the grid.

@@ -1,6 +1,6 @@
 //! Events of blocks.
 
-use tg_ledger::{BurnedBecause, Event, ModelState};
+use tg_ledger::{BurnedBecause, Event, ModelState, QuestionEnd};
 use tg_sdk::dto::EventDto;
 use tg_types::{Address, Amount, Digest, JobId, LeaseId, ModelId};
 
@@ -141,6 +141,10 @@ fn parts(event: &Event) -> Parts {
         | Event::RentSettled { .. }
         | Event::AccountRent { .. }
         | Event::RecordExpired { .. } => rent_parts(event),
+        Event::AnswerKept { .. }
+        | Event::AnswerReleased { .. }
+        | Event::AnswerAsked { .. }
+        | Event::AnswerQuestionEnded { .. } => retention_parts(event),
         Event::JobChanged { .. }
         | Event::JobEnded { .. }
         | Event::LeaseMade { .. }
@@ -236,6 +240,58 @@ fn escrow_burned(job: JobId, requestor: Address, because: BurnedBecause, amount:
         amount: Some(amount),
         text: format!("{amount} TGRID of job {job} burned {reason}"),
         ..Parts::default()
+    }
+}
+
+/// Answers that validators keep, and who is asked for one.
+fn retention_parts(event: &Event) -> Parts {
+    match event {
+        Event::AnswerKept { job, digest, until } => Parts {
+            kind: "answer_kept",
+            job: Some(*job),
+            file: Some(*digest),
+            text: format!("the answer of job {job} is kept until {until} ms of ledger time"),
+            ..Parts::default()
+        },
+        Event::AnswerReleased { job } => Parts {
+            kind: "answer_released",
+            job: Some(*job),
+            text: format!("nobody has to keep the answer of job {job} any more"),
+            ..Parts::default()
+        },
+        Event::AnswerAsked {
+            job,
+            seat,
+            asker,
+            fee,
+        } => Parts {
+            kind: "answer_asked",
+            job: Some(*job),
+            account: Some(*seat),
+            amount: Some(*fee),
+            text: format!("{asker} asks validator {seat} for the answer of job {job}"),
+            ..Parts::default()
+        },
+        Event::AnswerQuestionEnded { job, seat, end, .. } => Parts {
+            kind: "answer_question_ended",
+            job: Some(*job),
+            account: Some(*seat),
+            amount: match end {
+                QuestionEnd::Missing { burned, returned } => Some(burned.saturating_add(*returned)),
+                QuestionEnd::Served | QuestionEnd::Undecided => None,
+            },
+            text: match end {
+                QuestionEnd::Served => format!("validator {seat} gave the answer of job {job}"),
+                QuestionEnd::Undecided => {
+                    format!("it stays open whether validator {seat} has the answer of job {job}")
+                }
+                QuestionEnd::Missing { burned, returned } => format!(
+                    "validator {seat} does not have the answer of job {job}: {burned} TGRID burned, {returned} to who asked"
+                ),
+            },
+            ..Parts::default()
+        },
+        _ => Parts::default(),
     }
 }
 

@@ -69,9 +69,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
             .collect(),
         reason: job.end().map(|end| end.to_string()),
         settlement: job.settlement().map(settlement),
-        kept: state
-            .retained_of(id)
-            .map(|file| kept(state, job, file)),
+        kept: state.retained_of(id).map(|file| kept(state, job, file)),
     }
 }
 

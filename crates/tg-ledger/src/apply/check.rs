@@ -4,8 +4,8 @@ use tg_types::limits::{
     ATTEMPTS_MAX, EVIDENCE_BYTES_MAX, RETENTION_MAX, RETENTION_MIN, TRACE_EVIDENCE_BYTES_MAX,
 };
 use tg_types::{
-    Address, Amount, CheckedSignatures, Digest, DurationMs, JobId, JobOrder, Lane, LeaseId, ModelId,
-    OfferTerms, Receipt, SignedTransaction, TimestampMs, Transaction, VerificationMode,
+    Address, Amount, CheckedSignatures, Digest, DurationMs, JobId, JobOrder, Lane, LeaseId,
+    ModelId, OfferTerms, Receipt, SignedTransaction, TimestampMs, Transaction, VerificationMode,
     VerifiedTransaction,
 };
 
@@ -427,7 +427,9 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         return Err(TransactionError::NoRoomForAnswer);
     }
     let escrow = max_price.saturating_add(parameters.verification_fee(*mode));
-    Ok(escrow.saturating_add(charge.total()).saturating_add(kept.fee))
+    Ok(escrow
+        .saturating_add(charge.total())
+        .saturating_add(kept.fee))
 }
 
 fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {

@@ -57,7 +57,9 @@ impl Execution {
         let Retention { bytes, fee } = std::mem::take(&mut job.retention);
         self.burn(fee);
         self.settled_retention(job, fee, Amount::ZERO);
-        let held = lease.delivery().map_or_else(SeatSet::default, |it| it.1.held);
+        let held = lease
+            .delivery()
+            .map_or_else(SeatSet::default, |it| it.1.held);
         let until = self.now.saturating_add(job.order.retention);
         let mut file = RetainedFile {
             id: retained_id(&job.id),
@@ -226,7 +228,10 @@ impl Execution {
         for _ in 0..RETAINED_PER_BLOCK_MAX {
             let first = self.state.retained.first_due(RentCategory::Retained);
             let first = first.filter(|(at, _)| *at < u128::from(self.now.get()));
-            let Some(file) = first.and_then(|(_, id)| self.state.retained.get(&id)).cloned() else {
+            let Some(file) = first
+                .and_then(|(_, id)| self.state.retained.get(&id))
+                .cloned()
+            else {
                 break;
             };
             if file.until < self.now {

@@ -559,7 +559,9 @@ pub enum TransactionError {
     )]
     NoRoomForAnswer,
     /// Nobody keeps the answer.
-    #[error("no validator has to keep the answer of job {job}: it was not paid, or its time is over")]
+    #[error(
+        "no validator has to keep the answer of job {job}: it was not paid, or its time is over"
+    )]
     AnswerNotKept { job: JobId },
     /// The validator did not state that it holds the answer.
     #[error(
@@ -567,7 +569,9 @@ pub enum TransactionError {
     )]
     NotKeeper { job: JobId, seat: Address },
     /// The validator is asked for it already.
-    #[error("{seat} is asked for the answer of job {job} already, and the others have not said yet whether it gives it")]
+    #[error(
+        "{seat} is asked for the answer of job {job} already, and the others have not said yet whether it gives it"
+    )]
     AskedAlready { job: JobId, seat: Address },
     /// No further question fits.
     #[error("{limit} questions for kept answers are open; no more may be asked now")]

@@ -608,8 +608,7 @@ impl Record for Job {
     fn head(&self) -> LeafHead {
         LeafHead {
             state: self.state().tag(),
-            ..LeafHead::of(Self::KIND, self.requestor)
-                .with_deposit(self.rent.payer, self.deposit())
+            ..LeafHead::of(Self::KIND, self.requestor).with_deposit(self.rent.payer, self.deposit())
         }
     }
 

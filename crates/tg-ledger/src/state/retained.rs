@@ -4,6 +4,7 @@ use tg_types::{Address, Amount, Digest, JobId, JobOrder, StorageSubject, Timesta
 
 use super::State;
 use super::storage::{AnswerLength, StorageTask, StoredFile};
+use crate::canary::{LedgerCanary, is_armed};
 use crate::record::{RetainedFile, Retention, StoredQuestion, retained_id};
 use crate::rent::{RETAINED_RECORD_BYTES, RETAINED_UNIT, RentCategory};
 use crate::table::Table;
@@ -54,7 +55,10 @@ impl State {
     /// What it costs that the answer of an order is kept, at the price with it. Nothing if the order does not ask for it.
     #[must_use]
     pub fn retention_of(&self, order: &JobOrder) -> Retention {
-        let longest = self.answer_length(order).as_ref().map(AnswerLength::longest);
+        let longest = self
+            .answer_length(order)
+            .as_ref()
+            .map(AnswerLength::longest);
         let Some(longest) = longest.filter(|_| order.retention.get() > 0) else {
             return Retention::default();
         };
@@ -71,7 +75,9 @@ impl State {
 
     /// Whether validators have room for an answer more.
     pub(crate) fn has_room_for_answer(&self, retention: &Retention) -> bool {
-        let bytes = self.retained_bytes.saturating_add(u64::from(retention.bytes));
+        let bytes = self
+            .retained_bytes
+            .saturating_add(u64::from(retention.bytes));
         units_of(bytes) <= RentCategory::Retained.capacity()
     }
 
@@ -116,15 +122,23 @@ impl State {
                 seat: *seat.key.as_bytes(),
                 digest: it.digest,
                 longest: it.longest,
-                is_late: it.missing_from <= self.head.time,
+                is_late: self.is_late(it),
             })
         });
         tasks.collect()
     }
 
+    /// Whether it may be stated that the validator that is asked does not give the file.
+    fn is_late(&self, question: &StoredQuestion) -> bool {
+        question.missing_from <= self.head.time || is_armed(LedgerCanary::MissingOfOne)
+    }
+
     /// Kept answers of which the validator at a place has not stated that it holds them.
     pub(super) fn retention_tasks(&self, place: u8) -> impl Iterator<Item = StorageTask> {
-        let unstated = self.retained.iter().filter(move |it| !it.held.contains(place));
+        let unstated = self
+            .retained
+            .iter()
+            .filter(move |it| !it.held.contains(place));
         unstated.take(RETAINED_TASKS_MAX).map(|file| StorageTask {
             subject: file.id,
             files: vec![StoredFile::Answer {
@@ -146,7 +160,7 @@ impl State {
             return !is_missing && !file.held.contains(place);
         }
         if let Some(question) = self.questions.get(subject) {
-            let is_late = question.missing_from <= self.head.time;
+            let is_late = self.is_late(question);
             return question.seat != *validator
                 && question.waits_for(place)
                 && (is_late || !is_missing);

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_ledger::{AbandonedBecause, EndReason, Event, Job, Lease, LeaseEnd, State};
+use tg_ledger::{AbandonedBecause, EndReason, Event, Job, Lease, LeaseEnd, QuestionEnd, State};
 use tg_types::{Address, JobId, LeaseId, TransactionKind, VerificationMode};
 
 use crate::net::{Moment, Side, WINDOW};
@@ -175,6 +175,7 @@ impl Books {
             Event::AccountRent {
                 account, burned, ..
             } => self.allow(account, burned.get()),
+            Event::AnswerAsked { asker, fee, .. } => self.allow(asker, fee.get()),
             Event::GasSettled {
                 provider, burned, ..
             } => self.allow(provider, burned.get()),
@@ -326,6 +327,17 @@ impl Books {
             }
             Event::VoteRefuted { validator, .. } => {
                 assert!(self.is_hostile(validator), "an honest vote was refuted");
+            }
+            Event::AnswerAsked { asker, fee, .. } => self.expense(asker, fee.get()),
+            Event::AnswerQuestionEnded {
+                seat,
+                end: QuestionEnd::Missing { .. },
+                ..
+            } => {
+                assert!(
+                    self.is_hostile(seat),
+                    "an honest seat was charged for what it keeps"
+                );
             }
             Event::RentDeposited { payer, burned, .. } => self.expense(payer, burned.get()),
             Event::RentSettled {

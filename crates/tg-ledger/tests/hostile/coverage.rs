@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tg_ledger::{AbandonedBecause, Event, LatePhase, LeaseEnd, LeaseProgress, ModelState, State};
+use tg_ledger::{
+    AbandonedBecause, Event, LatePhase, LeaseEnd, LeaseProgress, ModelState, QuestionEnd, State,
+};
 use tg_types::{DeclineReason, TransactionKind};
 
 use crate::files::refusal;
@@ -250,6 +252,14 @@ fn other_name(event: &Event) -> &'static str {
             }
         }
         Event::AccountRent { .. } => "rent paid at once",
+        Event::AnswerKept { .. } => "an answer is kept",
+        Event::AnswerReleased { .. } => "an answer is kept no longer",
+        Event::AnswerAsked { .. } => "a seat is asked for an answer",
+        Event::AnswerQuestionEnded { end, .. } => match end {
+            QuestionEnd::Served => "a seat gave what it was asked for",
+            QuestionEnd::Undecided => "a question stays open",
+            QuestionEnd::Missing { .. } => "a seat does not have what it keeps",
+        },
         _ => "other events",
     }
 }

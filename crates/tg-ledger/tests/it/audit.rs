@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use tg_ledger::gas::charged_gas;
-use tg_ledger::{Decision, Event, Genesis, Parameters, Settlement, State, schedule_root};
+use tg_ledger::{
+    Decision, Event, Genesis, Parameters, QuestionEnd, Settlement, State, schedule_root,
+};
 use tg_types::{
     Address, Amount, BidId, Digest, JobId, JobOrder, LeaseId, SignedTransaction, Transaction,
     TransactionKind, job_id,
@@ -278,6 +280,18 @@ impl Auditor {
             }
             Event::AccusationRefuted { burned, .. } | Event::VoteRefuted { burned, .. } => {
                 self.burned += burned.get()
+            }
+            Event::AnswerAsked { asker, fee, .. } => {
+                self.take(*asker, *fee);
+                self.burned += fee.get();
+            }
+            Event::AnswerQuestionEnded {
+                asker,
+                end: QuestionEnd::Missing { burned, returned },
+                ..
+            } => {
+                self.burned += burned.get();
+                self.give(*asker, *returned);
             }
             Event::SeatBonded { validator, amount } => self.take(*validator, *amount),
             Event::StakeReturned { validator, amount } => self.give(*validator, *amount),

@@ -10,7 +10,9 @@ use tg_ledger::QuestionTask;
 use tg_types::{Digest, DurationMs, StorageSubject, TimestampMs};
 
 use crate::key::peer_of;
-use crate::limits::{ASKED_AT_ONCE, ASKED_OF_PEER_AT_ONCE, BLOB_CHUNK_BYTES, BLOB_CHUNK_PATIENCE, span};
+use crate::limits::{
+    ASKED_AT_ONCE, ASKED_OF_PEER_AT_ONCE, BLOB_CHUNK_BYTES, BLOB_CHUNK_PATIENCE, span,
+};
 use crate::peers::Peer;
 use crate::wire::BlobMessage;
 
@@ -92,7 +94,10 @@ impl AskedFetches {
     /// What was found, if it changed since the last call.
     pub(super) fn take_findings(&mut self) -> Option<AskedFindings> {
         let is_new = std::mem::take(&mut self.is_new);
-        let findings = self.asked.iter().map(|(subject, it)| (*subject, it.finding));
+        let findings = self
+            .asked
+            .iter()
+            .map(|(subject, it)| (*subject, it.finding));
         is_new.then(|| findings.collect())
     }
 
@@ -110,9 +115,8 @@ impl AskedFetches {
         let mut running: usize = of_peer.values().sum();
         for fetch in self.asked.values_mut() {
             let busy = of_peer.entry(fetch.peer.clone()).or_default();
-            let is_due = fetch.transfer.is_none()
-                && !fetch.finding.is_served
-                && fetch.next_try <= now;
+            let is_due =
+                fetch.transfer.is_none() && !fetch.finding.is_served && fetch.next_try <= now;
             // Stops: one that gives nothing, so that nobody else is looked at.
             if !is_due || *busy >= ASKED_OF_PEER_AT_ONCE || running >= ASKED_AT_ONCE {
                 continue;
@@ -203,7 +207,11 @@ impl AskedFetch {
         self.task.is_late
     }
 
-    fn take(&mut self, (offset, total, bytes): (u64, u64, &[u8]), now: TimestampMs) -> TransferStep {
+    fn take(
+        &mut self,
+        (offset, total, bytes): (u64, u64, &[u8]),
+        now: TimestampMs,
+    ) -> TransferStep {
         let Some(transfer) = &mut self.transfer else {
             return TransferStep::Ignored;
         };

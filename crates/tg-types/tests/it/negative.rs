@@ -21,7 +21,9 @@ fn order_changes() -> Vec<Change<JobOrder>> {
         ("max_price", |it| it.max_price = Amount::new(9)),
         ("deadline", |it| it.deadline = TimestampMs::new(9)),
         ("max_attempts", |it| it.max_attempts += 1),
-        ("retention", |it| it.retention = DurationMs::new(it.retention.get() + 1)),
+        ("retention", |it| {
+            it.retention = DurationMs::new(it.retention.get() + 1)
+        }),
         ("value_at_risk", |it| {
             it.needs.value_at_risk = Amount::new(9)
         }),

@@ -1,10 +1,10 @@
 //! The commands that speak to a grid, one file per subject.
 
 pub(crate) mod api_key;
+mod ask_stored;
 pub(crate) mod balance;
 pub(crate) mod bench_grid;
 pub(crate) mod bench_transfer;
-mod ask_stored;
 mod bench_wire;
 mod challenge;
 pub(crate) mod checkpoint;
