@@ -27,6 +27,7 @@ mod records;
 mod refusals;
 mod rent;
 mod replicas;
+mod retention;
 mod scenarios;
 mod seats;
 mod served;

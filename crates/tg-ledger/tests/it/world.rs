@@ -449,7 +449,8 @@ pub(crate) fn assert_conserved(state: &State) {
     let deposits = (state.offers().iter().map(|it| it.rent.deposit))
         .chain(state.providers().iter().map(|it| it.rent.deposit))
         .chain(state.models().iter().map(|it| it.rent.deposit))
-        .chain(state.jobs().iter().map(|it| it.rent.deposit));
+        .chain(state.jobs().iter().map(|it| it.rent.deposit))
+        .chain(state.jobs().iter().map(|it| it.retention.fee));
     assert_eq!(sum(&mut deposits.into_iter()), report.deposits);
     assert_eq!(sum(&mut jobs.chain(bids)), report.escrow);
     assert!(report.is_conserved(), "{report:?}");

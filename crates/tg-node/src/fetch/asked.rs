@@ -236,3 +236,131 @@ impl AskedFetch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::key::{ValidatorKey, peer};
+
+    fn at(after: u64) -> TimestampMs {
+        TimestampMs::new(1_000_000 + after)
+    }
+
+    fn task(seat: u64, file: &[u8], is_late: bool) -> QuestionTask {
+        QuestionTask {
+            subject: StorageSubject::new([u8::try_from(seat).unwrap(); 32]),
+            seat: ValidatorKey::from_seed(seat).public(),
+            digest: Digest::of_blob(file),
+            longest: u32::try_from(file.len()).unwrap(),
+            is_late,
+        }
+    }
+
+    /// The first byte asked for, of whom.
+    fn asks(outbox: &mut Vec<(Peer, BlobMessage)>) -> Vec<(Peer, u64)> {
+        let asks = outbox.drain(..).map(|(peer, message)| match message {
+            BlobMessage::Ask { offset, .. } => (peer, offset),
+            other => panic!("{other:?}"),
+        });
+        asks.collect()
+    }
+
+    /// Fetches a file whose bytes a peer sends so; whether it was served, and how often not.
+    fn fetched(file: &[u8], sent: &[u8]) -> AskedFinding {
+        let (mut fetches, mut outbox) = (AskedFetches::default(), Vec::new());
+        let from = peer(&ValidatorKey::from_seed(1));
+        let task = task(1, file, true);
+        fetches.named(vec![task], at(0));
+        fetches.turn(at(0), &mut outbox);
+        while let Some((to, offset)) = asks(&mut outbox).pop() {
+            assert_eq!(to, from);
+            let rest = &sent[usize::try_from(offset).unwrap().min(sent.len())..];
+            let part = &rest[..rest.len().min(BLOB_CHUNK_BYTES)];
+            let part = (offset, sent.len() as u64, part);
+            fetches.chunk((&from, &task.digest), part, at(1), &mut outbox);
+        }
+        fetches.take_findings().unwrap()[&task.subject]
+    }
+
+    #[test]
+    fn a_file_is_served_if_its_bytes_are_those_of_its_name() {
+        let served = AskedFinding {
+            is_served: true,
+            failed: 0,
+        };
+        let failed = AskedFinding {
+            is_served: false,
+            failed: 1,
+        };
+        for size in [1, BLOB_CHUNK_BYTES, 2 * BLOB_CHUNK_BYTES + 7] {
+            let file: Vec<u8> = (0..size)
+                .map(|it| u8::try_from(it % 251).unwrap())
+                .collect();
+            assert_eq!(fetched(&file, &file), served, "{size}");
+            let mut other = file.clone();
+            other[size / 2] ^= 1;
+            assert_eq!(fetched(&file, &other), failed, "{size}");
+            assert_eq!(fetched(&file, &[&file[..], &[0]].concat()), failed);
+            assert_eq!(fetched(&file, &file[..size - 1]), failed, "{size}");
+        }
+    }
+
+    #[test]
+    fn whoever_gives_nothing_is_asked_again_and_counts_once_it_may_be_stated() {
+        let (mut fetches, mut outbox) = (AskedFetches::default(), Vec::new());
+        let from = peer(&ValidatorKey::from_seed(1));
+        let mut task = task(1, b"file", false);
+        fetches.named(vec![task], at(0));
+        fetches.turn(at(0), &mut outbox);
+        assert_eq!(asks(&mut outbox).len(), 1);
+        fetches.absent(&from, &task.digest, at(10));
+        fetches.turn(at(20), &mut outbox);
+        assert_eq!(asks(&mut outbox).len(), 0);
+        // What another one sends is nothing that was asked for.
+        let other = peer(&ValidatorKey::from_seed(2));
+        fetches.chunk((&other, &task.digest), (0, 4, b"file"), at(20), &mut outbox);
+        assert_eq!(fetches.take_findings(), None);
+        fetches.turn(at(10 + WAIT.get()), &mut outbox);
+        assert_eq!(asks(&mut outbox).len(), 1);
+        // Nothing comes, for good.
+        let mut now = 10_000;
+        for _ in 0..20 {
+            fetches.turn(at(now), &mut outbox);
+            now += 100;
+        }
+        task.is_late = true;
+        asks(&mut outbox);
+        fetches.named(vec![task], at(20_000));
+        fetches.turn(at(20_000), &mut outbox);
+        assert_eq!(asks(&mut outbox).len(), 1);
+        fetches.absent(&from, &task.digest, at(20_001));
+        let findings = fetches.take_findings().unwrap();
+        assert_eq!(findings[&task.subject].failed, 1);
+        // Once it is over nothing is known of it any more.
+        fetches.named(Vec::new(), at(20_100));
+        assert_eq!(fetches.take_findings(), Some(AskedFindings::new()));
+    }
+
+    #[test]
+    fn one_that_is_silent_does_not_keep_others_from_being_looked_at() {
+        let (mut fetches, mut outbox) = (AskedFetches::default(), Vec::new());
+        let mut tasks: Vec<QuestionTask> = (0..40)
+            .map(|number| QuestionTask {
+                subject: StorageSubject::new([number; 32]),
+                ..task(1, &[number], false)
+            })
+            .collect();
+        tasks.push(QuestionTask {
+            subject: StorageSubject::new([0xff; 32]),
+            ..task(2, b"file", false)
+        });
+        fetches.named(tasks, at(0));
+        fetches.turn(at(0), &mut outbox);
+        let asked = asks(&mut outbox);
+        let other = peer(&ValidatorKey::from_seed(2));
+        assert_eq!(asked.len(), ASKED_OF_PEER_AT_ONCE + 1);
+        assert!(asked.iter().any(|(to, _)| *to == other));
+    }
+}

@@ -21,6 +21,7 @@ mod programs;
 mod recovery;
 mod replicas;
 mod restart;
+mod retention;
 mod simulation;
 mod support;
 mod upgrade;
