@@ -422,14 +422,14 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
             limit: OPEN_JOBS_PER_ACCOUNT_MAX,
         });
     }
-    let kept = state.retention_of(order);
-    if !state.has_room_for_answer(&kept) {
+    let kept = state.retention_charge(order, now);
+    if !state.has_room_for_answer(kept.bytes) {
         return Err(TransactionError::NoRoomForAnswer);
     }
     let escrow = max_price.saturating_add(parameters.verification_fee(*mode));
     Ok(escrow
         .saturating_add(charge.total())
-        .saturating_add(kept.fee))
+        .saturating_add(kept.total()))
 }
 
 fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {

@@ -1,6 +1,6 @@
 //! Answers that are kept after they were paid: what that costs, who stated it, and what is asked of those who did.
 //!
-//! What an order pays for it is locked with the order and burned when the job is paid: paid to those who keep it, it would be a discount for validators that
+//! What an order pays for it is locked with the order and burned when the job is paid, but for what room costs until then: paid to those who keep it, it would be a discount for validators that
 //! order from themselves and fill the disks of others. From then on a [`RetainedFile`] stands in the state until its time is over, about which validators
 //! state that they hold it. Anybody may ask one of them for it ([`StoredQuestion`]): the others fetch the file from that one alone, and state whether
 //! they got it.
@@ -35,17 +35,21 @@ impl Execution {
         requestor: Address,
         order: &JobOrder,
     ) -> Result<Retention, InvariantError> {
-        let retention = self.state.retention_of(order);
-        if !retention.fee.is_zero() {
-            self.debit(requestor, retention.fee)?;
+        let charge = self.state.retention_charge(order, self.now);
+        if !charge.total().is_zero() {
+            self.debit(requestor, charge.total())?;
+            self.burn(charge.entry);
             self.events.push(Event::RentDeposited {
                 record: Digest::new(*job.as_bytes()),
                 payer: requestor,
-                deposit: retention.fee,
-                burned: Amount::ZERO,
+                deposit: charge.deposit,
+                burned: charge.entry,
             });
         }
-        Ok(retention)
+        Ok(Retention {
+            bytes: charge.bytes,
+            fee: charge.deposit,
+        })
     }
 
     /// A job is paid: what was locked is burned, and validators keep its answer from now on.

@@ -1,12 +1,12 @@
 //! What validators keep after it was paid for, what that costs, and what they are asked about it.
 
-use tg_types::{Address, Amount, Digest, JobId, JobOrder, StorageSubject, TimestampMs};
+use tg_types::{Address, Amount, Digest, DurationMs, JobId, JobOrder, StorageSubject, TimestampMs};
 
 use super::State;
 use super::storage::{AnswerLength, StorageTask, StoredFile};
 use crate::canary::{LedgerCanary, is_armed};
-use crate::record::{RetainedFile, Retention, StoredQuestion, retained_id};
-use crate::rent::{RETAINED_RECORD_BYTES, RETAINED_UNIT, RentCategory};
+use crate::record::{RetainedFile, StoredQuestion, retained_id};
+use crate::rent::{Charge, RETAINED_RECORD_BYTES, RETAINED_UNIT, RentCategory};
 use crate::table::Table;
 
 /// So many open questions about one seat double the fee of the next one.
@@ -52,32 +52,34 @@ impl State {
         self.retained.get(&retained_id(job))
     }
 
-    /// What it costs that the answer of an order is kept, at the price with it. Nothing if the order does not ask for it.
+    /// What it costs that the answer of an order is kept, at the price with it: a part is burned at once, as room is kept for it while the job is open, a part when the
+    /// job is paid. Nothing if the order does not ask for it.
+    /// Stops: orders that nobody serves, whose money comes back, in the place of all answers that others would have kept.
     #[must_use]
-    pub fn retention_of(&self, order: &JobOrder) -> Retention {
+    pub fn retention_charge(&self, order: &JobOrder, now: TimestampMs) -> Charge {
         let longest = self
             .answer_length(order)
             .as_ref()
             .map(AnswerLength::longest);
         let Some(longest) = longest.filter(|_| order.retention.get() > 0) else {
-            return Retention::default();
+            return Charge::default();
         };
         let bytes = longest.saturating_add(RETAINED_RECORD_BYTES);
         let units = units_of(self.retained_bytes.saturating_add(u64::from(bytes)));
         let full_hour = self.parameters.rent_full_hour;
         let price = RentCategory::Retained.price(full_hour, units);
-        let bytes_and_time = u128::from(bytes).saturating_mul(u128::from(order.retention.get()));
-        Retention {
+        let price = price.saturating_mul(u128::from(bytes));
+        let of = |time: DurationMs| Amount::new(price.saturating_mul(u128::from(time.get())));
+        Charge {
             bytes,
-            fee: Amount::new(price.saturating_mul(bytes_and_time)),
+            entry: of(order.deadline.saturating_since(now)),
+            deposit: of(order.retention),
         }
     }
 
     /// Whether validators have room for an answer more.
-    pub(crate) fn has_room_for_answer(&self, retention: &Retention) -> bool {
-        let bytes = self
-            .retained_bytes
-            .saturating_add(u64::from(retention.bytes));
+    pub(crate) fn has_room_for_answer(&self, bytes: u32) -> bool {
+        let bytes = self.retained_bytes.saturating_add(u64::from(bytes));
         units_of(bytes) <= RentCategory::Retained.capacity()
     }
 

@@ -170,17 +170,7 @@ fn an_honest_order_gets_into_a_queue_that_an_attacker_filled() {
     let wealth = Amount::from_tgrid(1_000_000);
     state.put_account(Account::new(bad, wealth));
     state.totals.minted = state.totals.minted.saturating_add(wealth);
-    let order = JobOrder {
-        model: MODEL,
-        input: Digest::default(),
-        input_len: 1,
-        mode: VerificationMode::None,
-        max_price: Amount::from_tgrid(1),
-        deadline: TimestampMs::new(602_000),
-        max_attempts: 3,
-        retention: tg_types::DurationMs::ZERO,
-        needs: JobNeeds::ANY_MACHINE,
-    };
+    let order = order();
     let mut execution = Execution::begin(&state, TimestampMs::new(2_000));
     let burned = execution.state.totals.burned;
     for number in 0..OPEN_JOBS_MAX as u64 {
@@ -215,4 +205,68 @@ fn an_honest_order_gets_into_a_queue_that_an_attacker_filled() {
         && job.escrow().is_zero()));
     assert!(proposed.state.queued_jobs().count() <= OPEN_JOBS_MAX);
     assert!(proposed.state.money().is_conserved());
+}
+
+/// What an answer of a byte costs that is kept for a day, beside so many bytes that are taken already.
+fn day_beside(state: &mut State, taken: u64) -> u128 {
+    state.retained_bytes = taken;
+    let order = JobOrder {
+        retention: DurationMs::from_secs(24 * 3_600),
+        ..order()
+    };
+    let charge = state.retention_charge(&order, TimestampMs::new(602_000));
+    assert!(charge.entry.is_zero(), "the deadline is here");
+    charge.deposit.get()
+}
+
+#[test]
+fn room_for_answers_is_bounded_and_its_price_doubles_beyond_a_half() {
+    let mut state = paying();
+    let room: u64 = 8 << 30;
+    let usual = day_beside(&mut state, 0);
+    assert!(usual > 0);
+    assert_eq!(day_beside(&mut state, room / 2 - (1 << 20)), usual);
+    let twentieth = room / 20;
+    for doublings in 1..=9 {
+        let taken = room / 2 + doublings * twentieth + (1 << 16);
+        let times = day_beside(&mut state, taken) / usual;
+        // Rounded once, when it is least.
+        assert!(
+            (1 << doublings..=(1 << doublings) * 11 / 10).contains(&times),
+            "{times}"
+        );
+    }
+    assert!(state.has_room_for_answer(0));
+    state.retained_bytes = room - 100;
+    assert!(state.has_room_for_answer(100) && !state.has_room_for_answer(101));
+    let alice = Wallet::from_seed(b"alice");
+    let order = JobOrder {
+        retention: DurationMs::from_secs(24 * 3_600),
+        ..order()
+    };
+    let submit = |order| alice.sign(Transaction::SubmitJob { order }, 0, state.domain());
+    let check = |order| check_transaction(&state, &submit(order), &CheckedSignatures::none());
+    assert_eq!(
+        check(order.clone()),
+        Err(crate::TransactionError::NoRoomForAnswer)
+    );
+    let unkept = JobOrder {
+        retention: DurationMs::ZERO,
+        ..order
+    };
+    assert_eq!(check(unkept), Ok(()));
+}
+
+fn order() -> JobOrder {
+    JobOrder {
+        model: MODEL,
+        input: Digest::default(),
+        input_len: 1,
+        mode: VerificationMode::None,
+        max_price: Amount::from_tgrid(1),
+        deadline: TimestampMs::new(602_000),
+        max_attempts: 3,
+        retention: tg_types::DurationMs::ZERO,
+        needs: JobNeeds::ANY_MACHINE,
+    }
 }

@@ -14,7 +14,7 @@ use tg_types::{
 use crate::fault::hold;
 use crate::seats::Village;
 use crate::world::{
-    INPUT, MODEL, TICK, World, address, commit, facts, fee, genesis, receipt, terms, tgrid,
+    MODEL, TICK, World, address, commit, facts, fee, genesis, receipt, terms, tgrid,
 };
 
 /// Twice what most tests need, of ledger time.
@@ -140,53 +140,59 @@ fn what_keeping_costs_is_locked_and_burned_when_the_job_is_paid() {
         ..stated()
     });
     let order = order(&world);
-    let retention = world.state.retention_of(&order);
-    assert_eq!(retention.bytes, 64 * 1024 + 784);
+    let charge = world.state.retention_charge(&order, world.now());
+    assert_eq!(charge.bytes, 64 * 1024 + 784);
     // 0.004 TGRID a MiB and day: of 1,400 an hour for 8 GiB the 1,024th part.
-    let day = u128::from(retention.bytes) * 24 * 1_400_000_000_000_000_000_000 / 1_024 / (8 << 30);
-    let got = retention.fee.get();
+    let day = u128::from(charge.bytes) * 24 * 1_400_000_000_000_000_000_000 / 1_024 / (8 << 30);
+    let got = charge.deposit.get();
     assert!(got <= day && got > day / 100 * 95, "{got} {day}");
-    let half = JobOrder {
-        retention: DurationMs::new(TIME.get() / 2),
+    let twice = JobOrder {
+        retention: DurationMs::new(2 * TIME.get()),
         ..order.clone()
     };
-    assert_eq!(world.state.retention_of(&half).fee.get(), got / 2);
-    let before = world.balance("alice");
-    let escrow = order.max_price;
-    let charge = world.state.job_charge(&order, world.now());
+    let doubled = world.state.retention_charge(&twice, world.now());
+    assert_eq!(doubled.deposit.get(), 2 * got);
+    // Room is paid for until the deadline, at once.
+    let open = order.deadline.saturating_since(world.now());
+    assert_eq!(
+        charge.entry.get(),
+        got / TIME.get() as u128 * u128::from(open.get())
+    );
+    let burned = |world: &World| world.state.totals().burned.get();
+    let before = burned(&world);
     let job = world.submit("alice", order.clone());
-    let spent = fee(TransactionKind::SubmitJob).saturating_add(escrow);
-    let spent = spent
-        .saturating_add(charge.total())
-        .saturating_add(retention.fee);
-    let left = world.balance("alice");
-    assert!(left.saturating_add(spent) <= before);
-    assert_eq!(world.job(job).retention.fee, retention.fee);
-    assert_eq!(world.job(job).escrow(), escrow);
+    assert!(burned(&world) > before);
+    assert_eq!(world.job(job).retention.fee.get(), got);
+    assert_eq!(world.job(job).escrow(), order.max_price);
     assert_eq!(world.state.category_len(RentCategory::Retained), 2);
     // It comes back with a job that is not paid.
-    let burned = world.state.totals().burned;
-    world.send("alice", Transaction::CancelJob { job });
+    let before = burned(&world);
+    let events = world.send("alice", Transaction::CancelJob { job });
     assert_eq!(world.job(job).end(), Some(EndReason::CancelledByRequestor));
     assert!(world.job(job).retention.fee.is_zero());
     assert_eq!(world.state.category_len(RentCategory::Retained), 0);
-    let cancelled = world.state.totals().burned.get() - burned.get();
-    assert!(cancelled < retention.fee.get() + fee(TransactionKind::CancelJob).get());
-    assert!(world.state.retained_of(&job).is_none());
-    // And is gone with one that is.
-    let job = paid(&mut world, order, 0..3);
-    let lost = Event::RentSettled {
+    let settled = |job: JobId, burned: u128, returned: u128| Event::RentSettled {
         record: Digest::new(*job.as_bytes()),
         payer: address("alice"),
-        burned: retention.fee,
-        returned: Amount::ZERO,
+        burned: Amount::new(burned),
+        returned: Amount::new(returned),
     };
+    assert!(events.contains(&settled(job, 0, got)));
+    assert!(burned(&world) - before < got);
+    assert!(world.state.retained_of(&job).is_none());
+    // And is gone with one that is paid.
+    let job = world.submit("alice", order);
+    hold(&mut world, 0..3, job);
+    let (name, lease) = (world.holder(job), world.lease(job).id);
+    world.send(name, Transaction::StartLease { lease });
+    world.send(name, commit(lease));
+    let subject = StorageSubject::new(*lease.as_bytes());
+    hold(&mut world, 0..2, subject);
+    let fee = world.job(job).retention.fee.get();
+    let events = world.send("validator 2", says(&[subject], &[]));
+    assert!(events.contains(&settled(job, fee, 0)));
     assert!(world.job(job).retention.fee.is_zero());
     assert_eq!(world.state.category_len(RentCategory::Retained), 2);
-    // The block before last had the payment.
-    let replayed = world.blocks.len();
-    assert!(replayed > 0 && world.state.totals().burned > burned);
-    let _ = lost;
 }
 
 #[test]
@@ -309,7 +315,10 @@ fn of_results_that_are_checked_nobody_keeps_the_answer_before_it_is_stated() {
         ..facts()
     });
     let order = self::order(&world);
-    assert_eq!(world.state.retention_of(&order).bytes, 64 * 1024 + 10);
+    assert_eq!(
+        world.state.retention_charge(&order, world.now()).bytes,
+        64 * 1024 + 10
+    );
 }
 
 #[test]
@@ -662,5 +671,4 @@ fn statements_stay_those_of_who_made_them_and_a_question_ends_with_the_seat() {
     let root = village.state().root();
     let stored = State::from_bytes(&village.state().to_bytes()).unwrap();
     assert_eq!(stored.root(), root);
-    let _ = INPUT;
 }

@@ -138,7 +138,9 @@ async fn who_lost_what_it_keeps_is_charged_and_who_serves_it_is_not() {
 
     // Once it has the file again it states so, and serves it.
     losing.abort();
-    handle.needs_blob(answer);
+    let (_, bytes) = program.honest();
+    let put = validators.handle(3).blobs().put(&bytes, 1 << 20);
+    assert_eq!(put.unwrap(), answer);
     wait_for(handle, "its statement", |state| {
         let file = state.retained_of(&job).unwrap();
         file.held.contains(state.seat_of(&loser).unwrap())
