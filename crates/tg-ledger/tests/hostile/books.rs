@@ -589,6 +589,7 @@ pub(crate) fn holdings(state: &State) -> BTreeMap<Address, u128> {
     for it in state.jobs().iter() {
         add(&it.requestor, it.escrow());
         add(&it.rent.payer, it.rent.deposit);
+        add(&it.requestor, it.retention.fee);
     }
     for it in state.bids().iter() {
         add(&it.bidder, it.deposit);

@@ -531,6 +531,8 @@ impl Net {
                 _ => lease.deadline < time,
             };
         }
+        is_late |= state.retained().iter().any(|it| it.until < time);
+        is_late |= state.questions().iter().any(|it| it.until < time);
         if is_open && is_late {
             self.coverage.note("an outage kept a window open");
         }

@@ -6,8 +6,8 @@ use tg_lab::synthetic::Draws;
 use tg_ledger::{Job, JobState, State, SyncStage};
 use tg_types::transaction::bid_commitment;
 use tg_types::{
-    BidId, CapacityTier, Digest, GpuModelSet, JobClass, JobId, JobNeeds, JobOrder, ModelId,
-    Transaction, VerificationMode, Voucher, Wallet, bid_id, job_id,
+    Address, BidId, CapacityTier, Digest, DurationMs, GpuModelSet, JobClass, JobId, JobNeeds,
+    JobOrder, ModelId, Transaction, VerificationMode, Voucher, Wallet, bid_id, job_id,
 };
 
 use crate::files::{Files, HONEST, HOSTILE, INPUT_LEN, REPEATED_MACS, claim};
@@ -104,15 +104,21 @@ fn needs(moment: &Moment, draws: &mut Draws) -> JobNeeds {
 /// An order whose deadline leaves time for several attempts.
 fn order(moment: &Moment, model: ModelId, needs: JobNeeds, draws: &mut Draws) -> JobOrder {
     let patience = moment.season.secs(90 + draws.below(400));
+    let input = digest(draws);
+    // Not drawn: of one of four the answer is kept.
+    let retention = match input.as_bytes()[3] % 4 {
+        0 => moment.season.secs(1_200),
+        _ => DurationMs::ZERO,
+    };
     JobOrder {
         model,
-        input: digest(draws),
+        input,
         input_len: INPUT_LEN,
         mode: VerificationMode::Proof,
         max_price: milli(4_000),
         deadline: moment.now.saturating_add(patience),
         max_attempts: 1 + draws.below(4) as u8,
-        retention: tg_types::DurationMs::ZERO,
+        retention,
         needs,
     }
 }
@@ -179,6 +185,7 @@ impl Requestor {
             order.mode = VerificationMode::Endpoint;
             order.input = Digest::default();
             order.input_len = 0;
+            order.retention = DurationMs::ZERO;
         }
         let facts = files.models.get(&order.model).and_then(|it| it.facts);
         // Of one machine, or its price would be above a twentieth of what providers put up.
@@ -263,11 +270,27 @@ impl Requestor {
                 self.submit(order, HONEST, Plan::CancelQueued, files, out);
             }
             14 | 15 => self.bid(moment, model, false, draws, out),
+            20..23 => self.ask(draws, out),
             16..20 if moment.season.scale > 1 => {
                 order.deadline = moment.now.saturating_add(tg_types::DurationMs::new(1));
                 self.submit(order, HONEST, Plan::Wait, files, out);
             }
             _ => {}
+        }
+    }
+
+    /// Asks any validator for any answer that it stated to keep.
+    fn ask(&self, draws: &mut Draws, out: &mut Outbox<'_>) {
+        let state = out.state;
+        let kept = state.retained().iter().flat_map(|file| {
+            let seats = (0u8..).zip(state.validators());
+            let holders = seats.filter(|(place, _)| file.held.contains(*place));
+            holders.map(|(_, it)| (file.job, it.address))
+        });
+        let kept: Vec<(JobId, Address)> = kept.collect();
+        if !kept.is_empty() {
+            let (job, seat) = *draws.pick(&kept);
+            out.send(&self.wallet, Transaction::AskStored { job, seat });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use tg_lab::synthetic::Draws;
 use tg_ledger::limits::EPOCH_BLOCKS;
-use tg_ledger::{Schedule, SeedKeyPhase, State, StorageTask, VoteDuty};
+use tg_ledger::{QuestionTask, Schedule, SeedKeyPhase, State, StorageTask, VoteDuty};
 use tg_types::chain::{Equivocation, VoteKind};
 use tg_types::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX, VOTES_MAX};
 use tg_types::{
@@ -58,6 +58,7 @@ impl Seat {
         let is_due = self.side == Side::Honest && height.is_multiple_of(REPORT_BLOCKS);
         if is_drawn || is_due {
             self.report_storage(files, is_hostile, draws, out);
+            self.report_asked(out);
         }
         self.deal(out);
         self.say_ready(out);
@@ -190,6 +191,24 @@ impl Seat {
             list.truncate(STORAGE_STATEMENTS_MAX);
             list.sort();
         }
+        if !held.is_empty() || !missing.is_empty() {
+            out.send(&self.wallet, Transaction::ReportStorage { held, missing });
+        }
+    }
+
+    /// States of others that are asked for what they keep whether they give it: honest ones do, and the hostile one does not, and denies what the
+    /// others give.
+    fn report_asked(&self, out: &mut Outbox<'_>) {
+        let hostile = Voter::new(3).public;
+        let tasks = out.state.question_tasks(&self.wallet.address());
+        let is_held = |it: &QuestionTask| self.side == Side::Honest && it.seat != hostile;
+        let of = |wanted: bool| -> Vec<StorageSubject> {
+            let said = tasks.iter().filter(|it| is_held(it) == wanted);
+            let said = said.filter(|it| wanted || it.is_late);
+            let said = said.map(|it| it.subject);
+            said.take(STORAGE_STATEMENTS_MAX).collect()
+        };
+        let (held, missing) = (of(true), of(false));
         if !held.is_empty() || !missing.is_empty() {
             out.send(&self.wallet, Transaction::ReportStorage { held, missing });
         }
