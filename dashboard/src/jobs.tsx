@@ -103,6 +103,13 @@ function Timeline({ job }: { job: Job }) {
   );
 }
 
+/** For how long validators have to serve the answer, and how many said that they hold it. */
+function kept(job: Job): string {
+  if (job.kept) return `until ${new Date(job.kept.until_ms).toLocaleString()}, by ${job.kept.seats.length} of ${job.kept.validators} validators`;
+  const time = job.retention_ms ?? 0;
+  return time === 0 ? "by nobody" : `for ${span(time)} once it is paid`;
+}
+
 function Order({ job }: { job: Job }) {
   return (
     <Facts of={[
@@ -114,6 +121,7 @@ function Order({ job }: { job: Job }) {
       ["at most", <><Tgrid of={job.max_price} /> TGRID and <Tgrid of={job.verification_fee} /> for verification</>],
       ["until", new Date(job.deadline_ms).toLocaleString()],
       ["attempts", `${job.leases.length} of ${job.max_attempts}`],
+      ["answer kept", kept(job)],
     ]} />
   );
 }

@@ -230,6 +230,12 @@ pub(super) fn confirm(model: &ModelDto, quotes: &[QuoteDto], terms: OrderTerms) 
         ModeDto::from(terms.mode),
         short(terms.max_price)
     ));
+    if terms.retention.get() > 0 {
+        say(format_args!(
+            "validators keep the answer for {} s; what that costs burns when the job is paid",
+            terms.retention.get() / 1_000
+        ));
+    }
     if terms.needs.lane() == Lane::Auction {
         say(
             "as a sealed bid: a deposit is locked, and lost unless this command runs until the bid is opened",
