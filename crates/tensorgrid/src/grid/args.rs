@@ -452,6 +452,8 @@ pub(crate) struct InferArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) chain: TrustArguments,
+    #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
@@ -508,6 +510,8 @@ pub(crate) struct WriteArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) chain: TrustArguments,
+    #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
@@ -552,6 +556,8 @@ pub(crate) struct ProgramSubmitArguments {
     pub(crate) verify: Option<VerifyChoice>,
     #[command(flatten)]
     pub(crate) order: OrderArguments,
+    #[command(flatten)]
+    pub(crate) chain: TrustArguments,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]

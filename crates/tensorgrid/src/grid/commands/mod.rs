@@ -26,6 +26,7 @@ pub(crate) mod modes;
 pub(crate) mod network;
 mod order;
 pub(crate) mod program;
+mod proved;
 pub(crate) mod provider;
 pub(crate) mod rent;
 pub(crate) mod seat;
