@@ -77,7 +77,7 @@ pub use error::{
     VerdictError, VoucherProblem,
 };
 pub use event::{BurnedBecause, Event};
-pub use gas::{FeeMarket, Prepaid};
+pub use gas::{FeeMarket, Prepaid, PrepaidSubject};
 pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use limits::{REPEATED_MACS_USUAL, WHOLE_RUN_MACS_USUAL};

@@ -29,6 +29,7 @@ pub use reservations::{HeldPlace, Reservation};
 pub use schedule::Schedule;
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
+pub(crate) use storage::Statement;
 pub use storage::{AnswerLength, InputTaker, StorageTask, StoredFile};
 pub use sync::{VoteDuty, VoteTask};
 pub use why::{Eta, GangWhy, Relaxation, WhyWaiting};

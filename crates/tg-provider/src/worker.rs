@@ -167,6 +167,12 @@ pub trait Worker: Send + Sync + 'static {
         piece: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Vec<u8>, WorkError>;
 
+    /// Whether the model takes tokens: then an answer that it wrote costs a part of a run ([`tg_ir::request::answered_share`]).
+    fn takes_tokens(&self, task: &Task) -> bool {
+        let _ = task;
+        false
+    }
+
     /// Asks the provider's own server, for a request of a served model: the bytes of the
     /// [`ServedAnswer`](tg_sdk::endpoint::served::ServedAnswer). Nothing if there is no server for the task's model.
     fn serve(&self, task: &Task, pieces: PieceTaker) -> Option<ServedFuture> {

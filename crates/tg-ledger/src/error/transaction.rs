@@ -350,8 +350,8 @@ pub enum TransactionError {
     /// The report states nothing.
     #[error("the report states nothing")]
     EmptyReport,
-    /// The report names something twice, out of order, or that the validator was not asked or has stated.
-    #[error("the report names {subject} twice, out of order, or without being asked for it")]
+    /// The report names something twice or out of order, or nothing that the validator is asked and has not stated.
+    #[error("the report names {subject} twice or out of order, or states nothing that is asked")]
     BadStatement { subject: StorageSubject },
     /// Too few validators hold the files of the model.
     #[error("too few validators hold the files of model {model}: {held} of {needed}")]

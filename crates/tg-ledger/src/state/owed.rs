@@ -1,8 +1,8 @@
 //! Whether a prepaid transaction is still of use.
 
-use tg_types::{BidId, LeaseId, StorageSubject, TransactionKind};
+use tg_types::TransactionKind;
 
-use crate::gas::Prepaid;
+use crate::gas::{Prepaid, PrepaidSubject};
 use crate::state::State;
 
 impl State {
@@ -15,18 +15,18 @@ impl State {
             key: _,
             subject,
         } = *prepaid;
-        let lease = self.lease(&LeaseId::new(subject));
+        let lease = match subject {
+            PrepaidSubject::Sender => return true,
+            PrepaidSubject::Bid(bid) => return self.bid(&bid).is_some(),
+            PrepaidSubject::Stored(subject) => {
+                let asked = self.storage_of(&subject);
+                let seat = self.seat_of(&sender);
+                return asked.is_some_and(|it| seat.is_some_and(|seat| it.waits_for(seat)));
+            }
+            PrepaidSubject::Lease(lease) => self.lease(&lease),
+        };
         let lease = lease.filter(|it| it.end().is_none());
         match kind {
-            TransactionKind::RevealBid => self.bid(&BidId::new(subject)).is_some(),
-            TransactionKind::ReportLiveness
-            | TransactionKind::PostDealing
-            | TransactionKind::ReadyForProtocol => true,
-            TransactionKind::ReportStorage => {
-                let asked = self.storage_of(&StorageSubject::new(subject));
-                let seat = self.seat_of(&sender);
-                asked.is_some_and(|it| seat.is_some_and(|seat| it.waits_for(seat)))
-            }
             TransactionKind::CommitVotes | TransactionKind::RevealVotes => {
                 let check = lease.and_then(|it| it.check.as_ref());
                 let round = check.and_then(|it| it.stage.round());

@@ -189,10 +189,11 @@ pub(crate) fn transactions() -> Vec<Transaction> {
         },
         Transaction::ReportStorage {
             held: vec![
-                StorageSubject::new([0x11; 32]),
-                StorageSubject::new([0x32; 32]),
+                JobId::new([0x32; 32]).into(),
+                ModelId::new([0x11; 32]).into(),
+                lease.into(),
             ],
-            missing: vec![StorageSubject::new([0x38; 32])],
+            missing: vec![JobId::new([0x38; 32]).into()],
         },
         Transaction::DeclineLease {
             lease,
@@ -452,7 +453,12 @@ fn any_addresses() -> impl Strategy<Value = Vec<Address>> {
 }
 
 fn any_subjects() -> impl Strategy<Value = Vec<StorageSubject>> {
-    proptest::collection::vec(any::<[u8; 32]>().prop_map(StorageSubject::new), 0..4)
+    let subject = (0..3u8, any::<[u8; 32]>()).prop_map(|(kind, id)| match kind {
+        0 => StorageSubject::Job(JobId::new(id)),
+        1 => StorageSubject::Model(ModelId::new(id)),
+        _ => StorageSubject::Lease(LeaseId::new(id)),
+    });
+    proptest::collection::vec(subject, 0..4)
 }
 
 #[expect(clippy::too_many_lines, reason = "one strategy for each kind")]

@@ -6,9 +6,11 @@ use tg_types::{Address, StorageSubject};
 
 use super::outcome::Check;
 use crate::error::TransactionError;
-use crate::state::State;
+use crate::state::{State, Statement};
 
-/// Whether a validator may state this: each subject once, in order, and only what it was asked and did not say.
+/// Whether a validator may state this: each subject once, in order, and something that it was asked and did not say. What is not asked
+/// any more beside it is passed over: of several reports that are sent in one moment, the first quorum is asked nothing about a file any more
+/// when the others come.
 pub(super) fn check_storage_report(
     state: &State,
     sender: Address,
@@ -21,19 +23,18 @@ pub(super) fn check_storage_report(
     if held.is_empty() && missing.is_empty() {
         return Err(TransactionError::EmptyReport);
     }
-    let mut named = BTreeSet::new();
-    for (list, is_missing) in [(held, false), (missing, true)] {
+    let (mut named, mut is_asked) = (BTreeSet::new(), false);
+    for (list, statement) in [(held, Statement::Held), (missing, Statement::Missing)] {
         for (at, subject) in list.iter().enumerate() {
             let sorted = at == 0 || list[at - 1] < *subject;
-            let asked = state.storage_of(subject).is_some_and(|it| {
-                let again = it.recheck.as_ref();
-                it.waits_for(seat)
-                    && (!is_missing || again.is_some_and(|it| !it.missing.contains(seat)))
-            });
-            if !sorted || !asked || !named.insert(*subject) {
+            if !sorted || !named.insert(*subject) {
                 return Err(TransactionError::BadStatement { subject: *subject });
             }
+            is_asked |= state.is_asked(seat, (subject, statement));
         }
     }
-    Ok(())
+    match named.first() {
+        Some(subject) if !is_asked => Err(TransactionError::BadStatement { subject: *subject }),
+        _ => Ok(()),
+    }
 }
