@@ -32,7 +32,7 @@ const MODES: [Mode, string, string][] = [
   ["optimistic", "a drawn validator", "then anybody may challenge the result for some seconds"],
   ["replicate", "several providers", "drawn ones, whose sealed results are compared"],
   ["recompute", "all validators", "each runs it again"],
-  ["none", "nobody", "on development networks only"],
+  ["none", "nobody", "where the network allows it, as development networks do"],
 ];
 
 export function Run() {
@@ -65,7 +65,7 @@ function RunForm() {
   const usable = models.value?.items.filter((it) => it.state === "active" && it.facts?.tier === "TGX-1") ?? [];
   const chosen = usable.find((it) => it.id === model) ?? usable.find((it) => it.facts && square(it.facts.input_len) && it.facts.input_len >= 256 && !isLanguage(it)) ?? usable[0];
   if (!models.value) return <Shown of={models} what="models">{() => null}</Shown>;
-  if (!chosen) return <p class="note">No model that takes numbers is registered: <code>tensorgrid model add-builtin all</code> registers some.</p>;
+  if (!chosen) return <p class="note">No model that takes numbers is registered: <code>tensorgrid model add-builtin</code> registers some.</p>;
   return (
     <>
       <fieldset class="choices">
@@ -394,7 +394,7 @@ export function Chat() {
   };
   return (
     <Section title="Chat" aside="each answer is a job of its own">
-      {writers.length === 0 && <p class="note">This gateway knows of no model that writes text: <code>tensorgrid model add-builtin gpt-bytes</code> registers a small one, which is listed some seconds later.</p>}
+      {writers.length === 0 && <p class="note">This gateway knows of no model that writes text: <code>tensorgrid model add-builtin</code> registers a small one, which is listed some seconds later.</p>}
       <ol class="chat" aria-live="polite" aria-label="conversation">
         {messages.length === 0 && !busy && <li class="hello"><p>Write something, and a provider of the grid writes on.</p><p class="small">The built-in gpt-bytes was trained on a megabyte of plays: it goes on from a text, and knows nothing.</p></li>}
         {messages.map((message, index) => (

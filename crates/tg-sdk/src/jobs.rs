@@ -226,7 +226,7 @@ pub struct Inference {
     pub values: Vec<i32>,
     /// How many of them are the first output's.
     pub first: usize,
-    /// The proof; absent for mode none.
+    /// The proof; present for mode proof alone.
     pub proof: Option<CheckedProof>,
 }
 
@@ -827,7 +827,7 @@ pub struct WrittenAnswer {
     pub tokens: Vec<u32>,
     /// The scores from which each was drawn, which the proof shows; absent where nothing is proved: the output is the tokens alone.
     pub scores: Option<Vec<Vec<RankedScore>>>,
-    /// The proof; absent for mode none.
+    /// The proof; present for mode proof alone.
     pub proof: Option<CheckedProof>,
 }
 

@@ -11,8 +11,8 @@
 //! | `Cancelled` | goes back | gas before the start, its time after it, at most its price | `Cancelled` |
 //! | `Unavailable` | goes back | nothing | `Submitted` |
 //!
-//! What a provider loses is burned: nobody gains from its failure, so nobody is paid for causing it. Only members of its
-//! gang, whose work it spoiled, are paid for that work out of it.
+//! What a provider loses is burned: nobody gains from its failure, so nobody is paid for causing it. Paid out of it are members of
+//! its gang for the work that it spoiled, the fee of a challenger that was right, and the run by validators where replicas differed.
 
 use std::sync::Arc;
 

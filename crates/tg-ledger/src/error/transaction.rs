@@ -191,8 +191,10 @@ pub enum TransactionError {
     /// Somebody else ordered the job.
     #[error("job {job} was ordered by {requestor}")]
     NotRequestor { job: JobId, requestor: Address },
-    /// A job that does not wait cannot be taken back.
-    #[error("job {job} is {state}; only a Queued job can be cancelled")]
+    /// A job that has a result, or has ended, cannot be taken back.
+    #[error(
+        "job {job} is {state}; it can be taken back only until its provider commits to a result"
+    )]
     JobNotCancellable { job: JobId, state: JobState },
     /// The job ended.
     #[error("job {job} is {state}; nothing more can be paid for it")]

@@ -177,7 +177,8 @@ fn hint_of(error: &OpenError) -> String {
             "either the checkpoint is of another chain, or this folder is: ask several for theirs, and if they agree, remove the data folder".to_owned()
         }
         error if error.is_damage() => {
-            "remove its data folder: it holds no keys, and is filled again by the sources"
+            "keep the folder `openai` of its data folder, if there is one (files, batches and what keys have spent), and remove the rest: the sources \
+             fill it again"
                 .to_owned()
         }
         _ => String::new(),
