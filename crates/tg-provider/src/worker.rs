@@ -119,7 +119,7 @@ pub enum WorkError {
     #[error("execute the model")]
     Execute(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// What was opened does not hold, so it is not sent.
-    #[error("check what was opened here")]
+    #[error("what was opened does not hold, and is not sent")]
     Open(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The accuser's claim is right, as far as is known here.
     #[error("nothing is found wrong with what the accuser says")]

@@ -201,7 +201,9 @@ impl JobError {
             Self::NotInBlock { job } => {
                 format!("it may come yet: tensorgrid job show {job}, before it is sent again")
             }
-            Self::NotActive { .. } | Self::Check(_) | Self::NotKept(_) => String::new(),
+            Self::NotActive { name, .. } => format!("tensorgrid model show {name}"),
+            Self::NotKept(_) => "free the disk, or name another place; nothing was sent".to_owned(),
+            Self::Check(_) => String::new(),
         }
     }
 }

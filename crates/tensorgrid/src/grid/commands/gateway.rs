@@ -8,8 +8,8 @@ use tg_node::{Follower, NodeHandle, OpenError, Status};
 use tg_sdk::Client;
 use tg_types::chain::CheckpointError;
 
-use super::Signals;
 use super::validator::bind;
+use super::{Signals, stopped_at_once};
 use crate::grid::args::GatewayArguments;
 use crate::grid::blob;
 use crate::grid::connect::Calling;
@@ -81,7 +81,7 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     say("stopping; Ctrl-C again stops at once");
     let stopped = tokio::select! {
         () = server.stop(API_PATIENCE) => Ok(()),
-        () = signals.stop() => Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once"))),
+        () = signals.stop() => Err(Failure::new(Exit::Failed, stopped_at_once())),
     };
     sweeping.abort();
     following.abort();

@@ -42,6 +42,11 @@ use std::io::{self, BufRead, IsTerminal};
 
 use tg_console::outcome::{Exit, Failure, Outcome, json, say};
 
+/// What a process says that is told to stop a second time.
+pub(crate) fn stopped_at_once() -> anyhow::Error {
+    anyhow::anyhow!("a second signal stopped it before it had finished; what is final is on disk")
+}
+
 /// Runs an asynchronous command.
 pub(crate) fn block_on(command: impl Future<Output = Outcome>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
