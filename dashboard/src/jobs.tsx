@@ -73,7 +73,7 @@ export function JobDetail({ id }: { id: string }) {
           </div>
         </div>
         <Disputes job={it} />
-        <Section title="Leases"><Leases of={it.leases} /></Section>
+        <Section title="Leases"><Leases of={it.leases} state={it.state} /></Section>
       </>
     )}</Shown>
   );
@@ -153,7 +153,7 @@ function Receipt({ id }: { id: string }) {
             ["semantics", it.receipt.tier],
             ["program", <Id of={it.receipt.program} />],
             ["output", <a href={`/v1/blobs/${it.receipt.output}`} download={`${id}.output`}><code title={it.receipt.output}>{it.receipt.output.slice(0, 12)}…</code></a>],
-            ["evidence", it.evidence ? <a href={`/v1/blobs/${it.evidence}`} download={`${id}.evidence`}><code title={it.evidence}>{it.evidence.slice(0, 12)}…</code></a> : "none: nobody checked this result"],
+            ["evidence", it.evidence ? <a href={`/v1/blobs/${it.evidence}`} download={`${id}.evidence`}><code title={it.evidence}>{it.evidence.slice(0, 12)}…</code></a> : it.job.mode === "replicate" ? "none: every validator ran it" : "none: nobody checked this result"],
             ["trace", <Id of={it.receipt.trace} />],
             ["paid", <><Tgrid of={it.settlement.price} /> TGRID, <Tgrid of={it.settlement.verification_fee} /> to validators, <Tgrid of={it.settlement.refund} /> back</>],
           ]} />
@@ -178,7 +178,7 @@ function Chosen({ job }: { job: Job }) {
         ["provider", <Id of={lease.provider} to="provider" />],
         ["hardware", it ? it.terms.hardware : offer.missing ? "the offer was taken back since" : "…"],
         ["price", <><Tgrid of={lease.price} /> of at most <Tgrid of={job.max_price} /> TGRID</>],
-        ["at stake", <><Tgrid of={lease.collateral} /> TGRID, lost by a wrong or late result</>],
+        ["at stake", <><Tgrid of={lease.collateral} /> TGRID, lost by a wrong, late or undelivered result</>],
         ["its record", it ? success(it.reputation) : "…"],
         ["waited", span(waited)],
         ["attempt", leases.length > 1 ? `${leases.length}, after ${leases.slice(0, -1).map((old) => old.end_text ?? "one that ended").join("; ")}` : "the first one"],
@@ -188,7 +188,7 @@ function Chosen({ job }: { job: Job }) {
   );
 }
 
-function Leases({ of }: { of: Lease[] }) {
+function Leases({ of, state }: { of: Lease[]; state: string }) {
   return (
     <Table
       head={["lease", "provider", "price", "collateral", "matched", "end"]}
@@ -201,7 +201,7 @@ function Leases({ of }: { of: Lease[] }) {
           <Tgrid of={lease.price} />,
           <Tgrid of={lease.collateral} />,
           new Date(lease.matched_ms).toLocaleTimeString(),
-          lease.end_text ?? (lease.started ? "running" : "not started"),
+          lease.end_text ?? (lease.started ? state : "not started"),
         ],
       }))}
     />

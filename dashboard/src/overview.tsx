@@ -31,7 +31,7 @@ export function Overview() {
           <Figure name="Burned" value={<Tgrid of={it.totals.burned} />} note={<>TGRID of <Tgrid of={it.totals.minted} /></>} />
         </dl>
       )}</Shown>
-      {models.value?.total === 0 && <p class="note">No model is registered yet: <code>tensorgrid model add-builtin all</code> registers the built-in ones.</p>}
+      {models.value?.total === 0 && <p class="note">No model is registered yet: <code>tensorgrid model add-builtin</code> registers the built-in ones.</p>}
       <div class="columns">
         <Section title="Jobs" aside={<a href="#/jobs">all jobs</a>}>
           <JobsPerMinute jobs={jobs.value?.items ?? []} now={now} whole={(jobs.value?.total ?? 0) <= (jobs.value?.items.length ?? 0)} />

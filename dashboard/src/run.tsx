@@ -32,7 +32,7 @@ const MODES: [Mode, string, string][] = [
   ["optimistic", "a drawn validator", "then anybody may challenge the result for some seconds"],
   ["replicate", "several providers", "drawn ones, whose sealed results are compared"],
   ["recompute", "all validators", "each runs it again"],
-  ["none", "nobody", "on development networks only"],
+  ["none", "nobody", "where the network allows it, as development networks do"],
 ];
 
 export function Run() {
@@ -48,18 +48,24 @@ export function Run() {
   );
 }
 
-/** Whether a model seems to write text, by its name: what the API says of models does not tell. */
-export function isLanguage(model: { name: string }): boolean {
-  return /(^|[^a-z])(gpt|llama|qwen|mistral|gemma|phi|smollm|lm)([^a-z]|$)/i.test(model.name);
+/** A model in the list of the OpenAI routes; `calls` is missing while the gateway has not read it. */
+type Listed = { id: string; tensorgrid: { model: string; served?: boolean; calls?: string[] } };
+
+/** The models that write text: the ones whose calls include a chat. */
+function useWriters(): Listed[] {
+  const listed = useLive<{ data: Listed[] }>("/openai/v1/models", 5_000);
+  return listed.value?.data.filter((it) => it.tensorgrid.calls?.includes("chat")) ?? [];
 }
 
 function RunForm() {
   const models = useLive<ModelPage>("/v1/models?limit=100", 5_000);
+  const writers = useWriters();
+  const isLanguage = (model: Model) => writers.some((it) => it.tensorgrid.model === model.id);
   const [model, setModel] = useState("");
   const usable = models.value?.items.filter((it) => it.state === "active" && it.facts?.tier === "TGX-1") ?? [];
   const chosen = usable.find((it) => it.id === model) ?? usable.find((it) => it.facts && square(it.facts.input_len) && it.facts.input_len >= 256 && !isLanguage(it)) ?? usable[0];
   if (!models.value) return <Shown of={models} what="models">{() => null}</Shown>;
-  if (!chosen) return <p class="note">No model that takes numbers is registered: <code>tensorgrid model add-builtin all</code> registers some.</p>;
+  if (!chosen) return <p class="note">No model that takes numbers is registered: <code>tensorgrid model add-builtin</code> registers some.</p>;
   return (
     <>
       <fieldset class="choices">
@@ -71,7 +77,7 @@ function RunForm() {
           </label>
         ))}
       </fieldset>
-      <OrderForm key={chosen.id} model={chosen} />
+      <OrderForm key={`${chosen.id} ${isLanguage(chosen)}`} model={chosen} language={isLanguage(chosen)} />
     </>
   );
 }
@@ -84,15 +90,14 @@ function takes(model: Model): string {
 }
 
 /** What ordering needs: the input, how it is checked, what it costs; then it is confirmed. */
-function OrderForm({ model }: { model: Model }) {
-  const [mode, setMode] = useState<Mode>(model.facts?.provable && !isLanguage(model) ? "proof" : isLanguage(model) ? "none" : "sync");
+function OrderForm({ model, language }: { model: Model; language: boolean }) {
+  const [mode, setMode] = useState<Mode>(language ? "none" : model.facts?.provable ? "proof" : "sync");
   const [input, setInput] = useState<number[]>();
   const [prompt, setPrompt] = useState("");
   const [problem, setProblem] = useState("");
   const [quoted, setQuoted] = useState(false);
   const [running, setRunning] = useState<{ begin: number }>();
   const [outcome, setOutcome] = useState<Outcome>();
-  const language = isLanguage(model);
   const isReady = language ? prompt.trim() !== "" : input !== undefined;
   const order = async () => {
     setQuoted(false);
@@ -350,8 +355,7 @@ type Message = { role: "user" | "assistant"; content: string; job?: string };
 
 export function Chat() {
   const status = useLive<Status>("/v1/status", 5_000);
-  const models = useLive<ModelPage>("/v1/models?limit=100", 5_000);
-  const writers = models.value?.items.filter((it) => it.state === "active" && (isLanguage(it) || it.facts?.tier === "served")) ?? [];
+  const writers = useWriters();
   const [key, setKey] = useState("");
   const [model, setModel] = useState("");
   const [messages, setMessages] = useState<Message[]>([]);
@@ -361,7 +365,7 @@ export function Chat() {
   const field = useRef<HTMLTextAreaElement>(null);
   const end = useRef<HTMLDivElement>(null);
   const used = key || (status.value?.development ? DEVELOPMENT_KEY : "");
-  const name = model || writers[0]?.name;
+  const name = model || writers[0]?.id;
   useEffect(() => {
     if (messages.length > 0) end.current?.scrollIntoView({ block: "nearest" });
   }, [messages.length, busy]);
@@ -390,7 +394,7 @@ export function Chat() {
   };
   return (
     <Section title="Chat" aside="each answer is a job of its own">
-      {models.value && writers.length === 0 && <p class="note">No language model is registered: <code>tensorgrid model add-builtin gpt-bytes</code> registers a small one.</p>}
+      {writers.length === 0 && <p class="note">This gateway knows of no model that writes text: <code>tensorgrid model add-builtin</code> registers a small one, which is listed some seconds later.</p>}
       <ol class="chat" aria-live="polite" aria-label="conversation">
         {messages.length === 0 && !busy && <li class="hello"><p>Write something, and a provider of the grid writes on.</p><p class="small">The built-in gpt-bytes was trained on a megabyte of plays: it goes on from a text, and knows nothing.</p></li>}
         {messages.map((message, index) => (
@@ -403,7 +407,7 @@ export function Chat() {
       <form onSubmit={send}>
         <label><span class="unseen">message</span><textarea class="message" ref={field} rows={2} value={text} placeholder="Message; Enter sends, Shift and Enter begins a line" onInput={(event) => setText(event.currentTarget.value)} onKeyDown={(event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) void send(event); }} required /></label>
         <div class="fields">
-          {writers.length > 0 && <label>model <select value={name} onChange={(event) => setModel(event.currentTarget.value)}>{writers.map((it) => <option key={it.id} value={it.name}>{it.name}</option>)}</select></label>}
+          {writers.length > 0 && <label>model <select value={name} onChange={(event) => setModel(event.currentTarget.value)}>{writers.map((it) => <option key={it.tensorgrid.model} value={it.id}>{it.id}</option>)}</select></label>}
           <label>API key <input type="password" autocomplete="off" value={key} placeholder={status.value?.development ? "the development key" : "tensorgrid api-key new"} onInput={(event) => setKey(event.currentTarget.value)} /></label>
           <button type="submit" disabled={busy || !used || !name}>Send</button>
           {messages.length > 0 && <button type="button" class="plain" disabled={busy} onClick={() => { setMessages([]); field.current?.focus(); }}>New conversation</button>}

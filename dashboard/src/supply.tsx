@@ -118,7 +118,7 @@ export function Models() {
       <Shown of={models} what="models">{(page) => (
         <Table
           head={["name", "model", "state", "semantics", "work", "input", "output", "owner"]}
-          empty="No model is registered: tensorgrid model add-builtin all, or model add FILE."
+          empty="No model is registered: tensorgrid model add-builtin, or model add FILE."
           rows={page.items.map((model) => ({
             key: model.id,
             cells: [

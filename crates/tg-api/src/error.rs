@@ -201,7 +201,7 @@ impl ApiError {
             Self::NotFound { .. } => {
                 "the last block may not be final yet; ids are hexadecimal and complete"
             }
-            Self::TooLarge { .. } => "send less, or raise the server's limit",
+            Self::TooLarge { .. } => "send less in one request",
             Self::WrongDigest { .. } => "a blob is named by the BLAKE3 digest of its bytes",
             Self::NotDevelopment => "sign transactions with your own key",
             Self::TooSlow { .. } | Self::Busy { .. } | Self::NoRoom { .. } => {
@@ -222,7 +222,9 @@ impl ApiError {
             Self::WrongOrigin { .. } => {
                 "open the node's own page, or have its operator start it with --allowed-host and the name of the page's server"
             }
-            Self::Failed { .. } => "look at the server's output",
+            Self::Failed { .. } => {
+                "whoever runs this node finds more in its output, started with RUST_LOG=info"
+            }
             Self::Port(error) => &error.hint,
         }
     }

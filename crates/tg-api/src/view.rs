@@ -33,6 +33,7 @@ pub use why::{dry_run, why};
 pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
     let head = state.head();
     let money = state.money();
+    let submitted = state.submitted_jobs().count() as u64;
     let queued = state.queued_jobs().count() as u64;
     let active = state.live_leases().count() as u64;
     StatusDto {
@@ -57,9 +58,13 @@ pub fn status(network: &str, development: bool, state: &State) -> StatusDto {
             burned: money.burned,
         },
         jobs: JobCountsDto {
+            submitted,
             queued,
             active,
-            ended: state.totals().jobs.saturating_sub(queued + active),
+            ended: state
+                .totals()
+                .jobs
+                .saturating_sub(submitted + queued + active),
         },
     }
 }

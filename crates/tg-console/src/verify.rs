@@ -25,7 +25,7 @@ pub enum Verify {
     /// By comparing what several providers find that are drawn with the weight of their collateral: 3, or as many as --gang or
     /// replicate:N says. Where they differ every validator runs it again.
     Replicate,
-    /// By nobody; on development networks only.
+    /// By nobody; where genesis allows it (development networks, `network new --allow-unverified`).
     None,
 }
 

@@ -40,7 +40,13 @@ impl GenerationRequest {
     /// Whether what was ordered of a program is a request: bytes that begin as one are an input of a program that takes no tokens.
     #[must_use]
     pub fn is_for(program: &Program, input: &[u8]) -> bool {
-        matches!(program.input.coding, Coding::Tokens(_)) && Self::is_one(input)
+        Self::is_taken_by(program) && Self::is_one(input)
+    }
+
+    /// Whether a program takes tokens, so that a request may be in the place of its input.
+    #[must_use]
+    pub const fn is_taken_by(program: &Program) -> bool {
+        matches!(program.input.coding, Coding::Tokens(_))
     }
 
     /// The bytes that an order names in the place of an input of so many bytes; nothing if the prompt is too long for them.
@@ -148,14 +154,16 @@ pub fn written_bytes(tokens: &[u32]) -> Vec<u8> {
 
 /// How much of a run over the whole window an answer took, as a part and a whole: the positions of a request's prompt and of what was
 /// written, all of it for other inputs. What an endpoint is paid for an answer is in proportion.
+///
+/// Stops: an input of a program that takes no tokens (`takes_tokens` is false) which begins as a request does, and is run whole.
 #[must_use]
-pub fn answered_share(input: &[u8], answer: &[u8]) -> (u64, u64) {
-    if !GenerationRequest::is_one(input) {
+pub fn answered_share(takes_tokens: bool, input: &[u8], answer: &[u8]) -> (u64, u64) {
+    let request = GenerationRequest::read(input).ok().filter(|_| takes_tokens);
+    let Some(request) = request else {
         return (1, 1);
-    }
-    let prompt = GenerationRequest::read(input).map_or(0, |it| it.prompt.len());
+    };
     let whole = (input.len() / TOKEN).max(1) as u64;
-    let part = (prompt + answer.len() / TOKEN) as u64;
+    let part = (request.prompt.len() + answer.len() / TOKEN) as u64;
     (part.clamp(1, whole), whole)
 }
 
@@ -232,6 +240,21 @@ mod tests {
     }
 
     const GOLDEN: &str = "0xe32fbc2fcf02afaeec512c4485288d8170a8deb359962c032e28173ab3fd1b54";
+
+    #[test]
+    fn only_what_was_written_costs_a_part_of_a_run() {
+        let input = request().to_input(128).expect("room");
+        let answer = written_bytes(&[1, 2]);
+        assert_eq!(answered_share(true, &input, &answer), (5, 32));
+        // A picture whose first pixels are the beginning of a request.
+        assert_eq!(answered_share(false, &input, &answer), (1, 1));
+        let mut damaged = input.clone();
+        damaged[127] = 1;
+        assert!(GenerationRequest::is_one(&damaged));
+        assert_eq!(answered_share(true, &damaged, &answer), (1, 1));
+        assert_eq!(answered_share(true, &[0; 128], &answer), (1, 1));
+        assert_eq!(answered_share(true, &[], &[]), (1, 1));
+    }
 
     #[test]
     fn what_was_written_is_read_back() {

@@ -188,15 +188,29 @@ pub struct Prepaid {
     pub sender: Address,
     /// The session key that signed it, if not the account's. Stops: a stolen key whose transactions wait behind a gap in the place of the account's.
     pub key: Option<[u8; 32]>,
-    /// The lease, the bid or what was asked that comes first; nothing if there is one such report of each validator.
-    pub subject: [u8; 32],
+    /// The first one, of several.
+    pub subject: PrepaidSubject,
+}
+
+/// About what a prepaid transaction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PrepaidSubject {
+    /// The validator that sends it: there is one such report of each.
+    Sender,
+    /// A lease.
+    Lease(LeaseId),
+    /// A bid.
+    Bid(BidId),
+    /// What is stated to be held or missing.
+    Stored(StorageSubject),
 }
 
 impl Prepaid {
     /// What a transaction serves, if it is of a prepaid kind.
     #[must_use]
     pub fn of(signed: &SignedTransaction) -> Option<Self> {
-        let first = |first: Option<&[u8; 32]>| first.copied().unwrap_or_default();
+        let of_votes =
+            |first: Option<LeaseId>| first.map_or(PrepaidSubject::Sender, PrepaidSubject::Lease);
         let subject = match &signed.transaction {
             Transaction::StartLease { lease }
             | Transaction::DeclineLease { lease, .. }
@@ -205,19 +219,16 @@ impl Prepaid {
             | Transaction::OpenResult { lease, .. }
             | Transaction::CommitReceipt { lease, .. }
             | Transaction::SubmitEvidence { lease, .. }
-            | Transaction::ArgueResult { lease, .. } => *lease.as_bytes(),
-            Transaction::RevealBid { bid, .. } => *bid.as_bytes(),
+            | Transaction::ArgueResult { lease, .. } => PrepaidSubject::Lease(*lease),
+            Transaction::RevealBid { bid, .. } => PrepaidSubject::Bid(*bid),
             Transaction::ReportLiveness { .. }
             | Transaction::PostDealing { .. }
-            | Transaction::ReadyForProtocol { .. } => [0; 32],
-            Transaction::CommitVotes { votes } => {
-                first(votes.first().map(|it| it.lease.as_bytes()))
-            }
-            Transaction::RevealVotes { votes } => {
-                first(votes.first().map(|it| it.lease.as_bytes()))
-            }
+            | Transaction::ReadyForProtocol { .. } => PrepaidSubject::Sender,
+            Transaction::CommitVotes { votes } => of_votes(votes.first().map(|it| it.lease)),
+            Transaction::RevealVotes { votes } => of_votes(votes.first().map(|it| it.lease)),
             Transaction::ReportStorage { held, missing } => {
-                first(held.first().or(missing.first()).map(|it| it.as_bytes()))
+                let first = held.first().or(missing.first()).copied();
+                first.map_or(PrepaidSubject::Sender, PrepaidSubject::Stored)
             }
             _ => return None,
         };

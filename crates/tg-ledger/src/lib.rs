@@ -77,7 +77,7 @@ pub use error::{
     VerdictError, VoucherProblem,
 };
 pub use event::{BurnedBecause, Event, QuestionEnd};
-pub use gas::{FeeMarket, Prepaid};
+pub use gas::{FeeMarket, Prepaid, PrepaidSubject};
 pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
 pub use limits::{REPEATED_MACS_USUAL, WHOLE_RUN_MACS_USUAL};
@@ -90,7 +90,7 @@ pub use record::{
     RefusedBecause, ReplicaDraw, ReplicaStage, RetainedFile, Retention, SEED_KEY_BYTES,
     SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Session,
     SessionRisk, Settlement, Stars, Step, Storage, StoredQuestion, SyncCheck, SyncStage,
-    TileDispute, Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState, retained_id,
+    TileDispute, Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{

@@ -51,7 +51,7 @@ pub struct Parameters {
     pub duration_factor: u16,
     /// What is added to that.
     pub lease_grace: DurationMs,
-    /// How long validators wait for evidence before it counts as not delivered.
+    /// How long validators wait for evidence or an answer before it counts as not delivered.
     pub verification_timeout: DurationMs,
     /// How long a provider gets no leases after a rejected result.
     pub suspension_rejected: DurationMs,

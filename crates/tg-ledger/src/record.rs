@@ -40,7 +40,7 @@ pub use lease::{
 pub use meter::EndpointMeter;
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 pub(crate) use retained::question_id;
-pub use retained::{KeptStage, RetainedFile, Retention, StoredQuestion, retained_id};
+pub use retained::{KeptStage, RetainedFile, Retention, StoredQuestion};
 pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding, Upgrade};
 pub use seed::{Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase};
 pub use session::{Session, SessionRisk};

@@ -31,6 +31,7 @@ pub use retained::QuestionTask;
 pub use schedule::Schedule;
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
+pub(crate) use storage::Statement;
 pub use storage::{AnswerLength, InputTaker, StorageTask, StoredFile};
 pub use sync::{VoteDuty, VoteTask};
 pub use why::{Eta, GangWhy, Relaxation, WhyWaiting};

@@ -54,13 +54,13 @@ mod tests {
 
     use super::*;
     use crate::fetch::AskedFinding;
-    use tg_types::Digest;
+    use tg_types::{Digest, QuestionId};
 
     const WINDOW: DurationMs = DurationMs::new(3_600);
 
     fn task(is_late: bool) -> QuestionTask {
         QuestionTask {
-            subject: StorageSubject::new([1; 32]),
+            subject: QuestionId::new([1; 32]).into(),
             seat: [2; 32],
             digest: Digest::of_blob(b"file"),
             longest: 4,

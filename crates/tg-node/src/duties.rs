@@ -580,6 +580,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use tg_types::JobId;
 
     const START: u64 = 1_000_000;
 
@@ -589,7 +590,7 @@ mod tests {
 
     fn task(number: u8, is_recheck: bool) -> StorageTask {
         StorageTask {
-            subject: StorageSubject::new([number; 32]),
+            subject: JobId::new([number; 32]).into(),
             files: vec![StoredFile::Input {
                 digest: Digest::of_blob(&[number]),
                 length: 1,
@@ -600,7 +601,7 @@ mod tests {
     }
 
     fn subjects(numbers: &[u8]) -> Vec<StorageSubject> {
-        let subject = |number: &u8| StorageSubject::new([*number; 32]);
+        let subject = |number: &u8| JobId::new([*number; 32]).into();
         numbers.iter().map(subject).collect()
     }
 
@@ -647,7 +648,7 @@ mod tests {
                 let mut bytes = [0; 32];
                 bytes[..8].copy_from_slice(&number.to_be_bytes());
                 StorageTask {
-                    subject: StorageSubject::new(bytes),
+                    subject: JobId::new(bytes).into(),
                     ..task(0, false)
                 }
             })
@@ -659,7 +660,7 @@ mod tests {
             STORAGE_LOOKS_PER_TURN
         );
         let last = StorageTask {
-            subject: StorageSubject::new([0xff; 32]),
+            subject: JobId::new([0xff; 32]).into(),
             ..task(0, false)
         };
         tasks.push(last.clone());

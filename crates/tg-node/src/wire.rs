@@ -1,6 +1,6 @@
 //! What validators say to each other beside the votes: block bodies, fetches, heights and transactions.
 //!
-//! Three p2p channels, each with its closed set of messages in the canonical codec of `tg-types`. Decoding is bounded
+//! Four p2p channels beside consensus' own three, each with its closed set of messages in the canonical codec of `tg-types`. Decoding is bounded
 //! by the message size that the network enforces; the bytes of blocks and transactions are decoded by their owner.
 
 use tg_types::limits::TRANSACTION_BYTES_MAX;

@@ -53,22 +53,29 @@ impl VectorRule {
     /// # Errors
     /// Says why it gives no vectors.
     pub(super) fn of(known: &KnownModel, name: &str) -> Result<Self, OpenAiError> {
-        let refuse = |why: &str| {
+        let rule = match known.generator {
+            Some(_) => Err("it writes text".to_owned()),
+            None => Self::of_program(known.model.program()),
+        };
+        rule.map_err(|why| {
             let text = format!("`{name}` gives no vector of a text: {why}");
             OpenAiError::invalid("model", text)
-        };
-        if known.generator.is_some() {
-            return Err(refuse("it writes text"));
-        }
-        let program = known.model.program();
+        })
+    }
+
+    /// That of a program that writes no text.
+    ///
+    /// # Errors
+    /// Says why it gives no vectors.
+    pub(super) fn of_program(program: &Program) -> Result<Self, String> {
         // Tokens may be coded as scaled numbers: then the program or its input says that they are tokens.
         let is_coded = matches!(program.input.coding, Coding::Tokens(_));
         if !is_coded && program.tokenizer.is_none() && !tokens::names_tokens(program) {
-            return Err(refuse("it takes numbers, not the tokens of a text"));
+            return Err("it takes numbers, not the tokens of a text".to_owned());
         }
         let (tokens, vocabulary) =
-            tokens::token_limits(program).map_err(|error| refuse(&error.to_string()))?;
-        Self::of_output(program, tokens, vocabulary).map_err(|why| refuse(&why))
+            tokens::token_limits(program).map_err(|error| error.to_string())?;
+        Self::of_output(program, tokens, vocabulary)
     }
 
     fn of_output(program: &Program, tokens: usize, vocabulary: usize) -> Result<Self, String> {

@@ -22,9 +22,9 @@ mod served;
 mod served_text;
 mod tokenizers;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tg_api::openai::on_blocking_thread;
@@ -32,6 +32,7 @@ use tg_api::{
     ChoiceSender, Completion, CompletionOrder, EmbeddingOrder, Embeddings, OpenAiError,
     OpenAiFuture, OpenAiPort, PieceSender, Requester, ServedName, ServedOrder, ServedReply,
 };
+use tg_ir::{Generator, Program};
 use tg_proof::PublicModel;
 use tg_sdk::dto::{ModelDto, ModelStateDto};
 use tg_sdk::verify::PUBLIC_MODEL_BYTES_MAX;
@@ -53,9 +54,12 @@ use tokenizers::Tokenizers;
 /// Orders of one request for embeddings that run at once.
 const ORDERS_AT_ONCE: usize = 8;
 
-/// How often it is looked whether there are new models, whose tokenizers may be on the grid. An upload that no record names is
-/// kept for ten minutes.
-const LOOK: Duration = Duration::from_secs(20);
+/// How often it is looked whether there are new models: which calls they answer, and whether their tokenizers are on the grid. An
+/// upload that no record names is kept for ten minutes.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Most models that are read: those that come after them are ordered all the same, and the list does not say their calls.
+const READ_MAX: usize = 10_000;
 
 /// Where an [`OpenAiOrders`] keeps and finds its files.
 #[derive(Debug, Clone)]
@@ -72,6 +76,8 @@ pub struct OpenAiOrders {
     paying: Paying,
     known: KnownModels,
     tokenizers: Arc<Tokenizers>,
+    /// The calls that each model answers which was read.
+    calls: Mutex<BTreeMap<ModelId, Vec<ServedCall>>>,
     folder: PathBuf,
     at_once: Arc<Semaphore>,
     served: Arc<ServedEndpoints>,
@@ -98,6 +104,11 @@ impl OpenAiPort for OpenAiOrders {
 
     fn is_served<'a>(&'a self, model: &'a str, call: ServedCall) -> OpenAiFuture<'a, bool> {
         Box::pin(async move { Ok(self.means_served(model, call).await) })
+    }
+
+    fn calls_of(&self, program: ModelId) -> Option<Vec<ServedCall>> {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.get(&program).cloned()
     }
 
     fn served_names(&self) -> OpenAiFuture<'_, Vec<ServedName>> {
@@ -147,6 +158,7 @@ impl OpenAiOrders {
             served: Arc::new(ServedEndpoints::new(client.clone())),
             known: KnownModels::new(client, Arc::clone(&tokenizers)),
             tokenizers,
+            calls: Mutex::default(),
             folder: own,
             at_once: Arc::new(Semaphore::new(ORDERS_AT_ONCE)),
         }
@@ -265,16 +277,16 @@ impl OpenAiOrders {
         Ok(embeddings)
     }
 
-    /// Takes the tokenizers of new models from the grid while they are there, until nobody orders by this any more.
+    /// Reads new models: which calls they answer, and their tokenizers while they are on the grid; until nobody orders by this any
+    /// more.
     pub fn watch_models(self: &Arc<Self>) {
         let this = Arc::downgrade(self);
         tokio::spawn(async move {
-            let mut seen = BTreeSet::new();
             while let Some(this) = this.upgrade() {
-                // A grid that is away is asked again.
+                // A grid that is away is asked again, and so is one that has not the files of a model.
                 for model in this.paying.client.models().await.unwrap_or_default() {
-                    if model.state == ModelStateDto::Active && seen.insert(model.id) {
-                        this.look_at(&model).await;
+                    if model.state == ModelStateDto::Active && this.is_to_read(model.id) {
+                        this.read(&model).await;
                     }
                 }
                 this.upstream.give_back_idle().await;
@@ -284,20 +296,41 @@ impl OpenAiOrders {
         });
     }
 
-    async fn look_at(&self, model: &ModelDto) {
+    fn is_to_read(&self, model: ModelId) -> bool {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.len() < READ_MAX && !calls.contains_key(&model)
+    }
+
+    async fn read(&self, model: &ModelDto) {
         let client = &self.paying.client;
         let public = client.blob(model.public_blob, PUBLIC_MODEL_BYTES_MAX).await;
         let Ok(public) = public else {
             return;
         };
-        // What is no public model is a graph of floats or a program, which names no tokenizer.
-        let named = on_blocking_thread(move || {
+        // What is no public model is a graph of floats or a program, which names no tokenizer and answers no call.
+        let read = on_blocking_thread(move || {
             let public = PublicModel::decode(&public).ok();
-            Ok(public.and_then(|public| public.program().tokenizer))
+            let program = public.as_ref().map(PublicModel::program);
+            let named = program.and_then(|program| program.tokenizer);
+            Ok((program.map_or_else(Vec::new, calls_of), named))
         });
-        if let Ok(Some(digest)) = named.await {
+        let Ok((calls, named)) = read.await else {
+            return;
+        };
+        if let Some(digest) = named {
             self.tokenizers.prepare(digest, model.owner).await;
         }
+        let mut all = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(model.id, calls);
+    }
+}
+
+/// The calls that a program answers.
+fn calls_of(program: &Program) -> Vec<ServedCall> {
+    match (Generator::of(program), VectorRule::of_program(program)) {
+        (Ok(_), _) => vec![ServedCall::Chat, ServedCall::Completion],
+        (Err(_), Ok(_)) => vec![ServedCall::Embedding],
+        (Err(_), Err(_)) => Vec::new(),
     }
 }
 

@@ -23,6 +23,7 @@ use crate::pull::Puller;
 use crate::rent::{Renewal, RentPolicy};
 use crate::serve::{self, LeaseToServe, ServeOrders, ServedFunds};
 use crate::submit::Submitter;
+use crate::unpaid::UnpaidRuns;
 use crate::work::{self, Outcome, ServeReport};
 use crate::worker::{Progress, Stage, Task, Worker};
 
@@ -188,6 +189,8 @@ pub struct Agent<W> {
     offer: Option<OfferId>,
     /// The time in the last heartbeat.
     beaten_at: TimestampMs,
+    /// What endpoints took and did not pay for.
+    unpaid: UnpaidRuns,
 }
 
 /// A lease and what its work needs.
@@ -270,6 +273,7 @@ impl<W: Worker> Agent<W> {
             leases: BTreeMap::new(),
             offer: None,
             beaten_at: TimestampMs::ZERO,
+            unpaid: UnpaidRuns::default(),
             client,
             wallet,
             worker,
@@ -702,6 +706,7 @@ impl<W: Worker> Agent<W> {
             run: lease.price,
             minute: lease.meter.as_ref().map_or(Amount::ZERO, |it| it.minute),
             claimed: lease.meter.as_ref().map_or(Amount::ZERO, |it| it.vouchers),
+            unpaid: self.unpaid.clone(),
         };
         let long_ago = Instant::now().checked_sub(FUNDS_CHECK);
         entry.serving = Some(ServingEntry {

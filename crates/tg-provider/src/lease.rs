@@ -6,6 +6,8 @@
 //!           submit       store output, store evidence,
 //!           start        submit        submit it
 //!                        commitment
+//!  ledger:               running ----> delivering (mode none)     ----> (ended)
+//!  agent :                             store the answer again           forget
 //! ```
 //!
 //! What a lease needs is pulled and checked before it is started: from then on there is no end without a fault. What
@@ -142,7 +144,7 @@ pub struct LeaseTask {
     began_at: Option<u64>,
     /// The answer to an accuser's claim, once it is stored, and which claim.
     refutation: Option<(Digest, Evidence)>,
-    /// When evidence was stored last.
+    /// When the evidence or the answer was stored last.
     stored_at: u64,
     work_ms_min: u64,
     /// What of an endpoint's earnings is to be claimed.

@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`lease`] (what to do next about one lease: a pure function of what the ledger says and what
 //! is at hand), [`worker`] (the work itself, behind a trait), `proving` (the honest one), `submit` (transactions in order, again if lost),
-//! [`agent`] (the loop that waits, pulls, works and delivers); [`serve`] (endpoints: requests of one lease, as long as it lives), [`upstream`] (servers
+//! [`agent`] (the loop that waits, pulls, works and delivers); [`serve`] (endpoints: requests of one lease, as long as it lives; `unpaid`: what leases before it left unpaid), [`upstream`] (servers
 //! of the provider's own, for served models).
 //!
 //! The ledger is the only memory that counts. An agent that is killed finds its leases again and goes on where they
@@ -17,6 +17,7 @@ mod pull;
 pub mod rent;
 pub mod serve;
 pub mod submit;
+mod unpaid;
 pub mod upstream;
 mod work;
 pub mod worker;

@@ -273,6 +273,11 @@ impl Worker for ProvingWorker {
         }
     }
 
+    fn takes_tokens(&self, task: &Task) -> bool {
+        let ready = is_compiled(task).then(|| self.ready(task).ok()).flatten();
+        ready.is_some_and(|it| GenerationRequest::is_taken_by(&it.model.compiled().program))
+    }
+
     fn answer(
         &self,
         task: &Task,

@@ -25,13 +25,11 @@ use tg_types::{
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::unpaid::{UNPAID_RUNS_MAX, UnpaidRuns};
 use crate::work::{Outcome, Report, ServeReport};
 use crate::worker::{Task, Worker};
 
 use runners::{AskedRun, FromRunner, MADE_MAX, Runners};
-
-/// Runs of the model that may be answered before a voucher pays for them: what a requestor can take without paying.
-const UNPAID_RUNS_MAX: u64 = 64;
 
 /// Largest requests of a served model whose answers may be given or be made before a voucher pays for them. Those that were given
 /// alone may cost one.
@@ -88,6 +86,8 @@ pub struct ServedTerms {
     pub by_tokens: bool,
     /// What was claimed of vouchers before this agent began.
     pub claimed: Amount,
+    /// Runs that may be unpaid before the first one was paid for.
+    pub unpaid_first: u64,
     /// What the network's signatures are bound to.
     pub domain: ChainDomain,
 }
@@ -100,6 +100,7 @@ pub(crate) struct LeaseToServe {
     pub(crate) run: Amount,
     pub(crate) minute: Amount,
     pub(crate) claimed: Amount,
+    pub(crate) unpaid: UnpaidRuns,
 }
 
 /// What a provider may still earn: what is locked, and what time takes of it.
@@ -240,8 +241,7 @@ impl ServedBook {
             let most = self.terms.proved.saturating_mul(UNPAID_PROOFS_MAX);
             proofs.saturating_add(price) > most
         } else {
-            let most = UNPAID_RUNS_MAX.saturating_add(self.written_off());
-            let most = self.terms.run.saturating_mul(most);
+            let most = self.terms.run.saturating_mul(self.unpaid_most());
             after.saturating_sub(paid).saturating_sub(proofs) > most
         };
         if is_too_much {
@@ -254,6 +254,26 @@ impl ServedBook {
         }
         self.pending.insert(number, price);
         Ok(())
+    }
+
+    /// Runs that may be unpaid now: one more for each that was paid for, up to [`UNPAID_RUNS_MAX`], and those that are written off.
+    fn unpaid_most(&self) -> u64 {
+        let first = self.terms.unpaid_first;
+        let grown = first.saturating_add(self.runs_of(self.paid()));
+        grown
+            .min(UNPAID_RUNS_MAX.max(first))
+            .saturating_add(self.written_off())
+    }
+
+    /// How many whole runs an amount pays for.
+    fn runs_of(&self, amount: Amount) -> u64 {
+        let runs = amount.get().checked_div(self.terms.run.get());
+        runs.map_or(0, |it| u64::try_from(it).unwrap_or(u64::MAX))
+    }
+
+    /// Runs that were answered and no voucher paid for.
+    fn unpaid_runs(&self) -> u64 {
+        self.runs_of(self.owed.saturating_sub(self.paid()))
     }
 
     /// Runs for which no voucher has to come any more: one for each minute that was paid, or for a run's price of minutes where that
@@ -377,6 +397,7 @@ pub(crate) async fn serve<W: Worker>(
         run,
         minute,
         claimed,
+        unpaid,
     } = lease;
     let reports = Reports {
         lease: task.lease,
@@ -409,6 +430,7 @@ pub(crate) async fn serve<W: Worker>(
         proved: proved_price(run, minute),
         by_tokens: card.is_some(),
         claimed,
+        unpaid_first: unpaid.first(Instant::now()),
         domain,
     };
     let (ready, task_ready) = (Arc::clone(&worker), Arc::clone(&task));
@@ -432,6 +454,7 @@ pub(crate) async fn serve<W: Worker>(
     };
     drop(made_sender);
     serving.run(&mut orders, made, &reports).await;
+    unpaid.note(Instant::now(), serving.book.unpaid_runs());
     reports.ended(serving.book.last()).await;
 }
 

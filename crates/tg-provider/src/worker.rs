@@ -119,7 +119,7 @@ pub enum WorkError {
     #[error("execute the model")]
     Execute(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// What was opened does not hold, so it is not sent.
-    #[error("check what was opened here")]
+    #[error("what was opened does not hold, and is not sent")]
     Open(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The accuser's claim is right, as far as is known here.
     #[error("nothing is found wrong with what the accuser says")]
@@ -166,6 +166,12 @@ pub trait Worker: Send + Sync + 'static {
         task: &Task,
         piece: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<Vec<u8>, WorkError>;
+
+    /// Whether the model takes tokens: then an answer that it wrote costs a part of a run ([`tg_ir::request::answered_share`]).
+    fn takes_tokens(&self, task: &Task) -> bool {
+        let _ = task;
+        false
+    }
 
     /// Asks the provider's own server, for a request of a served model: the bytes of the
     /// [`ServedAnswer`](tg_sdk::endpoint::served::ServedAnswer). Nothing if there is no server for the task's model.

@@ -201,7 +201,9 @@ impl JobError {
             Self::NotInBlock { job } => {
                 format!("it may come yet: tensorgrid job show {job}, before it is sent again")
             }
-            Self::NotActive { .. } | Self::Check(_) | Self::NotKept(_) => String::new(),
+            Self::NotActive { name, .. } => format!("tensorgrid model show {name}"),
+            Self::NotKept(_) => "free the disk, or name another place; nothing was sent".to_owned(),
+            Self::Check(_) => String::new(),
         }
     }
 }
@@ -226,7 +228,7 @@ pub struct Inference {
     pub values: Vec<i32>,
     /// How many of them are the first output's.
     pub first: usize,
-    /// The proof; absent for mode none.
+    /// The proof; present for mode proof alone.
     pub proof: Option<CheckedProof>,
 }
 
@@ -827,7 +829,7 @@ pub struct WrittenAnswer {
     pub tokens: Vec<u32>,
     /// The scores from which each was drawn, which the proof shows; absent where nothing is proved: the output is the tokens alone.
     pub scores: Option<Vec<Vec<RankedScore>>>,
-    /// The proof; absent for mode none.
+    /// The proof; present for mode proof alone.
     pub proof: Option<CheckedProof>,
 }
 

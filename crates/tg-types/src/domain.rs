@@ -125,8 +125,6 @@ pub enum Domain {
     ReplicaDraw,
     /// What the members of such a job found, where they differ.
     ReplicaClaims,
-    /// What is stated about the answer of a job that validators keep.
-    RetainedFile,
     /// The question whether a validator still has a file that it stated to keep.
     StoredQuestion,
     /// Id of a served model: its card.
@@ -201,7 +199,6 @@ impl Domain {
             Self::ResultSalt => "TG/types/result-salt/v1",
             Self::ReplicaDraw => "TG/market/replica-draw/v1",
             Self::ReplicaClaims => "TG/ledger/replica-claims/v1",
-            Self::RetainedFile => "TG/ledger/retained-file/v1",
             Self::StoredQuestion => "TG/ledger/stored-question/v1",
             Self::ServedModel => "TG/types/served-model/v1",
             Self::SessionTransaction => "TG/types/session-transaction/v1",

@@ -17,6 +17,7 @@ use crate::order::{JobOrder, OfferTerms, Receipt};
 use crate::resources::{JobNeeds, Machine};
 use crate::session::{NonceLane, session_digest};
 use crate::signed_struct::{StructHash, number_word};
+use crate::subject::StorageSubject;
 use crate::transaction::{Transaction, TransactionKind};
 
 /// Encoded type of the domain.
@@ -57,7 +58,10 @@ impl TransactionKind {
             ),
             Self::RateJob => ("bytes32 job,uint8 stars", &[]),
             Self::ReportLiveness => ("uint64 epoch,address[] lost,address[] back", &[]),
-            Self::ReportStorage => ("bytes32[] held,bytes32[] missing", &[]),
+            Self::ReportStorage => (
+                "StorageSubject[] held,StorageSubject[] missing",
+                &[StorageSubject::TYPE],
+            ),
             Self::DeclineLease => ("bytes32 lease,uint8 reason", &[]),
             Self::CommitPart => ("bytes32 lease,Receipt receipt", &[Receipt::TYPE]),
             Self::RegisterSessionKey => ("bytes32 key,uint8 scope,uint128 cap,uint64 expires", &[]),
@@ -282,8 +286,8 @@ fn struct_hash_in(lane: u8, transaction: &Transaction, nonce: u64, fees: &Fees) 
             .addresses(lost)
             .addresses(back),
         Transaction::ReportStorage { held, missing } => start
-            .words(held.iter().map(|it| *it.as_bytes()))
-            .words(missing.iter().map(|it| *it.as_bytes())),
+            .words(held.iter().map(StorageSubject::struct_hash))
+            .words(missing.iter().map(StorageSubject::struct_hash)),
         Transaction::PostDealing { round, log } => {
             start.number(u128::from(*round)).bytes(log.as_bytes())
         }

@@ -101,20 +101,8 @@ byte_ids! {
     TransactionId: 32;
     /// A block.
     BlockId: 32;
+    /// A question whether a validator has a file that it stated to hold.
+    QuestionId: 32;
     /// Root of the ledger's state tree.
     StateRoot: 32;
-    /// What a validator states that it holds: the input of a job, or the files of a model, by the id of either.
-    StorageSubject: 32;
-}
-
-impl From<JobId> for StorageSubject {
-    fn from(job: JobId) -> Self {
-        Self(job.0)
-    }
-}
-
-impl From<ModelId> for StorageSubject {
-    fn from(model: ModelId) -> Self {
-        Self(model.0)
-    }
 }

@@ -60,6 +60,7 @@ pub mod session;
 mod signature;
 pub mod signed;
 mod signed_struct;
+mod subject;
 pub mod time;
 pub mod transaction;
 pub mod upload;
@@ -81,8 +82,8 @@ pub use fault::{Fault, with_sources};
 pub use fees::{BASE_FEE_USUAL, BaseFeeTooHigh, Fees};
 pub use heartbeat::Heartbeat;
 pub use id::{
-    Address, BidId, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, StateRoot,
-    StorageSubject, TransactionId,
+    Address, BidId, BlockId, JobId, LeaseId, ModelId, OfferId, ProgramId, QuestionId, StateRoot,
+    TransactionId,
 };
 pub use keccak::{keccak256, keccak256_of};
 pub use label::{Label, LabelError};
@@ -98,6 +99,7 @@ pub use signed::{
     Authorization, Signature, SignatureError, SignedTransaction, VerifiedTransaction, Wallet,
     WalletError, bid_id, job_id, offer_id,
 };
+pub use subject::StorageSubject;
 pub use time::{DurationMs, Height, TimestampMs};
 pub use transaction::{DeclineReason, Transaction, TransactionKind};
 pub use upload::{SignedUpload, UploadPermit};

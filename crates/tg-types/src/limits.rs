@@ -8,7 +8,7 @@ pub const LABEL_BYTES_MAX: usize = 64;
 /// Bytes of one piece of evidence: an encoded proof with its public input and output.
 pub const EVIDENCE_BYTES_MAX: u32 = 1 << 20;
 
-/// Bytes of the evidence of mode `sync`: drawn tiles of a run and what they read.
+/// Bytes of the evidence of modes `sync` and `optimistic` (drawn tiles of a run and what they read), and of files in a dispute.
 pub const TRACE_EVIDENCE_BYTES_MAX: u32 = 16 << 20;
 
 /// Bytes of a job's public input: the verifier evaluates it itself, so it travels with the proof.
@@ -35,7 +35,7 @@ pub const SLOTS_MAX: u16 = 1024;
 /// Providers that one liveness report may name.
 pub const LIVENESS_CHANGES_MAX: usize = 32;
 
-/// Inputs and models that one storage report may name in each of its two lists.
+/// Inputs, models, openings and answers that one storage report may name in each of its two lists.
 pub const STORAGE_STATEMENTS_MAX: usize = 24;
 
 /// Votes on results in one transaction.

@@ -24,7 +24,7 @@ signed_struct! {
         mode: VerificationMode => "uint8 mode",
         /// The most that is paid to the provider; the verification fee comes on top.
         max_price: Amount => "uint128 maxPrice",
-        /// When the answer is worth nothing any more, in block time.
+        /// When the answer is worth nothing any more: ledger time, milliseconds since 1970.
         deadline: TimestampMs => "uint64 deadline",
         /// How many leases may fail before the escrow goes back.
         max_attempts: u8 => "uint8 maxAttempts",
@@ -112,7 +112,7 @@ signed_struct! {
         input: Digest => "bytes32 input",
         /// BLAKE3 of the output bytes.
         output: Digest => "bytes32 output",
-        /// Root of the execution trace.
+        /// The digest of the trace, or in modes `sync` (of runs that are run whole) and `optimistic` a commitment to it ([`TraceForm`](crate::TraceForm)).
         trace: Digest => "bytes32 trace",
         /// The execution semantics.
         tier: Tier => "uint8 tier",

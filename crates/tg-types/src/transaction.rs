@@ -7,11 +7,12 @@ use crate::codec::{Encode, Writer};
 use crate::dealing::DealingLog;
 use crate::digest::Digest;
 use crate::domain::Domain;
-use crate::id::{Address, BidId, JobId, LeaseId, ModelId, OfferId, StorageSubject};
+use crate::id::{Address, BidId, JobId, LeaseId, ModelId, OfferId};
 use crate::label::Label;
 use crate::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX, VOTES_MAX};
 use crate::order::{JobOrder, OfferTerms, Receipt};
 use crate::session::SessionScope;
+use crate::subject::StorageSubject;
 use crate::time::TimestampMs;
 use crate::variants;
 use crate::voucher::SignedVoucher;
@@ -175,7 +176,7 @@ pub enum Transaction {
         /// Providers it reaches again.
         back: Vec<Address>,
     },
-    /// A validator states which inputs and models it holds, with length and root checked.
+    /// A validator states which files it holds, with length and root checked.
     ReportStorage {
         /// What it holds.
         held: Vec<StorageSubject>,
@@ -612,8 +613,8 @@ variants! {
             back: seq("providers that are back", LIVENESS_CHANGES_MAX, 20),
         },
         14 = ReportStorage {
-            held: seq("held", STORAGE_STATEMENTS_MAX, 32),
-            missing: seq("missing", STORAGE_STATEMENTS_MAX, 32),
+            held: seq("held", STORAGE_STATEMENTS_MAX, 33),
+            missing: seq("missing", STORAGE_STATEMENTS_MAX, 33),
         },
         15 = DeclineLease { lease, reason },
         16 = CommitPart { lease, receipt },

@@ -180,7 +180,7 @@ class Job:
         return verify(result.proof, public)
 
     def cancel(self) -> None:
-        """Takes it back, if it waits still."""
+        """Takes it back, if it has no result yet; whoever works on it is paid for its time."""
         ask(["job", "cancel", self.id, *self._client._signing()])
 
 

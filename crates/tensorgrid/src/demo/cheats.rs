@@ -113,6 +113,10 @@ impl Cheat {
 }
 
 impl Worker for Cheat {
+    fn takes_tokens(&self, task: &Task) -> bool {
+        self.honest.takes_tokens(task)
+    }
+
     fn answer(
         &self,
         task: &Task,

@@ -255,7 +255,8 @@ pub(crate) struct ValidatorArguments {
 #[command(
     after_help = "Examples:\n  tensorgrid gateway --config my-network/gateway-1/gateway.toml\n  \
                   tensorgrid network join my-gateway --gateway --genesis genesis.bin --api http://10.0.0.7:7101\n\n\
-                  It checks every block and every state by itself, holds no keys, and can be started and lost at any time."
+                  It checks every block and every state by itself, needs no key unless it orders for callers (--openai-keys), can be stopped at any time, \
+                  and is filled again by its sources."
 )]
 pub(crate) struct GatewayArguments {
     /// Its settings; `tensorgrid network new` and `network join --gateway` write them.
@@ -452,6 +453,8 @@ pub(crate) struct InferArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) chain: TrustArguments,
+    #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
@@ -508,6 +511,8 @@ pub(crate) struct WriteArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) chain: TrustArguments,
+    #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
@@ -552,6 +557,8 @@ pub(crate) struct ProgramSubmitArguments {
     pub(crate) verify: Option<VerifyChoice>,
     #[command(flatten)]
     pub(crate) order: OrderArguments,
+    #[command(flatten)]
+    pub(crate) chain: TrustArguments,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
@@ -639,7 +646,7 @@ pub(crate) enum JobCommand {
     Receipt(JobReceiptArguments),
     /// Pay more for a job that did not end, or let it try more providers.
     Raise(JobRaiseArguments),
-    /// Take back a job that waits.
+    /// Take back a job that has no result yet; whoever works on it is paid for its time.
     Cancel(JobCancelArguments),
     /// Dispute the result of a job of mode optimistic before it is paid.
     Challenge(JobChallengeArguments),

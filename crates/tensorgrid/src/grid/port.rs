@@ -479,7 +479,13 @@ fn hint_of(code: &str) -> &'static str {
             "validators are still checking the model, or refused it; tensorgrid model show says"
         }
         "TG-LED-022" => "use --verify none on a development network, or another model",
-        "TG-LED-023" => "use --verify proof: this network was founded without --allow-unverified",
+        "TG-LED-023" => {
+            "say how the result is checked (--verify proof, in the OpenAI API the field tensorgrid.verify): this network was founded without \
+             --allow-unverified"
+        }
+        "TG-LED-033" => {
+            "a job that has a result is paid or refunded by itself; tensorgrid job show says where it stands"
+        }
         "TG-LED-025" => "raise --max-price",
         "TG-LED-026" | "TG-LED-027" => "choose another deadline",
         "TG-LED-043" => "raise --collateral",

@@ -275,6 +275,12 @@ fn a_job_is_shown_and_fetched_as_it_was_ordered_and_as_final_states_have_it() {
     grid.run(&[&fetch[..], &["--order", "proof"]].concat())
         .ends(2);
 
+    // Who orders and waits may ask for the same.
+    let order = ["infer", "mlp-digits", digit, "--yes", "--verify", "none"];
+    let ran = grid.run(&[&order[..], &genesis].concat()).ends(0);
+    let proved = "a final block has this result";
+    assert!(ran.stderr.contains(proved), "{}", ran.stderr);
+
     // What is proved is in the JSON, and an API that tells otherwise is refused.
     let show = [&["job", "show", job, "--json"][..], &genesis].concat();
     let shown = grid.run(&show).ends(0).json();

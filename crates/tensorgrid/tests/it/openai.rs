@@ -94,8 +94,13 @@ fn listed_and_completed(grid: &Grid) {
         .map(|it| it["id"].as_str().unwrap())
         .collect();
     assert!(names.contains(&"gpt-bytes"), "{names:?}");
-    let one = call(grid, ("GET", "/openai/v1/models/gpt-bytes"), &[], "").json();
-    assert_eq!(one["object"], "model");
+    // Who read the model says what it can be asked.
+    let is_read = || {
+        let one = call(grid, ("GET", "/openai/v1/models/gpt-bytes"), &[], "").json();
+        assert_eq!(one["object"], "model");
+        one["tensorgrid"]["calls"] == json!(["chat", "completions"])
+    };
+    until("the calls of gpt-bytes are listed", is_read);
     // Ours are where they were.
     assert!(call(grid, ("GET", "/v1/models"), &[], "").json()["items"].is_array());
     let body = json!({"model": "gpt-bytes", "prompt": "ROMEO:\n", "max_tokens": 12, "seed": 5, "temperature": 0.7});

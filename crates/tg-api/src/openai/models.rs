@@ -2,7 +2,7 @@
 
 use axum::Json;
 use serde_json::{Value, json};
-use tg_ledger::ModelState;
+use tg_ledger::{Model, ModelState};
 use tg_types::ServedCall;
 
 use super::access::orders;
@@ -26,16 +26,12 @@ pub(crate) async fn models(shared: SharedState) -> Json<Value> {
         ModelState::Active(facts) => facts.served_by().is_none() && state.is_held(&model.storage),
         ModelState::Pending | ModelState::Refused(_) => false,
     });
-    let item = |model: &tg_ledger::Model| {
-        json!({
-            "id": model.name.to_string(), "object": "model", "created": 0,
-            "owned_by": model.owner.to_string(), "tensorgrid": { "model": model.id.to_string() },
-        })
-    };
+    let orders = orders(shared.port.as_ref()).ok();
+    let item = |model: &Model| program_item(model, orders.and_then(|it| it.calls_of(model.id)));
     // A grid that is away serves none.
-    let served = match orders(shared.port.as_ref()) {
-        Ok(orders) => orders.served_names().await.unwrap_or_default(),
-        Err(_) => Vec::new(),
+    let served = match orders {
+        Some(orders) => orders.served_names().await.unwrap_or_default(),
+        None => Vec::new(),
     };
     // A name that means served models is not that of a program, which has its id still.
     let is_taken = |name: &str| served.iter().any(|it| it.name == name);
@@ -44,6 +40,18 @@ pub(crate) async fn models(shared: SharedState) -> Json<Value> {
     data.extend(served.iter().map(served_item));
     data.truncate(MODELS_MAX);
     Json(json!({ "object": "list", "data": data }))
+}
+
+/// A program of the grid, and the calls that it answers where it was read.
+fn program_item(model: &Model, calls: Option<Vec<ServedCall>>) -> Value {
+    let mut own = json!({ "model": model.id.to_string() });
+    if let Some(calls) = calls {
+        own["calls"] = calls.into_iter().map(ServedCall::as_str).collect();
+    }
+    json!({
+        "id": model.name.to_string(), "object": "model", "created": 0,
+        "owned_by": model.owner.to_string(), "tensorgrid": own,
+    })
 }
 
 /// A served model: what it costs, and that nobody checks its answers.

@@ -468,6 +468,13 @@ pub trait OpenAiPort: Send + Sync {
         Box::pin(async { Ok(false) })
     }
 
+    /// The calls that a registered program answers: none of one that neither writes text nor gives vectors of it. Nothing
+    /// where the program was not read yet.
+    fn calls_of(&self, program: ModelId) -> Option<Vec<ServedCall>> {
+        let _ = program;
+        None
+    }
+
     /// The served models that can be asked now, by name.
     fn served_names(&self) -> OpenAiFuture<'_, Vec<ServedName>> {
         Box::pin(async { Ok(Vec::new()) })

@@ -77,7 +77,7 @@ pub fn job(state: &State, job: &Job) -> JobDto {
 fn kept(state: &State, job: &Job, file: &RetainedFile) -> KeptAnswerDto {
     let seats = (0u8..).zip(state.validators());
     let holders = seats.filter(|(place, _)| file.held.contains(*place));
-    let asked = state.questions().iter().filter(|it| it.file == file.id);
+    let asked = state.questions().iter().filter(|it| it.job == file.job);
     KeptAnswerDto {
         answer: file.digest,
         until_ms: by_clocks(state, job, file.until),

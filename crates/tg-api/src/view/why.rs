@@ -176,8 +176,8 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
         {
             replicas(state, job).to_owned()
         }
-        JobState::Committed => "the result is committed; its proof is being made".to_owned(),
-        JobState::Verifying => "validators check the proof".to_owned(),
+        JobState::Committed => committed(job.order.mode).to_owned(),
+        JobState::Verifying => verifying(job.order.mode).to_owned(),
         JobState::Accepted => "the result is accepted".to_owned(),
         JobState::Disputed => "the result is disputed".to_owned(),
         JobState::Delivering => delivered(state, job),
@@ -189,6 +189,31 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
         stands
     } else {
         format!("{stands}; earlier attempts: {}", failed.join(", "))
+    }
+}
+
+/// What a job waits for whose provider has committed to a result.
+const fn committed(mode: VerificationMode) -> &'static str {
+    match mode {
+        VerificationMode::Sync | VerificationMode::Optimistic => {
+            "the result is committed; it waits for the seed that draws who checks it, and for what the provider opens"
+        }
+        _ => "the result is committed; its proof is being made",
+    }
+}
+
+/// Who looks at the result of a job now.
+const fn verifying(mode: VerificationMode) -> &'static str {
+    match mode {
+        VerificationMode::Sync => "a drawn committee runs it, or drawn parts of it, and votes",
+        VerificationMode::Optimistic => {
+            "a drawn validator runs it, then anybody may challenge the result for some seconds"
+        }
+        VerificationMode::Recompute => "validators run it again",
+        VerificationMode::Replicate => "validators run it again, as its members differ",
+        VerificationMode::Proof | VerificationMode::None | VerificationMode::Endpoint => {
+            "validators check the proof"
+        }
     }
 }
 

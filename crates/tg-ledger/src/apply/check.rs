@@ -364,7 +364,7 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
         max_price,
         deadline,
         max_attempts,
-        retention,
+        retention: _,
         needs,
     } = order;
     let facts = state.orderable(model, *mode)?;
@@ -402,10 +402,6 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
             limit: ATTEMPTS_MAX,
         });
     }
-    let is_kept = *retention > DurationMs::ZERO;
-    if is_kept && !(RETENTION_MIN..=RETENTION_MAX).contains(retention) {
-        return Err(TransactionError::BadRetention { got: *retention });
-    }
     market::check_needs(state, needs)?;
     if *mode == VerificationMode::Replicate && needs.gang < 2 {
         let problem = NeedsProblem::Replicas;
@@ -422,14 +418,24 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
             limit: OPEN_JOBS_PER_ACCOUNT_MAX,
         });
     }
-    let kept = state.retention_charge(order, now);
-    if !state.has_room_for_answer(kept.bytes) {
-        return Err(TransactionError::NoRoomForAnswer);
-    }
+    let kept = check_retention(state, now, order)?;
     let escrow = max_price.saturating_add(parameters.verification_fee(*mode));
-    Ok(escrow
-        .saturating_add(charge.total())
-        .saturating_add(kept.total()))
+    let locked = escrow.saturating_add(charge.total());
+    Ok(locked.saturating_add(kept))
+}
+
+/// Whether the answer of an order can be kept for as long as it asks, and what that costs.
+fn check_retention(state: &State, now: TimestampMs, order: &JobOrder) -> Spent {
+    let got = order.retention;
+    let is_kept = got > DurationMs::ZERO;
+    if is_kept && !(RETENTION_MIN..=RETENTION_MAX).contains(&got) {
+        return Err(TransactionError::BadRetention { got });
+    }
+    let charge = state.retention_charge(order, now);
+    match state.has_room_for_answer(charge.bytes) {
+        true => Ok(charge.total()),
+        false => Err(TransactionError::NoRoomForAnswer),
+    }
 }
 
 fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {

@@ -152,7 +152,7 @@ impl Execution {
         }
     }
 
-    fn model(&self, id: &ModelId) -> Result<Model, InvariantError> {
+    pub(super) fn model(&self, id: &ModelId) -> Result<Model, InvariantError> {
         let missing = InvariantError::Missing { table: Model::NAME };
         self.state.model(id).cloned().ok_or(missing)
     }

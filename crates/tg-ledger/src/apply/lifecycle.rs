@@ -11,8 +11,8 @@
 //! | `Cancelled` | goes back | gas before the start, its time after it, at most its price | `Cancelled` |
 //! | `Unavailable` | goes back | nothing | `Submitted` |
 //!
-//! What a provider loses is burned: nobody gains from its failure, so nobody is paid for causing it. Only members of its
-//! gang, whose work it spoiled, are paid for that work out of it.
+//! What a provider loses is burned: nobody gains from its failure, so nobody is paid for causing it. Paid out of it are members of
+//! its gang for the work that it spoiled, the fee of a challenger that was right, and the run by validators where replicas differed.
 
 use std::sync::Arc;
 
@@ -103,7 +103,9 @@ impl Execution {
             }
         }
         if job.state().is_final() {
-            let key = (self.height.get(), job.sequence);
+            // Its last step's, as where the queues are built from the records.
+            let ended = job.history.last().map_or(0, |step| step.height.get());
+            let key = (ended, job.sequence);
             Arc::make_mut(&mut state.ended).insert(key, job.id);
         }
         state.put_job(job);
@@ -215,8 +217,12 @@ impl Execution {
         })
     }
 
-    /// Notes that one owner more was paid for a model.
+    /// Notes that one owner more was paid for a model, for a result that somebody checked. Stops: whoever is paid for any bytes three
+    /// times, of a model of which nobody can hand in a proof, so that honest providers put up all of their collateral for it.
     fn note_paid_owner(&mut self, job: &Job, lease: &Lease) {
+        if !job.order.mode.is_checked() {
+            return;
+        }
         let needed = usize::from(self.state.parameters.owners_paid_min);
         let model = self.state.model(&job.order.model);
         let Some(model) = model.filter(|it| it.owners_paid.len() < needed) else {

@@ -195,15 +195,16 @@ impl State {
         })
     }
 
-    /// The record that `PayRent` names, with its rent.
+    /// The record that `PayRent` names, with its rent. Models come last: whoever registers one writes its id. Stops: a model under the name of
+    /// somebody's provider record, which takes what is paid for that.
     pub(crate) fn tenant(&self, name: &Digest) -> Option<(Tenant, Rent)> {
         let bytes = *name.as_bytes();
         let (offer, model, job) = (OfferId::new(bytes), ModelId::new(bytes), JobId::new(bytes));
         let provider = address_of_name(name).and_then(|it| self.provider(&it));
         let found = self.offer(&offer).map(|it| (Tenant::Offer(it.id), it.rent));
         let found = found.or_else(|| self.job(&job).map(|it| (Tenant::Job(it.id), it.rent)));
-        let found = found.or_else(|| self.model(&model).map(|it| (Tenant::Model(it.id), it.rent)));
         let found = found.or_else(|| provider.map(|it| (Tenant::Provider(it.address), it.rent)));
+        let found = found.or_else(|| self.model(&model).map(|it| (Tenant::Model(it.id), it.rent)));
         found.filter(|(_, rent)| rent.bytes > 0)
     }
 }

@@ -21,7 +21,7 @@ use crate::event::{Event, QuestionEnd};
 use crate::limits::RETAINED_PER_BLOCK_MAX;
 use crate::record::{
     Job, KeptStage, Lease, Record, RetainedFile, Retention, SeatSet, Storage, StoredQuestion,
-    question_id, retained_id,
+    question_id,
 };
 use crate::rent::RentCategory;
 
@@ -66,7 +66,6 @@ impl Execution {
             .map_or_else(SeatSet::default, |it| it.1.held);
         let until = self.now.saturating_add(job.order.retention);
         let mut file = RetainedFile {
-            id: retained_id(&job.id),
             job: job.id,
             requestor: job.requestor,
             digest: receipt.output,
@@ -124,8 +123,7 @@ impl Execution {
             fee,
         });
         self.state.questions.put(StoredQuestion {
-            id: question_id(&file.id, &seat, self.now),
-            file: file.id,
+            id: question_id(job, &seat, self.now),
             job: *job,
             digest: file.digest,
             longest: file.longest(),
@@ -208,7 +206,7 @@ impl Execution {
         self.credit(question.asker, returned)?;
         self.burn(burned);
         let place = self.state.seat_of(&question.seat);
-        if let (Some(place), Some(file)) = (place, self.state.retained.get(&question.file)) {
+        if let (Some(place), Some(file)) = (place, self.state.retained.get(&question.job)) {
             let mut file = file.clone();
             file.held.remove(place);
             self.state.put_retained(file);
@@ -239,7 +237,7 @@ impl Execution {
                 break;
             };
             if file.until < self.now {
-                self.state.remove_retained(&file.id);
+                self.state.remove_retained(&file.job);
                 self.events.push(Event::AnswerReleased { job: file.job });
                 continue;
             }

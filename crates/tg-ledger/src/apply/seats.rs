@@ -278,7 +278,8 @@ impl State {
         let sitting = || self.validators.iter().zip(&self.seats.seats);
         let slashed = sitting().filter(|(it, _)| has_stakes && it.stake.is_zero());
         // Stops: whoever does not have what it keeps, and leaves when somebody asks for it.
-        let given = sitting().filter(|(it, seat)| seat.is_leaving && !self.is_asked(&it.address));
+        let given =
+            sitting().filter(|(it, seat)| seat.is_leaving && !self.is_in_question(&it.address));
         // After a pause of the whole network nobody is known to be silent.
         let outage = self.head.outage.map_or(0, |it| it.height.get());
         let paused = outage > 0 && height.get() - outage.min(height.get()) <= SILENCE_BLOCKS;

@@ -3,25 +3,19 @@
 
 use std::sync::Arc;
 
-use tg_types::{Address, JobId, LeaseId, ModelId, StorageSubject};
+use tg_types::{Address, StorageSubject};
 
 use super::Execution;
 use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{Job, JobState, Lease, Model, OpenStage, Storage};
+use crate::state::Statement;
 
 type Done = Result<(), InvariantError>;
 
-/// What a validator states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Statement {
-    Held,
-    Missing,
-}
-
 impl Execution {
-    /// Takes a validator's statements.
+    /// Takes a validator's statements. What is not asked any more is passed over.
     pub(super) fn report_storage(
         &mut self,
         validator: Address,
@@ -35,17 +29,27 @@ impl Execution {
         let held = held.iter().map(|it| (it, Statement::Held));
         let missing = missing.iter().map(|it| (it, Statement::Missing));
         for (subject, statement) in held.chain(missing) {
-            let bytes = *subject.as_bytes();
-            if let Some(file) = self.state.retained.get(subject).cloned() {
-                self.note_kept(file, seat);
-            } else if let Some(question) = self.state.questions.get(subject).cloned() {
-                self.note_question(question, seat, statement == Statement::Missing)?;
-            } else if let Some(job) = self.state.job(&JobId::new(bytes)).cloned() {
-                self.note_input(job, seat, statement)?;
-            } else if let Some(model) = self.state.model(&ModelId::new(bytes)).cloned() {
-                self.note_model(model, seat, statement)?;
-            } else if let Some(lease) = self.state.stated_lease(&LeaseId::new(bytes)).cloned() {
-                self.note_opening(lease, seat, statement)?;
+            if !self.state.is_asked(seat, (subject, statement)) {
+                continue;
+            }
+            match subject {
+                StorageSubject::Job(job) => self.note_input(self.job(job)?, seat, statement)?,
+                StorageSubject::Model(model) => {
+                    self.note_model(self.model(model)?, seat, statement)?;
+                }
+                StorageSubject::Lease(lease) => {
+                    self.note_lease_file(self.lease(lease)?, seat, statement)?;
+                }
+                StorageSubject::Answer(job) => {
+                    if let Some(file) = self.state.retained_of(job).cloned() {
+                        self.note_kept(file, seat);
+                    }
+                }
+                StorageSubject::Question(question) => {
+                    if let Some(question) = self.state.questions.get(question).cloned() {
+                        self.note_question(question, seat, statement == Statement::Missing)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -59,7 +63,7 @@ impl Execution {
         self.judge_input(job)
     }
 
-    fn note_opening(&mut self, mut lease: Lease, seat: u8, statement: Statement) -> Done {
+    fn note_lease_file(&mut self, mut lease: Lease, seat: u8, statement: Statement) -> Done {
         if let Some(storage) = lease.storage_mut() {
             note(storage, seat, statement);
         }

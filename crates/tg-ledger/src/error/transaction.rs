@@ -195,8 +195,10 @@ pub enum TransactionError {
     /// Somebody else ordered the job.
     #[error("job {job} was ordered by {requestor}")]
     NotRequestor { job: JobId, requestor: Address },
-    /// A job that does not wait cannot be taken back.
-    #[error("job {job} is {state}; only a Queued job can be cancelled")]
+    /// A job that has a result, or has ended, cannot be taken back.
+    #[error(
+        "job {job} is {state}; it can be taken back only until its provider commits to a result"
+    )]
     JobNotCancellable { job: JobId, state: JobState },
     /// The job ended.
     #[error("job {job} is {state}; nothing more can be paid for it")]
@@ -354,8 +356,8 @@ pub enum TransactionError {
     /// The report states nothing.
     #[error("the report states nothing")]
     EmptyReport,
-    /// The report names something twice, out of order, or that the validator was not asked or has stated.
-    #[error("the report names {subject} twice, out of order, or without being asked for it")]
+    /// The report names something twice or out of order, or nothing that the validator is asked and has not stated.
+    #[error("the report names {subject} twice or out of order, or states nothing that is asked")]
     BadStatement { subject: StorageSubject },
     /// Too few validators hold the files of the model.
     #[error("too few validators hold the files of model {model}: {held} of {needed}")]

@@ -29,7 +29,7 @@ tg_types::wire_enum! {
         Paid = 6 => "Paid",
         /// The escrow went back after failed attempts. Final.
         Refunded = 7 => "Refunded",
-        /// A member of the committee disputes the result; every validator looks at what it names.
+        /// A member of the committee or a challenger disputes the result, or replicas differ; every validator looks at it.
         Disputed = 8 => "Disputed",
         /// The deadline passed before any provider had it; the escrow went back. Final.
         Expired = 9 => "Expired",

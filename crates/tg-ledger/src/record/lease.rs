@@ -325,7 +325,7 @@ pub struct Lease {
     pub preemption: Option<Preemption>,
     /// Its place among the leases of its job.
     pub role: GangRole,
-    /// How validators check its result, if its job is of mode `sync` and it has one.
+    /// How validators check its result, if its job is of mode `sync` or `optimistic` and it has one.
     pub check: Option<SyncCheck>,
     /// What it counts, if its job is an endpoint.
     pub meter: Option<EndpointMeter>,

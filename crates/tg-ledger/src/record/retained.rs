@@ -1,8 +1,7 @@
 //! Answers that validators keep after they were paid, and questions whether one of them still does.
 
 use tg_types::{
-    Address, Amount, Digest, Domain, JobId, StorageSubject, TimestampMs, fields, keccak256_of,
-    variants,
+    Address, Amount, Digest, Domain, JobId, QuestionId, TimestampMs, fields, keccak256_of, variants,
 };
 
 use crate::record::{Record, SeatSet};
@@ -45,8 +44,6 @@ variants! {
 /// The answer of a paid job, which those who state that they hold it have to serve for some time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetainedFile {
-    /// What validators state of it: [`retained_id`] of its job.
-    pub id: StorageSubject,
     /// The job.
     pub job: JobId,
     /// Who ordered it.
@@ -63,7 +60,7 @@ pub struct RetainedFile {
     pub stage: KeptStage,
 }
 
-fields! { RetainedFile { id, job, requestor, digest, bytes, until, held, stage } }
+fields! { RetainedFile { job, requestor, digest, bytes, until, held, stage } }
 
 impl RetainedFile {
     /// The most bytes that it may have.
@@ -82,12 +79,12 @@ impl RetainedFile {
 }
 
 impl Record for RetainedFile {
-    type Key = StorageSubject;
+    type Key = JobId;
     const KIND: u8 = kind::RETAINED;
     const NAME: &'static str = "retained files";
 
-    fn key(&self) -> StorageSubject {
-        self.id
+    fn key(&self) -> JobId {
+        self.job
     }
 
     fn head(&self) -> LeafHead {
@@ -112,9 +109,7 @@ impl Record for RetainedFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredQuestion {
     /// What validators state about it: [`question_id`].
-    pub id: StorageSubject,
-    /// The file.
-    pub file: StorageSubject,
+    pub id: QuestionId,
     /// Of which job it is the answer.
     pub job: JobId,
     /// Its content hash.
@@ -139,7 +134,7 @@ pub struct StoredQuestion {
 
 fields! {
     StoredQuestion {
-        id, file, job, digest, longest, seat, asker, fee, missing_from, until, held, missing,
+        id, job, digest, longest, seat, asker, fee, missing_from, until, held, missing,
     }
 }
 
@@ -152,11 +147,11 @@ impl StoredQuestion {
 }
 
 impl Record for StoredQuestion {
-    type Key = StorageSubject;
+    type Key = QuestionId;
     const KIND: u8 = kind::QUESTION;
     const NAME: &'static str = "questions for stored files";
 
-    fn key(&self) -> StorageSubject {
+    fn key(&self) -> QuestionId {
         self.id
     }
 
@@ -169,20 +164,10 @@ impl Record for StoredQuestion {
     }
 }
 
-/// What validators state of the answer of a job that they keep. Another name than the job's own: a late statement about the job's input is none about its answer.
-#[must_use]
-pub fn retained_id(job: &JobId) -> StorageSubject {
-    StorageSubject::new(keccak256_of(Domain::RetainedFile, job.as_bytes()))
-}
-
 /// The name of a question that is asked at a time.
-pub(crate) fn question_id(
-    file: &StorageSubject,
-    seat: &Address,
-    at: TimestampMs,
-) -> StorageSubject {
-    let mut bytes = file.as_bytes().to_vec();
+pub(crate) fn question_id(job: &JobId, seat: &Address, at: TimestampMs) -> QuestionId {
+    let mut bytes = job.as_bytes().to_vec();
     bytes.extend_from_slice(seat.as_bytes());
     bytes.extend_from_slice(&at.get().to_be_bytes());
-    StorageSubject::new(keccak256_of(Domain::StoredQuestion, &bytes))
+    QuestionId::new(keccak256_of(Domain::StoredQuestion, &bytes))
 }

@@ -1,9 +1,9 @@
 //! Whether a prepaid transaction is still of use.
 
-use tg_types::{BidId, LeaseId, StorageSubject, TransactionKind};
+use tg_types::TransactionKind;
 
-use crate::gas::Prepaid;
-use crate::state::State;
+use crate::gas::{Prepaid, PrepaidSubject};
+use crate::state::{State, Statement};
 
 impl State {
     /// Whether what a prepaid transaction serves still waits for it.
@@ -15,18 +15,21 @@ impl State {
             key: _,
             subject,
         } = *prepaid;
-        let lease = self.lease(&LeaseId::new(subject));
+        let lease = match subject {
+            PrepaidSubject::Sender => return true,
+            PrepaidSubject::Bid(bid) => return self.bid(&bid).is_some(),
+            PrepaidSubject::Stored(subject) => {
+                let either = [Statement::Held, Statement::Missing];
+                return self.seat_of(&sender).is_some_and(|seat| {
+                    either
+                        .into_iter()
+                        .any(|it| self.is_asked(seat, (&subject, it)))
+                });
+            }
+            PrepaidSubject::Lease(lease) => self.lease(&lease),
+        };
         let lease = lease.filter(|it| it.end().is_none());
         match kind {
-            TransactionKind::RevealBid => self.bid(&BidId::new(subject)).is_some(),
-            TransactionKind::ReportLiveness
-            | TransactionKind::PostDealing
-            | TransactionKind::ReadyForProtocol => true,
-            TransactionKind::ReportStorage => {
-                let asked = self.storage_of(&StorageSubject::new(subject));
-                let seat = self.seat_of(&sender);
-                asked.is_some_and(|it| seat.is_some_and(|seat| it.waits_for(seat)))
-            }
             TransactionKind::CommitVotes | TransactionKind::RevealVotes => {
                 let check = lease.and_then(|it| it.check.as_ref());
                 let round = check.and_then(|it| it.stage.round());

@@ -1,11 +1,13 @@
 //! What validators keep after it was paid for, what that costs, and what they are asked about it.
 
-use tg_types::{Address, Amount, Digest, DurationMs, JobId, JobOrder, StorageSubject, TimestampMs};
+use tg_types::{
+    Address, Amount, Digest, DurationMs, JobId, JobOrder, QuestionId, StorageSubject, TimestampMs,
+};
 
 use super::State;
-use super::storage::{AnswerLength, StorageTask, StoredFile};
+use super::storage::{AnswerLength, Statement, StorageTask, StoredFile};
 use crate::canary::{LedgerCanary, is_armed};
-use crate::record::{RetainedFile, StoredQuestion, retained_id};
+use crate::record::{RetainedFile, StoredQuestion};
 use crate::rent::{Charge, RETAINED_RECORD_BYTES, RETAINED_UNIT, RentCategory};
 use crate::table::Table;
 
@@ -49,7 +51,7 @@ impl State {
     /// The answer of a job, if validators keep it.
     #[must_use]
     pub fn retained_of(&self, job: &JobId) -> Option<&RetainedFile> {
-        self.retained.get(&retained_id(job))
+        self.retained.get(job)
     }
 
     /// What it costs that the answer of an order is kept, at the price with it: a part is burned at once, as room is kept for it while the job is open, a part when the
@@ -105,7 +107,7 @@ impl State {
     }
 
     /// Whether a validator is asked for a file.
-    pub(crate) fn is_asked(&self, seat: &Address) -> bool {
+    pub(crate) fn is_in_question(&self, seat: &Address) -> bool {
         self.questions.iter().any(|it| it.seat == *seat)
     }
 
@@ -120,7 +122,7 @@ impl State {
         let tasks = asked.filter_map(|it| {
             let seat = self.validators.get(usize::from(self.seat_of(&it.seat)?))?;
             Some(QuestionTask {
-                subject: it.id,
+                subject: it.id.into(),
                 seat: *seat.key.as_bytes(),
                 digest: it.digest,
                 longest: it.longest,
@@ -142,7 +144,7 @@ impl State {
             .iter()
             .filter(move |it| !it.held.contains(place));
         unstated.take(RETAINED_TASKS_MAX).map(|file| StorageTask {
-            subject: file.id,
+            subject: StorageSubject::Answer(file.job),
             files: vec![StoredFile::Answer {
                 digest: file.digest,
                 length: AnswerLength::AtMost(file.longest()),
@@ -151,26 +153,15 @@ impl State {
         })
     }
 
-    /// Whether the validator at a place may state this of a subject now.
-    pub(crate) fn may_state(
+    /// Whether the validator at a place may state this of a question now.
+    pub(super) fn is_questioned(
         &self,
-        subject: &StorageSubject,
-        (place, validator): (u8, &Address),
-        is_missing: bool,
+        place: u8,
+        (question, statement): (&QuestionId, Statement),
     ) -> bool {
-        if let Some(file) = self.retained.get(subject) {
-            return !is_missing && !file.held.contains(place);
-        }
-        if let Some(question) = self.questions.get(subject) {
-            let is_late = self.is_late(question);
-            return question.seat != *validator
-                && question.waits_for(place)
-                && (is_late || !is_missing);
-        }
-        self.storage_of(subject).is_some_and(|it| {
-            let again = it.recheck.as_ref();
-            it.waits_for(place)
-                && (!is_missing || again.is_some_and(|it| !it.missing.contains(place)))
+        self.questions.get(question).is_some_and(|question| {
+            let is_time = statement == Statement::Held || self.is_late(question);
+            self.seat_of(&question.seat) != Some(place) && question.waits_for(place) && is_time
         })
     }
 
@@ -181,12 +172,12 @@ impl State {
     }
 
     pub(crate) fn put_retained(&mut self, file: RetainedFile) {
-        let before = self.retained.get(&file.id).map_or(0, |it| it.bytes);
+        let before = self.retained.get(&file.job).map_or(0, |it| it.bytes);
         self.count_retained(before, file.bytes);
         self.retained.put(file);
     }
 
-    pub(crate) fn remove_retained(&mut self, id: &StorageSubject) {
+    pub(crate) fn remove_retained(&mut self, id: &JobId) {
         let before = self.retained.get(id).map_or(0, |it| it.bytes);
         self.count_retained(before, 0);
         self.retained.remove(id);

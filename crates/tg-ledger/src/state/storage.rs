@@ -124,6 +124,13 @@ pub struct InputTaker {
     pub is_shown: bool,
 }
 
+/// What a validator states of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Statement {
+    Held,
+    Missing,
+}
+
 /// A statement that a validator has to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageTask {
@@ -179,7 +186,7 @@ impl State {
                 return None;
             }
             let task = StorageTask {
-                subject: StorageSubject::new(*lease.id.as_bytes()),
+                subject: lease.id.into(),
                 files: vec![file],
                 is_recheck: false,
             };
@@ -295,19 +302,52 @@ impl State {
         self.leases.iter().filter_map(waits).collect()
     }
 
-    /// The statements about a job's input or a model's files; `None` if nobody has to state anything about it.
+    /// The statements about a job's input, a model's files, or a lease's opening or answer; `None` if nobody has to state anything
+    /// about it.
     pub(crate) fn storage_of(&self, subject: &StorageSubject) -> Option<&Storage> {
-        let bytes = *subject.as_bytes();
-        let job = self.job(&tg_types::JobId::new(bytes));
-        if let Some(job) = job.filter(|it| it.needs_storage()) {
-            return Some(&job.storage);
+        match subject {
+            StorageSubject::Job(job) => {
+                let job = self.job(job).filter(|it| it.needs_storage());
+                job.map(|it| &it.storage)
+            }
+            StorageSubject::Model(model) => {
+                let model = self.model(model).filter(|it| it.needs_storage());
+                model.map(|it| &it.storage)
+            }
+            StorageSubject::Lease(lease) => {
+                let lease = self.stated_lease(lease)?;
+                lease.wanted().or_else(|| lease.delivered())
+            }
+            // What is kept has a record of its own.
+            StorageSubject::Answer(_) | StorageSubject::Question(_) => None,
         }
-        let model = self.model(&tg_types::ModelId::new(bytes));
-        if let Some(model) = model.filter(|it| it.needs_storage()) {
-            return Some(&model.storage);
+    }
+
+    /// Whether a validator is asked for a statement that it has not made.
+    pub(crate) fn is_asked(
+        &self,
+        seat: u8,
+        (subject, statement): (&StorageSubject, Statement),
+    ) -> bool {
+        match subject {
+            StorageSubject::Answer(job) => {
+                let kept = self.retained_of(job);
+                return statement == Statement::Held
+                    && kept.is_some_and(|it| !it.held.contains(seat));
+            }
+            StorageSubject::Question(question) => {
+                return self.is_questioned(seat, (question, statement));
+            }
+            StorageSubject::Job(_) | StorageSubject::Model(_) | StorageSubject::Lease(_) => {}
         }
-        let lease = self.stated_lease(&LeaseId::new(bytes))?;
-        lease.wanted().or_else(|| lease.delivered())
+        self.storage_of(subject).is_some_and(|storage| {
+            let again = storage.recheck.as_ref();
+            storage.waits_for(seat)
+                && match statement {
+                    Statement::Held => true,
+                    Statement::Missing => again.is_some_and(|it| !it.missing.contains(seat)),
+                }
+        })
     }
 
     /// Jobs that did not end, in three queues: those whose input is not held, those that wait for a provider, those with

@@ -113,23 +113,22 @@ pub(crate) const INPUT_LEN: u32 = 784;
 impl Files {
     /// Who holds what a statement names.
     pub(crate) fn holders(&self, state: &State, subject: &StorageSubject) -> Holders {
-        // Of what is kept honest validators have what they state.
-        if state.retained().get(subject).is_some() {
-            return HONEST;
-        }
-        let bytes = *subject.as_bytes();
-        let job = state.job(&tg_types::JobId::new(bytes));
-        match job {
-            Some(job) => self.inputs.get(&job.order.input).copied().unwrap_or(0),
-            None => match self.evidence.get(&Digest::new(bytes)) {
-                // An opening, which is named as its lease is.
-                Some(Proof::Right | Proof::Wrong) => HONEST | HOSTILE,
-                Some(Proof::Absent) => 0,
-                None => {
-                    let model = self.models.get(&ModelId::new(bytes));
-                    model.map_or(0, |it| it.holders)
+        match subject {
+            StorageSubject::Job(job) => {
+                let input = state.job(job).map(|it| it.order.input);
+                let holders = input.and_then(|it| self.inputs.get(&it));
+                holders.copied().unwrap_or(0)
+            }
+            // An opening, which is named as its lease is.
+            StorageSubject::Lease(lease) => {
+                match self.evidence.get(&Digest::new(*lease.as_bytes())) {
+                    Some(Proof::Right | Proof::Wrong) => HONEST | HOSTILE,
+                    Some(Proof::Absent) | None => 0,
                 }
-            },
+            }
+            StorageSubject::Model(model) => self.models.get(model).map_or(0, |it| it.holders),
+            // Of what is kept honest validators have what they state.
+            StorageSubject::Answer(_) | StorageSubject::Question(_) => HONEST,
         }
     }
 

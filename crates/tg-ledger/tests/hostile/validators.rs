@@ -215,13 +215,13 @@ impl Seat {
     }
 
     fn has_denied(&self, state: &State, task: &StorageTask) -> bool {
-        let StorageTask { subject, .. } = task;
-        let bytes = *StorageSubject::as_bytes(subject);
-        let job = state
-            .job(&tg_types::JobId::new(bytes))
-            .map(|it| &it.storage);
-        let model = state.model(&tg_types::ModelId::new(bytes));
-        let storage = job.or(model.map(|it| &it.storage));
+        let storage = match &task.subject {
+            StorageSubject::Job(job) => state.job(job).map(|it| &it.storage),
+            StorageSubject::Model(model) => state.model(model).map(|it| &it.storage),
+            StorageSubject::Lease(_) | StorageSubject::Answer(_) | StorageSubject::Question(_) => {
+                None
+            }
+        };
         let recheck = storage.and_then(|it| it.recheck.as_ref());
         let seat = state.seat_of(&self.wallet.address());
         recheck.is_some_and(|it| seat.is_some_and(|seat| it.missing.contains(seat)))

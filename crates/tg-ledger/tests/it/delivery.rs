@@ -5,8 +5,8 @@ use tg_ledger::{
     ModelFacts, Parameters, State, StorageRule, StoredFile, TransactionError,
 };
 use tg_types::{
-    Amount, Decode as _, DurationMs, Encode as _, JobId, StorageSubject, Tier, Transaction,
-    TransactionKind, VerificationMode,
+    Amount, Decode as _, Digest, DurationMs, Encode as _, JobId, Label, ModelId, StorageSubject,
+    Tier, Transaction, TransactionKind, VerificationMode,
 };
 
 use crate::fault::hold;
@@ -51,7 +51,7 @@ fn committed(world: &mut World, job: JobId) -> StorageSubject {
     let (name, lease) = (world.holder(job), world.lease(job).id);
     world.send(name, Transaction::StartLease { lease });
     world.send(name, commit(lease));
-    StorageSubject::new(*lease.as_bytes())
+    StorageSubject::Lease(lease)
 }
 
 fn tasks_of(state: &State, validator: &str) -> Vec<StorageSubject> {
@@ -209,6 +209,73 @@ fn an_answer_that_is_never_delivered_is_not_paid() {
     assert_eq!(world.job(job).settlement().unwrap().price, tgrid(40));
 }
 
+/// The attack: a model registered under the id of a lease. Whoever registers one writes its id, and a refused one may be registered again, so that statements
+/// about the lease counted for the model, and the provider was paid for nothing.
+#[test]
+fn a_model_of_the_same_id_takes_no_statement_about_a_lease_or_a_job() {
+    let mut world = world_of(facts());
+    let job = ordered(&mut world, |_| {});
+    let (name, lease) = (world.holder(job), world.lease(job).id);
+    for (id, label) in [(*lease.as_bytes(), "lease"), (*job.as_bytes(), "job")] {
+        let registration = Transaction::RegisterModel {
+            model: ModelId::new(id),
+            public_blob: Digest::new([0xee; 32]),
+            weights_blob: Digest::new([0xef; 32]),
+            name: Label::lossy(label),
+        };
+        world.send("mallory", registration);
+    }
+    world.send(name, Transaction::StartLease { lease });
+    world.send(name, commit(lease));
+    // Validators are asked about both, and say in one report what they hold of which.
+    let other = StorageSubject::Model(ModelId::new(*lease.as_bytes()));
+    let asked = tasks_of(&world.state, "validator 0");
+    assert!(
+        asked.contains(&StorageSubject::Lease(lease)) && asked.contains(&other),
+        "{asked:?}"
+    );
+    hold(&mut world, 0..3, other);
+    assert_eq!(world.job(job).state(), JobState::Delivering);
+    hold(&mut world, 0..3, StorageSubject::Lease(lease));
+    assert_eq!(world.job(job).state(), JobState::Paid);
+    // What is said of the model counts for no job that has ended: the state is the one that its records give.
+    hold(&mut world, 0..3, ModelId::new(*job.as_bytes()));
+    let again = State::from_bytes(&world.state.to_bytes()).unwrap();
+    assert_eq!(again.root(), world.state.root());
+    let ended = |state: &State| state.ended_jobs().map(|it| it.id).collect::<Vec<_>>();
+    assert_eq!(ended(&again), ended(&world.state));
+}
+
+/// A report names up to 24 things: what is not asked any more when it comes is passed over, as long as something in it is asked.
+#[test]
+fn one_late_statement_does_not_spoil_the_others_of_its_report() {
+    let mut world = world_of(facts());
+    let [first, second] = [(); 2].map(|()| {
+        let mut order = world.order();
+        order.mode = VerificationMode::None;
+        world.submit("alice", order)
+    });
+    hold(&mut world, 0..3, first);
+    let lease = world.lease(first).id;
+    let name = world.holder(first);
+    world.send(name, Transaction::StartLease { lease });
+    // The fourth validator said both before it saw that the first one has begun.
+    let mut held: Vec<StorageSubject> = vec![first.into(), second.into()];
+    held.sort_unstable();
+    let late = Transaction::ReportStorage {
+        held,
+        missing: vec![],
+    };
+    world.send("validator 3", late.clone());
+    let seat = world.state.seat_of(&address("validator 3")).unwrap();
+    assert!(world.job(second).storage.held.contains(seat));
+    assert!(!world.job(first).storage.held.contains(seat));
+    assert!(matches!(
+        world.refusal("validator 3", late),
+        TransactionError::BadStatement { .. }
+    ));
+}
+
 /// The attack: a requestor that takes back what it has, or whose order ends before the validators could fetch it.
 #[test]
 fn what_was_committed_in_time_is_paid_after_the_deadline_and_not_taken_back() {
@@ -222,7 +289,7 @@ fn what_was_committed_in_time_is_paid_after_the_deadline_and_not_taken_back() {
     let last = world.lease(job).deadline.get().min(deadline);
     world.time = last - TICK;
     world.send(name, commit(lease));
-    let subject = StorageSubject::new(*lease.as_bytes());
+    let subject = StorageSubject::Lease(lease);
     assert!(matches!(
         world.refusal("alice", Transaction::CancelJob { job }),
         TransactionError::JobNotCancellable {
@@ -266,7 +333,7 @@ fn slots_are_free_while_answers_are_fetched() {
     let offer = world.lease(jobs[0]).offer;
     assert_eq!(world.state.offer(&offer).unwrap().slots_taken, 0);
     for job in jobs {
-        let subject = StorageSubject::new(*world.lease(job).id.as_bytes());
+        let subject = StorageSubject::Lease(world.lease(job).id);
         hold(&mut world, 0..3, subject);
         assert_eq!(world.job(job).state(), JobState::Paid);
         assert_eq!(world.state.offer(&offer).unwrap().slots_taken, 0);
@@ -299,7 +366,7 @@ fn a_gang_is_paid_when_the_answer_of_the_whole_is_held() {
     assert_eq!((taken(&world, &lead), taken(&world, &member)), (0, 0));
     // Nothing is stated about a part.
     let tasks = tasks_of(&world.state, "validator 0");
-    assert_eq!(tasks, [StorageSubject::new(*lead.id.as_bytes())]);
+    assert_eq!(tasks, [StorageSubject::Lease(lead.id)]);
     // Never delivered: the lead is to blame, the member has its collateral back and what its work was worth.
     let (by, _) = world.lease(job).delivery().unwrap();
     world.wait_until(by.get() + 1);
@@ -326,7 +393,7 @@ fn floats_and_programs_may_answer_with_less_than_their_limit() {
             panic!("{tasks:?}");
         };
         assert_eq!(length, AnswerLength::AtMost(10));
-        hold(&mut world, 0..3, StorageSubject::new(*lease.as_bytes()));
+        hold(&mut world, 0..3, StorageSubject::Lease(lease));
         assert_eq!(world.job(job).state(), JobState::Paid);
     }
 }

@@ -431,6 +431,15 @@ fn a_model_that_cannot_be_served_ruins_nobody() {
         world.balance("cheap").checked_sub(before),
         tgrid(500).checked_sub(at_risk)
     );
+    // What nobody checked says nothing of the model: three of the attacker's own would be paid for any bytes.
+    let mut order = world.order();
+    order.mode = VerificationMode::None;
+    let unchecked = world.submit("alice", order);
+    let (name, own) = (world.holder(unchecked), world.lease(unchecked).id);
+    world.send(name, Transaction::StartLease { lease: own });
+    world.send(name, commit(own));
+    assert_eq!(world.job(unchecked).state(), JobState::Paid);
+    assert!(world.state.model(&MODEL).unwrap().owners_paid.is_empty());
     // Three owners that were paid make it known; one of them three times does not.
     for _ in 0..3 {
         let mut order = world.order();

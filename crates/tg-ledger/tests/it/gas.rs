@@ -2,10 +2,12 @@
 
 use tg_ledger::block::body_digest;
 use tg_ledger::gas::{BLOCK_GAS_MAX, LANE_GAS_MAX, LEASE_GAS, gas_of};
-use tg_ledger::{BlockError, Event, Prepaid, TransactionError, apply, check_transaction};
+use tg_ledger::{
+    BlockError, Event, Prepaid, PrepaidSubject, TransactionError, apply, check_transaction,
+};
 use tg_types::CheckedSignatures;
 use tg_types::{
-    Amount, Encode, Fees, JobNeeds, LeaseId, SignedTransaction, StorageSubject, Transaction,
+    Amount, Encode, Fees, JobId, JobNeeds, LeaseId, SignedTransaction, StorageSubject, Transaction,
     TransactionKind, limits::TRANSACTION_BYTES_MAX,
 };
 
@@ -37,7 +39,7 @@ fn a_prepaid_transaction_serves_one_thing_and_others_serve_nothing() {
         kind: TransactionKind::StartLease,
         sender: address("cheap"),
         key: None,
-        subject: [7; 32],
+        subject: PrepaidSubject::Lease(lease),
     };
     assert_eq!(start, Some(expected));
     // The same of another kind, lease or sender is another one.
@@ -47,7 +49,7 @@ fn a_prepaid_transaction_serves_one_thing_and_others_serve_nothing() {
     assert_ne!(of("dear", Transaction::StartLease { lease }), start);
     // Whatever a validator states of files, it stands in nobody else's place.
     let state = |name, subject: [u8; 32]| {
-        let held = vec![StorageSubject::new(subject)];
+        let held = vec![StorageSubject::Job(JobId::new(subject))];
         let missing = Vec::new();
         of(name, Transaction::ReportStorage { held, missing })
     };

@@ -3,7 +3,7 @@
 use tg_ledger::{
     AnswerLength, EndReason, EndpointProblem, Event, Genesis, JobState, KeptStage, Outcome,
     Parameters, QuestionEnd, RentCategory, RetainedFile, State, StorageRule, StoredFile,
-    StoredQuestion, TransactionError, retained_id,
+    StoredQuestion, TransactionError,
 };
 use tg_types::limits::{RETENTION_MAX, RETENTION_MIN};
 use tg_types::{
@@ -65,7 +65,7 @@ fn paid(world: &mut World, order: JobOrder, holders: std::ops::Range<u8>) -> Job
     let (name, lease) = (world.holder(job), world.lease(job).id);
     world.send(name, Transaction::StartLease { lease });
     world.send(name, commit(lease));
-    hold(world, holders, StorageSubject::new(*lease.as_bytes()));
+    hold(world, holders, StorageSubject::Lease(lease));
     assert_eq!(world.job(job).state(), JobState::Paid);
     job
 }
@@ -75,7 +75,7 @@ fn kept(world: &mut World) -> JobId {
     let order = order(world);
     let job = paid(world, order, 0..3);
     let lease = world.lease(job).id;
-    hold(world, 3..4, StorageSubject::new(*lease.as_bytes()));
+    hold(world, 3..4, StorageSubject::Lease(lease));
     job
 }
 
@@ -120,7 +120,7 @@ fn says(held: &[StorageSubject], missing: &[StorageSubject]) -> Transaction {
 fn deny(world: &mut World, validators: &[u8], question: &StoredQuestion) -> Vec<Event> {
     let mut events = Vec::new();
     for index in validators {
-        let says = says(&[], &[question.id]);
+        let says = says(&[], &[question.id.into()]);
         events = world.send(&format!("validator {index}"), says);
     }
     events
@@ -186,7 +186,7 @@ fn what_keeping_costs_is_locked_and_burned_when_the_job_is_paid() {
     let (name, lease) = (world.holder(job), world.lease(job).id);
     world.send(name, Transaction::StartLease { lease });
     world.send(name, commit(lease));
-    let subject = StorageSubject::new(*lease.as_bytes());
+    let subject = StorageSubject::Lease(lease);
     hold(&mut world, 0..2, subject);
     let fee = world.job(job).retention.fee.get();
     let events = world.send("validator 2", says(&[subject], &[]));
@@ -243,16 +243,16 @@ fn who_stated_that_it_holds_an_answer_keeps_it() {
     let tasks = world.state.storage_tasks(&seat(3));
     let task = tasks
         .iter()
-        .find(|it| it.subject == retained_id(&job))
+        .find(|it| it.subject == StorageSubject::Answer(job))
         .unwrap();
     let answer = StoredFile::Answer {
         digest: receipt().output,
         length: AnswerLength::AtMost(784),
     };
     assert_eq!(task.files, [answer]);
-    hold(&mut world, 3..4, retained_id(&job));
+    hold(&mut world, 3..4, StorageSubject::Answer(job));
     assert_eq!(file(&world, job).held.len(), 4);
-    let subject = retained_id(&job);
+    let subject = StorageSubject::Answer(job);
     assert_eq!(
         world.refusal("validator 3", says(&[subject], &[])),
         TransactionError::BadStatement { subject }
@@ -301,9 +301,9 @@ fn of_results_that_are_checked_nobody_keeps_the_answer_before_it_is_stated() {
     world.decide(&task, Outcome::LeaseAccepted);
     assert!(file(&world, job).held.is_empty());
     assert_eq!(file(&world, job).stage, KeptStage::TooFew);
-    hold(&mut world, 0..2, retained_id(&job));
+    hold(&mut world, 0..2, StorageSubject::Answer(job));
     assert_eq!(file(&world, job).stage, KeptStage::TooFew);
-    hold(&mut world, 2..3, retained_id(&job));
+    hold(&mut world, 2..3, StorageSubject::Answer(job));
     assert!(matches!(file(&world, job).stage, KeptStage::Held { .. }));
     // Of float graphs and programs it has what they were registered with, at most.
     let mut world = World::with(&Genesis {
@@ -339,10 +339,10 @@ fn who_serves_what_it_is_asked_for_loses_nothing() {
         assert!(
             tasks
                 .iter()
-                .all(|it| !it.is_late && it.subject == question.id)
+                .all(|it| !it.is_late && it.subject == question.id.into())
         );
     }
-    let subject = question.id;
+    let subject = StorageSubject::Question(question.id);
     for says in [says(&[subject], &[]), says(&[], &[subject])] {
         let error = world.refusal("validator 1", says);
         assert_eq!(error, TransactionError::BadStatement { subject });
@@ -407,7 +407,7 @@ fn who_does_not_have_it_loses_its_bond() {
             seat: seat_
         }
     );
-    hold(&mut world, 1..2, retained_id(&job));
+    hold(&mut world, 1..2, StorageSubject::Answer(job));
     asked(&mut world, job, 1);
 }
 
@@ -431,7 +431,7 @@ fn f_liars_convict_nobody_and_spare_nobody_who_gives_nothing_to_the_others() {
     world.wait_until(question.missing_from.get());
     deny(&mut world, &[0], &question);
     hold(&mut world, 1..2, question.id);
-    let events = world.send("validator 3", says(&[question.id], &[]));
+    let events = world.send("validator 3", says(&[question.id.into()], &[]));
     assert_eq!(ended(&events), Some(QuestionEnd::Served));
     assert_eq!(stake(&world.state, 2), Amount::from_tgrid(1_000));
 }
@@ -583,7 +583,7 @@ fn who_never_states_what_the_others_do_has_no_share_of_fees() {
     hold(&mut world, 0..3, job);
     let task = world.work(job);
     world.decide(&task, Outcome::LeaseAccepted);
-    hold(&mut world, 0..2, retained_id(&job));
+    hold(&mut world, 0..2, StorageSubject::Answer(job));
     let later = world.time + 10 * wait;
     world.wait_until(later);
     assert_eq!(
@@ -607,7 +607,7 @@ fn village() -> (Village, JobId) {
     let (name, lease) = (village.world.holder(job), village.world.lease(job).id);
     village.world.send(name, Transaction::StartLease { lease });
     village.world.send(name, commit(lease));
-    let subject = StorageSubject::new(*lease.as_bytes());
+    let subject = StorageSubject::Lease(lease);
     hold(&mut village.world, 0..4, subject);
     village.world.send("mallory", says(&[subject], &[]));
     assert_eq!(village.world.job(job).state(), JobState::Paid);
@@ -664,9 +664,13 @@ fn statements_stay_those_of_who_made_them_and_a_question_ends_with_the_seat() {
     assert!(of_it.held.contains(state.seat_of(&seat(0)).unwrap()));
     // The newcomer is asked to hold it, and looks too.
     let tasks = state.storage_tasks(&address("dear"));
-    assert!(tasks.iter().any(|it| it.subject == retained_id(&job)));
+    assert!(
+        tasks
+            .iter()
+            .any(|it| it.subject == StorageSubject::Answer(job))
+    );
     assert_eq!(state.question_tasks(&address("dear")).len(), 1);
-    village.world.send("dear", says(&[question.id], &[]));
+    village.world.send("dear", says(&[question.id.into()], &[]));
     assert!(village.state().questions().is_empty());
     let root = village.state().root();
     let stored = State::from_bytes(&village.state().to_bytes()).unwrap();

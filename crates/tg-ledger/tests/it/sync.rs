@@ -754,9 +754,9 @@ fn openings_are_held_by_a_quorum_before_anybody_votes() {
     genesis.parameters.storage = tg_ledger::StorageRule::Stated;
     let mut world = World::with(&genesis);
     world.activate_model(crate::world::facts());
-    let state_held = |world: &mut World, subject: [u8; 32], count: usize| {
+    let state_held = |world: &mut World, subject: StorageSubject, count: usize| {
         let sent = VALIDATORS[..count].iter().map(|name| {
-            let held = vec![StorageSubject::new(subject)];
+            let held = vec![subject];
             let report = Transaction::ReportStorage {
                 held,
                 missing: vec![],
@@ -765,13 +765,13 @@ fn openings_are_held_by_a_quorum_before_anybody_votes() {
         });
         together(world, sent.collect());
     };
-    state_held(&mut world, *crate::world::MODEL.as_bytes(), 4);
+    state_held(&mut world, crate::world::MODEL.into(), 4);
     world.post("cheap", terms(20));
     deal(&mut world, 0);
     let mut order = world.order();
     order.mode = VerificationMode::Sync;
     let job = world.submit("alice", order);
-    state_held(&mut world, *job.as_bytes(), 4);
+    state_held(&mut world, job.into(), 4);
     let lease = world.lease(job).id;
     world.send("cheap", Transaction::StartLease { lease });
     world.send("cheap", commit(lease));
@@ -785,12 +785,12 @@ fn openings_are_held_by_a_quorum_before_anybody_votes() {
     assert!(
         asked
             .iter()
-            .any(|it| it.subject == StorageSubject::new(*lease.as_bytes()))
+            .any(|it| it.subject == StorageSubject::Lease(lease))
     );
-    state_held(&mut world, *lease.as_bytes(), 2);
+    state_held(&mut world, lease.into(), 2);
     assert!(matches!(stage(&world, lease), SyncStage::Opened { .. }));
     let report = Transaction::ReportStorage {
-        held: vec![StorageSubject::new(*lease.as_bytes())],
+        held: vec![StorageSubject::Lease(lease)],
         missing: vec![],
     };
     world.send(VALIDATORS[2], report);

@@ -106,7 +106,7 @@ fn a_receipt_is_all_that_is_handed_in_and_the_seed_draws_the_committee() {
     // Nobody states anything, nobody votes yet, and the provider has nothing to say.
     for name in VALIDATORS {
         let asked = world.state.storage_tasks(&address(name)).into_iter();
-        let about = StorageSubject::new(*lease.as_bytes());
+        let about = StorageSubject::Lease(lease);
         assert_eq!(asked.filter(|it| it.subject == about).count(), 0);
         assert_eq!(world.state.vote_tasks(&address(name)), []);
     }

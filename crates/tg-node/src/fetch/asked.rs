@@ -243,6 +243,7 @@ mod tests {
 
     use super::*;
     use crate::key::{ValidatorKey, peer};
+    use tg_types::QuestionId;
 
     fn at(after: u64) -> TimestampMs {
         TimestampMs::new(1_000_000 + after)
@@ -250,7 +251,7 @@ mod tests {
 
     fn task(seat: u64, file: &[u8], is_late: bool) -> QuestionTask {
         QuestionTask {
-            subject: StorageSubject::new([u8::try_from(seat).unwrap(); 32]),
+            subject: QuestionId::new([u8::try_from(seat).unwrap(); 32]).into(),
             seat: ValidatorKey::from_seed(seat).public(),
             digest: Digest::of_blob(file),
             longest: u32::try_from(file.len()).unwrap(),
@@ -348,12 +349,12 @@ mod tests {
         let (mut fetches, mut outbox) = (AskedFetches::default(), Vec::new());
         let mut tasks: Vec<QuestionTask> = (0..40)
             .map(|number| QuestionTask {
-                subject: StorageSubject::new([number; 32]),
+                subject: QuestionId::new([number; 32]).into(),
                 ..task(1, &[number], false)
             })
             .collect();
         tasks.push(QuestionTask {
-            subject: StorageSubject::new([0xff; 32]),
+            subject: QuestionId::new([0xff; 32]).into(),
             ..task(2, b"file", false)
         });
         fetches.named(tasks, at(0));

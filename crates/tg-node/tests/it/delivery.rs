@@ -118,7 +118,7 @@ fn store() -> (tempfile::TempDir, BlobStore) {
 fn found(store: &BlobStore, bytes: &[u8], length: AnswerLength) -> Holding {
     let digest = store.put(bytes, LIMIT).unwrap();
     let task = StorageTask {
-        subject: StorageSubject::new([1; 32]),
+        subject: StorageSubject::Lease(LeaseId::new([1; 32])),
         files: vec![StoredFile::Answer { digest, length }],
         is_recheck: false,
     };

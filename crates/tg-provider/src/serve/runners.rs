@@ -68,7 +68,10 @@ impl Runners {
                     let answer = answer.and_then(|given| {
                         let price = match asked.is_proved {
                             true => proved,
-                            false => answer_price(run, &asked.input, &given.output),
+                            false => {
+                                let takes_tokens = worker.takes_tokens(&task);
+                                answer_price(run, takes_tokens, (&asked.input, &given.output))
+                            }
                         };
                         sealed(&asked, &given, price)
                     });

@@ -30,6 +30,7 @@ fn book(money: u128) -> ServedBook {
         proved: PROVED,
         by_tokens: false,
         claimed: Amount::ZERO,
+        unpaid_first: UNPAID_RUNS_MAX,
         domain: domain(),
     };
     let funds = ServedFunds {
@@ -161,6 +162,29 @@ fn who_does_not_pay_gets_no_more_than_the_limit() {
     book.answered(next, &whole());
     book.decide(&request(next + 1, 0, &alice()));
     assert_eq!(book.last().unwrap().voucher.answered, 1);
+}
+
+/// After others took answers and left, a lease begins with few, and has as many as any once it has paid for some.
+#[test]
+fn whoever_pays_gets_more_unpaid() {
+    let mut book = book(1_000_000);
+    book.terms.unpaid_first = 4;
+    let mut given = |book: &mut ServedBook, first: u64, paid: u64| {
+        let asked = |number| request(number, paid, &alice());
+        let is_run = |number: &u64| book.decide(&asked(*number)) == RequestDecision::Run;
+        let run: Vec<u64> = (first..first + 200).take_while(is_run).collect();
+        run.iter()
+            .for_each(|number| book.answered(*number, &whole()));
+        run.len() as u64
+    };
+    assert_eq!(given(&mut book, 1, 0), 4);
+    // Four are paid for: 8 may be unpaid.
+    assert_eq!(given(&mut book, 5, 4), 8);
+    assert_eq!(given(&mut book, 13, 12), 16);
+    assert_eq!(given(&mut book, 29, 28), 32);
+    assert_eq!(given(&mut book, 61, 60), UNPAID_RUNS_MAX);
+    assert_eq!(given(&mut book, 125, 124), UNPAID_RUNS_MAX);
+    assert_eq!(book.unpaid_runs(), UNPAID_RUNS_MAX);
 }
 
 /// Answers that got lost do not end an endpoint that runs for long, and cost its provider less than its minutes earn.

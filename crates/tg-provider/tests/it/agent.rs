@@ -316,6 +316,10 @@ impl Flaky {
 }
 
 impl Worker for Flaky {
+    fn takes_tokens(&self, task: &Task) -> bool {
+        self.inner.takes_tokens(task)
+    }
+
     fn answer(
         &self,
         task: &Task,

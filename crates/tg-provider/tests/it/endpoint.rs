@@ -270,6 +270,10 @@ impl WrongAnswers {
 }
 
 impl Worker for WrongAnswers {
+    fn takes_tokens(&self, task: &Task) -> bool {
+        self.worker.takes_tokens(task)
+    }
+
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
         self.worker.execute(task, progress)
     }

@@ -455,7 +455,7 @@ pub struct JobReceiptDto {
     /// The other members of a gang with what each was paid; together what the settlement says of them.
     #[serde(default)]
     pub members: Vec<MemberPayDto>,
-    /// The evidence blob; absent for mode none.
+    /// The evidence blob; absent for mode none, and for mode replicate where members differed.
     #[serde(with = "text::option", default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub evidence: Option<Digest>,

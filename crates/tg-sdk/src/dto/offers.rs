@@ -82,7 +82,7 @@ pub struct ReputationDto {
     pub rejected: u32,
     /// Leases that ran past their time.
     pub late: u32,
-    /// Leases that were never started, or whose evidence was not delivered.
+    /// Leases that were never started, or whose evidence or answer was not delivered.
     pub abandoned: u32,
     /// What it earned with accepted results.
     #[serde(with = "text")]

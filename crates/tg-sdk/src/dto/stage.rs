@@ -83,7 +83,7 @@ pub enum LeaseEndDto {
     Rejected,
     /// It did not finish in time.
     Late,
-    /// It was not started in time.
+    /// It was not started in time, its evidence or answer was not delivered, or its provider was lost.
     Abandoned,
     /// It made room for a job that goes first.
     Preempted,

@@ -130,9 +130,11 @@ pub struct TotalsDto {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobCountsDto {
+    /// Waiting until validators hold their inputs.
+    pub submitted: u64,
     /// Waiting for an offer.
     pub queued: u64,
-    /// Leased, running, committed or being verified.
+    /// With a lease: leased, running, committed, verifying, disputed or delivering.
     pub active: u64,
     /// Over, whatever the end.
     pub ended: u64,

@@ -9,12 +9,14 @@ use hyper::Method;
 use tg_ir::GenerationRequest;
 use tg_ir::request::answered_share;
 use tg_privacy::{SealError, SealedChannel};
+use tg_proof::PublicModel;
 use tg_types::served::CARD_BYTES_MAX;
 use tg_types::{
     Address, Amount, BASE_PRICES_PER_MINUTE, CardError, ChainDomain, Decode as _, Digest,
     Encode as _, JobId, LeaseId, ModelId, ServedCard, Signature, SignedVoucher, Voucher, Wallet,
     asked_digest,
 };
+use tokio::sync::OnceCell;
 
 use super::served::{ChargeError, check_charge};
 use super::wire::{
@@ -25,7 +27,12 @@ use crate::client::Client;
 use crate::dto::{JobDto, JobStateDto, LeaseDto, ModeDto};
 use crate::error::ClientError;
 use crate::transport::Payload;
-use crate::verify::{CheckError, CheckedModel, Expected};
+use crate::verify::{CheckError, CheckedModel, Expected, PUBLIC_MODEL_BYTES_MAX};
+
+/// How long a request waits for its turn where more answers of this session are unpaid than its provider gives, and how often it is asked
+/// again.
+const PAID_MAX: Duration = Duration::from_secs(2);
+const PAID_POLL: Duration = Duration::from_millis(50);
 
 /// Bytes of one part of an answer: the largest answer, and what stands around it.
 const PART_BYTES_MAX: usize = ENDPOINT_BYTES_MAX + 1_024;
@@ -238,6 +245,9 @@ pub struct EndpointSession {
     proved: Amount,
     /// What tokens cost, if the model is a served one.
     card: Option<ServedCard>,
+    model: ModelId,
+    /// Whether the model takes tokens, once that was looked up.
+    takes_tokens: OnceCell<bool>,
     owed: Arc<Mutex<OwedSoFar>>,
     next: AtomicU64,
     seal: Mutex<Option<Arc<SessionSeal>>>,
@@ -328,6 +338,8 @@ impl EndpointSession {
             provider: lease.provider,
             run: card.as_ref().map_or(lease.price, ServedCard::largest_price),
             card,
+            model: lease.model,
+            takes_tokens: OnceCell::new(),
             proved: proved_price(lease.price, lease.minute),
             owed: Arc::new(Mutex::new(OwedSoFar::claimed(&lease))),
             next: AtomicU64::new(first),
@@ -445,7 +457,19 @@ impl EndpointSession {
         model: Option<&CheckedModel>,
         piece: &mut (dyn FnMut(&[u8]) + Send),
     ) -> Result<EndpointAnswer, EndpointError> {
-        match self.ask_once(asked, model, piece).await {
+        let began = Instant::now();
+        let mut answered = self.ask_once(asked, model, piece).await;
+        // What was asked beside this is paid for by the next request after its answer.
+        while let Err(AskFailure::Failed(EndpointError::Refused {
+            because: EndpointRefusal::Unpaid,
+            ..
+        })) = &answered
+            && began.elapsed() < PAID_MAX
+        {
+            tokio::time::sleep(PAID_POLL).await;
+            answered = self.ask_once(asked, model, piece).await;
+        }
+        match answered {
             // It has a later voucher than this session knows: go on from there, once.
             Err(AskFailure::Behind) => self.ask_once(asked, model, piece).await.map_err(Into::into),
             // It was started again, and has another key.
@@ -460,6 +484,23 @@ impl EndpointSession {
         }
     }
 
+    /// Whether an input that begins as a request to write is one: the model takes tokens. Looked up when the first such input is asked.
+    async fn takes_tokens(&self, input: &[u8]) -> Result<bool, EndpointError> {
+        if !GenerationRequest::is_one(input) {
+            return Ok(false);
+        }
+        let read = async {
+            let listed = self.client.model(self.model).await?;
+            let file = self.client.blob(listed.public_blob, PUBLIC_MODEL_BYTES_MAX);
+            // What is none is a graph of floats or a program: they take no tokens.
+            let public = PublicModel::decode(&file.await?).ok();
+            let public = public.filter(|it| it.id() == self.model);
+            let program = public.as_ref().map(PublicModel::program);
+            Ok::<_, EndpointError>(program.is_some_and(GenerationRequest::is_taken_by))
+        };
+        self.takes_tokens.get_or_try_init(|| read).await.copied()
+    }
+
     fn sealing(&self) -> Option<Arc<SessionSeal>> {
         let seal = self.seal.lock();
         seal.unwrap_or_else(PoisonError::into_inner).clone()
@@ -472,6 +513,8 @@ impl EndpointSession {
         model: Option<&CheckedModel>,
         piece: &mut (dyn FnMut(&[u8]) + Send),
     ) -> Result<EndpointAnswer, AskFailure> {
+        // Before anything is asked: what is answered is owed.
+        let takes_tokens = self.card.is_none() && self.takes_tokens(&asked.input).await?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let seal = self.sealing().ok_or(EndpointError::Seal(SealError::Key))?;
         let sealed = SealedInput {
@@ -498,7 +541,7 @@ impl EndpointSession {
             what: "it cannot be read",
         })?;
         let most = match (model, &self.card) {
-            (None, None) => answer_price(self.run, &asked.input, &given.output),
+            (None, None) => answer_price(self.run, takes_tokens, (&asked.input, &given.output)),
             (None, Some(card)) => {
                 let charged = check_charge(card, &asked.input, &given.output, answer.price);
                 charged.map_err(EndpointError::Overcharged)?;
@@ -713,13 +756,13 @@ async fn card_of(client: &Client, model: ModelId) -> Result<Option<ServedCard>, 
     Ok(Some(card))
 }
 
-/// What an answer costs where a run of the model costs `run`.
+/// What an answer costs where a run of the model costs `run`; of a program that takes tokens the part that was written.
 #[must_use]
-pub fn answer_price(run: Amount, input: &[u8], answer: &[u8]) -> Amount {
+pub fn answer_price(run: Amount, takes_tokens: bool, (input, answer): (&[u8], &[u8])) -> Amount {
     if input.is_empty() {
         return Amount::ZERO;
     }
-    let (part, whole) = answered_share(input, answer);
+    let (part, whole) = answered_share(takes_tokens, input, answer);
     run.checked_mul_div_ceil(part, whole).unwrap_or(run)
 }
 

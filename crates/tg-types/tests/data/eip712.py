@@ -85,7 +85,7 @@ TYPES = {
     "RevealBid": HEAD + ",bytes32 bid,bytes32 salt,JobOrder order",
     "RateJob": HEAD + ",bytes32 job,uint8 stars",
     "ReportLiveness": HEAD + ",uint64 epoch,address[] lost,address[] back",
-    "ReportStorage": HEAD + ",bytes32[] held,bytes32[] missing",
+    "ReportStorage": HEAD + ",StorageSubject[] held,StorageSubject[] missing",
     "DeclineLease": HEAD + ",bytes32 lease,uint8 reason",
     "CommitPart": HEAD + ",bytes32 lease,Receipt receipt",
     "RaiseJob": HEAD + ",bytes32 job,uint128 maxPrice,uint8 maxAttempts",
@@ -117,6 +117,7 @@ TYPES = {
     "Machine machine,uint128 pricePerGpuSecond,uint8 pricing",
     "Machine": "uint8 gpuCount,uint8 gpu,uint32 gpuMemoryMib,uint16 capability,bool tensorCores,uint8 link,"
     "uint8 sharing,uint32 cpuMilli,uint32 memoryMib,uint32 diskGib,uint8 region,int32 x,int32 y,uint8 tiers",
+    "StorageSubject": "uint8 kind,bytes32 id",
     "Receipt": "bytes32 program,bytes32 model,bytes32 input,bytes32 output,bytes32 trace,uint8 tier",
 }
 
@@ -127,6 +128,7 @@ def members(name):
 
 def referenced(name, found):
     for kind, _ in members(name):
+        kind = kind.removesuffix("[]")
         if kind in TYPES and kind not in found:
             found.add(kind)
             referenced(kind, found)
@@ -143,6 +145,8 @@ def hash_struct(name, value):
         item = value[field]
         if kind in TYPES:
             words.append(hash_struct(kind, item))
+        elif kind.removesuffix("[]") in TYPES:
+            words.append(keccak(b"".join(hash_struct(kind.removesuffix("[]"), it) for it in item)))
         elif kind == "string":
             words.append(keccak(item.encode()))
         elif kind == "bytes":
@@ -303,6 +307,10 @@ ORDER = {
 }
 
 
+def subject(kind, byte):
+    return {"kind": kind, "id": word(byte)}
+
+
 def signed_voucher():
     # Little-endian, as it travels.
     voucher = {"lease": word(0x33), "answered": 7, "amount": 15 * 10**17, "asks": word(0x81)}
@@ -353,7 +361,10 @@ SAMPLES = {
         "lost": [bytes([0xA2]) * 20, bytes([0xA3]) * 20],
         "back": [bytes([0xA4]) * 20],
     },
-    "ReportStorage": {"held": [word(0x11), word(0x32)], "missing": [word(0x38)]},
+    "ReportStorage": {
+        "held": [subject(0, 0x32), subject(1, 0x11), subject(2, 0x33)],
+        "missing": [subject(0, 0x38), subject(3, 0x38), subject(4, 0x39)],
+    },
     "DeclineLease": {"lease": word(0x33), "reason": 1},
     "CommitPart": {
         "lease": word(0x33),

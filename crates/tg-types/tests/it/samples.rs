@@ -6,9 +6,9 @@ use tg_types::{
     Address, Amount, Authorization, BidId, BlockId, CapacityTier, ChainDomain, DealingLog,
     DeclineReason, Digest, DurationMs, Fees, GpuLink, GpuModel, GpuModelSet, JobClass, JobId,
     JobNeeds, JobOrder, Label, LeaseId, Machine, ModeSet, ModelId, OfferId, OfferTerms, OpenedVote,
-    Pricing, ProgramId, Receipt, RegionSet, SealedVote, SessionScope, SharingMode, SharingSet,
-    Signature, SignedTransaction, SignedVoucher, StorageSubject, Tier, TierSet, TileName,
-    TimestampMs, Transaction, VerificationMode, Vote, Voucher, Wallet,
+    Pricing, ProgramId, QuestionId, Receipt, RegionSet, SealedVote, SessionScope, SharingMode,
+    SharingSet, Signature, SignedTransaction, SignedVoucher, StorageSubject, Tier, TierSet,
+    TileName, TimestampMs, Transaction, VerificationMode, Vote, Voucher, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
@@ -190,10 +190,15 @@ pub(crate) fn transactions() -> Vec<Transaction> {
         },
         Transaction::ReportStorage {
             held: vec![
-                StorageSubject::new([0x11; 32]),
-                StorageSubject::new([0x32; 32]),
+                JobId::new([0x32; 32]).into(),
+                ModelId::new([0x11; 32]).into(),
+                lease.into(),
             ],
-            missing: vec![StorageSubject::new([0x38; 32])],
+            missing: vec![
+                JobId::new([0x38; 32]).into(),
+                StorageSubject::Answer(JobId::new([0x38; 32])),
+                QuestionId::new([0x39; 32]).into(),
+            ],
         },
         Transaction::DeclineLease {
             lease,
@@ -458,7 +463,14 @@ fn any_addresses() -> impl Strategy<Value = Vec<Address>> {
 }
 
 fn any_subjects() -> impl Strategy<Value = Vec<StorageSubject>> {
-    proptest::collection::vec(any::<[u8; 32]>().prop_map(StorageSubject::new), 0..4)
+    let subject = (0..5u8, any::<[u8; 32]>()).prop_map(|(kind, id)| match kind {
+        0 => StorageSubject::Job(JobId::new(id)),
+        1 => StorageSubject::Model(ModelId::new(id)),
+        2 => StorageSubject::Lease(LeaseId::new(id)),
+        3 => StorageSubject::Answer(JobId::new(id)),
+        _ => StorageSubject::Question(QuestionId::new(id)),
+    });
+    proptest::collection::vec(subject, 0..4)
 }
 
 #[expect(clippy::too_many_lines, reason = "one strategy for each kind")]

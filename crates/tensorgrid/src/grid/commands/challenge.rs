@@ -89,7 +89,11 @@ async fn follow(
             return ended.ok_or_else(|| {
                 Failure::new(
                     Exit::NotFound,
-                    anyhow::anyhow!("job {} has no lease", job.id),
+                    anyhow::anyhow!(
+                        "job {} is {} and no provider has it: there is no result to challenge",
+                        job.id,
+                        job.state
+                    ),
                 )
             });
         };

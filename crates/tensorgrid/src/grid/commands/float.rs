@@ -16,16 +16,17 @@ use tg_sdk::{Client, OrderTerms};
 use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, TraceForm, Wallet};
 
-use super::challenge::{self, Guarded, KnownResult};
+use super::challenge::{self, Guarded};
 use super::modes;
 use super::order::{
     confirm, describe_wait, detached, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
-use super::{json_of, wallet};
+use super::{json_of, proved, wallet};
 use crate::grid::args::{InferArguments, ModelAddArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
+use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::verify::Verify;
 use tg_offline::{run, text};
@@ -184,6 +185,7 @@ pub(super) async fn infer(
     as_json: bool,
 ) -> Outcome {
     let wallet = connect::wallet(client, &arguments.key).await?;
+    let trusting = Trusting::begin(client, &arguments.chain).await?;
     let (input, quotes, terms) = asked(client, &wallet, model, arguments).await?;
     if arguments.order.dry_run {
         let answer = dry_run(client, &wallet, (model.id, &input), terms).await?;
@@ -203,7 +205,7 @@ pub(super) async fn infer(
     let is_watched = ModeDto::from(terms.mode) == ModeDto::Optimistic;
     let watched = again.filter(|_| is_watched);
     let guard = guarded(client, &wallet, (model, id), watched);
-    let finish = finish(client, model, (&ordered, again, None), as_json);
+    let finish = finish(client, model, (&ordered, again, trusting), as_json);
     let (finished, guarded) = tokio::join!(finish, guard);
     // The result was compared with a run here already.
     if let Some(guarded) = guarded? {
@@ -264,7 +266,7 @@ fn no_proof() -> Failure {
 pub(super) async fn finish(
     client: &Client,
     model: &ModelDto,
-    (ordered, again, known): (&OrderedJob, Option<&[u8]>, Option<KnownResult>),
+    (ordered, again, trusting): (&OrderedJob, Option<&[u8]>, Option<Trusting>),
     as_json: bool,
 ) -> Outcome {
     let id = ordered.job;
@@ -280,9 +282,7 @@ pub(super) async fn finish(
     let job: JobDto = jobs::follow(client, id, &mut tell).await.of_job()?;
     let collected = jobs::collect_output(client, ordered, &job).await;
     let (receipt, bytes) = collected.of_job()?;
-    if let Some(known) = known {
-        challenge::compare(known, (id, receipt.receipt.output))?;
-    }
+    proved::compare(trusting, (&job, receipt.receipt.output)).await?;
     let answer = FloatAnswer::from_bytes(&bytes).or_fail(Exit::Rejected, "read the answer")?;
     let took = match again {
         Some(input) => Some(run_again(client, model, input, &receipt, &bytes).await?),

@@ -8,8 +8,8 @@ use tg_node::{Follower, NodeHandle, OpenError, Status};
 use tg_sdk::Client;
 use tg_types::chain::CheckpointError;
 
-use super::Signals;
 use super::validator::bind;
+use super::{Signals, stopped_at_once};
 use crate::grid::args::GatewayArguments;
 use crate::grid::blob;
 use crate::grid::connect::Calling;
@@ -81,7 +81,7 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     say("stopping; Ctrl-C again stops at once");
     let stopped = tokio::select! {
         () = server.stop(API_PATIENCE) => Ok(()),
-        () = signals.stop() => Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once"))),
+        () = signals.stop() => Err(Failure::new(Exit::Failed, stopped_at_once())),
     };
     sweeping.abort();
     following.abort();
@@ -177,7 +177,8 @@ fn hint_of(error: &OpenError) -> String {
             "either the checkpoint is of another chain, or this folder is: ask several for theirs, and if they agree, remove the data folder".to_owned()
         }
         error if error.is_damage() => {
-            "remove its data folder: it holds no keys, and is filled again by the sources"
+            "keep the folder `openai` of its data folder, if there is one (files, batches and what keys have spent), and remove the rest: the sources \
+             fill it again"
                 .to_owned()
         }
         _ => String::new(),

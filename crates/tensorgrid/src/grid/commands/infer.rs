@@ -5,7 +5,7 @@ use tg_console::files;
 
 use tg_ir::Answer;
 use tg_sdk::bids::{self, Bid, Stage};
-use tg_sdk::dto::{DryRunDto, JobDto, JobStateDto, ModeDto, ModelDto, QuoteDto};
+use tg_sdk::dto::{DryRunDto, JobDto, ModeDto, ModelDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference, OrderedJob};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet, clock};
 use tg_types::{JobId, Lane};
@@ -14,7 +14,7 @@ use super::challenge::{self, KnownResult};
 use super::order::{
     confirm, describe_wait, detached, dry_run, order_of_text, print_dry_run, quotes, terms,
 };
-use super::{float, modes, wallet};
+use super::{float, modes, proved, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
@@ -32,6 +32,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     if float::is_float(&model) {
         return float::infer(&client, &model, arguments, as_json).await;
     }
+    let trusting = Trusting::begin(&client, &arguments.chain).await?;
     let order = &arguments.order;
     let Inferring {
         checked,
@@ -66,11 +67,12 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     if arguments.detach {
         return detached(&client, &ordered, as_json).await;
     }
-    let shown = Printed {
+    let mut shown = Printed {
         raw: arguments.raw,
         proof_out: arguments.proof_out.as_deref(),
         as_json,
         order_of: OrderOf::Signed,
+        own: None,
     };
     let is_guarded = ModeDto::from(terms.mode) == ModeDto::Optimistic && !arguments.trust;
     let guard = async {
@@ -82,8 +84,8 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         }
     };
     let (job, guarded) = tokio::join!(followed(&client, id), guard);
-    let own = guarded?.map(|guarded| guarded.told());
-    finish(&client, &checked, (&ordered, &job?, own), &shown).await?;
+    shown.own = guarded?.map(|guarded| guarded.told());
+    finish(&client, &checked, (&ordered, &job?, trusting), &shown).await?;
     wallet::hint(&arguments.key);
     Ok(())
 }
@@ -148,43 +150,19 @@ pub(crate) async fn fetch(arguments: &JobFetchArguments, as_json: bool) -> Outco
     let (ordered, order_of, trusting) = order_of(&client, id, arguments).await?;
     let model = client.model(ordered.model).await;
     let model = model.calling("find the model")?;
-    let job = followed(&client, id).await?;
-    let proved = match trusting {
-        Some(mut trusting) => {
-            let output = trusting.paid_output(id).await?;
-            trusting.keep();
-            known_of(&job, output)?
-        }
-        None => None,
-    };
     if float::is_float(&model) {
-        return float::finish(&client, &model, (&ordered, None, proved), as_json).await;
+        return float::finish(&client, &model, (&ordered, None, trusting), as_json).await;
     }
+    let job = followed(&client, id).await?;
     let checked = jobs::public_model(&client, &model).await.of_job()?;
     let shown = Printed {
         raw: arguments.raw,
         proof_out: arguments.proof_out.as_deref(),
         as_json,
         order_of,
+        own: None,
     };
-    finish(&client, &checked, (&ordered, &job, proved), &shown).await
-}
-
-/// What a final state has of the result of a job that the API tells as it ended.
-fn known_of(job: &JobDto, output: Option<Digest>) -> Result<Option<KnownResult>, Failure> {
-    if output.is_none() && job.state == JobStateDto::Paid {
-        let text = format!(
-            "no final state has job {} as paid, and the API tells that it is",
-            job.id
-        );
-        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
-            "the API lies or is ahead of its proofs: try again, or ask another one with --api",
-        ));
-    }
-    Ok(output.map(|output| KnownResult {
-        output,
-        by: "a final state has",
-    }))
+    finish(&client, &checked, (&ordered, &job, trusting), &shown).await
 }
 
 /// What was ordered by a job of before: as a final state has it if a genesis is named, else as the API says.
@@ -239,6 +217,8 @@ struct Printed<'a> {
     proof_out: Option<&'a Path>,
     as_json: bool,
     order_of: OrderOf,
+    /// What the model gave here, where it was run.
+    own: Option<KnownResult>,
 }
 
 /// Follows a job to its end.
@@ -255,15 +235,16 @@ async fn followed(client: &Client, id: JobId) -> Result<JobDto, Failure> {
 async fn finish(
     client: &Client,
     checked: &CheckedModel,
-    (ordered, job, known): (&OrderedJob, &JobDto, Option<KnownResult>),
+    (ordered, job, trusting): (&OrderedJob, &JobDto, Option<Trusting>),
     shown: &Printed<'_>,
 ) -> Outcome {
     let inference = jobs::collect(client, checked, (ordered, job)).await;
     let inference = inference.of_job()?;
-    if let Some(known) = known {
-        let accepted = inference.receipt.receipt.output;
-        challenge::compare(known, (ordered.job, accepted))?;
+    let accepted = inference.receipt.receipt.output;
+    if let Some(own) = shown.own {
+        challenge::compare(own, (ordered.job, accepted))?;
     }
+    proved::compare(trusting, (job, accepted)).await?;
     if let (Some(path), Some(proof)) = (shown.proof_out, &inference.proof) {
         files::write(path, &proof.file)?;
         say(format_args!("wrote {}", path.display()));

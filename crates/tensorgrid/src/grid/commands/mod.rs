@@ -27,6 +27,7 @@ pub(crate) mod modes;
 pub(crate) mod network;
 mod order;
 pub(crate) mod program;
+mod proved;
 pub(crate) mod provider;
 pub(crate) mod rent;
 pub(crate) mod seat;
@@ -41,6 +42,11 @@ use std::future::Future;
 use std::io::{self, BufRead, IsTerminal};
 
 use tg_console::outcome::{Exit, Failure, Outcome, json, say};
+
+/// What a process says that is told to stop a second time.
+pub(crate) fn stopped_at_once() -> anyhow::Error {
+    anyhow::anyhow!("a second signal stopped it before it had finished; what is final is on disk")
+}
 
 /// Runs an asynchronous command.
 pub(crate) fn block_on(command: impl Future<Output = Outcome>) -> Outcome {

@@ -11,10 +11,11 @@ use tg_wasm::{ProgramAnswer, WasmProgram};
 
 use super::modes::{self, assurance};
 use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
-use super::{ask_to_proceed, json_of, wallet};
+use super::{ask_to_proceed, json_of, proved, wallet};
 use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
+use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
 use tg_offline::program;
@@ -106,6 +107,7 @@ pub(crate) async fn quote(arguments: &ProgramSubmitArguments) -> Result<DryRunDt
 pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
+    let trusting = Trusting::begin(&client, &arguments.chain).await?;
     let Submitting {
         listed,
         checked,
@@ -147,6 +149,7 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
     if is_checked {
         run_again(&checked, &input, &receipt, &bytes)?;
     }
+    proved::compare(trusting, (&job, receipt.receipt.output)).await?;
     show(arguments, (id, &receipt), &answer, as_json)?;
     wallet::hint(&arguments.key);
     program::ended(&answer)

@@ -9,7 +9,7 @@ use tg_sdk::Client;
 use tg_sdk::dto::FaucetRequestDto;
 use tg_types::{Amount, Label, OfferTerms, Wallet};
 
-use super::{Signals, json_of};
+use super::{Signals, json_of, stopped_at_once};
 use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
 use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
@@ -194,7 +194,7 @@ async fn follow(mut agent: RunningAgent, as_json: bool) -> Outcome {
             },
             () = signals.stop() => {
                 if stopping {
-                    return Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once")));
+                    return Err(Failure::new(Exit::Failed, stopped_at_once()));
                 }
                 stopping = true;
                 say(

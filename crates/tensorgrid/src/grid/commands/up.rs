@@ -8,7 +8,7 @@ use tg_provider::{AgentConfig, AgentEvent, ProvingWorker};
 use tg_types::Amount;
 
 use crate::grid::args::UpArguments;
-use crate::grid::commands::{Signals, provider};
+use crate::grid::commands::{Signals, provider, stopped_at_once};
 use crate::grid::embedded::{
     EmbeddedGrid, EmbeddedOptions, RunningAgent, holds_grid, register_bundled,
 };
@@ -72,7 +72,7 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
     say("stopping; Ctrl-C again stops at once");
     let ended = tokio::select! {
         ended = stop(grid, agents) => ended,
-        () = signals.stop() => Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once"))),
+        () = signals.stop() => Err(Failure::new(Exit::Failed, stopped_at_once())),
     };
     served.and(ended)
 }

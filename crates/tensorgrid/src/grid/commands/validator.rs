@@ -13,7 +13,7 @@ use tg_sdk::Client;
 use tg_types::Address;
 use tg_types::chain::Checkpoint;
 
-use super::Signals;
+use super::{Signals, stopped_at_once};
 use crate::grid::args::{NameArguments, ValidatorArguments};
 use crate::grid::connect::Calling;
 use crate::grid::embedded::{API_PATIENCE, Reporters};
@@ -80,7 +80,7 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
     say("stopping; Ctrl-C again stops at once");
     let stopped = tokio::select! {
         stopped = stop(validator, server) => stopped,
-        () = signals.stop() => Err(Failure::new(Exit::Failed, anyhow::anyhow!("stopped at once"))),
+        () = signals.stop() => Err(Failure::new(Exit::Failed, stopped_at_once())),
     };
     ended.and(stopped)
 }

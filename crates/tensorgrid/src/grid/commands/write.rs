@@ -10,10 +10,11 @@ use tg_sdk::{CheckedModel, Client, OrderTerms, Wallet};
 use super::order::{
     describe_wait, dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
-use super::{ask_to_proceed, modes, wallet};
+use super::{ask_to_proceed, modes, proved, wallet};
 use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
+use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
 use tg_offline::generate::{TokenCoding, request};
@@ -77,6 +78,7 @@ pub(crate) async fn quote(arguments: &WriteArguments) -> Result<DryRunDto, Failu
 pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
+    let trusting = Trusting::begin(&client, &arguments.chain).await?;
     let Writing {
         checked,
         coding,
@@ -113,6 +115,7 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     let written = jobs::collect_written(&client, &checked, (&ordered, &job))
         .await
         .of_job()?;
+    proved::compare(trusting, (&job, written.receipt.receipt.output)).await?;
     if let (Some(path), Some(proof)) = (&arguments.proof_out, &written.proof) {
         files::write(path, &proof.file)?;
         say(format_args!("wrote {}", path.display()));

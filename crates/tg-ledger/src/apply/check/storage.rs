@@ -7,7 +7,7 @@ use tg_types::{Address, JobId, StorageSubject, TimestampMs};
 use super::outcome::{Check, Spent};
 use crate::error::TransactionError;
 use crate::limits::QUESTIONS_MAX;
-use crate::state::State;
+use crate::state::{State, Statement};
 
 /// Whether a validator can be asked for the answer of a job: it stated that it holds it, and does not give its seat back.
 pub(super) fn check_ask(state: &State, now: TimestampMs, job: &JobId, seat: &Address) -> Spent {
@@ -21,7 +21,7 @@ pub(super) fn check_ask(state: &State, now: TimestampMs, job: &JobId, seat: &Add
         return Err(TransactionError::NotKeeper { job, seat });
     }
     let mut asked = state.questions.iter();
-    if asked.any(|it| it.file == kept.id && it.seat == *seat) {
+    if asked.any(|it| it.job == kept.job && it.seat == *seat) {
         let (job, seat) = (*job, *seat);
         return Err(TransactionError::AskedAlready { job, seat });
     }
@@ -32,7 +32,9 @@ pub(super) fn check_ask(state: &State, now: TimestampMs, job: &JobId, seat: &Add
     Ok(state.ask_fee(seat))
 }
 
-/// Whether a validator may state this: each subject once, in order, and only what it was asked and did not say.
+/// Whether a validator may state this: each subject once, in order, and something that it was asked and did not say. What is not asked
+/// any more beside it is passed over: of several reports that are sent in one moment, the first quorum is asked nothing about a file any more
+/// when the others come.
 pub(super) fn check_storage_report(
     state: &State,
     sender: Address,
@@ -45,15 +47,18 @@ pub(super) fn check_storage_report(
     if held.is_empty() && missing.is_empty() {
         return Err(TransactionError::EmptyReport);
     }
-    let mut named = BTreeSet::new();
-    for (list, is_missing) in [(held, false), (missing, true)] {
+    let (mut named, mut is_asked) = (BTreeSet::new(), false);
+    for (list, statement) in [(held, Statement::Held), (missing, Statement::Missing)] {
         for (at, subject) in list.iter().enumerate() {
             let sorted = at == 0 || list[at - 1] < *subject;
-            let asked = state.may_state(subject, (seat, &sender), is_missing);
-            if !sorted || !asked || !named.insert(*subject) {
+            if !sorted || !named.insert(*subject) {
                 return Err(TransactionError::BadStatement { subject: *subject });
             }
+            is_asked |= state.is_asked(seat, (subject, statement));
         }
     }
-    Ok(())
+    match named.first() {
+        Some(subject) if !is_asked => Err(TransactionError::BadStatement { subject: *subject }),
+        _ => Ok(()),
+    }
 }
