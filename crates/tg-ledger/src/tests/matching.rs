@@ -87,6 +87,7 @@ pub(super) fn waiting_with(
         draw: None,
         session: None,
         rent: crate::Rent::default(),
+        retention: crate::Retention::default(),
     });
     Arc::make_mut(&mut state.queued).insert(sequence, id);
     state.totals.jobs = state.totals.jobs.max(sequence + 1);

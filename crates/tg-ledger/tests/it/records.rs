@@ -4,19 +4,20 @@ use proptest::prelude::*;
 use tg_ledger::{
     AbandonedBecause, Account, Bid, Block, BlockHeader, ConsensusKey, Decision, DisputeStep,
     EndReason, EndpointMeter, Evidence, GangRole, Genesis, Grant, Job, JobPhase, JobState,
-    LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote, Model,
-    ModelFacts, ModelState, Offer, OpenStage, Outcome, Owed, Parameters, PastDraw, Preemption,
-    Provider, Recheck, RefusedBecause, Rent, ReplicaDraw, ReplicaStage, SeatSet, Session,
-    SessionRisk, Settlement, Stars, Step, Storage, Subject, SyncCheck, SyncStage, TileDispute,
-    Unpaid, UnverifiedJobs, Validator, Verdict, VoteRound, VoteState,
+    KeptStage, LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote,
+    Model, ModelFacts, ModelState, Offer, OpenStage, Outcome, Owed, Parameters, PastDraw,
+    Preemption, Provider, Recheck, RefusedBecause, Rent, ReplicaDraw, ReplicaStage, RetainedFile,
+    Retention, SeatSet, Session, SessionRisk, Settlement, Stars, Step, Storage, StoredQuestion,
+    Subject, SyncCheck, SyncStage, TileDispute, Unpaid, UnverifiedJobs, Validator, Verdict,
+    VoteRound, VoteState,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
 use tg_market::reputation::{LeaseOutcome, Reputation};
 use tg_types::{
     Address, Amount, BidId, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, Label,
-    LeaseId, ModelId, OfferId, ProgramId, SessionScope, SharingMode, StateRoot, Tier, TileName,
-    TimestampMs, Vote,
+    LeaseId, ModelId, OfferId, ProgramId, QuestionId, SessionScope, SharingMode, StateRoot, Tier,
+    TileName, TimestampMs, Vote,
 };
 
 use crate::world::{World, genesis, parameters, receipt, terms};
@@ -455,6 +456,10 @@ fn any_job(seeds: &Seeds) -> Job {
         storage: any_storage(seeds),
         declined: 3,
         rent: any_rent(seeds),
+        retention: Retention {
+            bytes: seeds.u32(),
+            fee: seeds.amount(),
+        },
         session: seeds.option(seeds.word()),
         draw: seeds.option(ReplicaDraw {
             from: Height::new(seeds.number()),
@@ -468,8 +473,46 @@ fn any_job(seeds: &Seeds) -> Job {
     }
 }
 
+fn any_seats(seeds: &Seeds) -> SeatSet {
+    SeatSet::from_bytes(&seeds.word()[..16]).unwrap()
+}
+
+fn any_retained(seeds: &Seeds) -> RetainedFile {
+    RetainedFile {
+        job: JobId::new(seeds.word()),
+        requestor: seeds.address(),
+        digest: Digest::new(seeds.word()),
+        bytes: seeds.u32(),
+        until: seeds.time(),
+        held: any_seats(seeds),
+        stage: match seeds.small(3) {
+            0 => KeptStage::TooFew,
+            1 => KeptStage::Held {
+                state_by: seeds.time(),
+            },
+            _ => KeptStage::Noted,
+        },
+    }
+}
+
+fn any_question(seeds: &Seeds) -> StoredQuestion {
+    StoredQuestion {
+        id: QuestionId::new(seeds.word()),
+        job: JobId::new(seeds.word()),
+        digest: Digest::new(seeds.word()),
+        longest: seeds.u32(),
+        seat: seeds.address(),
+        asker: seeds.address(),
+        fee: seeds.amount(),
+        missing_from: seeds.time(),
+        until: seeds.time(),
+        held: any_seats(seeds),
+        missing: any_seats(seeds),
+    }
+}
+
 fn any_storage(seeds: &Seeds) -> Storage {
-    let seats = || SeatSet::from_bytes(&seeds.word()[..16]).unwrap();
+    let seats = || any_seats(seeds);
     Storage {
         held: seats(),
         recheck: seeds.option(Recheck {
@@ -574,6 +617,8 @@ proptest! {
         check(&any_job(&seeds));
         check(&any_lease(&seeds));
         check(&any_model(&seeds));
+        check(&any_retained(&seeds));
+        check(&any_question(&seeds));
         check(&any_verdict(&seeds));
         check(&any_header(&seeds));
         check(&Account {
