@@ -13,7 +13,8 @@
 //! as high, however the blocks fall.
 
 use tg_types::{
-    Address, Amount, DurationMs, JobOrder, SignedTransaction, Transaction, TransactionKind, fields,
+    Address, Amount, BidId, DurationMs, JobOrder, LeaseId, SignedTransaction, StorageSubject,
+    Transaction, TransactionKind, fields,
 };
 
 use crate::limits::TRANSACTIONS_PER_BLOCK_MAX;
@@ -391,7 +392,7 @@ mod tests {
             amount: Amount::ZERO,
         };
         let start = Transaction::StartLease {
-            lease: tg_types::LeaseId::default(),
+            lease: LeaseId::default(),
         };
         let mut block = BlockGas::default();
         while let Some(next) = block.with(&pay) {

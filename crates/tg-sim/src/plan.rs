@@ -790,14 +790,16 @@ impl fmt::Display for SimPlan {
         if let Some(mode) = mode {
             writeln!(f, "  all results checked by {}", mode.as_str())?;
         }
-        if *retains {
-            writeln!(f, "  answers are kept, and seats are asked for them")?;
-        }
-        if *run_whole {
-            writeln!(f, "  committees run short runs whole")?;
-        }
-        if *by_tile {
-            writeln!(f, "  validators repeat no runs: disputes end at a tile")?;
+        let rules = [
+            (*retains, "answers are kept, and seats are asked for them"),
+            (*run_whole, "committees run short runs whole"),
+            (
+                *by_tile,
+                "validators repeat no runs: disputes end at a tile",
+            ),
+        ];
+        for (_, rule) in rules.iter().filter(|(holds, _)| *holds) {
+            writeln!(f, "  {rule}")?;
         }
         for (index, role) in seats.iter().enumerate() {
             if *role != SeatRole::Honest {
@@ -818,16 +820,20 @@ impl fmt::Display for SimPlan {
             writeln!(f, "  {at_ms} ms: seat{seat} has the new release")?;
         }
         seat_changes.write(f, seats.len())?;
-        for (index, fault) in faults.iter().enumerate() {
-            if let Some(PlannedFault {
-                at_ms,
-                for_ms,
-                kind,
-            }) = fault
-            {
-                writeln!(f, "  fault{index}: at {at_ms} ms for {for_ms} ms {kind:?}")?;
-            }
-        }
-        Ok(())
+        write_faults(f, faults)
     }
+}
+
+fn write_faults(f: &mut fmt::Formatter<'_>, faults: &[Option<PlannedFault>]) -> fmt::Result {
+    for (index, fault) in faults.iter().enumerate() {
+        if let Some(PlannedFault {
+            at_ms,
+            for_ms,
+            kind,
+        }) = fault
+        {
+            writeln!(f, "  fault{index}: at {at_ms} ms for {for_ms} ms {kind:?}")?;
+        }
+    }
+    Ok(())
 }

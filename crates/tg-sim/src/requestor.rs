@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tg_ledger::{Lease, State, SyncStage};
 use tg_types::limits::RETENTION_MIN;
 use tg_types::{
-    Amount, Digest, JobId, JobNeeds, JobOrder, LeaseId, TimestampMs, Transaction, VerificationMode,
-    Voucher, Wallet, job_id,
+    Address, Amount, Digest, JobId, JobNeeds, JobOrder, LeaseId, TimestampMs, Transaction,
+    VerificationMode, Voucher, Wallet, job_id,
 };
 
 use crate::draw::SeedStream;

@@ -364,6 +364,7 @@ impl SimWorld {
             | SeatRole::FalseAccuser
             | SeatRole::VoteCopier
             | SeatRole::SeedWithholder
+            | SeatRole::FileDropper
             | SeatRole::Mangler => self.start(index).await,
         }
     }

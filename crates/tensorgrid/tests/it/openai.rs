@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tg_types::Digest;
 
 use crate::http::{KEY, call, post, with_key};
-use crate::run::{Grid, program};
+use crate::run::{Grid, program, until};
 
 fn jobs(grid: &Grid) -> usize {
     let list = grid.run(&["job", "list", "--json"]).ends(0);

@@ -173,7 +173,8 @@ mod tests {
         for file in FILES.iter().chain([&PAGE]) {
             let mut content = Vec::new();
             let mut packed = flate2::read::GzDecoder::new(file.prepared().packed.as_slice());
-            std::io::Read::read_to_end(&mut packed, &mut content).unwrap();
+            std::io::Read::read_to_end(&mut packed, &mut content)
+                .expect("what is packed here is whole");
             assert_eq!(content, file.content, "{}", file.name);
         }
     }

@@ -143,9 +143,14 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         .chain(inputs)
         .chain(weights)
         .chain(kept);
+    merged(all.filter(|need| !is_held(&need.digest)))
+}
+
+/// Each blob once, where it stands first, with what all say of it.
+fn merged(all: impl Iterator<Item = Need>) -> Vec<Need> {
     let mut found: Vec<Need> = Vec::new();
     let mut places = BTreeMap::new();
-    for need in all.filter(|need| !is_held(&need.digest)) {
+    for need in all {
         let place = *places.entry(need.digest).or_insert(found.len());
         match found.get_mut(place) {
             Some(first) => first.widen(&need),

@@ -169,7 +169,7 @@ fn who_does_not_pay_gets_no_more_than_the_limit() {
 fn whoever_pays_gets_more_unpaid() {
     let mut book = book(1_000_000);
     book.terms.unpaid_first = 4;
-    let mut given = |book: &mut ServedBook, first: u64, paid: u64| {
+    let given = |book: &mut ServedBook, first: u64, paid: u64| {
         let asked = |number| request(number, paid, &alice());
         let is_run = |number: &u64| book.decide(&asked(*number)) == RequestDecision::Run;
         let run: Vec<u64> = (first..first + 200).take_while(is_run).collect();

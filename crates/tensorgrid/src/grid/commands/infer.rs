@@ -30,7 +30,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let model = connect::model(&client, &arguments.model).await?;
     if float::is_float(&model) {
-        return float::infer(&client, &model, arguments, as_json).await;
+        return Box::pin(float::infer(&client, &model, arguments, as_json)).await;
     }
     let trusting = Trusting::begin(&client, &arguments.chain).await?;
     let order = &arguments.order;

@@ -73,7 +73,7 @@ pub(crate) async fn submit(arguments: &JobSubmitArguments, as_json: bool) -> Out
         job_words::shell(&job.words(&job.machines.alternatives[chosen]))
     ));
     match choices.swap_remove(chosen) {
-        Ordered::Infer(arguments) => infer::run(&arguments, as_json).await,
+        Ordered::Infer(arguments) => Box::pin(infer::run(&arguments, as_json)).await,
         Ordered::Write(arguments) => write::run(&arguments, as_json).await,
         Ordered::Program(arguments) => program::submit(&arguments, as_json).await,
         Ordered::Endpoint(arguments) => endpoint::open(&arguments, as_json).await,
