@@ -193,12 +193,7 @@ impl Execution {
         if question.held.len() > self.state.faults_max() {
             return self.end_question(&question, QuestionEnd::Served);
         }
-        // None is decided within an outage, and none about a validator that is not there: of four it keeps its seat.
-        let place = self.state.seat_of(&question.seat).map(usize::from);
-        let seat = place.and_then(|place| self.state.seats.seats.get(place));
-        let is_there = seat.is_some_and(|it| !it.is_silent_at(self.height));
-        let may_end = self.state.windows_may_end(self.height, self.now);
-        if question.missing.len() >= self.missing_needed() && is_there && may_end {
+        if self.is_convicted(&question) {
             let end = self.charge_seat(&question)?;
             return self.end_question(&question, end);
         }
@@ -261,8 +256,7 @@ impl Execution {
         self.note_kept_by(&noted);
         // Those that were decided within an outage, and those that nothing decides any more.
         let questions = self.state.questions.iter();
-        let questions =
-            questions.filter(|it| it.until < self.now || it.missing.len() >= self.missing_needed());
+        let questions = questions.filter(|it| it.until < self.now || self.is_convicted(it));
         let questions: Vec<StoredQuestion> = questions.cloned().collect();
         for question in questions {
             let id = question.id;
@@ -290,12 +284,18 @@ impl Execution {
         }
     }
 
-    /// How many have to find that somebody does not have a file.
-    fn missing_needed(&self) -> usize {
-        match is_armed(LedgerCanary::MissingOfOne) {
+    /// Whether enough found that a validator does not have a file. Nobody is convicted within an outage, nor while it is not there itself: one of four
+    /// keeps its seat however long it is silent.
+    fn is_convicted(&self, question: &StoredQuestion) -> bool {
+        let needed = match is_armed(LedgerCanary::MissingOfOne) {
             true => 1,
             false => self.state.quorum(),
-        }
+        };
+        let place = self.state.seat_of(&question.seat).map(usize::from);
+        let seat = place.and_then(|place| self.state.seats.seats.get(place));
+        question.missing.len() >= needed
+            && seat.is_some_and(|it| !it.is_silent_at(self.height))
+            && self.state.windows_may_end(self.height, self.now)
     }
 
     /// Statements are those of the same validators at their new places, and a question ends with the seat of whoever is asked.

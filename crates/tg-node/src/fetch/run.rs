@@ -80,6 +80,7 @@ impl Fetching {
             at: TimestampMs::ZERO,
             held: BTreeSet::new(),
             held_since: TimestampMs::ZERO,
+            forgotten: None,
             term: None,
         };
         select_loop! {
