@@ -1,4 +1,4 @@
-// The dashboard of a gateway: what its node sees of the grid, as it happens.
+// The dashboard of a node: what it sees of the grid, as it happens.
 
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";

@@ -38,6 +38,7 @@ mod relay;
 mod routes;
 pub mod server;
 mod shared;
+mod snapshots;
 mod socket;
 pub mod tls;
 mod upload;

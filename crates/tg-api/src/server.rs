@@ -31,6 +31,7 @@ use crate::port::GridPort;
 use crate::relay::Relay;
 use crate::routes;
 use crate::shared::Shared;
+use crate::snapshots::Snapshots;
 use crate::socket::Socket;
 use crate::tls::ServerTls;
 
@@ -120,6 +121,7 @@ impl ApiListener {
             batch_places: BatchPlaces::default(),
             key_shares: ApiKeyShares::default(),
             rates: RateLimits::default(),
+            snapshots: Snapshots::default(),
             calls: Calls::default(),
             job_events: Arc::clone(&job_events),
             relay: Relay::default(),

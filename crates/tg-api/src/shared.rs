@@ -12,6 +12,7 @@ use crate::openai::port::{Completion, Embeddings, ServedReply};
 use crate::openai::{ApiKeyShares, BatchPlaces, KeptResponses, OpenStores, RateLimits, Replays};
 use crate::port::GridPort;
 use crate::relay::Relay;
+use crate::snapshots::Snapshots;
 
 /// What every handler sees.
 pub(crate) struct Shared {
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     /// Calls of each key that order and are at work.
     pub(crate) key_shares: ApiKeyShares,
     pub(crate) calls: Calls,
+    /// The state that newcomers begin at.
+    pub(crate) snapshots: Snapshots,
     /// What blocks did with jobs.
     pub(crate) job_events: Arc<JobEvents>,
     /// Requests to endpoints, and their answers.

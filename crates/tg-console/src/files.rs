@@ -3,6 +3,7 @@
 use crate::outcome::{Exit, Failure, OrFail};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A file's bytes, up to a limit.
 ///
@@ -45,7 +46,8 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 fn write_by(path: &Path, bytes: &[u8], options: &mut std::fs::OpenOptions) -> Result<(), Failure> {
     let partial = partial(path);
-    let options = options.write(true).create(true).truncate(true);
+    // Stops: a link or a file of another that waits under the name: what is written there would be theirs.
+    let options = options.write(true).create_new(true);
     let written = options
         .open(&partial)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
@@ -63,14 +65,22 @@ fn write_by(path: &Path, bytes: &[u8], options: &mut std::fs::OpenOptions) -> Re
 /// If not.
 pub fn check_writable(path: &Path) -> Result<(), Failure> {
     let partial = partial(path);
-    let created = std::fs::File::create(&partial).and_then(|_| std::fs::remove_file(&partial));
+    let created = std::fs::File::create_new(&partial).and_then(|_| std::fs::remove_file(&partial));
     created.or_fail(Exit::Usage, format!("write {}", path.display()))
 }
 
-/// The neighbour that is written first.
+/// The neighbour that is written first, under a name that nobody else has.
 fn partial(path: &Path) -> PathBuf {
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.partial", std::process::id()));
+    let drawn = entropy().map_or(0, |it| {
+        u64::from_le_bytes([it[0], it[1], it[2], it[3], it[4], it[5], it[6], it[7]])
+    });
+    let count = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    name.push(format!(
+        ".{}-{count}-{drawn:016x}.partial",
+        std::process::id()
+    ));
     path.with_file_name(name)
 }
 

@@ -189,7 +189,7 @@ pub struct Prepaid {
     pub sender: Address,
     /// The session key that signed it, if not the account's. Stops: a stolen key whose transactions wait behind a gap in the place of the account's.
     pub key: Option<[u8; 32]>,
-    /// The first one, of several.
+    /// Of several statements the last one, of the kind that waits longest; of other lists the first.
     pub subject: PrepaidSubject,
 }
 
@@ -228,8 +228,8 @@ impl Prepaid {
             Transaction::CommitVotes { votes } => of_votes(votes.first().map(|it| it.lease)),
             Transaction::RevealVotes { votes } => of_votes(votes.first().map(|it| it.lease)),
             Transaction::ReportStorage { held, missing } => {
-                let first = held.first().or(missing.first()).copied();
-                first.map_or(PrepaidSubject::Sender, PrepaidSubject::Stored)
+                let last = held.last().or(missing.last()).copied();
+                last.map_or(PrepaidSubject::Sender, PrepaidSubject::Stored)
             }
             _ => return None,
         };

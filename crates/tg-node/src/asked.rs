@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use tg_ledger::QuestionTask;
+use tg_types::limits::STORAGE_STATEMENTS_MAX;
 use tg_types::{DurationMs, StorageSubject, TimestampMs, Transaction};
 
 use crate::fetch::AskedFindings;
@@ -17,8 +18,8 @@ const PATIENCE_PART: u64 = 36;
 pub(crate) struct AskedSince(BTreeMap<StorageSubject, TimestampMs>);
 
 impl AskedSince {
-    /// The statements to send: one in each transaction, since a question may end before it comes into a block, and must not spoil what
-    /// else is stated.
+    /// The statements to send, in as few transactions as hold them: of a question that ended before one comes into a block the statement is passed
+    /// over.
     pub(crate) fn reports(
         &mut self,
         tasks: &[QuestionTask],
@@ -35,16 +36,24 @@ impl AskedSince {
             let since = self.0.get(&task.subject);
             let is_over = since.is_some_and(|it| now.saturating_since(*it) >= patience);
             let is_missing = is_over && finding.failed > 0;
-            let subject = vec![task.subject];
-            match (finding.is_served, is_missing) {
-                (true, _) => Some((subject, Vec::new())),
-                (false, true) => Some((Vec::new(), subject)),
-                (false, false) => None,
+            (finding.is_served || is_missing).then_some((task.subject, finding.is_served))
+        });
+        let said: Vec<(StorageSubject, bool)> = said
+            .take(STORAGE_STATEMENTS_MAX * QUESTION_REPORTS_PER_TURN)
+            .collect();
+        let reports = said.chunks(STORAGE_STATEMENTS_MAX).map(|part| {
+            let of = |wanted: bool| {
+                let part = part.iter().filter(|(_, is_held)| *is_held == wanted);
+                let mut subjects: Vec<_> = part.map(|(subject, _)| *subject).collect();
+                subjects.sort_unstable();
+                subjects
+            };
+            Transaction::ReportStorage {
+                held: of(true),
+                missing: of(false),
             }
         });
-        let said = said.take(QUESTION_REPORTS_PER_TURN);
-        said.map(|(held, missing)| Transaction::ReportStorage { held, missing })
-            .collect()
+        reports.collect()
     }
 }
 

@@ -271,14 +271,15 @@ impl Duties {
             reports.extend(node.watch(|watch| watch.report(&state, &me, time)));
         }
         reports.extend(self.statements.reports(&tasks, now()));
-        let asked = state.question_tasks(&me);
-        let window = state.parameters().ask_window;
-        let findings = node.asked_findings();
-        reports.extend(self.asked.reports(&asked, &findings, (now(), window)));
         reports.extend(self.committees.report(&voted, account));
         reports.extend(self.committees.claims(&claimed));
         reports.extend(dealing(node, &state, &me));
         reports.extend(node.readiness(&state, &me));
+        // Behind what has a window of seconds: a question that others have ended makes such a report one of nothing.
+        let asked = state.question_tasks(&me);
+        let window = state.parameters().ask_window;
+        let findings = node.asked_findings();
+        reports.extend(self.asked.reports(&asked, &findings, (now(), window)));
         // Last: the only ones that this account pays for, if it can.
         let faults = node.unpunished().into_iter();
         reports.extend(faults.map(|proof| Transaction::ReportEquivocation { proof }));

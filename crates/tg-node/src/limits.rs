@@ -219,8 +219,8 @@ pub const ASKED_AT_ONCE: usize = 8;
 /// The same of one validator.
 pub const ASKED_OF_PEER_AT_ONCE: usize = 2;
 
-/// Statements of that which one turn sends.
-pub const QUESTION_REPORTS_PER_TURN: usize = 8;
+/// Reports of that which one turn sends.
+pub const QUESTION_REPORTS_PER_TURN: usize = 2;
 
 /// Blobs that checks may ask for before the fetching loop looks.
 pub const BLOBS_URGENT_MAX: usize = 64;

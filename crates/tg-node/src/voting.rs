@@ -157,6 +157,11 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
     async fn part<E: Storage>(&self, context: &E, entered: bool) -> Result<Part, StoreError> {
         let voting = self.store.voting()?;
         let journal = format!("{}{}", self.partition, voting.journal_suffix());
+        if voting.epoch > 0 {
+            // Stops: the journal of the first epoch, left behind by a process that was killed as it ended: whoever loses its database later
+            // takes it for a sign that no vote was lost.
+            let _nothing_there = context.remove(&self.partition, None).await;
+        }
         let is_there = context
             .scan(&journal)
             .await
@@ -202,10 +207,14 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
             },
             term = self.terms.recv() => {
                 stop(engine).await;
+                // Whoever tells of terms is gone: the epoch goes on.
+                let Some(term) = term else {
+                    return Ok(Over::Ended);
+                };
                 // No vote of this epoch is cast again.
                 let removed = context.remove(&journal, None).await;
                 tracing::debug!(?removed, journal, "journal of an epoch that ended");
-                Ok(term.map_or(Over::Ended, Over::Next))
+                Ok(Over::Next(term))
             },
         }
     }

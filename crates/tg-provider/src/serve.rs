@@ -321,20 +321,31 @@ impl ServedBook {
     /// Takes note of an answer, and of its price.
     pub fn answered(&mut self, number: u64, part: &AnswerPart) {
         self.pending.remove(&number);
-        let AnswerPart::Whole { answer, price, .. } = part else {
+        let AnswerPart::Whole { price, .. } = part else {
             return;
         };
         self.owed = self.owed.saturating_add(*price);
         if *price > self.terms.run && !self.terms.by_tokens {
             self.unpaid_proofs.push_back((self.owed, *price));
         }
-        self.kept_bytes += answer.len();
+        self.keep(number, part);
+    }
+
+    /// Takes note that what was begun for a request has no answer. Stops: a gateway that hands the same request in again, whose pieces would
+    /// be sealed under the same numbers once more.
+    fn failed(&mut self, number: u64, part: &AnswerPart) {
+        self.pending.remove(&number);
+        self.keep(number, part);
+    }
+
+    fn keep(&mut self, number: u64, part: &AnswerPart) {
+        self.kept_bytes += answer_bytes(part);
         self.kept.push_back((number, part.clone()));
         while self.kept.len() > KEPT_MAX || self.kept_bytes > KEPT_BYTES_MAX {
-            let Some((number, AnswerPart::Whole { answer, .. })) = self.kept.pop_front() else {
+            let Some((number, oldest)) = self.kept.pop_front() else {
                 break;
             };
-            self.kept_bytes -= answer.len();
+            self.kept_bytes -= answer_bytes(&oldest);
             self.answered_up_to = self.answered_up_to.max(number);
         }
     }
@@ -365,6 +376,14 @@ impl ServedBook {
                 self.unpaid_proofs.pop_front();
             }
         }
+    }
+}
+
+/// Bytes of an answer; none of a refusal.
+const fn answer_bytes(part: &AnswerPart) -> usize {
+    match part {
+        AnswerPart::Whole { answer, .. } => answer.len(),
+        _ => 0,
     }
 }
 
@@ -713,7 +732,10 @@ impl ServingLoop {
             FromRunner::Part(number, part) => (number, part),
             FromRunner::Whole(number, asked, answer) => {
                 let part = self.whole(&asked, answer);
-                self.book.answered(number, &part);
+                match &part {
+                    AnswerPart::Whole { .. } => self.book.answered(number, &part),
+                    _ => self.book.failed(number, &part),
+                }
                 self.answered += 1;
                 (number, part)
             }

@@ -1,8 +1,8 @@
 //! Responses that are kept, so that they can be asked for again.
 //!
-//! They are in memory: a restart forgets them. Of more than fit the oldest are forgotten.
+//! They are in memory: a restart forgets them. Of more than fit the oldest of the caller that has most are forgotten.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
@@ -46,7 +46,8 @@ impl KeptResponses {
         });
         let mut bytes: usize = all.iter().map(KeptResponse::bytes).sum();
         while all.len() > KEPT_MAX || bytes > KEPT_BYTES_MAX {
-            let Some(oldest) = all.pop_front() else {
+            let by_bytes = bytes > KEPT_BYTES_MAX;
+            let Some(oldest) = oldest_of_most(&all, by_bytes).and_then(|at| all.remove(at)) else {
                 return;
             };
             bytes -= oldest.bytes();
@@ -74,6 +75,16 @@ impl KeptResponses {
         all.retain(|it| it.caller != caller || it.id != id);
         all.len() < before
     }
+}
+
+/// Where the oldest response of the caller stands that has most of them, or most bytes. Stops: a key that makes those of others go.
+fn oldest_of_most(all: &VecDeque<KeptResponse>, by_bytes: bool) -> Option<usize> {
+    let mut held: BTreeMap<&str, usize> = BTreeMap::new();
+    for kept in all {
+        *held.entry(kept.caller.as_str()).or_default() += if by_bytes { kept.bytes() } else { 1 };
+    }
+    let (most, _) = held.into_iter().max_by_key(|(_, held)| *held)?;
+    all.iter().position(|it| it.caller == most)
 }
 
 #[cfg(test)]

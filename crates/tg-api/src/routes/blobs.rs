@@ -54,6 +54,9 @@ pub(super) async fn get(shared: SharedState, Id(digest): Id<Digest>) -> Result<R
             "public, max-age=31536000, immutable".to_owned(),
         ),
         (header::ETAG, format!("\"{digest}\"")),
+        // Stops: what somebody stored, run as a script of this node's pages.
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (header::CONTENT_SECURITY_POLICY, "sandbox".to_owned()),
     ];
     Ok((headers, body).into_response())
 }

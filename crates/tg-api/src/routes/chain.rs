@@ -80,14 +80,21 @@ pub(super) async fn blocks(
     ),
 )]
 pub(super) async fn snapshot(shared: SharedState) -> Result<Response, ApiError> {
-    let snapshot = shared.port.chain_snapshot().await?;
-    let (head, state) = snapshot.ok_or_else(|| ApiError::NotFound {
+    let made = async {
+        let Some((head, state)) = shared.port.chain_snapshot().await? else {
+            return Ok(None);
+        };
+        let head = head.to_bytes();
+        let length = u32::try_from(head.len()).unwrap_or(u32::MAX);
+        Ok(Some(
+            [&length.to_le_bytes(), head.as_slice(), &state].concat(),
+        ))
+    };
+    let bytes = shared.snapshots.newest(made).await?;
+    let bytes = bytes.ok_or_else(|| ApiError::NotFound {
         kind: "snapshot",
         id: "the newest".to_owned(),
     })?;
-    let head = head.to_bytes();
-    let length = u32::try_from(head.len()).unwrap_or(u32::MAX);
-    let bytes = [&length.to_le_bytes(), head.as_slice(), &state].concat();
     Ok(([BYTES], Body::from(bytes)).into_response())
 }
 

@@ -20,8 +20,8 @@ use crate::error::InvariantError;
 use crate::event::{Event, QuestionEnd};
 use crate::limits::RETAINED_PER_BLOCK_MAX;
 use crate::record::{
-    Job, KeptStage, Lease, Record, RetainedFile, Retention, SeatSet, Storage, StoredQuestion,
-    question_id,
+    Job, KeptStage, Lease, Record, RetainedFile, Retention, SeatRecord, SeatSet, Storage,
+    StoredQuestion, question_id,
 };
 use crate::rent::RentCategory;
 
@@ -143,6 +143,13 @@ impl Execution {
         file.held.insert(place);
         self.advance_kept(&mut file);
         self.state.put_retained(file);
+        let seat = usize::from(place);
+        let is_unkept = |it: &SeatRecord| it.unkept > 0;
+        if self.state.seats.seats.get(seat).is_some_and(is_unkept)
+            && let Some(seat) = Arc::make_mut(&mut self.state.seats).seats.get_mut(seat)
+        {
+            seat.unkept = 0;
+        }
     }
 
     /// Whoever stated that it holds an answer when that was already paid keeps it too.
@@ -183,14 +190,10 @@ impl Execution {
 
     /// Stores a question, or ends it if the statements decide it.
     fn judge_question(&mut self, question: StoredQuestion) -> Done {
-        let needed = match is_armed(LedgerCanary::MissingOfOne) {
-            true => 1,
-            false => self.state.quorum(),
-        };
         if question.held.len() > self.state.faults_max() {
             return self.end_question(&question, QuestionEnd::Served);
         }
-        if question.missing.len() >= needed {
+        if self.is_convicted(&question) {
             let end = self.charge_seat(&question)?;
             return self.end_question(&question, end);
         }
@@ -200,7 +203,9 @@ impl Execution {
 
     /// A validator does not have what it stated to hold.
     fn charge_seat(&mut self, question: &StoredQuestion) -> Result<QuestionEnd, InvariantError> {
-        let taken = self.cut_stake(&question.seat, self.state.retention_bond());
+        // Whoever is right has what it paid back.
+        let bond = self.state.retention_bond().max(question.fee);
+        let taken = self.cut_stake(&question.seat, bond);
         let returned = question.fee.min(taken);
         let burned = taken.saturating_sub(returned);
         self.credit(question.asker, returned)?;
@@ -227,6 +232,7 @@ impl Execution {
 
     /// What the passing of time does to what is kept.
     pub(super) fn run_retention(&mut self) -> Done {
+        let mut noted: Vec<SeatSet> = Vec::new();
         for _ in 0..RETAINED_PER_BLOCK_MAX {
             let first = self.state.retained.first_due(RentCategory::Retained);
             let first = first.filter(|(at, _)| *at < u128::from(self.now.get()));
@@ -241,29 +247,55 @@ impl Execution {
                 self.events.push(Event::AnswerReleased { job: file.job });
                 continue;
             }
-            self.note_kept_by(file.held);
+            noted.push(file.held);
             self.state.put_retained(RetainedFile {
                 stage: KeptStage::Noted,
                 ..file
             });
         }
-        let lapsed = self.state.questions.iter();
-        let lapsed = lapsed.filter(|it| it.until < self.now);
-        let lapsed: Vec<StoredQuestion> = lapsed.cloned().collect();
-        lapsed
-            .iter()
-            .try_for_each(|it| self.end_question(it, QuestionEnd::Undecided))
+        self.note_kept_by(&noted);
+        // Those that were decided within an outage, and those that nothing decides any more.
+        let questions = self.state.questions.iter();
+        let questions = questions.filter(|it| it.until < self.now || self.is_convicted(it));
+        let questions: Vec<StoredQuestion> = questions.cloned().collect();
+        for question in questions {
+            let id = question.id;
+            let is_over = question.until < self.now;
+            self.judge_question(question)?;
+            if is_over && let Some(question) = self.state.questions.get(&id).cloned() {
+                self.end_question(&question, QuestionEnd::Undecided)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Notes which validators stated in time that they hold what n - f others do, and which did not.
-    fn note_kept_by(&mut self, held: SeatSet) {
+    /// Notes which validators stated in time that they hold what n - f others do, and which did not: once in a block, however many
+    /// answers there are.
+    fn note_kept_by(&mut self, files: &[SeatSet]) {
+        if files.is_empty() {
+            return;
+        }
         let book = Arc::make_mut(&mut self.state.seats);
         for (place, seat) in (0u8..).zip(&mut book.seats) {
-            seat.unkept = match held.contains(place) {
+            seat.unkept = match files.iter().all(|held| held.contains(place)) {
                 true => 0,
                 false => seat.unkept.saturating_add(1),
             };
         }
+    }
+
+    /// Whether enough found that a validator does not have a file. Nobody is convicted within an outage, nor while it is not there itself: one of four
+    /// keeps its seat however long it is silent.
+    fn is_convicted(&self, question: &StoredQuestion) -> bool {
+        let needed = match is_armed(LedgerCanary::MissingOfOne) {
+            true => 1,
+            false => self.state.quorum(),
+        };
+        let place = self.state.seat_of(&question.seat).map(usize::from);
+        let seat = place.and_then(|place| self.state.seats.seats.get(place));
+        question.missing.len() >= needed
+            && seat.is_some_and(|it| !it.is_silent_at(self.height))
+            && self.state.windows_may_end(self.height, self.now)
     }
 
     /// Statements are those of the same validators at their new places, and a question ends with the seat of whoever is asked.

@@ -224,6 +224,8 @@ impl Execution {
                 self.state.put_model(model);
             }
         }
+        // Before leases: one that is held by the smaller quorum now is paid, and its answer kept by whoever stated it, at the new places.
+        self.retention_moved(|set: SeatSet| set.moved(&places))?;
         let opened = self.state.checked_leases().map(|(_, lease)| lease);
         let opened = opened.filter(|it| self.state.opened_lease(&it.id).is_some());
         let opened: Vec<_> = opened.cloned().collect();
@@ -233,7 +235,6 @@ impl Execution {
             }
             self.go_on_if_held(lease)?;
         }
-        self.retention_moved(|set: SeatSet| set.moved(&places))?;
         let jobs: Vec<_> = self.state.open_jobs().cloned().collect();
         for mut job in jobs {
             let storage = moved(&job.storage);
@@ -283,9 +284,8 @@ impl State {
         // After a pause of the whole network nobody is known to be silent.
         let outage = self.head.outage.map_or(0, |it| it.height.get());
         let paused = outage > 0 && height.get() - outage.min(height.get()) <= SILENCE_BLOCKS;
-        let is_silent = |seat: &SeatRecord| {
-            height.get() - seat.led.get() > SILENCE_BLOCKS || seat.silences() >= MISSED_VOTES_MAX
-        };
+        let is_silent =
+            |seat: &SeatRecord| seat.is_silent_at(height) || seat.missed >= MISSED_VOTES_MAX;
         let mut silent: Vec<(Height, Address)> = sitting()
             .filter(|(_, seat)| !paused && is_silent(seat))
             .map(|(it, seat)| (seat.led, it.address))

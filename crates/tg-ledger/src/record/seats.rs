@@ -5,7 +5,7 @@ use tg_types::{
 };
 
 use super::account::Validator;
-use crate::limits::{APPLICANTS_MAX, UNBONDING_MAX, VALIDATORS_MAX};
+use crate::limits::{APPLICANTS_MAX, SILENCE_BLOCKS, UNBONDING_MAX, VALIDATORS_MAX};
 
 /// What is known of a seat beside who votes with which stake.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,7 +20,8 @@ pub struct SeatRecord {
     pub is_leaving: bool,
     /// Votes in committees that it missed in a row.
     pub missed: u16,
-    /// Answers in a row that it did not state to hold in time although n - f did.
+    /// Blocks in a row in which it was noted that it did not state to hold answers in time although n - f did. Stops: many answers that were paid in one moment, by which
+    /// a validator that was cut off for half a minute would be one that is never there.
     pub unkept: u16,
     /// Whether its program executes the next version of the protocol.
     pub is_ready: bool,
@@ -114,6 +115,12 @@ impl SeatRecord {
     #[must_use]
     pub fn silences(&self) -> u16 {
         self.missed.max(self.unkept)
+    }
+
+    /// Whether it made no block for as long as ends a seat.
+    #[must_use]
+    pub const fn is_silent_at(&self, height: Height) -> bool {
+        height.get().saturating_sub(self.led.get()) > SILENCE_BLOCKS
     }
 }
 

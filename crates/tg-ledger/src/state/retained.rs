@@ -7,15 +7,18 @@ use tg_types::{
 use super::State;
 use super::storage::{AnswerLength, Statement, StorageTask, StoredFile};
 use crate::canary::{LedgerCanary, is_armed};
-use crate::record::{RetainedFile, StoredQuestion};
+use crate::record::{KeptStage, RetainedFile, StoredQuestion};
 use crate::rent::{Charge, RETAINED_RECORD_BYTES, RETAINED_UNIT, RentCategory};
 use crate::table::Table;
 
 /// So many open questions about one seat double the fee of the next one.
 const QUESTIONS_PER_DOUBLING: usize = 8;
 
-/// How often it doubles at most.
-const DOUBLINGS_MAX: usize = 20;
+/// So many open questions about all seats do so too. Stops: a few about each of many, which fill blocks with statements about them.
+const ALL_QUESTIONS_PER_DOUBLING: usize = 64;
+
+/// How often it doubles at most: whoever asks is told the fee of one block, and pays that of another.
+const DOUBLINGS_MAX: usize = 8;
 
 /// Files of which one validator is asked to state at one time that it holds them.
 const RETAINED_TASKS_MAX: usize = 1_024;
@@ -95,7 +98,10 @@ impl State {
     #[must_use]
     pub fn ask_fee(&self, seat: &Address) -> Amount {
         let open = self.questions.iter().filter(|it| it.seat == *seat).count();
-        let doublings = (open / QUESTIONS_PER_DOUBLING).min(DOUBLINGS_MAX);
+        let of_all = self.questions.len() / ALL_QUESTIONS_PER_DOUBLING;
+        let doublings = (open / QUESTIONS_PER_DOUBLING)
+            .max(of_all)
+            .min(DOUBLINGS_MAX);
         let fee = self.parameters.verification_fee_zk;
         fee.saturating_mul(1 << doublings)
     }
@@ -139,10 +145,15 @@ impl State {
 
     /// Kept answers of which the validator at a place has not stated that it holds them.
     pub(super) fn retention_tasks(&self, place: u8) -> impl Iterator<Item = StorageTask> {
-        let unstated = self
-            .retained
-            .iter()
-            .filter(move |it| !it.held.contains(place));
+        let unstated = move || {
+            self.retained
+                .iter()
+                .filter(move |it| !it.held.contains(place))
+        };
+        // New ones first. Stops: a thousand that nobody can have any more, before which no other is stated.
+        let is_noted = |it: &&RetainedFile| it.stage == KeptStage::Noted;
+        let new = unstated().filter(move |it| !is_noted(it));
+        let unstated = new.chain(unstated().filter(is_noted));
         unstated.take(RETAINED_TASKS_MAX).map(|file| StorageTask {
             subject: StorageSubject::Answer(file.job),
             files: vec![StoredFile::Answer {

@@ -22,6 +22,9 @@ const WAIT: DurationMs = DurationMs::new(500);
 /// The longest wait between two looks.
 const WAIT_MAX: DurationMs = DurationMs::new(60_000);
 
+/// The longest time for a whole file, which has a mebibyte at most. Stops: parts that come one by one, and the last one never.
+const WHOLE_MAX: DurationMs = DurationMs::new(20_000);
+
 const CHUNK: u64 = BLOB_CHUNK_BYTES as u64;
 
 /// What was found out about one question.
@@ -61,6 +64,7 @@ struct AskedTransfer {
     received: u64,
     /// Its bytes, once a part of it came.
     total: Option<u64>,
+    began: TimestampMs,
     last: TimestampMs,
 }
 
@@ -113,12 +117,17 @@ impl AskedFetches {
             }
         }
         let mut running: usize = of_peer.values().sum();
-        for fetch in self.asked.values_mut() {
+        let due = self.asked.values_mut().filter(|fetch| {
+            fetch.transfer.is_none() && !fetch.finding.is_served && fetch.next_try <= now
+        });
+        let mut due: Vec<&mut AskedFetch> = due.collect();
+        // Those that were tried least first. Stops: a validator that asks itself for a few files, and gives them slowly, so that it is never asked for
+        // those that it does not have.
+        due.sort_by_key(|fetch| (fetch.attempts, fetch.task.subject));
+        for fetch in due {
             let busy = of_peer.entry(fetch.peer.clone()).or_default();
-            let is_due =
-                fetch.transfer.is_none() && !fetch.finding.is_served && fetch.next_try <= now;
             // Stops: one that gives nothing, so that nobody else is looked at.
-            if !is_due || *busy >= ASKED_OF_PEER_AT_ONCE || running >= ASKED_AT_ONCE {
+            if *busy >= ASKED_OF_PEER_AT_ONCE || running >= ASKED_AT_ONCE {
                 continue;
             }
             *busy += 1;
@@ -127,6 +136,7 @@ impl AskedFetches {
                 hasher: blake3::Hasher::new(),
                 received: 0,
                 total: None,
+                began: now,
                 last: now,
             });
             outbox.push((fetch.peer.clone(), fetch.ask(0)));
@@ -192,7 +202,10 @@ impl AskedFetch {
     /// Whether its transfer takes too long.
     fn is_late(&self, now: TimestampMs) -> bool {
         let transfer = self.transfer.as_ref();
-        transfer.is_some_and(|it| now.saturating_since(it.last) > span(BLOB_CHUNK_PATIENCE))
+        transfer.is_some_and(|it| {
+            now.saturating_since(it.last) > span(BLOB_CHUNK_PATIENCE)
+                || now.saturating_since(it.began) > WHOLE_MAX
+        })
     }
 
     /// Ends a transfer in vain; whether that counts.

@@ -24,7 +24,10 @@ const TURN: Duration = Duration::from_millis(50);
 /// The shortest time between two looks at the whole ledger.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long a blob that was seen in the store is believed to be there.
+/// How many blobs that were seen in the store are looked for again at one time.
+const FORGOTTEN_AT_ONCE: usize = 2_048;
+
+/// How long a blob that was seen in the store is believed to be there, of so many; longer of more.
 const HELD_FOR: Duration = Duration::from_secs(60);
 
 /// What the loop is made of.
@@ -45,6 +48,8 @@ struct Looked {
     at: TimestampMs,
     held: BTreeSet<Digest>,
     held_since: TimestampMs,
+    /// Where it was forgotten up to what is held.
+    forgotten: Option<Digest>,
     /// The set of validators that is asked.
     term: Option<u64>,
 }
@@ -75,6 +80,7 @@ impl Fetching {
             at: TimestampMs::ZERO,
             held: BTreeSet::new(),
             held_since: TimestampMs::ZERO,
+            forgotten: None,
             term: None,
         };
         select_loop! {
@@ -125,7 +131,7 @@ impl Looked {
             return;
         }
         if forget {
-            self.held.clear();
+            self.forget_some();
             self.held_since = now;
         }
         self.block = Some(latest.id);
@@ -138,6 +144,24 @@ impl Looked {
             .partition(|it| store.contains(&it.digest));
         self.held.extend(here.into_iter().map(|need| need.digest));
         fetcher.named(missing);
+    }
+
+    /// Forgets some of what was found to be held, in the order of names, so that it is looked for again: a disk may have lost it. All of it at one time
+    /// would be a hundred thousand looks at the disk, for which transfers wait.
+    fn forget_some(&mut self) {
+        let first = self.forgotten.unwrap_or_default();
+        let mut some: Vec<Digest> = self
+            .held
+            .range(first..)
+            .take(FORGOTTEN_AT_ONCE)
+            .copied()
+            .collect();
+        self.forgotten = (some.len() == FORGOTTEN_AT_ONCE)
+            .then(|| some.pop())
+            .flatten();
+        for digest in some {
+            self.held.remove(&digest);
+        }
     }
 
     /// Has the fetcher ask the validators of the present set: whoever has joined has what was stored with it alone.

@@ -14,8 +14,11 @@ use crate::fetch::Need;
 /// Blobs fetched at once.
 const TRANSFERS_MAX: usize = 4;
 
-/// How long one source may take for a blob.
-const TRANSFER_MAX: Duration = Duration::from_secs(600);
+/// How long one source may take for a blob of the most bytes: ten seconds and the time of its size at 256 KiB/s, ten minutes at most. Stops: a source that gives
+/// little at a time, for which the others wait.
+fn transfer_max(bytes: u64) -> Duration {
+    Duration::from_secs((10 + (bytes >> 18)).min(600))
+}
 
 /// Fetches what is asked for. Ends when nobody can ask any more.
 pub(super) async fn fetch(
@@ -54,7 +57,7 @@ pub(super) async fn fetch(
 async fn one(sources: &SourceList, store: &Arc<BlobStore>, need: Need) {
     for source in sources.in_turn() {
         let call = source.blob(need.digest, need.limit, store.clone());
-        match tokio::time::timeout(TRANSFER_MAX, call).await {
+        match tokio::time::timeout(transfer_max(need.limit), call).await {
             Ok(Ok(true)) => return,
             Ok(Ok(false)) => {}
             Ok(Err(error)) => {

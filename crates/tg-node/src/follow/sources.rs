@@ -52,6 +52,14 @@ impl SourceRecord {
     fn is_paused(&self, now: Instant) -> bool {
         self.asked_from().is_some_and(|until| until > now)
     }
+
+    /// The height that it says it has, of one that gave what it was asked for last: a height that nobody has costs nothing to say.
+    fn believed_tip(&self, now: Instant) -> u64 {
+        match self.failures > 0 || self.is_paused(now) {
+            true => 0,
+            false => self.tip,
+        }
+    }
 }
 
 /// The sources of a follower.
@@ -90,7 +98,8 @@ impl SourceList {
             let asked = standing.iter().enumerate();
             let asked: Vec<(usize, &SourceRecord)> =
                 asked.filter(|(_, it)| !it.is_paused(now)).collect();
-            let best = asked.iter().map(|(_, it)| it.tip).max().unwrap_or(0);
+            let best = asked.iter().map(|(_, it)| it.believed_tip(now)).max();
+            let best = best.unwrap_or(0);
             let near = |it: &SourceRecord| it.tip.max(height).saturating_add(BEHIND_MAX) > best;
             let first = asked.iter().find(|(_, it)| near(it));
             if let Some((index, _)) = first.or(asked.first()) {
@@ -105,23 +114,30 @@ impl SourceList {
     /// How long a source may take for a page from a height on if it is told to wait for `wait`. One that is cut off answers
     /// nothing and closes nothing: while blocks come, the next one is asked half a second after it should have answered.
     pub(super) fn patience(&self, from: u64, wait: Duration) -> Duration {
-        let best = self.standing().iter().map(|it| it.tip).max();
+        let now = Instant::now();
+        let best = self.standing().iter().map(|it| it.believed_tip(now)).max();
         let is_near = best.unwrap_or(0) <= from + NEAR;
         wait + if is_near { PAGE_LATE } else { LONG_PAGE_LATE }
     }
 
-    /// Notes that a source answered, and the height that it says it has.
+    /// Notes that a source gave what it was asked for, and the height that it says it has.
     pub(super) fn heard(&self, source: &Arc<dyn ChainSource>, tip: u64) {
+        if let Some(index) = self.index(source) {
+            let mut standing = self.standing();
+            // It is back.
+            standing[index].failures = 0;
+            standing[index].paused = None;
+        }
+        self.told(source, tip);
+    }
+
+    /// Notes the height that a source says it has, which is all that it gave. Stops: one that says a height that nobody has and gives no block of it,
+    /// whose pauses would end with every word of it.
+    fn told(&self, source: &Arc<dyn ChainSource>, tip: u64) {
         let Some(index) = self.index(source) else {
             return;
         };
-        let mut standing = self.standing();
-        let record = &mut standing[index];
-        record.tip = tip;
-        // It is back.
-        record.failures = 0;
-        record.paused = None;
-        drop(standing);
+        self.standing()[index].tip = tip;
         let mut key = [0; 32];
         key[..8].copy_from_slice(&(index as u64).to_le_bytes());
         self.node_status.heard(key, tip, steady_now());
@@ -176,7 +192,7 @@ impl SourceList {
                 // Nothing has this height: the answer is the source's own.
                 let call = source.page(u64::MAX, Duration::ZERO);
                 match tokio::time::timeout(WATCH, call).await {
-                    Ok(Ok(page)) => self.heard(source, page.tip),
+                    Ok(Ok(page)) => self.told(source, page.tip),
                     Ok(Err(error)) => self.failed(source, &error.to_string()),
                     Err(_) => self.failed(source, "it does not say where it stands"),
                 }

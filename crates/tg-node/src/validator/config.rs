@@ -164,8 +164,20 @@ impl EmbeddedConfig {
     }
 }
 
+/// Makes a folder that only this user can look into; one that is there is closed to others. Stops: shares of the seed's key, which stand in the database,
+/// read by every user of the machine.
 fn create_folder(path: &Path) -> Result<(), OpenError> {
-    fs::create_dir_all(path).map_err(|source| OpenError::Io {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let made = builder.create(path);
+    #[cfg(unix)]
+    let made = made.and_then(|()| {
+        let closed = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(path, closed)
+    });
+    made.map_err(|source| OpenError::Io {
         action: "create",
         path: path.display().to_string(),
         source,

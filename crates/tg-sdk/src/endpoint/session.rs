@@ -1,6 +1,6 @@
 //! The requestor's side of an endpoint.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -29,8 +29,8 @@ use crate::error::ClientError;
 use crate::transport::Payload;
 use crate::verify::{CheckError, CheckedModel, Expected, PUBLIC_MODEL_BYTES_MAX};
 
-/// How long a request waits for its turn where more answers of this session are unpaid than its provider gives, and how often it is asked
-/// again.
+/// How long a request waits for its turn where more answers of this session are unpaid than its provider gives (longer while others are being answered, which
+/// pay for those before), and how often it is asked again.
 const PAID_MAX: Duration = Duration::from_secs(2);
 const PAID_POLL: Duration = Duration::from_millis(50);
 
@@ -250,6 +250,8 @@ pub struct EndpointSession {
     takes_tokens: OnceCell<bool>,
     owed: Arc<Mutex<OwedSoFar>>,
     next: AtomicU64,
+    /// Requests that wait for their answers.
+    asking: AtomicUsize,
     seal: Mutex<Option<Arc<SessionSeal>>>,
 }
 
@@ -343,6 +345,7 @@ impl EndpointSession {
             proved: proved_price(lease.price, lease.minute),
             owed: Arc::new(Mutex::new(OwedSoFar::claimed(&lease))),
             next: AtomicU64::new(first),
+            asking: AtomicUsize::new(0),
             seal: Mutex::new(None),
         };
         let began = Instant::now();
@@ -458,13 +461,14 @@ impl EndpointSession {
         piece: &mut (dyn FnMut(&[u8]) + Send),
     ) -> Result<EndpointAnswer, EndpointError> {
         let began = Instant::now();
+        let _asking = AskingNow::begin(&self.asking);
         let mut answered = self.ask_once(asked, model, piece).await;
         // What was asked beside this is paid for by the next request after its answer.
         while let Err(AskFailure::Failed(EndpointError::Refused {
             because: EndpointRefusal::Unpaid,
             ..
         })) = &answered
-            && began.elapsed() < PAID_MAX
+            && (began.elapsed() < PAID_MAX || self.asking.load(Ordering::Relaxed) > 1)
         {
             tokio::time::sleep(PAID_POLL).await;
             answered = self.ask_once(asked, model, piece).await;
@@ -772,6 +776,22 @@ pub fn answer_price(run: Amount, takes_tokens: bool, (input, answer): (&[u8], &[
 pub fn proved_price(run: Amount, minute: Amount) -> Amount {
     let job = minute.checked_mul_div_ceil(1, BASE_PRICES_PER_MINUTE);
     run.saturating_add(job.unwrap_or(minute))
+}
+
+/// Counts a request for as long as it waits.
+struct AskingNow<'a>(&'a AtomicUsize);
+
+impl<'a> AskingNow<'a> {
+    fn begin(asking: &'a AtomicUsize) -> Self {
+        asking.fetch_add(1, Ordering::Relaxed);
+        Self(asking)
+    }
+}
+
+impl Drop for AskingNow<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// What came of asking once.

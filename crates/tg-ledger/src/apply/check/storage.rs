@@ -6,7 +6,7 @@ use tg_types::{Address, JobId, StorageSubject, TimestampMs};
 
 use super::outcome::{Check, Spent};
 use crate::error::TransactionError;
-use crate::limits::QUESTIONS_MAX;
+use crate::limits::{QUESTIONS_MAX, SEATS_MIN};
 use crate::state::{State, Statement};
 
 /// Whether a validator can be asked for the answer of a job: it stated that it holds it, and does not give its seat back.
@@ -15,8 +15,9 @@ pub(super) fn check_ask(state: &State, now: TimestampMs, job: &JobId, seat: &Add
     let kept = kept.ok_or(TransactionError::AnswerNotKept { job: *job })?;
     let place = state.seat_of(seat).filter(|it| kept.held.contains(*it));
     let record = place.and_then(|it| state.seats.seats.get(usize::from(it)));
-    // Stops: questions that come one after the other, so that a seat never goes.
-    if record.is_none_or(|it| it.is_leaving) {
+    // Stops: questions that come one after the other, so that a seat never goes; and one that cannot go, and says that it does to be asked nothing.
+    let may_go = state.validators.len() > SEATS_MIN;
+    if record.is_none_or(|it| it.is_leaving && may_go) {
         let (job, seat) = (*job, *seat);
         return Err(TransactionError::NotKeeper { job, seat });
     }
