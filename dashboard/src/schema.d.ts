@@ -1009,6 +1009,35 @@ export interface components {
             /** @description Its elements in the order of the file, the last axis fastest. */
             values: number[];
         };
+        /** @description The question whether a validator has an answer that it keeps. */
+        AskedSeatDto: {
+            /** @description Who asks. */
+            asker: string;
+            /** @description What was burned for asking; it comes back if the validator does not have it. */
+            fee: string;
+            /**
+             * Format: int64
+             * @description How many others got it.
+             */
+            got: number;
+            /**
+             * Format: int64
+             * @description How many did not.
+             */
+            missing: number;
+            /**
+             * Format: int64
+             * @description From when on they may say that they did not.
+             */
+            missing_from_ms: number;
+            /** @description Who is asked. */
+            seat: string;
+            /**
+             * Format: int64
+             * @description When the question ends.
+             */
+            until_ms: number;
+        };
         /** @description A request to begin a batch. */
         BatchBody: {
             completion_window: components["schemas"]["WindowBody"];
@@ -1375,7 +1404,7 @@ export interface components {
         JobCountsDto: {
             /**
              * Format: int64
-             * @description Leased, running, committed or being verified.
+             * @description With a lease: leased, running, committed, verifying, disputed or delivering.
              */
             active: number;
             /**
@@ -1388,6 +1417,11 @@ export interface components {
              * @description Waiting for an offer.
              */
             queued: number;
+            /**
+             * Format: int64
+             * @description Waiting until validators hold their inputs.
+             */
+            submitted: number;
         };
         /** @description A job. */
         JobDto: {
@@ -1409,6 +1443,7 @@ export interface components {
              * @description Bytes of the input.
              */
             input_len: number;
+            kept?: components["schemas"]["KeptAnswerDto"] | null;
             /** @description Its leases, oldest first; those of the members of a gang follow the one that leads it. */
             leases: components["schemas"]["LeaseDto"][];
             /**
@@ -1433,6 +1468,13 @@ export interface components {
             reason?: string | null;
             /** @description Who ordered and pays it. */
             requestor: string;
+            /** @description What is locked for that beside the escrow: burned when the job is paid, else it comes back. */
+            retention_fee?: string;
+            /**
+             * Format: int64
+             * @description For how long validators keep its answer once it is paid; 0 if they need not.
+             */
+            retention_ms?: number;
             /**
              * Format: int64
              * @description How many jobs were ordered before it.
@@ -1550,7 +1592,7 @@ export interface components {
         };
         /** @description What a requestor keeps: the result, who made it, what was paid, and what stands behind it. */
         JobReceiptDto: {
-            /** @description The evidence blob; absent for mode none. */
+            /** @description The evidence blob; absent for mode none, and for mode replicate where members differed. */
             evidence?: string | null;
             /** @description The job. */
             job: components["schemas"]["JobDto"];
@@ -1621,6 +1663,25 @@ export interface components {
             state: components["schemas"]["JobStateDto"];
             /** @description One sentence for people. */
             summary: string;
+        };
+        /** @description The answer of a paid job, which validators keep for the time that its order paid for. */
+        KeptAnswerDto: {
+            /** @description Its content hash. */
+            answer: string;
+            /** @description Validators that are asked for it, and what the others say. */
+            asked: components["schemas"]["AskedSeatDto"][];
+            /** @description The validators that state that they hold it. */
+            seats: string[];
+            /**
+             * Format: int64
+             * @description Until when.
+             */
+            until_ms: number;
+            /**
+             * Format: int64
+             * @description How many validators there are.
+             */
+            validators: number;
         };
         /** @description A match of a job with an offer. */
         LeaseDto: {
@@ -2108,7 +2169,7 @@ export interface components {
         ReputationDto: {
             /**
              * Format: int32
-             * @description Leases that were never started, or whose evidence was not delivered.
+             * @description Leases that were never started, or whose evidence or answer was not delivered.
              */
             abandoned: number;
             /**

@@ -97,7 +97,7 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         // Account and report, and each provider that is named.
         TransactionKind::ReportLiveness => (1_296, 66, 0),
         // Account, and each job or model that is named.
-        TransactionKind::ReportStorage => (1_544, 49, 0),
+        TransactionKind::ReportStorage => (1_592, 49, 0),
         // Account and the first leaf; and the check of the log, about 2 ms for each of 128 players.
         TransactionKind::PostDealing => (18_448, 2, MATCHING_GAS),
         // Account, and each lease that is voted on; at an acceptance or a dispute its job, provider and offer too.

@@ -264,7 +264,8 @@ fn job_files_order_models_and_programs() {
     let dry = submit(&grid, &path, &["--env", &given, "--dry-run"]).ends(0);
     assert!(dry.stdout.contains("nothing was ordered"), "{}", dry.stdout);
     let dry = submit(&grid, &path, &["--env", &given, "--dry-run", "--json"]);
-    let charge = dry.ends(0).json()["charge"].clone();
+    let dry = dry.ends(0).json();
+    let (charge, kept) = (dry["charge"].clone(), units(&dry["job"]["retention_fee"]));
     let model = submit(&grid, &path, &["--env", &given, "--yes", "--json"]).ends(0);
     assert!(
         model.stderr.contains("the order of: tensorgrid infer"),
@@ -281,7 +282,9 @@ fn job_files_order_models_and_programs() {
     let settled = &model["receipt"]["settlement"];
     let parts = ["price", "verification_fee", "burned"];
     let sum: u128 = parts.iter().map(|part| units(&settled[*part])).sum();
-    assert_eq!(units(&charge), sum, "{charge} {settled}");
+    // What it costs that the answer is kept is no part of the settlement.
+    assert_eq!(units(&charge), sum + kept, "{charge} {settled}");
+    assert!(kept > 0);
 
     let pi = root().join("examples/programs/pi.wasm");
     grid.run(&["program", "add", text(&pi), "--fuel", "20000000"])

@@ -1,7 +1,7 @@
 //! Seeds that ever failed, by what broke. What a seed draws changes with `SimPlan::drawn`: the tests beside the mended code
 //! stay when it does.
 
-use tg_sim::{SimOptions, SimPlan, run};
+use tg_sim::{SeatRole, SimOptions, SimPlan, run};
 
 /// Runs a seed, which must pass; returns the hash of its events.
 fn pass(seed: u64) -> String {
@@ -85,4 +85,25 @@ fn seed_11_a_founder_leaves_and_a_newcomer_votes() {
 #[test]
 fn seed_624_a_journal_is_lost_with_its_power() {
     pass(624);
+}
+
+/// Requestors ask validators for answers that they keep. One states that it holds everything and gives nothing: it is charged for each that it
+/// is asked for, and nobody else is.
+#[test]
+fn seed_2_a_seat_gives_nothing_of_what_it_keeps() {
+    let plan = SimPlan::drawn(2);
+    let droppers = plan.seats.iter();
+    let droppers = droppers.filter(|it| **it == SeatRole::FileDropper).count();
+    assert!(plan.retains && droppers == 1);
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    let ended = |how: &str| {
+        let asked = report.lines.iter().filter(|it| it.contains("asked for"));
+        asked.filter(|it| it.contains(how)).count()
+    };
+    assert!(ended("Served") > 0 && ended("Missing") > 0);
 }

@@ -199,6 +199,16 @@ fn simple_changes() -> Vec<Change<Transaction>> {
                 *lease = LeaseId::new([9; 32]);
             }
         }),
+        ("kept answer", |it| {
+            if let Transaction::AskStored { job, .. } = it {
+                *job = JobId::new([9; 32]);
+            }
+        }),
+        ("asked seat", |it| {
+            if let Transaction::AskStored { seat, .. } = it {
+                *seat = Address::new([9; 20]);
+            }
+        }),
         ("evidence", |it| {
             if let Transaction::SubmitEvidence { evidence, .. } = it {
                 *evidence = Digest::new([9; 32]);
@@ -215,9 +225,9 @@ fn simple_changes() -> Vec<Change<Transaction>> {
 #[test]
 fn every_field_of_every_kind_is_signed() {
     let cases = changed_contents();
-    // Two of a transfer, four of a registration, one each of five names, two of evidence, two of a dealing, two of sealed votes and
+    // Two of a transfer, four of a registration, one each of five names, two of evidence, two of a question, two of a dealing, two of sealed votes and
     // four of open ones; then what is nested.
-    assert_eq!(cases.len(), (2 + 4 + 5 + 2 + 2 + 2 + 4) + (8 + 9 + 5));
+    assert_eq!(cases.len(), (2 + 4 + 5 + 2 + 2 + 2 + 2 + 4) + (9 + 9 + 5));
     for (name, good, bad) in cases {
         assert_ne!(good, bad, "{name}");
         let mut signed = signed(good);
