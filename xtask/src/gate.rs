@@ -201,6 +201,22 @@ pub const NIGHTLY: &[Step] = &[
         ],
         environment: FULL_SIZE,
     },
+    // What the market promises, in a thousand markets for each promise.
+    Step {
+        name: "markets",
+        program: StepProgram::Cargo,
+        arguments: &[
+            "test",
+            "--release",
+            "--locked",
+            "--package",
+            "tg-ledger",
+            "--lib",
+            "--",
+            "random",
+        ],
+        environment: FULL_SIZE,
+    },
     // Markets that an attacker filled, drawn at a tenth of their size, and the worst of them at its whole.
     Step {
         name: "crowd",

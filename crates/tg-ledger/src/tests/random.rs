@@ -1,4 +1,4 @@
-//! Thousands of small random markets, without signatures: machines of every kind, orders of every lane, providers that
+//! Hundreds of small random markets, without signatures: machines of every kind, orders of every lane, providers that
 //! take the time they declared. Each promise of the market is a test with markets of its own.
 
 use std::collections::BTreeMap;
@@ -16,8 +16,16 @@ use super::pruning::{MODEL, network};
 use crate::apply::Execution;
 use crate::{Account, EndReason, Event, JobState, LeaseEnd, Offer, Provider, State};
 
-/// Markets in each test.
-const MARKETS: u64 = 1_000;
+/// Markets in each test: 1,000 where `TENSORGRID_NIGHTLY` is set, 300 in the gate.
+///
+/// What 300 give up: what goes wrong in one market of a thousand is found with probability 0.26 instead of 0.63, in one of a hundred with
+/// 0.95 instead of 0.99996.
+fn markets() -> u64 {
+    match std::env::var_os("TENSORGRID_NIGHTLY") {
+        Some(_) => 1_000,
+        None => 300,
+    }
+}
 
 /// Blocks of each market.
 const BLOCKS: u64 = 7;
@@ -285,7 +293,7 @@ pub(super) fn work(execution: &mut Execution, now: TimestampMs) {
 
 /// Runs the markets of one test and looks at each after every block.
 fn every_block(salt: u64, mut look: impl FnMut(&State, &[Event])) {
-    for seed in 0..MARKETS {
+    for seed in 0..markets() {
         let mut market = Market::new(salt << 32 | seed, |index| index);
         for _ in 0..BLOCKS {
             let events = market.block();
@@ -316,7 +324,7 @@ fn never_over_capacity() {
             }
         }
     });
-    assert!(taken > 1_000);
+    assert!(taken > markets(), "{taken}");
 }
 
 #[test]
@@ -331,7 +339,7 @@ fn never_over_budget() {
                 .into_iter()
                 .fold(settlement.price, Amount::saturating_add);
             assert!(spent <= job.order.max_price, "job {}", job.sequence);
-            paid += u32::from(job.state() == JobState::Paid);
+            paid += u64::from(job.state() == JobState::Paid);
         }
         for (job, lead) in state.live_leases() {
             let prices = state.gang_of(lead).map(|lease| lease.price);
@@ -339,7 +347,7 @@ fn never_over_budget() {
             assert!(sum <= job.order.max_price, "job {}", job.sequence);
         }
     });
-    assert!(paid > 500, "{paid}");
+    assert!(paid > markets() / 2, "{paid}");
 }
 
 #[test]
@@ -365,7 +373,7 @@ fn nobody_is_worse_off_than_without_the_market() {
             leases += 1;
         }
     });
-    assert!(leases > 1_000, "{leases}");
+    assert!(leases > markets(), "{leases}");
 }
 
 #[test]
@@ -389,7 +397,7 @@ fn admitted_deadlines_are_met_when_nobody_fails() {
             if job.order.needs.lane() != Lane::Deadline {
                 continue;
             }
-            refused += u32::from(job.end() == Some(EndReason::NotAdmitted));
+            refused += u64::from(job.end() == Some(EndReason::NotAdmitted));
             let missed =
                 !job.leases().is_empty() && job.end().is_some() && job.state() != JobState::Paid;
             assert!(
@@ -404,7 +412,8 @@ fn admitted_deadlines_are_met_when_nobody_fails() {
             }
         }
     });
-    assert!(admitted > 200 && refused > 50, "{admitted}, {refused}");
+    let enough = [admitted > markets() / 5, refused > markets() / 20];
+    assert_eq!(enough, [true; 2], "{admitted} {refused}");
 }
 
 #[test]
@@ -422,7 +431,7 @@ fn gangs_run_whole_or_not_at_all() {
             }
         }
     });
-    assert!(gangs > 100, "{gangs}");
+    assert!(gangs > markets() / 10, "{gangs}");
 }
 
 #[test]
@@ -464,7 +473,7 @@ fn nobody_is_overtaken_by_a_later_turn_of_the_same_needs() {
 
 #[test]
 fn whoever_waited_long_enough_goes_before_any_priority() {
-    for seed in 0..MARKETS {
+    for seed in 0..markets() {
         let mut draws = Draws::new(8 << 32 | seed);
         let now = TimestampMs::new(100_000_000);
         let full = tg_market::lane::queue::AGE_FULL.get();
@@ -485,7 +494,7 @@ fn whoever_waited_long_enough_goes_before_any_priority() {
 
 #[test]
 fn the_order_in_which_offers_came_does_not_matter() {
-    for seed in 0..MARKETS / 4 {
+    for seed in 0..markets() / 4 {
         let mut one = Market::new(9 << 32 | seed, |index| index);
         let mut other = Market::new(9 << 32 | seed, |index| 100 - index);
         for _ in 0..BLOCKS {
@@ -505,7 +514,7 @@ fn the_number_of_threads_does_not_matter() {
             (0..BLOCKS).for_each(|_| drop(market.block()));
             market.state.root()
         };
-        (0..MARKETS / 10).map(run).collect()
+        (0..markets() / 10).map(run).collect()
     };
     let alone = roots();
     std::thread::scope(|scope| {
@@ -536,7 +545,7 @@ fn nobody_waits_for_what_is_free() {
 #[test]
 fn prices_of_placements_stand_for_blocks_and_are_set_anew_where_machines_fill() {
     let (mut stood, mut set) = (0, 0);
-    for seed in 0..MARKETS {
+    for seed in 0..markets() {
         let mut market = Market::new(12 << 32 | seed, |index| index);
         market.block();
         for _ in 1..BLOCKS {
@@ -549,13 +558,14 @@ fn prices_of_placements_stand_for_blocks_and_are_set_anew_where_machines_fill() 
             }
         }
     }
-    assert!(stood > 500 && set > 500, "{stood} {set}");
+    let enough = markets() / 2;
+    assert!(stood > enough && set > enough, "{stood} {set}");
 }
 
 #[test]
 fn undone_blocks_and_changed_offers_leave_the_book_as_the_records_say() {
     let (mut undone, mut leases) = (0, 0);
-    for seed in 0..MARKETS {
+    for seed in 0..markets() {
         let mut market = Market::new(77 << 32 | seed, |index| index);
         market.is_lively = true;
         for _ in 0..BLOCKS {
@@ -587,5 +597,6 @@ fn undone_blocks_and_changed_offers_leave_the_book_as_the_records_say() {
             }
         }
     }
-    assert!(undone > 1_000 && leases > 10_000, "{undone} {leases}");
+    let enough = [undone > markets(), leases as u64 > 10 * markets()];
+    assert_eq!(enough, [true; 2], "{undone} {leases}");
 }
