@@ -104,7 +104,7 @@ fn status(chain_id: u64) -> Value {
         "totals": {
             "minted": "0", "balances": "0", "escrow": "0", "stake": "0", "collateral": "0", "burned": "0",
         },
-        "jobs": { "queued": 0, "active": 0, "ended": 0 },
+        "jobs": { "submitted": 0, "queued": 0, "active": 0, "ended": 0 },
     })
 }
 

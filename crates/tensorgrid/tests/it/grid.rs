@@ -300,7 +300,14 @@ fn a_batch_job_bids_sealed_and_an_unopened_bid_loses_its_deposit() {
 
     // Whoever goes away before its slot loses the deposit, and nothing else.
     let before = burned(&grid);
-    let jobs = || grid.run(&["job", "list", "--json"]).ends(0).json();
+    let jobs = || {
+        let mut listed = grid.run(&["job", "list", "--json"]).ends(0).json();
+        // Who keeps an answer is stated after it is paid, by one validator after the other.
+        for job in listed.as_array_mut().unwrap() {
+            job["kept"] = Value::Null;
+        }
+        listed
+    };
     let listed = jobs();
     let digit = root().join("examples/digit.json");
     let more = ["--max-price", "0.5", "--deposit", "0.03", "--yes"];

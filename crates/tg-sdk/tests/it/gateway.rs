@@ -143,7 +143,7 @@ pub(crate) fn status(domain: &ChainDomain, base_fee: &str) -> Value {
         "totals": {
             "minted": "0", "balances": "0", "escrow": "0", "stake": "0", "collateral": "0", "burned": "0",
         },
-        "jobs": { "queued": 0, "active": 0, "ended": 0 },
+        "jobs": { "submitted": 0, "queued": 0, "active": 0, "ended": 0 },
     })
 }
 
