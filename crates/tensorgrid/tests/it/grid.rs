@@ -304,7 +304,7 @@ fn a_batch_job_bids_sealed_and_an_unopened_bid_loses_its_deposit() {
         let mut listed = grid.run(&["job", "list", "--json"]).ends(0).json();
         // Who keeps an answer is stated after it is paid, by one validator after the other.
         for job in listed.as_array_mut().unwrap() {
-            job["kept"] = Value::Null;
+            job["kept"] = serde_json::Value::Null;
         }
         listed
     };
