@@ -86,6 +86,8 @@ impl AskedFetches {
                 finding: AskedFinding::default(),
             });
             if task.is_late && !fetch.task.is_late {
+                // What began before counts for nothing.
+                fetch.transfer = None;
                 (fetch.attempts, fetch.next_try) = (0, now);
             }
             fetch.task = task;
