@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(answered_share(true, &input, &answer), (5, 32));
         // A picture whose first pixels are the beginning of a request.
         assert_eq!(answered_share(false, &input, &answer), (1, 1));
-        let mut damaged = input.clone();
+        let mut damaged = input;
         damaged[127] = 1;
         assert!(GenerationRequest::is_one(&damaged));
         assert_eq!(answered_share(true, &damaged, &answer), (1, 1));
