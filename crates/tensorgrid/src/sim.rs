@@ -39,7 +39,15 @@ pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
     let (mut coverage, mut failed, mut unequal) =
         (FaultCoverage::default(), Vec::new(), Vec::new());
     let (mut blocks, mut jobs, mut paid, mut simulated_ms) = (0, 0, 0, 0);
-    for (report, again) in reports.values() {
+    let (mut least, mut cpu_ms) = (LeastOfRun::default(), Vec::new());
+    for SeedResult {
+        report,
+        again,
+        cpu_ms: took,
+    } in reports.values()
+    {
+        least.add(report);
+        cpu_ms.extend(*took);
         coverage.add(&report.coverage);
         blocks += report.height;
         jobs += report.jobs;
@@ -61,10 +69,12 @@ pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
             "jobs": jobs,
             "paid": paid,
             "simulated_ms": simulated_ms,
+            "least": { "simulated_ms": least.simulated_ms, "jobs": least.jobs, "blocks": least.blocks },
+            "cpu_ms": { "all": cpu_ms.iter().sum::<u64>(), "median": rank(&mut cpu_ms, 50), "p90": rank(&mut cpu_ms, 90) },
         }))?;
     } else if is_one {
-        for (report, _) in reports.values() {
-            one(report)?;
+        for result in reports.values() {
+            one(&result.report)?;
         }
     } else {
         line(&coverage)?;
@@ -74,6 +84,18 @@ pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
             failed.len(),
             simulated_ms / 1_000
         ))?;
+        line(format_args!(
+            "of a seed at least {} simulated seconds, {} jobs, {} blocks",
+            least.simulated_ms / 1_000,
+            least.jobs,
+            least.blocks
+        ))?;
+        if let (Some(median), Some(late)) = (rank(&mut cpu_ms, 50), rank(&mut cpu_ms, 90)) {
+            line(format_args!(
+                "CPU of a seed: median {median} ms, p90 {late} ms, {} s of all",
+                cpu_ms.iter().sum::<u64>() / 1_000
+            ))?;
+        }
     }
     end(&failed, &unequal, arguments, options)
 }
@@ -93,8 +115,55 @@ fn seeds(arguments: &SimArguments) -> Result<Range<u64>, Failure> {
     })
 }
 
-/// What came out of every seed, and the hash of its second run.
-type Reports = BTreeMap<u64, (SimReport, Option<String>)>;
+/// What came out of a seed.
+struct SeedResult {
+    report: SimReport,
+    /// The hash of its second run.
+    again: Option<String>,
+    /// Processor time of the first run, where the system tells that of a thread.
+    cpu_ms: Option<u64>,
+}
+
+/// What came out of every seed.
+type Reports = BTreeMap<u64, SeedResult>;
+
+/// The least that any run came to.
+#[derive(Debug, Default)]
+struct LeastOfRun {
+    runs: u64,
+    simulated_ms: u64,
+    jobs: usize,
+    blocks: u64,
+}
+
+impl LeastOfRun {
+    fn add(&mut self, report: &SimReport) {
+        let is_first = self.runs == 0;
+        self.runs += 1;
+        let least = |before: u64, now: u64| if is_first { now } else { before.min(now) };
+        self.simulated_ms = least(self.simulated_ms, report.simulated_ms);
+        self.blocks = least(self.blocks, report.height);
+        self.jobs = if is_first {
+            report.jobs
+        } else {
+            self.jobs.min(report.jobs)
+        };
+    }
+}
+
+/// Processor time of this thread so far, in milliseconds; nothing where the system does not tell it.
+fn thread_cpu_ms() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(nanoseconds / 1_000_000)
+}
+
+/// The value below which so many of a hundred are.
+fn rank(values: &mut [u64], percent: usize) -> Option<u64> {
+    values.sort_unstable();
+    let at = values.len().saturating_sub(1) * percent / 100;
+    values.get(at).copied()
+}
 
 fn all(seeds: Range<u64>, arguments: &SimArguments, options: SimOptions) -> Reports {
     let next = AtomicU64::new(seeds.start);
@@ -110,10 +179,21 @@ fn all(seeds: Range<u64>, arguments: &SimArguments, options: SimOptions) -> Repo
                     }
                     let parts = arguments.without.iter();
                     let plan = parts.fold(SimPlan::drawn(seed), |plan, part| plan.without(*part));
+                    let before = thread_cpu_ms();
                     let report = simulate(&plan, options);
+                    let cpu_ms = thread_cpu_ms()
+                        .zip(before)
+                        .map(|(now, before)| now - before);
                     let again = arguments.twice.then(|| simulate(&plan, options).hash);
                     let mut reports = reports.lock().unwrap_or_else(PoisonError::into_inner);
-                    reports.insert(seed, (report, again));
+                    reports.insert(
+                        seed,
+                        SeedResult {
+                            report,
+                            again,
+                            cpu_ms,
+                        },
+                    );
                 }
             });
         }
@@ -147,7 +227,7 @@ fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -
     if as_json {
         let rows = reports.values().map(|(cheat, way, it)| {
             serde_json::json!({
-                "cheat": cheat, "mode": way.mode.as_str(), "by_tile": way.by_tile, "run_whole": way.run_whole, "runs": it.runs, "broken": it.broken, "jobs": it.jobs,
+                "cheat": cheat, "mode": way.mode.as_str(), "by_tile": way.by_tile, "run_whole": way.run_whole, "programs": way.programs, "runs": it.runs, "broken": it.broken, "jobs": it.jobs,
                 "paid": it.paid, "paid_ms": it.paid_ms, "leases": it.leases, "taken": it.taken, "wrong": it.wrong,
                 "provider_milli_tgrid": it.provider.milli(), "seat_milli_tgrid": it.seat.milli(),
             })

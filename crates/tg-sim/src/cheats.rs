@@ -30,7 +30,7 @@ pub struct CheatKind {
 
 impl CheatKind {
     /// All that are measured.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::provider("a result that is wrong all over", ProviderRole::Wrong),
         Self::provider(
             "a result that is wrong in one part of twenty",
@@ -44,12 +44,26 @@ impl CheatKind {
         Self::provider("the evidence of another provider", ProviderRole::Copied),
         Self::provider("half of the evidence", ProviderRole::Partial),
         Self::provider("evidence that nobody gets", ProviderRole::Withheld),
+        Self::seat(
+            "evidence for a validator that is its friend, and nobody else",
+            ProviderRole::Selective,
+            SeatRole::StorageLiar,
+        ),
         Self::provider("a start and no result", ProviderRole::Idle),
         Self::provider("no start", ProviderRole::Absent),
+        Self::provider(
+            "a bill for all that a run of a program may take",
+            ProviderRole::Overcharger,
+        ),
         Self::seat(
             "a member that looks at nothing",
             ProviderRole::Honest,
             SeatRole::LazyMember,
+        ),
+        Self::seat(
+            "a member that sleeps and a wrong result",
+            ProviderRole::Wrong,
+            SeatRole::Sleeper,
         ),
         Self::seat(
             "a bribed member and a wrong result",
@@ -139,6 +153,7 @@ impl CheatKind {
             by_tile: way.by_tile,
             run_whole: way.run_whole,
             retains: false,
+            programs: way.programs,
             heal_ms: 30_000,
             without: Vec::new(),
         }
@@ -154,11 +169,13 @@ pub struct CheckedBy {
     pub by_tile: bool,
     /// Whether a committee of mode sync runs the model whole, as its runs are short.
     pub run_whole: bool,
+    /// Whether orders name a program.
+    pub programs: bool,
 }
 
 impl CheckedBy {
     /// Every way that is measured.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::mode(VerificationMode::None),
         Self::mode(VerificationMode::Recompute),
         Self::mode(VerificationMode::Proof),
@@ -173,6 +190,19 @@ impl CheckedBy {
             ..Self::mode(VerificationMode::Optimistic)
         },
         Self::mode(VerificationMode::Replicate),
+        Self {
+            programs: true,
+            ..Self::mode(VerificationMode::Sync)
+        },
+        Self {
+            programs: true,
+            ..Self::mode(VerificationMode::Optimistic)
+        },
+        Self {
+            programs: true,
+            by_tile: true,
+            ..Self::mode(VerificationMode::Optimistic)
+        },
     ];
 
     const fn mode(mode: VerificationMode) -> Self {
@@ -180,6 +210,7 @@ impl CheckedBy {
             mode,
             by_tile: false,
             run_whole: false,
+            programs: false,
         }
     }
 }
@@ -187,7 +218,12 @@ impl CheckedBy {
 impl std::fmt::Display for CheckedBy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.mode.as_str())?;
-        f.write_str(if self.by_tile { ", one tile" } else { "" })?;
+        f.write_str(match (self.by_tile, self.programs) {
+            (true, true) => ", one call",
+            (true, false) => ", one tile",
+            (false, true) => ", a program",
+            (false, false) => "",
+        })?;
         f.write_str(if self.run_whole { ", short runs" } else { "" })
     }
 }

@@ -28,7 +28,7 @@ use tg_types::{
     TimestampMs, TransactionId, VerificationMode, Vote,
 };
 
-use crate::evidence::{Proving, Truth, model};
+use crate::evidence::{Proving, Truth, sample};
 use crate::seat_checks::SeatChecks;
 use crate::votes::VoteChecks;
 
@@ -70,6 +70,8 @@ pub(crate) struct KnownFacts {
     pub(crate) inputs: BTreeMap<Digest, Vec<u8>>,
     /// The last voucher that the requestor of an endpoint signed for a lease.
     pub(crate) vouchers: BTreeMap<LeaseId, SignedVoucher>,
+    /// Whether orders name a program.
+    pub(crate) programs: bool,
     /// How evidence is made.
     pub(crate) proving: Option<Proving>,
 }
@@ -92,6 +94,8 @@ pub(crate) struct Checks {
     /// What leases prepaid for gas, and whether there was too little time for them to be sure to end well.
     prepaid: BTreeMap<LeaseId, Amount>,
     hasty: BTreeSet<LeaseId>,
+    /// What leases are paid at most.
+    prices: BTreeMap<LeaseId, Amount>,
     votes: VoteChecks,
     seats: SeatChecks,
     /// How long paid jobs took, all together.
@@ -119,6 +123,14 @@ fn has_verdict(block: &Finalized, lease: LeaseId, is: impl Fn(&Outcome) -> bool)
     own.any(|it| is(&it.outcome))
 }
 
+/// Whether validators took a result, of a program with what it took.
+const fn is_accepted(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. }
+    )
+}
+
 impl Checks {
     pub(crate) fn new(minted: Amount, facts: KnownFacts, seats: SeatChecks) -> Self {
         Self {
@@ -135,6 +147,7 @@ impl Checks {
             paid: BTreeSet::new(),
             prepaid: BTreeMap::new(),
             hasty: BTreeSet::new(),
+            prices: BTreeMap::new(),
             votes: VoteChecks::default(),
             seats,
             paid_ms: 0,
@@ -321,8 +334,13 @@ impl Checks {
                 self.prepaid.insert(*lease, *amount);
             }
             Event::LeaseMade {
-                lease, job, offer, ..
+                lease,
+                job,
+                offer,
+                price,
+                ..
             } => {
+                self.prices.insert(*lease, *price);
                 let declared = state.offer(offer).zip(state.job(job));
                 let declared = declared.map(|(offer, job)| offer.terms.duration(job.macs));
                 let turns = state.parameters().least_window(state.validators().len());
@@ -417,7 +435,7 @@ impl Checks {
         };
         let input = self.facts.inputs.get(&receipt.input).map(Vec::as_slice);
         let proving = self.facts.proving.unwrap_or(Proving::Simulated);
-        model().truth(receipt, input, proving)
+        sample(self.facts.programs).truth(receipt, input, proving)
     }
 
     /// Whether an endpoint paid for no more than its time and what its requestor signed for, and gave the rest back.
@@ -495,6 +513,7 @@ impl Checks {
         let Some(receipt) = lease.receipt() else {
             return Err(format!("{id} is paid without a receipt"));
         };
+        self.billed(job, lease)?;
         if !job.order.mode.is_checked() {
             return self
                 .is_delivered(job.ordered_at(), &receipt.output)
@@ -504,7 +523,7 @@ impl Checks {
         let is_upheld = || {
             let disputed = Subject::Accusation(lease.id, Vote::WrongRun);
             let mut verdicts = block.block.verdicts.iter();
-            verdicts.any(|it| it.subject == disputed && it.outcome == Outcome::LeaseAccepted)
+            verdicts.any(|it| it.subject == disputed && is_accepted(&it.outcome))
         };
         let is_sampled =
             job.order.mode == VerificationMode::Sync && !block.state.is_run_whole(&job.order);
@@ -512,7 +531,7 @@ impl Checks {
             VerificationMode::Sync => is_upheld() || self.votes.accepts(&lease.id),
             VerificationMode::Optimistic => is_upheld() || self.votes.stands(block, &lease.id),
             VerificationMode::Replicate => return self.replicated(block, job, (lease, truth)),
-            _ => has_verdict(block, lease.id, |it| *it == Outcome::LeaseAccepted),
+            _ => has_verdict(block, lease.id, is_accepted),
         };
         let Some(evidence) = lease.evidence().filter(|_| accepted) else {
             return Err(format!("{id} is paid without accepted evidence"));
@@ -529,6 +548,28 @@ impl Checks {
         }
         self.is_held(job.ordered_at(), &evidence.digest)
             .map_err(|what| format!("{id} is paid, its evidence {what}"))
+    }
+
+    /// Whether a run is paid by what it took: of a program the part of the price that it took of what it may, and no less than a quarter;
+    /// all of it where nobody checks what it took, or where it was seen by a watcher that is bribed.
+    fn billed(&self, job: &Job, lease: &Lease) -> Result<(), String> {
+        let (id, input) = (job.id, &job.order.input);
+        let agreed = self.prices.get(&lease.id).copied().unwrap_or_default();
+        let sample = sample(self.facts.programs);
+        let (most, used) = (sample.facts.macs, sample.work(input));
+        let counts = self.facts.programs && job.order.mode.is_checked();
+        let bill = match counts {
+            true => agreed.checked_mul_div_ceil(used.max(most / 4), most),
+            false => Some(agreed),
+        };
+        let is_bribed = job.order.mode == VerificationMode::Optimistic && self.facts.bribed;
+        match Some(lease.price) == bill || is_bribed && lease.price <= agreed {
+            true => Ok(()),
+            false => Err(format!(
+                "{id} is paid {} for a run that took {used} of {most}, at {agreed} for all",
+                lease.price
+            )),
+        }
     }
 
     /// Whether a job of mode replicate was paid for what all of its members found, or for what every validator found where they
@@ -567,7 +608,7 @@ impl Checks {
     fn is_delivered(&self, since: TimestampMs, answer: &Digest) -> Result<(), String> {
         self.is_held(since, answer)?;
         let stores = self.facts.stores.iter().flatten();
-        let expected = model().output_len as u64;
+        let expected = sample(self.facts.programs).output_len as u64;
         let mut sizes = stores.filter_map(|store| store.size(answer));
         match sizes.find(|size| *size != expected) {
             Some(size) => Err(format!("{answer} has {size} bytes")),

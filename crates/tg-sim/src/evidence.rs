@@ -1,6 +1,6 @@
-//! The model that all jobs name, what executing it gives, and evidence that is simulated: bytes that say which job, provider,
-//! input and output they are about, and are right if that output is the right one. No arithmetic is proved by them; with
-//! `--real-prover` it is.
+//! What all jobs of a run name, a model of integers or a program, what executing it gives, and evidence that is simulated: bytes that say
+//! which job, provider, input and output they are about, and are right if that output is the right one. No arithmetic is proved by them; with
+//! `--real-prover` it is, of the model. Of the program only the file is real: what a run of it gives and takes is a hash of the input.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,6 +17,7 @@ use tg_types::{
     Address, Digest, JobId, Label, LeaseId, ModelId, ProgramId, Receipt, RunCommitment, Tier,
     TileName, TraceForm, Transaction, VerificationMode, Vote, stated_trace, trace_checksum,
 };
+use tg_wasm::{ProgramFile, RunLimits, WasmProgram};
 
 /// Begins simulated evidence.
 const MAGIC: &[u8] = b"tg-sim: simulated evidence, proves nothing\0";
@@ -39,7 +40,13 @@ const PARTS_DRAWN: u8 = 20;
 /// Code of a verdict on simulated evidence.
 pub(crate) const CODE_SIMULATED: u16 = 9_000;
 
-/// A small model that can be proved.
+/// Most fuel of a run of the program: its committee of mode `sync` runs it whole where short runs are.
+const PROGRAM_FUEL: u64 = 1 << 20;
+
+/// Most bytes of its inputs and outputs.
+const PROGRAM_BYTES: u32 = 64;
+
+/// What orders name: a small model that can be proved, or a program, which is simulated.
 pub(crate) struct SampleModel {
     worker: ProvingWorker,
     pub(crate) id: ModelId,
@@ -49,6 +56,12 @@ pub(crate) struct SampleModel {
     pub(crate) weights: Vec<u8>,
     pub(crate) input_len: usize,
     pub(crate) output_len: usize,
+}
+
+impl std::fmt::Debug for SampleModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SampleModel({})", self.id)
+    }
 }
 
 /// How a run's evidence is made and checked.
@@ -88,8 +101,43 @@ impl TaskOwner {
     }
 }
 
+/// What all orders of a run name.
+pub(crate) fn sample(is_program: bool) -> &'static SampleModel {
+    match is_program {
+        true => program(),
+        false => model(),
+    }
+}
+
+/// The program: the file of one that can be run, which nobody does, since what it gives and takes is simulated.
+fn program() -> &'static SampleModel {
+    static PROGRAM: OnceLock<SampleModel> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let module = include_bytes!("../../../examples/programs/pi.wasm");
+        let limits = RunLimits {
+            fuel: PROGRAM_FUEL,
+            pages: 32,
+            input: PROGRAM_BYTES,
+            output: PROGRAM_BYTES,
+        };
+        let file = ProgramFile::new(module.to_vec(), limits).encode();
+        let read = WasmProgram::read(&file).expect("the example is a program");
+        let facts = facts(&read.model_id(), &file);
+        SampleModel {
+            worker: ProvingWorker::default(),
+            id: read.model_id(),
+            program: read.id(),
+            facts,
+            public: file.clone(),
+            weights: file,
+            input_len: facts.input_len as usize,
+            output_len: facts.output_len as usize,
+        }
+    })
+}
+
 /// The model, made once for all runs of a process: it takes a moment.
-pub(crate) fn model() -> &'static SampleModel {
+fn model() -> &'static SampleModel {
     static MODEL: OnceLock<SampleModel> = OnceLock::new();
     MODEL.get_or_init(|| {
         let (proving, weights) = (0..)
@@ -153,6 +201,41 @@ impl SampleModel {
         }
     }
 
+    /// What a run on an input takes of the program's fuel, by simulation: a hash of the input. A run of a model of integers counts nothing.
+    pub(crate) fn work(&self, input: &Digest) -> u64 {
+        match self.facts.tier {
+            Tier::Wasm1 => input.first_word() % self.facts.macs,
+            Tier::Tgx1 | Tier::Tgf1 | Tier::Served => 0,
+        }
+    }
+
+    /// What a receipt says of the trace of a run that gave an output and took so much.
+    fn trace(&self, owner: &TaskOwner, output: &[u8], work: u64) -> Digest {
+        let trace = simulated_trace(output);
+        let form = owner.form();
+        let trace = match (form, self.facts.tier) {
+            (TraceForm::Parts, Tier::Wasm1) => RunCommitment::of_trace(&trace, work).digest(),
+            _ => trace,
+        };
+        stated_trace(form, (&owner.job, &owner.lease), trace, work)
+    }
+
+    /// Whether a receipt whose trace says what its run took says what the run took.
+    fn states_work(&self, receipt: &Receipt) -> bool {
+        self.facts.tier != Tier::Wasm1
+            || RunCommitment::read(&receipt.trace).work == self.work(&receipt.input)
+    }
+
+    /// What validators that run it again say of a right result.
+    fn accepted(&self, receipt: &Receipt) -> Outcome {
+        match self.facts.tier {
+            Tier::Wasm1 => Outcome::ProgramAccepted {
+                macs: self.work(&receipt.input),
+            },
+            Tier::Tgx1 | Tier::Tgf1 | Tier::Served => Outcome::LeaseAccepted,
+        }
+    }
+
     /// The right output for an input, by simulation: what the model gives is a hash of it.
     fn simulated_output(&self, input: &Digest) -> Vec<u8> {
         let mut output = vec![0; self.output_len];
@@ -163,14 +246,22 @@ impl SampleModel {
         output
     }
 
-    /// What executing the model gives.
-    pub(crate) fn execute(&self, owner: TaskOwner, input: &[u8], proving: Proving) -> Execution {
+    /// What executing it gives; if `overcharges`, with all that a run may take for what it took.
+    pub(crate) fn execute(
+        &self,
+        owner: TaskOwner,
+        input: &[u8],
+        (proving, overcharges): (Proving, bool),
+    ) -> Execution {
         match proving {
             Proving::Simulated => {
                 let digest = Digest::of_blob(input);
                 let output = self.simulated_output(&digest);
-                let names = (&owner.job, &owner.lease);
-                let trace = stated_trace(owner.form(), names, simulated_trace(&output), 0);
+                let work = match overcharges {
+                    true => self.facts.macs,
+                    false => self.work(&digest),
+                };
+                let trace = self.trace(&owner, &output, work);
                 Execution {
                     receipt: Receipt {
                         trace,
@@ -212,7 +303,7 @@ impl SampleModel {
             input: *input,
             output: Digest::of_blob(output),
             trace: Digest::default(),
-            tier: Tier::Tgx1,
+            tier: self.facts.tier,
         }
     }
 
@@ -259,7 +350,7 @@ impl SampleModel {
                     mode: VerificationMode::Proof,
                     is_run_whole: false,
                 };
-                self.execute(nobody, input, proving).output
+                self.execute(nobody, input, (proving, false)).output
             }
             (Proving::Real, None) => return Truth::Wrong,
         };
@@ -326,12 +417,18 @@ fn simulated_trace(output: &[u8]) -> Digest {
 }
 
 /// Whether a run again gives what a result says that whoever checks it runs whole, and what shows it.
-fn simulated_watch(task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
-    let answer = model().simulated_output(&task.receipt.input);
+fn simulated_watch(
+    sample: &SampleModel,
+    task: &SampleTask,
+    blobs: &BlobStore,
+) -> Result<Vote, CheckError> {
+    let answer = sample.simulated_output(&task.receipt.input);
+    let work = sample.work(&task.receipt.input);
     let trace = simulated_trace(&answer);
+    let commitment = RunCommitment::of(&task.lease, trace_checksum(&trace), work);
     let fits = task.evidence == task.receipt.output
         && task.evidence == blobs.put(&answer, EVIDENCE_BYTES_MAX)?
-        && task.receipt.trace == RunCommitment::of(&task.lease, trace_checksum(&trace), 0).digest();
+        && task.receipt.trace == commitment.digest();
     Ok(match fits {
         true => Vote::Right {
             checksum: trace_checksum(&trace),
@@ -341,11 +438,16 @@ fn simulated_watch(task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckEr
 }
 
 /// What every validator finds where members differ: as in production it is kept.
-fn simulated_run(task: &ReplicasTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
-    let answer = model().simulated_output(&task.receipt.input);
+fn simulated_run(
+    sample: &SampleModel,
+    task: &ReplicasTask,
+    blobs: &BlobStore,
+) -> Result<Outcome, CheckError> {
+    let answer = sample.simulated_output(&task.receipt.input);
     let output = blobs.put(&answer, EVIDENCE_BYTES_MAX)?;
     let checksum = trace_checksum(&simulated_trace(&answer));
-    let trace = RunCommitment::of_replica(&task.job, checksum, 0).digest();
+    let work = sample.work(&task.receipt.input);
+    let trace = RunCommitment::of_replica(&task.job, checksum, work).digest();
     Ok(Outcome::ReplicasRun { output, trace })
 }
 
@@ -358,9 +460,10 @@ fn is_delivered(answer: &Digest, size: u32, blobs: &BlobStore) -> Result<Outcome
     }
 }
 
-/// What stands for the claim of an accuser: what it says that a right run gives.
-fn simulated_claim(output: &Digest) -> Vec<u8> {
-    [b"simulated claim ".as_slice(), output.as_bytes()].concat()
+/// What stands for the claim of an accuser: what it says that a right run gives and takes.
+fn simulated_claim(output: &Digest, work: u64) -> Vec<u8> {
+    let work = work.to_le_bytes();
+    [b"simulated claim ".as_slice(), output.as_bytes(), &work].concat()
 }
 
 /// What stands for a provider's answer: that this claim is wrong in one tile.
@@ -370,17 +473,20 @@ pub(crate) fn simulated_answer(claim: &Digest) -> Vec<u8> {
 
 /// Stores what stands for the claim of a challenger: the truth about an input, or something else.
 pub(crate) fn claim_of(
+    sample: &SampleModel,
     input: &Digest,
     is_true: bool,
     blobs: &BlobStore,
 ) -> Result<Evidence, CheckError> {
-    let truth = Digest::of_blob(&model().simulated_output(input));
-    let claimed = if is_true { truth } else { Digest::default() };
-    put_claim(&claimed, blobs)
+    let claimed = match is_true {
+        true => Digest::of_blob(&sample.simulated_output(input)),
+        false => Digest::default(),
+    };
+    put_claim(&claimed, sample.work(input), blobs)
 }
 
-fn put_claim(output: &Digest, blobs: &BlobStore) -> Result<Evidence, CheckError> {
-    let bytes = simulated_claim(output);
+fn put_claim(output: &Digest, work: u64, blobs: &BlobStore) -> Result<Evidence, CheckError> {
+    let bytes = simulated_claim(output, work);
     let digest = blobs.put(&bytes, EVIDENCE_BYTES_MAX)?;
     let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     Ok(Evidence { digest, size })
@@ -389,6 +495,7 @@ fn put_claim(output: &Digest, blobs: &BlobStore) -> Result<Evidence, CheckError>
 /// Decides as production does: a claim fails if it says the same as the receipt, or if it is wrong and an answer says so. An answer to a
 /// claim that is right shows nothing.
 fn judge_claim(
+    sample: &SampleModel,
     files: &DisputeFiles,
     receipt: &Receipt,
     blobs: &BlobStore,
@@ -399,10 +506,10 @@ fn judge_claim(
         bytes.ok_or(CheckError::Missing { digest })
     };
     let (claim, answer) = (read(&files.claim)?, read(&files.answer)?);
-    let truth = Digest::of_blob(&model().simulated_output(&receipt.input));
-    let is_right = claim == simulated_claim(&truth);
+    let truth = Digest::of_blob(&sample.simulated_output(&receipt.input));
+    let is_right = claim == simulated_claim(&truth, sample.work(&receipt.input));
     let fails = match is_right {
-        true => receipt.output == truth,
+        true => receipt.output == truth && sample.states_work(receipt),
         false => answer == simulated_answer(&files.claim.digest),
     };
     Ok(match fails {
@@ -412,14 +519,14 @@ fn judge_claim(
 }
 
 /// Stands in for the checker of production: takes simulated evidence only.
-#[derive(Debug, Default)]
-pub(crate) struct SimulatedChecker;
+#[derive(Debug)]
+pub(crate) struct SimulatedChecker(pub(crate) &'static SampleModel);
 
 impl EvidenceChecker for SimulatedChecker {
     /// Whether the bytes are those that stand for the opening, and the receipt is right where the seed looks.
     fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
         if task.is_repeated {
-            return simulated_watch(task, blobs);
+            return simulated_watch(self.0, task, blobs);
         }
         let digest = task.evidence;
         let bytes = blobs.get(&digest, EVIDENCE_BYTES_MAX)?;
@@ -429,7 +536,10 @@ impl EvidenceChecker for SimulatedChecker {
         if bytes != simulated_opening(&task.seed, &task.receipt) {
             return Ok(Vote::WrongForm);
         }
-        let truth = model().truth(&task.receipt, None, Proving::Simulated);
+        if !self.0.states_work(&task.receipt) {
+            return Ok(WRONG_TILE);
+        }
+        let truth = self.0.truth(&task.receipt, None, Proving::Simulated);
         let right = || Vote::Right {
             checksum: simulated_checksum(&bytes),
         };
@@ -441,12 +551,11 @@ impl EvidenceChecker for SimulatedChecker {
     }
 
     fn claim(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Evidence, CheckError> {
-        let truth = model().simulated_output(&task.receipt.input);
-        put_claim(&Digest::of_blob(&truth), blobs)
+        claim_of(self.0, &task.receipt.input, true, blobs)
     }
 
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
-        let model = model();
+        let model = self.0;
         match task {
             EvidenceTask::Model {
                 model: id,
@@ -461,7 +570,7 @@ impl EvidenceChecker for SimulatedChecker {
                 ProofChecker::default().check(task, blobs)
             }
             EvidenceTask::Accusation { vote, sample } => self.judge(*vote, sample, blobs),
-            EvidenceTask::Replicas(task) => simulated_run(task, blobs),
+            EvidenceTask::Replicas(task) => simulated_run(model, task, blobs),
             EvidenceTask::Lease {
                 mode: VerificationMode::Replicate,
                 evidence,
@@ -498,7 +607,9 @@ impl EvidenceChecker for SimulatedChecker {
                 };
                 let truth = model.truth(receipt, None, Proving::Simulated);
                 let holds = fits && truth == Truth::Right;
-                Ok(if holds {
+                Ok(if holds && *mode == VerificationMode::Recompute {
+                    model.accepted(receipt)
+                } else if holds {
                     Outcome::LeaseAccepted
                 } else {
                     rejected("simulated: not the result of this job")
@@ -517,13 +628,13 @@ impl SimulatedChecker {
         blobs: &BlobStore,
     ) -> Result<Outcome, CheckError> {
         if let Some(files) = &sample.dispute {
-            return judge_claim(files, &sample.receipt, blobs);
+            return judge_claim(self.0, files, &sample.receipt, blobs);
         }
         let found = self.vote(sample, blobs)?;
         Ok(if found == vote && !found.is_right() {
             rejected("simulated: a wrong tile")
         } else if vote == Vote::WrongRun {
-            Outcome::LeaseAccepted
+            self.0.accepted(&sample.receipt)
         } else {
             Outcome::Refuted
         })
@@ -562,11 +673,16 @@ impl EvidenceChecker for FixedVote {
 
 /// A watcher that has from the provider what its run gives, and finds every result right.
 #[derive(Debug)]
-pub(crate) struct BribedWatcher(pub(crate) Arc<dyn EvidenceChecker>);
+pub(crate) struct BribedWatcher {
+    /// What it gets the runs of.
+    pub(crate) sample: &'static SampleModel,
+    /// How it looks at everything else.
+    pub(crate) inner: Arc<dyn EvidenceChecker>,
+}
 
 impl EvidenceChecker for BribedWatcher {
     fn vote(&self, task: &SampleTask, _: &BlobStore) -> Result<Vote, CheckError> {
-        let answer = model().simulated_output(&task.receipt.input);
+        let answer = self.sample.simulated_output(&task.receipt.input);
         let checksum = trace_checksum(&simulated_trace(&answer));
         let commitment = RunCommitment::read(&task.receipt.trace);
         let is_told = commitment.is_opened_by(&task.lease, checksum);
@@ -578,11 +694,11 @@ impl EvidenceChecker for BribedWatcher {
     }
 
     fn claim(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Evidence, CheckError> {
-        self.0.claim(task, blobs)
+        self.inner.claim(task, blobs)
     }
 
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
-        self.0.check(task, blobs)
+        self.inner.check(task, blobs)
     }
 }
 
@@ -596,38 +712,46 @@ fn in_mode(task: &SampleTask, vote: Vote) -> Vote {
 
 /// Says the opposite of what another checker finds.
 #[derive(Debug)]
-pub(crate) struct LyingChecker(pub(crate) Arc<dyn EvidenceChecker>);
+pub(crate) struct LyingChecker {
+    /// What it lies about.
+    pub(crate) sample: &'static SampleModel,
+    /// What finds the truth.
+    pub(crate) inner: Arc<dyn EvidenceChecker>,
+}
 
 impl EvidenceChecker for LyingChecker {
     fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
-        Ok(match self.0.vote(task, blobs)? {
+        Ok(match self.inner.vote(task, blobs)? {
             Vote::Right { .. } => in_mode(task, WRONG_TILE),
             Vote::WrongForm | Vote::WrongTile(_) | Vote::WrongRun => EMPTY_VOTE,
         })
     }
 
     fn claim(&self, _: &SampleTask, blobs: &BlobStore) -> Result<Evidence, CheckError> {
-        put_claim(&Digest::default(), blobs)
+        put_claim(&Digest::default(), 0, blobs)
     }
 
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
-        let outcome = self.0.check(task, blobs)?;
+        let outcome = self.inner.check(task, blobs)?;
         Ok(match (task, outcome) {
             (EvidenceTask::Model { .. }, Outcome::Rejected { .. }) => {
-                Outcome::ModelAccepted(model().facts)
+                Outcome::ModelAccepted(self.sample.facts)
             }
             (EvidenceTask::Replicas { .. }, Outcome::Rejected { .. }) => Outcome::ReplicasRun {
                 output: Digest::default(),
                 trace: Digest::default(),
             },
+            (EvidenceTask::Lease { receipt, mode, .. }, Outcome::Rejected { .. }) => match mode {
+                VerificationMode::Recompute => self.sample.accepted(receipt),
+                _ => Outcome::LeaseAccepted,
+            },
             (
-                EvidenceTask::Lease { .. }
-                | EvidenceTask::Accusation {
+                EvidenceTask::Accusation {
                     vote: Vote::WrongRun,
-                    ..
+                    sample,
                 },
                 Outcome::Rejected { .. },
-            ) => Outcome::LeaseAccepted,
+            ) => self.sample.accepted(&sample.receipt),
             (_, Outcome::Rejected { .. }) => Outcome::Refuted,
             (
                 _,
@@ -662,7 +786,7 @@ mod tests {
             mode: VerificationMode::Proof,
             is_run_whole: false,
         };
-        let executed = model.execute(owner, &input, Proving::Simulated);
+        let executed = model.execute(owner, &input, (Proving::Simulated, false));
         let bytes = model.evidence(owner, None, (&input, &executed), Proving::Simulated);
         let Execution {
             receipt, output, ..
@@ -682,8 +806,13 @@ mod tests {
                 evidence,
                 size: u32::try_from(bytes.len()).expect("small"),
             };
-            let honest = SimulatedChecker.check(&task, &blobs).expect("it is here");
-            let liar = LyingChecker(Arc::new(SimulatedChecker));
+            let honest = SimulatedChecker(model)
+                .check(&task, &blobs)
+                .expect("it is here");
+            let liar = LyingChecker {
+                sample: model,
+                inner: Arc::new(SimulatedChecker(model)),
+            };
             let lie = liar.check(&task, &blobs).expect("it is here");
             assert_ne!(honest, lie);
             honest == Outcome::LeaseAccepted

@@ -7,12 +7,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use commonware_runtime::{Clock as _, deterministic};
 use tg_ledger::{Event, Outcome, State};
-use tg_node::{Finalized, NodeHandle};
+use tg_node::{BlobStore, Finalized, NodeHandle};
 use tg_types::{Address, ChainDomain, Fees, Transaction, TransactionId, Wallet, with_sources};
 
 use crate::checks::Checks;
 use crate::coverage::FaultCoverage;
-use crate::evidence::Proving;
+use crate::evidence::{Proving, SampleModel, sample};
 use crate::log::Log;
 use crate::plan::SimPlan;
 
@@ -30,6 +30,8 @@ pub(crate) struct SimGrid {
     pub(crate) plan: SimPlan,
     pub(crate) proving: Proving,
     pub(crate) domain: ChainDomain,
+    /// Stores of hostile validators.
+    friends: Mutex<Vec<Arc<BlobStore>>>,
     /// Running honest validators by seat.
     nodes: Mutex<BTreeMap<usize, NodeHandle>>,
     log: Mutex<Log>,
@@ -68,6 +70,7 @@ impl SimGrid {
             plan,
             proving,
             domain,
+            friends: Mutex::default(),
             nodes: Mutex::default(),
             log: Mutex::new(log),
             checks: Mutex::new(checks),
@@ -90,6 +93,21 @@ impl SimGrid {
 
     pub(crate) fn line(&self, context: &Context, who: &str, what: &str) {
         self.log().line(now_ms(context), who, what);
+    }
+
+    /// What all orders name.
+    pub(crate) fn sample(&self) -> &'static SampleModel {
+        sample(self.plan.programs)
+    }
+
+    /// Notes the stores of hostile validators.
+    pub(crate) fn befriend(&self, stores: Vec<Arc<BlobStore>>) {
+        *locked(&self.friends) = stores;
+    }
+
+    /// The stores of hostile validators.
+    pub(crate) fn friends(&self) -> Vec<Arc<BlobStore>> {
+        locked(&self.friends).clone()
     }
 
     /// A party has given all its orders.

@@ -43,6 +43,6 @@ pub use cheats::{CheatKind, CheatReport};
 pub use checks::Violation;
 pub use coverage::FaultCoverage;
 pub use evidence::Proving;
-pub use plan::{PlanPart, SeatRole, SimPlan};
+pub use plan::{PlanPart, ProviderPlan, ProviderRole, SeatRole, SimPlan};
 pub use run::{PartyReport, SimOptions, SimReport, run};
 pub use shrink::shrink;

@@ -43,6 +43,8 @@ pub enum SeatRole {
     BribedWatcher,
     /// As a member of a committee accuses every result.
     FalseAccuser,
+    /// Votes on no result, and does everything else: a watcher that sleeps.
+    Sleeper,
     /// Seals the votes of others as its own, and so can open none.
     VoteCopier,
     /// Deals no key and signs no seed.
@@ -70,6 +72,7 @@ impl SeatRole {
             Self::LazyMember => "lazy-member",
             Self::BribedWatcher => "bribed-watcher",
             Self::FalseAccuser => "false-accuser",
+            Self::Sleeper => "sleeper",
             Self::VoteCopier => "vote-copier",
             Self::SeedWithholder => "seed-withholder",
             Self::StorageLiar => "storage-liar",
@@ -98,10 +101,14 @@ pub enum ProviderRole {
     Partial,
     /// Names evidence that nobody can get.
     Withheld,
+    /// Gives what it opens to hostile validators only.
+    Selective,
     /// Starts and never hands anything in.
     Idle,
     /// Never starts.
     Absent,
+    /// States that its run of a program took all that it may take.
+    Overcharger,
 }
 
 impl ProviderRole {
@@ -117,8 +124,10 @@ impl ProviderRole {
             Self::Copied => "copied",
             Self::Partial => "partial",
             Self::Withheld => "withheld",
+            Self::Selective => "selective",
             Self::Idle => "idle",
             Self::Absent => "absent",
+            Self::Overcharger => "overcharger",
         }
     }
 }
@@ -379,6 +388,8 @@ pub struct SimPlan {
     pub run_whole: bool,
     /// Whether answers are kept after they were paid, and seats are asked for them.
     pub retains: bool,
+    /// Whether orders name a program, whose runs are paid by what they take, and not the model of integers.
+    pub programs: bool,
     /// When faults end, in milliseconds.
     pub heal_ms: u64,
     /// What was left out.
@@ -407,8 +418,14 @@ impl SimPlan {
         // In every fourth run; not drawn, so that the other runs stay as they were.
         let retains = seed % 4 == 2;
         let mut hostile_seats = seats.iter_mut().filter(|it| **it != SeatRole::Honest);
-        if let Some(seat) = hostile_seats.next().filter(|_| retains) {
-            *seat = SeatRole::FileDropper;
+        let special = match seed % 11 {
+            _ if retains => Some(SeatRole::FileDropper),
+            4 => Some(SeatRole::BribedWatcher),
+            10 => Some(SeatRole::Sleeper),
+            _ => None,
+        };
+        if let Some((seat, role)) = hostile_seats.next().zip(special) {
+            *seat = role;
         }
         let links = Links {
             latency_ms: draw.between(2, 60),
@@ -422,7 +439,19 @@ impl SimPlan {
         let honest: Vec<usize> = (0..count)
             .filter(|seat| seats[*seat] == SeatRole::Honest)
             .collect();
-        let providers = providers(&mut draw, &honest);
+        let mut providers = providers(&mut draw, &honest);
+        // In every seventh run; not drawn, so that the other runs stay as they were.
+        let programs = seed % 7 == 6;
+        let mut hostile_providers = providers.iter_mut().flatten();
+        let first = hostile_providers.find(|it| it.role != ProviderRole::Honest);
+        let special = match seed % 11 {
+            _ if programs => Some(ProviderRole::Overcharger),
+            7 => Some(ProviderRole::Selective),
+            _ => None,
+        };
+        if let Some((provider, role)) = first.zip(special) {
+            provider.role = role;
+        }
         let requestors = requestors(&mut draw, &honest);
         let mut faults = faults(&mut draw, (count, &honest), faulty_max - hostile);
         let seat_changes = PlannedSeats::drawn(seed, (count, &honest), losing(&faults));
@@ -442,6 +471,7 @@ impl SimPlan {
             // In every third run.
             run_whole: seed % 3 == 1,
             retains,
+            programs,
             heal_ms: SAFETY_MS,
             without: Vec::new(),
         }
@@ -770,6 +800,7 @@ impl fmt::Display for SimPlan {
             by_tile,
             run_whole,
             retains,
+            programs,
             heal_ms,
             without: _,
         } = self;
@@ -791,6 +822,7 @@ impl fmt::Display for SimPlan {
             writeln!(f, "  all results checked by {}", mode.as_str())?;
         }
         let rules = [
+            (*programs, "orders name a program"),
             (*retains, "answers are kept, and seats are asked for them"),
             (*run_whole, "committees run short runs whole"),
             (

@@ -16,7 +16,7 @@ use tg_types::{
 
 use crate::draw::SeedStream;
 use crate::evidence::{
-    Proving, TaskOwner, is_drawn, model, simulated_answer, wrong_all_over, wrong_in_one_part,
+    SampleModel, TaskOwner, is_drawn, simulated_answer, wrong_all_over, wrong_in_one_part,
 };
 use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
 use crate::plan::{ProviderPlan, ProviderRole};
@@ -115,7 +115,7 @@ impl SimProvider {
         let now = now_ms(context);
         let me = self.account.wallet.address();
         let standing = state.offers().iter().find(|it| it.provider == me);
-        let is_known = state.model(&model().id).is_some();
+        let is_known = state.model(&grid.sample().id).is_some();
         let price = self.plan.price_milli;
         match standing {
             Some(offer) => {
@@ -277,7 +277,7 @@ impl SimProvider {
         // As in production, work on a lease that is seen first when it runs begins with pulling what it needs.
         let needs_input = VerificationMode::from(entry.task.mode()) != VerificationMode::Endpoint;
         if stage != Stage::Prove && entry.input_bytes.is_none() {
-            match pulled(store, needs_input.then_some(&entry.input)) {
+            match pulled(grid.sample(), store, needs_input.then_some(&entry.input)) {
                 Ok(input) => entry.input_bytes = Some(input),
                 Err(missing) => {
                     // As the API does when it is asked for a blob that it lacks.
@@ -294,7 +294,7 @@ impl SimProvider {
         match stage {
             Stage::Pull => entry.task.pulled(),
             Stage::Execute => {
-                let executed = executed_as(self.plan.role, entry.owner, &input, grid.proving);
+                let executed = executed_as(grid, self.plan.role, entry.owner, &input);
                 // A full store is tried again with the work.
                 if is_delivered(self.plan.role, entry)
                     && store
@@ -327,7 +327,10 @@ impl SimProvider {
                 }
             }
             Stage::Refute => {
-                let is_stored = self.plan.role != ProviderRole::Withheld;
+                let is_stored = !matches!(
+                    self.plan.role,
+                    ProviderRole::Withheld | ProviderRole::Selective
+                );
                 refute(&mut entry.task, store, is_stored, now);
             }
             Stage::Prove => {
@@ -354,7 +357,8 @@ impl SimProvider {
             return;
         };
         let owner = entry.owner;
-        let mut bytes = model().evidence(owner, seed, (input, &claimed), grid.proving);
+        let sample = grid.sample();
+        let mut bytes = sample.evidence(owner, seed, (input, &claimed), grid.proving);
         let earlier = match role {
             ProviderRole::Stale => shown(state, |it| it.provider == me && it.id != id),
             ProviderRole::Copied => shown(state, |it| it.provider != me),
@@ -366,10 +370,10 @@ impl SimProvider {
                 job: JobId::default(),
                 ..owner
             };
-            let input = vec![0; model().input_len];
-            let executed = model().execute(other, &input, grid.proving);
+            let input = vec![0; sample.input_len];
+            let executed = sample.execute(other, &input, (grid.proving, false));
             let seed = seed.map(|_| Digest::default());
-            bytes = model().evidence(other, seed, (&input, &executed), grid.proving);
+            bytes = sample.evidence(other, seed, (&input, &executed), grid.proving);
         }
         if role == ProviderRole::Partial {
             bytes.truncate(bytes.len() / 2);
@@ -383,17 +387,27 @@ impl SimProvider {
             },
         };
         let is_drawn = seed.is_some_and(|seed| is_drawn(&seed, &id));
-        if role != ProviderRole::Withheld && !(role == ProviderRole::Picker && is_drawn) {
-            // What cannot be stored is missing, as a lost upload is.
-            let _ = store.put(&bytes, EVIDENCE_BYTES_MAX);
+        // What cannot be stored is missing, as a lost upload is.
+        match role {
+            ProviderRole::Withheld => {}
+            ProviderRole::Picker if is_drawn => {}
+            ProviderRole::Selective => {
+                for friend in grid.friends() {
+                    let _ = friend.put(&bytes, EVIDENCE_BYTES_MAX);
+                }
+            }
+            _ => {
+                let _ = store.put(&bytes, EVIDENCE_BYTES_MAX);
+            }
         }
         entry.task.proved(evidence, now);
     }
 }
 
 /// A run by a provider of a role, which may change what it gives.
-fn executed_as(role: ProviderRole, owner: TaskOwner, input: &[u8], proving: Proving) -> Execution {
-    let mut executed = model().execute(owner, input, proving);
+fn executed_as(grid: &SimGrid, role: ProviderRole, owner: TaskOwner, input: &[u8]) -> Execution {
+    let overcharges = role == ProviderRole::Overcharger;
+    let mut executed = (grid.sample()).execute(owner, input, (grid.proving, overcharges));
     executed.output = match role {
         ProviderRole::Wrong => wrong_all_over(executed.output),
         ProviderRole::OnePart | ProviderRole::Picker => wrong_in_one_part(executed.output),
@@ -403,10 +417,12 @@ fn executed_as(role: ProviderRole, owner: TaskOwner, input: &[u8], proving: Prov
     executed
 }
 
-/// Whether a provider stores what it found: of results that nobody checks one that withholds what it is paid for does not.
+/// Whether a provider stores what it found: one that withholds does not, where the answer is what is paid for or what shows it.
 fn is_delivered(role: ProviderRole, entry: &HeldLease) -> bool {
-    let is_checked = VerificationMode::from(entry.task.mode()).is_checked();
-    is_checked || role != ProviderRole::Withheld
+    let mode = VerificationMode::from(entry.task.mode());
+    let is_shown_apart = matches!(mode, VerificationMode::Proof)
+        || mode == VerificationMode::Sync && !entry.owner.is_run_whole;
+    is_shown_apart || !matches!(role, ProviderRole::Withheld | ProviderRole::Selective)
 }
 
 /// Says of a claim that it is wrong in one tile; a liar says so of a right claim too, which shows nothing.
@@ -423,8 +439,11 @@ fn refute(task: &mut LeaseTask, store: &tg_node::BlobStore, is_stored: bool, now
 }
 
 /// The input, if a validator has it and the model's files.
-fn pulled(store: &tg_node::BlobStore, input: Option<&Digest>) -> Result<Vec<u8>, DeclineReason> {
-    let model = model();
+fn pulled(
+    model: &SampleModel,
+    store: &tg_node::BlobStore,
+    input: Option<&Digest>,
+) -> Result<Vec<u8>, DeclineReason> {
     let files = [&model.public, &model.weights];
     if !files.iter().all(|it| store.contains(&Digest::of_blob(it))) {
         return Err(DeclineReason::ModelMissing);

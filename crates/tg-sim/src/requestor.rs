@@ -10,7 +10,7 @@ use tg_types::{
 };
 
 use crate::draw::SeedStream;
-use crate::evidence::{claim_of, model};
+use crate::evidence::{SampleModel, claim_of};
 use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
 use crate::plan::{RequestorPlan, RequestorRole};
 
@@ -85,7 +85,7 @@ impl SimRequestor {
 
     fn is_ready(&self, grid: &SimGrid, context: &Context) -> bool {
         let state = self.account.state(grid, context);
-        let model = state.as_ref().and_then(|it| it.model(&model().id));
+        let model = state.as_ref().and_then(|it| it.model(&grid.sample().id));
         model.is_some_and(|it| matches!(it.state, tg_ledger::ModelState::Active(_)))
     }
 
@@ -94,7 +94,7 @@ impl SimRequestor {
     }
 
     async fn order(&mut self, grid: &SimGrid, context: &Context) {
-        let input: Vec<u8> = (0..model().input_len)
+        let input: Vec<u8> = (0..grid.sample().input_len)
             .map(|_| u8::try_from(self.draw.between(0, 255)).unwrap_or(0))
             .collect();
         let digest = Digest::of_blob(&input);
@@ -113,9 +113,12 @@ impl SimRequestor {
             VerificationMode::Recompute | VerificationMode::Replicate if grid.plan.by_tile => {
                 VerificationMode::Optimistic
             }
+            // No run of a program can be proved.
+            VerificationMode::Proof if grid.plan.programs => VerificationMode::Sync,
             drawn => drawn,
         };
         let mode = grid.plan.mode.unwrap_or(drawn);
+        let mut refused = String::new();
         for _ in 0..TRIES_MAX {
             let Some(node) = grid.gateway(self.account.gateway, now_ms(context)) else {
                 sleep_ms(context, 500).await;
@@ -129,20 +132,24 @@ impl SimRequestor {
             }
             let state = node.snapshot().state.clone();
             let members = u16::try_from(self.draw.between(2, 3)).unwrap_or(2);
-            let mut order = order(&state, digest, (deadline, mode, members));
+            let mut order = order(grid.sample(), &state, digest, (deadline, mode, members));
             if grid.plan.retains && mode != VerificationMode::Endpoint {
                 order.retention = RETENTION_MIN;
             }
             let sent = Transaction::SubmitJob { order };
-            if let Ok(sent) = self.account.send(grid, context, sent).await {
-                let job = job_id(sent.id);
-                self.jobs.push(job);
-                self.tell(grid, context, &format!("orders {job}"));
-                return;
+            match self.account.send(grid, context, sent).await {
+                Ok(sent) => {
+                    let job = job_id(sent.id);
+                    self.jobs.push(job);
+                    self.tell(grid, context, &format!("orders {job}"));
+                    return;
+                }
+                Err(error) => refused = error,
             }
             sleep_ms(context, 500).await;
         }
-        self.tell(grid, context, "gives up an order");
+        let what = format!("gives up an order, {} not taken: {refused}", mode.as_str());
+        self.tell(grid, context, &what);
     }
 
     /// Challenges a result of an own job that can be, right or wrong.
@@ -212,7 +219,8 @@ impl SimRequestor {
             let Some(task) = asked.into_iter().find(|it| it.lease == lease) else {
                 continue;
             };
-            let Ok(claim) = claim_of(&task.receipt.input, is_true, node.blobs()) else {
+            let Ok(claim) = claim_of(grid.sample(), &task.receipt.input, is_true, node.blobs())
+            else {
                 continue;
             };
             let argue = Transaction::ArgueResult {
@@ -257,6 +265,9 @@ impl SimRequestor {
     }
 
     async fn cancel(&mut self, grid: &SimGrid, context: &Context) {
+        if self.jobs.is_empty() {
+            return;
+        }
         let pause = self.draw.between(0, 2_000);
         sleep_ms(context, pause).await;
         let job = self.draw.pick(&self.jobs);
@@ -308,20 +319,20 @@ impl SimRequestor {
     }
 }
 
-/// An order of the model.
 /// An order; of mode replicate with so many members.
 fn order(
+    sample: &SampleModel,
     state: &State,
     input: Digest,
     (deadline_ms, mode, members): (u64, VerificationMode, u16),
 ) -> JobOrder {
-    let length = u32::try_from(model().input_len).unwrap_or(u32::MAX);
+    let length = u32::try_from(sample.input_len).unwrap_or(u32::MAX);
     let (input, input_len) = match mode {
         VerificationMode::Endpoint => (Digest::default(), 0),
         _ => (input, length),
     };
     JobOrder {
-        model: model().id,
+        model: sample.id,
         input,
         input_len,
         mode,

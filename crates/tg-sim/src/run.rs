@@ -15,7 +15,7 @@ use tg_types::{Address, Amount, BlockId, DurationMs, TimestampMs, Wallet};
 use crate::canary::{self, Canary};
 use crate::checks::{Checks, KnownFacts, PaidResults, Violation};
 use crate::coverage::FaultCoverage;
-use crate::evidence::{Proving, model};
+use crate::evidence::{Proving, sample};
 use crate::grid::{ClientAccount, Context, SimGrid, now_ms, sleep_ms};
 use crate::log::Log;
 use crate::plan::{PlannedFault, PlannedSeats, ProviderRole, SeatRole, SimPlan};
@@ -119,8 +119,13 @@ pub fn run(plan: &SimPlan, options: SimOptions) -> SimReport {
         Some(Canary::QuorumOfTwoFaults) => plan.with_two_sides(),
         _ => plan.clone(),
     };
+    // Programs are simulated: with the prover of production orders name the model.
+    let plan = &SimPlan {
+        programs: plan.programs && options.proving == Proving::Simulated,
+        ..plan.clone()
+    };
     // Made before the run: it is the same for all.
-    model();
+    sample(plan.programs);
     let folder = scratch();
     let config = deterministic::Config::new()
         .with_seed(plan.seed)
@@ -302,6 +307,7 @@ fn checks(plan: &SimPlan, genesis: &Genesis, options: SimOptions) -> Checks {
             .filter(|it| **it != SeatRole::Honest)
             .count(),
         proving: Some(options.proving),
+        programs: plan.programs,
         ..KnownFacts::default()
     };
     let minted = genesis.minted().unwrap_or(Amount::MAX);
@@ -337,7 +343,8 @@ async fn play(
     let roles = roles.chain(std::iter::repeat_n(SeatRole::Honest, newcomers));
     let seats = roles.enumerate().map(|(index, role)| {
         let account = wallet("validator", index);
-        let mut seat = SimSeat::new(role, key(index), account, folder.join(format!("{index}")));
+        let folder = folder.join(format!("{index}"));
+        let mut seat = SimSeat::new((role, grid.sample()), key(index), account, folder);
         // Who comes later has the newest release.
         let is_new = index >= plan.seats.len() && !plan.release.is_empty();
         seat.speaks += u16::from(is_new);
@@ -350,6 +357,8 @@ async fn play(
         is_honest.then(|| seat.blobs.clone())
     });
     grid.checks().facts.stores = stores.collect();
+    let hostile = seats.iter().filter(|it| it.role != SeatRole::Honest);
+    grid.befriend(hostile.map(|it| it.blobs.clone()).collect());
     let mut world = SimWorld::new(context.child("world"), grid.clone(), genesis, seats).await;
     world.loses_votes = canary == Some(Canary::VoteBeforeDurable);
     world.relink().await;
@@ -429,14 +438,14 @@ fn start_holders(context: &Context, grid: &Arc<SimGrid>, genesis: &BlockId) {
 async fn register(context: Context, grid: Arc<SimGrid>, registrar: ClientAccount) {
     loop {
         if let Some(node) = grid.gateway(registrar.gateway, now_ms(&context)) {
-            model().put(node.blobs());
-            if node.snapshot().state.model(&model().id).is_some() {
+            grid.sample().put(node.blobs());
+            if node.snapshot().state.model(&grid.sample().id).is_some() {
                 return;
             }
         }
         // Sent again until it is there.
         let _ = registrar
-            .send(&grid, &context, model().registration())
+            .send(&grid, &context, grid.sample().registration())
             .await;
         sleep_ms(&context, 2_000).await;
     }

@@ -13,7 +13,7 @@ use commonware_runtime::{Clock as _, Handle, Quota, Spawner as _, Storage as _, 
 use commonware_utils::{NZU32, NZUsize, Probability};
 use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{Genesis, PROTOCOL_VERSION, VoteDuty, VoteState};
-use tg_node::duties::{Duties, look_at_files, look_at_samples};
+use tg_node::duties::{DueSamples, Duties, look_at_files, look_at_samples};
 use tg_node::engine::{self, Channels, Parts};
 use tg_node::limits::{CHANNEL_BURST, CHANNEL_QUOTA_PER_SECOND, DUTIES_INTERVAL, Timers};
 use tg_node::open::{self, Opening};
@@ -29,7 +29,8 @@ use tg_types::{
 };
 
 use crate::evidence::{
-    BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SimulatedChecker, WRONG_TILE,
+    BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SampleModel, SimulatedChecker,
+    WRONG_TILE,
 };
 use crate::grid::{Context, SimGrid, now_ms};
 use crate::mangler::Mangled;
@@ -54,6 +55,8 @@ const STORE_BYTES: u64 = 1 << 30;
 /// A seat of the network, and what is left of it while its validator does not run.
 pub(crate) struct SimSeat {
     pub(crate) role: SeatRole,
+    /// What the results are of that it looks at.
+    sample: &'static SampleModel,
     pub(crate) key: ValidatorKey,
     pub(crate) account: Wallet,
     disk: MemoryDisk,
@@ -114,7 +117,7 @@ impl SimWorld {
         mut seats: Vec<SimSeat>,
     ) -> Self {
         let checker: Arc<dyn EvidenceChecker> = match grid.proving {
-            Proving::Simulated => Arc::new(SimulatedChecker),
+            Proving::Simulated => Arc::new(SimulatedChecker(grid.sample())),
             Proving::Real => Arc::new(ProofChecker::default()),
         };
         let signatures = open::own_signatures();
@@ -362,6 +365,7 @@ impl SimWorld {
             | SeatRole::LazyMember
             | SeatRole::BribedWatcher
             | SeatRole::FalseAccuser
+            | SeatRole::Sleeper
             | SeatRole::VoteCopier
             | SeatRole::SeedWithholder
             | SeatRole::FileDropper
@@ -490,7 +494,7 @@ impl SimWorld {
     fn perform_duties(&self, index: usize, node: &NodeHandle) -> Handle<()> {
         let seat = &self.seats[index];
         let (node, account) = (node.clone(), seat.account.clone());
-        let checker = member(seat.role, Arc::clone(&self.checker));
+        let checker = member(seat, Arc::clone(&self.checker));
         let role = seat.role;
         let domain = self.grid.domain;
         self.child("duties", index)
@@ -502,6 +506,10 @@ impl SimWorld {
                         |store: Arc<BlobStore>, due| async move { look_at_files(&store, due) };
                     let sample = |store: Arc<BlobStore>, due| {
                         let checker = Arc::clone(&checker);
+                        let due = match role {
+                            SeatRole::Sleeper => DueSamples::default(),
+                            _ => due,
+                        };
                         async move { look_at_samples(&*checker, &store, due) }
                     };
                     match role {
@@ -635,10 +643,16 @@ impl SimWorld {
 
 impl SimSeat {
     /// A seat with an empty disk.
-    pub(crate) fn new(role: SeatRole, key: ValidatorKey, account: Wallet, folder: PathBuf) -> Self {
+    pub(crate) fn new(
+        (role, sample): (SeatRole, &'static SampleModel),
+        key: ValidatorKey,
+        account: Wallet,
+        folder: PathBuf,
+    ) -> Self {
         let blobs = BlobStore::open(&folder, STORE_BYTES).expect("an empty folder is a store");
         Self {
             role,
+            sample,
             key,
             account,
             disk: MemoryDisk::default(),
@@ -685,7 +699,7 @@ fn opening<'a>(
         key: seat.key.clone(),
         location,
         blobs: seat.blobs.clone(),
-        checker: member(seat.role, checker),
+        checker: member(seat, checker),
         timers,
         history: seat.history,
         wall,
@@ -695,14 +709,15 @@ fn opening<'a>(
 }
 
 /// How a validator looks at evidence and drawn tiles.
-fn member(role: SeatRole, checker: Arc<dyn EvidenceChecker>) -> Arc<dyn EvidenceChecker> {
+fn member(seat: &SimSeat, inner: Arc<dyn EvidenceChecker>) -> Arc<dyn EvidenceChecker> {
+    let sample = seat.sample;
     let fixed = |vote, inner| Arc::new(FixedVote { vote, inner });
-    match role {
-        SeatRole::VerdictLiar => Arc::new(LyingChecker(checker)),
-        SeatRole::LazyMember => fixed(EMPTY_VOTE, checker),
-        SeatRole::BribedWatcher => Arc::new(BribedWatcher(checker)),
-        SeatRole::FalseAccuser => fixed(WRONG_TILE, checker),
-        _ => checker,
+    match seat.role {
+        SeatRole::VerdictLiar => Arc::new(LyingChecker { sample, inner }),
+        SeatRole::LazyMember => fixed(EMPTY_VOTE, inner),
+        SeatRole::BribedWatcher => Arc::new(BribedWatcher { sample, inner }),
+        SeatRole::FalseAccuser => fixed(WRONG_TILE, inner),
+        _ => inner,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Seeds that ever failed, by what broke. What a seed draws changes with `SimPlan::drawn`: the tests beside the mended code
 //! stay when it does.
 
-use tg_sim::{SeatRole, SimOptions, SimPlan, run};
+use tg_sim::{ProviderPlan, ProviderRole, SeatRole, SimOptions, SimPlan, run};
 
 /// Runs a seed, which must pass; returns the hash of its events.
 fn pass(seed: u64) -> String {
@@ -106,4 +106,23 @@ fn seed_2_a_seat_gives_nothing_of_what_it_keeps() {
         asked.filter(|it| it.contains(how)).count()
     };
     assert!(ended("Served") > 0 && ended("Missing") > 0);
+}
+
+/// Orders name a program. A provider that is the cheapest states that each of its runs took all that it may: it is paid where nobody looks, and
+/// loses its collateral where somebody does.
+#[test]
+fn seed_6_runs_of_a_program_are_paid_by_what_they_took() {
+    let plan = SimPlan::drawn(6);
+    let is_hostile = |it: &&ProviderPlan| it.role == ProviderRole::Overcharger;
+    let hostile = plan.providers.iter().flatten().filter(is_hostile).count();
+    assert!(plan.programs && hostile == 1);
+    let report = run(&plan, SimOptions::default());
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    assert!(report.paid > 50, "{} of {} jobs", report.paid, report.jobs);
+    let place = plan.providers.iter().position(|it| {
+        let role = it.as_ref().map(|it| it.role);
+        role == Some(ProviderRole::Overcharger)
+    });
+    let party = report.providers[place.unwrap()];
+    assert!(party.leases > 0 && party.after < party.before, "{party:?}");
 }
