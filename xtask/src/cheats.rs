@@ -64,10 +64,11 @@ pub fn command(root: &Path, words: &[&str]) -> Result<()> {
     }
 }
 
-/// Measures and writes.
+/// Measures, prints and writes.
 ///
 /// # Errors
 /// If a run breaks a rule of the simulator, or something cannot be built or written.
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
 pub fn run(root: &Path, seeds: u32) -> Result<()> {
     let mut command = process::cargo(root);
     command.args([
@@ -85,5 +86,6 @@ pub fn run(root: &Path, seeds: u32) -> Result<()> {
     let detection = process::answer_or(&mut example, "the example `detection` failed")?;
     let runs = format!("`tensorgrid sim --cheats --seeds {range}`: {seeds} runs of each.\n\n");
     let text = format!("{HEAD}{runs}{table}{DETECTION}{detection}");
+    print!("{text}");
     process::write(root, FILE, &text)
 }

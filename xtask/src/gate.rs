@@ -201,6 +201,24 @@ pub const NIGHTLY: &[Step] = &[
         ],
         environment: FULL_SIZE,
     },
+    // Ten thousand modules that are drawn, each of which gives the same twice.
+    Step {
+        name: "modules",
+        program: StepProgram::Cargo,
+        arguments: &[
+            "test",
+            "--release",
+            "--locked",
+            "--package",
+            "tg-wasm",
+            "--test",
+            "it",
+            "--",
+            "random::drawn_modules",
+            "--nocapture",
+        ],
+        environment: &[("TENSORGRID_FUZZ_ROUNDS", "34")],
+    },
     // What the market promises, in a thousand markets for each promise.
     Step {
         name: "markets",

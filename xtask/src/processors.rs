@@ -60,10 +60,17 @@ const X86: &[Processor] = &[
     },
 ];
 
-/// What is run: the crate, and filters of its tests.
-const TESTS: &[(&str, &[&str])] = &[
-    ("tg-exec", &["kernels", "engine"]),
-    ("tg-prover", &["fractional", "honest", "zk::an_honest"]),
+/// What is run: the crate, which of its tests, and filters of them. Of floats and programs what every processor must give the same, as results
+/// are paid or lost by it.
+const TESTS: &[(&str, &[&str], &[&str])] = &[
+    ("tg-exec", &["--lib"], &["kernels", "engine"]),
+    ("tg-float", &["--lib"], &["tgf", "kernels", "trace"]),
+    ("tg-wasm", &["--test", "it"], &["pinned", "random"]),
+    (
+        "tg-prover",
+        &["--lib"],
+        &["fractional", "honest", "zk::an_honest"],
+    ),
 ];
 
 /// Builds and tests for each processor. Without what a foreign one needs it is skipped, unless `require` makes that an error.
@@ -113,12 +120,13 @@ impl Processor {
 
     #[expect(clippy::print_stderr, reason = "this is a command line tool")]
     fn test(&self, root: &Path) -> Result<()> {
-        for (package, filters) in TESTS {
+        for (package, target, filters) in TESTS {
             eprintln!("== {}: {package}", self.name);
             let mut cargo = Command::new("cargo");
             cargo
                 .current_dir(root)
-                .args(["test", "--locked", "-p", package, "--lib"])
+                .args(["test", "--locked", "-p", package])
+                .args(*target)
                 .env("RUSTFLAGS", format!("-Ctarget-cpu={}", self.level))
                 .env(
                     "CARGO_TARGET_DIR",

@@ -12,12 +12,13 @@
 //! **Base fee.** It follows how full the paid lane is: at most twice as high after 10 s of ledger time, and at most half
 //! as high, however the blocks fall.
 
+use tg_types::limits::STORAGE_STATEMENTS_MAX;
 use tg_types::{
     Address, Amount, BidId, DurationMs, JobOrder, LeaseId, SignedTransaction, StorageSubject,
     Transaction, TransactionKind, fields,
 };
 
-use crate::limits::TRANSACTIONS_PER_BLOCK_MAX;
+use crate::limits::{ASK_DOUBLINGS_MAX, TRANSACTIONS_PER_BLOCK_MAX};
 use crate::parameters::Parameters;
 
 /// Gas of one block: about 0.2 s of one core.
@@ -96,8 +97,8 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::ReportEquivocation => (306, 3, 2 * SIGNATURE_GAS),
         // Account and report, and each provider that is named.
         TransactionKind::ReportLiveness => (1_296, 66, 0),
-        // Account, and each job or model that is named.
-        TransactionKind::ReportStorage => (1_592, 49, 0),
+        // Account, and each of the most subjects that may be named.
+        TransactionKind::ReportStorage => report_cost(STORAGE_STATEMENTS_MAX as u64),
         // Account and the first leaf; and the check of the log, about 2 ms for each of 128 players.
         TransactionKind::PostDealing => (18_448, 2, MATCHING_GAS),
         // Account, and each lease that is voted on; at an acceptance or a dispute its job, provider and offer too.
@@ -140,8 +141,21 @@ pub const REPLICA_GAS: u64 = gas_of(TransactionKind::StartLease)
 pub fn gas(transaction: &Transaction) -> u64 {
     match transaction {
         Transaction::SubmitJob { order } => order_gas(order),
+        Transaction::ReportStorage { held, missing } => report_gas(held.len() + missing.len()),
         other => gas_of(other.kind()),
     }
+}
+
+/// Bytes and records of a report of so many subjects: two lists, kind and name of each, and two records that each changes.
+const fn report_cost(subjects: u64) -> (u64, u64, u64) {
+    (8 + 33 * subjects, 1 + 2 * subjects, 0)
+}
+
+/// The gas of a report about so many subjects. Stops: many reports of one each, that fill the room of what others have prepaid.
+fn report_gas(subjects: usize) -> u64 {
+    let (bytes, records, _) = report_cost(subjects as u64);
+    let exact = SIGNATURE_GAS + BYTE_GAS * (FRAME_BYTES + bytes) + RECORD_GAS * records;
+    exact.div_ceil(1_000) * 1_000
 }
 
 /// The gas of submitting an order: with each further member of its gang.
@@ -173,7 +187,10 @@ pub fn most_taken(parameters: &Parameters, signed: &SignedTransaction) -> Amount
             .max_price
             .saturating_add(parameters.verification_fee(order.mode)),
         Transaction::CommitBid { deposit, .. } => *deposit,
-        Transaction::AskStored { .. } => parameters.verification_fee_zk,
+        // Its fee when many are asked is not known here: the most that it can be.
+        Transaction::AskStored { .. } => parameters
+            .verification_fee_zk
+            .saturating_mul(1 << ASK_DOUBLINGS_MAX),
         _ => Amount::ZERO,
     };
     let gas = charged_gas(&signed.transaction);

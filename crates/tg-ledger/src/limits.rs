@@ -185,3 +185,6 @@ const _: () = {
     }
     assert!(sum <= LOOKS_PER_BLOCK_MAX);
 };
+
+/// How often the fee of asking a validator for a file doubles at most: whoever asks is told the fee of one block, and pays that of another.
+pub const ASK_DOUBLINGS_MAX: usize = 8;

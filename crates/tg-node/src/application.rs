@@ -29,7 +29,7 @@ use crate::clock::{Clock, WallClock};
 use crate::core::{Core, Effect, Fatal};
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::faults;
-use crate::fetch::Need;
+use crate::fetch::{Need, NeededFor};
 use crate::handle::NodeStatus;
 use crate::key::public_bytes;
 use crate::limits::{HEARTBEATS_MAX, MAILBOX_MAX, PUBLIC_MODEL_BYTES_MAX};
@@ -469,6 +469,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
                     digest: *digest,
                     limit: PUBLIC_MODEL_BYTES_MAX,
                     exact: None,
+                    used_for: NeededFor::Results,
                 });
             }
             // The loop may have stopped meanwhile.

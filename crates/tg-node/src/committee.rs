@@ -146,8 +146,14 @@ impl Committees {
         self.found.insert(lease, vote);
     }
 
-    /// What to send, of `account`: sealed votes and opened ones, in the order of their leases.
-    pub(crate) fn report(&self, tasks: &[VoteTask], account: &Wallet) -> Vec<Transaction> {
+    /// What to send, of `account`: sealed votes and opened ones, in the order of their leases; of accusations as many as it has a bond for. Stops: one
+    /// without its bond, with which all others are refused.
+    pub(crate) fn report(
+        &self,
+        tasks: &[VoteTask],
+        account: &Wallet,
+        mut accusations: usize,
+    ) -> Vec<Transaction> {
         let mut opened: Vec<(VoteDuty, OpenedVote)> = Vec::new();
         for task in tasks {
             let lease = task.sample.lease;
@@ -165,6 +171,12 @@ impl Committees {
             ));
         }
         opened.sort_by_key(|(_, vote)| vote.lease);
+        opened.retain(|(step, opened)| {
+            let is_accusation = *step == VoteDuty::Open && !opened.vote.is_right();
+            let fits = !is_accusation || accusations > 0;
+            accusations -= usize::from(is_accusation && fits);
+            fits
+        });
         let of = |duty: VoteDuty| {
             let all = opened.iter().filter(move |(step, _)| *step == duty);
             all.map(|(_, vote)| *vote).take(VOTES_MAX)

@@ -232,7 +232,10 @@ impl Duties {
         let state = node.snapshot().state.clone();
         let me = account.address();
         let tasks = state.storage_tasks(&me);
-        let due = self.statements.due(&tasks, time);
+        // What it is asked for is looked at too: it is there, and may be damaged.
+        let mut looked_at = tasks.clone();
+        looked_at.extend(state.own_question_tasks(&me));
+        let due = self.statements.due(&looked_at, time);
         if !due.is_empty() {
             let found = look(Arc::clone(node.blobs()), due).await;
             for (subject, holding) in found {
@@ -271,7 +274,8 @@ impl Duties {
             reports.extend(node.watch(|watch| watch.report(&state, &me, time)));
         }
         reports.extend(self.statements.reports(&tasks, now()));
-        reports.extend(self.committees.report(&voted, account));
+        let accusations = state.accusations_left(&me);
+        reports.extend(self.committees.report(&voted, account, accusations));
         reports.extend(self.committees.claims(&claimed));
         reports.extend(dealing(node, &state, &me));
         reports.extend(node.readiness(&state, &me));

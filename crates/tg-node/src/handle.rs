@@ -12,7 +12,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::blob::BlobStore;
 use crate::chain::{self, Body, Executed};
-use crate::fetch::{AskedFindings, Need};
+use crate::fetch::{AskedFindings, Need, NeededFor};
 use crate::limits::{MODEL_BYTES_MAX, PEER_SILENCE_MAX, SUBSCRIBER_LAG_MAX};
 use crate::liveness::{HeartbeatError, Watch, steady_now};
 use crate::mempool::{Statuses, TransactionStatus};
@@ -355,6 +355,7 @@ impl NodeHandle {
             digest,
             limit: MODEL_BYTES_MAX,
             exact: None,
+            used_for: NeededFor::Results,
         };
         // The loop that fetches may have stopped, or be busy with others.
         let _ = self.urgent.try_send(need);

@@ -104,7 +104,9 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
             let (right, members) = check.map_or((0, 0), |it| (it.right, it.members));
             format!(
                 "evidence   {evidence}: drawn parts, found right by {right} of {members} members of a committee; \
-                 not a proof"
+                 not a proof\n\
+                 integrity  one wrong part of the run is among the drawn ones with a chance of at least 1 in 20\n\
+                 effort     leaving out a share q of the run is found with 1 - (1 - q)^k, where k parts are drawn"
             )
         }
         Some(_) if receipt.job.mode == ModeDto::Replicate => {

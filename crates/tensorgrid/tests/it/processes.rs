@@ -274,11 +274,12 @@ fn joins(net: &Net, folder: &Path) -> (Process, Value) {
 }
 
 /// Who says nothing of checking gets a committee of validators: each in a process of its own, which dealt the seed's key among
-/// themselves, found the drawn parts right.
+/// themselves, found the drawn parts right: in this network no run is short enough to be run whole.
 fn by_committee(net: &Net, values: &Value) {
     let sampled = net.infer_as(1, &[]);
     assert_eq!(sampled["values"], *values);
     assert_eq!(sampled["receipt"]["job"]["mode"], "sync");
+    assert_eq!(sampled["receipt"]["lease"]["run_whole"], false);
     let check = &sampled["receipt"]["lease"]["check"];
     assert_eq!(check["members"], 4, "{check}");
     assert!(check["right"].as_u64().unwrap() >= 3, "{check}");
@@ -287,7 +288,15 @@ fn by_committee(net: &Net, values: &Value) {
 #[test]
 fn four_validators_and_two_providers_in_processes_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
-    let flags = ["--providers", "2", "--gateways", "0", "--no-encryption"];
+    let flags = [
+        "--providers",
+        "2",
+        "--gateways",
+        "0",
+        "--no-encryption",
+        "--whole-run-macs",
+        "0",
+    ];
     let net = Net::found(&folder.path().join("net"), &flags);
     let mut validators: Vec<Process> = (0..4).map(|index| net.validator(index)).collect();
     until("all validators see blocks", || {

@@ -431,6 +431,10 @@ fn check_retention(state: &State, now: TimestampMs, order: &JobOrder) -> Spent {
     if is_kept && !(RETENTION_MIN..=RETENTION_MAX).contains(&got) {
         return Err(TransactionError::BadRetention { got });
     }
+    // What a bid orders is kept if it can be, and is a job in any case.
+    if order.needs.lane() == Lane::Auction {
+        return Ok(Amount::ZERO);
+    }
     let charge = state.retention_charge(order, now);
     match state.has_room_for_answer(charge.bytes) {
         true => Ok(charge.total()),

@@ -219,9 +219,9 @@ impl Execution {
         let charge = self.state.job_charge(order, self.now);
         let name = Digest::new(*id.as_bytes());
         let rent = self.move_in((RentCategory::OpenJobs, charge), requestor, name)?;
-        let retention = self.lock_retention(&id, requestor, order)?;
         let escrow = order.max_price.saturating_add(verification_fee);
         self.debit(requestor, escrow)?;
+        let retention = self.lock_retention(&id, requestor, order)?;
         self.update_account(requestor, |account| account.open_jobs += 1)?;
         let has_no_input = order.mode == VerificationMode::Endpoint;
         let ready = has_no_input || self.state.is_held(&Storage::default());

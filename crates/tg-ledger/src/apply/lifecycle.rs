@@ -31,7 +31,7 @@ use crate::event::{BurnedBecause, Event};
 use crate::limits::{DECLINES_MAX, OWED_MAX};
 use crate::record::{
     EndReason, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, OpenStage, Owed, Provider,
-    Record, Settlement, Step, Unpaid,
+    Record, Settlement, Step, SyncCheck, Unpaid,
 };
 use crate::state::Schedule;
 
@@ -522,8 +522,11 @@ impl Execution {
                 amount: lost,
             });
         }
+        // Stops: a liar that shows nothing once it sees what is drawn, since that is forgotten in seconds.
+        let is_seen = |check: &SyncCheck| check.stage.seed().is_some();
+        let hides = lease.check.as_ref().is_some_and(is_seen);
         let parameters = self.state.parameters;
-        let until = self.now.saturating_add(match is_lie {
+        let until = self.now.saturating_add(match is_lie || hides {
             true => parameters.suspension_rejected,
             false => parameters.suspension_lapsed,
         });
@@ -532,7 +535,9 @@ impl Execution {
             let record = &mut provider.record;
             let (counter, outcome) = match &end {
                 LeaseEnd::Rejected { .. } => (&mut record.rejected, LeaseOutcome::Rejected),
+                LeaseEnd::Late(_) if hides => (&mut record.late, LeaseOutcome::Rejected),
                 LeaseEnd::Late(_) => (&mut record.late, LeaseOutcome::Late),
+                LeaseEnd::Abandoned(_) if hides => (&mut record.abandoned, LeaseOutcome::Rejected),
                 LeaseEnd::Abandoned(_)
                 | LeaseEnd::Fulfilled
                 | LeaseEnd::Preempted

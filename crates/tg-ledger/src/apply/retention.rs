@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use tg_types::{Address, Amount, Digest, JobId, JobOrder};
+use tg_types::{Address, Amount, Digest, DurationMs, JobId, JobOrder, Lane};
 
 use super::Execution;
 use crate::canary::{LedgerCanary, is_armed};
@@ -20,22 +20,28 @@ use crate::error::InvariantError;
 use crate::event::{Event, QuestionEnd};
 use crate::limits::RETAINED_PER_BLOCK_MAX;
 use crate::record::{
-    Job, KeptStage, Lease, Record, RetainedFile, Retention, SeatRecord, SeatSet, Storage,
-    StoredQuestion, question_id,
+    Job, KeptStage, Lease, Record, RetainedFile, Retention, SeatSet, Storage, StoredQuestion,
+    question_id,
 };
-use crate::rent::RentCategory;
+use crate::rent::{Charge, RentCategory};
 
 type Done = Result<(), InvariantError>;
 
 impl Execution {
-    /// Locks what it costs to keep the answer of an order.
+    /// Locks what it costs to keep the answer of an order. One of a bid that was opened is kept if there is room for it and money. Stops: room
+    /// that somebody fills while bids are opened, which would cost all others their deposits.
     pub(super) fn lock_retention(
         &mut self,
         job: &JobId,
         requestor: Address,
         order: &JobOrder,
     ) -> Result<Retention, InvariantError> {
-        let charge = self.state.retention_charge(order, self.now);
+        let mut charge = self.state.retention_charge(order, self.now);
+        let fits = self.state.has_room_for_answer(charge.bytes)
+            && charge.total() <= self.state.balance(&requestor);
+        if order.needs.lane() == Lane::Auction && !fits {
+            charge = Charge::default();
+        }
         if !charge.total().is_zero() {
             self.debit(requestor, charge.total())?;
             self.burn(charge.entry);
@@ -143,13 +149,6 @@ impl Execution {
         file.held.insert(place);
         self.advance_kept(&mut file);
         self.state.put_retained(file);
-        let seat = usize::from(place);
-        let is_unkept = |it: &SeatRecord| it.unkept > 0;
-        if self.state.seats.seats.get(seat).is_some_and(is_unkept)
-            && let Some(seat) = Arc::make_mut(&mut self.state.seats).seats.get_mut(seat)
-        {
-            seat.unkept = 0;
-        }
     }
 
     /// Whoever stated that it holds an answer when that was already paid keeps it too.
@@ -204,11 +203,31 @@ impl Execution {
     /// A validator does not have what it stated to hold.
     fn charge_seat(&mut self, question: &StoredQuestion) -> Result<QuestionEnd, InvariantError> {
         // Whoever is right has what it paid back.
-        let bond = self.state.retention_bond().max(question.fee);
-        let taken = self.cut_stake(&question.seat, bond);
-        let returned = question.fee.min(taken);
-        let burned = taken.saturating_sub(returned);
+        let others = self.state.questions.iter();
+        let others = others.filter(|it| {
+            it.job == question.job && it.seat == question.seat && it.id != question.id
+        });
+        let others: Vec<StoredQuestion> = others.cloned().collect();
+        let fees = others
+            .iter()
+            .fold(question.fee, |sum, it| sum.saturating_add(it.fee));
+        let bond = self.state.retention_bond().max(fees);
+        let mut left = self.cut_stake(&question.seat, bond);
+        let returned = question.fee.min(left);
+        left = left.saturating_sub(returned);
         self.credit(question.asker, returned)?;
+        // Who asked for the same file is right too. Stops: a bond for each of many questions about one file.
+        for other in others {
+            let returned = other.fee.min(left);
+            left = left.saturating_sub(returned);
+            self.credit(other.asker, returned)?;
+            let end = QuestionEnd::Missing {
+                burned: Amount::ZERO,
+                returned,
+            };
+            self.end_question(&other, end)?;
+        }
+        let burned = left;
         self.burn(burned);
         let place = self.state.seat_of(&question.seat);
         if let (Some(place), Some(file)) = (place, self.state.retained.get(&question.job)) {
@@ -261,23 +280,46 @@ impl Execution {
         for question in questions {
             let id = question.id;
             let is_over = question.until < self.now;
+            // It may have ended with another one about the same file.
+            if self.state.questions.get(&id).is_none() {
+                continue;
+            }
             self.judge_question(question)?;
             if is_over && let Some(question) = self.state.questions.get(&id).cloned() {
-                self.end_question(&question, QuestionEnd::Undecided)?;
+                self.ask_again_or_end(question)?;
             }
         }
         Ok(())
     }
 
-    /// Notes which validators stated in time that they hold what n - f others do, and which did not: once in a block, however many
-    /// answers there are.
+    /// A question is over, and nothing was decided. Of a seat that is not there it is asked again, as long as the answer is kept. Stops: one of
+    /// four that makes no block until the question is over, and keeps its seat and its bond.
+    fn ask_again_or_end(&mut self, mut question: StoredQuestion) -> Done {
+        let place = self.state.seat_of(&question.seat).map(usize::from);
+        let seat = place.and_then(|place| self.state.seats.seats.get(place));
+        let is_away = seat.is_some_and(|it| it.is_silent_at(self.height));
+        if !is_away || self.state.retained_of(&question.job).is_none() {
+            return self.end_question(&question, QuestionEnd::Undecided);
+        }
+        let window = self.state.parameters.ask_window;
+        question.missing_from = self.now.saturating_add(window);
+        let half = DurationMs::new(window.get() / 2);
+        question.until = question.missing_from.saturating_add(half);
+        question.missing = SeatSet::default();
+        self.state.questions.put(question);
+        Ok(())
+    }
+
+    /// Notes which validators stated in time that they hold at least half of what n - f others do, and which did not: once in a block, however
+    /// many answers there are. Stops: one that keeps a few small answers, and has the share of those that keep all.
     fn note_kept_by(&mut self, files: &[SeatSet]) {
         if files.is_empty() {
             return;
         }
         let book = Arc::make_mut(&mut self.state.seats);
         for (place, seat) in (0u8..).zip(&mut book.seats) {
-            seat.unkept = match files.iter().all(|held| held.contains(place)) {
+            let kept = files.iter().filter(|held| held.contains(place)).count();
+            seat.unkept = match 2 * kept >= files.len() {
                 true => 0,
                 false => seat.unkept.saturating_add(1),
             };
@@ -311,6 +353,9 @@ impl Execution {
         }
         let questions: Vec<StoredQuestion> = self.state.questions.iter().cloned().collect();
         for mut question in questions {
+            if self.state.questions.get(&question.id).is_none() {
+                continue;
+            }
             if self.state.seat_of(&question.seat).is_none() {
                 self.end_question(&question, QuestionEnd::Undecided)?;
                 continue;

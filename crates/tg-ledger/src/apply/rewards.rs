@@ -13,7 +13,7 @@ use crate::rent::RentCategory;
 
 impl Execution {
     /// Splits the block's fees evenly among the validators that have a stake, or all if none has, but for those that miss the votes of
-    /// committees, if not all do; what cannot be split goes to the proposer, and so do the tips.
+    /// committees or make no blocks, if not all do; what cannot be split goes to the proposer, and so do the tips.
     pub(super) fn pay_validators(&mut self, proposer: Address) -> Result<(), InvariantError> {
         let fees = std::mem::replace(&mut self.fees, Amount::ZERO);
         let validators = Arc::clone(&self.state.validators);
@@ -21,7 +21,9 @@ impl Execution {
         let sitting = || validators.iter().zip(&seats.seats);
         let has_stake = |it: &Validator| !it.stake.is_zero();
         let nobody = !validators.iter().any(has_stake);
-        let is_present = |seat: &SeatRecord| seat.silences() < MISSED_VOTES_UNPAID;
+        let height = self.height;
+        let is_present =
+            |seat: &SeatRecord| seat.silences() < MISSED_VOTES_UNPAID && !seat.is_silent_at(height);
         let all_absent = !sitting().any(|(it, seat)| (nobody || has_stake(it)) && is_present(seat));
         let has_share = |it: &Validator, seat: &SeatRecord| {
             (nobody || has_stake(it)) && (all_absent || is_present(seat))

@@ -7,6 +7,7 @@ use tg_types::{
 use super::State;
 use super::storage::{AnswerLength, Statement, StorageTask, StoredFile};
 use crate::canary::{LedgerCanary, is_armed};
+use crate::limits::ASK_DOUBLINGS_MAX;
 use crate::record::{KeptStage, RetainedFile, StoredQuestion};
 use crate::rent::{Charge, RETAINED_RECORD_BYTES, RETAINED_UNIT, RentCategory};
 use crate::table::Table;
@@ -16,9 +17,6 @@ const QUESTIONS_PER_DOUBLING: usize = 8;
 
 /// So many open questions about all seats do so too. Stops: a few about each of many, which fill blocks with statements about them.
 const ALL_QUESTIONS_PER_DOUBLING: usize = 64;
-
-/// How often it doubles at most: whoever asks is told the fee of one block, and pays that of another.
-const DOUBLINGS_MAX: usize = 8;
 
 /// Files of which one validator is asked to state at one time that it holds them.
 const RETAINED_TASKS_MAX: usize = 1_024;
@@ -101,7 +99,7 @@ impl State {
         let of_all = self.questions.len() / ALL_QUESTIONS_PER_DOUBLING;
         let doublings = (open / QUESTIONS_PER_DOUBLING)
             .max(of_all)
-            .min(DOUBLINGS_MAX);
+            .min(ASK_DOUBLINGS_MAX);
         let fee = self.parameters.verification_fee_zk;
         fee.saturating_mul(1 << doublings)
     }
@@ -134,6 +132,21 @@ impl State {
                 longest: it.longest,
                 is_late: self.is_late(it),
             })
+        });
+        tasks.collect()
+    }
+
+    /// Files that `validator` is asked for by questions that are open, as something to look at: it gives them as they are on its disk.
+    #[must_use]
+    pub fn own_question_tasks(&self, validator: &Address) -> Vec<StorageTask> {
+        let asked = self.questions.iter().filter(|it| it.seat == *validator);
+        let tasks = asked.map(|it| StorageTask {
+            subject: it.id.into(),
+            files: vec![StoredFile::Answer {
+                digest: it.digest,
+                length: AnswerLength::AtMost(it.longest),
+            }],
+            is_recheck: false,
         });
         tasks.collect()
     }

@@ -57,6 +57,31 @@ impl State {
             .min(self.parameters.seat_bond)
     }
 
+    /// How many accusations of a validator are not decided yet: votes that are open, on results that others dispute now too.
+    pub(crate) fn open_accusations(&self, validator: &Address) -> u64 {
+        let is_its = |lease: &Lease| {
+            let round = lease.check.as_ref().and_then(|it| it.stage.round());
+            let vote = round.and_then(|it| it.vote(validator));
+            matches!(vote, Some(VoteState::Open(vote)) if !vote.is_right())
+        };
+        let leases = self.checked_leases();
+        leases.filter(|(_, lease)| is_its(lease)).count() as u64
+    }
+
+    /// What a validator has at stake.
+    pub(crate) fn at_stake(&self, validator: &Address) -> Amount {
+        let found = self.validators().iter().find(|it| it.address == *validator);
+        found.map_or(Amount::ZERO, |it| it.stake)
+    }
+
+    /// How many results more a validator may accuse now, for what it has at stake.
+    #[must_use]
+    pub fn accusations_left(&self, validator: &Address) -> usize {
+        let most = self.at_stake(validator).get() / self.accusation_bond().get().max(1);
+        let open = self.open_accusations(validator);
+        usize::try_from(most.saturating_sub(u128::from(open))).unwrap_or(usize::MAX)
+    }
+
     /// What a validator has to do about the results that it votes on, the oldest job first.
     pub fn vote_tasks(&self, member: &Address) -> Vec<VoteTask> {
         let tasks = self.checked_leases().filter_map(|(job, lease)| {

@@ -460,12 +460,35 @@ fn asking_is_refused_where_nothing_is_promised() {
         world.refusal("bob", nobody),
         TransactionError::NotKeeper { job, seat }
     );
+    // Of several seats it may be asked at the same time.
     asked(&mut world, job, 1);
-    let seat = self::seat(1);
-    let error = world.refusal("alice", ask(job, 1));
-    assert_eq!(error, TransactionError::AskedAlready { job, seat });
-    // Of another seat it may be asked at the same time.
     asked(&mut world, job, 2);
+}
+
+/// The attack: a friend asks a seat for a file that it dropped, and gives it to f others, so that nobody else may ask for hours.
+#[test]
+fn a_question_of_a_friend_keeps_nobody_from_asking() {
+    let mut world = world();
+    let job = kept(&mut world);
+    let first = asked(&mut world, job, 1);
+    hold(&mut world, 0..1, first.id);
+    let before = (world.balance("alice"), world.balance("bob"));
+    world.send("alice", ask(job, 1));
+    let mut questions = world.state.questions().iter();
+    let second = questions.find(|it| it.asker == address("alice")).unwrap();
+    let second = second.clone();
+    assert_ne!(first.id, second.id);
+    let staked = stake(&world.state, 1);
+    world.wait_until(second.missing_from.get());
+    let events = deny(&mut world, &[0, 2, 3], &second);
+    assert!(matches!(ended(&events), Some(QuestionEnd::Missing { .. })));
+    // Both end, one bond is taken, and both have their fees back.
+    assert!(world.state.questions().is_empty());
+    let bond = world.state.retention_bond();
+    assert_eq!(stake(&world.state, 1), staked.saturating_sub(bond));
+    let gas = fee(TransactionKind::AskStored);
+    assert_eq!(world.balance("alice"), before.0.saturating_sub(gas));
+    assert_eq!(world.balance("bob"), before.1.saturating_add(first.fee));
 }
 
 /// The attack: questions without end, to fill a seat's line, or to keep others from asking it.

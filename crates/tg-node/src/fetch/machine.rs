@@ -10,7 +10,7 @@ use tg_ledger::QuestionTask;
 use tg_types::{Decode as _, Digest, DurationMs, TimestampMs};
 
 use super::asked::{AskedFetches, AskedFindings};
-use super::needs::Need;
+use super::needs::{Need, NeededFor};
 use crate::blob::{BlobError, BlobStore, Incoming};
 use crate::limits::{
     BLOB_CHUNK_BYTES, BLOB_CHUNK_PATIENCE, BLOB_CHUNKS_AHEAD, BLOB_RATE_MIN_PER_SECOND,
@@ -21,7 +21,7 @@ use crate::peers::Peer;
 use crate::wire::BlobMessage;
 
 /// Blobs asked for per second, over all peers.
-const STARTS_PER_SECOND: u64 = 128;
+const STARTS_PER_SECOND: u64 = 512;
 
 /// Asks of one peer that wait for its share of the next second.
 const QUEUE_MAX: usize = 64;
@@ -49,6 +49,8 @@ struct Want {
     need: Need,
     /// Whether the last look at the ledger named it.
     named: bool,
+    /// Its place in what the last look named: whose turn it is of several that are needed for the same.
+    place: usize,
     /// Until when a check wants it.
     urgent_until: TimestampMs,
     /// Peers that sent what it is not.
@@ -130,9 +132,9 @@ impl Fetcher {
         for want in self.wants.values_mut() {
             want.named = false;
         }
-        for need in missing {
+        for (place, need) in missing.into_iter().enumerate() {
             if let Some(want) = self.want(need) {
-                want.named = true;
+                (want.named, want.place) = (true, place);
             }
         }
     }
@@ -172,6 +174,7 @@ impl Fetcher {
             std::collections::btree_map::Entry::Vacant(entry) if room => Some(entry.insert(Want {
                 need,
                 named: false,
+                place: 0,
                 urgent_until: TimestampMs::ZERO,
                 wrong: BTreeSet::new(),
                 attempts: 0,
@@ -240,7 +243,8 @@ impl Fetcher {
         std::mem::take(&mut self.outbox)
     }
 
-    /// Requests the blobs that are due: first those a check waits for, then those requested least often.
+    /// Requests the blobs that are due: first those a check waits for, then by what they are needed for, of these those that fewest rounds
+    /// over all peers were for. Stops: files that nobody has, named in orders, before what others lose collateral for.
     fn start(&mut self, now: TimestampMs) {
         if now.saturating_since(self.starts_since).get() >= 1_000 || now < self.starts_since {
             (self.starts, self.starts_since) = (0, now);
@@ -253,14 +257,15 @@ impl Fetcher {
         if running >= BLOB_TRANSFERS_MAX || self.starts >= STARTS_PER_SECOND {
             return;
         }
-        let mut due: Vec<(bool, usize, Digest)> = self
+        let peers = self.peers.len().max(1);
+        let mut due: Vec<(bool, NeededFor, usize, usize, Digest)> = self
             .wants
             .values()
             .filter(|want| want.transfer.is_none() && want.next_try <= now)
-            .map(|want| (want.urgent_until <= now, want.attempts, want.need.digest))
+            .map(|want| want.turn(peers, now))
             .collect();
         due.sort_unstable();
-        for (_, _, digest) in due {
+        for (.., digest) in due {
             if running >= BLOB_TRANSFERS_MAX || self.starts >= STARTS_PER_SECOND {
                 break;
             }
@@ -412,6 +417,21 @@ impl Transfer {
 }
 
 impl Want {
+    /// When its turn is, of all that are due: the least first.
+    fn turn(&self, peers: usize, now: TimestampMs) -> (bool, NeededFor, usize, usize, Digest) {
+        let Need {
+            digest, used_for, ..
+        } = self.need;
+        let rounds = self.attempts / peers;
+        (
+            self.urgent_until <= now,
+            used_for,
+            rounds,
+            self.place,
+            digest,
+        )
+    }
+
     /// Whether its transfer takes too long. A message that was lost must not cost what somebody waits for more than the time in which
     /// another peer could have sent it.
     fn is_late(&self, peers: usize, now: TimestampMs) -> bool {

@@ -23,5 +23,5 @@ mod run;
 #[cfg(test)]
 pub(crate) use asked::AskedFinding;
 pub(crate) use asked::AskedFindings;
-pub(crate) use needs::Need;
+pub(crate) use needs::{Need, NeededFor};
 pub(crate) use run::Fetching;

@@ -9,6 +9,25 @@ use crate::limits::{
     EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX,
 };
 
+/// Files that are kept and looked for at one time.
+const KEPT_AT_ONCE: usize = 1_024;
+
+/// After so many blocks others are.
+const KEPT_TURN_BLOCKS: u64 = 64;
+
+/// What a blob is needed for: who waits for it, and what it costs them if it comes late. The most urgent stands first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum NeededFor {
+    /// Results: evidence, openings and answers, whose providers lose collateral if validators do not get them.
+    Results,
+    /// Models, which many jobs wait for.
+    Models,
+    /// Inputs, of which anybody may name as many as it pays orders for.
+    Inputs,
+    /// What was paid long ago and is kept.
+    Kept,
+}
+
 /// A blob that is needed here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Need {
@@ -18,6 +37,8 @@ pub(crate) struct Need {
     pub(crate) limit: u64,
     /// Its bytes, where the ledger says them.
     pub(crate) exact: Option<u64>,
+    /// What for.
+    pub(crate) used_for: NeededFor,
 }
 
 impl Need {
@@ -27,6 +48,7 @@ impl Need {
             digest,
             limit: TRACE_EVIDENCE_BYTES_MAX,
             exact: Some(u64::from(size)),
+            used_for: NeededFor::Results,
         }
     }
 
@@ -37,22 +59,26 @@ impl Need {
                 digest,
                 limit: u64::from(length),
                 exact: Some(u64::from(length)),
+                used_for: NeededFor::Inputs,
             },
             StoredFile::Opening { digest, length } => Self::opening(digest, length),
             StoredFile::Answer { digest, length } => Self {
                 digest,
                 limit: u64::from(length.longest()),
                 exact: None,
+                used_for: NeededFor::Results,
             },
             StoredFile::PublicModel { digest } => Self {
                 digest,
                 limit: PUBLIC_MODEL_BYTES_MAX,
                 exact: None,
+                used_for: NeededFor::Models,
             },
             StoredFile::Weights { digest } => Self {
                 digest,
                 limit: MODEL_BYTES_MAX,
                 exact: None,
+                used_for: NeededFor::Models,
             },
         }
     }
@@ -61,6 +87,7 @@ impl Need {
     /// would be taken for a lie.
     pub(super) fn widen(&mut self, other: &Self) {
         self.limit = self.limit.max(other.limit);
+        self.used_for = self.used_for.min(other.used_for);
         if self.exact != other.exact {
             self.exact = None;
         }
@@ -80,6 +107,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
             digest: evidence,
             limit: EVIDENCE_BYTES_MAX,
             exact: Some(u64::from(size)),
+            used_for: NeededFor::Results,
         }],
         EvidenceTask::Accusation { sample, .. } => match &sample.dispute {
             // What was delivered too: of floats it may show that a claim is wrong.
@@ -115,6 +143,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         digest: model.public_blob,
         limit: PUBLIC_MODEL_BYTES_MAX,
         exact: None,
+        used_for: NeededFor::Models,
     });
     let asked = state.storage_tasks(me).into_iter();
     let asked = asked.flat_map(|task| task.files).map(Need::stored);
@@ -123,18 +152,23 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         digest: job.order.input,
         limit: u64::from(job.order.input_len),
         exact: Some(u64::from(job.order.input_len)),
+        used_for: NeededFor::Inputs,
     });
     let weights = models().map(|model| Need {
         digest: model.weights_blob,
         limit: MODEL_BYTES_MAX,
         exact: None,
+        used_for: NeededFor::Models,
     });
     // What this validator stated to keep too, should its disk have lost it.
     let kept = state.retained().iter().map(|file| Need {
         digest: file.digest,
         limit: u64::from(file.longest()),
         exact: None,
+        used_for: NeededFor::Kept,
     });
+    let kept = kept.filter(|need| !is_held(&need.digest)).collect();
+    let kept = some_of(kept, state.head().height.get());
     let all = evidence
         .chain(voted)
         .chain(argued)
@@ -144,6 +178,17 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         .chain(weights)
         .chain(kept);
     merged(all.filter(|need| !is_held(&need.digest)))
+}
+
+/// Some of what is kept, others every few blocks: a validator that is new lacks a hundred thousand files, and those that nobody has must not
+/// stand before the rest for good.
+fn some_of(mut kept: Vec<Need>, height: u64) -> Vec<Need> {
+    let turn = height / KEPT_TURN_BLOCKS * KEPT_AT_ONCE as u64;
+    if let Some(first) = turn.checked_rem(kept.len() as u64) {
+        kept.rotate_left(usize::try_from(first).unwrap_or(0));
+    }
+    kept.truncate(KEPT_AT_ONCE);
+    kept
 }
 
 /// Each blob once, where it stands first, with what all say of it.

@@ -131,6 +131,11 @@ impl Looked {
             return;
         }
         if forget {
+            let named: BTreeSet<Digest> = needs(&latest.state, address, |_| false)
+                .iter()
+                .map(|need| need.digest)
+                .collect();
+            self.held.retain(|digest| named.contains(digest));
             self.forget_some();
             self.held_since = now;
         }

@@ -2,6 +2,7 @@
 //!
 //! `TENSORGRID_FUZZ_ROUNDS` makes it longer, `TENSORGRID_FUZZ_SEED` repeats a failure.
 
+use tg_wasm::limits::{FUEL_PER_MODULE_BYTE, FUEL_PER_PAGE};
 use tg_wasm::{ProgramEnd, ProgramInput, RunLimits, fuzz::fuzz_program};
 
 use crate::assembler::{Assembler, F32, F64, I32, I64, i32_const, i64_const};
@@ -200,12 +201,14 @@ fn drawn_modules_run_and_repeat_themselves() {
         let run = program.run(&input);
         assert_eq!(run, again.run(&input), "round {round}");
         assert!(run.answer.fuel <= limits.fuel);
-        long += u64::from(run.answer.fuel > 30_000);
+        // Making the module ready, and hashing one page at the beginning and after each of three chunks, are no steps.
+        let beside = FUEL_PER_MODULE_BYTE * module.module().len() as u64 + 4 * FUEL_PER_PAGE;
+        long += u64::from(run.answer.fuel.saturating_sub(beside) > 1_000);
         finished += u64::from(run.answer.end == ProgramEnd::Finished);
     }
     println!("{finished} finished, {long} took more than 1,000 steps beside hashing");
     assert!(
-        finished > rounds / 2 && long > rounds / 4,
+        finished > rounds / 2 && 2 * long >= rounds,
         "{finished} {long} of {rounds}"
     );
 }

@@ -7,6 +7,7 @@ use tg_types::{Address, JobId, StorageSubject, TimestampMs};
 use super::outcome::{Check, Spent};
 use crate::error::TransactionError;
 use crate::limits::{QUESTIONS_MAX, SEATS_MIN};
+use crate::record::question_id;
 use crate::state::{State, Statement};
 
 /// Whether a validator can be asked for the answer of a job: it stated that it holds it, and does not give its seat back.
@@ -21,8 +22,8 @@ pub(super) fn check_ask(state: &State, now: TimestampMs, job: &JobId, seat: &Add
         let (job, seat) = (*job, *seat);
         return Err(TransactionError::NotKeeper { job, seat });
     }
-    let mut asked = state.questions.iter();
-    if asked.any(|it| it.job == kept.job && it.seat == *seat) {
+    // Several may be open. Stops: a friend that asks for a file, so that nobody else can.
+    if state.questions.get(&question_id(job, seat, now)).is_some() {
         let (job, seat) = (*job, *seat);
         return Err(TransactionError::AskedAlready { job, seat });
     }

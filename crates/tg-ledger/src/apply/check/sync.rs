@@ -2,8 +2,8 @@
 
 use tg_types::limits::TRACE_EVIDENCE_BYTES_MAX;
 use tg_types::{
-    Address, Amount, Digest, LeaseId, OpenedVote, RunCommitment, SealedVote, VerificationMode,
-    Vote, vote_commitment,
+    Address, Digest, LeaseId, OpenedVote, RunCommitment, SealedVote, VerificationMode, Vote,
+    vote_commitment,
 };
 
 use super::market::check_validator;
@@ -47,7 +47,7 @@ pub(super) fn check_sealed(state: &State, sender: Address, votes: &[SealedVote])
 /// Whether a member may open these votes: what it sealed, once nobody may seal any more.
 pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote]) -> Check {
     check_order(state, sender, votes.iter().map(|it| it.lease))?;
-    let mut accusations = open_accusations(state, &sender);
+    let mut accusations = state.open_accusations(&sender);
     for opened in votes {
         let no_vote = TransactionError::NoVote {
             lease: opened.lease,
@@ -69,7 +69,7 @@ pub(super) fn check_opened(state: &State, sender: Address, votes: &[OpenedVote])
         // Stops: accusations without end by a member that has nothing left to lose by them, and many at once for the bond of one.
         accusations += u64::from(!opened.vote.is_right());
         let bond = state.accusation_bond().saturating_mul(accusations);
-        if !opened.vote.is_right() && stake_of(state, &sender) < bond {
+        if !opened.vote.is_right() && state.at_stake(&sender) < bond {
             return Err(TransactionError::NoAccusationBond {
                 lease: opened.lease,
                 bond,
@@ -167,26 +167,6 @@ pub(super) fn check_argument(state: &State, sender: Address, id: &LeaseId, size:
         size if size > limit => Err(TransactionError::EvidenceTooLarge { size, limit }),
         _ => Ok(()),
     }
-}
-
-/// How many accusations of a validator are not decided yet: votes that are open, on results that others dispute now too.
-fn open_accusations(state: &State, validator: &Address) -> u64 {
-    let is_its = |lease: &Lease| {
-        let round = lease.check.as_ref().and_then(|it| it.stage.round());
-        let vote = round.and_then(|it| it.vote(validator));
-        matches!(vote, Some(VoteState::Open(vote)) if !vote.is_right())
-    };
-    let leases = state.checked_leases();
-    leases.filter(|(_, lease)| is_its(lease)).count() as u64
-}
-
-/// What a validator has at stake.
-fn stake_of(state: &State, validator: &Address) -> Amount {
-    let found = state
-        .validators()
-        .iter()
-        .find(|it| it.address == *validator);
-    found.map_or(Amount::ZERO, |it| it.stake)
 }
 
 /// There are votes, by lease, ascending, of a validator.

@@ -91,6 +91,7 @@ fn need(digest: Digest, limit: u64) -> Need {
         digest,
         limit,
         exact: None,
+        used_for: NeededFor::Inputs,
     }
 }
 
@@ -165,6 +166,7 @@ fn a_size_above_the_limit_or_other_than_the_order_is_a_lie() {
         digest,
         limit: 99,
         exact: Some(99),
+        used_for: NeededFor::Inputs,
     }]);
     for now in 0..100 {
         world.round(at(now * 50), |_, _, message| Some(message));
@@ -182,6 +184,7 @@ fn an_order_with_a_wrong_length_does_not_hide_the_input_of_another() {
         digest,
         limit: length,
         exact: Some(length),
+        used_for: NeededFor::Inputs,
     };
     world.fetchers[0].named([of_length(99)]);
     for now in 0..20 {
@@ -235,6 +238,36 @@ fn blobs_that_nobody_has_do_not_hold_up_one_that_somebody_has() {
     world.fetchers[0].named([]);
     world.round(at(60_000), |_, _, message| Some(message));
     assert!(world.fetchers[0].wants.is_empty());
+}
+
+/// The attack: orders with inputs that nobody has, by names that sort before all others, so that no validator gets an answer in time, and
+/// its provider loses what it put up.
+#[test]
+fn inputs_that_nobody_has_do_not_hold_up_a_result() {
+    let mut world = World::new(4);
+    let digest = world.stores[1].put(b"answer", 100).unwrap();
+    let absent = |index: u32| {
+        let mut name = [0; 32];
+        name[28..].copy_from_slice(&index.to_be_bytes());
+        need(Digest::new(name), 100)
+    };
+    let result = Need {
+        used_for: NeededFor::Results,
+        ..need(digest, 100)
+    };
+    // New ones come all the time, which nobody was asked for before.
+    let named = |turn: u32| (turn * 100..turn * 100 + 5_000).map(absent);
+    for turn in 0..100 {
+        world.fetchers[0].named(named(turn));
+        world.round(at(u64::from(turn) * 50), |_, _, message| Some(message));
+    }
+    let mut turn = 100;
+    while !world.stores[0].contains(&digest) {
+        world.fetchers[0].named(named(turn).chain([result]));
+        world.round(at(u64::from(turn) * 50), |_, _, message| Some(message));
+        turn += 1;
+        assert!(turn < 120, "it waits behind what nobody has");
+    }
 }
 
 #[test]
