@@ -13,7 +13,7 @@ use tg_types::{
 };
 
 use crate::canary::{NodeCanary, is_armed};
-use crate::limits::SNAPSHOT_INTERVAL;
+use crate::limits::{SNAPSHOT_BLOCK_BYTES, SNAPSHOT_INTERVAL};
 use crate::mempool::Standing;
 use crate::store::{FinalBlock, Store, StoreError};
 use crate::submit::SubmitError;
@@ -177,15 +177,49 @@ pub(crate) fn restore(body: &Body, state: &[u8]) -> Option<Executed> {
     })
 }
 
-/// Writes final blocks after `parent`, of which the certificate makes one final, with a snapshot of the state if the one of
-/// `snapshot_height` is old. Gives the height of the newest snapshot.
+/// The newest snapshot of the state, and what was written after it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LastSnapshot {
+    /// Its block.
+    pub(crate) height: u64,
+    /// Its bytes.
+    bytes: u64,
+    /// Bytes of the blocks after it, each counted as [`SNAPSHOT_BLOCK_BYTES`] at least.
+    since: u64,
+}
+
+impl LastSnapshot {
+    /// A snapshot of so many bytes that was just written, or read.
+    pub(crate) fn new(height: u64, bytes: usize) -> Self {
+        Self {
+            height,
+            bytes: bytes as u64,
+            since: 0,
+        }
+    }
+
+    /// A block of so many bytes was written after it.
+    pub(crate) fn note(&mut self, bytes: usize) {
+        let bytes = (bytes as u64).max(SNAPSHOT_BLOCK_BYTES);
+        self.since = self.since.saturating_add(bytes);
+    }
+
+    /// Whether another one is due after the block of a height. Stops: a state of hundreds of megabytes that is written again with every few blocks
+    /// which change a thousandth of it; what is written stays within twice what blocks have.
+    const fn is_old(&self, height: u64) -> bool {
+        height >= self.height + SNAPSHOT_INTERVAL && self.since >= self.bytes
+    }
+}
+
+/// Writes final blocks after `parent`, of which the certificate makes one final, with a snapshot of the state if the last one is old. Gives the
+/// newest snapshot.
 pub(crate) fn write_final(
     store: &Store,
     parent: &Executed,
     executed: &[Executed],
     (certified, certificate): (BlockId, &[u8]),
-    snapshot_height: u64,
-) -> Result<u64, StoreError> {
+    mut newest: LastSnapshot,
+) -> Result<LastSnapshot, StoreError> {
     let blocks: Vec<FinalBlock> = executed
         .iter()
         .map(|block| FinalBlock {
@@ -196,16 +230,21 @@ pub(crate) fn write_final(
         })
         .collect();
     let Some(last) = executed.last() else {
-        return Ok(snapshot_height);
+        return Ok(newest);
     };
-    let due = last.height() >= snapshot_height + SNAPSHOT_INTERVAL;
+    for block in &blocks {
+        newest.note(block.bytes.len());
+    }
     let state = match is_armed(NodeCanary::StaleSnapshot) {
         true => &parent.state,
         false => &last.state,
     };
-    let snapshot = due.then(|| encode_state(state));
+    let snapshot = newest.is_old(last.height()).then(|| encode_state(state));
     store.finalise(&blocks, snapshot.as_deref())?;
-    Ok(if due { last.height() } else { snapshot_height })
+    Ok(match snapshot {
+        Some(bytes) => LastSnapshot::new(last.height(), bytes.len()),
+        None => newest,
+    })
 }
 
 /// Evidence that waits for a verdict on this state.

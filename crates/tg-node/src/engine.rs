@@ -12,7 +12,7 @@ use tg_types::{BlockId, Heartbeat};
 
 use crate::application::{Application, Mailbox, Ports};
 use crate::blob::BlobStore;
-use crate::chain::Executed;
+use crate::chain::{Executed, LastSnapshot};
 use crate::clock::{Clock, WallClock};
 use crate::core::{Core, Fatal, Pace, Start};
 use crate::evidence::EvidenceChecker;
@@ -42,7 +42,7 @@ pub struct Parts {
     /// Tells whoever dials the others that another set votes.
     pub(crate) seated: mpsc::Sender<Vec<SeatedPeer>>,
     pub(crate) tip: Executed,
-    pub(crate) snapshot_height: u64,
+    pub(crate) snapshot: LastSnapshot,
     pub(crate) store: Arc<Store>,
     pub(crate) node_status: Arc<NodeStatus>,
     pub(crate) blobs: Arc<BlobStore>,
@@ -135,7 +135,7 @@ where
         signer,
         seated,
         tip,
-        snapshot_height,
+        snapshot,
         store,
         node_status,
         blobs,
@@ -170,7 +170,7 @@ where
             store: store.clone(),
             node_status: node_status.clone(),
             tip,
-            snapshot_height,
+            snapshot,
             pace: Pace {
                 busy: timers.busy,
                 idle: timers.idle,

@@ -64,7 +64,7 @@
 //! | final blocks, heights, certificate, snapshot | [`store`], one transaction | anyone is told |
 //! | blobs | [`blob`], one synced file each, in a store of each validator's own | `put` returns |
 //!
-//! A snapshot of the state is written every [`limits::SNAPSHOT_INTERVAL`] blocks; a restart loads it, executes the
+//! A snapshot of the state is written every [`limits::SNAPSHOT_INTERVAL`] blocks, or more seldom if it has more bytes than they; a restart loads it, executes the
 //! final blocks after it, and compares state roots; consensus starts at the newest certificate. A validator whose journal is
 //! gone abstains for a while, see [`voting`]. A process killed at any point finds all that it told anyone.
 //!

@@ -155,8 +155,11 @@ pub const HEIGHT_EXECUTED_MAX: u64 = 1_024;
 /// Blocks executed in one turn while catching up, so that other messages get their turn.
 pub const CATCH_UP_BLOCKS: usize = 32;
 
-/// A state snapshot is written every this many blocks; a restart replays at most this many.
+/// A state snapshot is written after this many blocks at the earliest, and once the blocks after the last one have as many bytes as it.
 pub const SNAPSHOT_INTERVAL: u64 = 32;
+
+/// What a block counts for then at least: a restart executes all that were written after the snapshot, empty ones too.
+pub const SNAPSHOT_BLOCK_BYTES: u64 = 16 * 1024;
 
 /// A validator that lost its votes votes again after a height that is a multiple of this.
 pub const VOTE_EPOCH: u64 = 64;

@@ -8,7 +8,7 @@ use commonware_utils::channel::mpsc;
 use tg_types::{BlockId, CheckedSignatures, Domain};
 
 use crate::blob::BlobStore;
-use crate::chain::{self, Executed};
+use crate::chain::{self, Executed, LastSnapshot};
 use crate::clock::WallClock;
 use crate::engine::Parts;
 use crate::evidence::EvidenceChecker;
@@ -78,7 +78,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
     let root = chain::genesis(genesis)?;
     check_genesis(genesis)?;
     let store = Arc::new(Store::open(location, root.id.as_bytes(), &key.public())?);
-    let (tip, snapshot_height) = replay(&store, &root, speaks)?;
+    let (tip, snapshot) = replay(&store, &root, speaks)?;
     let term = present_term(&store, &tip, root.id)?;
     if !term.has(&key.public()) {
         return Err(OpenError::NotAValidator {
@@ -117,7 +117,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         // Nobody listens, unless somebody asks.
         seated: mpsc::channel(1).0,
         tip,
-        snapshot_height,
+        snapshot,
         store,
         node_status,
         blobs,
@@ -204,29 +204,30 @@ pub(crate) fn present_term(
     Ok(term)
 }
 
-/// The state after the last final block, and the height of the snapshot it was rebuilt from; an error if its next block has another
+/// The state after the last final block, and the snapshot it was rebuilt from; an error if its next block has another
 /// version of the protocol than this program `speaks`.
 pub(crate) fn replay(
     store: &Store,
     root: &Executed,
     speaks: u16,
-) -> Result<(Executed, u64), OpenError> {
+) -> Result<(Executed, LastSnapshot), OpenError> {
     let height = store.height()?;
-    let (snapshot_height, mut tip) = match store.snapshot()? {
-        None => (0, root.clone()),
+    let (mut snapshot, mut tip) = match store.snapshot()? {
+        None => (LastSnapshot::default(), root.clone()),
         Some((at, state)) => {
             let block = stored_block(store, at)?;
             let tip = chain::restore(&block, &state).ok_or(OpenError::Inconsistent {
                 height: at,
                 reason: "the snapshot is not the state of its block",
             })?;
-            (at, tip)
+            (LastSnapshot::new(at, state.len()), tip)
         }
     };
     while tip.height() < height {
         protocol::check(&tip.state, speaks)?;
         let next = tip.height() + 1;
         let body = stored_block(store, next)?;
+        snapshot.note(chain::encode(&body.block).len());
         tip = chain::execute(&tip, &body, &CheckedSignatures::none()).map_err(|_| {
             OpenError::Inconsistent {
                 height: next,
@@ -241,7 +242,7 @@ pub(crate) fn replay(
         });
     }
     protocol::check(&tip.state, speaks)?;
-    Ok((tip, snapshot_height))
+    Ok((tip, snapshot))
 }
 
 fn stored_block(store: &Store, height: u64) -> Result<chain::Body, OpenError> {

@@ -51,6 +51,9 @@ type Done = Result<(), InvariantError>;
 /// From this drawing on all validators are asked.
 const WHOLE_SET_FROM: u8 = 2;
 
+/// Looks of a whole model of integers for which its members, who check a twentieth, have a millisecond: four seconds at the bound of mode `sync`.
+const LOOKS_PER_MS: u64 = 1 << 22;
+
 /// How long a committee of whose members more than two thirds answered waits for the others.
 const VOTE_PATIENCE: DurationMs = DurationMs::from_secs(2);
 
@@ -140,12 +143,24 @@ impl Execution {
         self.advance_vote(lease, None)
     }
 
+    /// Whether two thirds of a committee may be hostile: one that is drawn from many validators. Stops: those who keep the other members from the chain
+    /// for two seconds, and accept what is wrong.
+    fn may_be_hostile(&self, lease: &Lease) -> bool {
+        let round = lease.check.as_ref().and_then(|it| it.stage.round());
+        let size = round.map_or(0, |it| it.votes.len());
+        size > 1 && 3 * self.state.faults_max() > 2 * size
+    }
+
     /// Does what follows from the votes on a result; with `now` from how long it lasts too, which is looked at after the
     /// transactions of a block.
     fn advance_vote(&mut self, mut lease: Lease, now: Option<TimestampMs>) -> Done {
+        let longest = self.vote_window(&lease);
         let windows = VoteWindows {
-            longest: self.vote_window(&lease),
-            patience: VOTE_PATIENCE.saturating_add(self.look_window(&lease)),
+            longest,
+            patience: match self.may_be_hostile(&lease) {
+                true => longest,
+                false => VOTE_PATIENCE.saturating_add(self.look_window(&lease)),
+            },
         };
         let Some(SyncStage::Voting { seed, round }) = lease.check.as_ref().map(|it| &it.stage)
         else {
@@ -208,14 +223,17 @@ impl Execution {
     }
 
     /// How long a member may take to look at a result: a watcher runs the model, as a committee does whose run is short, and may have to of any
-    /// float model or program.
+    /// float model or program. Of drawn tiles it has the time of what they look at.
     fn look_window(&self, lease: &Lease) -> DurationMs {
         let may_be_whole = lease.receipt().is_some_and(|it| it.tier != Tier::Tgx1);
         let job = self.state.job(&lease.job);
         let is_repeated = job.is_some_and(|it| self.state.is_repeated(&it.order));
         match may_be_whole || is_repeated {
             true => self.state.run_window(lease),
-            false => DurationMs::ZERO,
+            false => {
+                let facts = job.and_then(|it| self.state.active_model(&it.order));
+                DurationMs::new(facts.map_or(0, |it| it.looks) / LOOKS_PER_MS)
+            }
         }
     }
 

@@ -474,9 +474,9 @@ fn a_question_of_a_friend_keeps_nobody_from_asking() {
     hold(&mut world, 0..1, first.id);
     let before = (world.balance("alice"), world.balance("bob"));
     world.send("alice", ask(job, 1));
-    let mut questions = world.state.questions().iter();
-    let second = questions.find(|it| it.asker == address("alice")).unwrap();
-    let second = second.clone();
+    let of_alice = |it: &&StoredQuestion| it.asker == address("alice");
+    let second = world.state.questions().iter().find(of_alice);
+    let second = second.unwrap().clone();
     assert_ne!(first.id, second.id);
     let staked = stake(&world.state, 1);
     world.wait_until(second.missing_from.get());

@@ -197,13 +197,8 @@ impl Core {
 
     fn write(&mut self, executed: &[Executed], target: &Target) -> Result<(), Fatal> {
         let certified = (target.id, target.certificate.as_slice());
-        self.snapshot_height = chain::write_final(
-            &self.store,
-            &self.tip,
-            executed,
-            certified,
-            self.snapshot_height,
-        )?;
+        self.snapshot =
+            chain::write_final(&self.store, &self.tip, executed, certified, self.snapshot)?;
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use commonware_p2p::Recipients;
 use commonware_utils::channel::oneshot;
 use tg_types::{Address, BlockId, TimestampMs};
 
-use crate::chain::Executed;
+use crate::chain::{Executed, LastSnapshot};
 use crate::evidence::EvidenceQueue;
 use crate::handle::NodeStatus;
 use crate::limits::{HURRY_AT_START, REGOSSIP_INTERVAL, TIP_INTERVAL, TIP_INTERVAL_AT_START, span};
@@ -125,7 +125,7 @@ pub(crate) struct Core {
     pub(super) behind: (u64, usize),
     /// Who was asked last what became final, until it answers.
     pub(super) asked: Option<[u8; 32]>,
-    pub(super) snapshot_height: u64,
+    pub(super) snapshot: LastSnapshot,
     pub(super) pace: Pace,
     pub(super) tree: Tree,
     pub(super) mempool: Mempool,
@@ -155,7 +155,7 @@ pub(crate) struct Start {
     pub(crate) store: Arc<Store>,
     pub(crate) node_status: Arc<NodeStatus>,
     pub(crate) tip: Executed,
-    pub(crate) snapshot_height: u64,
+    pub(crate) snapshot: LastSnapshot,
     pub(crate) pace: Pace,
     pub(crate) seeds: SeedMachine,
 }
@@ -168,7 +168,7 @@ impl Core {
             store,
             node_status,
             tip,
-            snapshot_height,
+            snapshot,
             pace,
             seeds,
         } = start;
@@ -193,7 +193,7 @@ impl Core {
             mempool: Mempool::new(tip.state.base_fee(), node_status.nonces().clone()),
             node_status,
             tip,
-            snapshot_height,
+            snapshot,
             pace,
             tree: Tree::default(),
             evidence_queue: EvidenceQueue::default(),

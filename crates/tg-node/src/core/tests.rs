@@ -11,8 +11,8 @@ use tg_types::{
 };
 
 use super::machine::*;
-use crate::chain::Executed;
 use crate::chain::{self, Body};
+use crate::chain::{Executed, LastSnapshot};
 use crate::evidence::CheckError;
 use crate::handle::NodeHandle;
 use crate::handle::NodeStatus;
@@ -106,7 +106,7 @@ impl Bench {
             store: self.store(0),
             node_status: Arc::new(node_status),
             tip: self.root.clone(),
-            snapshot_height: 0,
+            snapshot: LastSnapshot::default(),
             pace: Pace {
                 busy: Duration::from_millis(100),
                 idle: Duration::from_millis(400),
@@ -823,7 +823,7 @@ fn an_opened_store_leads_to_the_state_that_was_left() {
     drop(parts);
     let (handle, parts) = open().unwrap();
     assert_eq!(parts.tip.id, blocks[count - 1].id);
-    assert_eq!(parts.snapshot_height, 30);
+    assert_eq!(parts.snapshot.height, 30);
     assert_eq!(
         parts.tip.state.to_bytes(),
         blocks[count - 1].state.to_bytes()

@@ -74,11 +74,11 @@ impl FollowedChain {
             checkpoint,
             now,
         };
-        let (mut tip, mut snapshot_height) = open::replay(&store, &start, speaks)?;
+        let (mut tip, mut last_snapshot) = open::replay(&store, &start, speaks)?;
         let mut awaited = trusted.awaited(&store, &tip)?;
         if snapshot && tip.height() == 0 {
             take_snapshot(&store, &trusted.trust, awaited.as_ref(), sources).await;
-            (tip, snapshot_height) = open::replay(&store, &start, speaks)?;
+            (tip, last_snapshot) = open::replay(&store, &start, speaks)?;
             awaited = trusted.awaited(&store, &tip)?;
         }
         open::present_term(&store, &tip, start.id)?;
@@ -89,7 +89,7 @@ impl FollowedChain {
             root,
             store,
             tip,
-            snapshot_height,
+            snapshot: last_snapshot,
             awaited,
             node_status,
         })

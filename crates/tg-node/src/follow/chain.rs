@@ -10,7 +10,7 @@ use tg_types::chain::{
 use tg_types::{BlockId, DurationMs, Encode as _, TimestampMs};
 
 use super::source::SourceError;
-use crate::chain::{self, Body, Executed};
+use crate::chain::{self, Body, Executed, LastSnapshot};
 use crate::core::Fatal;
 use crate::handle::NodeStatus;
 use crate::open;
@@ -128,7 +128,7 @@ pub struct FollowedChain {
     pub(super) root: TrustRoot,
     pub(super) store: Arc<Store>,
     pub(super) tip: Executed,
-    pub(super) snapshot_height: u64,
+    pub(super) snapshot: LastSnapshot,
     /// The checkpoint that is still above, and what is too old to be one.
     pub(super) awaited: Option<AwaitedCheckpoint>,
     pub(super) node_status: Arc<NodeStatus>,
@@ -195,12 +195,12 @@ impl FollowedChain {
         // The certificate is that of the first header, which may be a block after the page.
         let certified = page.proof.headers.first().map_or(last.id, BlockHeader::id);
         let certificate = (certified, page.proof.certificate.as_slice());
-        self.snapshot_height = chain::write_final(
+        self.snapshot = chain::write_final(
             &self.store,
             &self.tip,
             &executed,
             certificate,
-            self.snapshot_height,
+            self.snapshot,
         )?;
         self.tip = newest;
         let height = self.tip.height();
