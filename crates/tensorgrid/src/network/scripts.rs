@@ -275,6 +275,7 @@ TimeoutStopSec=90
 NoNewPrivileges=yes
 ProtectSystem=strict
 PrivateTmp=yes
+ReadWritePaths='@DIR@/provider-%i'
 
 [Install]
 WantedBy=multi-user.target
@@ -313,3 +314,84 @@ Never run one `consensus.key` in two processes, nor with a copy of an older `dat
 opposite votes breaks the bound on faults. If `data` is lost, start without it: the validator is rebuilt from the others and
 signs nothing for a while.
 ";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::founding::{NetworkPlan, found};
+    use super::super::gateway::{GatewayOverrides, GatewayProcess};
+    use super::super::process::{Overrides, ValidatorProcess};
+    use super::*;
+    use crate::grid::networks;
+    use std::path::PathBuf;
+
+    /// The folder that the first instance of a unit's program writes into, as the program finds it by what the unit starts it with.
+    fn written(unit: &str) -> PathBuf {
+        let command = value(unit, "ExecStart").split_once("tensorgrid ");
+        let command = command.unwrap().1;
+        let (command, settings) = command.split_once(" --config ").unwrap_or((command, ""));
+        let settings = Path::new(settings.trim_matches('\''));
+        match command {
+            "validator" => {
+                let process = ValidatorProcess::load(settings, &Overrides::default());
+                process.unwrap().config.directory
+            }
+            "gateway" => {
+                let process = GatewayProcess::load(settings, &GatewayOverrides::default());
+                process.unwrap().follower.directory
+            }
+            "provider" => {
+                let text = fs::read_to_string(value(unit, "EnvironmentFile")).unwrap();
+                let key = value(&text, "TENSORGRID_PROVIDER_KEY").trim_matches('\'');
+                // Written whole or not at all: beside the file, and moved to its place.
+                let file = networks::beside(Path::new(key));
+                file.parent().unwrap().to_path_buf()
+            }
+            other => panic!("nobody knows what `tensorgrid {other}` writes"),
+        }
+    }
+
+    fn value<'a>(text: &'a str, key: &str) -> &'a str {
+        let values = text.lines().filter_map(|line| line.split_once('='));
+        let found: Vec<&str> = values
+            .filter(|(name, _)| *name == key)
+            .map(|(_, value)| value)
+            .collect();
+        assert_eq!(found.len(), 1, "{key} in {text}");
+        found[0]
+    }
+
+    #[test]
+    fn units_let_their_programs_write_what_they_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let founded = found(&NetworkPlan {
+            folder: folder.path().join("net work"),
+            hosts: vec!["127.0.0.1".to_owned()],
+            validators_max: 4,
+            repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
+            whole_run_macs: tg_ledger::WHOLE_RUN_MACS_USUAL,
+            gateways: 1,
+            providers: 1,
+            first_port: 7100,
+            passphrase: None,
+            unverified_jobs: tg_ledger::UnverifiedJobs::Refused,
+        });
+        let founded = founded.unwrap();
+        let mut units = 0;
+        for entry in fs::read_dir(founded.folder.join("systemd")).unwrap() {
+            let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+            let unit = text.replace("%i", "1");
+            assert_eq!(value(&unit, "ProtectSystem"), "strict");
+            let writable = Path::new(value(&unit, "ReadWritePaths").trim_matches('\''));
+            let written = written(&unit);
+            assert!(
+                written.starts_with(writable),
+                "{} is not writable: {unit}",
+                written.display()
+            );
+            units += 1;
+        }
+        assert_eq!(units, 3);
+    }
+}
