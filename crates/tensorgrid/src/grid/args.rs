@@ -410,7 +410,7 @@ pub(crate) struct ModelAddBuiltinArguments {
 /// Commands about providers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProviderCommand {
-    /// List the open offers.
+    /// List the open offers, as the API tells them: nothing proves a list.
     List(ApiArguments),
 }
 
@@ -636,7 +636,7 @@ pub(crate) struct ModelModesArguments {
 /// Commands about jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobCommand {
-    /// List jobs, newest first.
+    /// List jobs, newest first, as the API tells them: nothing proves a list.
     List(JobListArguments),
     /// Show a job: its states, its leases, its money.
     Show(JobShowArguments),

@@ -214,6 +214,29 @@ fn what_a_gateway_says_does_not_reach_the_terminal_raw() {
 }
 
 #[test]
+fn lists_say_that_they_are_the_word_of_whoever_serves_them() {
+    let page = |items: Vec<Value>| json!({ "total": items.len(), "items": items, "next": null });
+    let gateway = Gateway::start(1, move |path| match path.split('?').next()? {
+        "/v1/jobs" => Some(page(vec![endpoint("/v1/jobs/1")?])),
+        "/v1/models" | "/v1/offers" => Some(page(Vec::new())),
+        _ => None,
+    });
+    let said = format!("unproved list: as {} says", gateway.url);
+    for list in [["job", "list"], ["model", "list"], ["provider", "list"]] {
+        let ran = gateway.run(&list).ends(0);
+        assert!(ran.stderr.contains(&said), "{list:?}: {}", ran.stderr);
+        assert!(!ran.stdout.contains("unproved"), "{list:?}: {}", ran.stdout);
+    }
+    let ran = gateway.run(&["job", "list", "--json"]).ends(0);
+    assert!(!ran.stderr.contains("unproved"), "{}", ran.stderr);
+    let listed = ran.json();
+    assert_eq!(listed[0]["id"], JOB);
+    assert_eq!(listed[0]["proved"], json!(false));
+    let listed = gateway.run(&["provider", "list", "--json"]).ends(0);
+    assert_eq!(listed.json(), json!([]));
+}
+
+#[test]
 fn the_answer_of_another_job_is_not_shown() {
     let other = JOB.replace("01", "02");
     let gateway = Gateway::start(1, |path| {

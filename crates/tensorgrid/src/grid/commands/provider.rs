@@ -9,7 +9,7 @@ use tg_sdk::Client;
 use tg_sdk::dto::FaucetRequestDto;
 use tg_types::{Amount, Label, OfferTerms, Wallet};
 
-use super::{Signals, json_of, stopped_at_once};
+use super::{Signals, say_unproved, stopped_at_once, unproved_json};
 use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
 use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
@@ -36,8 +36,9 @@ async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
     let client = connect::client(arguments)?;
     let offers = client.offers().await.calling("list the offers")?;
     if as_json {
-        return json_of(&offers);
+        return unproved_json(&offers);
     }
+    say_unproved(&client);
     let mut table = Table::new(&[
         "provider",
         "hardware",
