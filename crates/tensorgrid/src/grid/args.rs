@@ -412,6 +412,23 @@ pub(crate) struct ModelAddBuiltinArguments {
 pub(crate) enum ProviderCommand {
     /// List the open offers, as the API tells them: nothing proves a list.
     List(ApiArguments),
+    /// Show an offer: what it asks, of which machine, and what its provider did so far.
+    Show(ProviderShowArguments),
+}
+
+/// `provider show`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid provider show 3fa1b2c4 --genesis genesis.bin\n\nWith a genesis, whose offer it is, its terms and how many leases \
+                  run on it are compared with what a final state has; of the provider's history the API's word is shown."
+)]
+pub(crate) struct ProviderShowArguments {
+    /// The offer's id, or the beginning of it.
+    pub(crate) offer: String,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
 }
 
 /// `infer`.

@@ -71,7 +71,7 @@ async fn list(arguments: &JobListArguments, as_json: bool) -> Outcome {
 async fn show(arguments: &JobShowArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let id = connect::job(&client, &arguments.job).await?;
-    let (job, proved) = match Trusting::begin(&client, &arguments.trust).await? {
+    let (job, proved) = match Trusting::begin_to_show(&client, &arguments.trust).await? {
         Some(mut trusting) => {
             let both = told_and_proved(&client, trusting.light(), id).await?;
             trusting.keep();

@@ -29,6 +29,7 @@ mod order;
 pub(crate) mod program;
 mod proved;
 pub(crate) mod provider;
+mod provider_show;
 pub(crate) mod rent;
 pub(crate) mod seat;
 pub(crate) mod session;

@@ -1,4 +1,4 @@
-//! `tensorgrid provider` and `tensorgrid provider list`.
+//! `tensorgrid provider` and `tensorgrid provider list`; `show` is elsewhere.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use tg_sdk::Client;
 use tg_sdk::dto::FaucetRequestDto;
 use tg_types::{Amount, Label, OfferTerms, Wallet};
 
-use super::{Signals, say_unproved, stopped_at_once, unproved_json};
+use super::{Signals, provider_show, say_unproved, stopped_at_once, unproved_json};
 use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
 use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
@@ -28,6 +28,7 @@ const FAUCET_LIMIT: Duration = Duration::from_secs(30);
 pub(crate) async fn run(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     match &arguments.command {
         Some(ProviderCommand::List(api)) => list(api, as_json).await,
+        Some(ProviderCommand::Show(arguments)) => provider_show::run(arguments, as_json).await,
         None => work(arguments, as_json).await,
     }
 }
