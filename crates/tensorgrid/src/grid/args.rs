@@ -156,14 +156,22 @@ pub(crate) struct UpArguments {
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  tensorgrid provider --price 0.02\n  tensorgrid provider --price 0.005 --throttle-mmac-per-s 1 --key ./slow.key\n  \
+                  tensorgrid provider --config my-network/provider-1/provider.toml\n  \
                   tensorgrid provider --serve-openai llama3.2=http://127.0.0.1:11434/v1 --prompt-price 0.1 --completion-price 0.4\n  \
                   tensorgrid provider list\n\nA provider locks its collateral with every lease, and loses it if its \
-                  result is rejected or late. Ctrl-C withdraws the offer and finishes what was started."
+                  result is rejected or late. Ctrl-C withdraws the offer and finishes what was started. Flags come before variables of the environment, these \
+                  before the file of --config."
 )]
 pub(crate) struct ProviderArguments {
     /// Commands about providers; without one, this machine becomes one.
     #[command(subcommand)]
     pub(crate) command: Option<ProviderCommand>,
+    /// Its settings, each named as its flag; `tensorgrid network new` and `network join` write them.
+    #[arg(long, env = "TENSORGRID_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print sample settings, each below what it means, and do nothing else.
+    #[arg(long)]
+    pub(crate) sample: bool,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     /// Price of a job in TGRID.

@@ -78,7 +78,7 @@ pub(crate) fn found(plan: &NetworkPlan) -> Result<Founded, Failure> {
     Ok(founded)
 }
 
-/// Writes the key and the environment of a provider that joins a network behind an API. Gives its account, and its folder
+/// Writes the key and the settings of a provider that joins a network behind an API. Gives its account, and its folder
 /// from the root.
 pub(crate) fn join_as_provider(
     folder: &Path,

@@ -1,4 +1,4 @@
-//! Files beside a new network's keys: environments of its processes, scripts that start and stop them all on one machine,
+//! Files beside a new network's keys: settings of its providers, the requestor's environment, scripts that start and stop them all on one machine,
 //! units for systemd, and what lies where.
 
 use std::fmt::Write as _;
@@ -7,6 +7,8 @@ use std::path::Path;
 use tg_console::files;
 
 use super::layout::Founded;
+use super::provider::ProviderSettings;
+use super::settings;
 use tg_console::outcome::{Exit, Failure};
 
 /// Thousandths of a TGRID that the first provider asks for a job; each next one asks as much more.
@@ -64,26 +66,20 @@ fn environment(variables: &[(&str, &str)]) -> String {
         })
 }
 
-/// Writes the environment of a provider whose key is in `folder`, at the usual price if none is given.
+/// Writes the settings of a provider whose key is in `folder`, at the usual price if none is given.
 pub(super) fn write_provider(
     folder: &Path,
     api: &str,
     price: Option<&str>,
     passphrase: Option<&Path>,
 ) -> Result<(), Failure> {
-    let key = quotable(&folder.join("account.key"))?;
-    let passphrase = passphrase.map(quotable).transpose()?;
-    let api = quotable(Path::new(api))?;
-    let mut variables = vec![
-        ("TENSORGRID_API", api.as_str()),
-        ("TENSORGRID_PROVIDER_KEY", key.as_str()),
-    ];
-    variables.extend(price.map(|price| ("TENSORGRID_PRICE", price)));
-    variables.extend(passphrase.iter().map(|path| (PASSPHRASE, path.as_str())));
-    files::write(
-        &folder.join("provider.env"),
-        environment(&variables).as_bytes(),
-    )
+    let settings = ProviderSettings {
+        price: price.map(str::to_owned),
+        passphrase_file: passphrase.map(Path::to_path_buf),
+        ..ProviderSettings::usual(api)
+    };
+    let text = settings::render(&settings)?;
+    files::write(&folder.join("provider.toml"), text.as_bytes())
 }
 
 fn requestor_environment(founded: &Founded) -> Result<String, Failure> {
@@ -167,21 +163,19 @@ for folder in gateway-*; do
     start "$folder" "$program" gateway --config "$folder/gateway.toml"
 done
 for folder in provider-*; do
-    [ -f "$folder/provider.env" ] || continue
+    [ -f "$folder/provider.toml" ] || continue
     (
-        set -a
-        . "./$folder/provider.env"
-        set +a
+        api=$(sed -n 's/^api *= *"\(.*\)".*$/\1/p' "$folder/provider.toml")
         tries=0
-        until "$program" status >/dev/null 2>&1; do
+        until "$program" status --api "$api" >/dev/null 2>&1; do
             tries=$((tries + 1))
             if [ "$tries" -gt 60 ]; then
-                echo "$TENSORGRID_API does not answer: $folder is not started" >&2
+                echo "$api does not answer: $folder is not started" >&2
                 exit 1
             fi
             sleep 1
         done
-        start "$folder" "$program" provider
+        start "$folder" "$program" provider --config "$folder/provider.toml"
     )
 done
 "#;
@@ -267,8 +261,7 @@ Wants=network-online.target
 
 [Service]
 # User=NAME, who owns the folder below
-EnvironmentFile=@DIR@/provider-%i/provider.env
-ExecStart=/usr/local/bin/tensorgrid provider
+ExecStart=/usr/local/bin/tensorgrid provider --config '@DIR@/provider-%i/provider.toml'
 Restart=on-failure
 RestartSec=5
 TimeoutStopSec=90
@@ -304,9 +297,9 @@ tensorgrid balance
 A validator needs `genesis.bin` and its own folder, `validator-N`, and nothing of the others. Copy them to its machine side
 by side, delete them here, and start it there with `tensorgrid validator --config validator-N/validator.toml`, or with the
 unit in `systemd/`. A gateway needs `genesis.bin` and its folder, `gateway-N`; it asks the validators' APIs (`sources` in
-`gateway.toml`), checks all that they say, and holds no keys. A provider needs its folder `provider-N`; `provider.env` names the
-API that it asks, which must listen where the provider reaches it (`api` in that node's settings; it has no login). Paths in `*.env` and in the units are
-those of this folder: change them with the folder.
+`gateway.toml`), checks all that they say, and holds no keys. A provider needs its folder `provider-N`; `provider.toml` names the
+API that it asks, which must listen where the provider reaches it (`api` in that node's settings; it has no login). Paths in `requestor.env` and in the
+units are those of this folder: change them with the folder.
 
 ## Keys
 `consensus.key` signs votes; `account.key` and `requestor.key` sign for accounts. They are @LOCKED@.
@@ -330,7 +323,7 @@ mod tests {
     fn written(unit: &str) -> PathBuf {
         let command = value(unit, "ExecStart").split_once("tensorgrid ");
         let command = command.unwrap().1;
-        let (command, settings) = command.split_once(" --config ").unwrap_or((command, ""));
+        let (command, settings) = command.split_once(" --config ").unwrap();
         let settings = Path::new(settings.trim_matches('\''));
         match command {
             "validator" => {
@@ -342,10 +335,9 @@ mod tests {
                 process.unwrap().follower.directory
             }
             "provider" => {
-                let text = fs::read_to_string(value(unit, "EnvironmentFile")).unwrap();
-                let key = value(&text, "TENSORGRID_PROVIDER_KEY").trim_matches('\'');
+                let settings = ProviderSettings::read(settings).unwrap();
                 // Written whole or not at all: beside the file, and moved to its place.
-                let file = networks::beside(Path::new(key));
+                let file = networks::beside(&settings.key);
                 file.parent().unwrap().to_path_buf()
             }
             other => panic!("nobody knows what `tensorgrid {other}` writes"),

@@ -125,28 +125,18 @@ impl Net {
         Self::provider_as(&self.told["providers"][index])
     }
 
-    /// Starts the provider whose key and environment a command told to have made.
+    /// Starts the provider whose key and settings a command told to have made.
     fn provider_as(told: &Value) -> Process {
-        let environment = fs::read_to_string(told["environment"].as_str().unwrap()).unwrap();
-        let variables = Self::variables(&environment);
-        Process::start(&["provider", "--json", "--device", "cpu"], &variables)
+        let config = told["config"].as_str().unwrap();
+        let provider = ["provider", "--json", "--device", "cpu", "--config", config];
+        Process::start(&provider, &[])
     }
 
     /// The same with other arguments.
     pub(crate) fn provider_with(&self, index: usize, more: &[&str]) -> Process {
-        let told = &self.told["providers"][index];
-        let environment = fs::read_to_string(told["environment"].as_str().unwrap()).unwrap();
-        let variables = Self::variables(&environment);
-        Process::start(&[&["provider", "--json"][..], more].concat(), &variables)
-    }
-
-    /// The variables of a file of an environment.
-    fn variables(environment: &str) -> Vec<(&str, &str)> {
-        let lines = environment.lines();
-        let pairs = lines.map(|line| line.split_once('=').unwrap());
-        pairs
-            .map(|(name, value)| (name, value.trim_matches('\'')))
-            .collect()
+        let config = self.told["providers"][index]["config"].as_str().unwrap();
+        let provider = ["provider", "--json", "--config", config];
+        Process::start(&[&provider[..], more].concat(), &[])
     }
 
     fn gateway(&self, index: usize) -> Process {
@@ -267,9 +257,11 @@ fn joins(net: &Net, folder: &Path) -> (Process, Value) {
     assert!(asked.stderr.contains("--yes"), "{}", asked.stderr);
     net.ask(3, &["transfer", address, "5", "--yes"]).ends(0);
     assert_eq!(net.balance(3, &told["address"]), "5");
-    let file = told["environment"].as_str().unwrap();
-    let environment = fs::read_to_string(file).unwrap();
-    fs::write(file, format!("{environment}TENSORGRID_PRICE='0.005'\n")).unwrap();
+    let file = told["config"].as_str().unwrap();
+    let settings = fs::read_to_string(file).unwrap();
+    assert!(settings.contains("# price =\n"), "{settings}");
+    let settings = settings.replace("# price =\n", "price = \"0.005\"\n");
+    fs::write(file, settings).unwrap();
     (Net::provider_as(&told), told["address"].clone())
 }
 

@@ -15,6 +15,8 @@ use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
 use crate::grid::machine::{self, Ask};
 use crate::grid::serving;
+use crate::network::provider::ProviderSettings;
+use crate::network::settings;
 use tg_console::accounts;
 use tg_console::keys::Passphrase;
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
@@ -24,11 +26,15 @@ use tg_offline::execution;
 /// How long play money may take to arrive.
 const FAUCET_LIMIT: Duration = Duration::from_secs(30);
 
-/// Becomes a provider, or lists the offers.
+/// Becomes a provider, or says something of them.
 pub(crate) async fn run(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     match &arguments.command {
         Some(ProviderCommand::List(api)) => list(api, as_json).await,
         Some(ProviderCommand::Show(arguments)) => provider_show::run(arguments, as_json).await,
+        None if arguments.sample => {
+            let text = settings::render(&ProviderSettings::sample())?;
+            Ok(line(text.trim_end())?)
+        }
         None => work(arguments, as_json).await,
     }
 }
