@@ -172,6 +172,14 @@ pub(crate) struct ProviderArguments {
     /// Print sample settings, each below what it means, and do nothing else.
     #[arg(long)]
     pub(crate) sample: bool,
+    /// Copy the settings, the key, and for which networks it signs, into a folder that is made, and do nothing else.
+    #[arg(
+        long,
+        value_name = "TO",
+        requires = "config",
+        conflicts_with = "sample"
+    )]
+    pub(crate) backup: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     /// Price of a job in TGRID.
@@ -237,6 +245,11 @@ pub(crate) struct ValidatorArguments {
     /// Print sample settings, each below what it means, and do nothing else.
     #[arg(long)]
     pub(crate) sample: bool,
+    /// Copy settings, genesis, keys, chain and blobs of a validator that does not run into a folder that is made, and do nothing else. The
+    /// journal of votes is left out: whoever is started of the copy signs nothing for a while, and so nothing that contradicts what
+    /// was signed after it was made. Never start it while the other runs.
+    #[arg(long, value_name = "TO", conflicts_with = "sample")]
+    pub(crate) backup: Option<PathBuf>,
     /// Where it listens for the other validators, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_LISTEN", value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
@@ -278,6 +291,11 @@ pub(crate) struct GatewayArguments {
     /// Print sample settings, each below what it means, and do nothing else.
     #[arg(long)]
     pub(crate) sample: bool,
+    /// Copy settings, genesis, and what the OpenAI routes keep (files, batches, with --openai-keys that file and what its keys spent, not the
+    /// accounts' key files that it names) of a gateway that does not run into a folder that is made, and do nothing else. Its chain
+    /// and blobs come from its sources.
+    #[arg(long, value_name = "TO", conflicts_with = "sample")]
+    pub(crate) backup: Option<PathBuf>,
     /// API of a validator or another gateway, once for each, instead of those in the settings.
     #[arg(
         long,

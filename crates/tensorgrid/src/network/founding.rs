@@ -149,7 +149,7 @@ pub(crate) fn join_as_validator(
 }
 
 /// Makes the folder. One that holds anything is refused.
-fn make_empty(folder: &Path) -> Result<(), Failure> {
+pub(super) fn make_empty(folder: &Path) -> Result<(), Failure> {
     let doing = format!("make the folder {}", folder.display());
     fs::create_dir_all(folder).or_fail(Exit::Failed, doing.clone())?;
     let mut entries = fs::read_dir(folder).or_fail(Exit::Failed, doing)?;

@@ -15,6 +15,7 @@ use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
 use crate::grid::machine::{self, Ask};
 use crate::grid::serving;
+use crate::network::backup;
 use crate::network::provider::ProviderSettings;
 use crate::network::settings;
 use tg_console::accounts;
@@ -35,7 +36,13 @@ pub(crate) async fn run(arguments: &ProviderArguments, as_json: bool) -> Outcome
             let text = settings::render(&ProviderSettings::sample())?;
             Ok(line(text.trim_end())?)
         }
-        None => work(arguments, as_json).await,
+        None => match (&arguments.config, &arguments.backup) {
+            (Some(file), Some(to)) => {
+                let copied = backup::of_provider(file, &arguments.key, to)?;
+                backup::tell("provider", &copied, as_json)
+            }
+            _ => work(arguments, as_json).await,
+        },
     }
 }
 
