@@ -264,7 +264,7 @@ async fn ask(
 ) -> Option<(ChainPage, GivenPage)> {
     let claimed = sources.claimed(source);
     let asked = Instant::now();
-    let patience = sources.patience(from, PAGE_WAIT);
+    let patience = sources.patience(source, from, PAGE_WAIT);
     let answer = tokio::time::timeout(patience, source.page(from, PAGE_WAIT)).await;
     let page = match answer {
         Ok(Ok(page)) => page,

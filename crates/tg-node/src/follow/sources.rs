@@ -52,6 +52,8 @@ struct SourceRecord {
     failures: u32,
     /// What it gave although it says that it has more, and until when it counts as having no more than that.
     short: Option<(u64, Instant)>,
+    /// Whether the last page that it gave was as large as pages become.
+    is_large: bool,
 }
 
 impl SourceRecord {
@@ -96,6 +98,7 @@ impl SourceRecord {
         self.answers();
         self.tip = page.tip;
         self.short = page.is_short.then(|| (height, now + SHORT_REMEMBERED));
+        self.is_large = page.is_large;
     }
 }
 
@@ -111,8 +114,20 @@ fn chosen(standing: &[SourceRecord], now: Instant) -> Option<usize> {
     first.or(asked.first()).map(|(index, _)| *index)
 }
 
-/// The height up to which a page may be large: what a second source says too, if two answer. Stops: one that says a height that nobody
-/// has, and then takes its time.
+/// How long the source at a place may take for a page from a height on, beyond the time for which it is told to wait: long for many
+/// blocks, if a second source says that there are so many, or it gave a large page before. Stops: one that says a height that
+/// nobody has, and then takes its time. One that did not come to an end in time has more the next time.
+fn lateness(standing: &[SourceRecord], index: usize, from: u64, now: Instant) -> Duration {
+    let is_far = |tip: u64| tip > from.saturating_add(NEAR);
+    let of = standing[index];
+    if is_far(shared_tip(standing, now)) || of.is_large && is_far(of.claimed_tip(now)) {
+        return LONG_PAGE_LATE;
+    }
+    let late = PAGE_LATE * 2_u32.pow(of.failures.min(DOUBLINGS_MAX));
+    late.min(LONG_PAGE_LATE)
+}
+
+/// The height that a second source says it has too; with one that answers, what that one says.
 fn shared_tip(standing: &[SourceRecord], now: Instant) -> u64 {
     let answering = standing.iter().filter(|it| !it.is_failing(now));
     let mut tips: Vec<u64> = answering.map(|it| it.claimed_tip(now)).collect();
@@ -127,6 +142,8 @@ pub(super) struct GivenPage {
     tip: u64,
     /// Whether it has more that fits, or had it before: it holds blocks back.
     is_short: bool,
+    /// Whether it is as large as pages become.
+    is_large: bool,
 }
 
 impl GivenPage {
@@ -136,13 +153,13 @@ impl GivenPage {
         let last = from.saturating_add(count as u64).saturating_sub(1);
         let bytes: usize = page.blocks.iter().map(|it| it.0.len()).sum();
         // A page ends where the next block does not fit, and with an epoch.
-        let is_whole = count >= PAGE_BLOCKS_MAX
-            || bytes > PAGE_BYTES_MAX - BLOCK_BYTES_MAX
-            || last.is_multiple_of(EPOCH_BLOCKS);
+        let is_large = count >= PAGE_BLOCKS_MAX || bytes > PAGE_BYTES_MAX - BLOCK_BYTES_MAX;
+        let is_whole = is_large || last.is_multiple_of(EPOCH_BLOCKS);
         let is_late = claimed >= from && elapsed > AT_ONCE;
         Self {
             tip: page.tip,
             is_short: !is_whole && (page.tip > last || is_late),
+            is_large,
         }
     }
 }
@@ -197,10 +214,16 @@ impl SourceList {
 
     /// How long a source may take for a page from a height on if it is told to wait for `wait`. One that is cut off answers
     /// nothing and closes nothing: while blocks come, the next one is asked half a second after it should have answered.
-    pub(super) fn patience(&self, from: u64, wait: Duration) -> Duration {
-        let now = Instant::now();
-        let is_near = shared_tip(&self.standing(), now) <= from + NEAR;
-        wait + if is_near { PAGE_LATE } else { LONG_PAGE_LATE }
+    pub(super) fn patience(
+        &self,
+        source: &Arc<dyn ChainSource>,
+        from: u64,
+        wait: Duration,
+    ) -> Duration {
+        let late = self.index(source).map_or(PAGE_LATE, |index| {
+            lateness(&self.standing(), index, from, Instant::now())
+        });
+        wait + late
     }
 
     /// Notes that a source has nothing beyond what is here, and the height that it says it has.
@@ -342,12 +365,32 @@ mod tests {
     #[test]
     fn a_height_that_one_source_says_alone_gives_it_no_time() {
         let now = Instant::now();
-        assert_eq!(shared_tip(&[at(NOBODYS), at(100), at(90)], now), 100);
-        assert_eq!(shared_tip(&[at(NOBODYS)], now), NOBODYS);
+        let late = |standing: &[SourceRecord], index| lateness(standing, index, 101, now);
+        // Alone it is believed: there is nobody else.
+        assert_eq!(late(&[at(NOBODYS)], 0), LONG_PAGE_LATE);
+        let beside = [at(NOBODYS), at(100), at(90)];
+        assert_eq!(late(&beside, 0), PAGE_LATE);
+        assert_eq!(late(&beside, 1), PAGE_LATE);
+        // Two say that there are many blocks.
+        assert_eq!(late(&[at(5_000), at(4_000)], 0), LONG_PAGE_LATE);
         let mut failing = at(100);
         failing.failures = 1;
-        assert_eq!(shared_tip(&[failing, at(5_000)], now), 5_000);
-        assert_eq!(shared_tip(&[], now), 0);
+        assert_eq!(late(&[failing, at(5_000)], 1), LONG_PAGE_LATE);
+        // Beside one that lost its chain, or says so, an honest one with a slow line is given more time each time, and keeps it.
+        let mut slow = at(5_000);
+        for failures in 0..8 {
+            slow.failures = failures;
+            let given = late(&[slow, at(0), at(0)], 0);
+            let expected = PAGE_LATE * 2_u32.pow(failures.min(DOUBLINGS_MAX));
+            assert_eq!(given, expected.min(LONG_PAGE_LATE));
+        }
+        let page = given(PAGE_BLOCKS_MAX, (5_000, 5_000), Duration::from_secs(9));
+        slow.gave(164, &page, now);
+        assert_eq!(late(&[slow, at(0)], 0), LONG_PAGE_LATE);
+        // A small one takes that back.
+        slow.gave(165, &given(1, (100, 101), Duration::ZERO), now);
+        slow.tip = NOBODYS;
+        assert_eq!(late(&[slow, at(105)], 0), PAGE_LATE);
     }
 
     #[test]
