@@ -73,7 +73,7 @@ fn run(cli: Cli) -> Outcome {
         Command::ApiKey(grid::args::ApiKeyCommand::New(arguments)) => {
             grid::commands::api_key::make(&arguments, json)
         }
-        Command::Provider(arguments) => of_provider(arguments, json),
+        Command::Provider(arguments) => of_provider(&arguments, json),
         Command::Job(command) => block_on(job::run(&command, json)),
         Command::Rent(command) => block_on(rent::run(&command, json)),
         Command::Checkpoint(arguments) => block_on(checkpoint::run(&arguments, json)),
@@ -110,11 +110,11 @@ fn run(cli: Cli) -> Outcome {
 }
 
 /// Runs a command about providers; where settings are named, what they say takes the place of what flags are by themselves.
-fn of_provider(arguments: ProviderArguments, json: bool) -> Outcome {
+fn of_provider(arguments: &ProviderArguments, json: bool) -> Outcome {
     use grid::commands::{block_on, provider};
     let is_other = arguments.sample || arguments.command.is_some();
     let Some(file) = arguments.config.as_deref().filter(|_| !is_other) else {
-        return block_on(provider::run(&arguments, json));
+        return block_on(provider::run(arguments, json));
     };
     let words: Vec<OsString> = std::env::args_os().collect();
     let matches = network::provider::matches(file, Cli::command(), &words)?;
