@@ -32,10 +32,13 @@ use crate::worker::{Task, Worker};
 use runners::{AskedRun, FromRunner, MADE_MAX, Runners};
 
 /// Largest requests of a served model whose answers may be given or be made before a voucher pays for them, in a lease that may leave
-/// [`UNPAID_RUNS_MAX`] runs unpaid; in another its share of them, at least one. Those that were given alone may cost one.
+/// [`UNPAID_RUNS_MAX`] runs unpaid; in another its share of them. Those that were given alone may cost one.
 const UNPAID_SERVED_MAX: u64 = 16;
 
-/// Proved answers that may be given before a voucher pays for them, likewise.
+/// The least of that: beside what was given and nobody took, such as to a caller that went away, there is room for the largest request.
+const UNPAID_SERVED_LEAST: u64 = 2;
+
+/// Proved answers that may be given before a voucher pays for them, likewise; at least one.
 const UNPAID_PROOFS_MAX: u64 = 4;
 
 /// Requests that are answered or wait to be, at most.
@@ -235,6 +238,7 @@ impl ServedBook {
         // A proof costs as much as many runs: each has a bound of its own.
         let is_too_much = if self.terms.by_tokens {
             let most = self.unpaid_share(UNPAID_SERVED_MAX);
+            let most = most.max(UNPAID_SERVED_LEAST);
             let most = self.terms.run.saturating_mul(most);
             let given = self.owed.saturating_sub(paid);
             given > self.terms.run || after.saturating_sub(paid) > most

@@ -205,8 +205,8 @@ fn whoever_pays_gets_more_unpaid_of_tokens_and_proofs() {
             UNPAID_SERVED_MAX / 2,
             UNPAID_PROOFS_MAX / 2,
         ),
-        (4, 1, 1),
-        (1, 1, 1),
+        (4, UNPAID_SERVED_LEAST, 1),
+        (1, UNPAID_SERVED_LEAST, 1),
     ] {
         let mut book = book_of_tokens(1_000_000);
         book.terms.unpaid_first = unpaid_first;
