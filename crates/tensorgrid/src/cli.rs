@@ -160,7 +160,7 @@ pub(crate) enum ModelCommand {
     Add(args::ModelAddArguments),
     /// Register the models that are built into this program.
     AddBuiltin(args::ModelAddBuiltinArguments),
-    /// List the grid's models.
+    /// List the grid's models, as the API tells them: nothing proves a list.
     List(args::ApiArguments),
     /// Show one of the grid's models.
     Show(args::ModelShowArguments),

@@ -12,8 +12,10 @@ mod shell;
 mod sim;
 mod telemetry;
 
-use clap::{CommandFactory as _, Parser};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use cli::{Cli, Command, ModelCommand, ProgramCommand};
+use grid::args::ProviderArguments;
+use std::ffi::OsString;
 use std::process::ExitCode;
 use tg_console::outcome::{Exit, OrFail as _, Outcome};
 use tg_exec::kernels::SimdLevel;
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Outcome {
     use grid::commands::{
         balance, block_on, checkpoint, doctor, endpoint, faucet, gateway, infer, job, network,
-        provider, rent, seat, transfer, up, validator, wallet, write,
+        rent, seat, transfer, up, validator, wallet, write,
     };
     SimdLevel::forced().or_fail(Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
@@ -71,7 +73,7 @@ fn run(cli: Cli) -> Outcome {
         Command::ApiKey(grid::args::ApiKeyCommand::New(arguments)) => {
             grid::commands::api_key::make(&arguments, json)
         }
-        Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
+        Command::Provider(arguments) => of_provider(&arguments, json),
         Command::Job(command) => block_on(job::run(&command, json)),
         Command::Rent(command) => block_on(rent::run(&command, json)),
         Command::Checkpoint(arguments) => block_on(checkpoint::run(&arguments, json)),
@@ -104,6 +106,22 @@ fn run(cli: Cli) -> Outcome {
         }
         Command::Device(_) => tg_offline::device::run(json),
         Command::Bench(command) => of_measurements(&command, json),
+    }
+}
+
+/// Runs a command about providers; where settings are named, what they say takes the place of what flags are by themselves.
+fn of_provider(arguments: &ProviderArguments, json: bool) -> Outcome {
+    use grid::commands::{block_on, provider};
+    let is_other = arguments.sample || arguments.command.is_some();
+    let Some(file) = arguments.config.as_deref().filter(|_| !is_other) else {
+        return block_on(provider::run(arguments, json));
+    };
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches = network::provider::matches(file, Cli::command(), &words)?;
+    let again = Cli::from_arg_matches(&matches).or_fail(Exit::Usage, "read the settings")?;
+    match again.command {
+        Command::Provider(arguments) => block_on(provider::run(&arguments, json)),
+        _ => unreachable!("the same words are the same command"),
     }
 }
 

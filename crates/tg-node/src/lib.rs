@@ -172,5 +172,6 @@ pub use store::{History, OpenError, StoreError};
 pub use submit::SubmitError;
 pub use validator::{
     EmbeddedConfig, ParseSeatAddressError, RunningValidator, Seat, SeatAddress, ValidatorConfig,
-    Validators, create_validator, spawn_validator, spawn_validators,
+    Validators, back_up_folder, back_up_validator, create_validator, spawn_validator,
+    spawn_validators,
 };

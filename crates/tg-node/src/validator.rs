@@ -34,10 +34,12 @@ use crate::store::OpenError;
 use crate::term::{self, SeatedPeer};
 use crate::wire::channel;
 
+mod backup;
 mod config;
 mod recovery;
 mod seat;
 
+pub use backup::{back_up_folder, back_up_validator};
 use config::CONSENSUS;
 pub(crate) use config::lock_folder;
 pub use config::{EmbeddedConfig, ValidatorConfig};

@@ -105,7 +105,7 @@ impl ApiKeys {
                 return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
             }
         }
-        let spent_file = path.with_extension("spent.json");
+        let spent_file = spent_file(path);
         let spent = read_spent(&spent_file)?;
         Ok(Self {
             bound,
@@ -221,6 +221,12 @@ impl ApiKeys {
             .collect();
         files::write_private(path, &serde_json::to_vec_pretty(&text)?)
     }
+}
+
+/// Where is written what the keys of a file have spent.
+#[must_use]
+pub fn spent_file(keys: &Path) -> PathBuf {
+    keys.with_extension("spent.json")
 }
 
 fn digest(key: &str) -> Digest {

@@ -31,11 +31,14 @@ use crate::worker::{Task, Worker};
 
 use runners::{AskedRun, FromRunner, MADE_MAX, Runners};
 
-/// Largest requests of a served model whose answers may be given or be made before a voucher pays for them. Those that were given
-/// alone may cost one.
+/// Largest requests of a served model whose answers may be given or be made before a voucher pays for them, in a lease that may leave
+/// [`UNPAID_RUNS_MAX`] runs unpaid; in another its share of them. Those that were given alone may cost one.
 const UNPAID_SERVED_MAX: u64 = 16;
 
-/// Proved answers that may be given before a voucher pays for them.
+/// The least of that: beside what was given and nobody took, such as to a caller that went away, there is room for the largest request.
+const UNPAID_SERVED_LEAST: u64 = 2;
+
+/// Proved answers that may be given before a voucher pays for them, likewise; at least one.
 const UNPAID_PROOFS_MAX: u64 = 4;
 
 /// Requests that are answered or wait to be, at most.
@@ -234,11 +237,14 @@ impl ServedBook {
         let proofs = self.promised_proofs(number);
         // A proof costs as much as many runs: each has a bound of its own.
         let is_too_much = if self.terms.by_tokens {
-            let most = self.terms.run.saturating_mul(UNPAID_SERVED_MAX);
+            let most = self.unpaid_share(UNPAID_SERVED_MAX);
+            let most = most.max(UNPAID_SERVED_LEAST);
+            let most = self.terms.run.saturating_mul(most);
             let given = self.owed.saturating_sub(paid);
             given > self.terms.run || after.saturating_sub(paid) > most
         } else if price > self.terms.run {
-            let most = self.terms.proved.saturating_mul(UNPAID_PROOFS_MAX);
+            let most = self.unpaid_share(UNPAID_PROOFS_MAX);
+            let most = self.terms.proved.saturating_mul(most);
             proofs.saturating_add(price) > most
         } else {
             let most = self.terms.run.saturating_mul(self.unpaid_most());
@@ -258,11 +264,19 @@ impl ServedBook {
 
     /// Runs that may be unpaid now: one more for each that was paid for, up to [`UNPAID_RUNS_MAX`], and those that are written off.
     fn unpaid_most(&self) -> u64 {
+        self.unpaid_grown().saturating_add(self.written_off())
+    }
+
+    /// The same without those that are written off.
+    fn unpaid_grown(&self) -> u64 {
         let first = self.terms.unpaid_first;
         let grown = first.saturating_add(self.runs_of(self.paid()));
-        grown
-            .min(UNPAID_RUNS_MAX.max(first))
-            .saturating_add(self.written_off())
+        grown.min(UNPAID_RUNS_MAX.max(first))
+    }
+
+    /// Of so many that a lease may leave unpaid which may leave [`UNPAID_RUNS_MAX`] runs, as many as this one may now.
+    fn unpaid_share(&self, most: u64) -> u64 {
+        (most.saturating_mul(self.unpaid_grown()) / UNPAID_RUNS_MAX).max(1)
     }
 
     /// How many whole runs an amount pays for.
@@ -449,7 +463,7 @@ pub(crate) async fn serve<W: Worker>(
         proved: proved_price(run, minute),
         by_tokens: card.is_some(),
         claimed,
-        unpaid_first: unpaid.first(Instant::now()),
+        unpaid_first: unpaid.first(task.lease, Instant::now()),
         domain,
     };
     let (ready, task_ready) = (Arc::clone(&worker), Arc::clone(&task));
@@ -473,7 +487,7 @@ pub(crate) async fn serve<W: Worker>(
     };
     drop(made_sender);
     serving.run(&mut orders, made, &reports).await;
-    unpaid.note(Instant::now(), serving.book.unpaid_runs());
+    unpaid.note(terms.lease, Instant::now(), serving.book.unpaid_runs());
     reports.ended(serving.book.last()).await;
 }
 

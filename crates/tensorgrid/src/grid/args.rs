@@ -156,14 +156,30 @@ pub(crate) struct UpArguments {
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  tensorgrid provider --price 0.02\n  tensorgrid provider --price 0.005 --throttle-mmac-per-s 1 --key ./slow.key\n  \
+                  tensorgrid provider --config my-network/provider-1/provider.toml\n  \
                   tensorgrid provider --serve-openai llama3.2=http://127.0.0.1:11434/v1 --prompt-price 0.1 --completion-price 0.4\n  \
                   tensorgrid provider list\n\nA provider locks its collateral with every lease, and loses it if its \
-                  result is rejected or late. Ctrl-C withdraws the offer and finishes what was started."
+                  result is rejected or late. Ctrl-C withdraws the offer and finishes what was started. Flags come before variables of the environment, these \
+                  before the file of --config."
 )]
 pub(crate) struct ProviderArguments {
     /// Commands about providers; without one, this machine becomes one.
     #[command(subcommand)]
     pub(crate) command: Option<ProviderCommand>,
+    /// Its settings, each named as its flag; `tensorgrid network new` and `network join` write them.
+    #[arg(long, env = "TENSORGRID_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Print sample settings, each below what it means, and do nothing else.
+    #[arg(long)]
+    pub(crate) sample: bool,
+    /// Copy the settings, the key, and for which networks it signs, into a folder that is made, and do nothing else.
+    #[arg(
+        long,
+        value_name = "TO",
+        requires = "config",
+        conflicts_with = "sample"
+    )]
+    pub(crate) backup: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     /// Price of a job in TGRID.
@@ -229,6 +245,11 @@ pub(crate) struct ValidatorArguments {
     /// Print sample settings, each below what it means, and do nothing else.
     #[arg(long)]
     pub(crate) sample: bool,
+    /// Copy settings, genesis, keys, chain and blobs of a validator that does not run into a folder that is made, and do nothing else. The
+    /// journal of votes is left out: whoever is started of the copy signs nothing for a while, and so nothing that contradicts what
+    /// was signed after it was made. Never start it while the other runs.
+    #[arg(long, value_name = "TO", conflicts_with = "sample")]
+    pub(crate) backup: Option<PathBuf>,
     /// Where it listens for the other validators, instead of what the settings say.
     #[arg(long, env = "TENSORGRID_LISTEN", value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
@@ -270,6 +291,11 @@ pub(crate) struct GatewayArguments {
     /// Print sample settings, each below what it means, and do nothing else.
     #[arg(long)]
     pub(crate) sample: bool,
+    /// Copy settings, genesis, and what the OpenAI routes keep (files, batches, with --openai-keys that file and what its keys spent, not the
+    /// accounts' key files that it names) of a gateway that does not run into a folder that is made, and do nothing else. Its chain
+    /// and blobs come from its sources.
+    #[arg(long, value_name = "TO", conflicts_with = "sample")]
+    pub(crate) backup: Option<PathBuf>,
     /// API of a validator or another gateway, once for each, instead of those in the settings.
     #[arg(
         long,
@@ -410,8 +436,25 @@ pub(crate) struct ModelAddBuiltinArguments {
 /// Commands about providers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProviderCommand {
-    /// List the open offers.
+    /// List the open offers, as the API tells them: nothing proves a list.
     List(ApiArguments),
+    /// Show an offer: what it asks, of which machine, and what its provider did so far.
+    Show(ProviderShowArguments),
+}
+
+/// `provider show`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  tensorgrid provider show 3fa1b2c4 --genesis genesis.bin\n\nWith a genesis, whose offer it is, its terms and how many leases \
+                  run on it are compared with what a final state has; of the provider's history the API's word is shown."
+)]
+pub(crate) struct ProviderShowArguments {
+    /// The offer's id, or the beginning of it.
+    pub(crate) offer: String,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
 }
 
 /// `infer`.
@@ -636,7 +679,7 @@ pub(crate) struct ModelModesArguments {
 /// Commands about jobs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobCommand {
-    /// List jobs, newest first.
+    /// List jobs, newest first, as the API tells them: nothing proves a list.
     List(JobListArguments),
     /// Show a job: its states, its leases, its money.
     Show(JobShowArguments),

@@ -45,6 +45,9 @@ pub(crate) struct TrustArguments {
         requires = "genesis"
     )]
     pub(crate) trusted: Option<PathBuf>,
+    /// Believe whoever serves the API, and do not say so with what is shown.
+    #[arg(long, conflicts_with = "genesis")]
+    pub(crate) trust_gateway: bool,
 }
 
 /// Who signs.

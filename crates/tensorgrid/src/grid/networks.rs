@@ -108,7 +108,7 @@ fn standing(known: &[KnownNetwork], api: &str, told: &ChainDomain) -> NetworkSta
 }
 
 /// `KEY.networks`.
-fn beside(key: &Path) -> PathBuf {
+pub(crate) fn beside(key: &Path) -> PathBuf {
     let mut name = key.as_os_str().to_owned();
     name.push(".networks");
     name.into()

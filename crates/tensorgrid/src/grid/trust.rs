@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use tg_console::files;
 
 use crate::network::process::read_genesis;
-use tg_ledger::{Job, JobPhase, Lease};
+use tg_ledger::{Job, JobPhase, Lease, Offer};
 use tg_sdk::dto::StateRecordDto;
 use tg_sdk::light::{FinalValue, LightClient, LightError};
 use tg_sdk::{Client, clock};
 use tg_types::chain::TrustedHead;
-use tg_types::{Decode, Digest, JobId, JobOrder, LeaseId};
+use tg_types::{Decode, Digest, JobId, JobOrder, LeaseId, OfferId};
 
 use super::connect::Calling;
 use super::connect_args::TrustArguments;
@@ -62,6 +62,23 @@ impl Trusting {
         Ok(Some(Self { light, file }))
     }
 
+    /// The same for what a command shows: without a genesis it says whose word that is, unless nothing is lost by its lies, or whoever
+    /// asks said that it is believed.
+    pub(crate) async fn begin_to_show(
+        client: &Client,
+        arguments: &TrustArguments,
+    ) -> Result<Option<Self>, Failure> {
+        let trusting = Self::begin(client, arguments).await?;
+        let is_believed = arguments.trust_gateway || client.is_own_node();
+        if trusting.is_none() && !is_believed && !is_development(client).await {
+            say(format_args!(
+                "as {} says, unproved: --genesis FILE checks it",
+                client.url()
+            ));
+        }
+        Ok(trusting)
+    }
+
     /// The client.
     pub(crate) const fn light(&mut self) -> &mut LightClient {
         &mut self.light
@@ -78,6 +95,14 @@ impl Trusting {
         id: LeaseId,
     ) -> Result<FinalValue<Option<Lease>>, Failure> {
         self.found(StateRecordDto::Lease, id.as_bytes()).await
+    }
+
+    /// An offer as the newest final state has it; nothing if it has none for some seconds.
+    pub(crate) async fn offer(
+        &mut self,
+        id: OfferId,
+    ) -> Result<FinalValue<Option<Offer>>, Failure> {
+        self.found(StateRecordDto::Offer, id.as_bytes()).await
     }
 
     /// A record, which the API may tell some blocks before it can be proved.
@@ -137,6 +162,11 @@ impl Trusting {
             ));
         }
     }
+}
+
+/// Whether the API says that it is of a development network, where everybody has all keys. One that does not answer does not.
+async fn is_development(client: &Client) -> bool {
+    client.status().await.is_ok_and(|status| status.development)
 }
 
 /// A record whose bytes were shown to be those of a final state.

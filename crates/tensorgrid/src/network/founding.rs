@@ -78,7 +78,7 @@ pub(crate) fn found(plan: &NetworkPlan) -> Result<Founded, Failure> {
     Ok(founded)
 }
 
-/// Writes the key and the environment of a provider that joins a network behind an API. Gives its account, and its folder
+/// Writes the key and the settings of a provider that joins a network behind an API. Gives its account, and its folder
 /// from the root.
 pub(crate) fn join_as_provider(
     folder: &Path,
@@ -149,7 +149,7 @@ pub(crate) fn join_as_validator(
 }
 
 /// Makes the folder. One that holds anything is refused.
-fn make_empty(folder: &Path) -> Result<(), Failure> {
+pub(super) fn make_empty(folder: &Path) -> Result<(), Failure> {
     let doing = format!("make the folder {}", folder.display());
     fs::create_dir_all(folder).or_fail(Exit::Failed, doing.clone())?;
     let mut entries = fs::read_dir(folder).or_fail(Exit::Failed, doing)?;

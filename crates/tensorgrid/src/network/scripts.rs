@@ -1,4 +1,4 @@
-//! Files beside a new network's keys: environments of its processes, scripts that start and stop them all on one machine,
+//! Files beside a new network's keys: settings of its providers, the requestor's environment, scripts that start and stop them all on one machine,
 //! units for systemd, and what lies where.
 
 use std::fmt::Write as _;
@@ -7,6 +7,8 @@ use std::path::Path;
 use tg_console::files;
 
 use super::layout::Founded;
+use super::provider::ProviderSettings;
+use super::settings;
 use tg_console::outcome::{Exit, Failure};
 
 /// Thousandths of a TGRID that the first provider asks for a job; each next one asks as much more.
@@ -64,26 +66,20 @@ fn environment(variables: &[(&str, &str)]) -> String {
         })
 }
 
-/// Writes the environment of a provider whose key is in `folder`, at the usual price if none is given.
+/// Writes the settings of a provider whose key is in `folder`, at the usual price if none is given.
 pub(super) fn write_provider(
     folder: &Path,
     api: &str,
     price: Option<&str>,
     passphrase: Option<&Path>,
 ) -> Result<(), Failure> {
-    let key = quotable(&folder.join("account.key"))?;
-    let passphrase = passphrase.map(quotable).transpose()?;
-    let api = quotable(Path::new(api))?;
-    let mut variables = vec![
-        ("TENSORGRID_API", api.as_str()),
-        ("TENSORGRID_PROVIDER_KEY", key.as_str()),
-    ];
-    variables.extend(price.map(|price| ("TENSORGRID_PRICE", price)));
-    variables.extend(passphrase.iter().map(|path| (PASSPHRASE, path.as_str())));
-    files::write(
-        &folder.join("provider.env"),
-        environment(&variables).as_bytes(),
-    )
+    let settings = ProviderSettings {
+        price: price.map(str::to_owned),
+        passphrase_file: passphrase.map(Path::to_path_buf),
+        ..ProviderSettings::usual(api)
+    };
+    let text = settings::render(&settings)?;
+    files::write(&folder.join("provider.toml"), text.as_bytes())
 }
 
 fn requestor_environment(founded: &Founded) -> Result<String, Failure> {
@@ -167,21 +163,19 @@ for folder in gateway-*; do
     start "$folder" "$program" gateway --config "$folder/gateway.toml"
 done
 for folder in provider-*; do
-    [ -f "$folder/provider.env" ] || continue
+    [ -f "$folder/provider.toml" ] || continue
     (
-        set -a
-        . "./$folder/provider.env"
-        set +a
+        api=$(sed -n 's/^api *= *"\(.*\)".*$/\1/p' "$folder/provider.toml")
         tries=0
-        until "$program" status >/dev/null 2>&1; do
+        until "$program" status --api "$api" >/dev/null 2>&1; do
             tries=$((tries + 1))
             if [ "$tries" -gt 60 ]; then
-                echo "$TENSORGRID_API does not answer: $folder is not started" >&2
+                echo "$api does not answer: $folder is not started" >&2
                 exit 1
             fi
             sleep 1
         done
-        start "$folder" "$program" provider
+        start "$folder" "$program" provider --config "$folder/provider.toml"
     )
 done
 "#;
@@ -267,14 +261,14 @@ Wants=network-online.target
 
 [Service]
 # User=NAME, who owns the folder below
-EnvironmentFile=@DIR@/provider-%i/provider.env
-ExecStart=/usr/local/bin/tensorgrid provider
+ExecStart=/usr/local/bin/tensorgrid provider --config '@DIR@/provider-%i/provider.toml'
 Restart=on-failure
 RestartSec=5
 TimeoutStopSec=90
 NoNewPrivileges=yes
 ProtectSystem=strict
 PrivateTmp=yes
+ReadWritePaths='@DIR@/provider-%i'
 
 [Install]
 WantedBy=multi-user.target
@@ -303,9 +297,9 @@ tensorgrid balance
 A validator needs `genesis.bin` and its own folder, `validator-N`, and nothing of the others. Copy them to its machine side
 by side, delete them here, and start it there with `tensorgrid validator --config validator-N/validator.toml`, or with the
 unit in `systemd/`. A gateway needs `genesis.bin` and its folder, `gateway-N`; it asks the validators' APIs (`sources` in
-`gateway.toml`), checks all that they say, and holds no keys. A provider needs its folder `provider-N`; `provider.env` names the
-API that it asks, which must listen where the provider reaches it (`api` in that node's settings; it has no login). Paths in `*.env` and in the units are
-those of this folder: change them with the folder.
+`gateway.toml`), checks all that they say, and holds no keys. A provider needs its folder `provider-N`; `provider.toml` names the
+API that it asks, which must listen where the provider reaches it (`api` in that node's settings; it has no login). Paths in `requestor.env` and in the
+units are those of this folder: change them with the folder.
 
 ## Keys
 `consensus.key` signs votes; `account.key` and `requestor.key` sign for accounts. They are @LOCKED@.
@@ -313,3 +307,83 @@ Never run one `consensus.key` in two processes, nor with a copy of an older `dat
 opposite votes breaks the bound on faults. If `data` is lost, start without it: the validator is rebuilt from the others and
 signs nothing for a while.
 ";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::super::founding::{NetworkPlan, found};
+    use super::super::gateway::{GatewayOverrides, GatewayProcess};
+    use super::super::process::{Overrides, ValidatorProcess};
+    use super::*;
+    use crate::grid::networks;
+    use std::path::PathBuf;
+
+    /// The folder that the first instance of a unit's program writes into, as the program finds it by what the unit starts it with.
+    fn written(unit: &str) -> PathBuf {
+        let command = value(unit, "ExecStart").split_once("tensorgrid ");
+        let command = command.unwrap().1;
+        let (command, settings) = command.split_once(" --config ").unwrap();
+        let settings = Path::new(settings.trim_matches('\''));
+        match command {
+            "validator" => {
+                let process = ValidatorProcess::load(settings, &Overrides::default());
+                process.unwrap().config.directory
+            }
+            "gateway" => {
+                let process = GatewayProcess::load(settings, &GatewayOverrides::default());
+                process.unwrap().follower.directory
+            }
+            "provider" => {
+                let settings = ProviderSettings::read(settings).unwrap();
+                // Written whole or not at all: beside the file, and moved to its place.
+                let file = networks::beside(&settings.key);
+                file.parent().unwrap().to_path_buf()
+            }
+            other => panic!("nobody knows what `tensorgrid {other}` writes"),
+        }
+    }
+
+    fn value<'a>(text: &'a str, key: &str) -> &'a str {
+        let values = text.lines().filter_map(|line| line.split_once('='));
+        let found: Vec<&str> = values
+            .filter(|(name, _)| *name == key)
+            .map(|(_, value)| value)
+            .collect();
+        assert_eq!(found.len(), 1, "{key} in {text}");
+        found[0]
+    }
+
+    #[test]
+    fn units_let_their_programs_write_what_they_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let founded = found(&NetworkPlan {
+            folder: folder.path().join("net work"),
+            hosts: vec!["127.0.0.1".to_owned()],
+            validators_max: 4,
+            repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
+            whole_run_macs: tg_ledger::WHOLE_RUN_MACS_USUAL,
+            gateways: 1,
+            providers: 1,
+            first_port: 7100,
+            passphrase: None,
+            unverified_jobs: tg_ledger::UnverifiedJobs::Refused,
+        });
+        let founded = founded.unwrap();
+        let mut units = 0;
+        for entry in fs::read_dir(founded.folder.join("systemd")).unwrap() {
+            let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+            let unit = text.replace("%i", "1");
+            assert_eq!(value(&unit, "ProtectSystem"), "strict");
+            let writable = Path::new(value(&unit, "ReadWritePaths").trim_matches('\''));
+            let written = written(&unit);
+            assert!(
+                written.starts_with(writable),
+                "{} is not writable: {unit}",
+                written.display()
+            );
+            units += 1;
+        }
+        assert_eq!(units, 3);
+    }
+}

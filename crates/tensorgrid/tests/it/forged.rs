@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::http::call;
-use crate::run::{Grid, Ran, root, run};
+use crate::run::{Grid, Ran, root, run, until};
 
 /// What a gateway answers to a path; nothing is status 404.
 type Answer = dyn Fn(&str) -> Option<Value> + Send + Sync;
@@ -25,6 +25,15 @@ impl Gateway {
         chain_id: u64,
         answer: impl Fn(&str) -> Option<Value> + Send + Sync + 'static,
     ) -> Self {
+        Self::start_before(None, chain_id, answer)
+    }
+
+    /// The same before a grid, whose blobs it hands on: their names say what they have to be.
+    fn start_before(
+        behind: Option<String>,
+        chain_id: u64,
+        answer: impl Fn(&str) -> Option<Value> + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let sent = Arc::new(Mutex::new(Vec::new()));
@@ -32,7 +41,11 @@ impl Gateway {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
-                std::thread::spawn(move || one(stream.unwrap(), &seen, chain_id, &*answer));
+                let behind = behind.clone();
+                std::thread::spawn(move || {
+                    let network = (chain_id, behind.as_deref());
+                    one(stream.unwrap(), &seen, network, &*answer);
+                });
             }
         });
         Self { url, sent }
@@ -48,7 +61,12 @@ impl Gateway {
     }
 }
 
-fn one(mut stream: TcpStream, seen: &Mutex<Vec<String>>, chain_id: u64, answer: &Answer) {
+fn one(
+    mut stream: TcpStream,
+    seen: &Mutex<Vec<String>>,
+    (chain_id, behind): (u64, Option<&str>),
+    answer: &Answer,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let (mut first, mut length) = (String::new(), 0);
     reader.read_line(&mut first).unwrap();
@@ -71,6 +89,9 @@ fn one(mut stream: TcpStream, seen: &Mutex<Vec<String>>, chain_id: u64, answer: 
     if method != "GET" {
         seen.lock().unwrap().push(format!("{method} {path}"));
     }
+    if let Some(url) = behind.filter(|_| path.starts_with("/v1/blobs/")) {
+        return hand_on(&mut stream, url, path);
+    }
     let told = answer(path).or_else(|| (path == "/v1/status").then(|| status(chain_id)));
     let (status, told) = match told {
         Some(told) => (200, told),
@@ -85,6 +106,18 @@ fn one(mut stream: TcpStream, seen: &Mutex<Vec<String>>, chain_id: u64, answer: 
         format!("HTTP/1.1 {status} told\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
     // Whoever has gone needs no answer.
     let _gone = stream.write_all((head + &told).as_bytes());
+}
+
+/// Answers what a grid answers.
+fn hand_on(stream: &mut TcpStream, url: &str, path: &str) {
+    let host = url.trim_start_matches("http://");
+    let mut grid = TcpStream::connect(host).unwrap();
+    let asked = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    grid.write_all(asked.as_bytes()).unwrap();
+    let mut told = Vec::new();
+    grid.read_to_end(&mut told).unwrap();
+    // Whoever has gone needs no answer.
+    let _gone = stream.write_all(&told);
 }
 
 fn zeros() -> String {
@@ -214,6 +247,59 @@ fn what_a_gateway_says_does_not_reach_the_terminal_raw() {
 }
 
 #[test]
+fn lists_say_that_they_are_the_word_of_whoever_serves_them() {
+    let page = |items: Vec<Value>| json!({ "total": items.len(), "items": items, "next": null });
+    let gateway = Gateway::start(1, move |path| match path.split('?').next()? {
+        "/v1/jobs" => Some(page(vec![endpoint("/v1/jobs/1")?])),
+        "/v1/models" | "/v1/offers" => Some(page(Vec::new())),
+        _ => None,
+    });
+    let said = format!("unproved list: as {} says", gateway.url);
+    for list in [["job", "list"], ["model", "list"], ["provider", "list"]] {
+        let ran = gateway.run(&list).ends(0);
+        assert!(ran.stderr.contains(&said), "{list:?}: {}", ran.stderr);
+        assert!(!ran.stdout.contains("unproved"), "{list:?}: {}", ran.stdout);
+    }
+    let ran = gateway.run(&["job", "list", "--json"]).ends(0);
+    assert!(!ran.stderr.contains("unproved"), "{}", ran.stderr);
+    let listed = ran.json();
+    assert_eq!(listed[0]["id"], JOB);
+    assert_eq!(listed[0]["proved"], json!(false));
+    let listed = gateway.run(&["provider", "list", "--json"]).ends(0);
+    assert_eq!(listed.json(), json!([]));
+}
+
+#[test]
+fn what_is_shown_without_a_genesis_says_whose_word_it_is() {
+    let gateway = Gateway::start(1, endpoint);
+    let show = ["job", "show", JOB];
+    let said = format!(
+        "as {} says, unproved: --genesis FILE checks it",
+        gateway.url
+    );
+    let ran = gateway.run(&show).ends(0);
+    assert_eq!(ran.stderr.matches(&said).count(), 1, "{}", ran.stderr);
+    assert!(!ran.stdout.contains("unproved"), "{}", ran.stdout);
+    let ran = gateway.run(&["job", "show", JOB, "--json"]).ends(0);
+    assert!(ran.stderr.contains(&said), "{}", ran.stderr);
+    // Whoever asks may know whom it asks; but not both.
+    let ran = gateway.run(&[&show[..], &["--trust-gateway"]].concat());
+    assert_eq!(ran.ends(0).stderr, "");
+    let both = ["--trust-gateway", "--genesis", "genesis.bin"];
+    gateway.run(&[&show[..], &both].concat()).ends(2);
+    // Of play money nothing is lost.
+    let play = Gateway::start(1, |path| match path {
+        "/v1/status" => {
+            let mut status = status(1);
+            status["development"] = json!(true);
+            Some(status)
+        }
+        path => endpoint(path),
+    });
+    assert_eq!(play.run(&show).ends(0).stderr, "");
+}
+
+#[test]
 fn the_answer_of_another_job_is_not_shown() {
     let other = JOB.replace("01", "02");
     let gateway = Gateway::start(1, |path| {
@@ -238,11 +324,21 @@ fn honest(url: &str, path: &str) -> Option<Value> {
 /// A grid's answers with one lie: `lie` changes what is told of a path.
 fn lying(grid: &Grid, lie: impl Fn(&str, &mut Value) + Send + Sync + 'static) -> Gateway {
     let url = grid.url.clone();
-    Gateway::start(1, move |path| {
+    Gateway::start_before(Some(grid.url.clone()), 1, move |path| {
         let mut told = honest(&url, path)?;
         lie(path, &mut told);
         Some(told)
     })
+}
+
+/// Has the record that comes with a proof be another one.
+fn change_content(told: &mut Value) {
+    let content = told["content"].as_str().unwrap();
+    let changed = match content.strip_suffix('0') {
+        Some(start) => format!("{start}1"),
+        None => format!("{}0", &content[..content.len() - 1]),
+    };
+    told["content"] = json!(changed);
 }
 
 #[test]
@@ -300,14 +396,107 @@ fn a_job_is_shown_and_fetched_as_it_was_ordered_and_as_final_states_have_it() {
     // A record that is not the one of the proof.
     let liar = lying(&grid, |path, told| {
         if path.starts_with("/v1/proofs/job/") {
-            let content = told["content"].as_str().unwrap();
-            let changed = match content.strip_suffix('0') {
-                Some(start) => format!("{start}1"),
-                None => format!("{}0", &content[..content.len() - 1]),
-            };
-            told["content"] = json!(changed);
+            change_content(told);
         }
     });
     let ran = liar.run(&[&fetch[..], &genesis].concat()).ends(3);
     assert!(ran.stderr.contains("is not the one"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_offer_is_shown_as_a_final_state_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(folder.path(), 1);
+    let genesis = folder.path().join("genesis.bin");
+    let genesis = ["--genesis", genesis.to_str().unwrap()];
+    let list = ["provider", "list", "--json"];
+    until("the offer stands", || {
+        grid.run(&list).ends(0).json()[0]["id"].is_string()
+    });
+    let listed = grid.run(&list).ends(0).json();
+    let offer = listed[0]["id"].as_str().unwrap();
+    let show = [&["provider", "show", offer, "--json"][..], &genesis].concat();
+    let shown = grid.run(&show).ends(0).json();
+    assert!(shown["proved"]["height"].as_u64().unwrap() > 0);
+    assert_eq!(shown["terms"], listed[0]["terms"]);
+    let short = ["provider", "show", &offer[..10]];
+    let told = grid.run(&short).ends(0);
+    assert!(told.stdout.contains(offer), "{}", told.stdout);
+    assert!(!told.stdout.contains("proved"), "{}", told.stdout);
+    let proved = grid.run(&[&short[..], &genesis].concat()).ends(0);
+    assert!(proved.stdout.contains("proved at"), "{}", proved.stdout);
+
+    // A price, an owner and leases that it does not have.
+    let path_of = format!("/v1/offers/{offer}");
+    type Lie = fn(&mut Value);
+    let lies: [(&str, Lie); 4] = [
+        ("asks 0.000001 TGRID", |told| {
+            told["terms"]["price_base"] = json!("0.000001");
+        }),
+        ("it is of 0x5", |told| {
+            told["provider"] = json!(format!("0x{}", "5".repeat(40)));
+        }),
+        ("other terms", |told| told["terms"]["slots"] = json!(60)),
+        ("7 leases", |told| told["leases"] = json!(7)),
+    ];
+    for (word, lie) in lies {
+        let path_of = path_of.clone();
+        let liar = lying(&grid, move |path, told| {
+            if path == path_of {
+                lie(told);
+            }
+        });
+        let ran = liar.run(&show).ends(3);
+        assert!(ran.stderr.contains(word), "{word}: {}", ran.stderr);
+        assert_eq!(ran.stdout, "");
+    }
+    // A record that is not the one of the proof.
+    let liar = lying(&grid, |path, told| {
+        if path.starts_with("/v1/proofs/offer/") {
+            change_content(told);
+        }
+    });
+    let ran = liar.run(&show).ends(3);
+    assert!(ran.stderr.contains("is not the one"), "{}", ran.stderr);
+    grid.run(&["provider", "show", &zeros()]).ends(4);
+}
+
+#[test]
+fn the_payment_of_another_lease_is_none_of_a_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(folder.path(), 1);
+    let genesis = folder.path().join("genesis.bin");
+    let genesis = ["--genesis", genesis.to_str().unwrap()];
+    let digit = root().join("examples/digit.json");
+    let digit = digit.to_str().unwrap();
+    let paid = || {
+        let order = ["infer", "mlp-digits", digit, "--yes", "--detach", "--json"];
+        let ordered = grid.run(&order).ends(0).json();
+        let job = ordered["job"].as_str().unwrap().to_owned();
+        let fetch = ["job", "fetch", &job, "--json"];
+        grid.run(&[&fetch[..], &genesis].concat()).ends(0);
+        let shown = grid.run(&["job", "show", &job, "--json"]).ends(0).json();
+        let leases = shown["leases"].as_array().unwrap();
+        let ends = leases.iter().find(|it| it["end"] == json!("fulfilled"));
+        let lease = ends.unwrap_or(&leases[0])["id"].as_str().unwrap();
+        (job, lease.to_owned())
+    };
+    let ((job, lease), (_, other)) = (paid(), paid());
+    assert_ne!(lease, other);
+    // The API shows that another lease was paid, which is true, and no payment of this job.
+    let url = grid.url.clone();
+    let other = format!("/v1/proofs/lease/{other}");
+    let liar = lying(&grid, move |path, told| {
+        if path == format!("/v1/proofs/lease/{lease}") {
+            *told = honest(&url, &other).unwrap();
+        }
+    });
+    let fetch = ["job", "fetch", &job, "--json"];
+    let ran = liar.run(&[&fetch[..], &genesis].concat()).ends(3);
+    assert!(
+        ran.stderr.contains("not shown to be true"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(ran.stdout, "");
 }

@@ -125,28 +125,18 @@ impl Net {
         Self::provider_as(&self.told["providers"][index])
     }
 
-    /// Starts the provider whose key and environment a command told to have made.
+    /// Starts the provider whose key and settings a command told to have made.
     fn provider_as(told: &Value) -> Process {
-        let environment = fs::read_to_string(told["environment"].as_str().unwrap()).unwrap();
-        let variables = Self::variables(&environment);
-        Process::start(&["provider", "--json", "--device", "cpu"], &variables)
+        let config = told["config"].as_str().unwrap();
+        let provider = ["provider", "--json", "--device", "cpu", "--config", config];
+        Process::start(&provider, &[])
     }
 
     /// The same with other arguments.
     pub(crate) fn provider_with(&self, index: usize, more: &[&str]) -> Process {
-        let told = &self.told["providers"][index];
-        let environment = fs::read_to_string(told["environment"].as_str().unwrap()).unwrap();
-        let variables = Self::variables(&environment);
-        Process::start(&[&["provider", "--json"][..], more].concat(), &variables)
-    }
-
-    /// The variables of a file of an environment.
-    fn variables(environment: &str) -> Vec<(&str, &str)> {
-        let lines = environment.lines();
-        let pairs = lines.map(|line| line.split_once('=').unwrap());
-        pairs
-            .map(|(name, value)| (name, value.trim_matches('\'')))
-            .collect()
+        let config = self.told["providers"][index]["config"].as_str().unwrap();
+        let provider = ["provider", "--json", "--config", config];
+        Process::start(&[&provider[..], more].concat(), &[])
     }
 
     fn gateway(&self, index: usize) -> Process {
@@ -267,9 +257,11 @@ fn joins(net: &Net, folder: &Path) -> (Process, Value) {
     assert!(asked.stderr.contains("--yes"), "{}", asked.stderr);
     net.ask(3, &["transfer", address, "5", "--yes"]).ends(0);
     assert_eq!(net.balance(3, &told["address"]), "5");
-    let file = told["environment"].as_str().unwrap();
-    let environment = fs::read_to_string(file).unwrap();
-    fs::write(file, format!("{environment}TENSORGRID_PRICE='0.005'\n")).unwrap();
+    let file = told["config"].as_str().unwrap();
+    let settings = fs::read_to_string(file).unwrap();
+    assert!(settings.contains("# price =\n"), "{settings}");
+    let settings = settings.replace("# price =\n", "price = \"0.005\"\n");
+    fs::write(file, settings).unwrap();
     (Net::provider_as(&told), told["address"].clone())
 }
 
@@ -570,4 +562,78 @@ fn seven_validators_are_founded() {
     let new = ["network", "new", text(&net), "--validators", "7"];
     run(&[&new[..], &["--no-encryption"]].concat()).ends(0);
     assert!(net.join("genesis.bin").is_file());
+}
+
+/// Who has bonded, and how much.
+fn bonds(net: &Net) -> Vec<(Value, Value)> {
+    let told = net.ask(0, &["seat", "list", "--json"]).ends(0).json();
+    let seats = told["validators"].as_array().unwrap();
+    assert_eq!(seats.len(), 4);
+    let of = |seat: &Value| (seat["account"].clone(), seat["stake"].clone());
+    seats.iter().map(of).collect()
+}
+
+#[test]
+fn a_validator_is_restored_from_an_old_copy_and_loses_no_stake() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--providers", "1", "--gateways", "1", "--no-encryption"];
+    let net = Net::found(&folder.path().join("net"), &flags);
+    let mut validators: Vec<Process> = (0..4).map(|index| net.validator(index)).collect();
+    until("all validators see blocks", || {
+        validators.iter().all(|it| it.told_state("final"))
+    });
+    let config = net.config(3);
+    let copy = folder.path().join("copy");
+    let back_up = ["validator", "--config", text(&config), "--backup"];
+    let back_up = || run(&[&back_up[..], &[text(&copy), "--json"]].concat());
+    // Not of one that runs.
+    let busy = back_up().ends(1);
+    assert!(busy.stderr.contains("stop the process"), "{}", busy.stderr);
+    assert!(validators[3].terminate().success());
+    let copied = back_up().ends(0).json();
+    let restored = copied["config"].as_str().unwrap();
+    assert_eq!(Path::new(restored), copy.join("validator.toml"));
+    assert!(!copy.join("data/consensus").exists());
+    let again = back_up().ends(2);
+    assert!(again.stderr.contains("not empty"), "{}", again.stderr);
+
+    // It goes on and votes; then its disk is lost.
+    validators[3] = net.validator(3);
+    until("it votes again", || validators[3].told_state("final"));
+    let address = &net.told["providers"][0]["address"];
+    let pay = ["transfer", address.as_str().unwrap(), "1", "--yes"];
+    net.ask(0, &pay).ends(0);
+    let bonded = bonds(&net);
+    validators[3].kill();
+    fs::remove_dir_all(config.parent().unwrap()).unwrap();
+    let height = net.height(0);
+    validators[3] = Process::start(&["validator", "--json", "--config", restored], &[]);
+    until("the restored one has the chain", || net.height(3) >= height);
+    until("it says that its votes are lost", || {
+        validators[3].told().iter().any(|it| {
+            let line = it["text"].as_str().unwrap_or_default();
+            line.contains("its votes are lost") && it["abstains_until"].as_u64() > Some(0)
+        })
+    });
+    // It follows, and has contradicted nobody.
+    net.ask(3, &pay).ends(0);
+    let height = net.height(0);
+    until("it follows", || net.height(3) >= height);
+    assert_eq!(bonds(&net), bonded);
+    (0..4).for_each(|index| net.check_money(index));
+
+    // What a gateway and a provider need, of which nothing else is theirs.
+    let gateway = net.told["gateways"][0]["config"].as_str().unwrap();
+    let to = folder.path().join("gateway");
+    run(&["gateway", "--config", gateway, "--backup", text(&to)]).ends(0);
+    assert!(to.join("gateway.toml").exists() && to.join("genesis.bin").exists());
+    assert!(!to.join("data/chain.redb").exists());
+    let provider = net.told["providers"][0]["config"].as_str().unwrap();
+    let to = folder.path().join("provider");
+    run(&["provider", "--config", provider, "--backup", text(&to)]).ends(0);
+    let key = fs::read(Path::new(provider).with_file_name("account.key")).unwrap();
+    assert_eq!(fs::read(to.join("account.key")).unwrap(), key);
+    let settings = fs::read_to_string(to.join("provider.toml")).unwrap();
+    assert!(settings.contains("key = \"account.key\""), "{settings}");
+    run(&["provider", "--backup", text(&to)]).ends(2);
 }

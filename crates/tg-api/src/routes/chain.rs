@@ -90,12 +90,12 @@ pub(super) async fn snapshot(shared: SharedState) -> Result<Response, ApiError> 
             [&length.to_le_bytes(), head.as_slice(), &state].concat(),
         ))
     };
-    let bytes = shared.snapshots.newest(made).await?;
-    let bytes = bytes.ok_or_else(|| ApiError::NotFound {
+    let copy = shared.snapshots.newest(made).await?;
+    let copy = copy.ok_or_else(|| ApiError::NotFound {
         kind: "snapshot",
         id: "the newest".to_owned(),
     })?;
-    Ok(([BYTES], Body::from(bytes)).into_response())
+    Ok(([BYTES], Body::new(copy)).into_response())
 }
 
 /// Above which height.

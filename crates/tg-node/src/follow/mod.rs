@@ -22,10 +22,10 @@ mod transactions;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tg_ledger::{Genesis, PROTOCOL_VERSION};
-use tg_types::chain::Checkpoint;
+use tg_types::chain::{ChainPage, Checkpoint};
 use tg_types::{Heartbeat, TimestampMs};
 use tokio::sync::mpsc;
 
@@ -37,7 +37,7 @@ use crate::limits::{BLOB_TOTAL_BYTES_DEFAULT, BLOBS_URGENT_MAX, HEARTBEATS_MAX, 
 use crate::store::{Location, OpenError};
 use crate::submit::Submission;
 use crate::validator::lock_folder;
-use sources::SourceList;
+use sources::{GivenPage, SourceList};
 use transactions::WaitingTransactions;
 
 pub use beginning::Beginning;
@@ -213,27 +213,10 @@ async fn follow(
     waiting: &WaitingTransactions,
 ) -> String {
     loop {
-        let source = sources.preferred(chain.tip.height()).await;
-        let from = chain.tip.height() + 1;
-        let patience = sources.patience(from, PAGE_WAIT);
-        let page = match tokio::time::timeout(patience, source.page(from, PAGE_WAIT)).await {
-            Ok(Ok(page)) => page,
-            Ok(Err(error)) => {
-                sources.failed(&source, &error.to_string());
-                continue;
-            }
-            Err(_) => {
-                sources.failed(&source, "it does not answer");
-                continue;
-            }
-        };
-        sources.heard(&source, page.tip);
-        if page.blocks.is_empty() {
-            if page.tip >= from {
-                sources.failed(&source, "it says that it has blocks, and gives none");
-            }
+        let source = sources.preferred().await;
+        let Some((page, given)) = ask(sources, &source, chain.tip.height() + 1).await else {
             continue;
-        }
+        };
         // Executing takes the processor: beside the loops that answer.
         let taken = tokio::task::spawn_blocking(move || {
             let taken = chain.take(&page);
@@ -245,7 +228,12 @@ async fn follow(
         };
         chain = next;
         match taken {
+            // Nothing that is not here.
+            Ok(executed) if executed.is_empty() => {
+                sources.failed(&source, "it gives blocks that it was not asked for");
+            }
             Ok(executed) => {
+                sources.gave(&source, chain.tip.height(), &given);
                 // First: what left the pool with a block is final, and not only gone.
                 waiting.prune(&chain.tip);
                 let seats = chain.root.seats().len();
@@ -266,4 +254,37 @@ async fn follow(
             }
         }
     }
+}
+
+/// Asks a source for blocks from a height on, and takes note if it gives none.
+async fn ask(
+    sources: &SourceList,
+    source: &Arc<dyn ChainSource>,
+    from: u64,
+) -> Option<(ChainPage, GivenPage)> {
+    let claimed = sources.claimed(source);
+    let asked = Instant::now();
+    let patience = sources.patience(source, from, PAGE_WAIT);
+    let answer = tokio::time::timeout(patience, source.page(from, PAGE_WAIT)).await;
+    let page = match answer {
+        Ok(Ok(page)) => page,
+        Ok(Err(error)) => {
+            sources.failed(source, &error.to_string());
+            return None;
+        }
+        Err(_) => {
+            sources.failed(source, "it does not answer");
+            return None;
+        }
+    };
+    if page.blocks.is_empty() {
+        if page.tip.max(claimed) >= from {
+            sources.failed(source, "it says that it has blocks, and gives none");
+        } else {
+            sources.heard(source, page.tip);
+        }
+        return None;
+    }
+    let given = GivenPage::of(&page, (from, claimed), asked.elapsed());
+    Some((page, given))
 }

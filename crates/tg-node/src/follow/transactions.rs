@@ -167,16 +167,23 @@ pub(super) async fn tell_heartbeats(
         }
         let asked: Vec<_> = sources.in_turn().into_iter().take(enough).collect();
         // Beside the others: a source may take its time, and all providers of this node are lost if their beats wait for it.
+        calls.spawn(tell(asked, beat));
+    }
+}
+
+/// Hands a heartbeat to all of these at once: one that takes its time is waited for by none of the others, of which one is honest.
+async fn tell(asked: Vec<Arc<dyn ChainSource>>, beat: Heartbeat) {
+    let mut calls = JoinSet::new();
+    for source in asked {
         calls.spawn(async move {
-            for source in asked {
-                // The next one follows in ten seconds.
-                let call = tokio::time::timeout(ANSWER_MAX, source.heartbeat(beat)).await;
-                if !matches!(call, Ok(Ok(()))) {
-                    tracing::debug!(source = source.name(), "heartbeat is not taken");
-                }
+            // The next one follows in ten seconds.
+            let call = tokio::time::timeout(ANSWER_MAX, source.heartbeat(beat)).await;
+            if !matches!(call, Ok(Ok(()))) {
+                tracing::debug!(source = source.name(), "heartbeat is not taken");
             }
         });
     }
+    while calls.join_next().await.is_some() {}
 }
 
 async fn take(sources: &SourceList, waiting: &WaitingTransactions, submission: Submission) {
@@ -236,4 +243,92 @@ async fn hand(
     let call = source.submit(signed.clone());
     let answer = tokio::time::timeout(ANSWER_MAX, call).await;
     answer.unwrap_or_else(|_| Err(SourceError::Unreachable("it does not answer".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::future::pending;
+    use std::time::Instant;
+
+    use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
+    use tg_types::{ChainDomain, Digest, Wallet};
+
+    use super::super::source::SourceFuture;
+    use super::*;
+    use crate::blob::BlobStore;
+
+    /// A source that takes heartbeats, or never answers.
+    #[derive(Debug)]
+    struct Beaten(Option<mpsc::UnboundedSender<Heartbeat>>);
+
+    impl ChainSource for Beaten {
+        fn name(&self) -> &str {
+            "of this test"
+        }
+
+        fn page(&self, _from: u64, _wait: Duration) -> SourceFuture<'_, ChainPage> {
+            Box::pin(pending())
+        }
+
+        fn snapshot(&self) -> SourceFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {
+            Box::pin(pending())
+        }
+
+        fn seat_changes(&self, _above: u64) -> SourceFuture<'_, SeatChanges> {
+            Box::pin(pending())
+        }
+
+        fn checkpoint(&self, _height: u64) -> SourceFuture<'_, Option<CheckpointBlock>> {
+            Box::pin(pending())
+        }
+
+        fn submit(&self, _signed: SignedTransaction) -> SourceFuture<'_, ()> {
+            Box::pin(pending())
+        }
+
+        fn heartbeat(&self, heartbeat: Heartbeat) -> SourceFuture<'_, ()> {
+            Box::pin(async move {
+                match &self.0 {
+                    Some(taken) => {
+                        taken.send(heartbeat).unwrap();
+                        Ok(())
+                    }
+                    None => pending().await,
+                }
+            })
+        }
+
+        fn blob(
+            &self,
+            _digest: Digest,
+            _limit: u64,
+            _store: Arc<BlobStore>,
+        ) -> SourceFuture<'_, bool> {
+            Box::pin(pending())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_source_that_never_answers_delays_no_heartbeat() {
+        let (sender, mut taken) = mpsc::unbounded_channel();
+        let domain = ChainDomain {
+            chain_id: 1,
+            verifying_contract: Wallet::from_seed(b"contract").address(),
+            salt: [7; 32],
+        };
+        let wallet = Wallet::from_seed(b"provider");
+        let beat = Heartbeat::new(TimestampMs::new(5), &wallet, &domain);
+        let asked: Vec<Arc<dyn ChainSource>> = vec![
+            Arc::new(Beaten(None)),
+            Arc::new(Beaten(None)),
+            Arc::new(Beaten(Some(sender))),
+        ];
+        let since = Instant::now();
+        let telling = tokio::spawn(tell(asked, beat));
+        assert_eq!(taken.recv().await, Some(beat));
+        assert!(since.elapsed() < ANSWER_MAX);
+        telling.abort();
+    }
 }

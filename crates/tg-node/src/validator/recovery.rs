@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::fs::{self, File};
+use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use tg_ledger::Genesis;
 const DISK_FULL_BELOW: u64 = 1024 * 1024;
 
 /// A database that is being made; it gets its name when it is whole.
-const UNFINISHED: &str = "chain.redb.new";
+pub(super) const UNFINISHED: &str = "chain.redb.new";
 
 /// A validator whose data are open.
 pub(super) struct Opened {
@@ -60,17 +61,9 @@ fn create_database(
 ) -> Result<(), OpenError> {
     let root = chain::genesis(genesis)?;
     open::check_key(genesis, key)?;
-    let (unfinished, path) = (folder.join(UNFINISHED), folder.join(DATABASE));
-    let failed = |action: &'static str| {
-        let path = unfinished.display().to_string();
-        move |source| OpenError::Io {
-            action,
-            path,
-            source,
-        }
-    };
+    let unfinished = folder.join(UNFINISHED);
     if unfinished.exists() {
-        fs::remove_file(&unfinished).map_err(failed("remove"))?;
+        fs::remove_file(&unfinished).map_err(failed("remove", &unfinished))?;
     }
     let location = Location::File(&unfinished);
     let store = Store::open(location, root.id.as_bytes(), &key.public())?;
@@ -78,9 +71,29 @@ fn create_database(
         store.abstain_until(0)?;
     }
     drop(store);
-    fs::rename(&unfinished, path).map_err(failed("rename"))?;
+    finish_database(folder)
+}
+
+/// Gives a database that is whole its name.
+pub(super) fn finish_database(folder: &Path) -> Result<(), OpenError> {
+    let unfinished = folder.join(UNFINISHED);
+    let renamed = fs::rename(&unfinished, folder.join(DATABASE));
+    renamed.map_err(failed("rename", &unfinished))?;
     let entry = File::open(folder).and_then(|folder| folder.sync_all());
-    entry.map_err(failed("write the folder of"))
+    entry.map_err(failed("write the folder of", &unfinished))
+}
+
+/// What a failure of the file system is here.
+pub(super) fn failed(
+    action: &'static str,
+    path: &Path,
+) -> impl FnOnce(io::Error) -> OpenError + use<> {
+    let path = path.display().to_string();
+    move |source| OpenError::Io {
+        action,
+        path,
+        source,
+    }
 }
 
 /// Opens the data of one validator whose network runs in other processes.

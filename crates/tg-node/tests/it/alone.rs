@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use tg_node::{
-    OpenError, RunningValidator, Seat, ValidatorConfig, create_validator, spawn_validator,
+    OpenError, RunningValidator, Seat, ValidatorConfig, back_up_validator, create_validator,
+    spawn_validator,
 };
 use tg_types::Amount;
 
@@ -188,6 +189,63 @@ async fn a_damaged_database_is_rebuilt_by_the_others_and_kept_aside() {
     assert!(database.with_extension("redb.damaged").exists());
     running[0].stop();
     transfer(&seats, &running[2], 4..8).await;
+}
+
+#[tokio::test]
+async fn a_validator_of_an_old_copy_follows_and_signs_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let seats = Seats::new(4);
+    seats.found(directory.path());
+    let mut running = seats.start(directory.path());
+    transfer(&seats, &running[0], 0..2).await;
+    let config = seats.config(directory.path(), 3);
+    let copy = directory.path().join("copy");
+    let back_up = || back_up_validator(&config.directory, &config.genesis, &config.key, &copy);
+    let busy = back_up();
+    assert!(matches!(busy, Err(OpenError::InUse { .. })), "{busy:?}");
+    assert!(!copy.exists());
+    drop(running.remove(3));
+    back_up().unwrap();
+    let again = back_up();
+    assert!(
+        matches!(again, Err(OpenError::NotEmpty { .. })),
+        "{again:?}"
+    );
+    assert!(!copy.join("consensus").exists());
+    // Of another validator's data, and of none.
+    let other = &seats.network.keys[2];
+    let elsewhere = directory.path().join("elsewhere");
+    let wrong = back_up_validator(&config.directory, &config.genesis, other, &elsewhere);
+    assert!(
+        matches!(wrong, Err(OpenError::OtherValidator { .. })),
+        "{wrong:?}"
+    );
+    let none = directory.path().join("none");
+    let missing = back_up_validator(&none, &config.genesis, &config.key, &elsewhere);
+    assert!(matches!(missing, Err(OpenError::Io { .. })), "{missing:?}");
+    assert!(!none.exists());
+
+    // It votes on after the copy was made, and is lost.
+    running.push(spawn_validator(config.clone()).unwrap());
+    transfer(&seats, &running[0], 2..4).await;
+    drop(running.remove(3));
+    let old = ValidatorConfig {
+        directory: copy,
+        ..config
+    };
+    let restored = spawn_validator(old).unwrap();
+    let height = running[0].handle().status().height;
+    wait_for(restored.handle(), "the blocks since the copy", |state| {
+        state.head().height.get() >= height
+    })
+    .await;
+    assert!(restored.handle().status().abstains_until.is_some());
+    running.push(restored);
+    transfer(&seats, &running[3], 4..8).await;
+    for one in &running {
+        let seen = one.handle().status().equivocators;
+        assert!(seen.is_empty(), "{seen:?}");
+    }
 }
 
 #[test]

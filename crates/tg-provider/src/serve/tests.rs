@@ -187,6 +187,41 @@ fn whoever_pays_gets_more_unpaid() {
     assert_eq!(book.unpaid_runs(), UNPAID_RUNS_MAX);
 }
 
+/// After others took answers and left, requests of served models and proofs are fewer too, as those are what costs most.
+#[test]
+fn whoever_pays_gets_more_unpaid_of_tokens_and_proofs() {
+    let asked = |number, paid| request(number, paid, &alice());
+    let given = |book: &mut ServedBook, (first, paid): (u64, u64), price: Amount| {
+        let is_promised = |number: &u64| {
+            let decision = book.decide(&asked(*number, paid));
+            decision == RequestDecision::Run && book.promise(*number, price).is_ok()
+        };
+        (first..first + 50).take_while(is_promised).count() as u64
+    };
+    for (unpaid_first, served, proofs) in [
+        (UNPAID_RUNS_MAX, UNPAID_SERVED_MAX, UNPAID_PROOFS_MAX),
+        (
+            UNPAID_RUNS_MAX / 2,
+            UNPAID_SERVED_MAX / 2,
+            UNPAID_PROOFS_MAX / 2,
+        ),
+        (4, UNPAID_SERVED_LEAST, 1),
+        (1, UNPAID_SERVED_LEAST, 1),
+    ] {
+        let mut book = book_of_tokens(1_000_000);
+        book.terms.unpaid_first = unpaid_first;
+        assert_eq!(given(&mut book, (1, 0), RUN), served, "{unpaid_first}");
+        let mut book = self::book(1_000_000);
+        book.terms.unpaid_first = unpaid_first;
+        assert_eq!(given(&mut book, (1, 0), PROVED), proofs, "{unpaid_first}");
+    }
+    // As many runs as are missing are paid for: as many as in any other.
+    let mut book = book_of_tokens(1_000_000);
+    book.terms.unpaid_first = 4;
+    let paid = UNPAID_RUNS_MAX - 4;
+    assert_eq!(given(&mut book, (1, paid), RUN), UNPAID_SERVED_MAX);
+}
+
 /// Answers that got lost do not end an endpoint that runs for long, and cost its provider less than its minutes earn.
 #[test]
 fn a_run_is_written_off_for_each_minute_that_is_paid() {

@@ -33,7 +33,7 @@ pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome 
         .account(address)
         .await
         .calling("ask for the account")?;
-    let shown = match Trusting::begin(&client, &arguments.trust).await? {
+    let shown = match Trusting::begin_to_show(&client, &arguments.trust).await? {
         Some(mut trusting) => {
             let shown = trusting.light().balance(address).await;
             let shown = trust::checked(shown, "ask for the proof")?;

@@ -513,6 +513,7 @@ pub(super) async fn close(
         genesis: None,
         checkpoint: None,
         trusted: None,
+        trust_gateway: false,
     };
     let host = CommandHost::new(&file, client, &trust);
     let shown: Arc<dyn GroupHost> = Arc::<CommandHost>::clone(&host);

@@ -185,7 +185,7 @@ pub(super) async fn infer(
     as_json: bool,
 ) -> Outcome {
     let wallet = connect::wallet(client, &arguments.key).await?;
-    let trusting = Trusting::begin(client, &arguments.chain).await?;
+    let trusting = Trusting::begin_to_show(client, &arguments.chain).await?;
     let (input, quotes, terms) = asked(client, &wallet, model, arguments).await?;
     if arguments.order.dry_run {
         let answer = dry_run(client, &wallet, (model.id, &input), terms).await?;

@@ -16,6 +16,7 @@ use crate::grid::connect::Calling;
 use crate::grid::embedded::API_PATIENCE;
 use crate::grid::port::NodePort;
 use crate::grid::trust;
+use crate::network::backup;
 use crate::network::gateway::{GatewayOverrides, GatewayProcess, GatewaySettings};
 use crate::network::settings;
 use crate::network::standing::GatewayState;
@@ -31,12 +32,17 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How often it says so although nothing changed but heights.
 const REPEAT: Duration = Duration::from_secs(60);
 
-/// Runs a gateway until a signal, or prints sample settings.
+/// Runs a gateway until a signal, copies what it has, or prints sample settings.
 pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome {
     let Some(file) = arguments.config.as_deref().filter(|_| !arguments.sample) else {
         let text = settings::render(&GatewaySettings::sample())?;
         return Ok(line(text.trim_end())?);
     };
+    if let Some(to) = &arguments.backup {
+        let keys = arguments.openai_keys.as_deref();
+        let copied = backup::of_gateway(file, &overrides(arguments), keys, to)?;
+        return backup::tell("gateway", &copied, as_json);
+    }
     let process = GatewayProcess::load(file, &overrides(arguments))?;
     let _telemetry = telemetry::start(process.log.as_deref(), as_json)?;
     let keys = arguments.openai_keys.as_deref();

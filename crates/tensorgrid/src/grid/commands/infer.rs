@@ -32,7 +32,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     if float::is_float(&model) {
         return Box::pin(float::infer(&client, &model, arguments, as_json)).await;
     }
-    let trusting = Trusting::begin(&client, &arguments.chain).await?;
+    let trusting = Trusting::begin_to_show(&client, &arguments.chain).await?;
     let order = &arguments.order;
     let Inferring {
         checked,
@@ -171,7 +171,7 @@ async fn order_of(
     id: JobId,
     arguments: &JobFetchArguments,
 ) -> Result<(OrderedJob, OrderOf, Option<Trusting>), Failure> {
-    let trusting = Trusting::begin(client, &arguments.trust).await?;
+    let trusting = Trusting::begin_to_show(client, &arguments.trust).await?;
     if let Some(order) = &arguments.order {
         let ordered = order_of_text(id, order).ok_or_else(|| {
             let text = format!("--order {order:?} is not MODEL:INPUT:MODE");

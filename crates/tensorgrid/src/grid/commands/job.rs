@@ -12,7 +12,7 @@ use tg_sdk::{Client, JobFilter};
 use tg_types::chain::LeafHead;
 use tg_types::{Amount, JobId, Transaction};
 
-use super::{ask_stored, challenge, job_cost, job_file, json_of};
+use super::{ask_stored, challenge, job_cost, job_file, json_of, say_unproved, unproved_json};
 use crate::grid::args::{
     JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobRaiseArguments,
     JobReceiptArguments, JobShowArguments,
@@ -51,8 +51,9 @@ async fn list(arguments: &JobListArguments, as_json: bool) -> Outcome {
     };
     let jobs = client.jobs(filter).await.calling("list the jobs")?;
     if as_json {
-        return json_of(&jobs);
+        return unproved_json(&jobs);
     }
+    say_unproved(&client);
     let mut table = Table::new(&["job", "state", "verify", "model", "max price", "leases"]);
     for job in jobs {
         table.row(vec![
@@ -70,7 +71,7 @@ async fn list(arguments: &JobListArguments, as_json: bool) -> Outcome {
 async fn show(arguments: &JobShowArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let id = connect::job(&client, &arguments.job).await?;
-    let (job, proved) = match Trusting::begin(&client, &arguments.trust).await? {
+    let (job, proved) = match Trusting::begin_to_show(&client, &arguments.trust).await? {
         Some(mut trusting) => {
             let both = told_and_proved(&client, trusting.light(), id).await?;
             trusting.keep();

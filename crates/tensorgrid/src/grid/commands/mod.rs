@@ -29,6 +29,7 @@ mod order;
 pub(crate) mod program;
 mod proved;
 pub(crate) mod provider;
+mod provider_show;
 pub(crate) mod rent;
 pub(crate) mod seat;
 pub(crate) mod session;
@@ -80,6 +81,22 @@ fn ask_to_proceed(undone: &str, otherwise: &str) -> Outcome {
 /// Prints any data as JSON.
 fn json_of(data: &impl serde::Serialize) -> Outcome {
     Ok(json(&serde_json::to_value(data)?)?)
+}
+
+/// Prints the rows of a list as JSON: each says that nothing shows it, nor that no other is left out.
+fn unproved_json(rows: &impl serde::Serialize) -> Outcome {
+    let mut value = serde_json::to_value(rows)?;
+    for row in value.as_array_mut().into_iter().flatten() {
+        if let Some(row) = row.as_object_mut() {
+            row.insert("proved".to_owned(), false.into());
+        }
+    }
+    Ok(json(&value)?)
+}
+
+/// Says whose word a list is.
+fn say_unproved(client: &tg_sdk::Client) {
+    say(format_args!("unproved list: as {} says", client.url()));
 }
 
 /// Ctrl-C, and the polite signal of the operating system.

@@ -8,7 +8,7 @@ use tg_ir::Program;
 use tg_proof::PublicModel;
 use tg_sdk::dto::ModelDto;
 
-use super::{float, json_of};
+use super::{float, json_of, say_unproved, unproved_json};
 use crate::grid::args::{
     ApiArguments, ModelAddArguments, ModelAddBuiltinArguments, ModelShowArguments,
 };
@@ -121,8 +121,9 @@ pub(crate) async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
     let client = connect::client(arguments)?;
     let models = client.models().await.calling("list the models")?;
     if as_json {
-        return json_of(&models);
+        return unproved_json(&models);
     }
+    say_unproved(&client);
     let mut table = Table::new(&[
         "name", "id", "tier", "state", "Mmac", "input", "output", "zk",
     ]);

@@ -99,10 +99,10 @@ async fn join(arguments: &NetworkJoinArguments, as_json: bool) -> Outcome {
     }
     let (wallet, folder) = join_as_provider(&arguments.folder, &arguments.api.api, passphrase)?;
     let address = wallet.address().to_string();
-    let environment = folder.join("provider.env");
+    let file = folder.join("provider.toml");
     if as_json {
         return json_of(&serde_json::json!({
-            "environment": environment,
+            "config": file,
             "key": folder.join("account.key"),
             "address": address,
             "api": arguments.api.api,
@@ -114,8 +114,8 @@ async fn join(arguments: &NetworkJoinArguments, as_json: bool) -> Outcome {
         genesis.id()
     ))?;
     say(format_args!(
-        "fund it: tensorgrid transfer {address} 5\nthen: set -a; . {}; set +a; tensorgrid provider",
-        environment.display()
+        "fund it: tensorgrid transfer {address} 5\nthen: tensorgrid provider --config {}",
+        file.display()
     ));
     Ok(())
 }
@@ -214,7 +214,7 @@ fn tell(founded: &Founded, as_json: bool) -> Outcome {
         let providers: Vec<_> = (0..founded.providers.len())
             .map(|index| {
                 serde_json::json!({
-                    "environment": founded.provider_folder(index).join("provider.env"),
+                    "config": founded.provider_folder(index).join("provider.toml"),
                     "key": founded.provider_folder(index).join("account.key"),
                     "address": founded.providers[index].address().to_string(),
                     "api": founded.api_url(index),

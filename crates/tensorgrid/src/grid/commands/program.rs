@@ -107,7 +107,7 @@ pub(crate) async fn quote(arguments: &ProgramSubmitArguments) -> Result<DryRunDt
 pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let trusting = Trusting::begin(&client, &arguments.chain).await?;
+    let trusting = Trusting::begin_to_show(&client, &arguments.chain).await?;
     let Submitting {
         listed,
         checked,

@@ -1,4 +1,4 @@
-//! `tensorgrid provider` and `tensorgrid provider list`.
+//! `tensorgrid provider` and `tensorgrid provider list`; `show` is elsewhere.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,12 +9,15 @@ use tg_sdk::Client;
 use tg_sdk::dto::FaucetRequestDto;
 use tg_types::{Amount, Label, OfferTerms, Wallet};
 
-use super::{Signals, json_of, stopped_at_once};
+use super::{Signals, provider_show, say_unproved, stopped_at_once, unproved_json};
 use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
 use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
 use crate::grid::machine::{self, Ask};
 use crate::grid::serving;
+use crate::network::backup;
+use crate::network::provider::ProviderSettings;
+use crate::network::settings;
 use tg_console::accounts;
 use tg_console::keys::Passphrase;
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
@@ -24,11 +27,22 @@ use tg_offline::execution;
 /// How long play money may take to arrive.
 const FAUCET_LIMIT: Duration = Duration::from_secs(30);
 
-/// Becomes a provider, or lists the offers.
+/// Becomes a provider, or says something of them.
 pub(crate) async fn run(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     match &arguments.command {
         Some(ProviderCommand::List(api)) => list(api, as_json).await,
-        None => work(arguments, as_json).await,
+        Some(ProviderCommand::Show(arguments)) => provider_show::run(arguments, as_json).await,
+        None if arguments.sample => {
+            let text = settings::render(&ProviderSettings::sample())?;
+            Ok(line(text.trim_end())?)
+        }
+        None => match (&arguments.config, &arguments.backup) {
+            (Some(file), Some(to)) => {
+                let copied = backup::of_provider(file, &arguments.key, to)?;
+                backup::tell("provider", &copied, as_json)
+            }
+            _ => work(arguments, as_json).await,
+        },
     }
 }
 
@@ -36,8 +50,9 @@ async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
     let client = connect::client(arguments)?;
     let offers = client.offers().await.calling("list the offers")?;
     if as_json {
-        return json_of(&offers);
+        return unproved_json(&offers);
     }
+    say_unproved(&client);
     let mut table = Table::new(&[
         "provider",
         "hardware",

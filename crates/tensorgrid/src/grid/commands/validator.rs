@@ -19,6 +19,7 @@ use crate::grid::connect::Calling;
 use crate::grid::embedded::{API_PATIENCE, Reporters};
 use crate::grid::port::NodePort;
 use crate::grid::trust;
+use crate::network::backup;
 use crate::network::process::{Overrides, ValidatorProcess, ValidatorSettings};
 use crate::network::settings;
 use crate::network::standing::{ValidatorState, needed};
@@ -33,12 +34,16 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How often it says so although nothing changed but heights.
 const REPEAT: Duration = Duration::from_secs(60);
 
-/// Runs a validator until a signal, or prints sample settings.
+/// Runs a validator until a signal, copies what it has, or prints sample settings.
 pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcome {
     let Some(file) = arguments.config.as_deref().filter(|_| !arguments.sample) else {
         let text = settings::render(&ValidatorSettings::sample())?;
         return Ok(line(text.trim_end())?);
     };
+    if let Some(to) = &arguments.backup {
+        let copied = backup::of_validator(file, &overrides(arguments), to)?;
+        return backup::tell("validator", &copied, as_json);
+    }
     let process = ValidatorProcess::load(file, &overrides(arguments))?;
     let _telemetry = telemetry::start(process.log.as_deref(), as_json)?;
     let genesis = process.config.genesis.id();

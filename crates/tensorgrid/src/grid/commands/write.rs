@@ -78,7 +78,7 @@ pub(crate) async fn quote(arguments: &WriteArguments) -> Result<DryRunDto, Failu
 pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let trusting = Trusting::begin(&client, &arguments.chain).await?;
+    let trusting = Trusting::begin_to_show(&client, &arguments.chain).await?;
     let Writing {
         checked,
         coding,
