@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::grid::account_args::{DoctorArguments, FaucetArguments, WalletCommand};
 use crate::grid::args;
 use crate::grid::endpoint_args::EndpointCommand;
+use crate::grid::program_args;
 use tg_cuda::DeviceChoice;
 use tg_offline::arguments::{
     BenchArguments, BenchModesArguments, BenchRunArguments, CompileArguments, ExplainArguments,
@@ -176,9 +177,9 @@ pub(crate) enum ProgramCommand {
     /// Run a module on an input, without a grid: the answer, the bill and the trace are those of every machine.
     Run(ProgramRunArguments),
     /// Register a program with the grid.
-    Add(args::ProgramAddArguments),
+    Add(program_args::ProgramAddArguments),
     /// Run a program on the grid, where validators run it again before the provider is paid.
-    Submit(Box<args::ProgramSubmitArguments>),
+    Submit(Box<program_args::ProgramSubmitArguments>),
 }
 
 /// Commands about placing work.

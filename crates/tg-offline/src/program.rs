@@ -101,20 +101,57 @@ pub fn read(arguments: &ProgramFileArguments) -> Result<(Vec<u8>, WasmProgram), 
     Ok((file, program))
 }
 
-/// The bytes of an input.
+/// The input that arguments name.
 ///
 /// # Errors
-/// If a file cannot be read, or the input is too large.
+/// If a file cannot be read, or the input is longer than one may be.
 pub fn input(arguments: &ProgramInputArguments) -> Result<Vec<u8>, Failure> {
+    let chunks = chunks(arguments)?;
+    encoded(match arguments.merge {
+        true => ProgramInput::Merge(chunks),
+        false => ProgramInput::Steps(chunks),
+    })
+}
+
+/// The inputs of so many runs, each with some of the chunks that arguments name, in their order.
+///
+/// # Errors
+/// If a file cannot be read, there are fewer chunks than runs, or one of the inputs is longer than it may be.
+pub fn inputs_of_parts(
+    arguments: &ProgramInputArguments,
+    parts: usize,
+) -> Result<Vec<Vec<u8>>, Failure> {
+    let chunks = chunks(arguments)?;
+    if chunks.len() < parts {
+        let text = format!("{} chunks are no {parts} parts", chunks.len());
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
+            .hint(format!("--chunks {parts} cuts each file into {parts}")));
+    }
+    let at = |part: usize| chunks.len() * part / parts;
+    (0..parts)
+        .map(|part| encoded(ProgramInput::Steps(chunks[at(part)..at(part + 1)].to_vec())))
+        .collect()
+}
+
+/// The input of a run that merges outputs of others.
+///
+/// # Errors
+/// If they are longer than an input may be.
+pub fn merging(outputs: Vec<Vec<u8>>) -> Result<Vec<u8>, Failure> {
+    encoded(ProgramInput::Merge(outputs))
+}
+
+/// The chunks that arguments name.
+fn chunks(arguments: &ProgramInputArguments) -> Result<Vec<Vec<u8>>, Failure> {
     let mut chunks = Vec::new();
     for path in &arguments.inputs {
         let bytes = files::read(path, u64::from(INPUT_BYTES_MAX))?;
         chunks.extend(cut(&bytes, arguments.chunks as usize));
     }
-    let input = match arguments.merge {
-        true => ProgramInput::Merge(chunks),
-        false => ProgramInput::Steps(chunks),
-    };
+    Ok(chunks)
+}
+
+fn encoded(input: ProgramInput) -> Result<Vec<u8>, Failure> {
     let bytes = input.encode();
     if bytes.len() > INPUT_BYTES_MAX as usize {
         let text = format!(
@@ -122,7 +159,7 @@ pub fn input(arguments: &ProgramInputArguments) -> Result<Vec<u8>, Failure> {
             bytes.len()
         );
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
-            .hint("run the parts as several jobs, and merge their outputs with --merge"));
+            .hint("run the parts as several jobs that are merged: program submit --parts N"));
     }
     Ok(bytes)
 }

@@ -11,7 +11,6 @@ use tg_console::needs::{MachineArguments, amount};
 use tg_console::verify::{VerifyChoice, VerifyParser};
 use tg_cuda::DeviceChoice;
 use tg_ledger::{REPEATED_MACS_USUAL, WHOLE_RUN_MACS_USUAL};
-use tg_offline::arguments::{ProgramFileArguments, ProgramInputArguments};
 use tg_offline::text::TextArguments;
 use tg_types::Amount;
 use tg_types::chain::Checkpoint;
@@ -553,53 +552,6 @@ pub(crate) struct WriteArguments {
     /// Write sequence and proof, for `tensorgrid verify`.
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) chain: TrustArguments,
-    #[command(flatten)]
-    pub(crate) api: ApiArguments,
-    #[command(flatten)]
-    pub(crate) key: KeyArguments,
-}
-
-/// `program add`.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  tensorgrid program add examples/programs/pi.wasm --name pi --fuel 20000000\n\n\
-                  The fuel belongs to the program: an order is priced by it and pays for what was burned, at least a quarter."
-)]
-pub(crate) struct ProgramAddArguments {
-    #[command(flatten)]
-    pub(crate) file: ProgramFileArguments,
-    /// Name on the grid; that of the file if absent.
-    #[arg(long)]
-    pub(crate) name: Option<String>,
-    #[command(flatten)]
-    pub(crate) api: ApiArguments,
-    #[command(flatten)]
-    pub(crate) key: KeyArguments,
-}
-
-/// `program submit`.
-#[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "Example:\n  tensorgrid program submit words --input README.md --chunks 4 --yes\n\n\
-                  The program is run here again and the answer compared, unless --trust leaves that to the validators. Exit \
-                  code 3 says that the job was rejected, that the answer is wrong, or that the run did not finish."
-)]
-pub(crate) struct ProgramSubmitArguments {
-    /// The program: its name, its id, or the beginning of its id.
-    pub(crate) program: String,
-    #[command(flatten)]
-    pub(crate) given: ProgramInputArguments,
-    /// Believe the validators that ran it again, or drawn parts of it, and do not run it here.
-    #[arg(long)]
-    pub(crate) trust: bool,
-    /// How the result is checked. If absent: by sync where an offer has the stake for it, else by recompute, as orders with needs of
-    /// their own are.
-    #[arg(long, value_parser = VerifyParser::PROGRAMS)]
-    pub(crate) verify: Option<VerifyChoice>,
-    #[command(flatten)]
-    pub(crate) order: OrderArguments,
     #[command(flatten)]
     pub(crate) chain: TrustArguments,
     #[command(flatten)]

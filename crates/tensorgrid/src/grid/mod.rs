@@ -12,7 +12,7 @@
 //! 9. [`describe`] - jobs in lines
 //! 10. [`cloud_prices`] - what clouds would take
 //! 11. [`trust`] - what nobody can forge
-//! 12. [`connect_args`], [`order_args`], [`serve_args`], [`job_args`], [`account_args`], [`args`], [`commands`] - what
+//! 12. [`connect_args`], [`order_args`], [`serve_args`], [`job_args`], [`program_args`], [`account_args`], [`args`], [`commands`] - what
 //!     people type
 
 pub(crate) mod account_args;
@@ -31,6 +31,7 @@ pub(crate) mod machine;
 pub(crate) mod networks;
 pub(crate) mod order_args;
 pub(crate) mod port;
+pub(crate) mod program_args;
 pub(crate) mod serve_args;
 pub(crate) mod serving;
 pub(crate) mod session_file;

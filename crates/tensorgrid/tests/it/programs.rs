@@ -56,7 +56,7 @@ fn a_module_is_checked_and_run_without_a_grid() {
 #[test]
 fn a_program_runs_on_a_grid_in_parts_that_are_merged() {
     let folder = tempfile::tempdir().unwrap();
-    let grid = Grid::up(&folder.path().join("data"), 1);
+    let grid = Grid::up(&folder.path().join("data"), 2);
     let pi = example("pi");
     let add = ["program", "add", text(&pi), "--fuel", "20000000", "--json"];
     assert_eq!(grid.run(&add).ends(0).json()["facts"]["tier"], "WASM-1");
@@ -98,6 +98,31 @@ fn a_program_runs_on_a_grid_in_parts_that_are_merged() {
     assert!(ran.stdout.contains("run here again"), "{}", ran.stdout);
     let merged = std::fs::read(merged).unwrap();
     assert_eq!(merged[8..], 100_000_u64.to_le_bytes());
+    // The same by one command: two jobs with a chunk each, which two providers may take, and one that merges them.
+    let whole = folder.path().join("whole");
+    let inputs = [
+        "--input",
+        text(&folder.path().join("one")),
+        "--input",
+        text(&folder.path().join("two")),
+    ];
+    let submit = [
+        "program",
+        "submit",
+        "pi",
+        "--yes",
+        "--json",
+        "--parts",
+        "2",
+        "--output",
+        text(&whole),
+    ];
+    let ran = grid.run(&[&submit[..], &inputs].concat()).ends(0).json();
+    assert_eq!(std::fs::read(&whole).unwrap(), merged);
+    assert_eq!(ran["parts"].as_array().unwrap().len(), 2);
+    let three = ["program", "submit", "pi", "--yes", "--parts", "3"];
+    let refused = grid.run(&[&three[..], &inputs].concat()).ends(2);
+    assert!(refused.stderr.contains("--chunks 3"), "{}", refused.stderr);
     // More points than it has fuel for: paid, and said so.
     let endless = points(folder.path(), "endless", 3, u64::MAX);
     let ran = grid

@@ -8,10 +8,11 @@ use tg_types::{
 };
 
 use super::modes::assurance;
-use crate::grid::args::{InferArguments, ProgramSubmitArguments, WriteArguments};
+use crate::grid::args::{InferArguments, WriteArguments};
 use crate::grid::endpoint_args::EndpointOpenArguments;
 use crate::grid::job_args::JobSubmitArguments;
 use crate::grid::order_args::OrderArguments;
+use crate::grid::program_args::ProgramSubmitArguments;
 use tg_console::needs::NeedsArguments;
 use tg_console::table::short;
 use tg_jobfile::order::{JobFile, JobWork};

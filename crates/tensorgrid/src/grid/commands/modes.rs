@@ -5,9 +5,10 @@ use tg_sdk::dto::{ModeDto, ModePriceDto, ModelDto, QuoteDto};
 use tg_sdk::jobs;
 
 use super::json_of;
-use crate::grid::args::{InferArguments, ModelModesArguments, ProgramSubmitArguments};
+use crate::grid::args::{InferArguments, ModelModesArguments};
 use crate::grid::connect::{self, Calling as _};
 use crate::grid::order_args::OrderArguments;
+use crate::grid::program_args::ProgramSubmitArguments;
 use tg_console::outcome::{Failure, Outcome, line, say};
 use tg_console::table::{Table, short};
 use tg_console::verify::VerifyChoice;

@@ -5,16 +5,16 @@ use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, Qu
 use tg_sdk::guard::{self, OwnRun};
 use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
-use tg_types::{Digest, Encode as _, JobId, TraceForm, Wallet};
+use tg_types::{Digest, Encode as _, JobId, ModelId, TraceForm, Wallet};
 use tg_wasm::limits::FILE_BYTES_MAX;
 use tg_wasm::{ProgramAnswer, WasmProgram};
 
 use super::modes::{self, assurance};
 use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
 use super::{ask_to_proceed, json_of, proved, wallet};
-use crate::grid::args::{ProgramAddArguments, ProgramSubmitArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
+use crate::grid::program_args::{ProgramAddArguments, ProgramSubmitArguments};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
@@ -55,7 +55,8 @@ pub(crate) async fn add(arguments: &ProgramAddArguments, as_json: bool) -> Outco
 struct Submitting {
     listed: ModelDto,
     checked: WasmProgram,
-    input: Vec<u8>,
+    /// The input of each job, one or several whose outputs are merged.
+    inputs: Vec<Vec<u8>>,
     quotes: Vec<QuoteDto>,
     terms: OrderTerms,
 }
@@ -68,7 +69,15 @@ async fn asked(
 ) -> Result<Submitting, Failure> {
     let listed = connect::model(client, &arguments.program).await?;
     let checked = fetch(client, &listed).await?;
-    let input = program::input(&arguments.given)?;
+    let inputs = match arguments.parts {
+        1 => vec![program::input(&arguments.given)?],
+        parts => program::inputs_of_parts(&arguments.given, usize::from(parts))?,
+    };
+    if inputs.len() > 1 && !checked.facts().has_merge {
+        let text = format!("the program {} exports no merge", listed.name);
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
+            .hint("--parts needs one: docs/PROGRAMS.md says which functions a program exports"));
+    }
     let mode = modes::mode_of(client, &listed, arguments.into()).await?;
     let quotes = quotes(client, (&listed, mode), &arguments.order).await?;
     let terms = terms(
@@ -76,14 +85,14 @@ async fn asked(
         wallet,
         (mode, arguments.verify, &arguments.order),
         &quotes,
-        (listed.id, &input),
+        (listed.id, &inputs[0]),
     )
     .await?;
     refuse_sealed_bid(terms, "a program")?;
     Ok(Submitting {
         listed,
         checked,
-        input,
+        inputs,
         quotes,
         terms,
     })
@@ -97,71 +106,172 @@ pub(crate) async fn quote(arguments: &ProgramSubmitArguments) -> Result<DryRunDt
     dry_run(
         &client,
         &wallet,
-        (asked.listed.id, &asked.input),
+        (asked.listed.id, &asked.inputs[0]),
         asked.terms,
     )
     .await
 }
 
-/// Orders a run of a program, follows it, and prints the answer.
+/// Orders a run of a program, or several and one that merges them, follows them, and prints the answer.
 pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
-    let trusting = Trusting::begin_to_show(&client, &arguments.chain).await?;
     let Submitting {
         listed,
         checked,
-        input,
+        inputs,
         quotes,
         terms,
     } = asked(&client, &wallet, arguments).await?;
-    let mode = terms.mode.into();
     if arguments.order.dry_run {
-        let answer = dry_run(&client, &wallet, (listed.id, &input), terms).await?;
+        let answer = dry_run(&client, &wallet, (listed.id, &inputs[0]), terms).await?;
         return print_dry_run(&answer, as_json);
     }
     if !arguments.order.yes {
-        confirm(&listed, &quotes, terms)?;
+        confirm((&listed, inputs.len()), &quotes, terms)?;
     }
-    let id = jobs::order_of(&client, &wallet, listed.id, input.clone(), terms).await;
-    let id = id.of_job()?;
-    say(format_args!("job {id}"));
-    let mut state = String::new();
-    let mut tell = |news: Followed<'_>| match news {
-        Followed::Changed(job) if job.state.to_string() != state => {
-            state = job.state.to_string();
-            say(format_args!("  {state}"));
-        }
-        Followed::Changed(_) => {}
-        Followed::Waits(why) => say(format_args!("  {}", why.summary)),
+    let run = ProgramJob {
+        client: &client,
+        wallet: &wallet,
+        arguments,
+        model: listed.id,
+        program: &checked,
+        terms,
     };
-    let is_checked = !arguments.trust;
-    let guard = guarded(&client, &wallet, (id, mode), (&checked, &input), is_checked);
-    let (job, challenged) = tokio::join!(jobs::follow(&client, id, &mut tell), guard);
-    if challenged? > 0 {
-        say("a result was challenged: the program gave another one here");
-    }
-    let job = job.of_job()?;
-    let ordered = OrderedJob::new(id, listed.id, &input, mode);
-    let collected = jobs::collect_output(&client, &ordered, &job).await;
-    let (receipt, bytes) = collected.of_job()?;
-    let answer = ProgramAnswer::decode(&bytes).or_fail(Exit::Rejected, "read the answer")?;
-    if is_checked {
-        run_again(&checked, &input, &receipt, &bytes)?;
-    }
-    proved::compare(trusting, (&job, receipt.receipt.output)).await?;
-    show(arguments, (id, &receipt), &answer, as_json)?;
+    let ran = run.all(inputs).await?;
+    show(arguments, &ran, as_json)?;
     wallet::hint(&arguments.key);
-    program::ended(&answer)
+    program::ended(&ran.answer)
+}
+
+/// What all jobs of one command have in common.
+struct ProgramJob<'a> {
+    client: &'a Client,
+    wallet: &'a Wallet,
+    arguments: &'a ProgramSubmitArguments,
+    model: ModelId,
+    program: &'a WasmProgram,
+    terms: OrderTerms,
+}
+
+/// A job that was paid.
+struct PaidRun {
+    id: JobId,
+    receipt: JobReceiptDto,
+    answer: ProgramAnswer,
+    /// The jobs whose outputs it merged, in their order.
+    parts: Vec<JobId>,
+}
+
+impl ProgramJob<'_> {
+    /// One job for each input, at the same time, and one that merges their outputs in the order of the inputs, if there are several.
+    async fn all(&self, inputs: Vec<Vec<u8>>) -> Result<PaidRun, Failure> {
+        let count = inputs.len();
+        let name = |part: usize| match count {
+            1 => String::new(),
+            _ => format!("part {} of {count}: ", part + 1),
+        };
+        // Ordered one after the other, as the transactions of an account are; then all run at the same time.
+        let mut ordered = Vec::with_capacity(count);
+        for (part, input) in inputs.into_iter().enumerate() {
+            ordered.push((name(part), self.order(&name(part), &input).await?, input));
+        }
+        let mut ran = self.follow_all(&ordered).await?;
+        if count == 1
+            && let Some(only) = ran.pop()
+        {
+            return Ok(only);
+        }
+        // A part that did not finish has an output too, which is none of the whole.
+        for (part, run) in ran.iter().enumerate() {
+            program::ended(&run.answer).map_err(|failure| {
+                failure.hint(format!("{}job {}: nothing was merged", name(part), run.id))
+            })?;
+        }
+        let parts = ran.iter().map(|run| run.id).collect();
+        let outputs = ran.into_iter().map(|run| run.answer.output).collect();
+        let input = program::merging(outputs)?;
+        let id = self.order("merge: ", &input).await?;
+        let merged = self.follow("merge: ", id, &input).await?;
+        Ok(PaidRun { parts, ..merged })
+    }
+
+    /// Follows several jobs at the same time: of each a result may have to be challenged within seconds.
+    async fn follow_all(
+        &self,
+        ordered: &[(String, JobId, Vec<u8>)],
+    ) -> Result<Vec<PaidRun>, Failure> {
+        if let [(name, id, input)] = ordered {
+            return Ok(vec![self.follow(name, *id, input).await?]);
+        }
+        let (left, right) = ordered.split_at(ordered.len() / 2);
+        let (left, right) = (self.follow_all(left), self.follow_all(right));
+        let (mut ran, rest) = tokio::try_join!(Box::pin(left), Box::pin(right))?;
+        ran.extend(rest);
+        Ok(ran)
+    }
+
+    async fn order(&self, name: &str, input: &[u8]) -> Result<JobId, Failure> {
+        let ordered = jobs::order_of(
+            self.client,
+            self.wallet,
+            self.model,
+            input.to_vec(),
+            self.terms,
+        );
+        let id = ordered.await.of_job()?;
+        say(format_args!("{name}job {id}"));
+        Ok(id)
+    }
+
+    /// Follows a job to its end, and checks its answer.
+    async fn follow(&self, name: &str, id: JobId, input: &[u8]) -> Result<PaidRun, Failure> {
+        let trusting = Trusting::begin_to_show(self.client, &self.arguments.chain).await?;
+        let mode = self.terms.mode.into();
+        let mut state = String::new();
+        let mut tell = |news: Followed<'_>| match news {
+            Followed::Changed(job) if job.state.to_string() != state => {
+                state = job.state.to_string();
+                say(format_args!("  {name}{state}"));
+            }
+            Followed::Changed(_) => {}
+            Followed::Waits(why) => say(format_args!("  {name}{}", why.summary)),
+        };
+        let is_checked = !self.arguments.trust;
+        let run = (self.program, input);
+        let guard = guarded(self.client, self.wallet, (id, mode), run, is_checked);
+        let (job, challenged) = tokio::join!(jobs::follow(self.client, id, &mut tell), guard);
+        if challenged? > 0 {
+            say(format_args!(
+                "{name}a result was challenged: the program gave another one here"
+            ));
+        }
+        let job = job.of_job()?;
+        let ordered = OrderedJob::new(id, self.model, input, mode);
+        let collected = jobs::collect_output(self.client, &ordered, &job).await;
+        let (receipt, bytes) = collected.of_job()?;
+        let answer = ProgramAnswer::decode(&bytes).or_fail(Exit::Rejected, "read the answer")?;
+        if is_checked {
+            run_again(self.program, input, &receipt, &bytes)?;
+        }
+        proved::compare(trusting, (&job, receipt.receipt.output)).await?;
+        Ok(PaidRun {
+            id,
+            receipt,
+            answer,
+            parts: Vec::new(),
+        })
+    }
 }
 
 /// Prints an answer, and writes its output where that was asked for.
-fn show(
-    arguments: &ProgramSubmitArguments,
-    (id, receipt): (JobId, &JobReceiptDto),
-    answer: &ProgramAnswer,
-    as_json: bool,
-) -> Outcome {
+fn show(arguments: &ProgramSubmitArguments, ran: &PaidRun, as_json: bool) -> Outcome {
+    let PaidRun {
+        id,
+        receipt,
+        answer,
+        parts,
+    } = ran;
     let is_checked = !arguments.trust;
     if let Some(path) = &arguments.given.output {
         files::write(path, &answer.output)?;
@@ -171,6 +281,7 @@ fn show(
         let answer = program::answer_json(answer, &trace);
         let data = serde_json::json!({
             "job": id.to_string(), "answer": answer, "run_again": is_checked, "receipt": receipt,
+            "parts": parts.iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
         return Ok(json(&data)?);
     }
@@ -252,8 +363,17 @@ fn run_again(
 }
 
 /// Shows the offers and asks before spending.
-fn confirm(program: &ModelDto, quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
+fn confirm(
+    (program, parts): (&ModelDto, usize),
+    quotes: &[QuoteDto],
+    terms: OrderTerms,
+) -> Outcome {
     say(offers(quotes));
+    if parts > 1 {
+        say(format_args!(
+            "{parts} jobs, and one that merges their outputs, for each of which:"
+        ));
+    }
     say(format_args!(
         "run {} for at most {} TGRID plus the verification fee; --verify {}: {}; what it did not burn of its fuel is not paid, but for \
          a quarter",
