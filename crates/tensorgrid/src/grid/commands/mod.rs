@@ -30,6 +30,7 @@ pub(crate) mod program;
 mod proved;
 pub(crate) mod provider;
 pub(crate) mod rent;
+mod sealed;
 pub(crate) mod seat;
 pub(crate) mod session;
 pub(crate) mod transfer;
