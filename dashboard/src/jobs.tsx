@@ -16,6 +16,7 @@ const verifier: Record<Job["mode"], string> = {
   sync: "a drawn committee, which runs it again if it is short, else computes drawn parts again",
   optimistic: "a drawn validator, which runs it again; then anybody may have all do so",
   replicate: "drawn providers, whose sealed results are compared; where they differ every validator",
+  sealed: "whoever ordered alone; if it shows its key, every validator",
   endpoint: "the requestor judges each answer and pays by vouchers",
 };
 

@@ -42,6 +42,7 @@ pub fn allowance(state: &State, owner: &Address) -> UploadAllowance {
             | VerificationMode::Proof
             | VerificationMode::Recompute
             | VerificationMode::Replicate
+            | VerificationMode::Sealed
             | VerificationMode::Endpoint => EVIDENCE_BYTES_MAX,
         };
         u64::from(evidence).saturating_add(output)

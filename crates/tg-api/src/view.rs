@@ -249,6 +249,7 @@ pub fn provider(state: &State, address: Address) -> ProviderDto {
             .take(PROVIDER_OFFERS_MAX)
             .map(|it| offer(state, it))
             .collect(),
+        sealing_key: state.provider(&address).and_then(|it| it.sealing.clone()),
     }
 }
 

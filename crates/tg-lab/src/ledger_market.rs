@@ -231,7 +231,7 @@ fn standing(number: u32, spec: &NodeSpec) -> Option<Standing> {
             memory_bytes: 0,
             slots: u16::MAX,
             collateral_per_lease: Amount::ZERO,
-            modes: ModeSet::ALL,
+            modes: ModeSet::UNSEALED,
             machine,
             price_per_gpu_second: SECOND,
             pricing: Pricing::Fixed,

@@ -287,7 +287,7 @@ pub fn synthetic_offer(draws: &mut Draws, variety: Variety, number: u64) -> Synt
             memory_bytes: 1 << 30,
             slots: 64,
             collateral_per_lease: Amount::new(10),
-            modes: ModeSet::ALL,
+            modes: ModeSet::UNSEALED,
             machine: Machine {
                 gpu_count: spec.gpu_count,
                 gpu,

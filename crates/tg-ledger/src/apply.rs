@@ -24,6 +24,7 @@ mod rent;
 mod replicas;
 mod retention;
 mod rewards;
+mod sealed;
 mod seats;
 mod seeds;
 mod sessions;

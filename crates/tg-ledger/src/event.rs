@@ -15,6 +15,19 @@ pub enum BurnedBecause {
     Idle,
     /// A lease ran out of the GPU time that the order states, as many times of it as it may have.
     StatedTime,
+    /// The provider of a lease got a key that does not open the input, or its requestor did not show that it does.
+    NoKey,
+}
+
+/// What happened to the key of a sealed job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyStep {
+    /// Its requestor granted it to the provider of the lease.
+    Granted,
+    /// The provider says that it does not open the input.
+    Questioned,
+    /// Its requestor showed it to everybody.
+    Revealed,
 }
 
 /// How a question ended whether a validator has what it keeps.
@@ -363,6 +376,17 @@ pub enum Event {
         provider: Address,
         /// How much.
         amount: Amount,
+    },
+    /// Something happened to the key of a sealed job.
+    KeyChanged {
+        /// The lease.
+        lease: LeaseId,
+        /// The job.
+        job: JobId,
+        /// Who serves the lease.
+        provider: Address,
+        /// What.
+        step: KeyStep,
     },
     /// A part of the escrow of a job was burned.
     EscrowBurned {

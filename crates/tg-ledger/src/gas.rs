@@ -42,6 +42,9 @@ const RECORD_GAS: u64 = 4_000;
 /// Matching looks at a job, at an offer in every block, or clears a bid: about 200 us.
 const MATCHING_GAS: u64 = 20_000;
 
+/// Making a grant again and opening an input of 1 MiB: about 2 ms.
+const GRANT_GAS: u64 = 200_000;
+
 /// What stands around the content: kind, lane, nonce, fees, sender, signature. A session key stands beside its signature, which is cheaper to
 /// check by more than its bytes cost.
 const FRAME_BYTES: u64 = 1 + 1 + 8 + 32 + 20 + 65;
@@ -112,6 +115,12 @@ const fn cost_of(kind: TransactionKind) -> (u64, u64, u64) {
         TransactionKind::ArgueResult => (68, 3, 0),
         // Account and question, and the question, its file, the first leaf and the account again when it ends.
         TransactionKind::AskStored => (52, 6, 0),
+        // Account and provider.
+        TransactionKind::RegisterSealingKey => (1_216, 3, 0),
+        // Account and lease.
+        TransactionKind::GrantKey => (1_200, 3, 0),
+        // Account and lease, and lease, job, provider, offer and requestor when validators have looked; and their look at a grant, 2 ms.
+        TransactionKind::RevealKey => (64, 7, GRANT_GAS),
         // Account, lease and job; provider, offer and requestor at the end; and the voucher's signature.
         TransactionKind::SettleEndpoint => (187, 6, SIGNATURE_GAS),
     }
@@ -191,6 +200,7 @@ pub fn most_taken(parameters: &Parameters, signed: &SignedTransaction) -> Amount
         Transaction::AskStored { .. } => parameters
             .verification_fee_zk
             .saturating_mul(1 << ASK_DOUBLINGS_MAX),
+        Transaction::RevealKey { .. } => parameters.challenge_fee(),
         _ => Amount::ZERO,
     };
     let gas = charged_gas(&signed.transaction);

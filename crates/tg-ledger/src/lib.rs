@@ -76,7 +76,7 @@ pub use error::{
     BlockError, EndpointProblem, InvariantError, MachineProblem, NeedsProblem, TransactionError,
     VerdictError, VoucherProblem,
 };
-pub use event::{BurnedBecause, Event, QuestionEnd};
+pub use event::{BurnedBecause, Event, KeyStep, QuestionEnd};
 pub use gas::{FeeMarket, Prepaid, PrepaidSubject};
 pub use genesis::{Genesis, GenesisError};
 pub use journal::{Entry, JournalWriter, ReplayError, Replayed, replay};
@@ -88,9 +88,9 @@ pub use record::{
     KeptStage, LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote,
     Model, ModelFacts, ModelState, Offer, OpenStage, Owed, PastDraw, Preemption, Provider, Recheck,
     RefusedBecause, ReplicaDraw, ReplicaStage, RetainedFile, Retention, SEED_KEY_BYTES,
-    SEED_SIGNATURE_BYTES, SeatBook, SeatRecord, SeatSet, SeedBook, SeedKeyPhase, Session,
-    SessionRisk, Settlement, Stars, Step, Storage, StoredQuestion, SyncCheck, SyncStage,
-    TileDispute, Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState,
+    SEED_SIGNATURE_BYTES, Sealing, SealingStage, SeatBook, SeatRecord, SeatSet, SeedBook,
+    SeedKeyPhase, Session, SessionRisk, Settlement, Stars, Step, Storage, StoredQuestion,
+    SyncCheck, SyncStage, TileDispute, Unbonding, Unpaid, Upgrade, Validator, VoteRound, VoteState,
 };
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{
@@ -101,5 +101,6 @@ pub use state::{
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};
 pub use verdict::{
-    DisputeFiles, EvidenceTask, Outcome, ReplicasTask, SampleTask, Subject, Verdict, seed_of,
+    DisputeFiles, EvidenceTask, GrantTask, Outcome, ReplicasTask, RevealedKey, SampleTask, Subject,
+    Verdict, seed_of,
 };

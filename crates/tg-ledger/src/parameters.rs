@@ -87,6 +87,8 @@ pub struct Parameters {
     pub unbonding: DurationMs,
     /// How long a result of mode `optimistic` may be challenged after its watcher found it right.
     pub challenge_window: DurationMs,
+    /// How long the requestor of a sealed job has to grant its key to the provider of a lease.
+    pub grant_window: DurationMs,
     /// How long a validator that is asked for an answer that it keeps has to give it to the others: longer than what may keep it from that.
     pub ask_window: DurationMs,
     /// Most multiply-accumulates of a model of integers whose runs every validator repeats. Of programs nothing but which disputes end at a call
@@ -140,6 +142,7 @@ impl Parameters {
             seat_bond: Amount::from_tgrid(1_000),
             unbonding: DurationMs::from_secs(3_600),
             challenge_window: DurationMs::from_secs(10),
+            grant_window: DurationMs::from_secs(30),
             ask_window: DurationMs::from_secs(6 * 3_600),
             repeated_macs_max: REPEATED_MACS_USUAL,
             whole_run_macs_max: WHOLE_RUN_MACS_USUAL,
@@ -147,7 +150,7 @@ impl Parameters {
     }
 
     /// The windows in which somebody must act or lose something, by name.
-    const fn windows(&self) -> [(&'static str, DurationMs); 6] {
+    const fn windows(&self) -> [(&'static str, DurationMs); 7] {
         [
             ("start_timeout", self.start_timeout),
             ("lease_grace", self.lease_grace),
@@ -155,6 +158,7 @@ impl Parameters {
             ("auction_slot", self.auction_slot),
             ("preempt_grace", self.preempt_grace),
             ("challenge_window", self.challenge_window),
+            ("grant_window", self.grant_window),
         ]
     }
 
@@ -203,6 +207,7 @@ impl Parameters {
             auction_slot: self.auction_slot.max(least),
             preempt_grace: self.preempt_grace.max(least),
             challenge_window: self.challenge_window.max(least),
+            grant_window: self.grant_window.max(least),
             ask_window: self.ask_window.max(least),
             ..self
         }
@@ -239,7 +244,9 @@ impl Parameters {
     #[must_use]
     pub const fn verification_fee(&self, mode: VerificationMode) -> Amount {
         match mode {
-            VerificationMode::None | VerificationMode::Endpoint => Amount::ZERO,
+            VerificationMode::None | VerificationMode::Endpoint | VerificationMode::Sealed => {
+                Amount::ZERO
+            }
             VerificationMode::Proof | VerificationMode::Sync | VerificationMode::Replicate => {
                 self.verification_fee_zk
             }
@@ -289,6 +296,7 @@ fields! {
         seat_bond,
         unbonding,
         challenge_window,
+        grant_window,
         ask_window,
         repeated_macs_max,
         whole_run_macs_max,

@@ -6,8 +6,8 @@
 //! when it is paid. Records are therefore sorted by when they end, and nothing has to be done while they stay.
 
 use tg_types::{
-    Address, Amount, Decode, DecodeError, Digest, DurationMs, Encode, JobOrder, Reader, Writer,
-    fields,
+    Address, Amount, Decode, DecodeError, Digest, DurationMs, Encode, JobOrder, Reader,
+    VerificationMode, Writer, fields,
 };
 
 use crate::limits::{
@@ -31,6 +31,12 @@ pub const OFFER_BYTES: u32 = 1_024;
 
 /// Bytes charged for a provider's record.
 pub const PROVIDER_BYTES: u32 = 512;
+
+/// Bytes charged for a provider's sealing key, beside its record.
+pub const SEALING_KEY_BYTES_CHARGED: u32 = 1_536;
+
+/// Bytes charged for the keys that the lease of a sealed job has while it lives.
+pub const SEALED_LEASE_BYTES: u32 = 2_560;
 
 /// Bytes charged for a model.
 pub const MODEL_BYTES: u32 = 512;
@@ -61,7 +67,12 @@ const INPUT_BYTES_CHARGED_AS_ONE: u32 = 256;
 pub fn job_bytes(order: &JobOrder) -> u32 {
     let attempts = u32::from(order.max_attempts) + u32::from(PREEMPTIONS_MAX);
     let leases = attempts.saturating_mul(u32::from(order.needs.gang.max(1)));
+    let keys = match order.mode {
+        VerificationMode::Sealed => SEALED_LEASE_BYTES,
+        _ => 0,
+    };
     JOB_BYTES
+        .saturating_add(keys)
         .saturating_add(LEASE_BYTES.saturating_mul(leases))
         .saturating_add(order.input_len / INPUT_BYTES_CHARGED_AS_ONE)
 }

@@ -6,11 +6,14 @@
 use std::sync::Arc;
 
 use tg_types::{
-    Address, BlockId, Digest, Domain, Encode as _, Height, JobId, Label, LeaseId, ModelId,
-    ProgramId, Receipt, VerificationMode, Vote, Writer, fields, variants,
+    Address, BlockId, Digest, Domain, Encode as _, Height, JobId, KeyGrant, Label, LeaseId,
+    ModelId, ProgramId, Receipt, SealingPublicKey, VerificationMode, Vote, Writer, fields,
+    variants,
 };
 
-use crate::record::{Dealing, Evidence, ModelFacts, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES};
+use crate::record::{
+    Dealing, Evidence, Job, Lease, ModelFacts, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, revealed_name,
+};
 
 /// What a verdict is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,6 +28,8 @@ pub enum Subject {
     Seed(Height),
     /// What a member of a committee says is wrong with the result of a lease.
     Accusation(LeaseId, Vote),
+    /// What the provider of a sealed job says of the key that was granted to it: that it does not open the input.
+    Grant(LeaseId),
 }
 
 impl std::fmt::Display for Subject {
@@ -35,6 +40,7 @@ impl std::fmt::Display for Subject {
             Self::SeedKey(round) => write!(f, "key of round {round}"),
             Self::Seed(height) => write!(f, "seed of block {height}"),
             Self::Accusation(lease, vote) => write!(f, "accusation of lease {lease}: {vote}"),
+            Self::Grant(lease) => write!(f, "key of lease {lease}"),
         }
     }
 }
@@ -46,6 +52,7 @@ variants! {
         2 = SeedKey(round),
         3 = Seed(height),
         4 = Accusation(lease, vote),
+        5 = Grant(lease),
     }
 }
 
@@ -180,6 +187,8 @@ pub enum EvidenceTask {
         /// The result that it says it of.
         sample: SampleTask,
     },
+    /// The requestor of a sealed job showed its key, as its provider says that it does not open the input.
+    Grant(GrantTask),
 }
 
 /// Drawn tiles that are computed again, or a run.
@@ -209,6 +218,75 @@ pub struct SampleTask {
     pub size: u32,
     /// By which files a dispute about it is decided, if it ends at one tile.
     pub dispute: Option<DisputeFiles>,
+    /// The key that opens its input and its answer, of a sealed job whose requestor showed it.
+    pub revealed: Option<Box<RevealedKey>>,
+}
+
+/// The key of a sealed job that its requestor showed, and what it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevealedKey {
+    /// The lease.
+    pub lease: LeaseId,
+    /// The model.
+    pub model: ModelId,
+    /// Who sealed the input.
+    pub requestor: Address,
+    /// Content hash of the sealed input.
+    pub input: Digest,
+    /// How many bytes that has.
+    pub input_len: u32,
+    /// The key.
+    pub secret: [u8; 32],
+}
+
+impl RevealedKey {
+    /// Of a lease whose job's key was shown.
+    pub(crate) fn of(job: &Job, lease: &Lease, secret: [u8; 32]) -> Self {
+        Self {
+            lease: lease.id,
+            model: job.order.model,
+            requestor: job.requestor,
+            input: job.order.input,
+            input_len: job.order.input_len,
+            secret,
+        }
+    }
+
+    /// What names it, in the place of evidence.
+    #[must_use]
+    pub fn name(&self) -> Digest {
+        revealed_name(&self.lease, &self.secret)
+    }
+}
+
+/// The key of a sealed job, and what was granted of it, before the provider started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GrantTask {
+    /// What was shown.
+    pub revealed: Box<RevealedKey>,
+    /// To which key it should have been granted.
+    pub key: SealingPublicKey,
+    /// What was granted.
+    pub grant: KeyGrant,
+    /// Content hash of the model's public part, which says what inputs it takes.
+    pub public_blob: Digest,
+}
+
+impl GrantTask {
+    /// Of a lease whose provider says that the key does not open the input, if the key was shown.
+    pub(crate) fn of(job: &Job, lease: &Lease, public_blob: Digest) -> Option<Self> {
+        let sealing = lease
+            .sealing
+            .as_ref()
+            .filter(|_| lease.started_at().is_none())?;
+        let (grant, _) = sealing.stage.grant()?;
+        Some(Self {
+            revealed: Box::new(RevealedKey::of(job, lease, *sealing.stage.secret()?)),
+            key: sealing.key.clone(),
+            grant: grant.clone(),
+            public_blob,
+        })
+    }
 }
 
 /// What accuser and provider handed in, in a dispute that ends at one tile.
@@ -267,6 +345,7 @@ impl EvidenceTask {
             Self::SeedKey { round, .. } => Subject::SeedKey(*round),
             Self::Seed { height, .. } => Subject::Seed(*height),
             Self::Accusation { vote, sample } => Subject::Accusation(sample.lease, *vote),
+            Self::Grant(task) => Subject::Grant(task.revealed.lease),
         }
     }
 
@@ -275,7 +354,8 @@ impl EvidenceTask {
     /// - of replicas, what names their results;
     /// - of a seed's key, the digest of what was dealt;
     /// - of a seed, the digest of round and height;
-    /// - of an accusation, the content hash of the opening, or of a dispute what names its files.
+    /// - of an accusation, the content hash of the opening, or of a dispute what names its files;
+    /// - of a sealed job, what names the key that was shown.
     #[must_use]
     pub fn evidence(&self) -> Digest {
         match self {
@@ -284,10 +364,12 @@ impl EvidenceTask {
             Self::Replicas(task) => task.claims,
             Self::SeedKey { digest, .. } => *digest,
             Self::Seed { round, height, .. } => seed_subject(*round, *height),
-            Self::Accusation { sample, .. } => match &sample.dispute {
-                Some(dispute) => dispute.name(),
-                None => sample.evidence,
+            Self::Accusation { sample, .. } => match (&sample.dispute, &sample.revealed) {
+                (Some(dispute), _) => dispute.name(),
+                (None, Some(revealed)) => revealed.name(),
+                (None, None) => sample.evidence,
             },
+            Self::Grant(task) => task.revealed.name(),
         }
     }
 

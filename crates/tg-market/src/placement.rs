@@ -312,7 +312,8 @@ pub fn is_stake_enough(
         | VerificationMode::Recompute
         | VerificationMode::Endpoint => 0,
         VerificationMode::Sync => SYNC_STAKE_FACTOR,
-        VerificationMode::Optimistic => OPTIMISTIC_STAKE_FACTOR,
+        // Whoever doubts it is its requestor, who can be as sure as a watcher.
+        VerificationMode::Optimistic | VerificationMode::Sealed => OPTIMISTIC_STAKE_FACTOR,
         VerificationMode::Replicate => REPLICATE_STAKE_FACTOR,
     };
     let won = price.saturating_add(needs.value_at_risk);

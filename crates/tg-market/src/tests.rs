@@ -38,7 +38,7 @@ impl TestOffer {
                 memory_bytes: 1_000,
                 slots: 4,
                 collateral_per_lease: Amount::new(50),
-                modes: ModeSet::ALL,
+                modes: ModeSet::UNSEALED,
                 machine: Machine::CPU_ONLY,
                 price_per_gpu_second: Amount::ZERO,
                 pricing: Pricing::Fixed,

@@ -57,7 +57,7 @@ fn terms(machine: Machine) -> OfferTerms {
         memory_bytes: 1_000,
         slots: 64,
         collateral_per_lease: Amount::ZERO,
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine,
         price_per_gpu_second: Amount::new(1_000_000),
         pricing: Pricing::Fixed,

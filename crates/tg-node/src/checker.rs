@@ -12,6 +12,7 @@ mod program;
 mod rerun;
 mod run;
 mod sample;
+mod sealed;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -70,6 +71,12 @@ pub const CODE_TRACE_FILE: u16 = 93;
 /// The file is no float model that the tier allows.
 pub const CODE_FLOAT_MODEL: u16 = 94;
 
+/// Another key was granted to the provider of a sealed job than its requestor shows.
+pub const CODE_GRANT: u16 = 101;
+
+/// The key of a sealed job does not open its input, or its model does not take that.
+pub const CODE_SEALED_INPUT: u16 = 100;
+
 /// A run that somebody accused is wrong: the provider showed no wrong tile, node or call of what the accuser claims.
 pub const CODE_CLAIM: u16 = 99;
 
@@ -108,6 +115,15 @@ impl EvidenceChecker for ProofChecker {
             } => Ok(key_of_round(network, *round, seats, dealings)),
             // Whoever has n - f parts of it, or its block, knows it: `core` does.
             EvidenceTask::Seed { .. } => Err(CheckError::NotHere.into()),
+            EvidenceTask::Grant(task) => self.check_grant(task, blobs),
+            EvidenceTask::Accusation {
+                vote: _,
+                sample:
+                    sample @ SampleTask {
+                        revealed: Some(revealed),
+                        ..
+                    },
+            } => self.check_sealed_run(sample, revealed, blobs),
             EvidenceTask::Accusation { vote, sample } => match (vote, &sample.dispute) {
                 (_, Some(files)) => self.check_claim(sample, files, blobs),
                 (Vote::WrongRun, None) => self.check_disputed_run(sample, blobs),
@@ -134,6 +150,7 @@ impl EvidenceChecker for ProofChecker {
                     public_blob,
                     weights_blob,
                     receipt,
+                    opened: None,
                 };
                 match mode {
                     VerificationMode::Recompute => self.check_run(&run, evidence, blobs),

@@ -439,9 +439,10 @@ fn runs_program(task: &EvidenceTask) -> bool {
         EvidenceTask::Accusation { vote, sample } => {
             *vote == Vote::WrongRun || sample.receipt.tier != Tier::Tgx1
         }
-        EvidenceTask::Model { .. } | EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
-            false
-        }
+        EvidenceTask::Model { .. }
+        | EvidenceTask::SeedKey { .. }
+        | EvidenceTask::Seed { .. }
+        | EvidenceTask::Grant(_) => false,
     }
 }
 
@@ -614,6 +615,7 @@ pub(crate) mod tests {
             evidence: Digest::new([6; 32]),
             size: 1,
             dispute: None,
+            revealed: None,
         }
     }
 }

@@ -221,7 +221,7 @@ mod tests {
             memory_bytes: 100,
             slots: 1,
             collateral_per_lease: Amount::from_tgrid(1),
-            modes: ModeSet::ALL,
+            modes: ModeSet::UNSEALED,
             machine: Machine::CPU_ONLY,
             price_per_gpu_second: Amount::ZERO,
             pricing: Pricing::Fixed,

@@ -299,7 +299,7 @@ impl<'a> Bench<'a> {
             },
             validator_ms: median(validator),
             checking: match mode {
-                VerificationMode::None | VerificationMode::Endpoint => 0,
+                VerificationMode::None | VerificationMode::Endpoint | VerificationMode::Sealed => 0,
                 VerificationMode::Optimistic => 1,
                 VerificationMode::Sync => validators.min(committee),
                 VerificationMode::Proof
@@ -318,7 +318,7 @@ impl<'a> Bench<'a> {
         let execution = self.worker.execute(&task, &|_| {});
         let execution = execution.or_fail(Exit::Failed, "execute")?;
         let evidence = match mode {
-            VerificationMode::None | VerificationMode::Endpoint => None,
+            VerificationMode::None | VerificationMode::Endpoint | VerificationMode::Sealed => None,
             VerificationMode::Sync | VerificationMode::Optimistic => {
                 Some(self.worker.open(&task, &execution, &seed))
             }
@@ -350,6 +350,7 @@ impl<'a> Bench<'a> {
             model_blob: self.digests[0],
             model_file: Arc::clone(&self.subject.files[0]),
             input: Arc::clone(&self.subject.input),
+            sealed: None,
         }
     }
 
@@ -370,6 +371,7 @@ impl<'a> Bench<'a> {
             VerificationMode::Sync | VerificationMode::Optimistic => {
                 let sample = SampleTask {
                     dispute: None,
+                    revealed: None,
                     lease: task.lease,
                     model: task.model,
                     mode: task.mode,
@@ -468,6 +470,7 @@ impl Bench<'_> {
             let [weights_blob, public_blob] = self.digests;
             let sample = SampleTask {
                 dispute: Some(files),
+                revealed: None,
                 lease: task.lease,
                 model: task.model,
                 mode: task.mode,

@@ -9,14 +9,15 @@
 
 use chacha20poly1305::aead::Aead as _;
 use chacha20poly1305::{ChaCha20Poly1305, Key, KeyInit as _, Nonce};
+use hpke::aead::AeadCtxR;
 use hpke::kdf::KdfTurboShake128;
 use hpke::kem::XWing;
 use hpke::{Deserializable as _, Kem as _, OpModeR, OpModeS, Serializable as _};
 use tg_types::LeaseId;
 
-type Cipher = hpke::aead::ChaCha20Poly1305;
+pub(crate) type Cipher = hpke::aead::ChaCha20Poly1305;
 type SecretKey = <XWing as hpke::Kem>::PrivateKey;
-type PublicKey = <XWing as hpke::Kem>::PublicKey;
+pub(crate) type PublicKey = <XWing as hpke::Kem>::PublicKey;
 type Encapsulated = <XWing as hpke::Kem>::EncappedKey;
 
 /// Bytes of a public key.
@@ -52,7 +53,7 @@ pub enum SealError {
     Unsealable,
 }
 
-/// A provider's key pair. It lives as long as the process that drew it: what was sealed to it cannot be opened afterwards.
+/// A provider's key pair. One that was drawn lives as long as the process that drew it: what was sealed to it cannot be opened afterwards.
 pub struct SealingKey {
     secret: SecretKey,
     public: PublicKey,
@@ -83,16 +84,30 @@ impl SealingKey {
     /// # Errors
     /// If the bytes are no encapsulated secret. One that was encapsulated to another key gives a channel that opens nothing.
     pub fn accept(&self, encapsulated: &[u8], lease: &LeaseId) -> Result<SealedChannel, SealError> {
+        let receiver = self.receiver(encapsulated, &context(lease))?;
+        SealedChannel::exported(|name, key| receiver.export(name, key))
+    }
+
+    /// What opens what was sealed to this key, for a purpose.
+    pub(crate) fn receiver(
+        &self,
+        encapsulated: &[u8],
+        context: &[u8],
+    ) -> Result<AeadCtxR<Cipher, KdfTurboShake128, XWing>, SealError> {
         let encapsulated = Encapsulated::from_bytes(encapsulated).map_err(|_| SealError::Key)?;
-        let context = context(lease);
-        let receiver = hpke::setup_receiver::<Cipher, KdfTurboShake128, XWing>(
+        hpke::setup_receiver::<Cipher, KdfTurboShake128, XWing>(
             &OpModeR::Base,
             &self.secret,
             &encapsulated,
-            &context,
+            context,
         )
-        .map_err(|_| SealError::Key)?;
-        SealedChannel::exported(|name, key| receiver.export(name, key))
+        .map_err(|_| SealError::Key)
+    }
+
+    /// The key pair that follows from a secret of at least 32 bytes.
+    pub(crate) fn derived(secret: &[u8]) -> Self {
+        let (secret, public) = XWing::derive_keypair(secret);
+        Self { secret, public }
     }
 }
 

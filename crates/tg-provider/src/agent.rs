@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tg_cuda::ExecutedOn;
+use tg_privacy::SealingKey;
 use tg_sdk::dto::{LeaseDto, MeterDto, OfferTermsDto, RentDto, RentKindDto};
 use tg_sdk::{Client, ClientError, clock};
 use tg_types::{
-    Amount, Digest, Domain, Heartbeat, LeaseId, ModelId, OfferId, OfferTerms, SignedVoucher,
-    TimestampMs, Transaction, Wallet, with_sources,
+    Amount, Digest, Domain, Heartbeat, LeaseId, ModeSet, ModelId, OfferId, OfferTerms,
+    SignedVoucher, TimestampMs, Transaction, VerificationMode, Wallet, with_sources,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -191,6 +192,8 @@ pub struct Agent<W> {
     beaten_at: TimestampMs,
     /// What endpoints took and did not pay for.
     unpaid: UnpaidRuns,
+    /// To which keys of sealed jobs are granted.
+    sealing: Arc<SealingKey>,
 }
 
 /// A lease and what its work needs.
@@ -218,7 +221,14 @@ struct ServingEntry {
 }
 
 impl Entry {
-    fn order(&self, lease: LeaseId, provider: tg_types::Address) -> work::Order {
+    fn order(
+        &self,
+        lease: LeaseId,
+        provider: tg_types::Address,
+        key: &Arc<SealingKey>,
+    ) -> work::Order {
+        let sealing = self.task.lease().sealing.as_ref();
+        let grant = sealing.and_then(|it| it.grant.clone());
         work::Order {
             lease,
             job: self.task.lease().job,
@@ -228,6 +238,11 @@ impl Entry {
             model: self.model,
             input: self.input.0,
             input_len: self.input.1,
+            opening: grant.map(|grant| work::Opening {
+                key: Arc::clone(key),
+                requestor: self.requestor,
+                grant,
+            }),
         }
     }
 }
@@ -274,6 +289,7 @@ impl<W: Worker> Agent<W> {
             offer: None,
             beaten_at: TimestampMs::ZERO,
             unpaid: UnpaidRuns::default(),
+            sealing: Arc::new(SealingKey::of(&wallet)),
             client,
             wallet,
             worker,
@@ -372,6 +388,7 @@ impl<W: Worker> Agent<W> {
 
     /// Makes sure that exactly one offer with the configured terms stands.
     async fn ensure_offer(&mut self) -> Result<(), AgentError> {
+        self.ensure_sealing_key().await;
         let wanted = OfferTermsDto::from(&self.config.terms);
         let mut posted: Option<Instant> = None;
         let mut withdrawn = Vec::new();
@@ -402,6 +419,37 @@ impl<W: Worker> Agent<W> {
                 }
                 Err(error) if error.is_transient() => self.problem("list the offers", &error),
                 Err(error) => return Err(AgentError::Offer(error)),
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Makes sure that keys of sealed jobs can be granted to this provider. If its key is not taken, it offers the other modes.
+    async fn ensure_sealing_key(&mut self) {
+        let key = self.sealing.to_register();
+        let mut sent: Option<Instant> = None;
+        while self.config.terms.modes.contains(VerificationMode::Sealed) {
+            let known = self.client.provider(self.wallet.address()).await;
+            let is_away = known.as_ref().is_err_and(ClientError::is_transient);
+            if known.is_ok_and(|it| it.sealing_key.as_ref() == Some(&key)) {
+                return;
+            }
+            let is_due = sent.is_none_or(|at| at.elapsed() > OFFER_APPEARS);
+            if is_due && !is_away {
+                let register = Transaction::RegisterSealingKey { key: key.clone() };
+                match self.submitter.submit(register).await {
+                    Ok(_) => sent = Some(Instant::now()),
+                    Err(error) if error.is_transient() => {
+                        self.problem("register the sealing key", &error);
+                    }
+                    Err(error) => {
+                        self.problem(
+                            "register the sealing key; sealed jobs are not served",
+                            &error,
+                        );
+                        self.config.terms.modes = self.config.terms.modes.and(ModeSet::UNSEALED);
+                    }
+                }
             }
             tokio::time::sleep(POLL).await;
         }
@@ -746,7 +794,7 @@ impl<W: Worker> Agent<W> {
         }
         match (stage, &entry.pulled, entry.task.execution()) {
             (Stage::Pull, _, _) => {
-                let order = entry.order(id, provider);
+                let order = entry.order(id, provider, &self.sealing);
                 let (client, puller) = (self.client.clone(), self.puller.clone());
                 tokio::spawn(work::pull(client, puller, order, outcomes));
             }
@@ -768,7 +816,10 @@ impl<W: Worker> Agent<W> {
                 tokio::spawn(work::refute(client, worker, work, claim, outcomes));
             }
             _ => {
-                let order = (entry.order(id, provider), entry.pulled.clone());
+                let order = (
+                    entry.order(id, provider, &self.sealing),
+                    entry.pulled.clone(),
+                );
                 let puller = self.puller.clone();
                 let client = self.client.clone();
                 tokio::spawn(work::execute(client, puller, worker, order, outcomes));

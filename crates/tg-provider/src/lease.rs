@@ -14,14 +14,15 @@
 //! cannot be had until shortly before the start is due is declined by name, which is free if the validators do not hold it
 //! either. A member of a gang that does
 //! not lead it commits to its part, and needs no proof. Of a short run of mode sync, which its committee runs whole, the receipt is all. A member of a job of mode replicate seals what it found, and opens it once all
-//! have; the one that leads then hands in the answer. Of a result that nobody checks the answer is stored until validators hold it.
+//! have; the one that leads then hands in the answer. A sealed job is pulled once its key is granted; a key that does not open the input is
+//! declined by name. Of a result that nobody checks, or a sealed one, the answer is stored until validators hold it.
 //!
 //! Proving starts while the commitment is still on its way into a block. A transaction without effect is sent again
 //! after [`RESEND_MS`]; work that fails is tried again after a growing wait, [`TRIES_MAX`] times,
 //! and for as long as there is time where it could not reach the grid.
 //! A declared throttle holds back the last message until the work has taken as long as a machine of that speed takes.
 
-use tg_sdk::dto::{DisputeTurnDto, JobStateDto, LeaseDto, ModeDto, ReplicasDto};
+use tg_sdk::dto::{DisputeTurnDto, JobStateDto, LeaseDto, ModeDto, ReplicasDto, SealingStageDto};
 use tg_types::transaction::result_seal;
 use tg_types::{DeclineReason, Digest, Transaction};
 
@@ -260,6 +261,7 @@ impl LeaseTask {
             JobStateDto::Running if self.mode == ModeDto::Endpoint => self.next_serving(now),
             JobStateDto::Running => self.next_running(now),
             JobStateDto::Committed => self.next_committed(now),
+            JobStateDto::Verifying if self.mode == ModeDto::Sealed => self.next_sealed_answer(now),
             JobStateDto::Verifying if is_checked => self.next_opened(now),
             JobStateDto::Verifying => self.next_named(now),
             JobStateDto::Disputed => self.next_disputed(now),
@@ -282,8 +284,22 @@ impl LeaseTask {
         {
             return Step::Forget(StopReason::Declined);
         }
+        match self.lease.sealing.as_ref().map(|it| it.stage) {
+            // The ledger takes nothing before its requestor has answered, or validators have.
+            Some(SealingStageDto::Questioned | SealingStageDto::Revealed) => {
+                return Step::Wait(u64::MAX);
+            }
+            Some(SealingStageDto::Granted | SealingStageDto::AwaitsKey) | None => {}
+        }
         if is_closing && self.sent.is_none() {
             return Step::Submit(Message::Decline(DeclineReason::Unwilling));
+        }
+        if self.waits_for_key() {
+            return Step::Wait(u64::MAX);
+        }
+        // What does not open now opens never.
+        if self.missing == Some(DeclineReason::Key) {
+            return Step::Submit(Message::Decline(DeclineReason::Key));
         }
         if self.failures >= TRIES_MAX {
             let last = self.lease.start_by_ms.saturating_sub(DECLINE_BEFORE_MS);
@@ -298,6 +314,23 @@ impl LeaseTask {
             // Booked for later.
             _ if now < self.lease.begins_ms => Step::Wait(self.lease.begins_ms),
             _ => self.submit(Message::Start, now),
+        }
+    }
+
+    /// Whether its requestor has yet to grant the key of its sealed job.
+    fn waits_for_key(&self) -> bool {
+        let stage = self.lease.sealing.as_ref().map(|it| it.stage);
+        stage == Some(SealingStageDto::AwaitsKey)
+    }
+
+    /// Until enough validators hold a sealed answer it is stored again, as one that nobody checks.
+    fn next_sealed_answer(&self, now: u64) -> Step {
+        let sealing = self.lease.sealing.as_ref();
+        let is_held =
+            sealing.is_none_or(|it| it.may_reveal || it.stage != SealingStageDto::Granted);
+        match is_held {
+            true => Step::Wait(u64::MAX),
+            false => self.next_delivered(now),
         }
     }
 
@@ -351,7 +384,9 @@ impl LeaseTask {
             return self.begin(Stage::Execute, now);
         }
         let commit = match self.mode {
-            ModeDto::None | ModeDto::Endpoint => self.submit_throttled(Message::Commit, now),
+            ModeDto::None | ModeDto::Endpoint | ModeDto::Sealed => {
+                self.submit_throttled(Message::Commit, now)
+            }
             // Nothing follows.
             _ if self.lease.run_whole => self.submit_throttled(Message::Commit, now),
             ModeDto::Proof
@@ -371,7 +406,7 @@ impl LeaseTask {
     fn next_committed(&self, now: u64) -> Step {
         let has_seed = self.seed().is_some();
         match (self.mode, &self.done) {
-            (ModeDto::None | ModeDto::Endpoint, _) => Step::Wait(u64::MAX),
+            (ModeDto::None | ModeDto::Endpoint | ModeDto::Sealed, _) => Step::Wait(u64::MAX),
             // Nobody knows yet what to open.
             (ModeDto::Sync | ModeDto::Optimistic, WorkDone::Executed(_)) if !has_seed => {
                 Step::Wait(u64::MAX)

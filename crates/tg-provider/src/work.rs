@@ -4,17 +4,20 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tg_ir::CompiledModel;
+use tg_privacy::{SealError, SealedFor, SealingKey};
+use tg_proof::is_ordered;
 use tg_sdk::{Client, ClientError};
 use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
-    Address, DeclineReason, Digest, JobId, LeaseId, ModelId, SignedVoucher, VerificationMode,
-    with_sources,
+    Address, DeclineReason, Digest, JobId, KeyGrant, LeaseId, ModelId, SignedVoucher,
+    VerificationMode, with_sources,
 };
 use tokio::sync::mpsc::Sender;
 
 use crate::lease::Evidence;
 use crate::pull::Puller;
-use crate::worker::{Execution, Progress, Stage, Task, Worker};
+use crate::worker::{Execution, Progress, SealedTask, Stage, Task, Worker};
 
 /// What a stage reports, and for which lease.
 pub(crate) type Outcome = (LeaseId, Report);
@@ -71,7 +74,7 @@ pub(crate) enum ServeReport {
 }
 
 /// What is to be executed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Order {
     pub(crate) lease: LeaseId,
     pub(crate) job: JobId,
@@ -81,6 +84,19 @@ pub(crate) struct Order {
     pub(crate) model: ModelId,
     pub(crate) input: Digest,
     pub(crate) input_len: u32,
+    /// How its input is opened, of a sealed job.
+    pub(crate) opening: Option<Opening>,
+}
+
+/// How the input of a sealed job is opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Opening {
+    /// The provider's.
+    pub(crate) key: Arc<SealingKey>,
+    /// Who sealed it.
+    pub(crate) requestor: Address,
+    /// The job's key, as it was granted.
+    pub(crate) grant: KeyGrant,
 }
 
 /// Pulls what a lease needs, checks it and reports.
@@ -184,6 +200,18 @@ enum PullError {
     /// It has another length.
     #[error("the input has {got} bytes, the order says {expected}")]
     Length { expected: u32, got: usize },
+    /// The key that was granted does not open the sealed input.
+    #[error("open the sealed input with the key that was granted")]
+    Sealed(#[source] SealError),
+    /// The ledger tells no key of a sealed job.
+    #[error("the key of the sealed job is not granted")]
+    NoKey,
+    /// It was opened, and the model does not take it.
+    #[error("the model does not take what was sealed")]
+    NotTaken,
+    /// A thread that looked at it ended.
+    #[error("look at the input")]
+    Stopped(#[source] tokio::task::JoinError),
 }
 
 /// Evidence is larger than the grid takes.
@@ -231,6 +259,11 @@ async fn try_pull(
         };
         return Err((error, Some(DeclineReason::InputMissing)));
     }
+    let (input, sealed) = match order.opening.clone() {
+        None if order.mode == VerificationMode::Sealed => return Err((PullError::NoKey, None)),
+        None => (input, None),
+        Some(opening) => opened(&order, opening, (input, Arc::clone(&model_file))).await?,
+    };
     at(1000);
     Ok(Arc::new(Task {
         lease: order.lease,
@@ -242,7 +275,48 @@ async fn try_pull(
         model_blob,
         model_file,
         input,
+        sealed,
     }))
+}
+
+/// Opens the input of a sealed job. What cannot be opened, or what the model does not take, is its requestor's fault.
+async fn opened(
+    order: &Order,
+    opening: Opening,
+    (sealed, model_file): (Arc<[u8]>, Arc<[u8]>),
+) -> Result<(Arc<[u8]>, Option<SealedTask>), (PullError, Option<DeclineReason>)> {
+    let Opening {
+        key,
+        requestor,
+        grant,
+    } = opening;
+    let (lease, input) = (order.lease, order.input);
+    let purpose = SealedFor {
+        model: order.model,
+        requestor,
+    };
+    let work = tokio::task::spawn_blocking(move || {
+        let key = key.open_grant(&lease, &grant).map_err(PullError::Sealed)?;
+        let opened = key.open_input(&purpose, &sealed);
+        let opened = opened.map_err(PullError::Sealed)?;
+        match takes(&model_file, &opened) {
+            true => Ok((opened.into(), Some(SealedTask { key, input }))),
+            false => Err(PullError::NotTaken),
+        }
+    });
+    match work.await {
+        Ok(opened) => opened.map_err(|error| (error, Some(DeclineReason::Key))),
+        Err(error) => Err((PullError::Stopped(error), None)),
+    }
+}
+
+/// Whether a model of integers takes an input, as validators find it; a float model says so in its answer.
+fn takes(model_file: &[u8], input: &[u8]) -> bool {
+    if tg_wasm::is_program(model_file) || tg_float::job::is_float_file(model_file) {
+        return true;
+    }
+    // A file that is no model fails when it is run.
+    CompiledModel::read(model_file).map_or(true, |model| is_ordered(&model.program, input, true))
 }
 
 async fn try_execute<W: Worker>(
@@ -258,6 +332,7 @@ async fn try_execute<W: Worker>(
     })
     .await??;
     let elapsed_ms = elapsed_ms(started);
+    let execution = execution.sealed(&task)?;
     client.put_blob(execution.output.clone()).await?;
     Ok((task, execution, elapsed_ms))
 }

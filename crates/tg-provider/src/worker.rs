@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tg_cuda::ExecutedOn;
+use tg_privacy::{JobKey, SealError};
 use tg_types::{
     Address, Digest, JobId, LeaseId, ModelId, Receipt, TraceForm, VerificationMode, stated_trace,
 };
@@ -27,8 +28,19 @@ pub struct Task {
     pub model_blob: Digest,
     /// The model with its weights (`.tgm`).
     pub model_file: Arc<[u8]>,
-    /// The quantised input.
+    /// The quantised input; of a sealed job what was opened.
     pub input: Arc<[u8]>,
+    /// By what the answer is sealed, of a sealed job.
+    pub sealed: Option<SealedTask>,
+}
+
+/// What the work of a sealed job needs beside.
+#[derive(Debug, Clone)]
+pub struct SealedTask {
+    /// The job's key.
+    pub key: JobKey,
+    /// Content hash of the sealed input, which the receipt names.
+    pub input: Digest,
 }
 
 impl Task {
@@ -50,10 +62,26 @@ impl Task {
 pub struct Execution {
     /// What the provider will commit to.
     pub receipt: Receipt,
-    /// The output's bytes.
+    /// The output's bytes; of a sealed job they are sealed before anybody has them.
     pub output: Vec<u8>,
     /// Where the model was executed; what it gave does not depend on it.
     pub on: ExecutedOn,
+}
+
+impl Execution {
+    /// The same with its answer sealed, if the task's job is, as its receipt then names it.
+    ///
+    /// # Errors
+    /// If the answer is too long for the cipher.
+    pub fn sealed(mut self, task: &Task) -> Result<Self, SealError> {
+        let Some(sealed) = &task.sealed else {
+            return Ok(self);
+        };
+        self.output = sealed.key.seal_answer(&task.lease, &self.output)?;
+        self.receipt.input = sealed.input;
+        self.receipt.output = Digest::of_blob(&self.output);
+        Ok(self)
+    }
 }
 
 /// A part of the work, as shown to people.

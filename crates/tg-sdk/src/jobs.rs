@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tg_ir::tensor::top_class;
 use tg_types::{
     Address, Amount, Digest, JobId, JobOrder, LeaseId, ModelId, SignedTransaction, Transaction,
-    Wallet, signed,
+    VerificationMode, Wallet, signed,
 };
 
 use crate::client::{Client, a_while};
@@ -109,6 +109,27 @@ pub enum JobError {
     /// The grid's model or result is not what it should be.
     #[error(transparent)]
     Check(#[from] CheckError),
+    /// The answer of a sealed job was to be read without its key.
+    #[error("the answer of job {job} is sealed")]
+    Sealed {
+        /// The job.
+        job: JobId,
+    },
+    /// A key was to be granted that nobody waits for.
+    #[error("lease {lease} waits for no key")]
+    NoKeyAwaited {
+        /// The lease.
+        lease: LeaseId,
+    },
+    /// What was sealed does not open, or cannot be sealed.
+    #[error("{doing}")]
+    Seal {
+        /// What was being done.
+        doing: &'static str,
+        /// Why it failed.
+        #[source]
+        source: tg_privacy::SealError,
+    },
     /// The job ended without a result.
     #[error("the job is {state}: {reason}")]
     NotPaid {
@@ -181,6 +202,15 @@ impl JobError {
             }
             Self::NoModel { known, .. } => format!("the grid has: {}", known.join(", ")),
             Self::NotPaid { job, .. } => format!("tensorgrid job why {job}"),
+            Self::Sealed { job } => {
+                format!("tensorgrid job fetch {job} --key FILE, the key file that ordered it, opens it")
+            }
+            Self::NoKeyAwaited { .. } => {
+                "its provider has the key, or the lease is over: `tensorgrid job show` says which".to_owned()
+            }
+            Self::Seal { .. } => {
+                "the key file that ordered it is the only one that opens it: name it with --key".to_owned()
+            }
             Self::Check(CheckError::Proof(_) | CheckError::Sequence(_)) | Self::NoProof => {
                 "the grid's validators do not do their work: trust none of them".to_owned()
             }
@@ -625,6 +655,9 @@ pub async fn order_kept(
     terms: OrderTerms,
     keep: &mut KeepSigned<'_>,
 ) -> Result<JobId, JobError> {
+    if terms.mode == VerificationMode::Sealed {
+        check_sealed(wallet, &input)?;
+    }
     let status = patiently(|| client.status()).await;
     let status = status.doing("ask for the grid's time")?;
     let order = terms.order(model, &input, status.ledger_time_ms);
@@ -639,6 +672,14 @@ pub async fn order_kept(
     let transaction = Transaction::SubmitJob { order };
     let sent = submit_kept(client, wallet.into(), &transaction, "order the job", keep).await?;
     Ok(signed::job_id(sent.id(&status.domain.into())))
+}
+
+/// Whether an input that is ordered as a sealed one is: one of this wallet. Stops: an input that is stored in the clear.
+fn check_sealed(wallet: &Wallet, input: &[u8]) -> Result<(), JobError> {
+    let doing = "order the input as a sealed one";
+    let key = tg_privacy::JobKey::of_input(wallet, input);
+    key.map(|_| ())
+        .map_err(|source| JobError::Seal { doing, source })
 }
 
 /// What is told of a job that is followed.
@@ -797,6 +838,7 @@ pub async fn collect(
             (proved.values, Some(checked(file, started, proved.zk)))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
+        (ModeDto::Sealed, _) => return Err(JobError::Sealed { job: ordered.job }),
         // Validators looked at it, or nobody did: the output is shown as it is.
         (
             ModeDto::None
@@ -853,6 +895,7 @@ pub async fn collect_written(
             (proved.tokens, Some(proved.scores), Some(proof))
         }
         (ModeDto::Proof, None) => return Err(JobError::NoProof),
+        (ModeDto::Sealed, _) => return Err(JobError::Sealed { job: ordered.job }),
         (
             ModeDto::None
             | ModeDto::Recompute
@@ -898,5 +941,27 @@ fn checked(file: Vec<u8>, started: Instant, zk: bool) -> CheckedProof {
         file,
         verify_ms: started.elapsed().as_secs_f64() * 1e3,
         zk,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_sealed_is_not_ordered_as_if_it_were() {
+        let (alice, bob) = (Wallet::from_seed(b"alice"), Wallet::from_seed(b"bob"));
+        let purpose = tg_privacy::SealedFor {
+            model: ModelId::new([1; 32]),
+            requestor: alice.address(),
+        };
+        let key = tg_privacy::JobKey::of(&alice, &[7; 32]);
+        let sealed = key.seal_input(&[7; 32], &purpose, b"a question").unwrap();
+        assert!(check_sealed(&alice, &sealed).is_ok());
+        assert!(check_sealed(&bob, &sealed).is_err());
+        assert!(check_sealed(&alice, &[1; 200]).is_err());
+        assert!(check_sealed(&alice, b"a question").is_err());
     }
 }

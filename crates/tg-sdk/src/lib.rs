@@ -18,7 +18,8 @@
 //!
 //! With both:
 //! 1. [`jobs`], [`bids`] - an order from its signature to its checked result
-//! 2. [`endpoint`] - requests to one provider for some time
+//! 2. [`sealed`] - jobs whose input and answer nobody else reads
+//! 3. [`endpoint`] - requests to one provider for some time
 //!
 //! Keys never leave the process: transactions are signed here by [`Wallet`]. `examples/infer.rs` is a whole program.
 //!
@@ -54,6 +55,8 @@ pub mod jobs;
 #[cfg(feature = "client")]
 pub mod light;
 pub mod retry;
+#[cfg(all(feature = "client", feature = "verify"))]
+pub mod sealed;
 mod signer;
 pub mod text;
 #[cfg(feature = "client")]

@@ -83,7 +83,10 @@ const fn acts_again(kind: TransactionKind) -> bool {
         | TransactionKind::ReadyForProtocol
         | TransactionKind::SettleEndpoint
         | TransactionKind::SealResult
-        | TransactionKind::OpenResult => false,
+        | TransactionKind::OpenResult
+        | TransactionKind::RegisterSealingKey
+        | TransactionKind::GrantKey
+        | TransactionKind::RevealKey => false,
     }
 }
 

@@ -5,7 +5,8 @@
 use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
 use tg_types::{
     Address, Amount, BidId, BlockId, CapacityTier, Digest, GpuLink, GpuModel, JobClass, JobId,
-    LeaseId, ModelId, OfferId, Pricing, ProgramId, SharingMode, StateRoot, TransactionId,
+    KeyGrant, LeaseId, ModelId, OfferId, Pricing, ProgramId, SealingPublicKey, SharingMode,
+    StateRoot, TransactionId,
 };
 
 /// A value that is read from text.
@@ -35,10 +36,12 @@ from_hex! {
     BlockId: "a block id: 0x and 64 hexadecimal digits";
     Digest: "a digest: 0x and 64 hexadecimal digits";
     JobId: "a job id: 0x and 64 hexadecimal digits";
+    KeyGrant: "a granted key: 0x and 2336 hexadecimal digits";
     LeaseId: "a lease id: 0x and 64 hexadecimal digits";
     ModelId: "a model id: 0x and 64 hexadecimal digits";
     OfferId: "an offer id: 0x and 64 hexadecimal digits";
     ProgramId: "a program id: 0x and 64 hexadecimal digits";
+    SealingPublicKey: "a sealing key: 0x and 2432 hexadecimal digits";
     StateRoot: "a state root: 0x and 64 hexadecimal digits";
     TransactionId: "a transaction id: 0x and 64 hexadecimal digits";
 }

@@ -287,6 +287,7 @@ impl SampleModel {
             model_blob: Digest::of_blob(&self.weights),
             model_file: self.weights.as_slice().into(),
             input: input.into(),
+            sealed: None,
         }
     }
 
@@ -566,7 +567,7 @@ impl EvidenceChecker for SimulatedChecker {
                 true => Ok(rejected("simulated: another model")),
             },
             // Dealings are real in every run.
-            EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } => {
+            EvidenceTask::SeedKey { .. } | EvidenceTask::Seed { .. } | EvidenceTask::Grant(_) => {
                 ProofChecker::default().check(task, blobs)
             }
             EvidenceTask::Accusation { vote, sample } => self.judge(*vote, sample, blobs),

@@ -69,7 +69,7 @@ fn terms(plan: &ProviderPlan, price_milli: u64) -> OfferTerms {
         collateral_per_lease: Amount::new(
             u128::from(plan.price_milli * SYNC_STAKE_FACTOR) * 1_000_000_000_000_000,
         ),
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine: Machine::CPU_ONLY,
         price_per_gpu_second: Amount::ZERO,
         pricing: Pricing::Fixed,

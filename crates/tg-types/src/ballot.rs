@@ -232,6 +232,8 @@ pub enum TraceForm {
     Parts,
     /// A [`RunCommitment`] of the lease, which only who runs all of it again can open.
     Run,
+    /// Zeros: whatever is said of a run that is sealed lets others try out what its input was.
+    Nothing,
     /// A [`RunCommitment`] of the job, which all who run it have in common, so that they can be compared.
     Replica,
 }
@@ -249,6 +251,7 @@ impl TraceForm {
             | VerificationMode::Proof
             | VerificationMode::Recompute
             | VerificationMode::Endpoint => Self::Trace,
+            VerificationMode::Sealed => Self::Nothing,
         }
     }
 }
@@ -265,6 +268,7 @@ pub fn stated_trace(
         TraceForm::Run => RunCommitment::of(lease, trace_checksum(&trace), work).digest(),
         TraceForm::Replica => RunCommitment::of_replica(job, trace_checksum(&trace), work).digest(),
         TraceForm::Trace | TraceForm::Parts => trace,
+        TraceForm::Nothing => Digest::default(),
     }
 }
 

@@ -131,11 +131,26 @@ pub enum Domain {
     ServedModel,
     /// A transaction that a session key signs.
     SessionTransaction,
+    /// The key of a sealed job, of its requestor's secret.
+    JobKey,
+    /// What a sealed input says of the key that opens it.
+    JobKeyCommitment,
+    /// What an input is sealed with, of the key of its job.
+    SealedInput,
+    /// What an answer is sealed with, of the key of its job.
+    SealedAnswer,
+    /// A provider's sealing key, of its account's secret.
+    SealingSecret,
+    /// What the encapsulation of a granted key is drawn from.
+    GrantRandomness,
+    /// The key of a sealed job that its requestor showed.
+    RevealedKey,
 }
 
 impl Domain {
     /// The context string given to BLAKE3, keccak-256 or a transcript.
     #[must_use]
+    #[expect(clippy::too_many_lines, reason = "one arm for each purpose")]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Program => "TG/ir/program/v1",
@@ -202,6 +217,13 @@ impl Domain {
             Self::StoredQuestion => "TG/ledger/stored-question/v1",
             Self::ServedModel => "TG/types/served-model/v1",
             Self::SessionTransaction => "TG/types/session-transaction/v1",
+            Self::JobKey => "TG/types/job-key/v1",
+            Self::JobKeyCommitment => "TG/privacy/job-key-commitment/v1",
+            Self::SealedInput => "TG/privacy/sealed-input/v1",
+            Self::SealedAnswer => "TG/privacy/sealed-answer/v1",
+            Self::SealingSecret => "TG/types/sealing-secret/v1",
+            Self::GrantRandomness => "TG/privacy/grant-randomness/v1",
+            Self::RevealedKey => "TG/ledger/revealed-key/v1",
         }
     }
 }

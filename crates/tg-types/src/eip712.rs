@@ -80,6 +80,9 @@ impl TransactionKind {
             Self::ChallengeResult => ("bytes32 lease", &[]),
             Self::ArgueResult => ("bytes32 lease,bytes32 file,uint32 size", &[]),
             Self::AskStored => ("bytes32 job,address seat", &[]),
+            Self::RegisterSealingKey => ("bytes key", &[]),
+            Self::GrantKey => ("bytes32 lease,bytes grant", &[]),
+            Self::RevealKey => ("bytes32 lease,bytes32 key", &[]),
             Self::ReadyForProtocol => ("uint16 version", &[]),
             Self::SettleEndpoint => ("bytes32 lease,bytes voucher,bool ends", &[]),
             Self::SealResult => ("bytes32 lease,bytes32 seal", &[]),
@@ -271,6 +274,11 @@ fn struct_hash_in(lane: u8, transaction: &Transaction, nonce: u64, fees: &Fees) 
             start.word(*key)
         }
         Transaction::AskStored { job, seat } => start.word(*job.as_bytes()).address(*seat),
+        Transaction::RegisterSealingKey { key } => start.bytes(key.as_bytes()),
+        Transaction::GrantKey { lease, grant } => {
+            start.word(*lease.as_bytes()).bytes(grant.as_bytes())
+        }
+        Transaction::RevealKey { lease, key } => start.word(*lease.as_bytes()).word(*key),
         Transaction::ReadyForProtocol { version } => start.number(u128::from(*version)),
         Transaction::SettleEndpoint {
             lease,

@@ -17,8 +17,9 @@
 //! 14. [`sections`] - which steps of a run are executed again
 //! 15. [`heartbeat`] - that a provider is there
 //! 16. [`chain`] - what a client checks of blocks and states
-//! 17. [`limits`]
-//! 18. [`draw`] - numbers that a seed gives
+//! 17. [`sealing`] - keys of sealed jobs
+//! 18. [`limits`]
+//! 19. [`draw`] - numbers that a seed gives
 //!
 //! ```
 //! use tg_types::{Address, Amount, ChainDomain, Transaction, Wallet};
@@ -54,6 +55,7 @@ pub mod limits;
 pub mod mode;
 pub mod order;
 pub mod resources;
+pub mod sealing;
 pub mod sections;
 pub mod served;
 pub mod session;
@@ -93,6 +95,7 @@ pub use resources::{
     CapacityTier, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, Lane, Machine, Pricing,
     RegionSet, SharingMode, SharingSet, TierSet,
 };
+pub use sealing::{KeyGrant, SealingPublicKey};
 pub use served::{CardError, ServedCall, ServedCard, TokenUsage};
 pub use session::{NonceLane, SessionScope, SessionSignature, SessionWallet};
 pub use signed::{

@@ -22,11 +22,14 @@ pub enum VerificationMode {
     /// Several providers that nobody chose run the program, seal what they found and open it; where they differ every validator runs
     /// it again.
     Replicate = 6,
+    /// The input is sealed to the provider and the answer back: nobody else reads them, until the requestor shows the key because it
+    /// says that the answer is wrong; then every validator runs the program again.
+    Sealed = 7,
 }
 
 impl VerificationMode {
     /// All modes, in the order of their tags.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::None,
         Self::Proof,
         Self::Recompute,
@@ -34,12 +37,13 @@ impl VerificationMode {
         Self::Optimistic,
         Self::Endpoint,
         Self::Replicate,
+        Self::Sealed,
     ];
 
-    /// Whether validators check a result before it is paid.
+    /// Whether validators check every result before it is paid.
     #[must_use]
     pub const fn is_checked(self) -> bool {
-        !matches!(self, Self::None | Self::Endpoint)
+        !matches!(self, Self::None | Self::Endpoint | Self::Sealed)
     }
 
     /// The tag in encodings and typed data.
@@ -59,6 +63,7 @@ impl VerificationMode {
             4 => Some(Self::Optimistic),
             5 => Some(Self::Endpoint),
             6 => Some(Self::Replicate),
+            7 => Some(Self::Sealed),
             _ => None,
         }
     }
@@ -74,6 +79,7 @@ impl VerificationMode {
             Self::Optimistic => "optimistic",
             Self::Endpoint => "endpoint",
             Self::Replicate => "replicate",
+            Self::Sealed => "sealed",
         }
     }
 
@@ -115,7 +121,10 @@ impl ModeSet {
     pub const EMPTY: Self = Self(0);
 
     /// Every mode.
-    pub const ALL: Self = Self(0b111_1111);
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// Every mode that a provider can serve which has no sealing key.
+    pub const UNSEALED: Self = Self(0b111_1111);
 
     /// The set of the given modes.
     #[must_use]
@@ -133,6 +142,12 @@ impl ModeSet {
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// The modes in both sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
     }
 
     /// Whether no mode is in the set.
@@ -163,16 +178,12 @@ impl Encode for ModeSet {
 
 impl Decode for ModeSet {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let bits = reader.u8()?;
-        if bits & !Self::ALL.0 != 0 {
-            return Err(DecodeError::Invalid {
-                field: "verification modes",
-                value: u64::from(bits),
-            });
-        }
-        Ok(Self(bits))
+        // Every bit is a mode.
+        Ok(Self(reader.u8()?))
     }
 }
+
+const _: () = assert!(VerificationMode::ALL.len() == u8::BITS as usize);
 
 /// The execution semantics a result was made under.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

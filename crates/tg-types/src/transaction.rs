@@ -11,6 +11,7 @@ use crate::id::{Address, BidId, JobId, LeaseId, ModelId, OfferId};
 use crate::label::Label;
 use crate::limits::{LIVENESS_CHANGES_MAX, STORAGE_STATEMENTS_MAX, VOTES_MAX};
 use crate::order::{JobOrder, OfferTerms, Receipt};
+use crate::sealing::{KeyGrant, SealingPublicKey};
 use crate::session::SessionScope;
 use crate::subject::StorageSubject;
 use crate::time::TimestampMs;
@@ -26,6 +27,8 @@ crate::wire_enum! {
         InputMissing = 1 => "input missing",
         /// Nobody gave it the model's files.
         ModelMissing = 2 => "model missing",
+        /// The key that was granted to it does not open the job's sealed input.
+        Key = 3 => "key",
     }
 }
 
@@ -144,6 +147,26 @@ pub enum Transaction {
         job: JobId,
         /// The validator.
         seat: Address,
+    },
+    /// Register the public key by which keys of sealed jobs are granted to this provider, or put another one in its place.
+    RegisterSealingKey {
+        /// The key.
+        key: SealingPublicKey,
+    },
+    /// Grant the key of a sealed job to the provider of its lease.
+    GrantKey {
+        /// The lease.
+        lease: LeaseId,
+        /// The key, encapsulated to the sealing key that the lease names.
+        grant: KeyGrant,
+    },
+    /// Show the key of a sealed job to everybody, so that validators can look: at its grant, if the provider says that it does not open
+    /// the input; else at the provider's result, which they then compute again for the fee of a challenge.
+    RevealKey {
+        /// The lease.
+        lease: LeaseId,
+        /// The key.
+        key: [u8; 32],
     },
     /// A validator states that it executes the next version of the protocol: once two thirds do, blocks have it from an announced
     /// height on.
@@ -368,11 +391,17 @@ pub enum TransactionKind {
     ArgueResult = 32,
     /// [`Transaction::AskStored`].
     AskStored = 33,
+    /// [`Transaction::RegisterSealingKey`].
+    RegisterSealingKey = 34,
+    /// [`Transaction::GrantKey`].
+    GrantKey = 35,
+    /// [`Transaction::RevealKey`].
+    RevealKey = 36,
 }
 
 impl TransactionKind {
     /// Every kind, in the order of their tags.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 37] = [
         Self::Transfer,
         Self::RegisterModel,
         Self::PostOffer,
@@ -407,6 +436,9 @@ impl TransactionKind {
         Self::OpenResult,
         Self::ArgueResult,
         Self::AskStored,
+        Self::RegisterSealingKey,
+        Self::GrantKey,
+        Self::RevealKey,
     ];
 
     /// The name, which is also the primary type of its typed data.
@@ -447,6 +479,9 @@ impl TransactionKind {
             Self::OpenResult => "OpenResult",
             Self::ArgueResult => "ArgueResult",
             Self::AskStored => "AskStored",
+            Self::RegisterSealingKey => "RegisterSealingKey",
+            Self::GrantKey => "GrantKey",
+            Self::RevealKey => "RevealKey",
         }
     }
 
@@ -488,6 +523,9 @@ impl TransactionKind {
             | Self::ReportEquivocation
             | Self::ChallengeResult
             | Self::AskStored
+            | Self::RegisterSealingKey
+            | Self::GrantKey
+            | Self::RevealKey
             | Self::SettleEndpoint => false,
         }
     }
@@ -518,7 +556,9 @@ impl TransactionKind {
             | Self::RaiseJob
             | Self::RateJob
             | Self::CommitBid
-            | Self::RevealBid => Some(SessionScope::Order),
+            | Self::RevealBid
+            | Self::GrantKey
+            | Self::RevealKey => Some(SessionScope::Order),
             // Money of one's own for another, keys, seats, votes, and promises for longer than a lease.
             Self::Transfer
             | Self::PayRent
@@ -538,6 +578,7 @@ impl TransactionKind {
             | Self::UpdateOffer
             | Self::WithdrawOffer
             | Self::ChallengeResult
+            | Self::RegisterSealingKey
             | Self::AskStored => None,
         }
     }
@@ -588,6 +629,9 @@ impl Transaction {
             Self::OpenResult { .. } => TransactionKind::OpenResult,
             Self::ArgueResult { .. } => TransactionKind::ArgueResult,
             Self::AskStored { .. } => TransactionKind::AskStored,
+            Self::RegisterSealingKey { .. } => TransactionKind::RegisterSealingKey,
+            Self::GrantKey { .. } => TransactionKind::GrantKey,
+            Self::RevealKey { .. } => TransactionKind::RevealKey,
         }
     }
 }
@@ -635,6 +679,9 @@ variants! {
         31 = OpenResult { lease, receipt, salt },
         32 = ArgueResult { lease, file, size },
         33 = AskStored { job, seat },
+        34 = RegisterSealingKey { key },
+        35 = GrantKey { lease, grant },
+        36 = RevealKey { lease, key },
     }
 }
 
@@ -654,11 +701,12 @@ mod tests {
             Kind::LeaveValidators,
             Kind::CommitVotes,
             Kind::PostOffer,
+            Kind::RegisterSealingKey,
         ] {
             assert_eq!(kind.session_scope(), None, "{kind}");
         }
         let scopes = Kind::ALL.map(Kind::session_scope);
         let of = |scope| scopes.iter().filter(|it| **it == Some(scope)).count();
-        assert_eq!((of(SessionScope::Serve), of(SessionScope::Order)), (9, 6));
+        assert_eq!((of(SessionScope::Serve), of(SessionScope::Order)), (9, 8));
     }
 }

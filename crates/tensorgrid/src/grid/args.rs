@@ -18,7 +18,10 @@ use tg_types::chain::Checkpoint;
 pub(crate) use super::connect_args::{
     ApiArguments, KeyArguments, PassphraseArguments, TrustArguments,
 };
-use super::job_args::{JobCostArguments, JobSubmitArguments, JobValidateArguments};
+use super::job_args::{
+    JobCostArguments, JobGrantArguments, JobRevealArguments, JobSubmitArguments,
+    JobValidateArguments, SealArguments,
+};
 use super::order_args::{CloudPriceArguments, OrderArguments};
 use super::serve_args::ServeArguments;
 use crate::network::process::ApiSetting;
@@ -485,6 +488,8 @@ pub(crate) struct InferArguments {
     pub(crate) verify: Option<VerifyChoice>,
     #[command(flatten)]
     pub(crate) order: OrderArguments,
+    #[command(flatten)]
+    pub(crate) seal: SealArguments,
     /// Order, print the job's id, and do not wait: `job fetch` gives the result.
     #[arg(long, conflicts_with_all = ["dry_run", "proof_out"])]
     pub(crate) detach: bool,
@@ -647,6 +652,10 @@ pub(crate) enum JobCommand {
     Challenge(JobChallengeArguments),
     /// Ask whether a validator still has the answer that it stated to keep.
     AskStored(JobAskStoredArguments),
+    /// Grant the key of a sealed job to its provider: what `infer --seal` does by itself.
+    Grant(JobGrantArguments),
+    /// Show the key of a sealed job to everybody, so that validators look at its grant or its result.
+    Reveal(JobRevealArguments),
     /// Wait for a job's end, check its proof and print the result: the second half of `infer --detach`.
     Fetch(JobFetchArguments),
     /// Read job files, and say what they ask for or what is wrong with them, without a grid.
@@ -755,6 +764,9 @@ pub(crate) struct JobFetchArguments {
     pub(crate) proof_out: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+    /// The key that ordered it, which alone opens a sealed answer.
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
 }
 
 /// `job raise`.

@@ -116,6 +116,9 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
         None if receipt.job.mode == ModeDto::Replicate => {
             "evidence   the answer: members differed, and every validator ran it again".to_owned()
         }
+        Some(_) if receipt.job.mode == ModeDto::Sealed => {
+            "evidence   none: input and answer are sealed, validators held the answer, and its requestor did not have it refused".to_owned()
+        }
         Some(_) if receipt.job.mode == ModeDto::Optimistic => {
             let check = receipt.lease.check.as_ref();
             match check.map_or(0, |it| it.right) {

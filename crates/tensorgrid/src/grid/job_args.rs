@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::connect_args::{ApiArguments, KeyArguments};
+use super::connect_args::{ApiArguments, KeyArguments, TrustArguments};
 use super::order_args::CloudPriceArguments;
 
 /// Values for the names in a job file.
@@ -72,6 +72,54 @@ pub(crate) struct JobCostArguments {
     pub(crate) csv: bool,
     #[command(flatten)]
     pub(crate) clouds: CloudPriceArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// Whether a job is sealed.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct SealArguments {
+    /// Seal the input to the provider that is found, and the answer back: nobody else reads them, and nobody else checks the answer.
+    #[arg(long)]
+    pub(crate) seal: bool,
+    /// With --seal: run the model here too; if the answer is another one, or the provider says that its key opens nothing, show the key to
+    /// everybody, so that validators look.
+    #[arg(long, requires = "seal")]
+    pub(crate) reveal: bool,
+}
+
+/// `job grant`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "`infer --seal` grants by itself. This goes on where it was stopped, or after --detach: it waits until a provider has the job, and ends \
+                  once that has the key. A lease waits half a minute for it.\n\nExample:\n  tensorgrid job grant 3fa1b2 --key alice.key"
+)]
+pub(crate) struct JobGrantArguments {
+    /// The job's id, or the beginning of it; of mode sealed.
+    pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// `job reveal`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Possible while its provider says that the key does not open the input: then it costs nothing, and whoever was wrong pays. Or while \
+                  its result may be doubted, some ten seconds: then it costs the fee of mode recompute, which comes back out of the provider's \
+                  collateral if validators find another answer.\n\nExample:\n  tensorgrid job reveal 3fa1b2 --key alice.key"
+)]
+pub(crate) struct JobRevealArguments {
+    /// The job's id, or the beginning of it; of mode sealed.
+    pub(crate) job: String,
+    /// Do not ask before showing it.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]

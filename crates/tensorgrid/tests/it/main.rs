@@ -22,6 +22,7 @@ mod programs;
 mod resume;
 mod run;
 mod sdk;
+mod sealed;
 mod secure;
 mod served_models;
 mod statements;

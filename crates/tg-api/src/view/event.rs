@@ -1,6 +1,6 @@
 //! Events of blocks.
 
-use tg_ledger::{BurnedBecause, Event, ModelState, QuestionEnd};
+use tg_ledger::{BurnedBecause, Event, KeyStep, ModelState, QuestionEnd};
 use tg_sdk::dto::EventDto;
 use tg_types::{Address, Amount, Digest, JobId, LeaseId, ModelId};
 
@@ -120,6 +120,7 @@ fn parts(event: &Event) -> Parts {
         | Event::SeedSigned { .. }
         | Event::CommitteeDrawn { .. }
         | Event::ResultDisputed { .. }
+        | Event::KeyChanged { .. }
         | Event::ResultArgued { .. }
         | Event::AccusationRefuted { .. }
         | Event::VoteRefuted { .. }
@@ -232,6 +233,7 @@ fn escrow_burned(job: JobId, requestor: Address, because: BurnedBecause, amount:
     let reason = match because {
         BurnedBecause::Idle => "for what is idle on machines held back for it",
         BurnedBecause::StatedTime => "as a lease ran out of the GPU time that it states",
+        BurnedBecause::NoKey => "as its provider got no key that opens the input",
     };
     Parts {
         kind: "escrow_burned",
@@ -373,6 +375,27 @@ fn sync_parts(event: &Event) -> Parts {
                 members.len(),
                 u16::from(*number) + 1
             ),
+            ..Parts::default()
+        },
+        Event::KeyChanged {
+            lease,
+            job,
+            provider,
+            step,
+        } => Parts {
+            kind: "key_changed",
+            job: Some(*job),
+            lease: Some(*lease),
+            account: Some(*provider),
+            text: match step {
+                KeyStep::Granted => format!("provider {provider} was granted the key of job {job}"),
+                KeyStep::Questioned => {
+                    format!(
+                        "provider {provider} says that the key of job {job} does not open its input"
+                    )
+                }
+                KeyStep::Revealed => format!("the key of job {job} was shown to everybody"),
+            },
             ..Parts::default()
         },
         Event::ResultDisputed {

@@ -2,13 +2,13 @@
 
 use tg_ledger::{
     DisputeTurn, EndpointMeter, Job, JobPhase, Lease, LeaseEnd, LeasePhase, LeaseProgress,
-    MemberVote, ReplicaStage, RetainedFile, Settlement, State, Step, SyncCheck, SyncStage,
-    VoteState,
+    MemberVote, ReplicaStage, RetainedFile, Sealing, SealingStage, Settlement, State, Step,
+    SyncCheck, SyncStage, VoteState,
 };
 use tg_sdk::dto::{
     AskedSeatDto, CheckDto, DisputeDto, DisputeTurnDto, JobDto, JobReceiptDto, JobStateDto,
     JobStepDto, KeptAnswerDto, LeaseDto, LeaseEndDto, MemberPayDto, MeterDto, RejectionDto,
-    ReplicasDto, SettlementDto,
+    ReplicasDto, SealingDto, SealingStageDto, SettlementDto,
 };
 use tg_types::{Amount, TimestampMs};
 
@@ -174,6 +174,7 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
         Some(LeaseEnd::Declined(_)) => (Some(LeaseEndDto::Declined), None),
         Some(LeaseEnd::Unavailable) => (Some(LeaseEndDto::Unavailable), None),
         Some(LeaseEnd::Cancelled) => (Some(LeaseEndDto::Cancelled), None),
+        Some(LeaseEnd::Ungranted) => (Some(LeaseEndDto::Ungranted), None),
         Some(LeaseEnd::Rejected { code, check }) => {
             let rejection = RejectionDto {
                 code: *code,
@@ -208,6 +209,10 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
         evidence: lease.evidence().map(|evidence| evidence.digest),
         check: lease.check.as_ref().map(check),
         run_whole: state.is_run_whole(&job.order),
+        sealing: lease
+            .sealing
+            .as_ref()
+            .map(|it| sealing(state, job, lease, it)),
         end,
         end_text: lease.end().map(ToString::to_string),
         rejection,
@@ -221,6 +226,27 @@ fn replicas(state: &State, lease: &Lease) -> Option<ReplicasDto> {
         ReplicaStage::Opening { .. } => Some(ReplicasDto::Opening),
         ReplicaStage::Agreed { .. } => Some(ReplicasDto::Agreed),
         ReplicaStage::Differ => Some(ReplicasDto::Differ),
+    }
+}
+
+/// Where the key of a sealed job is.
+fn sealing(state: &State, job: &Job, lease: &Lease, sealing: &Sealing) -> SealingDto {
+    let contestable = match lease.check.as_ref().map(|it| &it.stage) {
+        Some(SyncStage::Contestable { until, .. }) => Some(*until),
+        _ => None,
+    };
+    let (stage, until) = match &sealing.stage {
+        SealingStage::AwaitsKey => (SealingStageDto::AwaitsKey, Some(lease.start_by)),
+        SealingStage::Granted { .. } => (SealingStageDto::Granted, contestable),
+        SealingStage::Questioned { until, .. } => (SealingStageDto::Questioned, Some(*until)),
+        SealingStage::Revealed { .. } => (SealingStageDto::Revealed, None),
+    };
+    SealingDto {
+        key: sealing.key.clone(),
+        stage,
+        grant: sealing.stage.grant().map(|(grant, _)| grant.clone()),
+        may_reveal: stage == SealingStageDto::Questioned || contestable.is_some(),
+        until_ms: until.map(|it| by_clocks(state, job, it)),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_ledger::{GangWhy, Job, JobState, Lease, Relaxation, State, TransactionError, WhyWaiting};
+use tg_ledger::{
+    GangWhy, Job, JobState, Lease, Relaxation, SealingStage, State, TransactionError, WhyWaiting,
+};
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
 use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs, VerificationMode};
 
@@ -169,7 +171,7 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
             Some(waiting) => waits(job, waiting) + &held_back(state, job),
             None => "waits: its model is not active".to_owned(),
         },
-        JobState::Leased => "a provider has it and has not started".to_owned(),
+        JobState::Leased => leased(state, job).to_owned(),
         JobState::Running => "a provider works on it".to_owned(),
         JobState::Committed | JobState::Disputed
             if job.order.mode == VerificationMode::Replicate =>
@@ -192,6 +194,21 @@ fn summary(state: &State, job: &Job, waiting: Option<&WhyWaiting>) -> String {
     }
 }
 
+/// What a job waits for that a provider has and did not start.
+fn leased(state: &State, job: &Job) -> &'static str {
+    let lease = job.live_lease().and_then(|it| state.lease(&it));
+    let stage = lease.and_then(|it| it.sealing.as_ref()).map(|it| &it.stage);
+    match stage {
+        Some(SealingStage::AwaitsKey) => {
+            "a provider has it and waits for the key that opens its sealed input: `tensorgrid job grant` gives it"
+        }
+        Some(stage @ (SealingStage::Questioned { .. } | SealingStage::Revealed { .. })) => {
+            stage.as_str()
+        }
+        Some(SealingStage::Granted { .. }) | None => "a provider has it and has not started",
+    }
+}
+
 /// What a job waits for whose provider has committed to a result.
 const fn committed(mode: VerificationMode) -> &'static str {
     match mode {
@@ -208,6 +225,9 @@ const fn verifying(mode: VerificationMode) -> &'static str {
         VerificationMode::Sync => "a drawn committee runs it, or drawn parts of it, and votes",
         VerificationMode::Optimistic => {
             "a drawn validator runs it, then anybody may challenge the result for some seconds"
+        }
+        VerificationMode::Sealed => {
+            "validators fetch the sealed answer; then its requestor has some seconds to doubt it, by showing its key"
         }
         VerificationMode::Recompute => "validators run it again",
         VerificationMode::Replicate => "validators run it again, as its members differ",

@@ -225,6 +225,7 @@ impl Grid {
                 EvidenceTask::SeedKey { .. }
                 | EvidenceTask::Seed { .. }
                 | EvidenceTask::Replicas { .. }
+                | EvidenceTask::Grant(_)
                 | EvidenceTask::Accusation { .. } => return None,
                 EvidenceTask::Model { .. } => Outcome::ModelAccepted(self.facts),
                 EvidenceTask::Lease { evidence, .. } => {

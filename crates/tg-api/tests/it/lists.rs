@@ -19,7 +19,7 @@ fn terms(price: u64) -> OfferTerms {
         memory_bytes: 1 << 30,
         slots: 1,
         collateral_per_lease: Amount::from_tgrid(1),
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine: Machine::CPU_ONLY,
         price_per_gpu_second: Amount::ZERO,
         pricing: Pricing::Fixed,

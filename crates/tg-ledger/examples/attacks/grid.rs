@@ -159,7 +159,7 @@ pub(crate) fn terms(price: u64) -> OfferTerms {
         memory_bytes: 1 << 20,
         slots: 2,
         collateral_per_lease: milli(COLLATERAL),
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine: Machine::CPU_ONLY,
         price_per_gpu_second: Amount::ZERO,
         pricing: Pricing::Fixed,
@@ -574,8 +574,11 @@ impl Grid {
                     _ => Some(task.verdict(Outcome::LeaseAccepted)),
                 }
             }
-            // No job of these games is of mode sync.
-            Subject::SeedKey(_) | Subject::Seed(_) | Subject::Accusation(..) => None,
+            // No job of these games is of mode sync, or sealed.
+            Subject::SeedKey(_)
+            | Subject::Seed(_)
+            | Subject::Accusation(..)
+            | Subject::Grant(_) => None,
         };
         self.state.pending_evidence().filter_map(decide).collect()
     }

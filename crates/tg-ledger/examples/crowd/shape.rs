@@ -233,7 +233,7 @@ impl Shape {
             // Orders of a missing mode wait for one that nobody but the honest provider serves.
             modes: match self.miss {
                 Miss::Mode => ModeSet::of(&[VerificationMode::None]),
-                _ => ModeSet::ALL,
+                _ => ModeSet::UNSEALED,
             },
             machine: Machine {
                 gpu_count: match is_spot {
@@ -271,7 +271,7 @@ impl Shape {
             price_per_gpu_second: Amount::new(2_000_000_000_000_000),
             latency_base_ms: DurationMs::new(500),
             slots: 64,
-            modes: ModeSet::ALL,
+            modes: ModeSet::UNSEALED,
             machine: Machine {
                 gpu_count: 8,
                 cpu_milli: 512_000,

@@ -14,6 +14,7 @@ mod equivocation;
 mod market;
 mod outcome;
 mod replicas;
+mod sealed;
 mod seats;
 mod sessions;
 mod storage;
@@ -71,6 +72,7 @@ pub(super) fn check(
         Transaction::CancelJob { job } => check_cancel(state, sender, job)?,
         Transaction::StartLease { lease } => {
             let (held, _) = held_lease(state, sender, lease, JobState::Leased)?;
+            sealed::check_start(held)?;
             market::check_start(now, held)?
         }
         Transaction::CommitReceipt { lease, receipt } => {
@@ -154,8 +156,12 @@ pub(super) fn check(
             let (held, job) = held_lease(state, sender, lease, JobState::Running)?;
             endpoint::check_settlement(state, held, job, voucher.as_ref())?
         }
-        Transaction::DeclineLease { lease, .. } => {
-            held_lease(state, sender, lease, JobState::Leased)?;
+        Transaction::RegisterSealingKey { .. } => sealed::check_register(state, sender)?,
+        Transaction::GrantKey { lease, .. } => sealed::check_grant(state, now, sender, lease)?,
+        Transaction::RevealKey { lease, .. } => sealed::check_reveal(state, sender, lease)?,
+        Transaction::DeclineLease { lease, reason } => {
+            let (held, _) = held_lease(state, sender, lease, JobState::Leased)?;
+            sealed::check_decline(held, *reason)?;
             Amount::ZERO
         }
         Transaction::CommitPart { lease, receipt } => check_part(state, sender, lease, receipt)?,
@@ -323,6 +329,7 @@ fn check_register(state: &State, account: &Account, model: &ModelId) -> Spent {
 
 fn check_offer(state: &State, account: &Account, terms: &OfferTerms) -> Spent {
     market::check_terms(state, terms)?;
+    sealed::check_modes(state, account.address, terms.modes)?;
     let charge = state.charge(RentCategory::Offers, OFFER_BYTES);
     if !state.has_room(RentCategory::Offers, &charge) {
         return Err(TransactionError::TooManyOffers { limit: OFFERS_MAX });
@@ -370,6 +377,8 @@ fn check_order(state: &State, now: TimestampMs, account: &Account, order: &JobOr
     let facts = state.orderable(model, *mode)?;
     if *mode == VerificationMode::Endpoint {
         endpoint::check_order(order)?;
+    } else if *mode == VerificationMode::Sealed {
+        sealed::check_order(order, facts)?;
     } else if !facts.takes(*input_len) {
         return Err(TransactionError::WrongInputLength {
             expected: facts.input_len,
@@ -468,6 +477,9 @@ fn check_cancel(state: &State, sender: Address, job: &JobId) -> Spent {
         .is_some_and(|it| it.ends_at.is_some())
     {
         return Err(TransactionError::EndpointEnds { job: *job });
+    }
+    if let Some(lease) = lease {
+        sealed::check_cancel(lease)?;
     }
     Ok(Amount::ZERO)
 }

@@ -47,6 +47,9 @@ impl Execution {
     /// Ends a lease that its provider declines.
     pub(super) fn decline(&mut self, id: &LeaseId, reason: DeclineReason) -> Done {
         let lease = self.lease(id)?;
+        if reason == DeclineReason::Key {
+            return self.question_key(lease);
+        }
         let job = self.job(&lease.job)?;
         let lead = self.lease(&lease.lead().unwrap_or(lease.id))?;
         self.fail_gang(job, &lead, &[*id], &LeaseEnd::Declined(reason))
@@ -88,8 +91,10 @@ impl Execution {
     }
 
     /// What not starting a lease costs now.
-    fn penalty(&self, job: &Job, lease: &Lease) -> Amount {
-        let held = self.now.saturating_since(lease.matched_at).get();
+    pub(super) fn penalty(&self, job: &Job, lease: &Lease) -> Amount {
+        // The wait for a key is not its fault.
+        let since = lease.granted().map_or(lease.matched_at, |(_, at)| at);
+        let held = self.now.saturating_since(since).get();
         let start = self.state.parameters.start_timeout.get();
         let whole = self.declared_time(lease).max(start).max(1);
         let most = job.order.max_price;
@@ -136,7 +141,8 @@ impl Execution {
             .now
             .saturating_add(self.state.parameters.verification_timeout);
         match reason {
-            DeclineReason::Unwilling => Ok(false),
+            // Of a key validators have said before that it was right.
+            DeclineReason::Unwilling | DeclineReason::Key => Ok(false),
             // There is none.
             DeclineReason::InputMissing if job.is_endpoint() => Ok(false),
             DeclineReason::InputMissing => {

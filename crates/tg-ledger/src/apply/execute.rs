@@ -127,6 +127,11 @@ impl Execution {
             Transaction::RevealVotes { votes } => self.reveal_votes(sender, votes),
             Transaction::ChallengeResult { lease } => self.challenge(sender, lease),
             Transaction::AskStored { job, seat } => self.ask_stored(sender, job, *seat),
+            Transaction::RegisterSealingKey { key } => {
+                self.register_sealing_key(sender, key.clone())
+            }
+            Transaction::GrantKey { lease, grant } => self.grant_key(lease, grant.clone()),
+            Transaction::RevealKey { lease, key } => self.reveal_key(sender, lease, *key),
             Transaction::ArgueResult { lease, file, size } => {
                 let (digest, size) = (*file, *size);
                 self.argue(sender, lease, Evidence { digest, size })
@@ -319,6 +324,7 @@ impl Execution {
         match job.order.mode {
             // Nobody checks, so what is delivered is the result. An endpoint has none.
             VerificationMode::None | VerificationMode::Endpoint => self.deliver(job, lease),
+            VerificationMode::Sealed => self.deliver_sealed(job, lease),
             // Results of members are sealed and opened instead, which the check before this made sure of.
             VerificationMode::Proof | VerificationMode::Recompute | VerificationMode::Replicate => {
                 self.save_job(job);

@@ -91,12 +91,15 @@ impl Execution {
             | LeaseEnd::Unavailable => {
                 let price = self.state.parameters.base_fee_min;
                 let order = self.state.job(&lease.job).map(|it| &it.order);
-                let is_whole = order.is_some_and(|it| self.state.is_run_whole(it));
+                let is_whole = order.is_some_and(|it| {
+                    it.mode == VerificationMode::Sealed || self.state.is_run_whole(it)
+                });
                 let used = used_gas(order.map(|it| it.mode), is_whole, lease, end);
                 price.saturating_mul(used).min(prepaid)
             }
-            // A requestor that takes its job back pays for the gas.
+            // A requestor that takes its job back, or grants no key, pays for the gas.
             LeaseEnd::Cancelled
+            | LeaseEnd::Ungranted
             | LeaseEnd::Rejected { .. }
             | LeaseEnd::Late(_)
             | LeaseEnd::Abandoned(_) => prepaid,
@@ -132,7 +135,7 @@ fn used_gas(mode: Option<VerificationMode>, is_whole: bool, lease: &Lease, end: 
             TransactionKind::CommitReceipt,
         ),
         (
-            // Of a run that a committee repeats whole it is named with the receipt.
+            // Of a run that a committee repeats whole, and of a sealed one, it is named with the receipt.
             lease.evidence().is_some() && !is_whole,
             TransactionKind::SubmitEvidence,
         ),

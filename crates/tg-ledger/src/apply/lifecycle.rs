@@ -379,7 +379,11 @@ impl Execution {
         if lead.is_taken_back() {
             // Stops: a job that its requestor has ended from being served and paid again.
             let left = job.escrow();
-            return self.take_back(job, left);
+            return self.take_back(job, left, Unpaid::TakenBack);
+        }
+        if lead.revealed().is_some() {
+            // Stops: a job that everybody can read from being served as a sealed one.
+            return self.end_unpaid(job, Unpaid::KeyShown);
         }
         self.requeue(job)
     }
@@ -544,7 +548,8 @@ impl Execution {
                 | LeaseEnd::Released
                 | LeaseEnd::Declined(_)
                 | LeaseEnd::Unavailable
-                | LeaseEnd::Cancelled => (&mut record.abandoned, LeaseOutcome::Lost),
+                | LeaseEnd::Cancelled
+                | LeaseEnd::Ungranted => (&mut record.abandoned, LeaseOutcome::Lost),
             };
             *counter = counter.saturating_add(1);
             provider.observe(class, outcome, epoch);
@@ -590,9 +595,16 @@ impl Execution {
     /// Takes a job back. Whoever holds it is paid for that: gas before it started, its time after. So are those who made
     /// room for it: what they lost was for nothing.
     pub(crate) fn cancel(&mut self, job: Job) -> Done {
+        self.cancel_as(job, &LeaseEnd::Cancelled, Unpaid::TakenBack)
+    }
+
+    /// Ends a job by its requestor's doing, and its leases as `end` says.
+    pub(super) fn cancel_as(&mut self, mut job: Job, end: &LeaseEnd, because: Unpaid) -> Done {
         let mut left = job.escrow();
         if let Some(lead) = job.live_lease() {
             let lead = self.lease(&lead)?;
+            self.burn_wait(&mut job, &lead);
+            left = job.escrow();
             if lead.meter.is_some() && lead.started_at().is_some() {
                 self.stop_endpoint(lead);
                 return Ok(());
@@ -608,14 +620,14 @@ impl Execution {
                     provider: lease.provider,
                     amount,
                 });
-                self.let_go(lease, LeaseEnd::Cancelled)?;
+                self.let_go(lease, end.clone())?;
             }
         }
-        self.take_back(job, left)
+        self.take_back(job, left, because)
     }
 
-    /// Ends a job that was taken back, of whose escrow so much is left. Those who made room for it are paid.
-    fn take_back(&mut self, job: Job, mut left: Amount) -> Done {
+    /// Ends a job that was taken back, or whose requestor did not do its part, of whose escrow so much is left. Those who made room for it are paid.
+    fn take_back(&mut self, job: Job, mut left: Amount, because: Unpaid) -> Done {
         for owed in &job.owed {
             let amount = owed.amount.min(left);
             left = left.saturating_sub(amount);
@@ -624,7 +636,7 @@ impl Execution {
             }
         }
         let paid = job.escrow().saturating_sub(left);
-        self.end_with(job, Unpaid::TakenBack, paid)
+        self.end_with(job, because, paid)
     }
 
     /// What a requestor owes to the holder of a lease that it ends: the gas of the lease, and from its start on the part
@@ -632,6 +644,9 @@ impl Execution {
     /// that its wait so far is of the whole wait, or of the declared time if that is longer.
     fn due_for_holding(&self, lease: &Lease) -> Amount {
         let gas = lease.gas_locked();
+        if lease.sealing.is_some() && lease.started_at().is_none() {
+            return gas;
+        }
         let declared = self.declared_time(lease);
         let part_of_price = |time: u64, whole: u64| {
             let worth = lease.price.checked_mul_div_ceil(time.min(whole), whole);
@@ -657,14 +672,7 @@ impl Execution {
 
     /// The time that the offer of a lease declared, in milliseconds, as far as its deadline tells; at least one.
     pub(super) fn declared_time(&self, lease: &Lease) -> u64 {
-        let longest = lease.deadline.saturating_since(lease.grant.from).get();
-        let parameters = &self.state.parameters;
-        let without_grace = longest.saturating_sub(parameters.lease_grace.get());
-        let factor = u64::from(parameters.duration_factor.max(1));
-        match without_grace / factor {
-            0 => longest.max(1),
-            declared => declared,
-        }
+        self.state.declared_time(lease)
     }
 
     /// Ends a job of whose escrow `paid` went to those who held it; the rest goes back.
@@ -760,6 +768,26 @@ impl Execution {
         change(&mut provider);
         self.state.put_provider(provider);
         Ok(())
+    }
+}
+
+impl crate::state::State {
+    /// The time that the offer of a lease declared, in milliseconds, as far as its deadline tells; at least one.
+    pub(crate) fn declared_time(&self, lease: &Lease) -> u64 {
+        let longest = lease.deadline.saturating_since(lease.grant.from).get();
+        let parameters = &self.parameters;
+        let grace = match lease.sealing {
+            Some(_) => parameters
+                .lease_grace
+                .saturating_add(parameters.grant_window),
+            None => parameters.lease_grace,
+        };
+        let without_grace = longest.saturating_sub(grace.get());
+        let factor = u64::from(parameters.duration_factor.max(1));
+        match without_grace / factor {
+            0 => longest.max(1),
+            declared => declared,
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 use tg_market::book::Looks;
 use tg_market::lane::queue::{Turn, Waiting};
 use tg_market::{OfferView, PackingPrices, Quote, Stock};
-use tg_types::{Amount, JobClass, JobId, Lane};
+use tg_types::{Amount, DurationMs, JobClass, JobId, Lane, VerificationMode};
 
 use super::Execution;
 use crate::decision::Decision;
@@ -376,6 +376,12 @@ impl Execution {
         self.debit(quote.provider, quote.collateral)?;
         offer.slots_taken = offer.slots_taken.saturating_add(1);
         let mut lease = self.new_lease(job, quote, &offer, member);
+        lease.sealing = self.sealing_of(job, &quote.provider)?;
+        if lease.sealing.is_some() {
+            // Nothing can be started before there is a key.
+            let window = self.state.parameters.grant_window;
+            lease.start_by = quote.start.saturating_add(window).min(quote.until);
+        }
         self.state.put_offer(offer);
         self.state.hold(job, &lease, self.now)?;
         self.events.push(Event::LeaseMade {
@@ -409,7 +415,14 @@ impl Execution {
         let is_known = model.is_some_and(|it| it.owners_paid.len() >= needed);
         let validators = self.state.validators.len();
         let least = self.state.parameters.least_window(validators);
-        let ready = quote.start.saturating_add(quote.duration);
+        let key = match job.order.mode {
+            VerificationMode::Sealed => self.state.parameters.grant_window,
+            _ => DurationMs::ZERO,
+        };
+        let ready = quote
+            .start
+            .saturating_add(key)
+            .saturating_add(quote.duration);
         if is_known && ready.saturating_add(least) <= quote.until {
             return quote.collateral;
         }
@@ -453,6 +466,7 @@ impl Execution {
             meter: prices.map(|it| EndpointMeter::new(it.minute)),
             replicas: None,
             session: None,
+            sealing: None,
         }
     }
 }

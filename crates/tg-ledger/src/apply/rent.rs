@@ -236,6 +236,21 @@ impl Execution {
         {
             self.expire(tenant)?;
         }
+        Ok(Rent {
+            payer,
+            deposit: self.pay_charge(charge, payer, name)?,
+            paid_to: self.state.meters.of(category),
+            bytes: charge.bytes,
+        })
+    }
+
+    /// Takes what a record costs, or what it costs more; the part of it that is its deposit.
+    pub(super) fn pay_charge(
+        &mut self,
+        charge: Charge,
+        payer: Address,
+        name: Digest,
+    ) -> Result<Amount, InvariantError> {
         if !charge.total().is_zero() {
             self.debit(payer, charge.total())?;
             self.burn(charge.entry);
@@ -246,12 +261,7 @@ impl Execution {
                 burned: charge.entry,
             });
         }
-        Ok(Rent {
-            payer,
-            deposit: charge.deposit,
-            paid_to: self.state.meters.of(category),
-            bytes: charge.bytes,
-        })
+        Ok(charge.deposit)
     }
 
     /// Burns what an account pays at once: for a record that leaves within seconds, for another account that it opens, or

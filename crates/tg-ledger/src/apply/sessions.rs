@@ -115,7 +115,8 @@ impl Execution {
             | LeaseEnd::Preempted
             | LeaseEnd::Released
             | LeaseEnd::Unavailable
-            | LeaseEnd::Cancelled => penalty,
+            | LeaseEnd::Cancelled
+            | LeaseEnd::Ungranted => penalty,
         };
         self.update_session(lease.provider, &risk, |session| {
             session.at_risk = session.at_risk.saturating_sub(risk.amount);

@@ -90,7 +90,10 @@ impl Execution {
         };
         if self.state.is_held(storage) || is_armed(LedgerCanary::VoteWithoutOpening) {
             let seed = *seed;
-            self.begin_vote(lease, seed);
+            match self.state.is_sealed(lease) {
+                true => self.let_requestor_look(lease),
+                false => self.begin_vote(lease, seed),
+            }
         }
     }
 
@@ -244,7 +247,7 @@ impl Execution {
     }
 
     /// Somebody says that a result is wrong: every validator looks.
-    fn dispute(&mut self, lease: &Lease, accuser: Address, vote: Vote) -> Done {
+    pub(super) fn dispute(&mut self, lease: &Lease, accuser: Address, vote: Vote) -> Done {
         let mut job = self.job(&lease.job)?;
         self.step(&mut job, OpenStage::Disputed(lease.id))?;
         self.save_job(job);
@@ -294,7 +297,7 @@ impl Execution {
 
     /// Takes the fee of a challenge. Where the dispute ends at a tile half of it is held for the provider, which runs the model again and waits for
     /// its pay, while validators compute one tile; how much.
-    fn pay_for_challenge(
+    pub(super) fn pay_for_challenge(
         &mut self,
         challenger: Address,
         is_by_tile: bool,
@@ -361,7 +364,9 @@ impl Execution {
     /// Lowers the price of a run to what it took of its limit, if its tier counts that.
     pub(super) fn bill(&self, lease: &mut Lease, job: &Job, took: Option<u64>) {
         let facts = self.state.active_model(&job.order);
-        let is_counted = facts.is_some_and(|it| it.tier != Tier::Tgx1);
+        // What a sealed run took would say something of its input.
+        let is_counted = job.order.mode != VerificationMode::Sealed
+            && facts.is_some_and(|it| it.tier != Tier::Tgx1);
         if let Some(took) = took.filter(|_| is_counted) {
             lease.price = billed(lease.price, took, job.macs);
         }

@@ -9,7 +9,7 @@ use crate::error::InvariantError;
 use crate::event::Event;
 use crate::record::{
     AbandonedBecause, Bid, Job, JobPhase, JobState, LatePhase, Lease, LeaseEnd, Model, ModelState,
-    OpenStage, RefusedBecause, ReplicaStage, SyncStage, Unpaid,
+    OpenStage, RefusedBecause, ReplicaStage, SealingStage, SyncStage, Unpaid,
 };
 
 impl Execution {
@@ -39,6 +39,10 @@ impl Execution {
             };
             let lease = self.lease(&lease)?;
             if let Some(end) = self.lapse(&job, &lease) {
+                if end == LeaseEnd::Ungranted {
+                    self.end_without_key(job, &lease)?;
+                    continue;
+                }
                 let guilty = self.absent(&job, &lease);
                 self.fail_gang(job, &lease, &guilty, &end)?;
             } else if !self.is_room_wanted(&job, &lease) {
@@ -130,10 +134,16 @@ impl Execution {
         };
         let (due, end) = match stage {
             OpenStage::Submitted | OpenStage::Queued => return None,
-            OpenStage::Leased(_) => (
-                lease.start_by,
-                LeaseEnd::Abandoned(AbandonedBecause::NotStarted),
-            ),
+            OpenStage::Leased(_) => match lease.sealing.as_ref().map(|it| &it.stage) {
+                None | Some(SealingStage::Granted { .. }) => (
+                    lease.start_by,
+                    LeaseEnd::Abandoned(AbandonedBecause::NotStarted),
+                ),
+                Some(SealingStage::AwaitsKey) => (lease.start_by, LeaseEnd::Ungranted),
+                Some(SealingStage::Questioned { until, .. }) => (*until, LeaseEnd::Ungranted),
+                // It is the validators' to come to a verdict.
+                Some(SealingStage::Revealed { .. }) => return None,
+            },
             // It ends by what it counts.
             OpenStage::Running(_) if lease.meter.is_some() => return None,
             OpenStage::Running(_) => (lease.deadline, LeaseEnd::Late(LatePhase::Running)),

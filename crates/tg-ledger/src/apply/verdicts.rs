@@ -9,7 +9,7 @@ use crate::error::{InvariantError, VerdictError};
 use crate::event::Event;
 use crate::record::{
     DisputeStep, LeaseEnd, LeasePhase, LeaseProgress, Model, ModelFacts, ModelState, Record,
-    RefusedBecause, ReplicaStage, SyncStage,
+    RefusedBecause, ReplicaStage, SyncStage, revealed_name,
 };
 use crate::verdict::{DisputeFiles, Outcome, Subject, Verdict, seed_subject};
 
@@ -34,6 +34,7 @@ impl Execution {
             Subject::SeedKey(round) => self.pending_key(*round, subject)?,
             Subject::Seed(height) => self.pending_seed(*height, subject)?,
             Subject::Accusation(id, vote) => self.pending_accusation(id, *vote, subject)?,
+            Subject::Grant(id) => self.pending_grant(id, subject)?,
         };
         if *evidence != expected {
             return Err(VerdictError::WrongEvidence {
@@ -64,7 +65,10 @@ impl Execution {
             }
             (Subject::SeedKey(_), Outcome::SeedKey(_) | Outcome::Rejected { .. })
             | (Subject::Seed(_), Outcome::Seed(_))
-            | (Subject::Accusation(..), Outcome::Refuted | Outcome::Rejected { .. })
+            | (
+                Subject::Accusation(..) | Subject::Grant(_),
+                Outcome::Refuted | Outcome::Rejected { .. },
+            )
             | (Subject::Model(_) | Subject::Lease(_), Outcome::Rejected { .. }) => Ok(()),
             (Subject::Lease(id), Outcome::LeaseAccepted | Outcome::ProgramAccepted { .. }) => {
                 self.check_accepted(&id, outcome)
@@ -89,6 +93,8 @@ impl Execution {
             (Tier::Tgf1 | Tier::Wasm1, Outcome::ProgramAccepted { macs }) if is_run => {
                 *macs <= job.macs
             }
+            // Whatever its tier: what it took is not said.
+            (_, Outcome::LeaseAccepted) if mode == VerificationMode::Sealed => true,
             (Tier::Tgx1, Outcome::LeaseAccepted) if is_run => true,
             (_, Outcome::LeaseAccepted) => matches!(
                 mode,
@@ -167,6 +173,9 @@ impl Execution {
         match lease.check.as_ref().map(|it| &it.stage) {
             Some(SyncStage::Disputed { vote, by_tile, .. }) if *vote == said => {
                 let evidence = match by_tile {
+                    None if lease.revealed().is_some() => {
+                        lease.revealed().map(|it| revealed_name(id, it))
+                    }
                     None => lease.evidence().map(|it| it.digest),
                     Some(dispute) => match dispute.step {
                         DisputeStep::Judged { claim, answer } => {
@@ -179,6 +188,15 @@ impl Execution {
             }
             _ => Err(VerdictError::NotPending { subject }),
         }
+    }
+
+    /// The key of a sealed job that was shown before anything was started.
+    fn pending_grant(&self, id: &LeaseId, subject: Subject) -> Result<Digest, VerdictError> {
+        let lease = self.state.lease(id).filter(|it| it.end().is_none());
+        let lease = lease.ok_or(VerdictError::UnknownSubject { subject })?;
+        let secret = lease.revealed().filter(|_| lease.started_at().is_none());
+        let name = secret.map(|it| revealed_name(id, it));
+        name.ok_or(VerdictError::NotPending { subject })
     }
 
     /// Whether the result of a lease is disputed, and one tile decides it.
@@ -250,6 +268,8 @@ impl Execution {
                 Ok(())
             }
             (Subject::Seed(height), Outcome::Seed(signature)) => self.take_seed(*height, signature),
+            (Subject::Grant(id), Outcome::Refuted) => self.judge_grant(id, true),
+            (Subject::Grant(id), Outcome::Rejected { .. }) => self.judge_grant(id, false),
             (Subject::Accusation(id, _), Outcome::Refuted) => self.refute(id),
             (Subject::Accusation(id, _), Outcome::LeaseAccepted) => self.uphold(id, None),
             (Subject::Accusation(id, _), Outcome::ProgramAccepted { macs }) => {

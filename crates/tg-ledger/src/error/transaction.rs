@@ -36,6 +36,9 @@ pub enum NeedsProblem {
     /// GPU time without a GPU, or beyond the horizon.
     #[error("GPU time without a GPU, or more than the horizon of the network")]
     Reference,
+    /// Several keys, or a key at another time than now.
+    #[error("a sealed job is of one machine, on demand: without gang, guarantee, bid or tier spot")]
+    Sealed,
     /// Tier, guarantee and preemption contradict each other.
     #[error(
         "spot jobs and only they may be pushed out; guaranteed jobs and only they are of tier reserved"
@@ -578,6 +581,39 @@ pub enum TransactionError {
     /// No further question fits.
     #[error("{limit} questions for kept answers are open; no more may be asked now")]
     TooManyQuestions { limit: usize },
+    /// Nothing of the job is sealed.
+    #[error("the job of lease {lease} is not sealed: it has no key")]
+    NotSealed { lease: LeaseId },
+    /// No key may be granted now.
+    #[error(
+        "lease {lease} waits for no key: it was granted one, or less time is left than its provider declared for the work"
+    )]
+    KeyNotAwaited { lease: LeaseId },
+    /// The provider has no key yet.
+    #[error(
+        "the key of the sealed job of lease {lease} was not granted yet: wait for its requestor"
+    )]
+    KeyNotGranted { lease: LeaseId },
+    /// Nothing that would be granted to the provider could be opened.
+    #[error(
+        "provider {provider} has no sealing key: register one (RegisterSealingKey) before it offers mode sealed"
+    )]
+    NoSealingKey { provider: Address },
+    /// Nobody could look at what its requestor doubts.
+    #[error(
+        "model {model} cannot be run sealed: it is a program, or too large for every validator to run again"
+    )]
+    ModelNotSealed { model: ModelId },
+    /// There is nothing that the key would show.
+    #[error(
+        "the key of lease {lease} need not be shown: its provider did not say that it opens nothing, and its result may not be challenged now"
+    )]
+    RevealNotAwaited { lease: LeaseId },
+    /// The provider says that the key does not open the input.
+    #[error(
+        "whether the key of lease {lease} opens the input is in question: nothing else can happen before its requestor shows it, or its time to do so is over"
+    )]
+    KeyInQuestion { lease: LeaseId },
     /// The validator lost too many providers.
     #[error("a validator reports at most {limit} providers as lost")]
     ReportTooLong { limit: usize },
@@ -668,6 +704,13 @@ impl TransactionError {
             Self::NotKeeper { .. } => "TG-LED-162",
             Self::AskedAlready { .. } => "TG-LED-163",
             Self::TooManyQuestions { .. } => "TG-LED-164",
+            Self::NotSealed { .. } => "TG-LED-165",
+            Self::KeyNotAwaited { .. } => "TG-LED-166",
+            Self::KeyNotGranted { .. } => "TG-LED-167",
+            Self::NoSealingKey { .. } => "TG-LED-168",
+            Self::ModelNotSealed { .. } => "TG-LED-169",
+            Self::RevealNotAwaited { .. } => "TG-LED-171",
+            Self::KeyInQuestion { .. } => "TG-LED-172",
             Self::EmptyReport => "TG-LED-093",
             Self::BadStatement { .. } => "TG-LED-094",
             Self::ModelNotHeld { .. } => "TG-LED-095",

@@ -4,7 +4,7 @@ use tg_market::TrackRecord;
 use tg_market::reputation::{LeaseOutcome, Reputation, ReputationLevel};
 use tg_types::{
     Address, Amount, Decode, DecodeError, DurationMs, Encode, Height, JobClass, OfferId,
-    OfferTerms, Reader, TimestampMs, Writer, fields,
+    OfferTerms, Reader, SealingPublicKey, TimestampMs, Writer, fields,
 };
 
 use crate::limits::SESSIONS_PER_ACCOUNT_MAX;
@@ -263,6 +263,8 @@ pub struct Provider {
     pub next_lesson: u64,
     /// Its offers and its live leases, which refer to it.
     pub uses: u32,
+    /// By which keys of sealed jobs are granted to it, if it serves such jobs.
+    pub sealing: Option<SealingPublicKey>,
     /// What secures its rent.
     pub rent: Rent,
 }
@@ -288,6 +290,7 @@ impl Provider {
             short_of: Amount::ZERO,
             next_lesson: 0,
             uses: 0,
+            sealing: None,
             rent: Rent::default(),
         }
     }
@@ -397,6 +400,7 @@ impl Encode for Provider {
             short_of,
             next_lesson,
             uses,
+            sealing,
             rent,
         } = self;
         address.encode(writer);
@@ -417,6 +421,7 @@ impl Encode for Provider {
         short_of.encode(writer);
         writer.u64(*next_lesson);
         writer.u32(*uses);
+        sealing.encode(writer);
         rent.encode(writer);
     }
 }
@@ -444,6 +449,7 @@ impl Decode for Provider {
             short_of: Amount::decode(reader)?,
             next_lesson: reader.u64()?,
             uses: reader.u32()?,
+            sealing: Option::decode(reader)?,
             rent: Rent::decode(reader)?,
         })
     }

@@ -103,6 +103,10 @@ tg_types::wire_enum! {
         NotAdmitted = 5 => "no offer could guarantee its deadline",
         /// Its deposit for rent was spent while it waited, or another job paid more for its place.
         RentSpent = 9 => "the rent for its place in the queue was spent",
+        /// Its requestor granted no key that opens its sealed input.
+        NoKey = 10 => "its requestor granted no key that opens its input",
+        /// Its requestor showed its key, so that nothing of it is sealed any more, and its provider was wrong.
+        KeyShown = 11 => "its key was shown, as the provider was wrong; nothing of it is sealed any more",
     }
 }
 
@@ -233,11 +237,15 @@ pub enum Unpaid {
     NotAdmitted,
     /// Its deposit for rent was spent while it waited, or another job paid more for its place.
     Rent,
+    /// Its requestor granted no key that opens its sealed input.
+    NoKey,
+    /// Its requestor showed its key, and its provider was wrong.
+    KeyShown,
 }
 
 tags! {
     Unpaid: "unpaid because" {
-        TakenBack = 0, Deadline = 1, Attempts = 2, NotAdmitted = 3, Rent = 4,
+        TakenBack = 0, Deadline = 1, Attempts = 2, NotAdmitted = 3, Rent = 4, NoKey = 5, KeyShown = 6,
     }
 }
 
@@ -247,7 +255,8 @@ impl Unpaid {
         match (self, is_untouched) {
             (Self::TakenBack, _) => JobState::Cancelled,
             (Self::Deadline | Self::Rent, true) => JobState::Expired,
-            (Self::Deadline | Self::Rent, false) | (Self::Attempts | Self::NotAdmitted, _) => {
+            (Self::Deadline | Self::Rent, false)
+            | (Self::Attempts | Self::NotAdmitted | Self::NoKey | Self::KeyShown, _) => {
                 JobState::Refunded
             }
         }
@@ -262,6 +271,8 @@ impl Unpaid {
             (Self::Attempts, _) => EndReason::AttemptsExhausted,
             (Self::NotAdmitted, _) => EndReason::NotAdmitted,
             (Self::Rent, _) => EndReason::RentSpent,
+            (Self::NoKey, _) => EndReason::NoKey,
+            (Self::KeyShown, _) => EndReason::KeyShown,
         }
     }
 }

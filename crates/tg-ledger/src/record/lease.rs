@@ -1,11 +1,13 @@
 //! Leases: a match of a job with an offer, from the locked collateral to its end.
 
 use tg_types::{
-    Address, Amount, DeclineReason, Digest, Domain, Height, JobId, Label, LeaseId, OfferId,
-    Receipt, TimestampMs, fields, keccak256_of, tags, variants,
+    Address, Amount, DeclineReason, Digest, Domain, Height, JobId, KeyGrant, Label, LeaseId,
+    OfferId, Receipt, TimestampMs, fields, keccak256_of, tags, variants,
 };
 
-use crate::record::{EndpointMeter, Evidence, Grant, Job, Record, SessionRisk, Storage, SyncCheck};
+use crate::record::{
+    EndpointMeter, Evidence, Grant, Job, Record, Sealing, SessionRisk, Storage, SyncCheck,
+};
 use crate::tree::{LeafHead, kind};
 
 /// Leases beside the one that leads a gang.
@@ -61,6 +63,8 @@ pub enum LeaseEnd {
     Unavailable,
     /// The requestor took the job back and paid for what was done; the collateral went back.
     Cancelled,
+    /// The requestor granted no key in time that opens the input of its sealed job, and paid for what was done; the collateral went back.
+    Ungranted,
 }
 
 impl LeaseEnd {
@@ -77,6 +81,7 @@ impl LeaseEnd {
             Self::Declined(_) => "Declined",
             Self::Unavailable => "Unavailable",
             Self::Cancelled => "Cancelled",
+            Self::Ungranted => "Ungranted",
         }
     }
 }
@@ -109,8 +114,12 @@ impl std::fmt::Display for LeaseEnd {
             Self::Declined(DeclineReason::ModelMissing) => {
                 f.write_str("declined: the provider could not get the model")
             }
+            Self::Declined(DeclineReason::Key) => {
+                f.write_str("declined: the provider said that the key does not open the input")
+            }
             Self::Unavailable => f.write_str("validators do not hold what it needs"),
             Self::Cancelled => f.write_str("the requestor took the job back"),
+            Self::Ungranted => f.write_str("the requestor granted no key that opens the input"),
         }
     }
 }
@@ -133,6 +142,7 @@ variants! {
         6 = Declined(reason),
         7 = Unavailable {},
         8 = Cancelled {},
+        9 = Ungranted {},
     }
 }
 
@@ -333,6 +343,8 @@ pub struct Lease {
     pub replicas: Option<ReplicaStage>,
     /// The session key that answers for its collateral, if one served it.
     pub session: Option<SessionRisk>,
+    /// Where the key of its job is, if that is sealed; while it lives.
+    pub sealing: Option<Box<Sealing>>,
 }
 
 fields! {
@@ -357,6 +369,7 @@ fields! {
         meter,
         replicas,
         session,
+        sealing,
     }
 }
 
@@ -553,6 +566,18 @@ impl Lease {
         self.meter.is_some_and(|it| it.ends_at.is_some())
     }
 
+    /// The key of its sealed job as it was granted to its provider, and when.
+    #[must_use]
+    pub fn granted(&self) -> Option<(&KeyGrant, TimestampMs)> {
+        self.sealing.as_ref()?.stage.grant()
+    }
+
+    /// The key of its sealed job, if its requestor showed it.
+    #[must_use]
+    pub fn revealed(&self) -> Option<&[u8; 32]> {
+        self.sealing.as_ref()?.stage.secret()
+    }
+
     /// Takes note that its provider started.
     pub(crate) fn start(&mut self, at: TimestampMs) -> Result<(), BadLeaseStep> {
         let LeasePhase::Live(LeaseProgress::Waiting) = self.phase else {
@@ -663,6 +688,8 @@ impl Lease {
             at,
             penalty,
         };
+        // It is long, and nobody needs it any more.
+        self.sealing = None;
         Ok(())
     }
 

@@ -22,7 +22,7 @@ use crate::record::{
 use crate::rent::Meters;
 use crate::table::{NO_CONTENT, Table};
 use crate::tree::{LeafHead, LeafKey, LeafPath, Leaves, StateProof, Tree, content_digest};
-use crate::verdict::{EvidenceTask, ReplicasTask};
+use crate::verdict::{EvidenceTask, GrantTask, ReplicasTask};
 
 use super::book_changes::BookChanges;
 use super::consent::Consents;
@@ -526,6 +526,9 @@ impl State {
             let ModelState::Active(facts) = &model.state else {
                 return None;
             };
+            if let Some(task) = GrantTask::of(job, lease, model.public_blob) {
+                return Some(EvidenceTask::Grant(task));
+            }
             if lease.replicas == Some(ReplicaStage::Differ) {
                 return Some(EvidenceTask::Replicas(ReplicasTask {
                     lease: lease.id,

@@ -88,7 +88,14 @@ impl State {
             {
                 Err(TransactionError::UnverifiedJobsRefused)
             }
+            // Its requestor may have every validator run it.
+            VerificationMode::Sealed
+                if facts.tier == Tier::Wasm1 || !facts.is_recomputable(repeated) =>
+            {
+                Err(TransactionError::ModelNotSealed { model: *model })
+            }
             VerificationMode::Proof
+            | VerificationMode::Sealed
             | VerificationMode::Recompute
             | VerificationMode::Sync
             | VerificationMode::Optimistic
@@ -171,7 +178,7 @@ impl State {
                 let all = fee.checked_mul_div_ceil(CHALLENGERS_WAITING_MAX as u64 + 1, 2);
                 all.unwrap_or(Amount::MAX)
             }
-            (VerificationMode::Optimistic, false) => fee,
+            (VerificationMode::Optimistic, false) | (VerificationMode::Sealed, _) => fee,
             _ => Amount::ZERO,
         }
     }
@@ -204,6 +211,10 @@ impl State {
             // An endpoint has its machine to the end.
             lease_grace: match order.mode {
                 VerificationMode::Endpoint => DurationMs::new(u64::MAX),
+                VerificationMode::Sealed => {
+                    let window = self.parameters.grant_window;
+                    self.parameters.lease_grace.saturating_add(window)
+                }
                 _ => self.parameters.lease_grace,
             },
         }
@@ -309,6 +320,7 @@ impl State {
             | VerificationMode::Recompute
             | VerificationMode::Sync
             | VerificationMode::Optimistic
+            | VerificationMode::Sealed
             | VerificationMode::Endpoint => LEASE_GAS,
         };
         self.parameters.base_fee_min.saturating_mul(gas)

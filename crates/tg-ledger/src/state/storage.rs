@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tg_types::sealing::SEALED_ANSWER_OVERHEAD;
 use tg_types::{
     Address, DeclineReason, Digest, JobOrder, LeaseId, StorageSubject, Tier, VerificationMode,
 };
@@ -202,7 +203,10 @@ impl State {
 
     /// The file of a lease that validators have to hold before its job goes on.
     fn wanted_of(&self, job: &Job, lease: &Lease) -> Option<StoredFile> {
-        if lease.delivery().is_none() {
+        let is_sealed = job.order.mode == VerificationMode::Sealed;
+        if is_sealed {
+            lease.wanted_file()?;
+        } else if lease.delivery().is_none() {
             let (Evidence { digest, size }, _) = lease.wanted_file()?;
             return Some(StoredFile::Opening {
                 digest,
@@ -216,8 +220,14 @@ impl State {
     }
 
     /// How many bytes the answer of an order has.
-    pub(super) fn answer_length(&self, order: &JobOrder) -> Option<AnswerLength> {
+    pub(crate) fn answer_length(&self, order: &JobOrder) -> Option<AnswerLength> {
         let facts = self.active_model(order)?;
+        if order.mode == VerificationMode::Sealed {
+            // What its input asks to write nobody sees.
+            let longest = facts.output_len.max(facts.input_len);
+            let sealed = longest.saturating_add(SEALED_ANSWER_OVERHEAD);
+            return Some(AnswerLength::AtMost(sealed));
+        }
         Some(match facts.tier {
             Tier::Tgx1 => AnswerLength::OfModel {
                 output: facts.output_len,
@@ -236,7 +246,8 @@ impl State {
         let facts = self.active_model(&job.order);
         let is_taker = facts.is_some_and(|it| it.tier == Tier::Tgx1);
         let mode = job.order.mode;
-        let is_taker = is_taker && mode != VerificationMode::Endpoint;
+        let is_taker =
+            is_taker && !matches!(mode, VerificationMode::Endpoint | VerificationMode::Sealed);
         StorageTask {
             subject: job.id.into(),
             files: vec![StoredFile::Input {

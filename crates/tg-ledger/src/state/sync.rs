@@ -7,7 +7,7 @@ use tg_types::{Address, Amount, JobOrder, LeaseId, VerificationMode};
 
 use super::State;
 use crate::record::{DisputeStep, Evidence, Job, Lease, ModelState, Storage, SyncStage, VoteState};
-use crate::verdict::{DisputeFiles, SampleTask};
+use crate::verdict::{DisputeFiles, RevealedKey, SampleTask};
 
 /// How many times the verification fee a false accusation costs: the look that it causes takes every validator less than the check
 /// that the fee pays for.
@@ -45,7 +45,11 @@ impl State {
 
     /// Whether whoever checks the result of an order runs its model whole: a committee ([`Self::is_run_whole`]) or a watcher.
     pub(crate) fn is_repeated(&self, order: &JobOrder) -> bool {
-        order.mode == VerificationMode::Optimistic || self.is_run_whole(order)
+        let is_whole = matches!(
+            order.mode,
+            VerificationMode::Optimistic | VerificationMode::Sealed
+        );
+        is_whole || self.is_run_whole(order)
     }
 
     /// What an accusation costs its member if every validator finds that it is not so, and a vote for right if one is so; who has less at stake cannot accuse. At most
@@ -150,6 +154,9 @@ impl State {
             evidence: evidence.digest,
             size: evidence.size,
             dispute: lease.judged(),
+            revealed: lease
+                .revealed()
+                .map(|it| Box::new(RevealedKey::of(job, lease, *it))),
         })
     }
 

@@ -30,7 +30,7 @@ pub(super) fn terms() -> OfferTerms {
         memory_bytes: 0,
         slots: 1,
         collateral_per_lease: Amount::from_tgrid(1),
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine: Machine::CPU_ONLY,
         price_per_gpu_second: Amount::ZERO,
         pricing: Pricing::Fixed,

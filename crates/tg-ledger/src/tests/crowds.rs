@@ -239,7 +239,7 @@ fn usual_price(known: u64, asks: &[u128]) -> Amount {
             provider.observe(JobClass::Inference, LeaseOutcome::Accepted, 0);
         }
         state.put_provider(provider);
-        let mut posted = offer(number, ModeSet::ALL, owner);
+        let mut posted = offer(number, ModeSet::UNSEALED, owner);
         posted.terms.price_base = Amount::new(*ask);
         posted.terms.pricing = Pricing::Fixed;
         state.put_offer(posted);

@@ -268,7 +268,7 @@ fn an_order_that_takes_more_looks_than_its_share_is_looked_at_to_the_end() {
     let provider = state.accounts.iter().next().unwrap().address;
     state.put_provider(Provider::new(provider));
     for number in 0..offers {
-        state.put_offer(offer(number, ModeSet::ALL, provider));
+        state.put_offer(offer(number, ModeSet::UNSEALED, provider));
     }
     state.stock_is_stale = true;
     let needs = JobNeeds {
@@ -294,7 +294,7 @@ fn an_order_that_takes_more_looks_than_its_share_is_looked_at_to_the_end() {
 
 /// An offer of a machine that lies far from all others.
 fn lonely(state: &mut State, number: u64, provider: Address) {
-    let mut offer = offer(number, ModeSet::ALL, provider);
+    let mut offer = offer(number, ModeSet::UNSEALED, provider);
     let at = i32::try_from(number).unwrap();
     offer.terms.machine.coordinate_us = [1_000 * (at % 256), 1_000 * (at / 256)];
     state.put_offer(offer);
@@ -349,7 +349,7 @@ fn gang_orders_that_fit_nowhere_cost_a_block_little_and_starve_nobody() {
     // Two machines come near each other: the gangs of two are placed when their turn comes, not before all others.
     let provider = state.accounts.iter().next().unwrap().address;
     lonely(&mut state, offers + 255, provider);
-    let mut near = offer(1_000_000, ModeSet::ALL, provider);
+    let mut near = offer(1_000_000, ModeSet::UNSEALED, provider);
     near.terms.machine.coordinate_us = state
         .offer(&OfferId::new(numbered(offers + 255)))
         .unwrap()

@@ -89,7 +89,7 @@ pub(super) fn terms(draws: &mut Draws) -> OfferTerms {
         memory_bytes: 1 << 20,
         slots: 1 + draws.below(6) as u16,
         collateral_per_lease: Amount::new(10),
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine: machine(draws),
         price_per_gpu_second: Amount::new(1 + u128::from(draws.below(50))),
         pricing: *draws.pick(&[Pricing::Fixed, Pricing::Dynamic]),

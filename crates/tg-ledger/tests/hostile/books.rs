@@ -509,7 +509,7 @@ impl Books {
             LeaseEnd::Late(_) if is_trap || is_tight(state, lease) => {
                 assert!(tally.forfeited <= 10 * gas, "little is at risk");
             }
-            LeaseEnd::Cancelled => {
+            LeaseEnd::Cancelled | LeaseEnd::Ungranted => {
                 let is_own = taken_back.contains(&lease.job);
                 assert!(is_own || tally.got >= gas.min(lease.price.get()));
             }

@@ -221,6 +221,8 @@ const fn end_name(end: &LeaseEnd) -> &'static str {
         LeaseEnd::Declined(DeclineReason::Unwilling) => "lease Declined unwilling",
         LeaseEnd::Declined(DeclineReason::InputMissing) => "lease Declined input missing",
         LeaseEnd::Declined(DeclineReason::ModelMissing) => "lease Declined model missing",
+        LeaseEnd::Declined(DeclineReason::Key) => "lease Declined key",
+        LeaseEnd::Ungranted => "lease Ungranted",
         LeaseEnd::Unavailable => "lease Unavailable",
         LeaseEnd::Cancelled => "lease Cancelled",
     }

@@ -149,7 +149,7 @@ impl Provider {
             memory_bytes: 1 << 34,
             slots: 3,
             collateral_per_lease: milli(self.collateral),
-            modes: ModeSet::ALL,
+            modes: ModeSet::UNSEALED,
             machine,
             price_per_gpu_second: Amount::new(milli(2).get() / u128::from(season.scale)),
             pricing: match price % 3 {

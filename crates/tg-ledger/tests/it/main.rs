@@ -29,6 +29,7 @@ mod rent;
 mod replicas;
 mod retention;
 mod scenarios;
+mod sealed;
 mod seats;
 mod served;
 mod sessions;

@@ -236,7 +236,7 @@ fn verdicts(world: &World, turn: &Turn) -> Vec<Verdict> {
             (Subject::Lease(_), true) => Outcome::LeaseAccepted,
             (Subject::SeedKey(_), true) => Outcome::SeedKey([7; 96]),
             (Subject::Seed(_), true) => Outcome::Seed([9; 48]),
-            (Subject::Accusation(..), true) => Outcome::Refuted,
+            (Subject::Accusation(..) | Subject::Grant(_), true) => Outcome::Refuted,
         }))
     });
     verdicts.collect()

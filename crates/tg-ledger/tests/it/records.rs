@@ -7,17 +7,18 @@ use tg_ledger::{
     KeptStage, LatePhase, Lease, LeaseEnd, LeasePhase, LeaseProgress, LivenessReport, MemberVote,
     Model, ModelFacts, ModelState, Offer, OpenStage, Outcome, Owed, Parameters, PastDraw,
     Preemption, Provider, Recheck, RefusedBecause, Rent, ReplicaDraw, ReplicaStage, RetainedFile,
-    Retention, SeatSet, Session, SessionRisk, Settlement, Stars, Step, Storage, StoredQuestion,
-    Subject, SyncCheck, SyncStage, TileDispute, Unpaid, UnverifiedJobs, Validator, Verdict,
-    VoteRound, VoteState,
+    Retention, Sealing, SealingStage, SeatSet, Session, SessionRisk, Settlement, Stars, Step,
+    Storage, StoredQuestion, Subject, SyncCheck, SyncStage, TileDispute, Unpaid, UnverifiedJobs,
+    Validator, Verdict, VoteRound, VoteState,
 };
 use tg_market::TrackRecord;
 use tg_market::mig::{MigInstance, MigProfile};
 use tg_market::reputation::{LeaseOutcome, Reputation};
+use tg_types::sealing::{KEY_GRANT_BYTES, SEALING_KEY_BYTES};
 use tg_types::{
-    Address, Amount, BidId, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, Label,
-    LeaseId, ModelId, OfferId, ProgramId, QuestionId, SessionScope, SharingMode, StateRoot, Tier,
-    TileName, TimestampMs, Vote,
+    Address, Amount, BidId, BlockId, Decode, DecodeError, Digest, Encode, Height, JobId, KeyGrant,
+    Label, LeaseId, ModelId, OfferId, ProgramId, QuestionId, SealingPublicKey, SessionScope,
+    SharingMode, StateRoot, Tier, TileName, TimestampMs, Vote,
 };
 
 use crate::world::{World, genesis, parameters, receipt, terms};
@@ -111,7 +112,7 @@ fn any_facts(seeds: &Seeds) -> ModelFacts {
 }
 
 fn any_end(seeds: &Seeds) -> LeaseEnd {
-    match seeds.small(13) {
+    match seeds.small(14) {
         0 => LeaseEnd::Fulfilled,
         1 => LeaseEnd::Rejected {
             code: 77,
@@ -127,6 +128,7 @@ fn any_end(seeds: &Seeds) -> LeaseEnd {
         9 => LeaseEnd::Unavailable,
         10 => LeaseEnd::Cancelled,
         11 => LeaseEnd::Late(LatePhase::Sealed),
+        12 => LeaseEnd::Ungranted,
         _ => LeaseEnd::Abandoned(AbandonedBecause::EvidenceNotDelivered),
     }
 }
@@ -172,6 +174,33 @@ fn any_session(seeds: &Seeds) -> Session {
         expires: seeds.time(),
         first: seeds.number(),
         nonce: seeds.number(),
+    }
+}
+
+fn sealing_key(seeds: &Seeds) -> SealingPublicKey {
+    let byte = u8::try_from(seeds.small(13)).unwrap();
+    SealingPublicKey::new(&[byte; SEALING_KEY_BYTES]).unwrap()
+}
+
+fn any_sealing(seeds: &Seeds) -> Sealing {
+    let grant = KeyGrant::new([u8::try_from(seeds.small(256)).unwrap(); KEY_GRANT_BYTES]);
+    let at = seeds.time();
+    Sealing {
+        key: sealing_key(seeds),
+        stage: match seeds.small(4) {
+            0 => SealingStage::AwaitsKey,
+            1 => SealingStage::Granted { grant, at },
+            2 => SealingStage::Questioned {
+                grant,
+                at,
+                until: seeds.time(),
+            },
+            _ => SealingStage::Revealed {
+                grant,
+                at,
+                secret: seeds.word(),
+            },
+        },
     }
 }
 
@@ -245,6 +274,7 @@ fn any_lease(seeds: &Seeds) -> Lease {
             first: seeds.number(),
             amount: seeds.amount(),
         }),
+        sealing: seeds.option(Box::new(any_sealing(seeds))),
     }
 }
 
@@ -394,6 +424,8 @@ fn any_phase(seeds: &Seeds) -> JobPhase {
         Unpaid::Attempts,
         Unpaid::NotAdmitted,
         Unpaid::Rent,
+        Unpaid::NoKey,
+        Unpaid::KeyShown,
     ];
     let stages = [
         OpenStage::Submitted,
@@ -671,6 +703,7 @@ proptest! {
             short_of: seeds.amount(),
             next_lesson: seeds.number(),
             uses: seeds.u32(),
+            sealing: seeds.option(sealing_key(&seeds)),
             rent: any_rent(&seeds),
         });
         check(&Validator {

@@ -132,7 +132,7 @@ pub(crate) fn terms(price: u64) -> OfferTerms {
         memory_bytes: 1 << 20,
         slots: 2,
         collateral_per_lease: tgrid(500),
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine: Machine::CPU_ONLY,
         price_per_gpu_second: Amount::ZERO,
         pricing: Pricing::Fixed,

@@ -17,7 +17,7 @@ use tg_wasm::{NoMemory, WasmProgram};
 
 use super::run::{RepeatedRun, Rerun};
 use super::{
-    CODE_PUBLIC_MODEL, CODE_RECEIPT, CODE_TRACE_FILE, ProofChecker, Refusal, read, rejected, whole,
+    CODE_PUBLIC_MODEL, CODE_RECEIPT, CODE_TRACE_FILE, ProofChecker, Refusal, rejected, whole,
 };
 use crate::blob::BlobStore;
 use crate::evidence::CheckError;
@@ -226,7 +226,7 @@ impl ProofChecker {
             return Err(rejected(CODE_RECEIPT, "receipt"));
         }
         let limit = u64::from(model.input_max());
-        let input = read(blobs, &run.receipt.input, limit, "input size")?;
+        let input = run.input(blobs, limit)?;
         Ok(model.run(&input)?)
     }
 

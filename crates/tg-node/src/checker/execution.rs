@@ -39,7 +39,7 @@ impl ProofChecker {
             return Err(rejected(CODE_RECEIPT, "receipt"));
         }
         let limit = u64::from(INPUT_BYTES_MAX);
-        let input = read(blobs, &job.receipt.input, limit, "input size")?;
+        let input = job.input(blobs, limit)?;
         let (answer, trace) = run(&model, &input)?;
         Ok(Rerun {
             answer,

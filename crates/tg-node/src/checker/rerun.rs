@@ -73,6 +73,7 @@ impl ProofChecker {
             public_blob: &task.public_blob,
             weights_blob: &task.weights_blob,
             receipt: &task.receipt,
+            opened: None,
         };
         let ran = self.run_of(&run, blobs)?;
         keep(&ran, blobs)?;
@@ -104,7 +105,11 @@ impl ProofChecker {
     }
 
     /// What a program gives again.
-    fn run_of(&self, run: &RepeatedRun<'_>, blobs: &BlobStore) -> Result<Rerun, Refusal> {
+    pub(super) fn run_of(
+        &self,
+        run: &RepeatedRun<'_>,
+        blobs: &BlobStore,
+    ) -> Result<Rerun, Refusal> {
         match run.receipt.tier {
             Tier::Tgx1 => self.run_model(run, blobs),
             Tier::Tgf1 | Tier::Wasm1 => self.run_counted(run, blobs),

@@ -5,6 +5,9 @@ use tg_types::{
     Digest, JobId, LeaseId, ModelId, ProgramId, Receipt, RunCommitment, trace_checksum,
 };
 
+use super::{Refusal, read};
+use crate::blob::BlobStore;
+
 /// What is run again: the model of a lease, on what was ordered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RepeatedRun<'a> {
@@ -13,6 +16,8 @@ pub(super) struct RepeatedRun<'a> {
     pub(super) public_blob: &'a Digest,
     pub(super) weights_blob: &'a Digest,
     pub(super) receipt: &'a Receipt,
+    /// Its input, where the one that the receipt names is sealed.
+    pub(super) opened: Option<&'a [u8]>,
 }
 
 /// What a run gives.
@@ -32,6 +37,15 @@ impl<'a> RepeatedRun<'a> {
             public_blob: &task.public_blob,
             weights_blob: &task.weights_blob,
             receipt: &task.receipt,
+            opened: None,
+        }
+    }
+
+    /// What the model runs on.
+    pub(super) fn input(&self, blobs: &BlobStore, limit: u64) -> Result<Vec<u8>, Refusal> {
+        match self.opened {
+            Some(input) => Ok(input.to_vec()),
+            None => read(blobs, &self.receipt.input, limit, "input size"),
         }
     }
 

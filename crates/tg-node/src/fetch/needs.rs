@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tg_ledger::{EvidenceTask, ModelState, SampleTask, State, StoredFile};
+use tg_ledger::{EvidenceTask, ModelState, RevealedKey, SampleTask, State, StoredFile};
 use tg_types::{Address, Digest};
 
 use crate::limits::{
@@ -49,6 +49,15 @@ impl Need {
             limit: TRACE_EVIDENCE_BYTES_MAX,
             exact: Some(u64::from(size)),
             used_for: NeededFor::Results,
+        }
+    }
+
+    /// The input of a sealed job whose key was shown.
+    fn revealed(revealed: &RevealedKey) -> Self {
+        Self {
+            digest: revealed.input,
+            limit: u64::from(revealed.input_len),
+            exact: Some(u64::from(revealed.input_len)),
         }
     }
 
@@ -118,8 +127,12 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
             ]
             .map(|(digest, size)| Need::opening(digest, size))
             .to_vec(),
-            None => opening_of(&sample).into_iter().collect(),
+            None => {
+                let revealed = sample.revealed.as_deref().map(Need::revealed);
+                opening_of(&sample).into_iter().chain(revealed).collect()
+            }
         },
+        EvidenceTask::Grant(task) => vec![Need::revealed(&task.revealed)],
         // Of replicas that differ every validator makes the answer itself.
         EvidenceTask::Model { .. }
         | EvidenceTask::Replicas { .. }

@@ -22,6 +22,7 @@ mod recovery;
 mod replicas;
 mod restart;
 mod retention;
+mod sealed;
 mod simulation;
 mod support;
 mod upgrade;

@@ -138,6 +138,7 @@ fn a_watcher_opens_the_right_run_only() {
     let vote = |receipt: &Receipt, evidence: Digest| {
         let task = SampleTask {
             dispute: None,
+            revealed: None,
             lease,
             model: program.program.model_id(),
             mode: VerificationMode::Optimistic,

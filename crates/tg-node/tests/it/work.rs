@@ -163,7 +163,7 @@ pub(crate) async fn offer(
         memory_bytes: 1 << 30,
         slots: 4,
         collateral_per_lease: Amount::from_tgrid(1),
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine: Machine::CPU_ONLY,
         price_per_gpu_second: Amount::ZERO,
         pricing: Pricing::Fixed,

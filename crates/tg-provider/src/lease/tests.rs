@@ -1,9 +1,11 @@
 //! The lease logic, step by step.
 
 use tg_cuda::ExecutedOn;
-use tg_sdk::dto::{CheckDto, DisputeDto, LeaseEndDto};
+use tg_sdk::dto::{CheckDto, DisputeDto, LeaseEndDto, SealingDto};
+use tg_types::sealing::SEALING_KEY_BYTES;
 use tg_types::{
-    Address, Amount, DeclineReason, JobId, LeaseId, ModelId, OfferId, ProgramId, Receipt, Tier,
+    Address, Amount, DeclineReason, JobId, LeaseId, ModelId, OfferId, ProgramId, Receipt,
+    SealingPublicKey, Tier,
 };
 
 use super::*;
@@ -34,6 +36,7 @@ fn lease(state: JobStateDto) -> LeaseDto {
         evidence: None,
         run_whole: false,
         meter: None,
+        sealing: None,
         end: None,
         end_text: None,
         rejection: None,
@@ -648,4 +651,78 @@ fn an_answer_that_nobody_checks_is_stored_until_it_is_paid() {
     };
     again.seen(ended);
     assert_eq!(step(&again, 10), Step::Forget(StopReason::Ended));
+}
+
+/// A lease of a sealed job.
+fn of_sealed(state: JobStateDto, stage: SealingStageDto, may_reveal: bool) -> LeaseDto {
+    let key = SealingPublicKey::new(&[1; SEALING_KEY_BYTES]);
+    LeaseDto {
+        sealing: Some(SealingDto {
+            key: key.expect("its coefficients are in range"),
+            stage,
+            grant: None,
+            may_reveal,
+            until_ms: None,
+        }),
+        ..lease(state)
+    }
+}
+
+#[test]
+fn a_sealed_job_is_pulled_once_its_key_is_granted() {
+    use SealingStageDto::{AwaitsKey, Granted, Questioned, Revealed};
+    let waits = of_sealed(JobStateDto::Leased, AwaitsKey, false);
+    let mut task = LeaseTask::new(waits, ModeDto::Sealed, 0);
+    assert_eq!(step(&task, 1), Step::Wait(u64::MAX));
+    // Whoever stops takes on nothing, key or not.
+    let unwilling = Message::Decline(DeclineReason::Unwilling);
+    assert_eq!(task.next(1, true), Step::Submit(unwilling));
+    task.seen(of_sealed(JobStateDto::Leased, Granted, false));
+    assert_eq!(step(&task, 2), Step::Begin(Stage::Pull));
+    task.begun(Stage::Pull, 2);
+    task.pulled();
+    assert_eq!(step(&task, 3), Step::Submit(Message::Start));
+
+    // A key that opens nothing is declined at once, once.
+    let granted = of_sealed(JobStateDto::Leased, Granted, false);
+    let mut task = LeaseTask::new(granted, ModeDto::Sealed, 0);
+    task.begun(Stage::Pull, 2);
+    task.failed(3, Some(DeclineReason::Key));
+    let decline = Message::Decline(DeclineReason::Key);
+    assert_eq!(step(&task, 4), Step::Submit(decline));
+    task.submitted(decline, 0, 4);
+    assert_eq!(step(&task, 5), Step::Forget(StopReason::Declined));
+    for stage in [Questioned, Revealed] {
+        task.seen(of_sealed(JobStateDto::Leased, stage, true));
+        assert_eq!(step(&task, 4 + RESEND_MS), Step::Wait(u64::MAX));
+    }
+}
+
+#[test]
+fn a_sealed_answer_is_stored_again_until_it_may_be_doubted() {
+    use SealingStageDto::{Granted, Revealed};
+    let running = of_sealed(JobStateDto::Running, Granted, false);
+    let mut task = LeaseTask::new(running, ModeDto::Sealed, 0);
+    task.pulled();
+    execute(&mut task, 10);
+    assert_eq!(step(&task, 11), Step::Submit(Message::Commit));
+    task.submitted(Message::Commit, 0, 11);
+    task.seen(of_sealed(JobStateDto::Verifying, Granted, false));
+    assert_eq!(step(&task, 12), Step::Wait(STORE_AGAIN_MS));
+    assert_eq!(step(&task, LATE), Step::Begin(Stage::Deliver));
+    task.begun(Stage::Deliver, LATE);
+    task.stored(LATE);
+    task.seen(of_sealed(JobStateDto::Verifying, Granted, true));
+    assert_eq!(step(&task, 2 * LATE), Step::Wait(u64::MAX));
+    // While everybody looks there is nothing to do.
+    task.seen(of_sealed(JobStateDto::Disputed, Revealed, false));
+    assert_eq!(step(&task, 2 * LATE), Step::Wait(u64::MAX));
+
+    // An agent that lost its memory makes the same answer.
+    let task = LeaseTask::new(
+        of_sealed(JobStateDto::Verifying, Granted, false),
+        ModeDto::Sealed,
+        0,
+    );
+    assert_eq!(step(&task, 1), Step::Begin(Stage::Execute));
 }

@@ -44,7 +44,7 @@ pub(crate) fn terms() -> OfferTerms {
         memory_bytes: 1 << 30,
         slots: 2,
         collateral_per_lease: Amount::from_tgrid(5),
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine: Machine::CPU_ONLY,
         price_per_gpu_second: Amount::ZERO,
         pricing: Pricing::Fixed,

@@ -1,7 +1,10 @@
 //! Jobs, their leases and receipts, and sealed bids.
 
 use serde::{Deserialize, Serialize};
-use tg_types::{Address, Amount, BidId, Digest, JobId, LeaseId, ModelId, OfferId, ProgramId};
+use tg_types::{
+    Address, Amount, BidId, Digest, JobId, KeyGrant, LeaseId, ModelId, OfferId, ProgramId,
+    SealingPublicKey,
+};
 
 use super::market::JobNeedsDto;
 use super::models::ModeDto;
@@ -273,6 +276,9 @@ pub struct LeaseDto {
     /// What it counts; absent but for endpoints.
     #[serde(default)]
     pub meter: Option<MeterDto>,
+    /// Where the key of its job is, while it lives; absent but for jobs of mode sealed.
+    #[serde(default)]
+    pub sealing: Option<SealingDto>,
     /// How it ended.
     pub end: Option<LeaseEndDto>,
     /// How it ended, as a sentence.
@@ -292,6 +298,45 @@ pub enum ReplicasDto {
     Agreed,
     /// They found different things; every validator runs the program.
     Differ,
+}
+
+/// Where the key of a sealed job is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = Sealing))]
+pub struct SealingDto {
+    /// To which key of the provider it is granted, in hexadecimal.
+    #[serde(with = "text")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub key: SealingPublicKey,
+    /// Where it is.
+    pub stage: SealingStageDto,
+    /// What was granted, in hexadecimal.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub grant: Option<KeyGrant>,
+    /// Whether its requestor may show the key now, so that validators look: at the grant, or at the result.
+    #[serde(default)]
+    pub may_reveal: bool,
+    /// Until when: of a grant that is awaited, or of a key that may be shown.
+    #[serde(default)]
+    pub until_ms: Option<u64>,
+}
+
+/// Where the key of a sealed job is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(as = SealingStage))]
+pub enum SealingStageDto {
+    /// The requestor has it, and has to grant it.
+    AwaitsKey,
+    /// The provider has it too.
+    Granted,
+    /// The provider says that it does not open the input.
+    Questioned,
+    /// Its requestor showed it to everybody, and validators look.
+    Revealed,
 }
 
 /// What the lease of an endpoint counts. Its price is that of one answer.

@@ -28,7 +28,7 @@ pub use inference::{AnswerDto, DevelopmentInferDto, InferenceDto};
 pub use jobs::{
     AskedSeatDto, BidDto, CheckDto, DisputeDto, DisputeTurnDto, JobDto, JobReceiptDto, JobStepDto,
     KeptAnswerDto, LeaseDto, MemberPayDto, MeterDto, ReceiptDto, RejectionDto, ReplicasDto,
-    SettlementDto,
+    SealingDto, SealingStageDto, SettlementDto,
 };
 pub use market::{JobNeedsDto, MachineDto};
 pub use models::{ModeDto, ModelDto, ModelFactsDto, ModelStateDto};

@@ -24,6 +24,8 @@ pub enum ModeDto {
     Endpoint,
     /// By comparing what several drawn providers find; where they differ, by every validator.
     Replicate,
+    /// By the requestor alone, which reads the answer beside its provider: if it says that it is wrong, and shows its key, by every validator.
+    Sealed,
 }
 
 impl From<VerificationMode> for ModeDto {
@@ -36,6 +38,7 @@ impl From<VerificationMode> for ModeDto {
             VerificationMode::Optimistic => Self::Optimistic,
             VerificationMode::Endpoint => Self::Endpoint,
             VerificationMode::Replicate => Self::Replicate,
+            VerificationMode::Sealed => Self::Sealed,
         }
     }
 }
@@ -50,6 +53,7 @@ impl From<ModeDto> for VerificationMode {
             ModeDto::Optimistic => Self::Optimistic,
             ModeDto::Endpoint => Self::Endpoint,
             ModeDto::Replicate => Self::Replicate,
+            ModeDto::Sealed => Self::Sealed,
         }
     }
 }

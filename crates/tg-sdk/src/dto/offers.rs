@@ -1,7 +1,7 @@
 //! Offers, those who make them, and what they would ask.
 
 use serde::{Deserialize, Serialize};
-use tg_types::{Address, Amount, OfferId, Pricing};
+use tg_types::{Address, Amount, OfferId, Pricing, SealingPublicKey};
 
 use super::market;
 use super::market::MachineDto;
@@ -112,6 +112,10 @@ pub struct ProviderDto {
     pub reputation: ReputationDto,
     /// Its open offers.
     pub offers: Vec<OfferDto>,
+    /// By which keys of sealed jobs are granted to it, in hexadecimal; absent if it serves none.
+    #[serde(with = "text::option", default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub sealing_key: Option<SealingPublicKey>,
 }
 
 /// An offer seen from one possible job.

@@ -95,6 +95,8 @@ pub enum LeaseEndDto {
     Unavailable,
     /// The requestor took the job back.
     Cancelled,
+    /// The requestor granted no key that opens the input of its sealed job.
+    Ungranted,
 }
 
 impl std::fmt::Display for LeaseEndDto {
@@ -109,6 +111,7 @@ impl std::fmt::Display for LeaseEndDto {
             Self::Declined => "declined",
             Self::Unavailable => "unavailable",
             Self::Cancelled => "cancelled",
+            Self::Ungranted => "ungranted",
         })
     }
 }

@@ -105,6 +105,9 @@ TYPES = {
     "OpenResult": HEAD + ",bytes32 lease,Receipt receipt,bytes32 salt",
     "ArgueResult": HEAD + ",bytes32 lease,bytes32 file,uint32 size",
     "AskStored": HEAD + ",bytes32 job,address seat",
+    "RegisterSealingKey": HEAD + ",bytes key",
+    "GrantKey": HEAD + ",bytes32 lease,bytes grant",
+    "RevealKey": HEAD + ",bytes32 lease,bytes32 key",
     "Voucher": "bytes32 lease,uint64 answered,uint128 amount,bytes32 asks",
     "JobOrder": "bytes32 model,bytes32 input,uint32 inputLen,uint8 mode,uint128 maxPrice,uint64 deadline,"
     "uint8 maxAttempts,uint64 retention,JobNeeds needs",
@@ -410,6 +413,9 @@ SAMPLES = {
     },
     "ArgueResult": {"lease": word(0x33), "file": word(0x76), "size": 70_000},
     "AskStored": {"job": word(0x32), "seat": bytes([0xA2]) * 20},
+    "RegisterSealingKey": {"key": bytes([0x41]) * 1216},
+    "GrantKey": {"lease": word(0x33), "grant": bytes([0x42]) * 1168},
+    "RevealKey": {"lease": word(0x33), "key": word(0x43)},
 }
 
 

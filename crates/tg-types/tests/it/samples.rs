@@ -2,13 +2,15 @@
 
 use proptest::prelude::*;
 use tg_types::chain::{Equivocation, SignedVote, VoteKind};
+use tg_types::sealing::{KEY_GRANT_BYTES, SEALING_KEY_BYTES};
 use tg_types::{
     Address, Amount, Authorization, BidId, BlockId, CapacityTier, ChainDomain, DealingLog,
     DeclineReason, Digest, DurationMs, Fees, GpuLink, GpuModel, GpuModelSet, JobClass, JobId,
-    JobNeeds, JobOrder, Label, LeaseId, Machine, ModeSet, ModelId, OfferId, OfferTerms, OpenedVote,
-    Pricing, ProgramId, QuestionId, Receipt, RegionSet, SealedVote, SessionScope, SharingMode,
-    SharingSet, Signature, SignedTransaction, SignedVoucher, StorageSubject, Tier, TierSet,
-    TileName, TimestampMs, Transaction, VerificationMode, Vote, Voucher, Wallet,
+    JobNeeds, JobOrder, KeyGrant, Label, LeaseId, Machine, ModeSet, ModelId, OfferId, OfferTerms,
+    OpenedVote, Pricing, ProgramId, QuestionId, Receipt, RegionSet, SealedVote, SealingPublicKey,
+    SessionScope, SharingMode, SharingSet, Signature, SignedTransaction, SignedVoucher,
+    StorageSubject, Tier, TierSet, TileName, TimestampMs, Transaction, VerificationMode, Vote,
+    Voucher, Wallet,
 };
 
 pub(crate) const NONCE: u64 = 7;
@@ -273,7 +275,23 @@ pub(crate) fn transactions() -> Vec<Transaction> {
             job: JobId::new([0x32; 32]),
             seat: Address::new([0xA2; 20]),
         },
+        Transaction::RegisterSealingKey {
+            key: sealing_key(0x41),
+        },
+        Transaction::GrantKey {
+            lease,
+            grant: KeyGrant::new([0x42; KEY_GRANT_BYTES]),
+        },
+        Transaction::RevealKey {
+            lease,
+            key: [0x43; 32],
+        },
     ]
+}
+
+/// A sealing key of equal bytes; the low half of a byte is below 13.
+pub(crate) fn sealing_key(byte: u8) -> SealingPublicKey {
+    SealingPublicKey::new(&[byte; SEALING_KEY_BYTES]).unwrap()
 }
 
 /// A voucher of a lease, signed with a key that is written out in `eip712.py` too.
@@ -528,7 +546,7 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
             .prop_map(|(epoch, lost, back)| { Transaction::ReportLiveness { epoch, lost, back } }),
         (any_subjects(), any_subjects())
             .prop_map(|(held, missing)| Transaction::ReportStorage { held, missing }),
-        (id(), 0..3usize).prop_map(|(lease, reason)| Transaction::DeclineLease {
+        (id(), 0..4usize).prop_map(|(lease, reason)| Transaction::DeclineLease {
             lease: LeaseId::new(lease),
             reason: DeclineReason::ALL[reason],
         }),
@@ -591,6 +609,17 @@ pub(crate) fn any_transaction() -> impl Strategy<Value = Transaction> {
         (id(), any::<[u8; 20]>()).prop_map(|(job, seat)| Transaction::AskStored {
             job: JobId::new(job),
             seat: Address::new(seat),
+        }),
+        (0..13u8).prop_map(|byte| Transaction::RegisterSealingKey {
+            key: sealing_key(byte),
+        }),
+        (id(), any::<u8>()).prop_map(|(lease, byte)| Transaction::GrantKey {
+            lease: LeaseId::new(lease),
+            grant: KeyGrant::new([byte; KEY_GRANT_BYTES]),
+        }),
+        (id(), id()).prop_map(|(lease, key)| Transaction::RevealKey {
+            lease: LeaseId::new(lease),
+            key,
         }),
         (id(), id(), any::<u32>()).prop_map(|(lease, file, size)| Transaction::ArgueResult {
             lease: LeaseId::new(lease),

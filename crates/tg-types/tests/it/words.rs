@@ -61,22 +61,16 @@ fn modes_keep_their_tags_and_names() {
         assert!(!ModeSet::EMPTY.contains(mode));
         assert_eq!(ModeSet::of(&[mode]).iter().collect::<Vec<_>>(), [mode]);
     }
-    assert_eq!(VerificationMode::from_tag(7), None);
+    assert_eq!(VerificationMode::from_tag(8), None);
     assert_eq!(VerificationMode::from_name("PROOF"), None);
     assert_eq!(
-        VerificationMode::from_bytes(&[7]),
+        VerificationMode::from_bytes(&[8]),
         Err(DecodeError::Invalid {
             field: "verification mode",
-            value: 7
+            value: 8
         })
     );
-    assert_eq!(
-        ModeSet::from_bytes(&[128]),
-        Err(DecodeError::Invalid {
-            field: "verification modes",
-            value: 128
-        })
-    );
+    assert_eq!(ModeSet::from_bytes(&[255]), Ok(ModeSet::ALL));
     assert_eq!(
         Tier::from_bytes(&[5]),
         Err(DecodeError::Invalid {

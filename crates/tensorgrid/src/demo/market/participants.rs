@@ -132,7 +132,7 @@ pub(super) fn terms(index: usize) -> OfferTerms {
         memory_bytes: 1 << 30,
         slots: 32,
         collateral_per_lease: Amount::from_tgrid(1),
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine: Machine {
             gpu_count: gpus,
             gpu,

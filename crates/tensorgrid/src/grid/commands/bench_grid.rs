@@ -297,7 +297,7 @@ fn terms() -> OfferTerms {
         memory_bytes: 1 << 40,
         slots: SLOTS,
         collateral_per_lease: Amount::from_tgrid(1),
-        modes: ModeSet::ALL,
+        modes: ModeSet::UNSEALED,
         machine: Machine::CPU_ONLY,
         price_per_gpu_second: Amount::ZERO,
         pricing: Pricing::Fixed,

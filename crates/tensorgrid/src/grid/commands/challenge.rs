@@ -230,16 +230,29 @@ pub(super) async fn guard(
     input: &[u8],
 ) -> Result<Guarded, Failure> {
     let claim = claim_of(client, model, input.to_vec()).await?;
-    let output = claimed_answer(&claim).ok_or_else(|| {
-        let text = "the model that the grid gave does not run on what was ordered";
-        Failure::new(Exit::Rejected, anyhow::anyhow!(text))
-    })?;
-    let output = Digest::of_blob(&output);
+    let output = Digest::of_blob(&answer_of(&claim)?);
     let own = OwnRun { output, claim };
     let challenged = guard::challenge_others(client, wallet, job, own).await;
     Ok(Guarded {
         output,
         challenged: challenged.of_job()?,
+    })
+}
+
+/// What the model gives here on an input.
+pub(super) async fn own_answer(
+    client: &Client,
+    model: &ModelDto,
+    input: Vec<u8>,
+) -> Result<Vec<u8>, Failure> {
+    answer_of(&claim_of(client, model, input).await?)
+}
+
+/// The answer of a run here.
+fn answer_of(claim: &[u8]) -> Result<Vec<u8>, Failure> {
+    claimed_answer(claim).ok_or_else(|| {
+        let text = "the model that the grid gave does not run on what was ordered";
+        Failure::new(Exit::Rejected, anyhow::anyhow!(text))
     })
 }
 

@@ -140,6 +140,26 @@ async fn asked(
     arguments: &InferArguments,
 ) -> Result<(Vec<u8>, Vec<QuoteDto>, OrderTerms), Failure> {
     let mode = mode_of(client, model, arguments).await?;
+    let input = input_of(client, model, arguments).await?;
+    let quotes = quotes(client, (model, mode), &arguments.order).await?;
+    let terms = terms(
+        client,
+        wallet,
+        (mode, arguments.verify, &arguments.order),
+        &quotes,
+        (model.id, &input),
+    )
+    .await?;
+    refuse_sealed_bid(terms, "a float model (TGF-1)")?;
+    Ok((input, quotes, terms))
+}
+
+/// The input that a command line gives.
+pub(super) async fn input_of(
+    client: &Client,
+    model: &ModelDto,
+    arguments: &InferArguments,
+) -> Result<Vec<u8>, Failure> {
     let public = fetch_public(client, model).await?;
     let outline = public.outline();
     let tensors = given_inputs(outline, arguments)?;
@@ -153,17 +173,7 @@ async fn asked(
         );
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     }
-    let quotes = quotes(client, (model, mode), &arguments.order).await?;
-    let terms = terms(
-        client,
-        wallet,
-        (mode, arguments.verify, &arguments.order),
-        &quotes,
-        (model.id, &input),
-    )
-    .await?;
-    refuse_sealed_bid(terms, "a float model (TGF-1)")?;
-    Ok((input, quotes, terms))
+    Ok(input)
 }
 
 /// What the order of some arguments would come to in the next block.
@@ -325,7 +335,7 @@ fn outputs_of(answer: &FloatAnswer) -> Result<NamedTensors, Failure> {
     }
 }
 
-fn print(answer: &FloatAnswer) -> Outcome {
+pub(super) fn print(answer: &FloatAnswer) -> Outcome {
     for (name, tensor) in outputs_of(answer)?.0 {
         line(format_args!(
             "output `{name}` {}",
@@ -335,7 +345,7 @@ fn print(answer: &FloatAnswer) -> Outcome {
     Ok(())
 }
 
-fn outputs_json(answer: &FloatAnswer) -> Result<Vec<serde_json::Value>, Failure> {
+pub(super) fn outputs_json(answer: &FloatAnswer) -> Result<Vec<serde_json::Value>, Failure> {
     let outputs = outputs_of(answer)?;
     let each = outputs.0.iter().map(|(name, tensor)| {
         let mut value = run::tensor_json(tensor);

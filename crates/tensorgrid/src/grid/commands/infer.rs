@@ -14,7 +14,7 @@ use super::challenge::{self, KnownResult};
 use super::order::{
     confirm, describe_wait, detached, dry_run, order_of_text, print_dry_run, quotes, terms,
 };
-use super::{float, modes, proved, wallet};
+use super::{float, modes, proved, sealed, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
@@ -26,6 +26,9 @@ use tg_offline::text;
 
 /// Orders a job, follows it, checks its proof and prints the result.
 pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
+    if arguments.seal.seal {
+        return Box::pin(sealed::infer(arguments, as_json)).await;
+    }
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let model = connect::model(&client, &arguments.model).await?;
@@ -148,6 +151,10 @@ pub(crate) async fn fetch(arguments: &JobFetchArguments, as_json: bool) -> Outco
     let client = connect::client(&arguments.api)?;
     let id = connect::job(&client, &arguments.job).await?;
     let (ordered, order_of, trusting) = order_of(&client, id, arguments).await?;
+    if ordered.mode == ModeDto::Sealed {
+        let asked = (&ordered, trusting);
+        return Box::pin(sealed::fetch(&client, asked, arguments, as_json)).await;
+    }
     let model = client.model(ordered.model).await;
     let model = model.calling("find the model")?;
     if float::is_float(&model) {

@@ -12,7 +12,9 @@ use tg_sdk::{Client, JobFilter};
 use tg_types::chain::LeafHead;
 use tg_types::{Amount, JobId, Transaction};
 
-use super::{ask_stored, challenge, job_cost, job_file, json_of, say_unproved, unproved_json};
+use super::{
+    ask_stored, challenge, job_cost, job_file, json_of, say_unproved, sealed, unproved_json,
+};
 use crate::grid::args::{
     JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobRaiseArguments,
     JobReceiptArguments, JobShowArguments,
@@ -34,6 +36,8 @@ pub(crate) async fn run(command: &JobCommand, as_json: bool) -> Outcome {
         JobCommand::Cancel(arguments) => cancel(arguments, as_json).await,
         JobCommand::Challenge(arguments) => challenge::run(arguments, as_json).await,
         JobCommand::AskStored(arguments) => ask_stored::run(arguments, as_json).await,
+        JobCommand::Grant(arguments) => sealed::grant(arguments, as_json).await,
+        JobCommand::Reveal(arguments) => sealed::reveal(arguments, as_json).await,
         JobCommand::Fetch(arguments) => super::infer::fetch(arguments, as_json).await,
         JobCommand::Validate(arguments) => job_file::validate(arguments, as_json),
         JobCommand::Submit(arguments) => job_file::submit(arguments, as_json).await,

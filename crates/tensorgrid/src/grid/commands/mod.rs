@@ -31,6 +31,7 @@ mod proved;
 pub(crate) mod provider;
 mod provider_show;
 pub(crate) mod rent;
+mod sealed;
 pub(crate) mod seat;
 pub(crate) mod session;
 pub(crate) mod transfer;

@@ -218,6 +218,10 @@ pub(crate) const fn assurance(mode: ModeDto) -> &'static str {
             "one drawn validator runs it again, then anybody may have all do so for some seconds; the provider puts up three times \
              what a lie could win; nothing for you to check but by a run of your own"
         }
+        ModeDto::Sealed => {
+            "only the provider and you read input and answer; nobody checks the answer unless you do: then you may show the key, and every \
+             validator runs it again; the provider puts up three times what a lie could win"
+        }
         ModeDto::Replicate => {
             "drawn providers run it, seal what they found and open it: a wrong result is accepted only where all of them are of one \
              hand, which has a share s of the collateral with probability s to the number of them; nothing for you to check"

@@ -130,6 +130,7 @@ pub(super) fn check_update(
         });
     }
     check_terms(state, terms)?;
+    super::sealed::check_modes(state, sender, terms.modes)?;
     match state.has_room_as(offer, terms) {
         true => Ok(Amount::ZERO),
         false => Err(TransactionError::OfferInUse { offer: *id }),

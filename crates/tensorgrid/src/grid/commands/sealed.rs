@@ -1,0 +1,522 @@
+//! Sealed jobs: `tensorgrid infer --seal`, `job grant`, `job reveal`, and `job fetch` of one.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tg_float::job::FloatAnswer;
+use tg_sdk::dto::{
+    JobDto, JobReceiptDto, JobStateDto, LeaseDto, ModeDto, ModelDto, SealingStageDto,
+};
+use tg_sdk::jobs::{self, OrderedJob};
+use tg_sdk::sealed::{self, JobKey};
+use tg_sdk::{CheckedModel, Client, Wallet};
+use tg_types::{Decode as _, Digest, JobId, LeaseId, Tier};
+
+use super::order::{confirm, detached, dry_run, print_dry_run, quotes, terms};
+use super::{ask_to_proceed, challenge, float, json_of, proved, wallet};
+use crate::grid::args::{InferArguments, JobFetchArguments};
+use crate::grid::connect::{self, Calling as _, OfJob as _};
+use crate::grid::describe::{Shown, describe_receipt};
+use crate::grid::job_args::{JobGrantArguments, JobRevealArguments};
+use crate::grid::trust::Trusting;
+use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, say};
+use tg_console::table::brief;
+use tg_console::verify::{Verify, VerifyChoice};
+use tg_offline::answer::ShownAnswer as _;
+use tg_offline::text;
+
+/// Between two looks at a job.
+const POLL: Duration = Duration::from_millis(200);
+
+/// How long the grid may be away while a job is followed.
+const ABSENCE_MAX: Duration = Duration::from_secs(30);
+
+/// After how long what was sent and had no effect is sent again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Orders a sealed job, grants its key, and prints the answer.
+pub(super) async fn infer(arguments: &InferArguments, as_json: bool) -> Outcome {
+    refuse_mode(arguments.verify)?;
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let model = connect::model(&client, &arguments.model).await?;
+    refuse_model(&model)?;
+    let mut trusting = Trusting::begin(&client, &arguments.chain).await?;
+    let reading = Reading::of(&client, &model).await?;
+    let plain = reading.input(&client, &model, arguments).await?;
+    let made = sealed::seal(&wallet, model.id, &drawn_salt()?, &plain).of_job()?;
+    let order = &arguments.order;
+    let quotes = quotes(&client, (&model, ModeDto::Sealed), order).await?;
+    let asked = (ModeDto::Sealed, None, order);
+    let input = (model.id, made.bytes.as_slice());
+    let terms = terms(&client, &wallet, asked, &quotes, input).await?;
+    if order.dry_run {
+        return print_dry_run(&dry_run(&client, &wallet, input, terms).await?, as_json);
+    }
+    say(who_sees(arguments.seal.reveal));
+    warn_of_api(&client, trusting.as_ref());
+    if !order.yes {
+        confirm(&model, &quotes, terms)?;
+    }
+    let right = match arguments.seal.reveal {
+        true => Some(challenge::own_answer(&client, &model, plain).await?),
+        false => None,
+    };
+    let id = jobs::order_of(&client, &wallet, model.id, made.bytes.clone(), terms).await;
+    let id = id.of_job()?;
+    say(format_args!("job {id}"));
+    let ordered = OrderedJob::new(id, model.id, &made.bytes, ModeDto::Sealed);
+    if arguments.detach {
+        say(format_args!(
+            "its provider waits for the key: tensorgrid job grant {id}, or job fetch {id}, with the same key file, within half a minute of the lease"
+        ));
+        return detached(&client, &ordered, as_json).await;
+    }
+    let mut tending = Tending {
+        client: &client,
+        wallet: &wallet,
+        key: &made.key,
+        right: right.as_deref(),
+        sent: BTreeMap::new(),
+    };
+    let job = tending.follow(id, &mut trusting, Until::Ended).await?;
+    let shown = (&reading, arguments.raw, as_json);
+    finish((&client, &made.key), (&ordered, &job, trusting), shown).await?;
+    wallet::hint(&arguments.key);
+    Ok(())
+}
+
+/// Waits for a sealed job that was ordered before, grants its key if nobody has, and prints the answer.
+pub(super) async fn fetch(
+    client: &Client,
+    (ordered, trusting): (&OrderedJob, Option<Trusting>),
+    arguments: &JobFetchArguments,
+    as_json: bool,
+) -> Outcome {
+    let mut trusting = trusting;
+    let wallet = connect::wallet(client, &arguments.key).await?;
+    let model = client.model(ordered.model).await;
+    let model = model.calling("find the model")?;
+    let reading = Reading::of(client, &model).await?;
+    let job = client.job(ordered.job).await.calling("ask for the job")?;
+    let key = sealed::key_of(client, &wallet, &job).await.of_job()?;
+    let mut tending = Tending {
+        client,
+        wallet: &wallet,
+        key: &key,
+        right: None,
+        sent: BTreeMap::new(),
+    };
+    let job = tending
+        .follow(ordered.job, &mut trusting, Until::Ended)
+        .await?;
+    let shown = (&reading, arguments.raw, as_json);
+    finish((client, &key), (ordered, &job, trusting), shown).await
+}
+
+/// Grants the key of a job to its provider, once it has one.
+pub(super) async fn grant(arguments: &JobGrantArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let id = connect::job(&client, &arguments.job).await?;
+    let job = sealed_job(&client, id).await?;
+    let mut trusting = Trusting::begin(&client, &arguments.trust).await?;
+    warn_of_api(&client, trusting.as_ref());
+    let key = sealed::key_of(&client, &wallet, &job).await.of_job()?;
+    let mut tending = Tending {
+        client: &client,
+        wallet: &wallet,
+        key: &key,
+        right: None,
+        sent: BTreeMap::new(),
+    };
+    let job = tending.follow(id, &mut trusting, Until::Granted).await?;
+    match as_json {
+        true => json_of(&job),
+        false => Ok(line(format_args!("job {id} is {}", job.state))?),
+    }
+}
+
+/// Shows the key of a job to everybody.
+pub(super) async fn reveal(arguments: &JobRevealArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let wallet = connect::wallet(&client, &arguments.key).await?;
+    let id = connect::job(&client, &arguments.job).await?;
+    let job = sealed_job(&client, id).await?;
+    let live = job.leases.iter().find(|it| may_reveal(it));
+    let Some(lease) = live else {
+        let text = format!(
+            "job {id} is {}: its key is shown only while its provider says that it does not open the input, or while its result may be doubted",
+            job.state
+        );
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+    };
+    let key = sealed::key_of(&client, &wallet, &job).await.of_job()?;
+    if !arguments.yes {
+        say("whoever reads blocks then reads the input and the answer of this job, for good");
+        ask_to_proceed("nothing was shown", "--yes shows it without asking")?;
+    }
+    let shown = sealed::reveal(&client, &wallet, lease.id, &key).await;
+    shown.of_job()?;
+    say("shown; validators look");
+    let job = client.job(id).await.calling("ask for the job")?;
+    match as_json {
+        true => json_of(&job),
+        false => Ok(line(format_args!("job {id} is {}", job.state))?),
+    }
+}
+
+/// A job of mode sealed.
+async fn sealed_job(client: &Client, id: JobId) -> Result<JobDto, Failure> {
+    let job = client.job(id).await.calling("ask for the job")?;
+    if job.mode == ModeDto::Sealed {
+        return Ok(job);
+    }
+    let text = format!("job {id} is of mode {}: it has no key", job.mode);
+    Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)))
+}
+
+/// Refuses a way of checking in which somebody would have to read what is sealed.
+fn refuse_mode(verify: Option<VerifyChoice>) -> Outcome {
+    let Some(verify) = verify.map(|it| it.verify) else {
+        return Ok(());
+    };
+    let readers = match verify {
+        Verify::None => {
+            "validators would hold the answer in the clear, and nobody could ever say that it is wrong"
+        }
+        Verify::Proof => {
+            "every validator would read the input and the answer, which the proof shows"
+        }
+        Verify::Recompute => "every validator would read the input, to run the model on it",
+        Verify::Sync => {
+            "a drawn committee of validators would read the input, to compute parts of the run"
+        }
+        Verify::Optimistic => "a drawn validator would read the input, to run the model on it",
+        Verify::Replicate => {
+            "several providers would read the input, and every validator where they differ"
+        }
+    };
+    let text = format!("--seal and --verify {}: {readers}", verify.mode());
+    Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(
+        "leave --verify out: a sealed answer is checked by you alone, and by validators if you show the key (--reveal)",
+    ))
+}
+
+/// Refuses a model whose input cannot be sealed.
+fn refuse_model(model: &ModelDto) -> Outcome {
+    let tier = model.facts.as_ref().map(|facts| facts.tier.as_str());
+    let why = match tier {
+        Some(tier) if tier == Tier::Wasm1.as_str() => {
+            "a program: what its run takes says too much of its input"
+        }
+        Some(tier) if tier == Tier::Served.as_str() => {
+            "served by its provider's own server as an endpoint, whose requests and answers are sealed between the two ends already"
+        }
+        _ => return Ok(()),
+    };
+    let text = format!("--seal: the model {} is {why}", model.name);
+    Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)))
+}
+
+/// Who reads what, before anything is spent.
+fn who_sees(reveals: bool) -> String {
+    let doubt = match reveals {
+        true => {
+            "the model is run here too: if the answer is another one the key is shown, and then everybody reads input and answer"
+        }
+        false => {
+            "nobody checks the answer; --reveal runs the model here and has validators refuse another one, by showing the key to everybody"
+        }
+    };
+    format!(
+        "sealed: the provider that is found reads the input and the answer; validators, gateways and whoever reads blocks see the model, \
+         lengths, times, prices and who ordered from whom; {doubt}"
+    )
+}
+
+/// Whose word it is that a key is its provider's.
+fn warn_of_api(client: &Client, trusting: Option<&Trusting>) {
+    if trusting.is_none() && !client.is_own_node() {
+        say(format_args!(
+            "without --genesis {} is believed about the provider's sealing key: if it lies, it reads the input",
+            client.url()
+        ));
+    }
+}
+
+/// Random bytes from which the key of a job follows.
+fn drawn_salt() -> Result<[u8; 32], Failure> {
+    let mut salt = [0; 32];
+    getrandom::fill(&mut salt).map_err(|error| anyhow::anyhow!("draw a salt: {error}"))?;
+    Ok(salt)
+}
+
+/// What is needed to read inputs and answers of a model.
+enum Reading {
+    Integers(Box<CheckedModel>),
+    Floats,
+}
+
+impl Reading {
+    async fn of(client: &Client, model: &ModelDto) -> Result<Self, Failure> {
+        if float::is_float(model) {
+            return Ok(Self::Floats);
+        }
+        let checked = jobs::public_model(client, model).await.of_job()?;
+        Ok(Self::Integers(Box::new(checked)))
+    }
+
+    /// The input that a command line gives, in the clear.
+    async fn input(
+        &self,
+        client: &Client,
+        model: &ModelDto,
+        arguments: &InferArguments,
+    ) -> Result<Vec<u8>, Failure> {
+        match self {
+            Self::Floats => float::input_of(client, model, arguments).await,
+            Self::Integers(checked) => {
+                let given = (&arguments.text, &arguments.inputs);
+                let reals = text::inputs(checked.program(), (given.0, given.1))?;
+                let input = checked.stored_input(&reals);
+                input.or_fail(Exit::Usage, "take the input")
+            }
+        }
+    }
+
+    /// Prints an answer that was opened.
+    fn print(
+        &self,
+        answer: &[u8],
+        (receipt, raw, as_json): (&JobReceiptDto, bool, bool),
+    ) -> Outcome {
+        let id = receipt.job.id.to_string();
+        match self {
+            Self::Floats => {
+                let answer =
+                    FloatAnswer::from_bytes(answer).or_fail(Exit::Rejected, "read the answer")?;
+                if as_json {
+                    let outputs = float::outputs_json(&answer)?;
+                    return Ok(json(&serde_json::json!({
+                        "job": id, "sealed": true, "end": answer.end.to_string(), "outputs": outputs, "receipt": receipt,
+                    }))?);
+                }
+                float::print(&answer)?;
+            }
+            Self::Integers(checked) => {
+                let values = checked.output(answer);
+                let values = values.or_fail(Exit::Rejected, "read the answer")?;
+                let answers = checked.answers(&values);
+                if as_json {
+                    return Ok(json(&serde_json::json!({
+                        "job": id, "sealed": true, "values": values, "answer": answers.json(), "receipt": receipt,
+                    }))?);
+                }
+                for text in answers.lines(raw) {
+                    line(text)?;
+                }
+            }
+        }
+        Ok(line(describe_receipt(receipt, None))?)
+    }
+}
+
+/// How long a job is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Its provider has the key, or it is over.
+    Granted,
+    /// It is over.
+    Ended,
+}
+
+/// A requestor that does its part of a sealed job.
+struct Tending<'a> {
+    client: &'a Client,
+    wallet: &'a Wallet,
+    key: &'a JobKey,
+    /// What the model gives here, if another answer is to be refused by showing the key.
+    right: Option<&'a [u8]>,
+    /// What was sent about a lease last, and when.
+    sent: BTreeMap<(LeaseId, Part), Instant>,
+}
+
+/// A requestor's part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Grant,
+    Reveal,
+    /// Said what only whoever sits at the terminal may decide.
+    Say,
+}
+
+impl Tending<'_> {
+    async fn follow(
+        &mut self,
+        id: JobId,
+        trusting: &mut Option<Trusting>,
+        until: Until,
+    ) -> Result<JobDto, Failure> {
+        let mut shown = Shown::default();
+        let mut answered = Instant::now();
+        loop {
+            match self.client.job(id).await {
+                Err(error)
+                    if (error.is_not_found() || error.is_transient())
+                        && answered.elapsed() < ABSENCE_MAX => {}
+                job => {
+                    let job = job.calling("follow the job")?;
+                    answered = Instant::now();
+                    shown.tell(&job);
+                    if job.state.is_final() || until == Until::Granted && has_key(&job) {
+                        return Ok(job);
+                    }
+                    self.do_part(&job, trusting).await?;
+                }
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Does what is due about the leases of a job.
+    async fn do_part(&mut self, job: &JobDto, trusting: &mut Option<Trusting>) -> Outcome {
+        for lease in job.leases.iter().filter(|it| it.end.is_none()) {
+            if sealed::waits_for_key(lease) && self.is_due(lease.id, Part::Grant) {
+                check_key(lease, trusting).await?;
+                match sealed::grant(self.client, self.wallet, lease, self.key).await {
+                    Ok(()) => say(format_args!(
+                        "             the key is granted to provider {}",
+                        brief(lease.provider)
+                    )),
+                    Err(error) => say(format_args!("             not granted yet: {error}")),
+                }
+            }
+            if !may_reveal(lease) {
+                continue;
+            }
+            let stage = lease.sealing.as_ref().map(|it| it.stage);
+            let is_questioned = stage == Some(SealingStageDto::Questioned);
+            if self.is_wrong(lease)? || is_questioned && self.right.is_some() {
+                self.show(lease).await;
+            } else if is_questioned && self.is_due(lease.id, Part::Say) {
+                say(format_args!(
+                    "             provider {} says that the key does not open the input: tensorgrid job reveal {} shows it to everybody, so that \
+                     validators look; if nobody does, the job ends and a part of its escrow burns",
+                    brief(lease.provider),
+                    job.id
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    async fn show(&mut self, lease: &LeaseDto) {
+        if !self.is_due(lease.id, Part::Reveal) {
+            return;
+        }
+        match sealed::reveal(self.client, self.wallet, lease.id, self.key).await {
+            Ok(()) => say("             the key is shown, and validators look"),
+            Err(error) => say(format_args!(
+                "             the key is not shown yet: {error}"
+            )),
+        }
+    }
+
+    /// Whether a lease's answer is another than the one that the model gives here.
+    fn is_wrong(&self, lease: &LeaseDto) -> Result<bool, Failure> {
+        let (Some(right), Some(receipt)) = (self.right, &lease.receipt) else {
+            return Ok(false);
+        };
+        let sealed = self.key.seal_answer(&lease.id, right);
+        let sealed = sealed.or_fail(Exit::Failed, "seal the own answer")?;
+        Ok(Digest::of_blob(&sealed) != receipt.output)
+    }
+
+    /// Whether something is to be sent about a lease: not while what was sent last may still have its effect.
+    fn is_due(&mut self, lease: LeaseId, part: Part) -> bool {
+        let last = self.sent.get(&(lease, part));
+        let again = match part {
+            Part::Say => Duration::MAX,
+            Part::Grant | Part::Reveal => AGAIN,
+        };
+        if last.is_some_and(|at| at.elapsed() < again) {
+            return false;
+        }
+        self.sent.insert((lease, part), Instant::now());
+        true
+    }
+}
+
+/// Whether the provider of a job has its key.
+fn has_key(job: &JobDto) -> bool {
+    let live = job.leases.iter().filter(|it| it.end.is_none());
+    let mut stages = live.filter_map(|it| it.sealing.as_ref());
+    stages.any(|it| it.stage != SealingStageDto::AwaitsKey)
+        || !matches!(
+            job.state,
+            JobStateDto::Submitted | JobStateDto::Queued | JobStateDto::Leased
+        )
+}
+
+/// Whether the requestor may show the key of a lease's job now.
+fn may_reveal(lease: &LeaseDto) -> bool {
+    lease.end.is_none() && lease.sealing.as_ref().is_some_and(|it| it.may_reveal)
+}
+
+/// Whether the sealing key that the API tells is the one that a final state has. Stops: an API that has the key granted to itself.
+async fn check_key(lease: &LeaseDto, trusting: &mut Option<Trusting>) -> Outcome {
+    let Some(trusting) = trusting else {
+        return Ok(());
+    };
+    let shown = trusting.lease(lease.id).await?;
+    let proved = shown.value.and_then(|it| it.sealing);
+    let told = lease.sealing.as_ref().map(|it| &it.key);
+    if proved.is_some_and(|it| Some(&it.key) == told) {
+        return Ok(());
+    }
+    let text = format!(
+        "no final state has the sealing key that the API tells for lease {}: nothing was granted",
+        lease.id
+    );
+    Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
+        "the API lies or is ahead of its proofs: `tensorgrid job grant` tries again, another API is named with --api",
+    ))
+}
+
+/// Opens the answer of a job that has ended, and prints it.
+async fn finish(
+    (client, key): (&Client, &JobKey),
+    (ordered, job, trusting): (&OrderedJob, &JobDto, Option<Trusting>),
+    (reading, raw, as_json): (&Reading, bool, bool),
+) -> Outcome {
+    let collected = sealed::collect(client, key, (ordered, job)).await;
+    let (receipt, answer) = collected.of_job()?;
+    proved::compare(trusting, (job, receipt.receipt.output)).await?;
+    reading.print(&answer, (&receipt, raw, as_json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_other_mode_is_refused_with_who_would_read() {
+        for (name, reader) in [
+            ("none", "validators would hold"),
+            ("proof", "every validator would read"),
+            ("recompute", "every validator would read"),
+            ("sync", "a drawn committee"),
+            ("optimistic", "a drawn validator"),
+            ("replicate:3", "several providers"),
+        ] {
+            let choice = VerifyChoice::named(name);
+            assert!(choice.is_some(), "{name}");
+            let refused = refuse_mode(choice).expect_err("it is refused");
+            assert_eq!(refused.exit, Exit::Usage);
+            let text = format!("{:#}", refused.error);
+            assert!(text.contains(reader), "{text}");
+        }
+        assert!(refuse_mode(None).is_ok());
+    }
+}

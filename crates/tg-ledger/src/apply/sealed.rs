@@ -1,0 +1,242 @@
+//! Sealed jobs: the key, from its grant to the end of the lease ([ADR 43]).
+//!
+//! The requestor grants the key of its job to the provider of the lease; the provider opens the input with it before it starts. What is
+//! handed in is sealed too. So nobody else can look at anything, unless the requestor shows the key, which it alone decides:
+//! - if the provider says that the key does not open the input, for nothing: validators make the grant again, bit by bit, and open the input;
+//! - if the requestor says that the answer is wrong, for the fee of a challenge: validators run the model and seal what it gives.
+//!
+//! *Who gains if it fails on purpose.* A requestor that grants nothing burns the price of the time that it held the provider; one that grants what
+//! opens nothing the penalty of a declined lease; nobody gets either. A provider that says so of a right key has its own
+//! penalty burned, if the requestor shows the key, and could have shown the input itself. A provider whose answer is wrong or opens to
+//! nothing loses its collateral as soon as its requestor doubts it. A requestor that shows a key that does not open its own input has
+//! a right result accepted, whatever it is.
+//!
+//! [ADR 43]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0043-sealed-jobs.md
+
+use tg_types::{
+    Address, DeclineReason, Digest, KeyGrant, LeaseId, SealingPublicKey, VerificationMode, Vote,
+};
+
+use super::Execution;
+use super::dispute::Accusation;
+use crate::error::InvariantError;
+use crate::event::{BurnedBecause, Event, KeyStep};
+use crate::record::{
+    Evidence, Job, Lease, LeaseEnd, OpenStage, Provider, Record, Sealing, SealingStage, SyncCheck,
+    SyncStage, Unpaid, VoteRound,
+};
+use crate::rent::{RentCategory, SEALING_KEY_BYTES_CHARGED, name_of_address};
+
+type Done = Result<(), InvariantError>;
+
+impl Execution {
+    /// Registers a provider's sealing key; the record's rent rises with the first one.
+    pub(super) fn register_sealing_key(&mut self, sender: Address, key: SealingPublicKey) -> Done {
+        let category = RentCategory::Providers;
+        // At the price that was checked, before there is a record more.
+        let charge = self.state.charge(category, SEALING_KEY_BYTES_CHARGED);
+        self.ensure_provider(sender)?;
+        let missing = InvariantError::Missing {
+            table: Provider::NAME,
+        };
+        let mut provider = self.state.provider(&sender).ok_or(missing)?.clone();
+        if provider.sealing.is_none() {
+            let name = name_of_address(&sender);
+            let before = provider.rent;
+            let mut rent = self.settle_rent((category, before), before.deposit, name)?;
+            let more = self.pay_charge(charge, sender, name)?;
+            rent.deposit = rent.deposit.saturating_add(more);
+            rent.bytes = rent.bytes.saturating_add(charge.bytes);
+            if before.bytes == 0 {
+                rent.payer = sender;
+            }
+            provider.rent = rent;
+        }
+        provider.sealing = Some(key);
+        self.state.put_provider(provider);
+        Ok(())
+    }
+
+    /// What a new lease of a job needs to have the job's key granted, if the job is sealed.
+    pub(super) fn sealing_of(
+        &self,
+        job: &Job,
+        provider: &Address,
+    ) -> Result<Option<Box<Sealing>>, InvariantError> {
+        if job.order.mode != VerificationMode::Sealed {
+            return Ok(None);
+        }
+        let key = self
+            .state
+            .provider(provider)
+            .and_then(|it| it.sealing.clone());
+        let missing = InvariantError::Missing {
+            table: "sealing keys",
+        };
+        Ok(Some(Box::new(Sealing {
+            key: key.ok_or(missing)?,
+            stage: SealingStage::AwaitsKey,
+        })))
+    }
+
+    /// Takes the grant of a key: from now on the provider has the time to start.
+    pub(super) fn grant_key(&mut self, id: &LeaseId, grant: KeyGrant) -> Done {
+        let mut lease = self.lease(id)?;
+        let start = self.state.parameters.start_timeout;
+        let at = self.now;
+        lease.start_by = at.saturating_add(start).min(lease.deadline);
+        self.step_key(lease, SealingStage::Granted { grant, at }, KeyStep::Granted);
+        Ok(())
+    }
+
+    /// The provider says that the key that was granted does not open the input.
+    pub(super) fn question_key(&mut self, lease: Lease) -> Done {
+        let window = self.state.parameters.verification_timeout;
+        let until = self.now.saturating_add(window);
+        let Some((grant, at)) = lease.granted() else {
+            return Ok(());
+        };
+        let grant = grant.clone();
+        let stage = SealingStage::Questioned { grant, at, until };
+        self.step_key(lease, stage, KeyStep::Questioned);
+        Ok(())
+    }
+
+    fn step_key(&mut self, mut lease: Lease, stage: SealingStage, step: KeyStep) {
+        if let Some(sealing) = &mut lease.sealing {
+            sealing.stage = stage;
+        }
+        self.events.push(Event::KeyChanged {
+            lease: lease.id,
+            job: lease.job,
+            provider: lease.provider,
+            step,
+        });
+        self.state.put_lease(lease);
+    }
+
+    /// The requestor shows the key: validators look at the grant, or for the fee of a challenge at the result.
+    pub(super) fn reveal_key(&mut self, sender: Address, id: &LeaseId, secret: [u8; 32]) -> Done {
+        let lease = self.lease(id)?;
+        let Some((grant, at)) = lease.granted() else {
+            return Ok(());
+        };
+        let grant = grant.clone();
+        let stage = SealingStage::Revealed { grant, at, secret };
+        let is_started = lease.started_at().is_some();
+        self.step_key(lease, stage, KeyStep::Revealed);
+        match is_started {
+            true => self.dispute_sealed(sender, id),
+            false => Ok(()),
+        }
+    }
+
+    /// Every validator runs the model of a result that its requestor doubts.
+    fn dispute_sealed(&mut self, requestor: Address, id: &LeaseId) -> Done {
+        let mut lease = self.lease(id)?;
+        self.pay_for_challenge(requestor, false)?;
+        self.dispute(&lease, requestor, Vote::WrongRun)?;
+        let accusation = Accusation {
+            seed: Digest::default(),
+            round: self.nobody(),
+            accuser: requestor,
+            vote: Vote::WrongRun,
+        };
+        if let Some(check) = &mut lease.check {
+            check.stage = accusation.stage(None);
+        }
+        self.state.put_lease(lease);
+        Ok(())
+    }
+
+    /// A committee without members: nobody votes on what is sealed.
+    fn nobody(&self) -> VoteRound {
+        VoteRound::new(0, Vec::new(), self.now)
+    }
+
+    /// Validators found out about a key that was shown whether it was granted and opens the input.
+    pub(super) fn judge_grant(&mut self, id: &LeaseId, is_right: bool) -> Done {
+        let lease = self.lease(id)?;
+        let job = self.job(&lease.job)?;
+        match is_right {
+            true => self.fail(job, &lease, &LeaseEnd::Declined(DeclineReason::Key)),
+            false => self.end_without_key(job, &lease),
+        }
+    }
+
+    /// No key came in time that opens the input, or none was shown: the job ends, and the time that its provider was held is burned of its escrow; if
+    /// the provider had a key, as much as it would have lost.
+    pub(super) fn end_without_key(&mut self, mut job: Job, lease: &Lease) -> Done {
+        if lease.granted().is_some() {
+            // The gas of the lease goes first.
+            let most = job.escrow().saturating_sub(lease.gas_locked());
+            let penalty = self.penalty(&job, lease).min(lease.locked()).min(most);
+            self.burn_escrow(&mut job, penalty, BurnedBecause::NoKey);
+        }
+        self.cancel_as(job, &LeaseEnd::Ungranted, Unpaid::NoKey)
+    }
+
+    /// Burns of the escrow of a job whose key its provider waits for the part of the price that the wait so far is of the declared time, at most the
+    /// price. Stops: machines of others held for keys that never come. It is nobody's: a provider that could keep a requestor from granting would
+    /// else be paid for that.
+    pub(super) fn burn_wait(&mut self, job: &mut Job, lease: &Lease) {
+        let awaits = lease
+            .sealing
+            .as_ref()
+            .is_some_and(|it| it.stage == SealingStage::AwaitsKey);
+        if !awaits {
+            return;
+        }
+        let declared = self.declared_time(lease);
+        let held = self.now.saturating_since(lease.matched_at).get();
+        let price = lease.price;
+        let amount = price.checked_mul_div_ceil(held.min(declared), declared);
+        self.burn_escrow(job, amount.unwrap_or(price), BurnedBecause::NoKey);
+    }
+
+    /// A sealed answer is named with its receipt: validators fetch it, and state that they hold it.
+    pub(super) fn deliver_sealed(&mut self, mut job: Job, mut lease: Lease) -> Done {
+        let answer = lease.receipt().map(|it| it.output).unwrap_or_default();
+        let length = self.state.answer_length(&job.order);
+        let evidence = Evidence {
+            digest: answer,
+            size: length.map_or(0, |it| it.longest()),
+        };
+        let wait = self.state.parameters.verification_timeout;
+        lease.name_evidence(evidence, self.now.saturating_add(wait))?;
+        lease.check = Some(SyncCheck {
+            stage: SyncStage::Opened {
+                seed: Digest::default(),
+                storage: crate::record::Storage::default(),
+            },
+            ..self.first_check()
+        });
+        self.step(&mut job, OpenStage::Verifying(lease.id))?;
+        self.state.release(&lease);
+        self.save_job(job);
+        self.go_on_if_held(lease)
+    }
+
+    /// Enough validators hold a sealed answer: its requestor has some time to look at it.
+    pub(super) fn let_requestor_look(&self, lease: &mut Lease) {
+        let stage = SyncStage::Contestable {
+            seed: Digest::default(),
+            round: self.nobody(),
+            until: self
+                .now
+                .saturating_add(self.state.parameters.challenge_window),
+        };
+        if let Some(check) = &mut lease.check {
+            check.stage = stage;
+        }
+    }
+}
+
+impl crate::state::State {
+    /// Whether a lease is of a sealed job.
+    #[must_use]
+    pub(crate) fn is_sealed(&self, lease: &Lease) -> bool {
+        let job = self.job(&lease.job);
+        job.is_some_and(|it| it.order.mode == VerificationMode::Sealed)
+    }
+}
