@@ -1743,6 +1743,7 @@ export interface components {
             run_whole?: boolean;
             /** @description Whether it sealed its result, of mode replicate. */
             sealed?: boolean;
+            sealing?: components["schemas"]["Sealing"] | null;
             /**
              * Format: int64
              * @description When it must be started.
@@ -1757,7 +1758,7 @@ export interface components {
          * @description How a lease ended.
          * @enum {string}
          */
-        LeaseEndDto: "fulfilled" | "rejected" | "late" | "abandoned" | "preempted" | "released" | "declined" | "unavailable" | "cancelled";
+        LeaseEndDto: "fulfilled" | "rejected" | "late" | "abandoned" | "preempted" | "released" | "declined" | "unavailable" | "cancelled" | "ungranted";
         /** @description The machine behind an offer, as its provider declares it. */
         MachineDto: {
             /**
@@ -1852,7 +1853,7 @@ export interface components {
          * @description How a job's result is checked.
          * @enum {string}
          */
-        ModeDto: "none" | "proof" | "recompute" | "sync" | "optimistic" | "endpoint" | "replicate";
+        ModeDto: "none" | "proof" | "recompute" | "sync" | "optimistic" | "endpoint" | "replicate" | "sealed";
         /** @description What a way of checking would come to for one usual job on a model. */
         ModePriceDto: {
             /**
@@ -2069,6 +2070,8 @@ export interface components {
             offers: components["schemas"]["OfferDto"][];
             /** @description Its history. */
             reputation: components["schemas"]["ReputationDto"];
+            /** @description By which keys of sealed jobs are granted to it, in hexadecimal; absent if it serves none. */
+            sealing_key?: string | null;
         };
         /**
          * @description What a file is for.
@@ -2230,6 +2233,27 @@ export interface components {
          * @enum {string}
          */
         RoleBody: "system" | "developer" | "user" | "assistant" | "tool";
+        /** @description Where the key of a sealed job is. */
+        Sealing: {
+            /** @description What was granted, in hexadecimal. */
+            grant?: string | null;
+            /** @description To which key of the provider it is granted, in hexadecimal. */
+            key: string;
+            /** @description Whether its requestor may show the key now, so that validators look: at the grant, or at the result. */
+            may_reveal?: boolean;
+            /** @description Where it is. */
+            stage: components["schemas"]["SealingStage"];
+            /**
+             * Format: int64
+             * @description Until when: of a grant that is awaited, or of a key that may be shown.
+             */
+            until_ms?: number | null;
+        };
+        /**
+         * @description Where the key of a sealed job is.
+         * @enum {string}
+         */
+        SealingStage: "awaits_key" | "granted" | "questioned" | "revealed";
         /** @description A validator. */
         SeatDto: components["schemas"]["BondDto"] & {
             /** @description Where the other validators reach it, if this node knows. */

@@ -80,7 +80,10 @@ const fn exit_of_job(error: &JobError) -> Exit {
         JobError::SeveralModels { .. } | JobError::DepositTold { .. } => Exit::Usage,
         JobError::NoModel { .. } => Exit::NotFound,
         JobError::NotKept(_) => Exit::Failed,
-        JobError::NotEndpoint { .. } => Exit::Usage,
+        JobError::NotEndpoint { .. }
+        | JobError::Sealed { .. }
+        | JobError::NoKeyAwaited { .. }
+        | JobError::Seal { .. } => Exit::Usage,
         JobError::NotInBlock { .. } => Exit::Unavailable,
         JobError::NotActive { .. }
         | JobError::Check(_)
