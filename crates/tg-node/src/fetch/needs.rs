@@ -58,6 +58,7 @@ impl Need {
             digest: revealed.input,
             limit: u64::from(revealed.input_len),
             exact: Some(u64::from(revealed.input_len)),
+            used_for: NeededFor::Results,
         }
     }
 
