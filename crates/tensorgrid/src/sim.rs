@@ -36,23 +36,10 @@ pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
     }
     let is_one = seeds.end - seeds.start == 1;
     let reports = all(seeds, arguments, options);
-    let (mut coverage, mut failed, mut unequal) =
-        (FaultCoverage::default(), Vec::new(), Vec::new());
-    let (mut blocks, mut jobs, mut paid, mut simulated_ms) = (0, 0, 0, 0);
-    let (mut least, mut cpu_ms) = (LeastOfRun::default(), Vec::new());
-    for SeedResult {
-        report,
-        again,
-        cpu_ms: took,
-    } in reports.values()
-    {
-        least.add(report);
-        cpu_ms.extend(*took);
-        coverage.add(&report.coverage);
-        blocks += report.height;
-        jobs += report.jobs;
-        paid += report.paid;
-        simulated_ms += report.simulated_ms;
+    let (mut totals, mut failed, mut unequal) = (SimTotals::default(), Vec::new(), Vec::new());
+    for result in reports.values() {
+        totals.add(result);
+        let SeedResult { report, again, .. } = result;
         if again.as_ref().is_some_and(|again| *again != report.hash) {
             unequal.push(report.plan.seed);
         }
@@ -61,27 +48,83 @@ pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
         }
     }
     if as_json {
-        json(&serde_json::json!({
-            "seeds": reports.len(),
-            "failed": failed.iter().map(|it| it.plan.seed).collect::<Vec<_>>(),
-            "unequal": unequal,
-            "blocks": blocks,
-            "jobs": jobs,
-            "paid": paid,
-            "simulated_ms": simulated_ms,
-            "least": { "simulated_ms": least.simulated_ms, "jobs": least.jobs, "blocks": least.blocks },
-            "cpu_ms": { "all": cpu_ms.iter().sum::<u64>(), "median": rank(&mut cpu_ms, 50), "p90": rank(&mut cpu_ms, 90) },
-        }))?;
+        let failed: Vec<u64> = failed.iter().map(|it| it.plan.seed).collect();
+        json(&totals.data(&failed, &unequal))?;
     } else if is_one {
         for result in reports.values() {
             one(&result.report)?;
         }
     } else {
-        line(&coverage)?;
+        totals.show(failed.len())?;
+    }
+    end(&failed, &unequal, arguments, options)
+}
+
+/// What all seeds of a command came to.
+#[derive(Debug, Default)]
+struct SimTotals {
+    coverage: FaultCoverage,
+    seeds: usize,
+    blocks: u64,
+    jobs: usize,
+    paid: usize,
+    simulated_ms: u64,
+    least: LeastOfRun,
+    /// Processor time of each seed, ascending once it is shown.
+    cpu_ms: Vec<u64>,
+}
+
+impl SimTotals {
+    fn add(&mut self, result: &SeedResult) {
+        let report = &result.report;
+        self.coverage.add(&report.coverage);
+        self.seeds += 1;
+        self.blocks += report.height;
+        self.jobs += report.jobs;
+        self.paid += report.paid;
+        self.simulated_ms += report.simulated_ms;
+        self.least.add(report);
+        self.cpu_ms.extend(result.cpu_ms);
+        self.cpu_ms.sort_unstable();
+    }
+
+    /// The processor time below which so many of a hundred seeds are.
+    fn cpu_rank(&self, percent: usize) -> Option<u64> {
+        let at = self.cpu_ms.len().saturating_sub(1) * percent / 100;
+        self.cpu_ms.get(at).copied()
+    }
+
+    fn data(&self, failed: &[u64], unequal: &[u64]) -> serde_json::Value {
+        let least = &self.least;
+        serde_json::json!({
+            "seeds": self.seeds,
+            "failed": failed,
+            "unequal": unequal,
+            "blocks": self.blocks,
+            "jobs": self.jobs,
+            "paid": self.paid,
+            "simulated_ms": self.simulated_ms,
+            "least": { "simulated_ms": least.simulated_ms, "jobs": least.jobs, "blocks": least.blocks },
+            "cpu_ms": {
+                "all": self.cpu_ms.iter().sum::<u64>(), "median": self.cpu_rank(50), "p90": self.cpu_rank(90),
+            },
+        })
+    }
+
+    fn show(&self, failed: usize) -> Outcome {
+        let Self {
+            coverage,
+            seeds,
+            blocks,
+            jobs,
+            paid,
+            simulated_ms,
+            least,
+            cpu_ms,
+        } = self;
+        line(coverage)?;
         line(format_args!(
-            "{} seeds, {} failed: {blocks} blocks, {jobs} jobs, {paid} paid, {} simulated seconds",
-            reports.len(),
-            failed.len(),
+            "{seeds} seeds, {failed} failed: {blocks} blocks, {jobs} jobs, {paid} paid, {} simulated seconds",
             simulated_ms / 1_000
         ))?;
         line(format_args!(
@@ -90,14 +133,14 @@ pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
             least.jobs,
             least.blocks
         ))?;
-        if let (Some(median), Some(late)) = (rank(&mut cpu_ms, 50), rank(&mut cpu_ms, 90)) {
+        if let (Some(median), Some(late)) = (self.cpu_rank(50), self.cpu_rank(90)) {
             line(format_args!(
                 "CPU of a seed: median {median} ms, p90 {late} ms, {} s of all",
                 cpu_ms.iter().sum::<u64>() / 1_000
             ))?;
         }
+        Ok(())
     }
-    end(&failed, &unequal, arguments, options)
 }
 
 fn seeds(arguments: &SimArguments) -> Result<Range<u64>, Failure> {
@@ -156,13 +199,6 @@ fn thread_cpu_ms() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
     Some(nanoseconds / 1_000_000)
-}
-
-/// The value below which so many of a hundred are.
-fn rank(values: &mut [u64], percent: usize) -> Option<u64> {
-    values.sort_unstable();
-    let at = values.len().saturating_sub(1) * percent / 100;
-    values.get(at).copied()
 }
 
 fn all(seeds: Range<u64>, arguments: &SimArguments, options: SimOptions) -> Reports {

@@ -107,7 +107,7 @@ pub fn read(arguments: &ProgramFileArguments) -> Result<(Vec<u8>, WasmProgram), 
 /// If a file cannot be read, or the input is longer than one may be.
 pub fn input(arguments: &ProgramInputArguments) -> Result<Vec<u8>, Failure> {
     let chunks = chunks(arguments)?;
-    encoded(match arguments.merge {
+    encoded(&match arguments.merge {
         true => ProgramInput::Merge(chunks),
         false => ProgramInput::Steps(chunks),
     })
@@ -129,7 +129,11 @@ pub fn inputs_of_parts(
     }
     let at = |part: usize| chunks.len() * part / parts;
     (0..parts)
-        .map(|part| encoded(ProgramInput::Steps(chunks[at(part)..at(part + 1)].to_vec())))
+        .map(|part| {
+            encoded(&ProgramInput::Steps(
+                chunks[at(part)..at(part + 1)].to_vec(),
+            ))
+        })
         .collect()
 }
 
@@ -138,7 +142,7 @@ pub fn inputs_of_parts(
 /// # Errors
 /// If they are longer than an input may be.
 pub fn merging(outputs: Vec<Vec<u8>>) -> Result<Vec<u8>, Failure> {
-    encoded(ProgramInput::Merge(outputs))
+    encoded(&ProgramInput::Merge(outputs))
 }
 
 /// The chunks that arguments name.
@@ -151,7 +155,7 @@ fn chunks(arguments: &ProgramInputArguments) -> Result<Vec<Vec<u8>>, Failure> {
     Ok(chunks)
 }
 
-fn encoded(input: ProgramInput) -> Result<Vec<u8>, Failure> {
+fn encoded(input: &ProgramInput) -> Result<Vec<u8>, Failure> {
     let bytes = input.encode();
     if bytes.len() > INPUT_BYTES_MAX as usize {
         let text = format!(

@@ -327,10 +327,7 @@ impl SimProvider {
                 }
             }
             Stage::Refute => {
-                let is_stored = !matches!(
-                    self.plan.role,
-                    ProviderRole::Withheld | ProviderRole::Selective
-                );
+                let is_stored = gives(self.plan.role);
                 refute(&mut entry.task, store, is_stored, now);
             }
             Stage::Prove => {
@@ -417,12 +414,17 @@ fn executed_as(grid: &SimGrid, role: ProviderRole, owner: TaskOwner, input: &[u8
     executed
 }
 
+/// Whether a provider gives files to whoever asks.
+const fn gives(role: ProviderRole) -> bool {
+    !matches!(role, ProviderRole::Withheld | ProviderRole::Selective)
+}
+
 /// Whether a provider stores what it found: one that withholds does not, where the answer is what is paid for or what shows it.
 fn is_delivered(role: ProviderRole, entry: &HeldLease) -> bool {
     let mode = VerificationMode::from(entry.task.mode());
     let is_shown_apart = matches!(mode, VerificationMode::Proof)
         || mode == VerificationMode::Sync && !entry.owner.is_run_whole;
-    is_shown_apart || !matches!(role, ProviderRole::Withheld | ProviderRole::Selective)
+    is_shown_apart || gives(role)
 }
 
 /// Says of a claim that it is wrong in one tile; a liar says so of a right claim too, which shows nothing.

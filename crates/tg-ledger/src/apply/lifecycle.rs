@@ -528,8 +528,8 @@ impl Execution {
         }
         // Stops: a liar that shows nothing once it sees what is drawn, since that is forgotten in seconds.
         let is_seen = |check: &SyncCheck| check.stage.seed().is_some();
-        let hides = job.order.mode == VerificationMode::Sync
-            && lease.check.as_ref().is_some_and(is_seen);
+        let hides =
+            job.order.mode == VerificationMode::Sync && lease.check.as_ref().is_some_and(is_seen);
         let parameters = self.state.parameters;
         let until = self.now.saturating_add(match is_lie || hides {
             true => parameters.suspension_rejected,

@@ -174,15 +174,7 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         exact: None,
         used_for: NeededFor::Models,
     });
-    // What this validator stated to keep too, should its disk have lost it.
-    let kept = state.retained().iter().map(|file| Need {
-        digest: file.digest,
-        limit: u64::from(file.longest()),
-        exact: None,
-        used_for: NeededFor::Kept,
-    });
-    let kept = kept.filter(|need| !is_held(&need.digest)).collect();
-    let kept = some_of(kept, state.head().height.get());
+    let kept = kept(state, &is_held);
     let all = evidence
         .chain(voted)
         .chain(argued)
@@ -192,6 +184,18 @@ pub(crate) fn needs(state: &State, me: &Address, is_held: impl Fn(&Digest) -> bo
         .chain(weights)
         .chain(kept);
     merged(all.filter(|need| !is_held(&need.digest)))
+}
+
+/// What is kept and not here: what this validator stated to keep too, should its disk have lost it.
+fn kept(state: &State, is_held: impl Fn(&Digest) -> bool) -> Vec<Need> {
+    let files = state.retained().iter().map(|file| Need {
+        digest: file.digest,
+        limit: u64::from(file.longest()),
+        exact: None,
+        used_for: NeededFor::Kept,
+    });
+    let lacking = files.filter(|need| !is_held(&need.digest)).collect();
+    some_of(lacking, state.head().height.get())
 }
 
 /// Some of what is kept, others every few blocks: a validator that is new lacks a hundred thousand files, and those that nobody has must not
