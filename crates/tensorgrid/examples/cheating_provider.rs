@@ -2,7 +2,7 @@
 //!
 //! - `cheating_provider URL KEY LIE` cheats as one of the demo, in mode `proof`: LIE is 0, 1 or 2. `cargo xtask network-test` starts three.
 //! - `cheating_provider URL KEY CHEAT MODE REGION` serves mode `optimistic` or `sync` in a region of its own. CHEAT says what it answers to an
-//!   accusation: `silent` nothing, `unstored` a file that nobody can get, `product`, `scores` or `softmax` a part of the run that is right. Its
+//!   accusation: `silent` nothing, `hidden` does not even hand in its result, `unstored` a file that nobody can get, `product`, `scores` or `softmax` a part of the run that is right. Its
 //!   result is wrong, after `right-` it is right. `cargo xtask dispute-test` starts one for each dispute.
 #![allow(clippy::print_stderr, reason = "an example")]
 
@@ -19,8 +19,8 @@ use tg_provider::{
 };
 use tg_sdk::{Client, Digest, Wallet, jobs};
 use tg_types::{
-    Amount, DurationMs, Label, LeaseId, Machine, ModeSet, OfferTerms, Pricing, Transaction,
-    VerificationMode,
+    Amount, DurationMs, Label, LeaseId, Machine, ModeSet, OfferTerms, Pricing, TraceForm,
+    Transaction, VerificationMode,
 };
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -89,11 +89,7 @@ fn terms(index: u128, mode: VerificationMode, machine: Machine) -> OfferTerms {
         price_base: Amount::new((5 + index) * 1_000_000_000_000_000),
         price_per_mmac: Amount::ZERO,
         latency_base_ms: DurationMs::new(1_500),
-        // A proof is slow to make; of a run it is what a core does.
-        speed_mmac_per_s: match mode {
-            VerificationMode::Proof => 2,
-            _ => 2_000,
-        },
+        speed_mmac_per_s: 2,
         memory_bytes: match mode {
             VerificationMode::Proof => 1 << 30,
             _ => 16 << 30,
@@ -107,11 +103,21 @@ fn terms(index: u128, mode: VerificationMode, machine: Machine) -> OfferTerms {
     }
 }
 
+/// The one bit in which a wrong result differs from the right one.
+fn flip(execution: &mut Execution) {
+    if let Some(last) = execution.output.last_mut() {
+        *last ^= 1;
+    }
+    execution.receipt.output = Digest::of_blob(&execution.output);
+}
+
 /// What it answers to an accusation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CheatAnswer {
     /// Nothing.
     Silent,
+    /// Not even its result.
+    Hidden,
     /// The name of a file that nobody can get.
     Unstored,
     /// A part of the accuser's claim that is right, as if it were wrong.
@@ -138,6 +144,7 @@ impl DisputeCheat {
         };
         let answer = match word {
             "silent" => CheatAnswer::Silent,
+            "hidden" => CheatAnswer::Hidden,
             "unstored" => CheatAnswer::Unstored,
             _ => match DisputedPart::read(word) {
                 Some(part) => CheatAnswer::Shown(part),
@@ -178,10 +185,7 @@ impl Worker for DisputeCheat {
     fn execute(&self, task: &Task, progress: &dyn Fn(Progress)) -> Result<Execution, WorkError> {
         let mut execution = self.honest.execute(task, progress)?;
         if self.is_wrong {
-            if let Some(last) = execution.output.last_mut() {
-                *last ^= 1;
-            }
-            execution.receipt.output = Digest::of_blob(&execution.output);
+            flip(&mut execution);
         }
         Ok(execution)
     }
@@ -200,7 +204,16 @@ impl Worker for DisputeCheat {
         execution: &Execution,
         seed: &Digest,
     ) -> Result<Vec<u8>, WorkError> {
-        self.honest.open(task, execution, seed)
+        match (self.answer, task.form()) {
+            (CheatAnswer::Hidden, _) => Err(WorkError::NoFault),
+            // An honest worker opens no run that does not hold: it opens the right one.
+            (_, TraceForm::Parts) if self.is_wrong => {
+                let mut right = execution.clone();
+                flip(&mut right);
+                self.honest.open(task, &right, seed)
+            }
+            _ => self.honest.open(task, execution, seed),
+        }
     }
 
     fn refute(
@@ -210,7 +223,7 @@ impl Worker for DisputeCheat {
         claim: &[u8],
     ) -> Result<Vec<u8>, WorkError> {
         match self.answer {
-            CheatAnswer::Silent => Err(WorkError::NoFault),
+            CheatAnswer::Silent | CheatAnswer::Hidden => Err(WorkError::NoFault),
             CheatAnswer::Unstored => {
                 self.name_unstored(task.lease)?;
                 Err(WorkError::NoFault)

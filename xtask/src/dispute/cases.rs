@@ -54,8 +54,8 @@ impl DisputeCase {
             (CasePayer::Challenger, _, Some(CaseAccuser::Party(claim))) => claim,
             _ => "",
         };
-        // A short run of mode `sync` is run again by all, whatever its provider says.
-        matches!(word, "silent" | "unstored") && self.verify == "optimistic"
+        // In mode `sync` no provider has to answer.
+        matches!(word, "silent" | "unstored" | "hidden") && self.verify == "optimistic"
     }
 }
 
@@ -77,7 +77,7 @@ const ACCUSED: DisputeCase = DisputeCase {
 };
 
 /// All cases.
-pub(crate) const CASES: [DisputeCase; 17] = [
+pub(crate) const CASES: [DisputeCase; 18] = [
     DisputeCase {
         name: "right result; a product is claimed to be another",
         accuser: Some(CaseAccuser::Party("product")),
@@ -168,7 +168,12 @@ pub(crate) const CASES: [DisputeCase; 17] = [
         ..CHEAT
     },
     DisputeCase {
-        name: "mode `sync`, a short run: wrong result",
+        name: "right result; the provider withholds the result itself",
+        cheat: Some("right-hidden"),
+        ..CHEAT
+    },
+    DisputeCase {
+        name: "mode `sync`: wrong result",
         verify: "sync",
         cheat: Some("silent"),
         ..CHEAT

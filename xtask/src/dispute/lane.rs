@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use super::cases::{CaseAccuser, DisputeCase, KilledParty};
-use super::judging::{JudgingTime, LoadedModels};
+use super::judging::{JudgedLeases, JudgingTime};
 use super::models::DisputedModel;
 use super::outcome::EndedDispute;
 use crate::http;
@@ -38,23 +38,27 @@ const DEADLINE_S: &str = "86400";
 /// Most that is paid: above what anybody here asks.
 const PRICE_MAX: &str = "0.1";
 
+/// How often a case is ordered at most, and what is said of an order that is in no block and in no queue any more.
+const ORDERS_MAX: usize = 3;
+const LOST: &str = "wait for the order to be final";
+
 /// The region of the first honest provider. Each provider has one of its own, so that an order says who gets it.
 const FIRST_REGION: u8 = 1;
 
 /// What the lanes of a run share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct DisputeRun {
     /// The network.
     pub(crate) fleet: Mutex<Fleet>,
-    /// Which validators have which model ready.
-    pub(crate) loaded: LoadedModels,
+    /// The disputes that validators have looked at.
+    pub(crate) judged: JudgedLeases,
     /// The example `dispute_party`.
     pub(crate) party: PathBuf,
     /// Where logs are.
     pub(crate) logs: PathBuf,
 }
 
-impl Shared {
+impl DisputeRun {
     pub(crate) fn fleet(&self) -> MutexGuard<'_, Fleet> {
         self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,8 +86,8 @@ pub(crate) struct DisputeRow {
 
 /// Everything that works on one model.
 #[derive(Debug)]
-pub(crate) struct Lane<'a> {
-    pub(crate) shared: &'a Shared,
+pub(crate) struct DisputeLane<'a> {
+    pub(crate) shared: &'a DisputeRun,
     pub(crate) model: &'a DisputedModel,
     /// Its honest provider.
     pub(crate) honest: u8,
@@ -95,13 +99,13 @@ pub(crate) struct Lane<'a> {
 
 /// What belongs to one case while it is played.
 #[derive(Debug)]
-struct Serving {
+struct ServingProvider {
     provider: Participant,
     address: String,
     region: String,
 }
 
-impl Lane<'_> {
+impl DisputeLane<'_> {
     /// Starts the honest provider.
     ///
     /// # Errors
@@ -147,10 +151,10 @@ impl Lane<'_> {
     }
 
     /// Starts who works.
-    fn serve(&mut self, case: &DisputeCase) -> Result<Serving> {
+    fn serve(&mut self, case: &DisputeCase) -> Result<ServingProvider> {
         let Some(cheat) = case.cheat else {
             let provider = Participant::Provider(self.honest);
-            return Ok(Serving {
+            return Ok(ServingProvider {
                 provider,
                 address: self.shared.fleet().address(provider).to_owned(),
                 region: (FIRST_REGION + self.honest).to_string(),
@@ -164,7 +168,7 @@ impl Lane<'_> {
         let address = fleet.address(provider).to_owned();
         drop(fleet);
         self.wait_for_offer(&address)?;
-        Ok(Serving {
+        Ok(ServingProvider {
             provider,
             address,
             region,
@@ -180,7 +184,7 @@ impl Lane<'_> {
     }
 
     /// Orders, has the result disputed, and looks at the end.
-    fn dispute(&self, case: &DisputeCase, serving: &Serving) -> Result<DisputeRow> {
+    fn dispute(&self, case: &DisputeCase, serving: &ServingProvider) -> Result<DisputeRow> {
         let before = self.balances(serving)?;
         let ordered = Instant::now();
         let id = self.order(case, &serving.region)?;
@@ -200,7 +204,7 @@ impl Lane<'_> {
         let model = &self.model.registered;
         let judging = self
             .shared
-            .loaded
+            .judged
             .judged(&self.shared.logs, &lease, model)?;
         let ended = EndedDispute {
             reputation: self.reputation(&serving.address)?,
@@ -240,7 +244,14 @@ impl Lane<'_> {
         words.extend(["--trust", "--detach", "--attempts", "1", "--retention", "0"]);
         words.extend(["--verify", case.verify, "--region", region]);
         words.extend(["--max-price", PRICE_MAX, "--deadline-s", DEADLINE_S]);
-        let told = self.requestor.ask(&words)?;
+        let mut told = self.requestor.ask(&words);
+        for _ in 1..ORDERS_MAX {
+            // It was with a validator that another case has killed.
+            if told.as_ref().is_err_and(|it| it.to_string().contains(LOST)) {
+                told = self.requestor.ask(&words);
+            }
+        }
+        let told = told?;
         let id = told["job"].as_str().or(told["id"].as_str());
         let id = id.with_context(|| format!("no id in {told}"))?;
         Ok(id.to_owned())
@@ -311,7 +322,7 @@ impl Lane<'_> {
             (KilledParty::Watcher, "accuser") => {
                 let index = self.validator_of(&dispute["accuser"])?;
                 self.shared.fleet().kill(Participant::Validator(index))?;
-                self.shared.loaded.forget(index);
+                JudgedLeases::note_kill(&self.shared.logs, index)?;
                 thread::sleep(AWAY);
                 self.shared.fleet().start(Participant::Validator(index))?;
                 Ok(true)
@@ -334,7 +345,7 @@ impl Lane<'_> {
     }
 
     /// What provider, requestor and challenger can spend, and what of it is locked.
-    fn balances(&self, serving: &Serving) -> Result<[i128; 3]> {
+    fn balances(&self, serving: &ServingProvider) -> Result<[i128; 3]> {
         let of = |address: &str| -> Result<i128> {
             let account = self.get(&format!("/v1/accounts/{address}"))?;
             let parts = ["balance", "escrow", "collateral"];

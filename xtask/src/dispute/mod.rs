@@ -20,8 +20,8 @@ use std::thread;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use self::cases::{CASES, DisputeCase};
-use self::judging::LoadedModels;
-use self::lane::{DisputeRow, Lane, Shared};
+use self::judging::JudgedLeases;
+use self::lane::{DisputeLane, DisputeRow, DisputeRun};
 use self::models::DisputedModel;
 use self::report::OfModel;
 use crate::bring;
@@ -87,7 +87,7 @@ impl DisputeOptions {
 
 /// The programs of a run.
 #[derive(Debug)]
-struct Programs {
+struct DisputePrograms {
     binary: PathBuf,
     cheat: PathBuf,
     party: PathBuf,
@@ -145,13 +145,15 @@ pub fn command(root: &Path, words: &[&str]) -> Result<()> {
 
 /// The cases of a model that are asked for.
 fn cases_of(model: &DisputedModel, only: &str) -> Vec<&'static DisputeCase> {
-    let has = |it: &&DisputeCase| model.has_attention || !it.needs_attention;
+    let has = |it: &&DisputeCase| {
+        (model.has_attention || !it.needs_attention) && (model.takes_sync || it.verify != "sync")
+    };
     let cases = CASES.iter().filter(has);
     cases.filter(|it| it.name.contains(only)).collect()
 }
 
 /// Finds or builds the programs.
-fn programs(root: &Path, binary: Option<&Path>) -> Result<Programs> {
+fn programs(root: &Path, binary: Option<&Path>) -> Result<DisputePrograms> {
     let binary = match binary {
         Some(file) => file.to_path_buf(),
         None => {
@@ -172,7 +174,7 @@ fn programs(root: &Path, binary: Option<&Path>) -> Result<Programs> {
         found.with_context(|| format!("there is no `{}`", file.display()))
     };
     let beside = |name: &str| absolute(&binary.with_file_name("examples").join(name));
-    Ok(Programs {
+    Ok(DisputePrograms {
         cheat: beside("cheating_provider")?,
         party: beside("dispute_party")?,
         binary: absolute(&binary)?,
@@ -180,7 +182,7 @@ fn programs(root: &Path, binary: Option<&Path>) -> Result<Programs> {
 }
 
 /// Founds the network in a folder of the repository's own.
-fn found(root: &Path, programs: &Programs, cheats: u8) -> Result<Shared> {
+fn found(root: &Path, programs: &DisputePrograms, cheats: u8) -> Result<DisputeRun> {
     let folder = root.join("target/dispute-test");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -199,16 +201,16 @@ fn found(root: &Path, programs: &Programs, cheats: u8) -> Result<Shared> {
         &folder,
         plan,
     )?;
-    Ok(Shared {
+    Ok(DisputeRun {
         fleet: Mutex::new(fleet),
-        loaded: LoadedModels::default(),
+        judged: JudgedLeases::default(),
         party: programs.party.clone(),
         logs: folder.join("logs"),
     })
 }
 
 /// Starts all nodes.
-fn begin(shared: &Shared) -> Result<NodeWatch> {
+fn begin(shared: &DisputeRun) -> Result<NodeWatch> {
     let mut fleet = shared.fleet();
     for node in Participant::nodes() {
         fleet.start(node)?;
@@ -225,11 +227,11 @@ fn begin(shared: &Shared) -> Result<NodeWatch> {
 
 /// Registers the models, and gives each its provider and accounts.
 fn lanes<'a>(
-    shared: &'a Shared,
+    shared: &'a DisputeRun,
     first: &Orderer,
     models: &[&'a DisputedModel],
     played: &[Vec<&DisputeCase>],
-) -> Result<Vec<Lane<'a>>> {
+) -> Result<Vec<DisputeLane<'a>>> {
     let folder = shared.fleet().folder().to_path_buf();
     let mut lanes = Vec::new();
     let mut next = 0;
@@ -246,7 +248,7 @@ fn lanes<'a>(
             )
         };
         let until = next + u8::try_from(lane::cheats_of(cases))?;
-        let lane = Lane {
+        let lane = DisputeLane {
             shared,
             model,
             honest: index,
@@ -262,7 +264,7 @@ fn lanes<'a>(
 }
 
 /// Plays the cases of all models.
-fn play<'a>(lanes: Vec<Lane<'a>>, played: &[Vec<&DisputeCase>]) -> Result<Vec<OfModel<'a>>> {
+fn play<'a>(lanes: Vec<DisputeLane<'a>>, played: &[Vec<&DisputeCase>]) -> Result<Vec<OfModel<'a>>> {
     let said = Mutex::new(());
     thread::scope(|scope| {
         let threads = lanes.into_iter().zip(played).map(|(mut lane, cases)| {
@@ -292,7 +294,11 @@ fn play<'a>(lanes: Vec<Lane<'a>>, played: &[Vec<&DisputeCase>]) -> Result<Vec<Of
 }
 
 /// Looks at the network as a whole, and gives how many things are wrong.
-fn judge(shared: &Shared, watch: &NodeWatch, stakes: &BTreeMap<String, String>) -> Result<usize> {
+fn judge(
+    shared: &DisputeRun,
+    watch: &NodeWatch,
+    stakes: &BTreeMap<String, String>,
+) -> Result<usize> {
     let fleet = shared.fleet();
     let after = checks::stakes(&fleet)?;
     let changed = (after != *stakes).then(|| format!("they were {stakes:?} and are {after:?}"));

@@ -25,6 +25,8 @@ pub(crate) struct DisputedModel {
     pub(crate) input: PathBuf,
     /// Whether it has an attention.
     pub(crate) has_attention: bool,
+    /// Whether it takes jobs of mode `sync`: a model of integers whose nodes give more than 14 MiB does not, unless a run of it is short.
+    pub(crate) takes_sync: bool,
     /// What `model add` is given.
     files: Vec<String>,
 }
@@ -79,6 +81,7 @@ pub(crate) fn prepare(
                 registered: format!("{short}-{}", tier.replace('-', "").to_lowercase()),
                 input: input.clone(),
                 has_attention,
+                takes_sync: (short, tier) != ("transformer", "TGX-1"),
                 files,
             });
         }

@@ -65,72 +65,98 @@ impl EndedDispute {
     /// # Errors
     /// If a node's answer has no amount where there must be one.
     pub(crate) fn wrong(&self, case: &DisputeCase) -> Result<Vec<String>> {
-        let mut wrong = Vec::new();
-        let mut must = |is_so: bool, what: String| {
-            if !is_so {
-                wrong.push(what);
-            }
-        };
-        let state = self.job["state"].as_str().unwrap_or_default();
-        let end = self.lease()["end"].as_str().unwrap_or_default();
-        let count = |name: &str| self.reputation[name].as_u64().unwrap_or(u64::MAX);
-        let lost = units(&self.reputation["lost"])?;
-        let rejected = self.lease()["rejection"]["code"].as_u64();
         let leases = self.job["leases"].as_array().map_or(0, Vec::len);
-        must(leases == 1, format!("it had {leases} leases"));
+        let mut all = vec![(leases == 1, format!("it had {leases} leases"))];
         if case.killed.is_some() {
-            must(self.killed, "its turn was not seen".to_owned());
+            all.push((self.killed, "its turn was not seen".to_owned()));
         }
-        match case.payer {
-            CasePayer::Provider => {
-                must(state == "refunded", format!("the job is {state}"));
-                must(end == "rejected", format!("the lease ended: {end}"));
-                must(count("rejected") == 1, "it is not rejected".to_owned());
-                must(count("accepted") == 0, "it was paid".to_owned());
-                must(lost > 0, "the provider lost nothing".to_owned());
-                must(
-                    self.requestor >= -ORDER_MAX,
-                    format!("the requestor lost {}", tgrid(self.requestor)),
-                );
-                must(
-                    self.challenger >= -SMALL,
-                    format!(
-                        "the challenger was right and lost {}",
-                        tgrid(self.challenger)
-                    ),
-                );
-            }
-            CasePayer::Challenger => {
-                let price = i128::try_from(units(&self.job["settlement"]["price"])?)?;
-                must(state == "paid", format!("the job is {state}"));
-                must(end == "fulfilled", format!("the lease ended: {end}"));
-                must(
-                    lost == 0 && count("rejected") + count("late") + count("abandoned") == 0,
-                    format!("the provider was honest: {}", self.reputation),
-                );
-                must(
-                    self.provider >= price + FEE / 2 - SMALL,
-                    format!("the provider has {} more", tgrid(self.provider)),
-                );
-                must(
-                    self.challenger <= -FEE,
-                    format!("the challenger lost {}", tgrid(-self.challenger)),
-                );
-            }
-        }
+        all.extend(match case.payer {
+            CasePayer::Provider => self.of_provider(end_of(case))?,
+            CasePayer::Challenger => self.of_challenger()?,
+        });
         // Whoever shows nothing loses by that alone; all others are judged by every validator, one of which may have been killed.
-        match (case.is_withheld(), case.payer) {
-            (true, CasePayer::Provider) => must(
-                rejected == Some(98),
-                format!("it was rejected with code {rejected:?}, and not for its silence"),
+        let code = self.lease()["rejection"]["code"].as_u64();
+        all.push(match (case.is_withheld(), case.payer) {
+            (true, CasePayer::Provider) => (
+                code == Some(98) || end_of(case) == "late",
+                format!("it was rejected with code {code:?}, and not for its silence"),
             ),
-            (true, CasePayer::Challenger) => {}
-            (false, _) => must(
+            (true, CasePayer::Challenger) => (
+                self.judges == 0,
+                format!("{} validators looked at nothing", self.judges),
+            ),
+            (false, _) => (
                 self.judges + 1 >= usize::from(VALIDATORS),
                 format!("{} validators looked at it", self.judges),
             ),
-        }
-        Ok(wrong)
+        });
+        let wrong = all.into_iter().filter(|(is_so, _)| !is_so);
+        Ok(wrong.map(|(_, what)| what).collect())
+    }
+
+    /// What must be so where the provider has to pay.
+    fn of_provider(&self, expected: &str) -> Result<Vec<(bool, String)>> {
+        let lost = units(&self.reputation["lost"])?;
+        Ok(vec![
+            self.ends("refunded", expected),
+            (
+                self.counted(expected) == Some(1),
+                format!("it is not counted as {expected}"),
+            ),
+            (
+                self.counted("accepted") == Some(0),
+                "it was paid".to_owned(),
+            ),
+            (lost > 0, "the provider lost nothing".to_owned()),
+            (
+                self.requestor >= -ORDER_MAX,
+                format!("the requestor lost {}", tgrid(self.requestor)),
+            ),
+            (
+                self.challenger >= -SMALL,
+                format!("the challenger was right: {}", tgrid(self.challenger)),
+            ),
+        ])
+    }
+
+    /// What must be so where the challenger has to pay.
+    fn of_challenger(&self) -> Result<Vec<(bool, String)>> {
+        let price = i128::try_from(units(&self.job["settlement"]["price"])?)?;
+        let lost = units(&self.reputation["lost"])?;
+        let mut faults = ["rejected", "late", "abandoned"].into_iter();
+        Ok(vec![
+            self.ends("paid", "fulfilled"),
+            (
+                lost == 0 && faults.all(|it| self.counted(it) == Some(0)),
+                format!("the provider was honest: {}", self.reputation),
+            ),
+            (
+                self.provider >= price + FEE / 2 - SMALL,
+                format!("the provider has only {}", tgrid(self.provider)),
+            ),
+            (
+                self.challenger <= -FEE,
+                format!("the challenger has {}", tgrid(self.challenger)),
+            ),
+        ])
+    }
+
+    fn ends(&self, state: &str, end: &str) -> (bool, String) {
+        let (is, lease) = (&self.job["state"], &self.lease()["end"]);
+        let what = format!("the job is {is}, and its lease ended: {lease}");
+        (*is == *state && *lease == *end, what)
+    }
+
+    fn counted(&self, name: &str) -> Option<u64> {
+        self.reputation[name].as_u64()
+    }
+}
+
+/// How the lease of a provider ends that has to pay.
+fn end_of(case: &DisputeCase) -> &'static str {
+    match case.cheat {
+        Some("right-hidden") => "late",
+        _ => "rejected",
     }
 }
 
@@ -152,7 +178,7 @@ mod tests {
     fn ended(case: &DisputeCase) -> EndedDispute {
         let is_cheat = case.payer == CasePayer::Provider;
         let [state, end] = match is_cheat {
-            true => ["refunded", "rejected"],
+            true => ["refunded", end_of(case)],
             false => ["paid", "fulfilled"],
         };
         let code = if is_cheat {
@@ -168,9 +194,9 @@ mod tests {
             }),
             reputation: json!({
                 "lost": if is_cheat { "1" } else { "0" },
-                "rejected": u8::from(is_cheat),
+                "rejected": u8::from(end == "rejected"),
                 "accepted": u8::from(!is_cheat),
-                "late": 0,
+                "late": u8::from(end == "late"),
                 "abandoned": 0,
             }),
             provider: if is_cheat {
@@ -180,7 +206,7 @@ mod tests {
             },
             requestor: -ORDER_MAX,
             challenger: if is_cheat { 0 } else { -FEE },
-            judges: 4,
+            judges: if case.is_withheld() { 0 } else { 4 },
             killed: true,
         }
     }
@@ -215,7 +241,7 @@ mod tests {
             let is_found = !stolen.wrong(case).expect("amounts").is_empty();
             assert_eq!(is_found, case.payer == CasePayer::Provider, "{}", case.name);
             let mut late = right;
-            late.reputation["late"] = json!(1);
+            late.reputation["abandoned"] = json!(1);
             let is_found = !late.wrong(case).expect("amounts").is_empty();
             assert_eq!(
                 is_found,

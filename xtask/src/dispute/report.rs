@@ -18,8 +18,8 @@ const INTRODUCTION: &str = "\
 Written by `cargo xtask dispute-test --write`. It founds a network by `tensorgrid network new` and runs it on loopback, a process each: four validators, two
 gateways, an honest provider for each model, and for each dispute in which the provider cheats one that does (the example `cheating_provider`). The models
 are the networks of `cargo xtask compare-ort` with random weights, ResNet-18 for 224x224 and a transformer of six layers, of the same ONNX file in both
-tiers; with the usual genesis a dispute about either ends at a part of its run. Each line is one job of mode `optimistic` (but the last of each
-model), by the parties' programs alone: order, result, accusation by the watcher or by a challenger, claim, answer, judgement, money.
+tiers; with the usual genesis a dispute about either ends at a part of its run. Each line is one job of mode `optimistic` (but the last of
+most models), by the parties' programs alone: order, result, accusation by the watcher or by a challenger, claim, answer, judgement, money.
 `--only WORD` and `--model WORD` play some lines. It fails if a line does, if money is not conserved at a node, if two nodes had
 different states at a height, if a validator's stake changed, or if an honest provider lost something.
 
@@ -28,7 +28,7 @@ different states at a height, if a validator's stake changed, or if an honest pr
 - *claim*, *answer*: the files that are named there. They are no part of the chain; n - f validators hold them. Of a file that nobody
   can get this is the size that was named.
 - *validator*: processor time of the thread that looks at an accusation (`RUST_LOG=tg_node::check=debug` logs it: reading claim and answer, hashing
-  them, computing the part), of the validator that took most. *first*: the same where a validator had to read the model first, which it does
+  them, computing the part): the median of the validators, and in brackets the one that took most. *first*: the same where a validator had to read the model first, which it does
   once, and again after a restart. None where nobody has to look at anything: whoever withholds has lost when its time is over.
 - *seconds*: from the order to the end of the job. A challenge can be made for 10 s after the watcher's vote; a side that shows nothing has 30 s and the
   time of three runs.
@@ -68,7 +68,7 @@ pub(crate) fn table(all: &[OfModel<'_>]) -> String {
                 chain,
                 claim,
                 answer,
-                judging: JudgingTime { ready, first, .. },
+                judging,
                 seconds,
                 paid,
                 wrong,
@@ -86,12 +86,22 @@ pub(crate) fn table(all: &[OfModel<'_>]) -> String {
                 model.tier,
                 kilobytes(claim),
                 kilobytes(answer),
-                number(*ready),
-                number(*first),
+                ready(judging),
+                number(judging.first),
             );
         }
     }
     text
+}
+
+/// What most validators took that had the model ready, and the one that took most.
+fn ready(judging: &JudgingTime) -> String {
+    let (all, most) = (&judging.ready, judging.most());
+    let median = all.get(all.len().saturating_sub(1) / 2).copied();
+    match all.len() {
+        0 | 1 => number(most),
+        _ => format!("{} ({})", number(median), number(most)),
+    }
 }
 
 fn number(value: Option<f64>) -> String {
@@ -115,14 +125,14 @@ pub(crate) fn summary(all: &[OfModel<'_>]) -> Vec<String> {
     ];
     let of_part = rows().filter(|(_, row)| !row.case.starts_with("mode `sync`"));
     let slow = of_part.clone().filter_map(|(model, row)| {
-        let took = row.judging.ready.filter(|it| *it > MS_MAX)?;
+        let took = row.judging.most().filter(|it| *it > MS_MAX)?;
         Some(format!(
             "{took:.1} ms ({} {}: {})",
             model.name, model.tier, row.case
         ))
     });
     let slow: Vec<String> = slow.collect();
-    let most = of_part.filter_map(|(_, row)| row.judging.ready);
+    let most = of_part.filter_map(|(_, row)| row.judging.most());
     let most = most.fold(0.0, f64::max);
     lines.push(match slow.is_empty() {
         true => format!(

@@ -35,7 +35,8 @@ impl DisputedPart {
     }
 }
 
-/// A claim about a run of a model that says the same as `claim`, but something else of one part.
+/// A claim about a run of a model that says the same as `claim`, but something else of one part. Of a float model it says another bill too:
+/// a claim with the answer and the bill of the receipt accuses nobody.
 pub(crate) fn forged(
     model_file: &[u8],
     claim: &[u8],
@@ -49,6 +50,9 @@ pub(crate) fn forged(
         let gave = claim.record.0.get_mut(node);
         let value = gave.and_then(|it| it.values.first_mut());
         value.ok_or_else(lacks)?.digest = Digest::of_blob(b"another value");
+        claim.answer.work += 1;
+        let last = claim.record.0.last_mut().ok_or_else(lacks)?;
+        last.work += 1;
         return Ok(claim.to_bytes());
     }
     let model = CompiledModel::read(model_file)?;
