@@ -157,12 +157,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["processors"] => xtask::processors::run(&root, false),
         ["processors", "--require"] => xtask::processors::run(&root, true),
         ["bless"] => gate::run_step(&root, &gate::BLESS),
-        ["circles"] => {
-            for arrow in xtask::tidy::arrows_in_circles(&root)? {
-                println!("{arrow}");
-            }
-            Ok(())
-        }
+        ["circles"] => circles(&root),
         ["tidy"] => tidy(&root),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
@@ -170,6 +165,15 @@ fn run(words: &[&str]) -> Result<()> {
         }
         [other, ..] => bail!("no such command: {other}\n\n{HELP}"),
     }
+}
+
+/// Prints imports that are parts of circles.
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
+fn circles(root: &Path) -> Result<()> {
+    for arrow in xtask::tidy::arrows_in_circles(root)? {
+        println!("{arrow}");
+    }
+    Ok(())
 }
 
 /// Prints what breaks the rules of structure.

@@ -79,7 +79,7 @@ async fn serve<W: Worker>(
             eprintln!("{event:?}");
         }
     });
-    Ok(agent.run(shutdown).await?)
+    Ok(Box::pin(agent.run(shutdown)).await?)
 }
 
 /// Five to seven thousandths of a TGRID a job, and a collateral of one.

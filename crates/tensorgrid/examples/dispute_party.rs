@@ -40,7 +40,7 @@ async fn main() -> Result<(), Failure> {
             let key = Digest::from_hex(std::fs::read_to_string(key)?.trim());
             let wallet = Wallet::from_secret(key.ok_or("no key file")?.as_bytes())?;
             let job = JobId::from_hex(job).ok_or("JOB is no id")?;
-            accuse(&Client::new(url)?, &wallet, job, how).await
+            Box::pin(accuse(&Client::new(url)?, &wallet, job, how)).await
         }
         ["chain", url, lease, from, to] => {
             let lease = LeaseId::from_hex(lease).ok_or("LEASE is no id")?;

@@ -28,8 +28,8 @@ different states at a height, if a validator's stake changed, or if an honest pr
 - *claim*, *answer*: the files that are named there. They are no part of the chain; n - f validators hold them. Of a file that nobody
   can get this is the size that was named.
 - *validator*: processor time of the thread that looks at an accusation (`RUST_LOG=tg_node::check=debug` logs it: reading claim and answer, hashing
-  them, computing the part): the median of the validators, and in brackets the one that took most. *first*: the same where a validator had to read the model first, which it does
-  once, and again after a restart. None where nobody has to look at anything: whoever withholds has lost when its time is over.
+  them, computing the part): the median of the validators, and in brackets the one that took most. *first*: the same where a validator had to
+  read the model first, which it does once, and again after a restart. None where nobody has to look at anything: whoever withholds has lost when its time is over.
 - *seconds*: from the order to the end of the job. A challenge can be made for 10 s after the watcher's vote; a side that shows nothing has 30 s and the
   time of three runs.
 - *who paid*: what provider and challenger have less or more at the end, in TGRID. Orders pay 0.005 to 0.028, the collateral is 1, a challenge
@@ -123,26 +123,21 @@ pub(crate) fn summary(all: &[OfModel<'_>]) -> Vec<String> {
         ),
         format!("at most {chain} bytes on the chain ({CHAIN_MAX} are allowed)"),
     ];
+    // A short run of mode `sync` is run whole.
     let of_part = rows().filter(|(_, row)| !row.case.starts_with("mode `sync`"));
-    let slow = of_part.clone().filter_map(|(model, row)| {
-        let took = row.judging.most().filter(|it| *it > MS_MAX)?;
-        Some(format!(
-            "{took:.1} ms ({} {}: {})",
-            model.name, model.tier, row.case
-        ))
-    });
-    let slow: Vec<String> = slow.collect();
-    let most = of_part.filter_map(|(_, row)| row.judging.most());
-    let most = most.fold(0.0, f64::max);
-    lines.push(match slow.is_empty() {
-        true => format!(
-            "at most {most:.1} ms of each validator that has the model ready ({MS_MAX} are allowed)"
-        ),
-        false => format!(
-            "more than {MS_MAX} ms of a validator that has the model ready: {}",
-            slow.join(", ")
-        ),
-    });
+    let judged = of_part.filter_map(|(model, row)| Some((row.judging.most()?, model, row.case)));
+    let mut judged: Vec<(f64, &DisputedModel, &str)> = judged.collect();
+    judged.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let slow = judged.iter().filter(|it| it.0 > MS_MAX).count();
+    if let Some((most, model, case)) = judged.first() {
+        lines.push(format!(
+            "of {} lines in which validators looked at a part with the model ready, {slow} took more than {MS_MAX} ms of one of them; most: \
+             {most:.1} ms ({}, {}: {case})",
+            judged.len(),
+            model.name,
+            model.tier
+        ));
+    }
     let first = rows().filter_map(|(_, row)| row.judging.first);
     let first = first.fold(0.0, f64::max);
     lines.push(format!(
