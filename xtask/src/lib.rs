@@ -21,7 +21,7 @@
 //! - [`openai_client`], [`served_models`] - OpenAI's client is served, by a provider's own server too
 //! - [`browser`] - headless Chromium uses the page that nodes serve
 //! - [`monitoring`] - Prometheus and its rules see a grid
-//! - [`network`] - a network of real processes, killed one by one
+//! - [`network`] - a network of real processes, killed one by one; [`dispute`] - disputes over such processes
 
 pub mod accuracy;
 pub mod attacks;
@@ -35,6 +35,7 @@ pub mod corpus;
 pub mod corpus_report;
 pub mod coverage;
 pub mod dashboard;
+pub mod dispute;
 pub mod exporters;
 pub mod gate;
 mod http;

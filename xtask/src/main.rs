@@ -33,6 +33,10 @@ usage: cargo xtask COMMAND
               namespaces, which need root; else loopback), while each is killed, one loses its disk and one its cable;
               --seed S draws delays and orders, --loopback makes no hosts, --only WORD plays the events with that word,
               --binary FILE as above and --cheat FILE are built programs, --require makes it an error that no hosts can be made
+  dispute-test
+              disputes about ResNet-18 and a transformer in both tiers, over four validators, two gateways and providers as
+              processes on loopback: who withholds must pay; --model WORD and --only WORD play some, --write writes
+              docs/DISPUTES.md, --binary FILE and --require as above (Python writes the models)
   corpus-report
               runs the corpus (--corpus DIR, or made now with --data DIR) beside onnxruntime; writes docs/CORPUS.md
   tosa-conformance
@@ -116,6 +120,7 @@ fn run(words: &[&str]) -> Result<()> {
             rest @ ..,
         ] => with_binary(&root, name, &xtask::bring::Options::parse(rest)?),
         ["network-test", rest @ ..] => xtask::network::command(&root, rest),
+        ["dispute-test", rest @ ..] => xtask::dispute::command(&root, rest),
         ["tosa-conformance", rest @ ..] => {
             xtask::tosa::run(&root, &xtask::tosa::Options::parse(rest)?)
         }
@@ -152,12 +157,7 @@ fn run(words: &[&str]) -> Result<()> {
         ["processors"] => xtask::processors::run(&root, false),
         ["processors", "--require"] => xtask::processors::run(&root, true),
         ["bless"] => gate::run_step(&root, &gate::BLESS),
-        ["circles"] => {
-            for arrow in xtask::tidy::arrows_in_circles(&root)? {
-                println!("{arrow}");
-            }
-            Ok(())
-        }
+        ["circles"] => circles(&root),
         ["tidy"] => tidy(&root),
         [] | ["help" | "--help" | "-h"] => {
             print!("{HELP}");
@@ -165,6 +165,15 @@ fn run(words: &[&str]) -> Result<()> {
         }
         [other, ..] => bail!("no such command: {other}\n\n{HELP}"),
     }
+}
+
+/// Prints imports that are parts of circles.
+#[expect(clippy::print_stdout, reason = "this is a command line tool")]
+fn circles(root: &Path) -> Result<()> {
+    for arrow in xtask::tidy::arrows_in_circles(root)? {
+        println!("{arrow}");
+    }
+    Ok(())
 }
 
 /// Prints what breaks the rules of structure.

@@ -27,6 +27,7 @@ use crate::blob::{BlobError, BlobStore};
 use crate::canary::{NodeCanary, is_armed};
 use crate::clock::{Clock, WallClock};
 use crate::core::{Core, Effect, Fatal};
+use crate::cpu::thread_cpu_time;
 use crate::evidence::{CheckError, EvidenceChecker};
 use crate::faults;
 use crate::fetch::{Need, NeededFor};
@@ -456,10 +457,15 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
         let context = self.context.child("evidence").shared(true);
         context.spawn(move |_| async move {
             let check = AssertUnwindSafe(|| checker.check(&task, &blobs));
+            let before = thread_cpu_time();
             let result = std::panic::catch_unwind(check).unwrap_or_else(|_| {
                 tracing::error!(?task, "evidence checker panicked");
                 Err(CheckError::Panicked)
             });
+            let took = thread_cpu_time().saturating_sub(before);
+            let cpu_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+            let is_decided = result.is_ok();
+            tracing::debug!(target: "tg_node::check", subject = %task.subject(), is_decided, cpu_us, "evidence was looked at");
             if let Err(
                 CheckError::Missing { digest } | CheckError::Blob(BlobError::Damaged { digest }),
             ) = &result

@@ -89,7 +89,7 @@
 //! [`mempool`], `submit`, [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the ledger as used here), `core` (the machine
 //! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), `asked` (who keeps what it stated to), [`voting`] (when it votes),
 //! [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the
-//! process), `nonces` (which nonce an account uses next), [`liveness`] (which providers are there), [`follow`] (a node
+//! process), `nonces` (which nonce an account uses next), `cpu` (what checks take), [`liveness`] (which providers are there), [`follow`] (a node
 //! without a vote).
 //!
 //! ```no_run
@@ -128,6 +128,7 @@ mod chain;
 pub mod clock;
 mod committee;
 mod core;
+mod cpu;
 pub mod duties;
 pub mod engine;
 mod faults;

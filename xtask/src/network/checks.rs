@@ -182,7 +182,10 @@ fn paid_once(jobs: &Jobs) -> Check {
 }
 
 /// Everything that was minted is somewhere, as each node says.
-fn money(fleet: &Fleet) -> Result<Check> {
+///
+/// # Errors
+/// If a node does not answer.
+pub(crate) fn money(fleet: &Fleet) -> Result<Check> {
     let mut wrong = Vec::new();
     for node in Participant::nodes() {
         let totals = ask(fleet, node, "/v1/status")?["totals"].clone();
@@ -345,7 +348,10 @@ fn results(client: &Orderer, jobs: &Jobs, orders: &OrderLog) -> Check {
 }
 
 /// An amount in its smallest units.
-fn units(amount: &Value) -> Result<u128> {
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn units(amount: &Value) -> Result<u128> {
     const DIGITS: usize = 18;
     let text = amount
         .as_str()

@@ -80,6 +80,19 @@ pub(crate) enum FleetPlace {
     Loopback,
 }
 
+/// What a network is founded with.
+#[derive(Debug, Clone)]
+pub(crate) struct FleetPlan<'a> {
+    /// Where processes run.
+    pub(crate) place: FleetPlace,
+    /// How many accounts there are for cheats.
+    pub(crate) cheats: u8,
+    /// More of what `network new` is told.
+    pub(crate) options: &'a [&'a str],
+    /// What validators and gateways log, in the place of what this process's environment says.
+    pub(crate) log: Option<&'static str>,
+}
+
 /// A process, and the JSON objects that it told since it started.
 #[derive(Debug)]
 struct Process {
@@ -102,6 +115,7 @@ pub(crate) struct Fleet {
     cheat: Option<PathBuf>,
     folder: PathBuf,
     place: FleetPlace,
+    log: Option<&'static str>,
     told: Value,
     processes: Vec<(Participant, Process)>,
 }
@@ -115,13 +129,19 @@ impl Fleet {
         binary: &Path,
         cheat: Option<PathBuf>,
         folder: &Path,
-        place: FleetPlace,
+        plan: FleetPlan<'_>,
     ) -> Result<Self> {
+        let FleetPlan {
+            place,
+            cheats,
+            options,
+            log,
+        } = plan;
         let mut command = Command::new(binary);
         command.args(["network", "new"]).arg(folder.join("net"));
-        command.args(["--json", "--no-encryption", "--allow-unverified"]);
+        command.args(["--json", "--no-encryption"]).args(options);
         command.args(["--gateways", &GATEWAYS.to_string()]);
-        command.args(["--providers", &(PROVIDERS + CHEATS).to_string()]);
+        command.args(["--providers", &(PROVIDERS + cheats).to_string()]);
         if matches!(place, FleetPlace::Spaces(_)) {
             for index in 0..VALIDATORS {
                 let host = OVERLAY.of(Participant::Validator(index).host());
@@ -137,6 +157,7 @@ impl Fleet {
             cheat,
             folder: folder.to_path_buf(),
             place,
+            log,
             told: serde_json::from_slice(&output.stdout)?,
             processes: Vec::new(),
         })
@@ -198,7 +219,22 @@ impl Fleet {
     /// # Errors
     /// If it cannot be started.
     pub(crate) fn start(&mut self, member: Participant) -> Result<()> {
+        match member {
+            Participant::Cheat(index) => self.start_with(member, &[&index.to_string()]),
+            _ => self.start_with(member, &[]),
+        }
+    }
+
+    /// Starts a process with more arguments than it needs.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(crate) fn start_with(&mut self, member: Participant, more: &[&str]) -> Result<()> {
         let mut command = self.command(member)?;
+        command.args(more);
+        if let Some(log) = self.log {
+            command.env("RUST_LOG", log);
+        }
         let log = |ending: &str| {
             let path = self
                 .folder
@@ -262,7 +298,7 @@ impl Fleet {
                 command.args(["--price", &price, "--key", key, "--api", &url(index)]);
             }
             Participant::Cheat(index) => {
-                command.args([&url(index), key, &index.to_string()]);
+                command.args([&url(index), key]);
             }
         }
         Ok(command)
@@ -289,6 +325,16 @@ impl Fleet {
         let config = Path::new(told.as_str().context("network new named a file")?);
         let data = config.with_file_name("data");
         fs::remove_dir_all(&data).with_context(|| format!("remove {}", data.display()))
+    }
+
+    /// The key of a validator's seat, as its process told.
+    pub(crate) fn validator_key(&self, index: u8) -> Value {
+        let member = Participant::Validator(index);
+        let process = self.processes.iter().find(|it| it.0 == member);
+        let told = process.map(|(_, it)| it.told.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut told = told.iter().flat_map(|told| told.iter());
+        let key = told.find_map(|it| it.get("validator"));
+        key.cloned().unwrap_or_default()
     }
 
     /// The last state that a node told since it started.

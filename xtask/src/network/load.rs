@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 use super::draw::SeededDraw;
+use super::fleet::{Fleet, Participant};
 
 /// Ways of checking: those of the story are drawn alike.
 pub(crate) const MODES: [&str; 5] = ["none", "sync", "optimistic", "recompute", "proof"];
@@ -57,6 +58,8 @@ pub(crate) struct Orderer {
     pub(crate) url: String,
     /// What it signs with.
     pub(crate) key: PathBuf,
+    /// Its account.
+    pub(crate) address: String,
 }
 
 impl Orderer {
@@ -179,21 +182,44 @@ fn generate(client: &Orderer, mut draw: SeededDraw, orders: &Mutex<OrderLog>, st
     }
 }
 
+/// The account that has the money of a new network, at the first gateway.
+///
+/// # Errors
+/// If `network new` told of none.
+pub(crate) fn first(fleet: &Fleet, root: &Path) -> Result<Orderer> {
+    let told = |name: &str| {
+        let value = fleet.told()["requestor"][name].as_str();
+        value.context("network new told of a requestor")
+    };
+    Ok(Orderer {
+        binary: fleet.binary().to_path_buf(),
+        root: root.to_path_buf(),
+        url: format!("http://{}", fleet.api(Participant::Gateway(0))),
+        key: told("key")?.into(),
+        address: told("address")?.to_owned(),
+    })
+}
+
 /// A key of its own for each client after the first, with money of the first.
 ///
 /// # Errors
 /// If a key cannot be made or money is not moved.
-pub(crate) fn fund(first: &Orderer, folder: &Path, index: usize, url: &str) -> Result<Orderer> {
-    let client = Orderer {
-        key: folder.join(format!("client-{index}.key")),
+pub(crate) fn fund(
+    first: &Orderer,
+    folder: &Path,
+    (index, amount): (usize, &str),
+    url: &str,
+) -> Result<Orderer> {
+    let key = folder.join(format!("client-{index}.key"));
+    let file = key.to_str().context("a path of text")?;
+    let told = first.ask(&["wallet", "new", file, "--no-encryption", "--json"])?;
+    let address = told["address"].as_str();
+    let address = address.context("a wallet has an address")?.to_owned();
+    first.ask(&["transfer", &address, amount, "--yes", "--json"])?;
+    Ok(Orderer {
+        key,
         url: url.to_owned(),
+        address,
         ..first.clone()
-    };
-    let key = client.key.to_str().context("a path of text")?.to_owned();
-    let told = first.ask(&["wallet", "new", &key, "--no-encryption", "--json"])?;
-    let address = told["address"]
-        .as_str()
-        .context("a wallet has an address")?;
-    first.ask(&["transfer", address, "3000", "--yes", "--json"])?;
-    Ok(client)
+    })
 }

@@ -9,15 +9,15 @@
 //! of one namespace. Where the kernel or the rights do not allow namespaces, everything runs on loopback: without delay, loss
 //! and firewall, and no cable is pulled.
 
-mod checks;
+pub(crate) mod checks;
 mod cleaner;
 mod draw;
 mod faults;
-mod fleet;
+pub(crate) mod fleet;
 mod hosts;
-mod load;
+pub(crate) mod load;
 mod switch;
-mod watch;
+pub(crate) mod watch;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use serde_json::Value;
 
 use self::cleaner::Helper;
 use self::faults::{EventRow, NetworkFault};
-use self::fleet::{CHEATS, Fleet, FleetPlace, PROVIDERS, Participant};
+use self::fleet::{CHEATS, Fleet, FleetPlace, FleetPlan, PROVIDERS, Participant};
 use self::hosts::{CLIENT, Host, SWITCH, Spaces};
 use self::load::{OrderLoad, Orderer};
 use self::watch::NodeWatch;
@@ -229,7 +229,13 @@ fn found(root: &Path, options: &NetworkOptions, place: FleetPlace) -> Result<Fle
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    let fleet = Fleet::found(&binary, cheat, &folder, place)?;
+    let plan = FleetPlan {
+        place,
+        cheats: CHEATS,
+        options: &["--allow-unverified"],
+        log: None,
+    };
+    let fleet = Fleet::found(&binary, cheat, &folder, plan)?;
     if !fleet.has_cheats() {
         say("NO CHEATING PROVIDERS: there is no example `cheating_provider` beside the program");
     }
@@ -262,16 +268,10 @@ fn begin(root: &Path, fleet: &mut Fleet, watch: &NodeWatch) -> Result<Vec<Ordere
             .into_iter()
             .all(|it| watch.height(it) > 2))
     })?;
-    let key = fleet.told()["requestor"]["key"].as_str();
-    let url = |index: u8| format!("http://{}", fleet.api(Participant::Gateway(index)));
-    let first = Orderer {
-        binary: fleet.binary().to_path_buf(),
-        root: root.to_path_buf(),
-        url: url(0),
-        key: key.context("network new told a key")?.into(),
-    };
+    let first = load::first(fleet, root)?;
     first.ask(&["model", "add-builtin", "--json"])?;
-    let second = load::fund(&first, fleet.folder(), 2, &url(1))?;
+    let url = format!("http://{}", fleet.api(Participant::Gateway(1)));
+    let second = load::fund(&first, fleet.folder(), (2, "3000"), &url)?;
     let is_there = |it: &Participant| match it {
         Participant::Provider(_) => true,
         Participant::Cheat(_) => fleet.has_cheats(),
@@ -298,7 +298,10 @@ fn begin(root: &Path, fleet: &mut Fleet, watch: &NodeWatch) -> Result<Vec<Ordere
 }
 
 /// Asks until the answer is yes.
-fn until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+///
+/// # Errors
+/// If it is not after a while.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let start = Instant::now();
     loop {
         let answer = is_so();
