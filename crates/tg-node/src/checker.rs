@@ -490,6 +490,14 @@ fn read(
     }
 }
 
+/// What a model runs on again: what was opened of a sealed input, or what the receipt names.
+fn input_of(run: &RepeatedRun<'_>, blobs: &BlobStore, limit: u64) -> Result<Vec<u8>, Refusal> {
+    match run.opened {
+        Some(input) => Ok(input.to_vec()),
+        None => read(blobs, &run.receipt.input, limit, "input size"),
+    }
+}
+
 /// The bytes of a blob; nothing if it is larger than it may be.
 fn whole(blobs: &BlobStore, digest: &Digest, limit: u64) -> Result<Option<Vec<u8>>, CheckError> {
     match read(blobs, digest, limit, "size") {

@@ -385,7 +385,7 @@ mod tests {
         ]
         .map(|bytes| Digest::of_blob(bytes).to_string());
         assert_eq!(
-            pinned,
+            pinned.to_vec(),
             include_str!("../tests/data/job.txt")
                 .lines()
                 .collect::<Vec<_>>()

@@ -24,7 +24,7 @@ const SEALED_BYTES_MAX: usize =
 
 /// An input that is sealed, and the key of its job.
 #[derive(Debug, Clone)]
-pub struct SealedInput {
+pub struct KeyedInput {
     /// What is stored and ordered.
     pub bytes: Vec<u8>,
     /// What opens it, and the answer.
@@ -40,7 +40,7 @@ pub fn seal(
     model: ModelId,
     salt: &[u8; 32],
     input: &[u8],
-) -> Result<SealedInput, JobError> {
+) -> Result<KeyedInput, JobError> {
     let key = JobKey::of(wallet, salt);
     let purpose = SealedFor {
         model,
@@ -49,7 +49,7 @@ pub fn seal(
     let doing = "seal the input";
     let bytes = key.seal_input(salt, &purpose, input);
     let bytes = bytes.map_err(|source| JobError::Seal { doing, source })?;
-    Ok(SealedInput { bytes, key })
+    Ok(KeyedInput { bytes, key })
 }
 
 /// The key of a job that was ordered before, from its sealed input, which the grid keeps.

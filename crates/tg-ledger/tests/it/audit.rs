@@ -47,6 +47,8 @@ pub(crate) struct Auditor {
     scheduled: Option<(Digest, Vec<Decision>)>,
     burned: u128,
     unpaid_fees: u128,
+    /// Leases that have a result.
+    committed: std::collections::BTreeSet<LeaseId>,
     /// Parts of the fees of challenges that are held until they are decided.
     held_fees: u128,
 }
@@ -70,6 +72,7 @@ impl Auditor {
             scheduled: None,
             burned: 0,
             unpaid_fees: 0,
+            committed: std::collections::BTreeSet::new(),
             held_fees: 0,
         }
     }
@@ -152,6 +155,14 @@ impl Auditor {
                 self.unpaid_fees += self.parameters.registration_fee.get();
             }
             Transaction::ChallengeResult { .. } => {
+                self.take(signed.sender, self.parameters.challenge_fee());
+                self.unpaid_fees += self.parameters.challenge_fee().get();
+            }
+            Transaction::CommitReceipt { lease, .. } => {
+                self.committed.insert(*lease);
+            }
+            // Before the start it costs nothing that validators look.
+            Transaction::RevealKey { lease, .. } if self.committed.contains(lease) => {
                 self.take(signed.sender, self.parameters.challenge_fee());
                 self.unpaid_fees += self.parameters.challenge_fee().get();
             }

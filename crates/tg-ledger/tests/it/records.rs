@@ -204,6 +204,20 @@ fn any_sealing(seeds: &Seeds) -> Sealing {
     }
 }
 
+fn any_grant(seeds: &Seeds) -> Grant {
+    Grant {
+        devices: u8::try_from(seeds.small(256)).unwrap(),
+        gpu_milli: u16::try_from(seeds.small(1_001)).unwrap(),
+        gpu_memory_mib: seeds.u32(),
+        sharing: SharingMode::ALL[seeds.small(SharingMode::ALL.len())],
+        partition: seeds.option(MigInstance {
+            profile: MigProfile::G3,
+            start: 4,
+        }),
+        from: seeds.time(),
+    }
+}
+
 fn any_lease(seeds: &Seeds) -> Lease {
     Lease {
         id: LeaseId::new(seeds.word()),
@@ -227,17 +241,7 @@ fn any_lease(seeds: &Seeds) -> Lease {
                 penalty: seeds.amount(),
             },
         },
-        grant: Grant {
-            devices: u8::try_from(seeds.small(256)).unwrap(),
-            gpu_milli: u16::try_from(seeds.small(1_001)).unwrap(),
-            gpu_memory_mib: seeds.u32(),
-            sharing: SharingMode::ALL[seeds.small(SharingMode::ALL.len())],
-            partition: seeds.option(MigInstance {
-                profile: MigProfile::G3,
-                start: 4,
-            }),
-            from: seeds.time(),
-        },
+        grant: any_grant(seeds),
         preemption: seeds.option(Preemption {
             at: seeds.time(),
             by: JobId::new(seeds.word()),

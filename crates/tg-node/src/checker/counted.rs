@@ -17,7 +17,8 @@ use tg_wasm::{NoMemory, WasmProgram};
 
 use super::run::{RepeatedRun, Rerun};
 use super::{
-    CODE_PUBLIC_MODEL, CODE_RECEIPT, CODE_TRACE_FILE, ProofChecker, Refusal, rejected, whole,
+    CODE_PUBLIC_MODEL, CODE_RECEIPT, CODE_TRACE_FILE, ProofChecker, Refusal, input_of, rejected,
+    whole,
 };
 use crate::blob::BlobStore;
 use crate::evidence::CheckError;
@@ -226,7 +227,7 @@ impl ProofChecker {
             return Err(rejected(CODE_RECEIPT, "receipt"));
         }
         let limit = u64::from(model.input_max());
-        let input = run.input(blobs, limit)?;
+        let input = input_of(run, blobs, limit)?;
         Ok(model.run(&input)?)
     }
 

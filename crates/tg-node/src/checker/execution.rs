@@ -13,7 +13,9 @@ use tg_types::limits::INPUT_BYTES_MAX;
 
 use super::kept::{Executable, ReadAs};
 use super::run::{RepeatedRun, Rerun};
-use super::{CODE_MODEL_SIZE, CODE_RECEIPT, CODE_RUN, ProofChecker, Refusal, read, rejected};
+use super::{
+    CODE_MODEL_SIZE, CODE_RECEIPT, CODE_RUN, ProofChecker, Refusal, input_of, read, rejected,
+};
 use crate::blob::BlobStore;
 use crate::limits::MODEL_BYTES_MAX;
 
@@ -39,7 +41,7 @@ impl ProofChecker {
             return Err(rejected(CODE_RECEIPT, "receipt"));
         }
         let limit = u64::from(INPUT_BYTES_MAX);
-        let input = job.input(blobs, limit)?;
+        let input = input_of(job, blobs, limit)?;
         let (answer, trace) = run(&model, &input)?;
         Ok(Rerun {
             answer,

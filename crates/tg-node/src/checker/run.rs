@@ -5,9 +5,6 @@ use tg_types::{
     Digest, JobId, LeaseId, ModelId, ProgramId, Receipt, RunCommitment, trace_checksum,
 };
 
-use super::{Refusal, read};
-use crate::blob::BlobStore;
-
 /// What is run again: the model of a lease, on what was ordered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RepeatedRun<'a> {
@@ -38,14 +35,6 @@ impl<'a> RepeatedRun<'a> {
             weights_blob: &task.weights_blob,
             receipt: &task.receipt,
             opened: None,
-        }
-    }
-
-    /// What the model runs on.
-    pub(super) fn input(&self, blobs: &BlobStore, limit: u64) -> Result<Vec<u8>, Refusal> {
-        match self.opened {
-            Some(input) => Ok(input.to_vec()),
-            None => read(blobs, &self.receipt.input, limit, "input size"),
         }
     }
 

@@ -118,6 +118,10 @@ pub(super) fn check_grant(state: &State, now: TimestampMs, sender: Address, id: 
     );
     // Stops: a key that comes when it is too late for the work, which would cost the provider what is at risk.
     let declared = DurationMs::new(state.declared_time(lease));
+    // Of a lease that a near deadline cuts short its own times say too much.
+    let macs = state.job(&lease.job).map_or(0, |it| it.macs);
+    let offered = state.offer(&lease.offer).map(|it| it.terms.duration(macs));
+    let declared = offered.map_or(declared, |it| it.min(declared));
     let has_time = now.saturating_add(declared) <= lease.deadline;
     match awaits && has_time {
         true => Ok(Amount::ZERO),
