@@ -238,7 +238,7 @@ impl Entry {
             model: self.model,
             input: self.input.0,
             input_len: self.input.1,
-            opening: grant.map(|grant| work::Opening {
+            opening: grant.map(|grant| work::OpeningKey {
                 key: Arc::clone(key),
                 requestor: self.requestor,
                 grant,

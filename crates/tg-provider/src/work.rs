@@ -85,12 +85,12 @@ pub(crate) struct Order {
     pub(crate) input: Digest,
     pub(crate) input_len: u32,
     /// How its input is opened, of a sealed job.
-    pub(crate) opening: Option<Opening>,
+    pub(crate) opening: Option<OpeningKey>,
 }
 
 /// How the input of a sealed job is opened.
 #[derive(Debug, Clone)]
-pub(crate) struct Opening {
+pub(crate) struct OpeningKey {
     /// The provider's.
     pub(crate) key: Arc<SealingKey>,
     /// Who sealed it.
@@ -282,10 +282,10 @@ async fn try_pull(
 /// Opens the input of a sealed job. What cannot be opened, or what the model does not take, is its requestor's fault.
 async fn opened(
     order: &Order,
-    opening: Opening,
+    opening: OpeningKey,
     (sealed, model_file): (Arc<[u8]>, Arc<[u8]>),
 ) -> Result<(Arc<[u8]>, Option<SealedTask>), (PullError, Option<DeclineReason>)> {
-    let Opening {
+    let OpeningKey {
         key,
         requestor,
         grant,

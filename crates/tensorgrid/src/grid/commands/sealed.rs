@@ -42,7 +42,7 @@ pub(super) async fn infer(arguments: &InferArguments, as_json: bool) -> Outcome 
     let model = connect::model(&client, &arguments.model).await?;
     refuse_model(&model)?;
     let mut trusting = Trusting::begin(&client, &arguments.chain).await?;
-    let reading = Reading::of(&client, &model).await?;
+    let reading = AnswerReading::of(&client, &model).await?;
     let plain = reading.input(&client, &model, arguments).await?;
     let made = sealed::seal(&wallet, model.id, &drawn_salt()?, &plain).of_job()?;
     let order = &arguments.order;
@@ -97,7 +97,7 @@ pub(super) async fn fetch(
     let wallet = connect::wallet(client, &arguments.key).await?;
     let model = client.model(ordered.model).await;
     let model = model.calling("find the model")?;
-    let reading = Reading::of(client, &model).await?;
+    let reading = AnswerReading::of(client, &model).await?;
     let job = client.job(ordered.job).await.calling("ask for the job")?;
     let key = sealed::key_of(client, &wallet, &job).await.of_job()?;
     let mut tending = Tending {
@@ -253,12 +253,12 @@ fn drawn_salt() -> Result<[u8; 32], Failure> {
 }
 
 /// What is needed to read inputs and answers of a model.
-enum Reading {
+enum AnswerReading {
     Integers(Box<CheckedModel>),
     Floats,
 }
 
-impl Reading {
+impl AnswerReading {
     async fn of(client: &Client, model: &ModelDto) -> Result<Self, Failure> {
         if float::is_float(model) {
             return Ok(Self::Floats);
@@ -339,12 +339,12 @@ struct Tending<'a> {
     /// What the model gives here, if another answer is to be refused by showing the key.
     right: Option<&'a [u8]>,
     /// What was sent about a lease last, and when.
-    sent: BTreeMap<(LeaseId, Part), Instant>,
+    sent: BTreeMap<(LeaseId, KeyMessage), Instant>,
 }
 
 /// A requestor's part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum KeyMessage {
     Grant,
     Reveal,
     /// Said what only whoever sits at the terminal may decide.
@@ -382,7 +382,7 @@ impl Tending<'_> {
     /// Does what is due about the leases of a job.
     async fn do_part(&mut self, job: &JobDto, trusting: &mut Option<Trusting>) -> Outcome {
         for lease in job.leases.iter().filter(|it| it.end.is_none()) {
-            if sealed::waits_for_key(lease) && self.is_due(lease.id, Part::Grant) {
+            if sealed::waits_for_key(lease) && self.is_due(lease.id, KeyMessage::Grant) {
                 check_key(lease, trusting).await?;
                 match sealed::grant(self.client, self.wallet, lease, self.key).await {
                     Ok(()) => say(format_args!(
@@ -399,7 +399,7 @@ impl Tending<'_> {
             let is_questioned = stage == Some(SealingStageDto::Questioned);
             if self.is_wrong(lease)? || is_questioned && self.right.is_some() {
                 self.show(lease).await;
-            } else if is_questioned && self.is_due(lease.id, Part::Say) {
+            } else if is_questioned && self.is_due(lease.id, KeyMessage::Say) {
                 say(format_args!(
                     "             provider {} says that the key does not open the input: tensorgrid job reveal {} shows it to everybody, so that \
                      validators look; if nobody does, the job ends and a part of its escrow burns",
@@ -412,7 +412,7 @@ impl Tending<'_> {
     }
 
     async fn show(&mut self, lease: &LeaseDto) {
-        if !self.is_due(lease.id, Part::Reveal) {
+        if !self.is_due(lease.id, KeyMessage::Reveal) {
             return;
         }
         match sealed::reveal(self.client, self.wallet, lease.id, self.key).await {
@@ -434,11 +434,11 @@ impl Tending<'_> {
     }
 
     /// Whether something is to be sent about a lease: not while what was sent last may still have its effect.
-    fn is_due(&mut self, lease: LeaseId, part: Part) -> bool {
+    fn is_due(&mut self, lease: LeaseId, part: KeyMessage) -> bool {
         let last = self.sent.get(&(lease, part));
         let again = match part {
-            Part::Say => Duration::MAX,
-            Part::Grant | Part::Reveal => AGAIN,
+            KeyMessage::Say => Duration::MAX,
+            KeyMessage::Grant | KeyMessage::Reveal => AGAIN,
         };
         if last.is_some_and(|at| at.elapsed() < again) {
             return false;
@@ -488,7 +488,7 @@ async fn check_key(lease: &LeaseDto, trusting: &mut Option<Trusting>) -> Outcome
 async fn finish(
     (client, key): (&Client, &JobKey),
     (ordered, job, trusting): (&OrderedJob, &JobDto, Option<Trusting>),
-    (reading, raw, as_json): (&Reading, bool, bool),
+    (reading, raw, as_json): (&AnswerReading, bool, bool),
 ) -> Outcome {
     let collected = sealed::collect(client, key, (ordered, job)).await;
     let (receipt, answer) = collected.of_job()?;
