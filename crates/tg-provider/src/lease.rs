@@ -237,7 +237,9 @@ impl LeaseTask {
             || self.lease.replicas.is_some()
             || self.lease.state == JobStateDto::Verifying
             || self.lease.state == JobStateDto::Delivering
-            || self.mode == ModeDto::Endpoint;
+            || self.mode == ModeDto::Endpoint
+            // The ledger gives a sealed answer that was revealed a window of its own.
+            || self.mode == ModeDto::Sealed && self.lease.state == JobStateDto::Disputed;
         if now >= self.lease.finish_by_ms && !is_handed_in {
             return Step::Forget(StopReason::Late);
         }

@@ -180,7 +180,8 @@ fn cheap_offers_that_never_serve_such_a_job_are_passed_over_together() {
             | VerificationMode::Sync
             | VerificationMode::Optimistic
             | VerificationMode::Replicate
-            | VerificationMode::Endpoint => JobState::Leased,
+            | VerificationMode::Endpoint
+            | VerificationMode::Sealed => JobState::Leased,
         };
         assert_eq!(alone.state.job(&id).unwrap().state(), expected);
     }

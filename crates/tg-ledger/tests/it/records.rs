@@ -748,12 +748,12 @@ fn unknown_tags_are_named() {
     }
     check::<JobState>(&[13], "job state");
     check::<EndReason>(&[6], "end reason");
-    check::<LeaseEnd>(&[9], "lease end");
-    check::<LeaseEnd>(&[6, 3], "decline reason");
+    check::<LeaseEnd>(&[10], "lease end");
+    check::<LeaseEnd>(&[6, 4], "decline reason");
     check::<LeaseEnd>(&[2, 3], "late phase");
     check::<LeaseEnd>(&[3, 3], "abandoned because");
     check::<ModelState>(&[4], "model state");
-    check::<Subject>(&[5], "subject");
+    check::<Subject>(&[6], "subject");
     check::<Outcome>(&[8], "outcome");
     check::<UnverifiedJobs>(&[2], "unverified jobs");
     check::<Decision>(&[6], "decision");

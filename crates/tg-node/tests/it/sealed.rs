@@ -30,7 +30,7 @@ struct Site<'a> {
 type Work = fn(&Float) -> Vec<u8>;
 
 impl Site<'_> {
-    const fn alice(&self) -> &Wallet {
+    fn alice(&self) -> &Wallet {
         &self.network.wallets[1]
     }
 
