@@ -280,15 +280,8 @@ fn by_committee(net: &Net, values: &Value) {
 #[test]
 fn four_validators_and_two_providers_in_processes_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
-    let flags = [
-        "--providers",
-        "2",
-        "--gateways",
-        "0",
-        "--no-encryption",
-        "--whole-run-macs",
-        "0",
-    ];
+    let flags = "--providers 2 --gateways 0 --no-encryption --whole-run-macs 0";
+    let flags: Vec<&str> = flags.split(' ').collect();
     let net = Net::found(&folder.path().join("net"), &flags);
     let mut validators: Vec<Process> = (0..4).map(|index| net.validator(index)).collect();
     until("all validators see blocks", || {

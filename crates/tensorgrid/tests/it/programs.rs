@@ -53,6 +53,30 @@ fn a_module_is_checked_and_run_without_a_grid() {
     assert!(refused.stderr.contains("module"), "{}", refused.stderr);
 }
 
+/// The same by one command: two jobs with a chunk each, which two providers may take, and one that merges them.
+fn in_parts_by_one_command(grid: &Grid, folder: &Path, merged: &[u8]) {
+    let whole = folder.join("whole");
+    let chunks = ["one", "two"].map(|name| folder.join(name));
+    let inputs = ["--input", text(&chunks[0]), "--input", text(&chunks[1])];
+    let submit = [
+        "program",
+        "submit",
+        "pi",
+        "--yes",
+        "--json",
+        "--parts",
+        "2",
+        "--output",
+        text(&whole),
+    ];
+    let ran = grid.run(&[&submit[..], &inputs].concat()).ends(0).json();
+    assert_eq!(std::fs::read(&whole).unwrap(), *merged);
+    assert_eq!(ran["parts"].as_array().unwrap().len(), 2);
+    let three = ["program", "submit", "pi", "--yes", "--parts", "3"];
+    let refused = grid.run(&[&three[..], &inputs].concat()).ends(2);
+    assert!(refused.stderr.contains("--chunks 3"), "{}", refused.stderr);
+}
+
 #[test]
 fn a_program_runs_on_a_grid_in_parts_that_are_merged() {
     let folder = tempfile::tempdir().unwrap();
@@ -98,31 +122,7 @@ fn a_program_runs_on_a_grid_in_parts_that_are_merged() {
     assert!(ran.stdout.contains("run here again"), "{}", ran.stdout);
     let merged = std::fs::read(merged).unwrap();
     assert_eq!(merged[8..], 100_000_u64.to_le_bytes());
-    // The same by one command: two jobs with a chunk each, which two providers may take, and one that merges them.
-    let whole = folder.path().join("whole");
-    let inputs = [
-        "--input",
-        text(&folder.path().join("one")),
-        "--input",
-        text(&folder.path().join("two")),
-    ];
-    let submit = [
-        "program",
-        "submit",
-        "pi",
-        "--yes",
-        "--json",
-        "--parts",
-        "2",
-        "--output",
-        text(&whole),
-    ];
-    let ran = grid.run(&[&submit[..], &inputs].concat()).ends(0).json();
-    assert_eq!(std::fs::read(&whole).unwrap(), merged);
-    assert_eq!(ran["parts"].as_array().unwrap().len(), 2);
-    let three = ["program", "submit", "pi", "--yes", "--parts", "3"];
-    let refused = grid.run(&[&three[..], &inputs].concat()).ends(2);
-    assert!(refused.stderr.contains("--chunks 3"), "{}", refused.stderr);
+    in_parts_by_one_command(&grid, folder.path(), &merged);
     // More points than it has fuel for: paid, and said so.
     let endless = points(folder.path(), "endless", 3, u64::MAX);
     let ran = grid
