@@ -353,7 +353,7 @@ mod tests {
         for (other, lease, to) in [
             (JobKey::new([7; 32]), LEASE, &public),
             (key.clone(), OTHER, &public),
-            (key.clone(), LEASE, &mallory.to_register()),
+            (key, LEASE, &mallory.to_register()),
         ] {
             assert_ne!(other.grant(&lease, to).unwrap(), grant);
         }

@@ -177,7 +177,7 @@ fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     let prices = grid.run(&["model", "modes", "mlp-digits", "--json"]);
     let prices = prices.ends(0).json();
     let modes = prices[0]["modes"].as_array().unwrap();
-    assert_eq!(modes.len(), 7, "{prices}");
+    assert_eq!(modes.len(), 8, "{prices}");
     assert!(modes.iter().all(|it| it["offers"] == 1), "{prices}");
     fetched_later(&grid, &ran["values"]);
     let repeated = infer(&grid, &["--verify", "recompute"]).ends(0).json();

@@ -23,10 +23,12 @@ fn path_of(folder: &Path, validator: usize, digest: &Digest) -> PathBuf {
     blobs.join(&name[..2]).join(name)
 }
 
-/// Loses a file again and again, however often it is fetched anew.
+/// Loses a file for good: a folder that is not empty has its place, so that what is fetched anew cannot be stored.
 async fn lose(path: PathBuf) {
     loop {
         let _ = std::fs::remove_file(&path);
+        let _ = std::fs::create_dir(&path);
+        let _ = std::fs::write(path.join("taken"), "");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }

@@ -186,6 +186,42 @@ fn wrong(float: &Float) -> Vec<u8> {
         .1
 }
 
+/// Keys that are said to open nothing: one that does not, and one that does.
+async fn questioned(site: &Site<'_>, honest_one: &(&Wallet, SealingKey)) {
+    let (handle, float) = (site.handle, site.float);
+    // What was granted opens nothing: the requestor shows a key that it did not grant.
+    let (job, key) = site.order(4, &float.input).await;
+    let lease = lease_of(handle, &job, honest_one.0.address()).await;
+    let grant = KeyGrant::new([7; KEY_GRANT_BYTES]);
+    site.send(site.alice(), Transaction::GrantKey { lease, grant })
+        .await;
+    assert!(site.opened(&honest_one.1, &job, &lease).is_none());
+    let reason = DeclineReason::Key;
+    site.send(honest_one.0, Transaction::DeclineLease { lease, reason })
+        .await;
+    site.show(lease, &key).await;
+    assert_eq!(
+        site.ended(job).await,
+        (EndReason::NoKey, Some(LeaseEnd::Ungranted))
+    );
+
+    // A right key that is declined: its provider has the penalty.
+    let (job, key) = site.order(5, &float.input).await;
+    let lease = lease_of(handle, &job, honest_one.0.address()).await;
+    site.grant(lease, &key).await;
+    site.send(honest_one.0, Transaction::DeclineLease { lease, reason })
+        .await;
+    let before = handle.snapshot().state.clone();
+    let stage = before.lease(&lease).unwrap().sealing.clone().unwrap().stage;
+    assert!(matches!(stage, SealingStage::Questioned { .. }));
+    site.show(lease, &key).await;
+    let (reason, end) = site.ended(job).await;
+    assert_eq!(reason, EndReason::KeyShown);
+    assert_eq!(end, Some(LeaseEnd::Declined(DeclineReason::Key)));
+    let state = handle.snapshot().state.clone();
+    assert_eq!(state.job(&job).unwrap().state(), JobState::Refunded);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn only_its_provider_reads_a_sealed_job_until_the_key_is_shown() {
     let folder = tempfile::tempdir().unwrap();
@@ -258,36 +294,6 @@ async fn only_its_provider_reads_a_sealed_job_until_the_key_is_shown() {
     site.show(lease, &key).await;
     assert_eq!(site.ended(job).await.0, EndReason::Fulfilled);
 
-    // What was granted opens nothing: the requestor shows a key that it did not grant.
-    let (job, key) = site.order(4, &float.input).await;
-    let lease = lease_of(handle, &job, honest_one.0.address()).await;
-    let grant = KeyGrant::new([7; KEY_GRANT_BYTES]);
-    site.send(site.alice(), Transaction::GrantKey { lease, grant })
-        .await;
-    assert!(site.opened(&honest_one.1, &job, &lease).is_none());
-    let reason = DeclineReason::Key;
-    site.send(honest_one.0, Transaction::DeclineLease { lease, reason })
-        .await;
-    site.show(lease, &key).await;
-    assert_eq!(
-        site.ended(job).await,
-        (EndReason::NoKey, Some(LeaseEnd::Ungranted))
-    );
-
-    // A right key that is declined: its provider has the penalty.
-    let (job, key) = site.order(5, &float.input).await;
-    let lease = lease_of(handle, &job, honest_one.0.address()).await;
-    site.grant(lease, &key).await;
-    site.send(honest_one.0, Transaction::DeclineLease { lease, reason })
-        .await;
-    let before = handle.snapshot().state.clone();
-    let stage = before.lease(&lease).unwrap().sealing.clone().unwrap().stage;
-    assert!(matches!(stage, SealingStage::Questioned { .. }));
-    site.show(lease, &key).await;
-    let (reason, end) = site.ended(job).await;
-    assert_eq!(reason, EndReason::KeyShown);
-    assert_eq!(end, Some(LeaseEnd::Declined(DeclineReason::Key)));
-    let state = handle.snapshot().state.clone();
-    assert_eq!(state.job(&job).unwrap().state(), JobState::Refunded);
+    questioned(&site, &honest_one).await;
     assert_agree(validators.handles());
 }
