@@ -242,6 +242,7 @@ fn parameters(plan: &SimPlan) -> Parameters {
         },
         leader_timeout: DurationMs::new(600),
         lease_grace: DurationMs::from_secs(8),
+        grant_window: DurationMs::from_secs(8),
         verification_timeout: DurationMs::from_secs(12),
         // The other runs stay as they were.
         unbonding: match plan.seat_changes.is_empty() {
