@@ -71,6 +71,7 @@ impl Season {
             offer_update_interval: scaled(usual.offer_update_interval),
             preempt_grace: scaled(usual.preempt_grace),
             challenge_window: scaled(usual.challenge_window),
+            grant_window: scaled(usual.grant_window),
             ask_window: self.secs(60),
             time_step_max: scaled(usual.time_step_max),
             unbonding: scaled(usual.unbonding),
