@@ -140,6 +140,8 @@ async fn who_lost_what_it_keeps_is_charged_and_who_serves_it_is_not() {
 
     // Once it has the file again it states so, and serves it.
     losing.abort();
+    let _ = losing.await;
+    std::fs::remove_dir_all(path_of(folder.path(), 3, &answer)).unwrap();
     let (_, bytes) = program.honest();
     let put = validators.handle(3).blobs().put(&bytes, 1 << 20);
     assert_eq!(put.unwrap(), answer);
