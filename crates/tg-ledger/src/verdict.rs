@@ -237,25 +237,22 @@ pub struct RevealedKey {
     pub input_len: u32,
     /// The key.
     pub secret: [u8; 32],
+    /// What names it, in the place of evidence.
+    pub name: Digest,
 }
 
 impl RevealedKey {
-    /// Of a lease whose job's key was shown.
-    pub(crate) fn of(job: &Job, lease: &Lease, secret: [u8; 32]) -> Self {
-        Self {
+    /// Of a lease, if its job's key was shown.
+    pub(crate) fn of(job: &Job, lease: &Lease) -> Option<Self> {
+        Some(Self {
             lease: lease.id,
             model: job.order.model,
             requestor: job.requestor,
             input: job.order.input,
             input_len: job.order.input_len,
-            secret,
-        }
-    }
-
-    /// What names it, in the place of evidence.
-    #[must_use]
-    pub fn name(&self) -> Digest {
-        revealed_name(&self.lease, &self.secret)
+            secret: *lease.revealed()?,
+            name: revealed_name(lease)?,
+        })
     }
 }
 
@@ -281,7 +278,7 @@ impl GrantTask {
             .filter(|_| lease.started_at().is_none())?;
         let (grant, _) = sealing.stage.grant()?;
         Some(Self {
-            revealed: Box::new(RevealedKey::of(job, lease, *sealing.stage.secret()?)),
+            revealed: Box::new(RevealedKey::of(job, lease)?),
             key: sealing.key.clone(),
             grant: grant.clone(),
             public_blob,
@@ -366,10 +363,10 @@ impl EvidenceTask {
             Self::Seed { round, height, .. } => seed_subject(*round, *height),
             Self::Accusation { sample, .. } => match (&sample.dispute, &sample.revealed) {
                 (Some(dispute), _) => dispute.name(),
-                (None, Some(revealed)) => revealed.name(),
+                (None, Some(revealed)) => revealed.name,
                 (None, None) => sample.evidence,
             },
-            Self::Grant(task) => task.revealed.name(),
+            Self::Grant(task) => task.revealed.name,
         }
     }
 

@@ -96,7 +96,9 @@ impl Execution {
         let since = lease.granted().map_or(lease.matched_at, |(_, at)| at);
         let held = self.now.saturating_since(since).get();
         let start = self.state.parameters.start_timeout.get();
-        let whole = self.declared_time(lease).max(start).max(1);
+        let sealing = lease.sealing.as_ref();
+        let declared = sealing.map_or_else(|| self.declared_time(lease), |it| it.declared.get());
+        let whole = declared.max(start).max(1);
         let most = job.order.max_price;
         let time = most.checked_mul_div_ceil(held.min(whole), whole);
         let base = time.unwrap_or(most).max(self.state.lease_fees());

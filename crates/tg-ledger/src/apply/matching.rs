@@ -376,7 +376,7 @@ impl Execution {
         self.debit(quote.provider, quote.collateral)?;
         offer.slots_taken = offer.slots_taken.saturating_add(1);
         let mut lease = self.new_lease(job, quote, &offer, member);
-        lease.sealing = self.sealing_of(job, &quote.provider)?;
+        lease.sealing = self.sealing_of(job, quote)?;
         if lease.sealing.is_some() {
             // Nothing can be started before there is a key.
             let window = self.state.parameters.grant_window;

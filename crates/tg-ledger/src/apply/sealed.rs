@@ -14,8 +14,11 @@
 //! [ADR 43]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0043-sealed-jobs.md
 
 use tg_types::{
-    Address, DeclineReason, Digest, KeyGrant, LeaseId, SealingPublicKey, VerificationMode, Vote,
+    Address, Amount, DeclineReason, Digest, KeyGrant, LeaseId, SealingPublicKey, VerificationMode,
+    Vote,
 };
+
+use tg_market::Quote;
 
 use super::Execution;
 use super::dispute::Accusation;
@@ -61,20 +64,21 @@ impl Execution {
     pub(super) fn sealing_of(
         &self,
         job: &Job,
-        provider: &Address,
+        quote: &Quote,
     ) -> Result<Option<Box<Sealing>>, InvariantError> {
         if job.order.mode != VerificationMode::Sealed {
             return Ok(None);
         }
         let key = self
             .state
-            .provider(provider)
+            .provider(&quote.provider)
             .and_then(|it| it.sealing.clone());
         let missing = InvariantError::Missing {
             table: "sealing keys",
         };
         Ok(Some(Box::new(Sealing {
             key: key.ok_or(missing)?,
+            declared: quote.duration,
             stage: SealingStage::AwaitsKey,
         })))
     }
@@ -168,30 +172,36 @@ impl Execution {
     /// the provider had a key, as much as it would have lost.
     pub(super) fn end_without_key(&mut self, mut job: Job, lease: &Lease) -> Done {
         if lease.granted().is_some() {
-            // The gas of the lease goes first.
-            let most = job.escrow().saturating_sub(lease.gas_locked());
-            let penalty = self.penalty(&job, lease).min(lease.locked()).min(most);
-            self.burn_escrow(&mut job, penalty, BurnedBecause::NoKey);
+            let penalty = self.penalty(&job, lease).min(lease.locked());
+            self.burn_of_key(&mut job, lease, penalty);
         }
         self.cancel_as(job, &LeaseEnd::Ungranted, Unpaid::NoKey)
     }
 
-    /// Burns of the escrow of a job whose key its provider waits for the part of the price that the wait so far is of the declared time, at most the
-    /// price. Stops: machines of others held for keys that never come. It is nobody's: a provider that could keep a requestor from granting would
-    /// else be paid for that.
+    /// Burns of the escrow of a job that ends before its provider started the part of the price that the wait for the key is of the declared time,
+    /// at most the price. Stops: machines of others held for keys that never come, or come as the job is taken back. It is nobody's: a provider
+    /// that could keep a requestor from granting would else be paid for that.
     pub(super) fn burn_wait(&mut self, job: &mut Job, lease: &Lease) {
-        let awaits = lease
+        let Some(sealing) = lease
             .sealing
             .as_ref()
-            .is_some_and(|it| it.stage == SealingStage::AwaitsKey);
-        if !awaits {
+            .filter(|_| lease.started_at().is_none())
+        else {
             return;
-        }
-        let declared = self.declared_time(lease);
-        let held = self.now.saturating_since(lease.matched_at).get();
+        };
+        let declared = sealing.declared.get().max(1);
+        let until = lease.granted().map_or(self.now, |(_, at)| at);
+        let held = until.saturating_since(lease.matched_at).get();
         let price = lease.price;
         let amount = price.checked_mul_div_ceil(held.min(declared), declared);
-        self.burn_escrow(job, amount.unwrap_or(price), BurnedBecause::NoKey);
+        self.burn_of_key(job, lease, amount.unwrap_or(price));
+    }
+
+    /// Burns of what a job has left once the gas of its lease is paid, and those who made room for it.
+    fn burn_of_key(&mut self, job: &mut Job, lease: &Lease, amount: Amount) {
+        let most = job.escrow().saturating_sub(lease.gas_locked());
+        let most = most.saturating_sub(job.owed_sum());
+        self.burn_escrow(job, amount.min(most), BurnedBecause::NoKey);
     }
 
     /// A sealed answer is named with its receipt: validators fetch it, and state that they hold it.

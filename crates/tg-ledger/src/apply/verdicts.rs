@@ -173,9 +173,7 @@ impl Execution {
         match lease.check.as_ref().map(|it| &it.stage) {
             Some(SyncStage::Disputed { vote, by_tile, .. }) if *vote == said => {
                 let evidence = match by_tile {
-                    None if lease.revealed().is_some() => {
-                        lease.revealed().map(|it| revealed_name(id, it))
-                    }
+                    None if lease.revealed().is_some() => revealed_name(lease),
                     None => lease.evidence().map(|it| it.digest),
                     Some(dispute) => match dispute.step {
                         DisputeStep::Judged { claim, answer } => {
@@ -194,8 +192,7 @@ impl Execution {
     fn pending_grant(&self, id: &LeaseId, subject: Subject) -> Result<Digest, VerdictError> {
         let lease = self.state.lease(id).filter(|it| it.end().is_none());
         let lease = lease.ok_or(VerdictError::UnknownSubject { subject })?;
-        let secret = lease.revealed().filter(|_| lease.started_at().is_none());
-        let name = secret.map(|it| revealed_name(id, it));
+        let name = revealed_name(lease).filter(|_| lease.started_at().is_none());
         name.ok_or(VerdictError::NotPending { subject })
     }
 

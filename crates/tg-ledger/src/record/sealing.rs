@@ -12,14 +12,18 @@
 //! [ADR 43]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0043-sealed-jobs.md
 
 use tg_types::{
-    Digest, Domain, KeyGrant, LeaseId, SealingPublicKey, TimestampMs, fields, variants,
+    Digest, Domain, DurationMs, KeyGrant, SealingPublicKey, TimestampMs, fields, variants,
 };
+
+use super::Lease;
 
 /// What a lease of a sealed job has while it lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealing {
     /// The provider's sealing key when the match was made: another one that it registers later is for later leases.
     pub key: SealingPublicKey,
+    /// The time that the offer declared when the match was made: what it declares later, or that it is taken back, changes nothing here.
+    pub declared: DurationMs,
     /// Where the key of the job is.
     pub stage: SealingStage,
 }
@@ -56,7 +60,7 @@ pub enum SealingStage {
     },
 }
 
-fields! { Sealing { key, stage } }
+fields! { Sealing { key, declared, stage } }
 
 variants! {
     SealingStage: "stage of a key" {
@@ -100,11 +104,18 @@ impl SealingStage {
     }
 }
 
-/// What names a key that was shown, in the place of evidence: another key gives another verdict.
+/// What names a key that was shown, in the place of evidence, with all that a verdict on it depends on: another key, another grant and another
+/// answer give another verdict. `None` if no key was shown.
 #[must_use]
-pub(crate) fn revealed_name(lease: &LeaseId, secret: &[u8; 32]) -> Digest {
-    Digest::of(
-        Domain::RevealedKey,
-        &[lease.as_bytes().as_slice(), secret].concat(),
-    )
+pub(crate) fn revealed_name(lease: &Lease) -> Option<Digest> {
+    let secret = lease.revealed()?;
+    let (grant, _) = lease.granted()?;
+    let output = lease.receipt().map(|it| it.output).unwrap_or_default();
+    let named = [
+        lease.id.as_bytes().as_slice(),
+        secret,
+        grant.as_bytes(),
+        output.as_bytes(),
+    ];
+    Some(Digest::of(Domain::RevealedKey, &named.concat()))
 }

@@ -200,7 +200,11 @@ impl State {
             max_price: order.max_price,
             now,
             deadline: order.deadline,
-            spare: DurationMs::ZERO,
+            // The key is granted after the match, and the work begins after that.
+            spare: match order.mode {
+                VerificationMode::Sealed => self.parameters.grant_window,
+                _ => DurationMs::ZERO,
+            },
             excluded,
             tie_seed: *self.schedule.tie_seed.as_bytes(),
             needs: &order.needs,

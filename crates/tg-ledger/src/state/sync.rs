@@ -154,9 +154,7 @@ impl State {
             evidence: evidence.digest,
             size: evidence.size,
             dispute: lease.judged(),
-            revealed: lease
-                .revealed()
-                .map(|it| Box::new(RevealedKey::of(job, lease, *it))),
+            revealed: RevealedKey::of(job, lease).map(Box::new),
         })
     }
 

@@ -187,6 +187,7 @@ fn any_sealing(seeds: &Seeds) -> Sealing {
     let at = seeds.time();
     Sealing {
         key: sealing_key(seeds),
+        declared: tg_types::DurationMs::new(seeds.number() % 100_000),
         stage: match seeds.small(4) {
             0 => SealingStage::AwaitsKey,
             1 => SealingStage::Granted { grant, at },

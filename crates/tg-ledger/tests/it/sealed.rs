@@ -323,10 +323,66 @@ fn taking_it_back_while_its_provider_waits_costs_that_time() {
     let events = world.send("alice", Transaction::CancelJob { job });
     assert_eq!(burned_of_escrow(&events), tgrid(30));
     assert_eq!(world.job(job).state(), JobState::Cancelled);
-    // After the grant it costs what it costs of any job.
+    // After the grant it costs the wait for that: a key that comes as the job is taken back holds nobody for nothing.
     let (mut world, job, _) = granted();
+    let wait = price_of_wait(&world, job);
+    assert!(wait > Amount::ZERO && wait < tgrid(30));
+    world.wait_until(world.time + 5_000);
     let events = world.send("alice", Transaction::CancelJob { job });
-    assert_eq!(burned_of_escrow(&events), Amount::ZERO);
+    assert_eq!(burned_of_escrow(&events), wait);
+}
+
+/// What the wait for the key that was granted costs, of the price of 30 TGRID.
+fn price_of_wait(world: &World, job: JobId) -> Amount {
+    let lease = world.lease(job);
+    let wait = lease
+        .granted()
+        .unwrap()
+        .1
+        .saturating_since(lease.matched_at);
+    let declared = lease.sealing.as_ref().unwrap().declared;
+    tgrid(30)
+        .checked_mul_div_ceil(wait.get(), declared.get())
+        .unwrap()
+}
+
+#[test]
+fn a_sealed_job_is_leased_only_where_time_is_left_for_its_key() {
+    let mut world = world();
+    let usual = order(&world);
+    let declared = world.state.offers().iter().next().unwrap();
+    let declared = declared.terms.duration(facts().macs).get();
+    let short = |time: u64, world: &World| JobOrder {
+        deadline: tg_types::TimestampMs::new(world.time + time),
+        ..usual.clone()
+    };
+    // Matched a block later.
+    let order = short(GRANT + declared, &world);
+    let job = world.submit("alice", order);
+    assert_eq!(world.job(job).state(), JobState::Queued);
+    let order = short(GRANT + declared + 3 * TICK, &world);
+    let job = world.submit("alice", order);
+    let lease = world.lease(job).id;
+    // The last moment in which the key is awaited.
+    world.wait_until(world.lease(job).start_by.get() - TICK);
+    world.send("alice", granting(lease));
+    assert!(matches!(stage(&world, job), SealingStage::Granted { .. }));
+}
+
+#[test]
+fn an_offer_that_is_taken_back_keeps_no_key_from_being_granted() {
+    let mut world = world();
+    let usual = order(&world);
+    let order = JobOrder {
+        deadline: tg_types::TimestampMs::new(world.time + 45_000),
+        ..usual
+    };
+    let job = world.submit("alice", order);
+    let (lease, offer) = (world.lease(job).id, world.lease(job).offer);
+    world.send("cheap", Transaction::WithdrawOffer { offer });
+    world.wait_until(world.time + GRANT - 4 * TICK);
+    world.send("alice", granting(lease));
+    assert!(matches!(stage(&world, job), SealingStage::Granted { .. }));
 }
 
 #[test]
@@ -419,13 +475,18 @@ fn a_key_that_opens_nothing_costs_its_requestor_the_same() {
         .now()
         .saturating_since(world.lease(job).granted().unwrap().1);
     let before = provider_record(&world, "cheap");
+    let wait = price_of_wait(&world, job);
     let events = world.decide(&task, rejected());
     let whole = world.state.parameters().start_timeout.get();
     let held = held.get() + TICK;
     let penalty = tgrid(100)
         .checked_mul_div_ceil(held.min(whole), whole)
         .unwrap();
-    assert_eq!(burned_of_escrow(&events), penalty);
+    assert_eq!(
+        burned_of_escrow(&events),
+        penalty.saturating_add(wait),
+        "the penalty, and the wait for what was granted"
+    );
     assert_eq!(world.job(job).end().unwrap(), EndReason::NoKey);
     assert_eq!(provider_record(&world, "cheap").lost, before.lost);
 }

@@ -82,6 +82,7 @@ fn opened(revealed: &RevealedKey, blobs: &BlobStore) -> Result<Option<Vec<u8>>, 
         input,
         input_len,
         secret,
+        name: _,
     } = revealed;
     let sealed = read(blobs, input, u64::from(*input_len), "input size")?;
     let purpose = SealedFor {

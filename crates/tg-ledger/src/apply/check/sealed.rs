@@ -1,14 +1,14 @@
 //! Whether what concerns the key of a sealed job holds.
 
 use tg_types::{
-    Address, Amount, CapacityTier, DeclineReason, DurationMs, JobNeeds, JobOrder, Lane, LeaseId,
-    ModeSet, TimestampMs, VerificationMode,
+    Address, Amount, CapacityTier, DeclineReason, JobNeeds, JobOrder, Lane, LeaseId, ModeSet,
+    TimestampMs, VerificationMode,
 };
 
 use super::outcome::{Check, Spent};
 use crate::error::{NeedsProblem, TransactionError};
 use crate::limits::PROVIDERS_MAX;
-use crate::record::{Lease, ModelFacts, SealingStage, SyncStage};
+use crate::record::{Lease, ModelFacts, Sealing, SealingStage, SyncStage};
 use crate::rent::{RentCategory, SEALING_KEY_BYTES_CHARGED};
 use crate::state::State;
 
@@ -112,18 +112,14 @@ pub(super) fn check_cancel(lease: &Lease) -> Check {
 /// Whether the sender may grant the key of a lease's job: once, while time is left for the work.
 pub(super) fn check_grant(state: &State, now: TimestampMs, sender: Address, id: &LeaseId) -> Spent {
     let lease = sealed_lease(state, sender, id)?;
-    let awaits = matches!(
-        lease.sealing.as_ref().map(|it| &it.stage),
-        Some(SealingStage::AwaitsKey)
-    );
-    // Stops: a key that comes when it is too late for the work, which would cost the provider what is at risk.
-    let declared = DurationMs::new(state.declared_time(lease));
-    // Of a lease that a near deadline cuts short its own times say too much.
-    let macs = state.job(&lease.job).map_or(0, |it| it.macs);
-    let offered = state.offer(&lease.offer).map(|it| it.terms.duration(macs));
-    let declared = offered.map_or(declared, |it| it.min(declared));
-    let has_time = now.saturating_add(declared) <= lease.deadline;
-    match awaits && has_time {
+    let awaited = lease
+        .sealing
+        .as_ref()
+        .filter(|it| it.stage == SealingStage::AwaitsKey);
+    // Stops: a key that comes when it is too late for the work, which would cost the provider what is at risk. A match leaves time for it; an outage
+    // may take that away.
+    let has_time = |it: &Sealing| now.saturating_add(it.declared) <= lease.deadline;
+    match awaited.is_some_and(|it| has_time(it)) {
         true => Ok(Amount::ZERO),
         false => Err(TransactionError::KeyNotAwaited { lease: *id }),
     }

@@ -48,7 +48,10 @@ impl Execution {
     fn cheapest_at_risk(&self, demand: JobDemand<'_>, looks: &mut Looks) -> Option<Quote> {
         let validators = self.state.validators.len();
         let spare = self.state.parameters.least_window(validators);
-        let guarded = JobDemand { spare, ..demand };
+        let guarded = JobDemand {
+            spare: demand.spare.saturating_add(spare),
+            ..demand
+        };
         let first = self.state.cheapest_offer(&demand, looks, None)?;
         if first.start.saturating_add(first.duration) <= guarded.ready_by() {
             return Some(first);
