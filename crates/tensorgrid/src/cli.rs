@@ -260,6 +260,10 @@ pub(crate) enum BenchCommand {
     Grid(BenchGridArguments),
     /// Move blobs from one node to another beside a bare stream of the same bytes: time, CPU time, memory, what a kill costs.
     Transfer(BenchTransferArguments),
+    /// Compare a ledger of very many accounts with one of 1,000: CPU time of transfers, and what a newcomer's join takes.
+    Accounts(BenchAccountsArguments),
+    /// Simulate validators in ten regions of the world: how soon blocks are final, by published round trips.
+    Regions(BenchRegionsArguments),
 }
 
 /// `device`.
@@ -319,6 +323,62 @@ pub(crate) struct BenchTransferArguments {
     /// Which blobs.
     #[arg(hide = true, value_parser = parse_digest)]
     pub(crate) blobs: Vec<tg_types::Digest>,
+}
+
+/// `bench accounts`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "CPU time is that of a whole block: signatures, execution and the state root. The newcomer is a second process that begins at a \
+                  snapshot of this one over HTTP on loopback, as a gateway does, and follows until it is as far as this one was. The data lie in the \
+                  current folder while it runs: use a disk, not memory."
+)]
+pub(crate) struct BenchAccountsArguments {
+    /// Accounts of the large ledger.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    pub(crate) accounts: u32,
+    /// Transfers of one run, in blocks of 100.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) transactions: u32,
+    /// Runs on each ledger; the median is printed.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) runs: u32,
+    /// Begin at a node's snapshot: what the second process does.
+    #[arg(long, hide = true, requires = "into")]
+    pub(crate) join: Option<String>,
+    /// The folder of its data.
+    #[arg(long, hide = true)]
+    pub(crate) into: Option<PathBuf>,
+    /// Until which height it follows.
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) height: u64,
+    /// When the network was founded, in milliseconds.
+    #[arg(long, hide = true, default_value_t = 0)]
+    pub(crate) founded: u64,
+}
+
+/// `bench regions`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The validators, their consensus and their blocks are those of production; time and the network are simulated. A message takes half of the \
+                  published round trip between the regions of both seats. Nothing is lost, blocks are empty, and no time is spent on work but \
+                  --step-us for each turn of the runtime."
+)]
+pub(crate) struct BenchRegionsArguments {
+    /// Validators in each of the ten regions.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=i64::from(tg_sim::regions::SEATS_PER_REGION_MAX)))]
+    pub(crate) seats_per_region: u8,
+    /// Blocks that are counted.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) blocks: u32,
+    /// The seed of the run: the same one gives the same figures.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Standard deviation of a message's way, in milliseconds: the table of round trips has none.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub(crate) jitter_ms: u32,
+    /// Simulated time of one turn of the runtime, in microseconds.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) step_us: u32,
 }
 
 /// A digest in hexadecimal digits.

@@ -4,6 +4,7 @@
 //! [`tg_offline`] (models and proofs without a grid), [`grid`] (everything that speaks to a grid, or is one), [`network`] (a
 //! grid of separate processes), [`tg_jobfile`] (job files), [`demo`] (all of it in a minute).
 
+mod bench_regions;
 mod cli;
 mod demo;
 mod grid;
@@ -127,10 +128,12 @@ fn of_provider(arguments: &ProviderArguments, json: bool) -> Outcome {
 
 fn of_measurements(command: &cli::BenchCommand, json: bool) -> Outcome {
     use cli::BenchCommand;
-    use grid::commands::{bench_grid, bench_transfer, block_on};
+    use grid::commands::{bench_accounts, bench_grid, bench_transfer, block_on};
     match command {
         BenchCommand::Grid(arguments) => block_on(bench_grid::run(arguments, json)),
         BenchCommand::Transfer(arguments) => block_on(bench_transfer::run(arguments, json)),
+        BenchCommand::Accounts(arguments) => block_on(bench_accounts::run(arguments, json)),
+        BenchCommand::Regions(arguments) => bench_regions::run(arguments, json),
         BenchCommand::Modes(arguments) => tg_offline::bench_modes::run(arguments, json),
         BenchCommand::Run(arguments) => tg_offline::bench_run::run(arguments, json),
         BenchCommand::Prove(arguments) => tg_offline::bench::run(arguments, json),

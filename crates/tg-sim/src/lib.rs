@@ -8,7 +8,7 @@
 //!
 //! Read in this order: [`plan`] (what a seed draws, and what it never does), [`run`](mod@run) (the phases), `world` (validators and
 //! disks; `newcomers` in it, which have no seat yet), `twins` and `mangler` (hostile ones), `provider`, `requestor`, `seat_holders`, `evidence`, [`checks`] and `seat_checks` (what must hold), [`coverage`],
-//! [`shrink`](mod@shrink), [`canary`] (mistakes that the checks must find).
+//! [`shrink`](mod@shrink), [`canary`] (mistakes that the checks must find); by itself [`regions`] (how soon blocks are final between regions of the world).
 //!
 //! ```no_run
 //! use tg_sim::{SimOptions, SimPlan, run};
@@ -29,6 +29,7 @@ mod log;
 mod mangler;
 pub mod plan;
 mod provider;
+pub mod regions;
 mod requestor;
 pub mod run;
 mod seat_checks;

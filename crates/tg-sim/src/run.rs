@@ -206,7 +206,7 @@ fn parties(checks: &Checks, count: usize, kind: &str) -> Vec<PartyReport> {
 }
 
 /// A folder for the blobs of a run: in memory, if there is such a place.
-fn scratch() -> tempfile::TempDir {
+pub(crate) fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = tempfile::Builder::new().prefix("tg-sim").tempdir_in(memory);
     made.or_else(|_| tempfile::tempdir())

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::run::{program, root, run};
+use crate::run::{Ran, program, root, run};
 use tg_types::codec::Encode;
 
 /// A page of the documentation.
@@ -434,4 +434,47 @@ fn ways_of_checking_are_compared() {
         assert_eq!(number("providers") == 4.0, mode == "replicate", "{row}");
         assert!(number("total_times_one_run") > 0.0, "{row}");
     }
+}
+
+/// A small ledger in the place of the large one: the same code, a snapshot that a second process takes, and figures for all of it.
+#[test]
+fn accounts_and_a_join_are_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = program();
+    command.current_dir(folder.path()).args(["--json", "bench"]);
+    command.args(["accounts", "--accounts", "2000"]);
+    command.args(["--transactions", "250", "--runs", "1"]);
+    let measured = Ran::of(&command.output().unwrap()).ends(0).json();
+    let number = |path: &str| measured.pointer(path).and_then(serde_json::Value::as_f64);
+    for ledger in ["small", "large"] {
+        for cost in ["propose_ms", "apply_ms", "apply_known_ms"] {
+            assert!(
+                number(&format!("/{ledger}/{cost}")) > Some(0.0),
+                "{measured}"
+            );
+        }
+    }
+    assert_eq!(number("/large_accounts"), Some(2_000.0));
+    // An account has more bytes than its address and balance.
+    assert!(number("/join/snapshot_bytes") > Some(2_000.0 * 36.0));
+    assert!(number("/join/newcomer/height") >= Some(32.0), "{measured}");
+    assert!(number("/join/newcomer/wall_ms") > number("/join/newcomer/open_wall_ms"));
+    // What it wrote is gone.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// The figures say that they are simulated, and from where the round trips are.
+#[test]
+fn regions_are_simulated() {
+    let few = ["--seats-per-region", "1", "--blocks", "4"];
+    let measured = run(&[["bench", "regions"].as_slice(), &few, &["--json"]].concat());
+    let measured = measured.ends(0).json();
+    assert_eq!(measured["simulated"], true);
+    assert_eq!(measured["validators"], 10);
+    assert!(measured["source"].as_str().unwrap().contains("cloudping"));
+    let p50 = measured["at_all_seats"]["p50_ms"].as_f64().unwrap();
+    assert!((150.0..600.0).contains(&p50), "{measured}");
+    let shown = run(&[["bench", "regions"].as_slice(), &few].concat()).ends(0);
+    assert!(shown.stdout.contains("simulated"), "{}", shown.stdout);
+    assert!(shown.stdout.contains("cloudping"), "{}", shown.stdout);
 }

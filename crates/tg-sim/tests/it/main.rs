@@ -3,4 +3,5 @@
 
 mod canaries;
 mod cheats;
+mod regions;
 mod seeds;

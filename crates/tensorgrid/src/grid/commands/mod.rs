@@ -3,6 +3,7 @@
 pub(crate) mod api_key;
 mod ask_stored;
 pub(crate) mod balance;
+pub(crate) mod bench_accounts;
 pub(crate) mod bench_grid;
 pub(crate) mod bench_transfer;
 mod bench_wire;
