@@ -19,14 +19,14 @@ const SEEN_MAX: usize = 64;
 
 /// A certificate with its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Evidence {
+pub struct CertificateEvidence {
     bytes: Vec<u8>,
     certificate: VoteCertificate,
 }
 
 /// Why a text is no evidence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EvidenceError {
+pub enum CertificateFileError {
     /// A line is not a kind and hexadecimal digits.
     #[error(
         "line {line} is not notarization, nullification or finalization, a space, and hexadecimal digits"
@@ -49,7 +49,7 @@ pub enum EvidenceError {
     TooMany,
 }
 
-impl Evidence {
+impl CertificateEvidence {
     /// A certificate of a kind.
     ///
     /// # Errors
@@ -80,26 +80,28 @@ impl Evidence {
 /// The certificates of a file.
 ///
 /// # Errors
-/// [`EvidenceError`] if a line is none, or there are more than [`EVIDENCE_MAX`].
-pub fn read_evidence(text: &str) -> Result<Vec<Evidence>, EvidenceError> {
+/// [`CertificateFileError`] if a line is none, or there are more than [`EVIDENCE_MAX`].
+pub fn read_evidence(text: &str) -> Result<Vec<CertificateEvidence>, CertificateFileError> {
     let mut found = Vec::new();
     for (place, text) in text.lines().enumerate() {
         let (line, text) = (place + 1, text.trim());
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        let (word, digits) = text.split_once(' ').ok_or(EvidenceError::Line { line })?;
+        let (word, digits) = text
+            .split_once(' ')
+            .ok_or(CertificateFileError::Line { line })?;
         let kind = match word {
             "notarization" => VoteKind::Notarize,
             "nullification" => VoteKind::Nullify,
             "finalization" => VoteKind::Finalize,
-            _ => return Err(EvidenceError::Line { line }),
+            _ => return Err(CertificateFileError::Line { line }),
         };
-        let bytes = bytes_of(digits).ok_or(EvidenceError::Line { line })?;
-        let certificate = Evidence::new(kind, bytes)
-            .map_err(|source| EvidenceError::Certificate { line, source })?;
+        let bytes = bytes_of(digits).ok_or(CertificateFileError::Line { line })?;
+        let certificate = CertificateEvidence::new(kind, bytes)
+            .map_err(|source| CertificateFileError::Certificate { line, source })?;
         if found.len() == EVIDENCE_MAX {
-            return Err(EvidenceError::TooMany);
+            return Err(CertificateFileError::TooMany);
         }
         found.push(certificate);
     }
@@ -120,7 +122,7 @@ fn bytes_of(digits: &str) -> Option<Vec<u8>> {
 
 /// What convicts each seat that certificates of these sets of seats convict: one for each, as a stake is taken once.
 #[must_use]
-pub fn equivocations(evidence: &[Evidence], sets: &[TrustRoot]) -> Vec<Equivocation> {
+pub fn equivocations(evidence: &[CertificateEvidence], sets: &[TrustRoot]) -> Vec<Equivocation> {
     let mut found = BTreeMap::new();
     for (place, first) in evidence.iter().enumerate() {
         for second in &evidence[place + 1..] {
@@ -138,8 +140,8 @@ pub fn equivocations(evidence: &[Evidence], sets: &[TrustRoot]) -> Vec<Equivocat
 /// The certificates of the last answers, and those that contradict each other.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SeenCertificates {
-    seen: VecDeque<Evidence>,
-    evidence: Vec<Evidence>,
+    seen: VecDeque<CertificateEvidence>,
+    evidence: Vec<CertificateEvidence>,
 }
 
 impl SeenCertificates {
@@ -159,12 +161,12 @@ impl SeenCertificates {
         if root.check(certificate).is_err() {
             return;
         }
-        let Ok(new) = Evidence::new(VoteKind::Finalize, certificate.to_vec()) else {
+        let Ok(new) = CertificateEvidence::new(VoteKind::Finalize, certificate.to_vec()) else {
             return;
         };
         let against = self.seen.iter();
         let against = against.filter(|it| it.certificate.contradicts(&new.certificate));
-        let against: Vec<Evidence> = against.cloned().collect();
+        let against: Vec<CertificateEvidence> = against.cloned().collect();
         // Of a fork one side may be known by its id alone: whoever has its certificate convicts with this one.
         if is_fork || !against.is_empty() {
             for it in against.into_iter().chain([new.clone()]) {
@@ -180,7 +182,7 @@ impl SeenCertificates {
     }
 
     /// Certificates that contradict each other, or a block that was known to be final.
-    pub(crate) fn evidence(&self) -> &[Evidence] {
+    pub(crate) fn evidence(&self) -> &[CertificateEvidence] {
         &self.evidence
     }
 }
@@ -206,11 +208,11 @@ mod tests {
     #[test]
     fn evidence_is_read_as_it_is_written() {
         let kinds = [VoteKind::Notarize, VoteKind::Nullify, VoteKind::Finalize];
-        let written = kinds.map(|kind| Evidence::new(kind, certificate(kind)).unwrap());
-        let lines: Vec<String> = written.iter().map(Evidence::to_line).collect();
+        let written = kinds.map(|kind| CertificateEvidence::new(kind, certificate(kind)).unwrap());
+        let lines: Vec<String> = written.iter().map(CertificateEvidence::to_line).collect();
         let text = format!("# found\n\n{}\n", lines.join("\n"));
         assert_eq!(read_evidence(&text).unwrap(), written);
-        let line = EvidenceError::Line { line: 2 };
+        let line = CertificateFileError::Line { line: 2 };
         for wrong in [
             "\nvotes 00",
             "\nfinalization",
@@ -221,17 +223,17 @@ mod tests {
         }
         assert!(matches!(
             read_evidence("finalization 00"),
-            Err(EvidenceError::Certificate { line: 1, .. })
+            Err(CertificateFileError::Certificate { line: 1, .. })
         ));
         let many = format!("{}\n", lines[0]).repeat(EVIDENCE_MAX + 1);
-        assert_eq!(read_evidence(&many), Err(EvidenceError::TooMany));
+        assert_eq!(read_evidence(&many), Err(CertificateFileError::TooMany));
     }
 
     #[test]
     fn what_nobody_signed_convicts_nobody_and_is_not_kept() {
         let root = TrustRoot::new(BlockId::new([9; 32]), vec![[1; 32]]).unwrap();
         let kinds = [VoteKind::Nullify, VoteKind::Finalize];
-        let pair = kinds.map(|kind| Evidence::new(kind, certificate(kind)).unwrap());
+        let pair = kinds.map(|kind| CertificateEvidence::new(kind, certificate(kind)).unwrap());
         assert!(pair[0].certificate().contradicts(pair[1].certificate()));
         assert!(equivocations(&pair, std::slice::from_ref(&root)).is_empty());
         let mut seen = SeenCertificates::default();

@@ -15,7 +15,7 @@ use tg_types::{Address, Amount, BlockId, Encode, Writer};
 use crate::client::Client;
 use crate::dto::{StateAnswerDto, StateRecordDto};
 use crate::error::ClientError;
-use crate::evidence::{Evidence, SeenCertificates};
+use crate::evidence::{CertificateEvidence, SeenCertificates};
 
 /// What a final state has, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl LightClient {
     /// Certificates of which this client was shown that they contradict each other, or a block that it knew to be final: who is
     /// in two of them loses its stake once they are shown to the ledger ([`crate::evidence::equivocations`]).
     #[must_use]
-    pub fn evidence(&self) -> &[Evidence] {
+    pub fn evidence(&self) -> &[CertificateEvidence] {
         self.certificates.evidence()
     }
 

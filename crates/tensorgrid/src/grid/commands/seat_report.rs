@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tg_console::files;
 use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, line, say};
 use tg_ledger::Genesis;
-use tg_sdk::evidence::{EVIDENCE_MAX, Evidence, equivocations, read_evidence};
+use tg_sdk::evidence::{CertificateEvidence, EVIDENCE_MAX, equivocations, read_evidence};
 use tg_sdk::{Client, jobs};
 use tg_types::chain::{Equivocation, TrustRoot};
 use tg_types::{Digest, Transaction};
@@ -67,7 +67,7 @@ pub(super) async fn run(arguments: &SeatReportArguments, as_json: bool) -> Outco
 }
 
 /// The certificates of all files.
-fn evidence_of(arguments: &SeatReportArguments) -> Result<Vec<Evidence>, Failure> {
+fn evidence_of(arguments: &SeatReportArguments) -> Result<Vec<CertificateEvidence>, Failure> {
     let mut evidence = Vec::new();
     for path in &arguments.files {
         let doing = format!("{} has no certificates", path.display());
