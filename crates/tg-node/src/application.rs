@@ -1,8 +1,8 @@
 //! The loop around [`Core`], and the mailbox through which consensus talks to it.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use commonware_actor::Feedback;
 use commonware_codec::{Decode as _, Encode as _};
@@ -20,7 +20,7 @@ use commonware_runtime::{Clock as RuntimeClock, Metrics, Spawner};
 use commonware_utils::channel::{mpsc, oneshot};
 use commonware_utils::ordered::Set;
 use rand_core::CryptoRng;
-use tg_types::chain::Equivocation;
+use tg_types::chain::{Equivocation, TrustRoot, VoteCertificate, VoteKind};
 use tg_types::{BlockId, Heartbeat, TimestampMs};
 
 use crate::blob::{BlobError, BlobStore};
@@ -29,7 +29,7 @@ use crate::clock::{Clock, WallClock};
 use crate::core::{Core, Effect, Fatal};
 use crate::cpu::thread_cpu_time;
 use crate::evidence::{CheckError, EvidenceChecker};
-use crate::faults;
+use crate::faults::{self, CertifiedViews};
 use crate::fetch::{Need, NeededFor};
 use crate::handle::NodeStatus;
 use crate::key::public_bytes;
@@ -63,6 +63,8 @@ pub(crate) enum Message {
         certificate: Vec<u8>,
     },
     Fault(Box<Activity<Scheme, sha256::Digest>>),
+    /// Two certificates that contradict each other.
+    Contradiction(Box<[VoteCertificate; 2]>),
 }
 
 /// Consensus' side of the application.
@@ -70,6 +72,7 @@ pub(crate) enum Message {
 pub(crate) struct Mailbox {
     messages: mpsc::Sender<Message>,
     node_status: Arc<NodeStatus>,
+    certified: Arc<Mutex<CertifiedViews>>,
 }
 
 impl Mailbox {
@@ -79,9 +82,25 @@ impl Mailbox {
             Self {
                 messages,
                 node_status,
+                certified: Arc::default(),
             },
             receiver,
         )
+    }
+
+    /// Compares a certificate with those of its view before it: where two contradict each other, the loop is told.
+    fn compare(&self, kind: VoteKind, bytes: &[u8]) {
+        let Ok(new) = VoteCertificate::read(kind, bytes) else {
+            tracing::error!(?kind, "a certificate of consensus cannot be read");
+            return;
+        };
+        let certified = self.certified.lock();
+        let mut certified = certified.unwrap_or_else(PoisonError::into_inner);
+        let old = certified.add(new.clone());
+        drop(certified);
+        if let Some(old) = old {
+            let _ = self.send(Message::Contradiction(Box::new([old, new])));
+        }
     }
 
     /// Sends without waiting. A lost finalisation is covered by the next one, a lost broadcast by a fetch.
@@ -154,9 +173,11 @@ impl Reporter for Mailbox {
             Activity::Finalization(finalization) => {
                 self.node_status
                     .update(|status| status.view = status.view.max(view));
+                let certificate = finalization.encode().to_vec();
+                self.compare(VoteKind::Finalize, &certificate);
                 self.send(Message::Finalized {
                     id: block_id(&finalization.proposal.payload),
-                    certificate: finalization.encode().to_vec(),
+                    certificate,
                 })
             }
             Activity::Notarization(notarization) if is_armed(NodeCanary::NotarizedIsFinal) => self
@@ -164,9 +185,15 @@ impl Reporter for Mailbox {
                     id: block_id(&notarization.proposal.payload),
                     certificate: notarization.encode().to_vec(),
                 }),
-            Activity::Notarization(_) | Activity::Nullification(_) => {
+            Activity::Notarization(_) => {
                 self.node_status
                     .update(|status| status.view = status.view.max(view));
+                Feedback::Ok
+            }
+            Activity::Nullification(nullification) => {
+                self.node_status
+                    .update(|status| status.view = status.view.max(view));
+                self.compare(VoteKind::Nullify, &nullification.encode());
                 Feedback::Ok
             }
             fault @ (Activity::ConflictingNotarize(_)
@@ -395,6 +422,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             }
             Message::Finalized { id, certificate } => self.core.finalised(id, certificate),
             Message::Fault(activity) => self.fault(&activity),
+            Message::Contradiction(certificates) => self.contradiction(&certificates),
         }
         Ok(())
     }
@@ -442,10 +470,29 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             first,
             second,
         };
-        if self.node_status.convict(proof) {
-            tracing::warn!(%peer, "validator signed conflicting votes");
-            if let Err(error) = self.core.keep_fault(&proof) {
-                tracing::error!(%peer, %error, "the conflicting votes are not on disk");
+        self.convict(&proof);
+    }
+
+    /// Notes every validator of this epoch that signed both of two certificates which contradict each other.
+    fn contradiction(&self, [first, second]: &[VoteCertificate; 2]) {
+        let keys = self.participants.iter().map(public_bytes).collect();
+        let latest = self.node_status.latest().state.trust_root();
+        let Ok(root) = latest.and_then(|it| TrustRoot::new(it.genesis(), keys)) else {
+            return;
+        };
+        // Of an epoch before this one the places may be of other seats: then signatures do not hold, and nobody is convicted.
+        for proof in root.equivocations(first, second) {
+            self.convict(&proof);
+        }
+    }
+
+    /// Notes what convicts a validator, and keeps it on disk.
+    fn convict(&self, proof: &Equivocation) {
+        let seat = tg_types::digest::hex(&proof.seat);
+        if self.node_status.convict(*proof) {
+            tracing::warn!(%seat, "validator signed conflicting votes");
+            if let Err(error) = self.core.keep_fault(proof) {
+                tracing::error!(%seat, %error, "the conflicting votes are not on disk");
             }
         }
     }

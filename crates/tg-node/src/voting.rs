@@ -57,6 +57,12 @@ use crate::signer::VoteSigner;
 use crate::store::{History, Store, StoreError};
 use crate::term::SeatTerm;
 
+/// Views below the newest final one whose votes consensus keeps, to compare later ones with: half a minute of views of a second. Of each view it
+/// keeps three votes of each seat in memory, about 600 bytes a seat, and a file of its journal open. The files are what bounds it: ten
+/// validators in one process have 320 of the 1,024 descriptors that a process usually may have. Later votes of older views are not even read;
+/// who has two certificates of such a view shows them to the ledger itself ([`tg_types::chain::VoteCertificate`]).
+const VIEWS_KEPT: u64 = 32;
+
 /// How long consensus waits for connected peers before it starts without them.
 const START_WAIT_MAX: Duration = Duration::from_secs(3);
 
@@ -388,7 +394,7 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
             leader_timeout: timers.leader,
             certification_timeout: timers.certification,
             timeout_retry: timers.retry,
-            view_retention: ViewDelta::new(32),
+            view_retention: ViewDelta::new(VIEWS_KEPT),
             skip: SkipPolicy::Enabled {
                 timeout: timers.skip,
                 budget: SkipBudget::Participants,

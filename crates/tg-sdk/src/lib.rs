@@ -10,8 +10,9 @@
 //! 1. [`client`] - how to ask
 //! 2. [`events`] - what the grid tells by itself
 //! 3. [`light`] - answers that no gateway can forge
-//! 4. [`tls`] - which servers are believed to be who they say
-//! 5. [`clock`] - the time by this machine
+//! 4. [`evidence`] - certificates that contradict each other, and whom they convict
+//! 5. [`tls`] - which servers are believed to be who they say
+//! 6. [`clock`] - the time by this machine
 //!
 //! With the feature `verify`, which does no I/O and builds for wasm32:
 //! 1. [`verify`] - a model, an input, and the proof of a result
@@ -48,6 +49,8 @@ pub mod endpoint;
 pub mod error;
 #[cfg(feature = "client")]
 pub mod events;
+#[cfg(feature = "client")]
+pub mod evidence;
 #[cfg(all(feature = "client", feature = "verify"))]
 pub mod guard;
 #[cfg(all(feature = "client", feature = "verify"))]

@@ -7,14 +7,15 @@
 
 use crate::clock;
 use tg_types::chain::{
-    AnswerError, Checkpoint, CheckpointError, FinalAnswer, HeadTooOld, LeafHead, NetworkTrust,
-    TrustedHead, content_digest,
+    AnswerError, Checkpoint, CheckpointError, FinalAnswer, HeadTooOld, LeafHead, LeafKey,
+    NetworkTrust, StateAnswer, TrustedHead, content_digest,
 };
 use tg_types::{Address, Amount, BlockId, Encode, Writer};
 
 use crate::client::Client;
 use crate::dto::{StateAnswerDto, StateRecordDto};
 use crate::error::ClientError;
+use crate::evidence::{CertificateEvidence, SeenCertificates};
 
 /// What a final state has, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,7 @@ pub struct LightClient {
     client: Client,
     trust: NetworkTrust,
     head: TrustedHead,
+    certificates: SeenCertificates,
 }
 
 impl LightClient {
@@ -108,7 +110,15 @@ impl LightClient {
             client,
             trust,
             head,
+            certificates: SeenCertificates::default(),
         })
+    }
+
+    /// Certificates of which this client was shown that they contradict each other, or a block that it knew to be final: who is
+    /// in two of them loses its stake once they are shown to the ledger ([`crate::evidence::equivocations`]).
+    #[must_use]
+    pub fn evidence(&self) -> &[CertificateEvidence] {
+        self.certificates.evidence()
     }
 
     /// The newest block of which this client knows that it is final: what a later run goes on from.
@@ -172,15 +182,23 @@ impl LightClient {
         let told = self.client.state_answer(record, id).await?;
         let answer = told.read().ok_or(LightError::Unreadable)?;
         let key = record.leaf_key(id);
-        let shown = match self.head.check(&answer, &key) {
+        let shown = match self.check(&answer, &key) {
             // Perhaps of other validators than those that are known.
             Err(AnswerError::Finality(error)) if self.learn().await? == Learnt::Nothing => {
                 return Err(AnswerError::Finality(error).into());
             }
-            Err(AnswerError::Finality(_)) => self.head.check(&answer, &key)?,
+            Err(AnswerError::Finality(_)) => self.check(&answer, &key)?,
             shown => shown?,
         };
         Ok((shown, told))
+    }
+
+    /// What an answer shows by the seats that are known; its certificate is compared with those before it.
+    fn check(&mut self, answer: &StateAnswer, key: &LeafKey) -> Result<FinalAnswer, AnswerError> {
+        let shown = self.head.check(answer, key);
+        self.certificates
+            .note(self.head.root(), &answer.certificate, &shown);
+        shown
     }
 
     /// The balance of an account; zero if there is none.

@@ -893,6 +893,8 @@ pub(crate) enum SeatCommand {
     Join(SeatJoinArguments),
     /// Give a seat, or a place in the queue for one, back.
     Leave(SeatLeaveArguments),
+    /// Show the ledger certificates that contradict each other: each validator in two of them loses its stake.
+    Report(SeatReportArguments),
 }
 
 /// `seat list`.
@@ -933,6 +935,24 @@ pub(crate) struct SeatLeaveArguments {
     pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+}
+
+/// `seat report`.
+#[derive(Debug, Args)]
+pub(crate) struct SeatReportArguments {
+    /// Files with certificates, as commands that follow the chain leave them.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// File with the genesis of the network.
+    #[arg(long, env = "TENSORGRID_GENESIS", value_name = "FILE")]
+    pub(crate) genesis: PathBuf,
+    /// Do not ask before sending.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
 }
 
 /// `transfer`.

@@ -164,6 +164,31 @@ impl Trusting {
     }
 }
 
+impl Drop for Trusting {
+    /// Keeps what convicts validators, however the command ends: what contradicts itself is what ends it in most cases.
+    fn drop(&mut self) {
+        let evidence = self.light.evidence();
+        if evidence.is_empty() {
+            return;
+        }
+        let mut name = self.file.as_os_str().to_owned();
+        name.push(".evidence");
+        let file = PathBuf::from(name);
+        let lines = evidence.iter().map(|it| it.to_line() + "\n");
+        match files::write(&file, lines.collect::<String>().as_bytes()) {
+            Ok(()) => say(format_args!(
+                "validators signed two chains; what shows it is in {}: tensorgrid seat report {} takes the stake of whoever is in two certificates of it",
+                file.display(),
+                file.display()
+            )),
+            Err(failure) => say(format_args!(
+                "validators signed two chains, and what shows it is not kept: {:#}",
+                failure.error
+            )),
+        }
+    }
+}
+
 /// Whether the API says that it is of a development network, where everybody has all keys. One that does not answer does not.
 async fn is_development(client: &Client) -> bool {
     client.status().await.is_ok_and(|status| status.development)

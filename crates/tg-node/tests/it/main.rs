@@ -25,6 +25,7 @@ mod retention;
 mod sealed;
 mod simulation;
 mod support;
+mod torsion;
 mod upgrade;
 mod whole;
 mod work;

@@ -20,6 +20,9 @@ pub struct TrustRoot {
     seats: Vec<[u8; 32]>,
 }
 
+/// Seats that signed, ascending by their places in the order of keys, each with its signature.
+pub(super) type SeatSignatures = Vec<(usize, [u8; 64])>;
+
 /// The votes that made a block final.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinalityCertificate {
@@ -27,8 +30,8 @@ pub struct FinalityCertificate {
     pub finality: Finality,
     /// Of how many seats the votes are.
     seats: usize,
-    /// Which seats signed, ascending, each with its signature.
-    votes: Vec<(usize, [u8; 64])>,
+    /// Which seats signed.
+    votes: SeatSignatures,
 }
 
 /// What the seats signed.
@@ -48,7 +51,7 @@ pub struct Finality {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FinalityError {
     /// The bytes are no certificate.
-    #[error("the bytes are no finality certificate: {0}")]
+    #[error("the bytes are no certificate of votes: {0}")]
     Malformed(&'static str),
     /// It is one of a network with another number of seats.
     #[error("the certificate is of {got} seats, the network has {expected}")]
@@ -172,28 +175,7 @@ impl FinalityCertificate {
             read_number(&mut rest)?,
         ];
         let block = BlockId::new(take(&mut rest)?);
-        let seats = usize::try_from(u64::from_be_bytes(take(&mut rest)?))
-            .ok()
-            .filter(|seats| *seats <= SEATS_MAX)
-            .ok_or(FinalityError::Malformed("the number of seats"))?;
-        let (bits, signatures) = rest.split_at_checked(seats.div_ceil(8)).ok_or(CUT)?;
-        rest = signatures;
-        let signed: Vec<usize> = (0..8 * bits.len())
-            .filter(|seat| bits[seat / 8] >> (seat % 8) & 1 == 1)
-            .collect();
-        if signed.last().is_some_and(|last| *last >= seats) {
-            return Err(FinalityError::Malformed("a vote of no seat"));
-        }
-        if read_number(&mut rest)? != signed.len() as u64 || signed.is_empty() {
-            return Err(FinalityError::Malformed("the number of signatures"));
-        }
-        let votes = signed
-            .into_iter()
-            .map(|seat| Ok((seat, take(&mut rest)?)))
-            .collect::<Result<_, _>>()?;
-        if !rest.is_empty() {
-            return Err(FinalityError::Malformed("bytes follow it"));
-        }
+        let (seats, votes) = read_signatures(rest)?;
         let finality = Finality {
             epoch,
             view,
@@ -208,14 +190,41 @@ impl FinalityCertificate {
     }
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], FinalityError> {
+/// The rest of a certificate, after what its seats signed: of how many seats it is, and who of them signed.
+pub(super) fn read_signatures(mut rest: &[u8]) -> Result<(usize, SeatSignatures), FinalityError> {
+    let seats = usize::try_from(u64::from_be_bytes(take(&mut rest)?))
+        .ok()
+        .filter(|seats| *seats <= SEATS_MAX)
+        .ok_or(FinalityError::Malformed("the number of seats"))?;
+    let (bits, after) = rest.split_at_checked(seats.div_ceil(8)).ok_or(CUT)?;
+    rest = after;
+    let signed: Vec<usize> = (0..8 * bits.len())
+        .filter(|seat| bits[seat / 8] >> (seat % 8) & 1 == 1)
+        .collect();
+    if signed.last().is_some_and(|last| *last >= seats) {
+        return Err(FinalityError::Malformed("a vote of no seat"));
+    }
+    if read_number(&mut rest)? != signed.len() as u64 || signed.is_empty() {
+        return Err(FinalityError::Malformed("the number of signatures"));
+    }
+    let signatures = signed
+        .into_iter()
+        .map(|seat| Ok((seat, take(&mut rest)?)))
+        .collect::<Result<_, FinalityError>>()?;
+    if !rest.is_empty() {
+        return Err(FinalityError::Malformed("bytes follow it"));
+    }
+    Ok((seats, signatures))
+}
+
+pub(super) fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], FinalityError> {
     let (first, rest) = bytes.split_first_chunk().ok_or(CUT)?;
     *bytes = rest;
     Ok(*first)
 }
 
 /// A LEB128 number: seven bits a byte, the lowest first; one number has one encoding.
-fn read_number(bytes: &mut &[u8]) -> Result<u64, FinalityError> {
+pub(super) fn read_number(bytes: &mut &[u8]) -> Result<u64, FinalityError> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {
         let [byte] = take(bytes)?;

@@ -1,9 +1,10 @@
 //! What a client checks of a chain without executing it: headers, finality certificates, and proofs of what a state has.
 //!
 //! A [`FinalityCertificate`] shows that n - f seats made a block final; its [`BlockHeader`] names the state's root; a [`StateProof`]
-//! shows what stands there; a [`StateAnswer`] is all three. A [`TrustedHead`] is from where a client goes on. A node that follows takes a [`ChainPage`] of blocks. Nothing here does I/O, and every decoder is bounded.
+//! shows what stands there; a [`StateAnswer`] is all three. A [`VoteCertificate`] is one of any kind of votes, of which two may convict seats ([`Equivocation`]). A [`TrustedHead`] is from where a client goes on. A node that follows takes a [`ChainPage`] of blocks. Nothing here does I/O, and every decoder is bounded.
 
 mod answer;
+mod certificate;
 mod equivocation;
 mod finality;
 mod header;
@@ -16,6 +17,7 @@ mod trusted;
 mod vote;
 
 pub use answer::{AnswerError, FinalAnswer, HEADERS_MAX, StateAnswer};
+pub use certificate::VoteCertificate;
 pub use equivocation::{Equivocation, EquivocationError};
 pub use finality::{Finality, FinalityCertificate, FinalityError, SEATS_MAX, TrustRoot};
 pub use header::{BlockHeader, Reserved};

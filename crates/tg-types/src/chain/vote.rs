@@ -50,6 +50,32 @@ pub struct SignedVote {
 
 fields! { SignedVote { kind, epoch, view, parent_view, block, signature } }
 
+impl SignedVote {
+    /// Whether no honest seat signs both, in either order: two blocks of one view, each to be valid or each to be final, or a block that is
+    /// final in a view that is skipped. Signatures are not looked at.
+    ///
+    /// A seat of commonware's simplex may skip the view of a block that it held for valid, and may finalise another block of
+    /// the view than that one, once a quorum held it for valid. It does not finalise in a view that it voted to skip, nor vote to skip
+    /// one in which it finalised.
+    #[must_use]
+    pub fn contradicts(&self, other: &Self) -> bool {
+        if (self.epoch, self.view) != (other.epoch, other.view) {
+            return false;
+        }
+        match (self.kind, other.kind) {
+            (VoteKind::Notarize, VoteKind::Notarize) | (VoteKind::Finalize, VoteKind::Finalize) => {
+                (self.parent_view, self.block) != (other.parent_view, other.block)
+            }
+            (VoteKind::Nullify, VoteKind::Finalize) | (VoteKind::Finalize, VoteKind::Nullify) => {
+                true
+            }
+            (VoteKind::Nullify, VoteKind::Nullify)
+            | (VoteKind::Notarize, VoteKind::Nullify | VoteKind::Finalize)
+            | (VoteKind::Nullify | VoteKind::Finalize, VoteKind::Notarize) => false,
+        }
+    }
+}
+
 /// What a seat signs for a vote in the network of a genesis; the vote's signature is no part of it.
 pub(super) fn signed_vote(genesis: &BlockId, vote: &SignedVote) -> Vec<u8> {
     let purpose = Domain::Vote.as_str().as_bytes();
@@ -103,15 +129,19 @@ mod tests {
 
     use super::*;
 
+    /// The twelve cases of "Taming the many EdDSAs" (IACR ePrint 2020/1244), `cases.txt` of its authors' repository.
+    const SPECCHECK: &str = include_str!("../../tests/data/speccheck.txt");
+
+    fn bytes(text: &str) -> Vec<u8> {
+        let pairs = text.as_bytes().chunks(2);
+        pairs
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
+    }
+
     /// RFC 8032, section 7.1, tests 1 to 3.
     #[test]
     fn signatures_of_the_standard_hold() {
-        let bytes = |text: &str| -> Vec<u8> {
-            let pairs = text.as_bytes().chunks(2);
-            pairs
-                .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
-                .collect()
-        };
         for [key, message, signature] in [
             [
                 "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
@@ -157,6 +187,28 @@ mod tests {
                 ]);
                 assert!(!is_signature(&key, &signature, b"Zcash"));
             }
+        }
+    }
+
+    /// Which of the twelve hold is the line of Zebra, which follows ZIP 215, in the results that the authors published: 4 and 5 hold
+    /// because of the cofactor alone, 8 and 9 differ in whether k is of R as it is encoded.
+    #[test]
+    fn signatures_with_torsion_count_as_zip_215_says() {
+        let holds = [
+            true, true, true, true, true, true, false, false, false, true, true, true,
+        ];
+        let field = |name: &str| -> Vec<Vec<u8>> {
+            let lines = SPECCHECK.lines();
+            let values = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            values.map(bytes).collect()
+        };
+        let (messages, keys, signatures) = (field("msg"), field("pbk"), field("sig"));
+        assert_eq!(messages.len(), holds.len());
+        for (case, holds) in holds.into_iter().enumerate() {
+            let key = <[u8; 32]>::try_from(keys[case].as_slice()).unwrap();
+            let signature = <[u8; 64]>::try_from(signatures[case].as_slice()).unwrap();
+            let got = is_signature(&key, &signature, &messages[case]);
+            assert_eq!(got, holds, "case {case}");
         }
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod amounts;
+mod certificates;
 mod chunks;
 mod codec;
 mod finality;

@@ -3,7 +3,7 @@
 use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::scalar::Scalar;
 use sha2::{Digest as _, Sha512};
-use tg_types::chain::TrustRoot;
+use tg_types::chain::{TrustRoot, VoteKind};
 use tg_types::{BlockId, Domain};
 
 /// A seat: ed25519 by RFC 8032, section 5.1.6.
@@ -44,15 +44,32 @@ impl Voter {
 
 /// A certificate of the set of `root` for a block, signed by those of its seats whose keys are in `voters`: epoch 1, view 2.
 pub(crate) fn certificate(root: &TrustRoot, voters: &[Voter], block: BlockId) -> Vec<u8> {
-    let mut proposal = vec![1, 2, 1];
-    proposal.extend(block.as_bytes());
+    certificate_of(root, voters, (VoteKind::Finalize, 2, block))
+}
+
+/// A certificate of a kind, likewise, of epoch 1 and a view above 0; the block of a nullification is left out.
+pub(crate) fn certificate_of(
+    root: &TrustRoot,
+    voters: &[Voter],
+    (kind, view, block): (VoteKind, u8, BlockId),
+) -> Vec<u8> {
+    let (suffix, names_block): (&[u8], bool) = match kind {
+        VoteKind::Notarize => (b"_NOTARIZE", true),
+        VoteKind::Nullify => (b"_NULLIFY", false),
+        VoteKind::Finalize => (b"_FINALIZE", true),
+    };
+    let mut subject = vec![1, view];
+    if names_block {
+        subject.push(view - 1);
+        subject.extend(block.as_bytes());
+    }
     let genesis = root.genesis();
     let purpose = Domain::Vote.as_str().as_bytes();
-    let namespace = [purpose, genesis.as_bytes(), b"_FINALIZE".as_slice()].concat();
+    let namespace = [purpose, genesis.as_bytes(), suffix].concat();
     let message = [
         [u8::try_from(namespace.len()).unwrap()].as_slice(),
         &namespace,
-        &proposal,
+        &subject,
     ]
     .concat();
     let (mut bits, mut signatures) = (vec![0; root.seats().len().div_ceil(8)], Vec::new());
@@ -62,7 +79,7 @@ pub(crate) fn certificate(root: &TrustRoot, voters: &[Voter], block: BlockId) ->
             signatures.push(voter.sign(&message));
         }
     }
-    let mut bytes = proposal;
+    let mut bytes = subject;
     bytes.extend((root.seats().len() as u64).to_be_bytes());
     bytes.extend(bits);
     bytes.push(u8::try_from(signatures.len()).unwrap());

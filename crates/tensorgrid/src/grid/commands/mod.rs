@@ -34,6 +34,7 @@ mod provider_show;
 pub(crate) mod rent;
 mod sealed;
 pub(crate) mod seat;
+mod seat_report;
 pub(crate) mod session;
 pub(crate) mod transfer;
 pub(crate) mod up;

@@ -6,7 +6,7 @@ use tg_types::chain::is_seat_endpoint;
 use tg_types::{Label, Transaction};
 
 use super::rent::wait_until_final;
-use super::{ask_to_proceed, json_of};
+use super::{ask_to_proceed, json_of, seat_report};
 use crate::grid::args::{SeatCommand, SeatJoinArguments, SeatLeaveArguments, SeatListArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::network::process::{Overrides, ValidatorProcess};
@@ -19,6 +19,7 @@ pub(crate) async fn run(command: &SeatCommand, as_json: bool) -> Outcome {
         SeatCommand::List(arguments) => list(arguments, as_json).await,
         SeatCommand::Join(arguments) => join(arguments, as_json).await,
         SeatCommand::Leave(arguments) => leave(arguments, as_json).await,
+        SeatCommand::Report(arguments) => seat_report::run(arguments, as_json).await,
     }
 }
 
