@@ -19,6 +19,7 @@ use crate::evidence::EvidenceChecker;
 use crate::fetch::{Fetching, Need};
 use crate::handle::NodeStatus;
 use crate::key::ValidatorKey;
+use crate::leaders::{Leaders, leaders};
 use crate::limits::Timers;
 use crate::peers::{Peer, Scheme};
 use crate::seed::SeedMachine;
@@ -103,6 +104,12 @@ impl Parts {
         self.signer.of(&self.term.participants())
     }
 
+    /// Who leads in the present epoch, so that simulations can run a validator that lies in its turn.
+    #[must_use]
+    pub fn leaders(&self) -> Leaders {
+        leaders(&self.term.ordered_by)
+    }
+
     /// Tells, from now on, the seats of each set of validators that follows. Who runs the network dials them.
     pub fn watch_seats(&mut self) -> mpsc::Receiver<Vec<SeatedPeer>> {
         let (seated, changes) = mpsc::channel(TERMS_WAITING);
@@ -150,6 +157,7 @@ where
         wall,
     } = parts;
     let (addresses, participants) = (term.addresses(), term.participants());
+    let ordered_by = term.ordered_by;
     let seeds = seed_machine(&mut context, &key, (&store, &genesis));
     let (terms, next_terms) = mpsc::channel(TERMS_WAITING);
     let (mailbox, messages) = Mailbox::new(node_status.clone());
@@ -204,6 +212,7 @@ where
         node_status: node_status.clone(),
         signer,
         participants,
+        ordered_by,
         terms: next_terms,
         mailbox,
         blocker: Mutex::new(blocker.clone()),

@@ -5,7 +5,8 @@
 //! A network has `n` validators; the set changes only at the end of an epoch (`term`). Fewer than a third may lie, crash
 //! or be slow (`n >= 3f + 1`). Each has one ed25519 key that authenticates its connections and signs its votes; votes cover the
 //! genesis id, so they mean nothing in another network. Time is divided into **views**; each view has one leader, in
-//! rotation. Consensus votes on block ids only; bodies, transactions and evidence travel beside it.
+//! an order that is drawn for each set of validators, and in which each leads once in `n` views (`leaders`). Consensus
+//! votes on block ids only; bodies, transactions and evidence travel beside it.
 //!
 //! ```text
 //!   client            leader of view v                 other validators
@@ -87,7 +88,7 @@
 //!
 //! In reading order: [`limits`], `peers` (what the network, consensus and the ledger call each other), [`wire`],
 //! [`mempool`], `submit`, [`blob`], [`store`], [`evidence`], [`checker`], `chain` (the ledger as used here), `core` (the machine
-//! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), `asked` (who keeps what it stated to), [`voting`] (when it votes),
+//! without I/O), [`clock`], `application` (the loop around it), `fetch` (blobs from others), `asked` (who keeps what it stated to), `leaders` (who leads), [`voting`] (when it votes),
 //! [`engine`] (all of it wired on any runtime), [`open`], [`validator`] (on tokio), [`handle`] (for the rest of the
 //! process), `nonces` (which nonce an account uses next), `cpu` (what checks take), [`liveness`] (which providers are there), [`follow`] (a node
 //! without a vote).
@@ -136,6 +137,7 @@ mod fetch;
 pub mod follow;
 pub mod handle;
 pub mod key;
+mod leaders;
 pub mod liveness;
 mod nonces;
 pub mod open;
@@ -165,6 +167,7 @@ pub use follow::{
 };
 pub use handle::{Finalized, NodeHandle, Status};
 pub use key::ValidatorKey;
+pub use leaders::Leaders;
 pub use liveness::{HeartbeatError, Watch, steady_now};
 pub use mempool::{DropReason, MempoolError, TransactionStatus};
 pub use peers::{Peer, Scheme};

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use commonware_utils::channel::mpsc;
-use tg_types::{BlockId, CheckedSignatures, Domain};
+use tg_types::chain::SeatChange;
+use tg_types::{BlockId, CheckedSignatures, Decode as _, Domain};
 
 use crate::blob::BlobStore;
 use crate::chain::{self, Executed, LastSnapshot};
@@ -189,19 +190,44 @@ pub(crate) fn present_term(
     let voting = store.voting()?;
     let began = voting.anchor.unwrap_or((0, genesis));
     let since = tip.state.seats().since.get();
+    let last = last_of_set_before(store, since, genesis)?;
     let mut term = SeatTerm {
         epoch: voting.epoch,
         anchor: began,
+        ordered_by: last,
         seats: term::seats(&tip.state),
     };
     if since > began.0 {
-        let last = stored_block(store, since)?;
         term.epoch += 1;
-        term.anchor = (since, last.id);
+        term.anchor = (since, last);
         let seats = chain::encode_seats(tip.state.validators());
         store.enter_term(term.epoch, term.anchor, &seats)?;
     }
     Ok(term)
+}
+
+/// The last block that the set of validators before the present one voted on, at the height `since`; genesis if none was before.
+/// A node that began at a snapshot of a later height does not have the block; it has its header, in what showed it the change of the set.
+fn last_of_set_before(store: &Store, since: u64, genesis: BlockId) -> Result<BlockId, OpenError> {
+    if since == 0 {
+        return Ok(genesis);
+    }
+    if store.block(since)?.is_some() {
+        return Ok(stored_block(store, since)?.id);
+    }
+    let changes = store.changes_above(since - 1, 1)?;
+    let change = changes
+        .first()
+        .and_then(|bytes| SeatChange::from_bytes(bytes).ok());
+    // The header that a change shows is the last one of its proof.
+    let header = change.and_then(|it| it.proof.headers.last().copied());
+    match header.filter(|it| it.height.get() == since) {
+        Some(header) => Ok(header.id()),
+        None => Err(OpenError::Inconsistent {
+            height: since,
+            reason: "nothing is here of the block after which the set of validators changed",
+        }),
+    }
 }
 
 /// The state after the last final block, and the snapshot it was rebuilt from; an error if its next block has another
@@ -253,4 +279,91 @@ fn stored_block(store: &Store, height: u64) -> Result<chain::Body, OpenError> {
             height,
             reason: "the block is missing or damaged",
         })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use tg_ledger::{ConsensusKey, Parameters, Proposal, Validator};
+    use tg_types::chain::FinalityProof;
+    use tg_types::{Amount, Encode as _, Height, SignedTransaction, TimestampMs, Wallet};
+
+    use super::*;
+    use crate::store::FinalBlock;
+
+    /// Genesis and a block on it.
+    fn two_blocks() -> (Executed, Executed) {
+        let validators = (0..4).map(|seed| {
+            let key = ValidatorKey::from_seed(seed).public();
+            Validator {
+                address: Wallet::from_seed(&key).address(),
+                key: ConsensusKey::new(key),
+                stake: Amount::from_tgrid(1),
+            }
+        });
+        let mut validators: Vec<Validator> = validators.collect();
+        validators.sort_unstable_by_key(|it| it.address);
+        let proposer = validators[0].address;
+        let root = chain::genesis(&Genesis {
+            domain: tg_ledger::development_domain(),
+            parameters: Parameters::development(),
+            timestamp: TimestampMs::new(1_000),
+            accounts: vec![(
+                Wallet::from_seed(b"rich").address(),
+                Amount::from_tgrid(1_000),
+            )],
+            validators,
+        })
+        .unwrap();
+        let content = Proposal::empty(proposer, TimestampMs::new(1_100));
+        let signatures = CheckedSignatures::none();
+        let mut nothing = Vec::<SignedTransaction>::new().into_iter();
+        let built = chain::build(&root, content, &mut nothing, &signatures);
+        (root, built.unwrap().executed)
+    }
+
+    fn store(root: &Executed) -> Store {
+        let key = ValidatorKey::from_seed(0).public();
+        Store::open(Location::Memory, root.id.as_bytes(), &key).unwrap()
+    }
+
+    /// Stops: validators that know different leaders, since some have the block and others began at a snapshot after it.
+    #[test]
+    fn the_last_block_of_the_set_before_is_known_with_its_body_and_without() {
+        let (root, last) = two_blocks();
+        let whole = store(&root);
+        assert_eq!(last_of_set_before(&whole, 0, root.id).unwrap(), root.id);
+        let written = FinalBlock {
+            height: 1,
+            id: *last.id.as_bytes(),
+            bytes: chain::encode(&last.block),
+            certificate: None,
+        };
+        whole.finalise(&[written], None).unwrap();
+        assert_eq!(last_of_set_before(&whole, 1, root.id).unwrap(), last.id);
+
+        let begun = store(&root);
+        let missing = last_of_set_before(&begun, 1, root.id).unwrap_err();
+        assert!(
+            matches!(missing, OpenError::Inconsistent { height: 1, .. }),
+            "{missing}"
+        );
+        let mut certified = last.block.header;
+        certified.height = Height::new(2);
+        let change = |headers| SeatChange {
+            proof: FinalityProof {
+                certificate: vec![1],
+                headers,
+            },
+            seats: vec![2],
+        };
+        // A change of another height says nothing of this one.
+        let later = change(vec![certified]).to_bytes();
+        begun.put_changes(&[(2, later)]).unwrap();
+        last_of_set_before(&begun, 1, root.id).unwrap_err();
+        let shown = change(vec![certified, last.block.header]).to_bytes();
+        begun.put_changes(&[(1, shown)]).unwrap();
+        assert_eq!(last_of_set_before(&begun, 1, root.id).unwrap(), last.id);
+    }
 }

@@ -20,6 +20,9 @@ pub(crate) struct SeatTerm {
     pub(crate) epoch: u64,
     /// The block at which it begins, the last one of the term before.
     pub(crate) anchor: (u64, BlockId),
+    /// The last block that the set before voted on, or genesis: its id gives the order of leaders ([`crate::leaders`]). An epoch
+    /// that operators begin has another anchor, and the same order.
+    pub(crate) ordered_by: BlockId,
     /// Consensus keys and accounts.
     pub(crate) seats: Vec<([u8; 32], Address)>,
 }
@@ -30,6 +33,7 @@ impl SeatTerm {
         Self {
             epoch,
             anchor: (last.height(), last.id),
+            ordered_by: last.id,
             seats: seats(&last.state),
         }
     }

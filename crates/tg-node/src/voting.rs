@@ -31,13 +31,11 @@ use std::time::Duration;
 
 use commonware_codec::Decode as _;
 use commonware_consensus::simplex::types::Finalization;
-use commonware_consensus::simplex::{
-    self, Engine, Floor, ForwardPolicy, SkipBudget, SkipPolicy, elector::RoundRobin,
-};
+use commonware_consensus::simplex::{self, Engine, Floor, ForwardPolicy, SkipBudget, SkipPolicy};
 use commonware_consensus::types::{Epoch, ViewDelta};
 use commonware_consensus::{Epochable as _, Viewable as _};
 use commonware_cryptography::certificate::Verifier as _;
-use commonware_cryptography::{Sha256, sha256};
+use commonware_cryptography::sha256;
 use commonware_p2p::utils::mux::{Error as MuxError, MuxHandle, Muxer, SubReceiver, SubSender};
 use commonware_p2p::{Blocker, Receiver, Sender};
 use commonware_parallel::Sequential;
@@ -51,6 +49,7 @@ use tg_types::BlockId;
 use crate::application::Mailbox;
 use crate::handle::NodeStatus;
 use crate::key::public_bytes;
+use crate::leaders::{Leaders, leaders};
 use crate::limits::{ABSTAIN_MARGIN, Timers, VOTE_EPOCH};
 use crate::peers::{Peer, Scheme, payload};
 use crate::signer::VoteSigner;
@@ -79,6 +78,8 @@ pub(crate) struct Consensus<B> {
     pub(crate) signer: VoteSigner,
     /// Who votes in the present term.
     pub(crate) participants: Set<Peer>,
+    /// The block whose id gives the order of leaders in it.
+    pub(crate) ordered_by: BlockId,
     /// The terms that follow.
     pub(crate) terms: mpsc::Receiver<SeatTerm>,
     pub(crate) mailbox: Mailbox,
@@ -149,6 +150,7 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
                 term = later;
             }
             self.participants = term.participants();
+            self.ordered_by = term.ordered_by;
             entered = true;
             // It abstained as long as it had to: what it lost are votes of epochs that are over.
             // Stops: a set that shrinks while some abstain, who did so anew in each epoch until they were started again, and were no quorum without them.
@@ -373,7 +375,7 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
         let timers = self.timers;
         Ok(simplex::Config {
             scheme,
-            elector: RoundRobin::<Sha256>::default(),
+            elector: leaders(&self.ordered_by),
             blocker: self
                 .blocker
                 .lock()
@@ -406,16 +408,8 @@ impl<B: Blocker<PublicKey = Peer>> Consensus<B> {
     }
 }
 
-type Config<B> = simplex::Config<
-    Scheme,
-    RoundRobin<Sha256>,
-    B,
-    sha256::Digest,
-    Mailbox,
-    Mailbox,
-    Mailbox,
-    Sequential,
->;
+type Config<B> =
+    simplex::Config<Scheme, Leaders, B, sha256::Digest, Mailbox, Mailbox, Mailbox, Sequential>;
 
 /// The height after which a validator without its journal votes again, if `final_height` is final.
 const fn votes_again(final_height: u64) -> u64 {

@@ -101,6 +101,7 @@ impl Bench {
             term: SeatTerm {
                 epoch: 0,
                 anchor: (0, self.root.id),
+                ordered_by: self.root.id,
                 seats: term::seats(&self.root.state),
             },
             store: self.store(0),

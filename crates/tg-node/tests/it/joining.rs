@@ -1,17 +1,19 @@
 //! Validators that bond for a seat, follow the chain until they have it, vote, and leave.
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use commonware_cryptography::{Hasher as _, Sha256};
 use tg_ledger::State;
 use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_node::{
     Follower, FollowerConfig, NodeHandle, OpenError, RunningValidator, Seat, ValidatorConfig,
     ValidatorKey, spawn_validator,
 };
-use tg_types::chain::TrustRoot;
-use tg_types::{Label, SignedTransaction, Transaction, Wallet};
+use tg_types::chain::{FinalityCertificate, TrustRoot};
+use tg_types::{Address, BlockId, Label, SignedTransaction, Transaction, Wallet};
 
 use crate::alone::Seats;
 use crate::follow::{clock_of_genesis, honest_source};
@@ -148,6 +150,54 @@ fn learnt(seats: &Seats, node: &NodeHandle) -> (TrustRoot, usize) {
     }
 }
 
+/// The seats in the order in which they lead, if a block gives it.
+fn order_of_leaders(block: &BlockId, seats: &[[u8; 32]]) -> Vec<[u8; 32]> {
+    let mut places: Vec<usize> = (0..seats.len()).collect();
+    places.sort_by_cached_key(|place| {
+        let place = u32::try_from(*place).unwrap().to_be_bytes();
+        Sha256::hash(&[block.as_bytes().as_slice(), place.as_slice()])
+    });
+    places.into_iter().map(|place| seats[place]).collect()
+}
+
+/// Asserts that in each epoch of consensus those made the blocks that led by the order which the last block of the epoch before gives.
+fn assert_leaders(seats: &Seats, newcomer: &Newcomer, node: &NodeHandle) {
+    let Seats { network, .. } = seats;
+    let founders = network.keys.iter().map(ValidatorKey::public);
+    let accounts = network.validator_wallets().map(|it| it.address());
+    let mut accounts: BTreeMap<[u8; 32], Address> = founders.zip(accounts).collect();
+    accounts.insert(newcomer.key.public(), newcomer.wallet.address());
+    let root = network.genesis.trust_root().unwrap();
+    let mut epochs = vec![(0, network.genesis.id(), root)];
+    for change in node.seat_changes(0).unwrap().0 {
+        let (root, at) = epochs.last().unwrap().2.after(&change).unwrap();
+        let last = node.block(at).unwrap().unwrap().id();
+        epochs.push((at, last, root));
+    }
+    let above = node.status().height + 1;
+    for (epoch, (since, last, root)) in epochs.iter().enumerate() {
+        let order = order_of_leaders(last, root.seats());
+        // The last block of an epoch may be proposed again, by another leader.
+        let until = epochs.get(epoch + 1).map_or(above, |(at, ..)| *at);
+        let mut looked_at = 0;
+        for height in since + 1..until {
+            // The view of a block is known if it was made final itself.
+            let certificate = node.certificate(height).unwrap();
+            let Some((_, bytes)) = certificate.filter(|(at, _)| *at == height) else {
+                continue;
+            };
+            let finality = FinalityCertificate::read(&bytes).unwrap().finality;
+            assert_eq!(finality.epoch, epoch as u64);
+            let turn = usize::try_from(finality.epoch + finality.view).unwrap();
+            let leader = order[turn % order.len()];
+            let block = node.block(height).unwrap().unwrap();
+            assert_eq!(block.header.proposer, accounts[&leader], "{finality:?}");
+            looked_at += 1;
+        }
+        assert!(looked_at > 0, "of epoch {epoch} no block has a certificate");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[expect(
     clippy::too_many_lines,
@@ -253,6 +303,8 @@ async fn a_validator_joins_votes_is_needed_and_leaves() {
     let stopped = fifth.handle().status().stopped.unwrap();
     assert!(stopped.contains("has no seat after block"), "{stopped}");
     assert_eq!(learnt(&seats, &first).1, 2);
+    // Two of the founders started again in the epoch of five, of whom a quorum then needed one.
+    assert_leaders(&seats, &newcomer, &first);
     assert_agree(running.iter().map(RunningValidator::handle));
     let money = first.snapshot().state.money();
     assert!(money.is_conserved());

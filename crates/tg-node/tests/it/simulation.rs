@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use commonware_consensus::simplex::elector::RoundRobin;
 use commonware_consensus::simplex::mocks::{equivocator, relay::Relay};
 use commonware_consensus::types::Epoch;
 use commonware_cryptography::Sha256;
@@ -192,9 +191,10 @@ impl World {
         let certificates = self
             .first_epoch(&control, index, channel::CERTIFICATES)
             .await;
+        let parts = self.open(index, TIMERS).1;
         let config = equivocator::Config::<_, _, Sha256> {
-            scheme: self.open(index, TIMERS).1.scheme(),
-            elector: RoundRobin::<Sha256>::default(),
+            scheme: parts.scheme(),
+            elector: parts.leaders(),
             epoch: Epoch::zero(),
             relay: Arc::new(Relay::new()),
         };
