@@ -8,13 +8,14 @@
 use crate::clock;
 use tg_types::chain::{
     AnswerError, Checkpoint, CheckpointError, FinalAnswer, HeadTooOld, LeafHead, NetworkTrust,
-    TrustedHead, content_digest,
+    TrustedHead,
 };
-use tg_types::{Address, Amount, BlockId, Encode, Writer};
+use tg_types::{Address, Amount, BlockId};
 
 use crate::client::Client;
 use crate::dto::{StateAnswerDto, StateRecordDto};
 use crate::error::ClientError;
+use crate::shown::{self, AnswerChecks, ShownError};
 
 /// What a final state has, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,12 +59,22 @@ pub enum LightError {
     },
 }
 
+impl From<ShownError> for LightError {
+    fn from(error: ShownError) -> Self {
+        match error {
+            ShownError::Unreadable => Self::Unreadable,
+            ShownError::OtherContent => Self::OtherContent,
+            ShownError::NotShown(error) => Self::NotShown(error),
+            ShownError::Old(error) => Self::Old(error),
+        }
+    }
+}
+
 /// A client that believes what a quorum of the seats made final, and nothing else.
 #[derive(Debug, Clone)]
 pub struct LightClient {
     client: Client,
-    trust: NetworkTrust,
-    head: TrustedHead,
+    checks: AnswerChecks,
 }
 
 impl LightClient {
@@ -106,15 +117,14 @@ impl LightClient {
         head.check_age(clock::now(), trust.period())?;
         Ok(Self {
             client,
-            trust,
-            head,
+            checks: AnswerChecks::new(trust, head),
         })
     }
 
     /// The newest block of which this client knows that it is final: what a later run goes on from.
     #[must_use]
     pub const fn head(&self) -> &TrustedHead {
-        &self.head
+        self.checks.head()
     }
 
     /// The head of a record (owner, state, money), or that there is none, as the newest final state has it.
@@ -144,21 +154,10 @@ impl LightClient {
         id: &[u8],
     ) -> Result<FinalValue<Option<Vec<u8>>>, LightError> {
         let (shown, told) = self.shown(record, id).await?;
-        let content = match shown.found {
-            None => None,
-            Some((head, digest)) => {
-                let bytes = told.content().ok_or(LightError::OtherContent)?;
-                // Stops: an order, a price or a provider that the record does not have.
-                if content_digest(head.kind, &RecordBytes(&bytes)) != digest {
-                    return Err(LightError::OtherContent);
-                }
-                Some(bytes)
-            }
-        };
         Ok(FinalValue {
             height: shown.header.height.get(),
             timestamp_ms: shown.header.timestamp.get(),
-            value: content,
+            value: shown::content(&shown, &told)?,
         })
     }
 
@@ -168,16 +167,18 @@ impl LightClient {
         record: StateRecordDto,
         id: &[u8],
     ) -> Result<(FinalAnswer, StateAnswerDto), LightError> {
-        self.head.check_age(clock::now(), self.trust.period())?;
+        self.checks.check_age(clock::now())?;
         let told = self.client.state_answer(record, id).await?;
-        let answer = told.read().ok_or(LightError::Unreadable)?;
-        let key = record.leaf_key(id);
-        let shown = match self.head.check(&answer, &key) {
+        let shown = match self.checks.take(&told, record, id) {
             // Perhaps of other validators than those that are known.
-            Err(AnswerError::Finality(error)) if self.learn().await? == Learnt::Nothing => {
+            Err(ShownError::NotShown(AnswerError::Finality(error)))
+                if self.learn().await? == Learnt::Nothing =>
+            {
                 return Err(AnswerError::Finality(error).into());
             }
-            Err(AnswerError::Finality(_)) => self.head.check(&answer, &key)?,
+            Err(ShownError::NotShown(AnswerError::Finality(_))) => {
+                self.checks.take(&told, record, id)?
+            }
             shown => shown?,
         };
         Ok((shown, told))
@@ -203,22 +204,14 @@ impl LightClient {
     async fn learn(&mut self) -> Result<Learnt, LightError> {
         let mut learnt = Learnt::Nothing;
         loop {
-            let changes = self.client.seat_changes(self.head.changed().get()).await?;
+            let known = self.checks.head().changed().get();
+            let changes = self.client.seat_changes(known).await?;
             if changes.0.is_empty() {
                 return Ok(learnt);
             }
-            self.head.learn(&changes)?;
+            self.checks.learn(&changes)?;
             learnt = Learnt::Seats;
         }
-    }
-}
-
-/// The canonical encoding of a record.
-struct RecordBytes<'a>(&'a [u8]);
-
-impl Encode for RecordBytes<'_> {
-    fn encode(&self, writer: &mut Writer) {
-        writer.raw(self.0);
     }
 }
 
