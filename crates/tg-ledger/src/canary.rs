@@ -28,6 +28,8 @@ pub enum LedgerCanary {
     MissingOfOne,
     /// A bond is returned an epoch too early.
     ShortUnbonding,
+    /// An account that is opened again begins with the nonce of one that never was.
+    NoncesFromZero,
 }
 
 #[cfg(feature = "canary")]

@@ -11,6 +11,8 @@ use tg_types::chain::{
 };
 use tg_types::digest::hex;
 
+use crate::shown::ShownError;
+
 /// Most certificates in files that are compared: each is compared with each.
 pub const EVIDENCE_MAX: usize = 64;
 
@@ -150,9 +152,9 @@ impl SeenCertificates {
         &mut self,
         root: &TrustRoot,
         certificate: &[u8],
-        shown: &Result<FinalAnswer, AnswerError>,
+        shown: &Result<FinalAnswer, ShownError>,
     ) {
-        let is_fork = matches!(shown, Err(AnswerError::Fork { .. }));
+        let is_fork = matches!(shown, Err(ShownError::NotShown(AnswerError::Fork { .. })));
         let is_known = self.seen.iter().any(|it| it.bytes == certificate);
         if is_known || (shown.is_err() && !is_fork) {
             return;

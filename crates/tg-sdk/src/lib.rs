@@ -5,6 +5,7 @@
 //! 2. [`text`] - how ids and amounts are written
 //! 3. [`error`] - what can go wrong
 //! 4. [`retry`] - what is signed again after that
+//! 5. [`shown`] - what an answer of a gateway shows, whoever gave it
 //!
 //! With the feature `client`:
 //! 1. [`client`] - how to ask
@@ -62,6 +63,7 @@ mod placed;
 pub mod retry;
 #[cfg(all(feature = "client", feature = "verify"))]
 pub mod sealed;
+pub mod shown;
 mod signer;
 pub mod text;
 #[cfg(feature = "client")]

@@ -7,15 +7,16 @@
 
 use crate::clock;
 use tg_types::chain::{
-    AnswerError, Checkpoint, CheckpointError, FinalAnswer, HeadTooOld, LeafHead, LeafKey,
-    NetworkTrust, StateAnswer, TrustedHead, content_digest,
+    AnswerError, Checkpoint, CheckpointError, FinalAnswer, HeadTooOld, LeafHead, NetworkTrust,
+    TrustedHead,
 };
-use tg_types::{Address, Amount, BlockId, Encode, Writer};
+use tg_types::{Address, Amount, BlockId};
 
 use crate::client::Client;
 use crate::dto::{StateAnswerDto, StateRecordDto};
 use crate::error::ClientError;
 use crate::evidence::{CertificateEvidence, SeenCertificates};
+use crate::shown::{self, AnswerChecks, ShownError};
 
 /// What a final state has, checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,12 +60,22 @@ pub enum LightError {
     },
 }
 
+impl From<ShownError> for LightError {
+    fn from(error: ShownError) -> Self {
+        match error {
+            ShownError::Unreadable => Self::Unreadable,
+            ShownError::OtherContent => Self::OtherContent,
+            ShownError::NotShown(error) => Self::NotShown(error),
+            ShownError::Old(error) => Self::Old(error),
+        }
+    }
+}
+
 /// A client that believes what a quorum of the seats made final, and nothing else.
 #[derive(Debug, Clone)]
 pub struct LightClient {
     client: Client,
-    trust: NetworkTrust,
-    head: TrustedHead,
+    checks: AnswerChecks,
     certificates: SeenCertificates,
 }
 
@@ -108,8 +119,7 @@ impl LightClient {
         head.check_age(clock::now(), trust.period())?;
         Ok(Self {
             client,
-            trust,
-            head,
+            checks: AnswerChecks::new(trust, head),
             certificates: SeenCertificates::default(),
         })
     }
@@ -124,7 +134,7 @@ impl LightClient {
     /// The newest block of which this client knows that it is final: what a later run goes on from.
     #[must_use]
     pub const fn head(&self) -> &TrustedHead {
-        &self.head
+        self.checks.head()
     }
 
     /// The head of a record (owner, state, money), or that there is none, as the newest final state has it.
@@ -154,21 +164,10 @@ impl LightClient {
         id: &[u8],
     ) -> Result<FinalValue<Option<Vec<u8>>>, LightError> {
         let (shown, told) = self.shown(record, id).await?;
-        let content = match shown.found {
-            None => None,
-            Some((head, digest)) => {
-                let bytes = told.content().ok_or(LightError::OtherContent)?;
-                // Stops: an order, a price or a provider that the record does not have.
-                if content_digest(head.kind, &RecordBytes(&bytes)) != digest {
-                    return Err(LightError::OtherContent);
-                }
-                Some(bytes)
-            }
-        };
         Ok(FinalValue {
             height: shown.header.height.get(),
             timestamp_ms: shown.header.timestamp.get(),
-            value: content,
+            value: shown::content(&shown, &told)?,
         })
     }
 
@@ -178,26 +177,33 @@ impl LightClient {
         record: StateRecordDto,
         id: &[u8],
     ) -> Result<(FinalAnswer, StateAnswerDto), LightError> {
-        self.head.check_age(clock::now(), self.trust.period())?;
+        self.checks.check_age(clock::now())?;
         let told = self.client.state_answer(record, id).await?;
-        let answer = told.read().ok_or(LightError::Unreadable)?;
-        let key = record.leaf_key(id);
-        let shown = match self.check(&answer, &key) {
+        let shown = match self.check(&told, record, id) {
             // Perhaps of other validators than those that are known.
-            Err(AnswerError::Finality(error)) if self.learn().await? == Learnt::Nothing => {
+            Err(ShownError::NotShown(AnswerError::Finality(error)))
+                if self.learn().await? == Learnt::Nothing =>
+            {
                 return Err(AnswerError::Finality(error).into());
             }
-            Err(AnswerError::Finality(_)) => self.check(&answer, &key)?,
+            Err(ShownError::NotShown(AnswerError::Finality(_))) => self.check(&told, record, id)?,
             shown => shown?,
         };
         Ok((shown, told))
     }
 
     /// What an answer shows by the seats that are known; its certificate is compared with those before it.
-    fn check(&mut self, answer: &StateAnswer, key: &LeafKey) -> Result<FinalAnswer, AnswerError> {
-        let shown = self.head.check(answer, key);
-        self.certificates
-            .note(self.head.root(), &answer.certificate, &shown);
+    fn check(
+        &mut self,
+        told: &StateAnswerDto,
+        record: StateRecordDto,
+        id: &[u8],
+    ) -> Result<FinalAnswer, ShownError> {
+        let shown = self.checks.take(told, record, id);
+        if let Some(answer) = told.read() {
+            let root = self.checks.head().root();
+            self.certificates.note(root, &answer.certificate, &shown);
+        }
         shown
     }
 
@@ -221,22 +227,14 @@ impl LightClient {
     async fn learn(&mut self) -> Result<Learnt, LightError> {
         let mut learnt = Learnt::Nothing;
         loop {
-            let changes = self.client.seat_changes(self.head.changed().get()).await?;
+            let known = self.checks.head().changed().get();
+            let changes = self.client.seat_changes(known).await?;
             if changes.0.is_empty() {
                 return Ok(learnt);
             }
-            self.head.learn(&changes)?;
+            self.checks.learn(&changes)?;
             learnt = Learnt::Seats;
         }
-    }
-}
-
-/// The canonical encoding of a record.
-struct RecordBytes<'a>(&'a [u8]);
-
-impl Encode for RecordBytes<'_> {
-    fn encode(&self, writer: &mut Writer) {
-        writer.raw(self.0);
     }
 }
 

@@ -55,6 +55,9 @@ pub enum Canary {
     /// A bond is returned an epoch too early.
     #[cfg(feature = "canary")]
     ShortUnbonding,
+    /// An account that is opened again takes what was signed for it before it was removed.
+    #[cfg(feature = "canary")]
+    NoncesFromZero,
 }
 
 impl Canary {
@@ -92,6 +95,8 @@ impl Canary {
         Self::MissingOfOne,
         #[cfg(feature = "canary")]
         Self::ShortUnbonding,
+        #[cfg(feature = "canary")]
+        Self::NoncesFromZero,
     ];
 }
 
@@ -115,6 +120,7 @@ pub(crate) fn arm(canary: Option<Canary>) {
             Some(C::PaidBeforeHeld) => Some(Ledger::PaidBeforeHeld),
             Some(C::MissingOfOne) => Some(Ledger::MissingOfOne),
             Some(C::ShortUnbonding) => Some(Ledger::ShortUnbonding),
+            Some(C::NoncesFromZero) => Some(Ledger::NoncesFromZero),
             _ => None,
         });
         tg_node::canary::arm(match canary {

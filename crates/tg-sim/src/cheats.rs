@@ -148,6 +148,8 @@ impl CheatKind {
             })],
             release: Vec::new(),
             seat_changes: PlannedSeats::default(),
+            lapse: None,
+            clients: Vec::new(),
             faults: Vec::new(),
             mode: Some(way.mode),
             by_tile: way.by_tile,

@@ -10,7 +10,8 @@
 //! | `capacity` | no offer has more leases than slots, no GPU more than a whole of its shares and memory |
 //! | `job-end` | a job ends in time, with a reason, and goes only from state to state as the protocol says |
 //! | `held` | a job waits for a provider only if enough validators have its input |
-//! | `replay` | no transaction is executed twice, and nonces of an account grow |
+//! | `replay` | no transaction is executed twice or stands in two blocks, and nonces of an account grow, also when it was removed and opened again |
+//! | `light` | a client takes nothing that the final state does not have, whatever a gateway says, and what it has from an honest one |
 //! | `kept` | a seat that gives nothing is never found to give what it keeps |
 //! | `seats` | the set changes only at the end of an epoch, by bonds and by those who gave their seat back; a bond comes back whole, and after its time |
 //! | `final` | a block is final by a quorum of the validators after the last block of the epoch before |
@@ -88,6 +89,8 @@ pub(crate) struct Checks {
     /// The height up to which states were looked at.
     checked: u64,
     executed: BTreeSet<TransactionId>,
+    /// Transactions that stand in blocks, by what their senders signed: counted here, whatever the ledger says that it executed.
+    included: BTreeSet<TransactionId>,
     nonces: BTreeMap<NonceLane, u64>,
     jobs: BTreeMap<JobId, JobState>,
     paid: BTreeSet<JobId>,
@@ -142,6 +145,7 @@ impl Checks {
             waiting: BTreeMap::new(),
             checked: 0,
             executed: BTreeSet::new(),
+            included: BTreeSet::new(),
             nonces: BTreeMap::new(),
             jobs: BTreeMap::new(),
             paid: BTreeSet::new(),
@@ -287,6 +291,10 @@ impl Checks {
             }
         }
         for signed in &block.block.transactions {
+            let id = signed.id(block.state.domain());
+            if !self.included.insert(id) {
+                return Err(format!("transaction {id} stands in a second block"));
+            }
             let last = self.nonces.insert(signed.lane(), signed.nonce);
             if last.is_some_and(|last| last >= signed.nonce) {
                 let (sender, nonce) = (signed.sender, signed.nonce);

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use commonware_runtime::{Clock as _, deterministic};
 use tg_ledger::{Event, Outcome, State};
 use tg_node::{BlobStore, Finalized, NodeHandle};
-use tg_types::{Address, ChainDomain, Fees, Transaction, TransactionId, Wallet, with_sources};
+use tg_types::{
+    Address, ChainDomain, Fees, SignedTransaction, Transaction, TransactionId, Wallet, with_sources,
+};
 
 use crate::checks::Checks;
 use crate::coverage::FaultCoverage;
@@ -37,8 +40,12 @@ pub(crate) struct SimGrid {
     log: Mutex<Log>,
     checks: Mutex<Checks>,
     coverage: Mutex<FaultCoverage>,
-    /// Parties that have orders to give.
+    /// Parties that have orders to give, or something else to do before a run may end.
     ordering: Mutex<usize>,
+    /// Whether the account that is left is empty, so that all validators may go off.
+    is_left_empty: AtomicBool,
+    /// How far the clocks of validators went while all of them were off, in milliseconds.
+    paused_ms: AtomicU64,
 }
 
 /// Milliseconds of the run.
@@ -64,7 +71,9 @@ impl SimGrid {
         (log, checks): (Log, Checks),
     ) -> Self {
         let ordering = plan.requestors.iter().flatten();
-        let ordering = ordering.filter(|it| it.orders > 0).count();
+        let ordering = ordering.filter(|it| it.orders > 0).count()
+            + plan.clients.iter().flatten().count()
+            + usize::from(plan.lapse.is_some());
         let coverage = FaultCoverage::new(&plan);
         Self {
             plan,
@@ -76,6 +85,8 @@ impl SimGrid {
             checks: Mutex::new(checks),
             coverage: Mutex::new(coverage),
             ordering: Mutex::new(ordering),
+            is_left_empty: AtomicBool::new(false),
+            paused_ms: AtomicU64::new(0),
         }
     }
 
@@ -110,6 +121,26 @@ impl SimGrid {
         locked(&self.friends).clone()
     }
 
+    /// The account that is left is empty.
+    pub(crate) fn left_empty(&self) {
+        self.is_left_empty.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the account that is left is empty.
+    pub(crate) fn is_left_empty(&self) -> bool {
+        self.is_left_empty.load(Ordering::Relaxed)
+    }
+
+    /// All validators were off while their clocks went on.
+    pub(crate) fn paused(&self, ms: u64) {
+        self.paused_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// How far the clocks of validators went while all were off, in milliseconds.
+    pub(crate) fn paused_ms(&self) -> u64 {
+        self.paused_ms.load(Ordering::Relaxed)
+    }
+
     /// A party has given all its orders.
     pub(crate) fn ordered(&self) {
         *locked(&self.ordering) -= 1;
@@ -139,6 +170,7 @@ impl SimGrid {
 
     /// The validator that a client asks: its own, or the next one that runs and is not behind.
     pub(crate) fn gateway(&self, own: usize, now: u64) -> Option<NodeHandle> {
+        let now = now + self.paused_ms();
         let nodes = locked(&self.nodes);
         let in_turn = nodes.range(own..).chain(nodes.range(..own));
         let in_turn: Vec<&NodeHandle> = in_turn.map(|(_, node)| node).collect();
@@ -398,6 +430,20 @@ impl ClientAccount {
     pub(crate) fn state(&self, grid: &SimGrid, context: &Context) -> Option<Arc<State>> {
         let node = grid.gateway(self.gateway, now_ms(context))?;
         Some(node.snapshot().state.clone())
+    }
+
+    /// Sends what is signed already; if it was not taken, why not.
+    pub(crate) async fn send_signed(
+        &self,
+        grid: &SimGrid,
+        context: &Context,
+        signed: SignedTransaction,
+    ) -> Result<TransactionId, String> {
+        context.sleep(CLIENT_DELAY).await;
+        let asked = grid.gateway(self.gateway, now_ms(context));
+        let node = asked.ok_or_else(|| "no validator runs".to_owned())?;
+        let sent = node.submit(signed).await;
+        sent.map_err(|error| with_sources(&error))
     }
 
     /// Sends a transaction; if it was not taken, why not: it may be sent again.

@@ -10,6 +10,8 @@
 //! - A newcomer among the validators counts as faulty until it votes; a seat is given back only where the rest bears the faults.
 //! - An honest provider asks the next validator when the one it asks has no new block for three seconds.
 
+mod clients;
+mod lapse;
 mod seats;
 
 use std::fmt;
@@ -18,6 +20,8 @@ use tg_types::VerificationMode;
 
 use crate::draw::SeedStream;
 
+pub use clients::ClientPlan;
+pub use lapse::{LapsePlan, PAUSE};
 pub use seats::{LeaverPlan, NewcomerPlan, PlannedSeats};
 
 /// How a seat behaves.
@@ -316,6 +320,10 @@ pub enum PlanPart {
     Newcomer(usize),
     /// A validator that gives its seat back: it stays.
     Leaver(usize),
+    /// A client to which gateways lie.
+    Client(usize),
+    /// The account that is left until its rent is spent.
+    Lapse,
 }
 
 impl fmt::Display for PlanPart {
@@ -330,6 +338,8 @@ impl fmt::Display for PlanPart {
             Self::Release => f.write_str("release"),
             Self::Newcomer(index) => write!(f, "newcomer{index}"),
             Self::Leaver(index) => write!(f, "leaver{index}"),
+            Self::Client(index) => write!(f, "client{index}"),
+            Self::Lapse => f.write_str("lapse"),
         }
     }
 }
@@ -337,7 +347,7 @@ impl fmt::Display for PlanPart {
 /// A part of a plan has no such name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no part {0}: seatN, providerN, requestorN, faultN, newcomerN, leaverN, links, orders or release"
+    "there is no part {0}: seatN, providerN, requestorN, faultN, newcomerN, leaverN, clientN, links, orders, release or lapse"
 )]
 pub struct ParsePartError(String);
 
@@ -350,12 +360,14 @@ impl std::str::FromStr for PlanPart {
             "links" => Some(Self::Links),
             "orders" => Some(Self::Orders),
             "release" => Some(Self::Release),
+            "lapse" => Some(Self::Lapse),
             _ => (numbered("seat").map(Self::Seat))
                 .or_else(|| numbered("provider").map(Self::Provider))
                 .or_else(|| numbered("requestor").map(Self::Requestor))
                 .or_else(|| numbered("fault").map(Self::Fault))
                 .or_else(|| numbered("newcomer").map(Self::Newcomer))
-                .or_else(|| numbered("leaver").map(Self::Leaver)),
+                .or_else(|| numbered("leaver").map(Self::Leaver))
+                .or_else(|| numbered("client").map(Self::Client)),
         };
         part.ok_or_else(|| ParsePartError(text.to_owned()))
     }
@@ -380,6 +392,10 @@ pub struct SimPlan {
     pub release: Vec<NewRelease>,
     /// Seats that change hands.
     pub seat_changes: PlannedSeats,
+    /// An account that is left until its rent is spent; then nobody orders anything.
+    pub lapse: Option<LapsePlan>,
+    /// Clients to which gateways lie; `None` was left out.
+    pub clients: Vec<Option<ClientPlan>>,
     /// How all results are checked; drawn for each order if absent.
     pub mode: Option<VerificationMode>,
     /// Whether validators repeat no run, so that every dispute about one ends at a tile.
@@ -406,6 +422,21 @@ impl SimPlan {
     /// What a seed draws.
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
+        let plan = Self::with_jobs(seed);
+        let seats = plan.seats.iter().enumerate();
+        let honest = seats.filter(|(_, role)| **role == SeatRole::Honest);
+        let honest: Vec<usize> = honest.map(|(seat, _)| seat).collect();
+        match LapsePlan::drawn(seed, &honest) {
+            Some(lapse) => plan.with_lapse(lapse),
+            None => Self {
+                clients: clients::drawn(seed, &honest),
+                ..plan
+            },
+        }
+    }
+
+    /// What a seed draws of validators, of those that order and those that serve, and of faults.
+    fn with_jobs(seed: u64) -> Self {
         let mut draw = SeedStream::new(seed, "plan");
         let count = draw.pick(&[4, 4, 4, 5, 6, 7]);
         let faulty_max = (count - 1) / 3;
@@ -465,6 +496,8 @@ impl SimPlan {
             faults,
             release: release(seed, count),
             seat_changes,
+            lapse: None,
+            clients: Vec::new(),
             mode: None,
             // In every fourth run; not drawn, so that the other runs stay as they were.
             by_tile: seed % 4 == 3,
@@ -505,6 +538,9 @@ impl SimPlan {
         parts.extend(present(leavers, PlanPart::Leaver));
         let newcomers = newcomers.iter().map(Option::is_some).collect();
         parts.extend(present(newcomers, PlanPart::Newcomer));
+        let clients = self.clients.iter().map(Option::is_some).collect();
+        parts.extend(present(clients, PlanPart::Client));
+        parts.extend(self.lapse.map(|_| PlanPart::Lapse));
         parts
     }
 
@@ -533,6 +569,8 @@ impl SimPlan {
             PlanPart::Release => plan.release.clear(),
             PlanPart::Newcomer(index) => clear(&mut plan.seat_changes.newcomers, index),
             PlanPart::Leaver(index) => clear(&mut plan.seat_changes.leavers, index),
+            PlanPart::Client(index) => clear(&mut plan.clients, index),
+            PlanPart::Lapse => plan.lapse = None,
         }
         plan.without.push(part);
         plan
@@ -550,6 +588,8 @@ impl SimPlan {
         plan.faults.clear();
         plan.release.clear();
         plan.seat_changes = PlannedSeats::default();
+        plan.clients.clear();
+        plan.lapse = None;
         plan
     }
 
@@ -796,6 +836,8 @@ impl fmt::Display for SimPlan {
             faults,
             release,
             seat_changes,
+            lapse,
+            clients,
             mode,
             by_tile,
             run_whole,
@@ -852,8 +894,25 @@ impl fmt::Display for SimPlan {
             writeln!(f, "  {at_ms} ms: seat{seat} has the new release")?;
         }
         seat_changes.write(f, seats.len())?;
+        write_parties(f, lapse.as_ref(), clients)?;
         write_faults(f, faults)
     }
+}
+
+fn write_parties(
+    f: &mut fmt::Formatter<'_>,
+    lapse: Option<&LapsePlan>,
+    clients: &[Option<ClientPlan>],
+) -> fmt::Result {
+    if let Some(lapse) = lapse {
+        writeln!(f, "  an account is left: {lapse:?}")?;
+    }
+    for (index, client) in clients.iter().enumerate() {
+        if let Some(client) = client {
+            writeln!(f, "  client{index}: {client:?}")?;
+        }
+    }
+    Ok(())
 }
 
 fn write_faults(f: &mut fmt::Formatter<'_>, faults: &[Option<PlannedFault>]) -> fmt::Result {

@@ -10,15 +10,18 @@ use std::time::Duration;
 use commonware_runtime::{Runner as _, Spawner as _, Supervisor as _, deterministic};
 use tg_ledger::{ConsensusKey, Genesis, Parameters, State, StorageRule, Validator};
 use tg_node::ValidatorKey;
+use tg_types::chain::NetworkTrust;
 use tg_types::{Address, Amount, BlockId, DurationMs, TimestampMs, Wallet};
 
 use crate::canary::{self, Canary};
 use crate::checks::{Checks, KnownFacts, PaidResults, Violation};
+use crate::clients::SimClient;
 use crate::coverage::FaultCoverage;
 use crate::evidence::{Proving, sample};
 use crate::grid::{ClientAccount, Context, SimGrid, now_ms, sleep_ms};
+use crate::lapse::LeftAccount;
 use crate::log::Log;
-use crate::plan::{PlannedFault, PlannedSeats, ProviderRole, SeatRole, SimPlan};
+use crate::plan::{PAUSE, PlannedFault, PlannedSeats, ProviderRole, SeatRole, SimPlan};
 use crate::provider::SimProvider;
 use crate::requestor::SimRequestor;
 use crate::seat_checks::SeatChecks;
@@ -249,6 +252,11 @@ fn parameters(plan: &SimPlan) -> Parameters {
             true => usual.unbonding,
             false => UNBONDING,
         },
+        // One block comes a month after the one before where all validators are off for so long.
+        time_step_max: match plan.lapse {
+            Some(_) => PAUSE,
+            None => usual.time_step_max,
+        },
         ..usual
     }
 }
@@ -264,6 +272,10 @@ fn genesis(plan: &SimPlan) -> Genesis {
             .into_iter()
             .map(|it| (wallet("validator", it).address(), rich)),
     );
+    if plan.lapse.is_some() {
+        accounts.push((wallet("left", 0).address(), Amount::from_tgrid(1)));
+        accounts.push((wallet("opener", 0).address(), rich));
+    }
     accounts.sort_unstable_by_key(|(address, _)| *address);
     let validators = (0..plan.seats.len()).map(|index| Validator {
         address: wallet("validator", index).address(),
@@ -353,6 +365,7 @@ async fn play(
     });
     let seats: Vec<SimSeat> = seats.collect();
     let id = genesis.id();
+    let trust = genesis.trust().expect("each validator has its own key");
     let stores = seats.iter().map(|seat| {
         let is_honest = seat.role == SeatRole::Honest;
         is_honest.then(|| seat.blobs.clone())
@@ -375,6 +388,8 @@ async fn play(
     }
     start_parties(&context, &grid);
     start_holders(&context, &grid, &id);
+    start_left(&context, &grid);
+    start_clients(&context, &grid, &trust);
     safety(&mut world, &plan).await;
     if grid.checks().violations.is_empty() {
         liveness(&mut world).await;
@@ -435,6 +450,32 @@ fn start_holders(context: &Context, grid: &Arc<SimGrid>, genesis: &BlockId) {
     }
 }
 
+/// The account that is left until its rent is spent.
+fn start_left(context: &Context, grid: &Arc<SimGrid>) {
+    let Some(plan) = grid.plan.lapse else {
+        return;
+    };
+    let account = |kind: &str| ClientAccount::new(wallet(kind, 0), plan.gateway);
+    let left = LeftAccount::new(plan, account("left"), account("opener"));
+    let shared = Arc::clone(grid);
+    let context = context.child("left");
+    context.spawn(move |context| left.run(shared, context));
+}
+
+/// Clients to which gateways lie.
+fn start_clients(context: &Context, grid: &Arc<SimGrid>, trust: &NetworkTrust) {
+    let plan = &grid.plan;
+    let voters = plan.seats.len() + plan.seat_changes.newcomers.len();
+    for (index, client) in plan.clients.iter().enumerate() {
+        if let Some(client) = client {
+            let client = SimClient::new((index, *client), trust.clone(), (plan.seed, voters));
+            let shared = Arc::clone(grid);
+            let context = context.child("client").with_attribute("index", index);
+            context.spawn(move |context| client.run(shared, context));
+        }
+    }
+}
+
 /// Registers the model, and gives its files to the validator that is asked.
 async fn register(context: Context, grid: Arc<SimGrid>, registrar: ClientAccount) {
     loop {
@@ -470,6 +511,7 @@ async fn safety(world: &mut SimWorld, plan: &SimPlan) {
         let now = now_ms(&world.context);
         tell_held(world, &mut told_at);
         world.turn_newcomers().await;
+        world.turn_pause().await;
         while let Some((_, index, begins, fault)) = due.next_if(|(at, ..)| *at <= now) {
             if begins {
                 world.begin(index, fault).await;
@@ -543,6 +585,7 @@ async fn liveness(world: &mut SimWorld) {
     loop {
         tell_held(world, &mut told_at);
         world.turn_newcomers().await;
+        world.turn_pause().await;
         let open = grid.checks().open_jobs();
         let target = healed + LIVENESS_BLOCKS;
         let behind: Vec<usize> = grid

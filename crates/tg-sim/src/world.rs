@@ -1,6 +1,7 @@
 //! The validators of a run: their network, their disks, what starts and stops them.
 
 mod newcomers;
+mod pause;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -76,6 +77,8 @@ pub(crate) struct SimSeat {
     place: Arc<SeatPlace>,
     /// The chain as far as a newcomer that has no seat yet has followed it.
     following: Option<FollowedChain>,
+    /// How far its wall clock went while all validators were off.
+    paused: Duration,
 }
 
 /// Where a validator stands between its bond and the end of its seat.
@@ -666,6 +669,7 @@ impl SimSeat {
             told: 0,
             place: Arc::default(),
             following: None,
+            paused: Duration::ZERO,
         }
     }
 }
@@ -690,9 +694,13 @@ fn opening<'a>(
     (location, timers): (Location<'a>, Timers),
     (checker, signatures): (Arc<dyn EvidenceChecker>, Arc<CheckedSignatures>),
 ) -> Opening<'a> {
-    let wall = match seat.role {
-        SeatRole::FastClock(ms) => WallClock::new(move |steady| steady + Duration::from_millis(ms)),
-        _ => WallClock::of_runtime(),
+    let ahead = match seat.role {
+        SeatRole::FastClock(ms) => seat.paused + Duration::from_millis(ms),
+        _ => seat.paused,
+    };
+    let wall = match ahead.is_zero() {
+        true => WallClock::of_runtime(),
+        false => WallClock::new(move |steady| steady + ahead),
     };
     Opening {
         genesis,

@@ -7,6 +7,7 @@ use tg_types::{
     OfferTerms, Reader, SealingPublicKey, TimestampMs, Writer, fields,
 };
 
+use crate::canary::{LedgerCanary, is_armed};
 use crate::limits::SESSIONS_PER_ACCOUNT_MAX;
 use crate::record::{Record, Session};
 use crate::rent::{Due, Rent, RentCategory};
@@ -62,8 +63,12 @@ const _: () = assert!(NONCES_PER_BLOCK > crate::limits::TRANSACTIONS_PER_BLOCK_M
 impl Account {
     /// An account that begins to exist in the block of `height`.
     pub(crate) fn opened_at(height: Height, address: Address, balance: Amount) -> Self {
+        let nonce = match is_armed(LedgerCanary::NoncesFromZero) {
+            true => 0,
+            false => Self::first_nonce(height),
+        };
         Self {
-            nonce: Self::first_nonce(height),
+            nonce,
             ..Self::new(address, balance)
         }
     }

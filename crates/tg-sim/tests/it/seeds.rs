@@ -1,7 +1,7 @@
 //! Seeds that ever failed, by what broke. What a seed draws changes with `SimPlan::drawn`: the tests beside the mended code
 //! stay when it does.
 
-use tg_sim::{ProviderPlan, ProviderRole, SeatRole, SimOptions, SimPlan, run};
+use tg_sim::{PlanPart, ProviderPlan, ProviderRole, SeatRole, SimOptions, SimPlan, run};
 
 /// Runs a seed, which must pass; returns the hash of its events.
 fn pass(seed: u64) -> String {
@@ -125,4 +125,63 @@ fn seed_6_runs_of_a_program_are_paid_by_what_they_took() {
     });
     let party = report.providers[place.unwrap()];
     assert!(party.leases > 0 && party.after < party.before, "{party:?}");
+}
+
+/// An account spends its rent while all validators are off, is opened again, and everybody sends its old transactions: none is executed, and
+/// what it signs now is.
+#[test]
+fn seed_12_an_account_is_removed_and_opened_again() {
+    let plan = SimPlan::drawn(12);
+    let sent = plan.lapse.map(|it| it.transfers);
+    assert!(plan.requestors.is_empty() && plan.seat_changes.is_empty());
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    let said = |what: &str| report.lines.iter().filter(|it| it.contains(what)).count();
+    assert_eq!(said("all validators are off"), 1);
+    assert_eq!(said("is removed: its rent is spent"), 1);
+    assert_eq!(said("is opened again"), 1);
+    // Before it is opened, four times after, and once more at the end.
+    assert_eq!(said("old transactions are sent again"), 6);
+    assert!(sent.is_some_and(|it| it > 0));
+}
+
+/// Clients ask gateways what the final state has, and some answers are lies.
+#[test]
+fn seed_8_gateways_lie_and_clients_take_the_truth_alone() {
+    let plan = SimPlan::drawn(8);
+    assert!(!plan.clients.is_empty());
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(report.violations.is_empty(), "{:?}", report.violations);
+    let lies = report.lines.iter();
+    let lies = lies.filter(|it| it.contains("is told a lie"));
+    let refused = lies.clone().filter(|it| it.contains("refuses it"));
+    let (all, refused) = (lies.count(), refused.count());
+    assert!(refused > 0 && refused <= all, "{refused} of {all}");
+}
+
+/// Clients and the account that is left are drawn in some seeds only, and leave the parts of the others as they were.
+#[test]
+fn clients_and_the_account_that_is_left_are_drawn_in_some_seeds_only() {
+    for seed in 0..300 {
+        let plan = SimPlan::drawn(seed);
+        assert_eq!(plan.lapse.is_some(), seed % 29 == 12, "{seed}");
+        let has_clients = seed % 9 == 8 && plan.lapse.is_none();
+        assert_eq!(!plan.clients.is_empty(), has_clients, "{seed}");
+        assert_eq!(plan.requestors.is_empty(), plan.lapse.is_some(), "{seed}");
+        for part in plan.parts() {
+            assert_eq!(part.to_string().parse::<PlanPart>(), Ok(part), "{seed}");
+            assert!(
+                !plan.without(part).parts().contains(&part),
+                "{seed}: {part}"
+            );
+        }
+    }
 }
