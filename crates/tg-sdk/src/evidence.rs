@@ -239,11 +239,11 @@ mod tests {
         assert!(pair[0].certificate().contradicts(pair[1].certificate()));
         assert!(equivocations(&pair, std::slice::from_ref(&root)).is_empty());
         let mut seen = SeenCertificates::default();
-        let fork = Err(AnswerError::Fork {
+        let fork = Err(ShownError::NotShown(AnswerError::Fork {
             height: 1,
             known: BlockId::new([1; 32]),
             got: BlockId::new([2; 32]),
-        });
+        }));
         seen.note(&root, &certificate(VoteKind::Finalize), &fork);
         assert!(seen.evidence().is_empty());
     }
