@@ -32,7 +32,8 @@ at the end, earnings for honest work among them.
 /// What stands before the second table.
 const DETECTION: &str = "
 How to read it: under `none` every lie is paid. Under `recompute` and `proof` none is. Under `sync` a lie that is spread over the result
-is not paid; one in a single part of twenty is paid 19 times and costs 20 prices once, so it gains nothing on average (ADR 22), and a
+is not paid; one in a single part of twenty is paid 19 times and costs 20 prices once, so it gains nothing on average (ADR 22; what it is
+worth elsewhere counts too: ADR 44), and a
 provider that hides what was drawn loses as much. One bribed, lazy, copying or accusing member of four changes no result; a lazy one has no share of the fee, and loses a
 TGRID where it found a wrong result right, as who accuses falsely does each time. Under `optimistic` nobody here challenges: a lie is paid where the seed draws the bribed watcher, one run of
 four, and costs three prices in the others (here twenty, as these offers put up); a requestor that runs the program too ends that (ADR 27). *optimistic, one tile* is that mode for a model

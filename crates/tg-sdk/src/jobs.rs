@@ -15,6 +15,7 @@ use crate::dto::{
     ModePriceDto, ModelDto, ModelStateDto, QuoteDto,
 };
 use crate::error::ClientError;
+use crate::placed::placed;
 use crate::retry::{NONCES_MAX, Retry, retry_of};
 use crate::signer::Signer;
 use crate::verify::{
@@ -166,6 +167,14 @@ pub enum JobError {
         /// The job.
         job: JobId,
     },
+    /// An order was taken, and given up before a block had it.
+    #[error("the order was taken and given up again: {reason}")]
+    Dropped {
+        /// The job that it would be.
+        job: JobId,
+        /// Why.
+        reason: String,
+    },
     /// A bid was not opened in its slot, and its deposit is burned.
     #[error("bid {bid} was not opened in slot {slot}: no block took it in time")]
     Forfeited {
@@ -228,6 +237,7 @@ impl JobError {
             Self::NotEndpoint { .. } => {
                 "`tensorgrid endpoint list` shows the endpoints of your account".to_owned()
             }
+            Self::Dropped { .. } => "nothing was ordered or locked; order it again".to_owned(),
             Self::NotInBlock { job } => {
                 format!("it may come yet: tensorgrid job show {job}, before it is sent again")
             }
@@ -624,8 +634,11 @@ pub async fn order_endpoint_kept(
     let domain = status.domain.into();
     let mut keep = |signed: &SignedTransaction| keep(signed::job_id(signed.id(&domain)));
     let doing = "order the endpoint";
-    let signed = submit_kept(client, wallet.into(), &submission, doing, &mut keep).await?;
-    Ok(signed::job_id(signed.id(&domain)))
+    let sent = submit_kept(client, wallet.into(), &submission, doing, &mut keep).await?;
+    let id = sent.id(&domain);
+    let job = signed::job_id(id);
+    placed(client, &sent, (id, job)).await?;
+    Ok(job)
 }
 
 /// The same for what the client knows by its id alone: a model or a program.
@@ -643,10 +656,10 @@ pub async fn order_of(
 }
 
 /// The same for a caller that goes on after a restart: `keep` is given what was signed before it is sent, and an order that it
-/// cannot keep is not sent.
+/// cannot keep is not sent. Once this returns the order is in a final block.
 ///
 /// # Errors
-/// Those of [`order_of`], and if the order cannot be kept.
+/// Those of [`order_of`], and if the order cannot be kept, or no block takes it.
 pub async fn order_kept(
     client: &Client,
     wallet: &Wallet,
@@ -671,7 +684,10 @@ pub async fn order_kept(
     stored.doing("store the input")?;
     let transaction = Transaction::SubmitJob { order };
     let sent = submit_kept(client, wallet.into(), &transaction, "order the job", keep).await?;
-    Ok(signed::job_id(sent.id(&status.domain.into())))
+    let id = sent.id(&status.domain.into());
+    let job = signed::job_id(id);
+    placed(client, &sent, (id, job)).await?;
+    Ok(job)
 }
 
 /// Whether an input that is ordered as a sealed one is: one of this wallet. Stops: an input that is stored in the clear.

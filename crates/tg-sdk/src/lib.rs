@@ -54,6 +54,8 @@ pub mod guard;
 pub mod jobs;
 #[cfg(feature = "client")]
 pub mod light;
+#[cfg(all(feature = "client", feature = "verify"))]
+mod placed;
 pub mod retry;
 #[cfg(all(feature = "client", feature = "verify"))]
 pub mod sealed;

@@ -38,10 +38,6 @@ const DEADLINE_S: &str = "86400";
 /// Most that is paid: above what anybody here asks.
 const PRICE_MAX: &str = "0.1";
 
-/// How often a case is ordered at most, and what is said of an order that is in no block and in no queue any more.
-const ORDERS_MAX: usize = 3;
-const LOST: &str = "wait for the order to be final";
-
 /// The region of the first honest provider. Each provider has one of its own, so that an order says who gets it.
 const FIRST_REGION: u8 = 1;
 
@@ -244,14 +240,7 @@ impl DisputeLane<'_> {
         words.extend(["--trust", "--detach", "--attempts", "1", "--retention", "0"]);
         words.extend(["--verify", case.verify, "--region", region]);
         words.extend(["--max-price", PRICE_MAX, "--deadline-s", DEADLINE_S]);
-        let mut told = self.requestor.ask(&words);
-        for _ in 1..ORDERS_MAX {
-            // It was with a validator that another case has killed.
-            if told.as_ref().is_err_and(|it| it.to_string().contains(LOST)) {
-                told = self.requestor.ask(&words);
-            }
-        }
-        let told = told?;
+        let told = self.requestor.ask(&words)?;
         let id = told["job"].as_str().or(told["id"].as_str());
         let id = id.with_context(|| format!("no id in {told}"))?;
         Ok(id.to_owned())

@@ -91,6 +91,7 @@ const fn exit_of_job(error: &JobError) -> Exit {
         | JobError::NoProof
         | JobError::OtherJob { .. }
         | JobError::NonceTaken { .. }
+        | JobError::Dropped { .. }
         | JobError::Forfeited { .. } => Exit::Rejected,
     }
 }

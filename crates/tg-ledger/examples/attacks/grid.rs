@@ -855,5 +855,13 @@ pub(crate) fn demanded(transaction: &Transaction) -> bool {
             | TransactionKind::ReportStorage
             | TransactionKind::SubmitJob
             | TransactionKind::CommitBid
+            | TransactionKind::SealResult
+            | TransactionKind::OpenResult
+            | TransactionKind::ArgueResult
+            | TransactionKind::CommitVotes
+            | TransactionKind::RevealVotes
+            | TransactionKind::PostDealing
+            | TransactionKind::GrantKey
+            | TransactionKind::RevealKey
     )
 }

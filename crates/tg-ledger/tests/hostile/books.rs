@@ -9,7 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_ledger::{AbandonedBecause, EndReason, Event, Job, Lease, LeaseEnd, QuestionEnd, State};
+use tg_ledger::{
+    AbandonedBecause, BurnedBecause, EndReason, Event, Job, Lease, LeaseEnd, QuestionEnd, State,
+};
 use tg_types::{Address, JobId, LeaseId, TransactionKind, VerificationMode};
 
 use crate::net::{Moment, Side, WINDOW};
@@ -228,6 +230,16 @@ impl Books {
                 Event::GasSettled { lease, burned, .. } => {
                     tallies.entry(*lease).or_default().gas += burned.get();
                 }
+                Event::EscrowBurned {
+                    job,
+                    requestor,
+                    because: BurnedBecause::NoKey,
+                    ..
+                } => assert!(
+                    self.is_hostile(requestor) || taken_back.contains(job),
+                    "an honest requestor was charged for a key: {:?}",
+                    state.job(job)
+                ),
                 Event::Forfeited {
                     lease,
                     provider,
@@ -468,7 +480,7 @@ impl Books {
     /// Whether somebody hostile is the cause that a lease ended without a result.
     fn is_caused(&self, before: &State, state: &State, job: &Job, lease: &Lease) -> bool {
         match &lease.end() {
-            Some(LeaseEnd::Cancelled) => self.is_hostile(&job.requestor),
+            Some(LeaseEnd::Cancelled | LeaseEnd::Ungranted) => self.is_hostile(&job.requestor),
             Some(LeaseEnd::Preempted) => lease
                 .preemption
                 .and_then(|it| before.job(&it.by).or_else(|| state.job(&it.by)))

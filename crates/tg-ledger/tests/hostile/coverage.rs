@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tg_ledger::{
-    AbandonedBecause, Event, LatePhase, LeaseEnd, LeaseProgress, ModelState, QuestionEnd, State,
+    AbandonedBecause, Event, KeyStep, LatePhase, LeaseEnd, LeaseProgress, ModelState, QuestionEnd,
+    State,
 };
 use tg_types::{DeclineReason, TransactionKind};
 
@@ -73,6 +74,13 @@ const NEEDED: &[&str] = &[
     "seed signed",
     "a member disputes a result",
     "a member was refuted",
+    "lease Declined key",
+    "lease Ungranted",
+    "job: its requestor granted no key that opens its input",
+    "job: its key was shown, as the provider was wrong; nothing of it is sealed any more",
+    "a key was granted",
+    "a provider says that its key opens nothing",
+    "a key was shown",
     "branches given up",
     "states written down and read back",
 ];
@@ -243,6 +251,11 @@ fn other_name(event: &Event) -> &'static str {
         Event::ResultDisputed { .. } => "a member disputes a result",
         Event::ResultArgued { .. } => "a side hands in its file in a dispute",
         Event::ReplicasDiffer { .. } => "the members of a job differ",
+        Event::KeyChanged { step, .. } => match step {
+            KeyStep::Granted => "a key was granted",
+            KeyStep::Questioned => "a provider says that its key opens nothing",
+            KeyStep::Revealed => "a key was shown",
+        },
         Event::RunCharged { .. } => "a run of all was paid",
         Event::AccusationRefuted { .. } => "a member was refuted",
         Event::ChallengeHeld { .. } => "a challenge is held",

@@ -22,6 +22,7 @@ mod books;
 mod coverage;
 mod files;
 mod garbage;
+mod keys;
 mod makers;
 mod net;
 mod outbox;

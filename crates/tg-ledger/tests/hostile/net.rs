@@ -6,8 +6,8 @@ use std::rc::Rc;
 use tg_lab::synthetic::Draws;
 use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{
-    Applicant, Head, Proposal, Proposed, RentCategory, ReplicaStage, State, Subject, SyncStage,
-    Verdict, VerdictError, apply, propose,
+    Applicant, Head, Proposal, Proposed, RentCategory, ReplicaStage, SealingStage, State, Subject,
+    SyncStage, Verdict, VerdictError, apply, propose,
 };
 use tg_types::{
     Address, Amount, BlockId, Decode, Digest, Encode, JobId, SignedTransaction, StateRoot,
@@ -506,7 +506,12 @@ impl Net {
         let mut is_late = waiting.any(|it| it.order.deadline < time);
         for (job, lease) in state.live_leases() {
             is_late |= match job.state() {
-                JobState::Leased => lease.start_by < time,
+                JobState::Leased => match lease.sealing.as_ref().map(|it| &it.stage) {
+                    Some(SealingStage::Questioned { until, .. }) => *until < time,
+                    // Validators look at the key that was shown.
+                    Some(SealingStage::Revealed { .. }) => false,
+                    _ => lease.start_by < time,
+                },
                 // Its provider has some time for a last claim.
                 _ if lease.meter.is_some() => {
                     let wait = state.parameters().verification_timeout;
@@ -515,6 +520,7 @@ impl Net {
                 // The seed is the validators' to sign, and a committee is asked until it answers.
                 _ if lease.check.is_some() => match &lease.check.as_ref().unwrap().stage {
                     SyncStage::Challenged { answer_by, .. } => *answer_by < time,
+                    SyncStage::Contestable { until, .. } => *until < time,
                     SyncStage::Opened { .. } => lease.verify_by().is_some_and(|it| it < time),
                     _ => false,
                 },

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use tg_lab::synthetic::Draws;
 use tg_ledger::{
-    DisputeTurn, EndpointMeter, Job, JobState, Lease, LeaseProgress, ReplicaStage, State, SyncStage,
+    DisputeTurn, EndpointMeter, Job, JobState, Lease, LeaseProgress, ReplicaStage, SealingStage,
+    State, SyncStage,
 };
 use tg_types::transaction::result_seal;
 use tg_types::{
@@ -14,6 +15,7 @@ use tg_types::{
 };
 
 use crate::files::{CHECKSUM, Files, ONE, Proof, answer, answer_of, evidence_of};
+use crate::keys;
 use crate::net::{Moment, Side, milli};
 use crate::outbox::Outbox;
 use crate::season::Season;
@@ -73,6 +75,7 @@ impl Mischief {
             9 => Self::Lie,
             10 => Self::Withdraw,
             11 => Self::NeverAnswer,
+            12.. if lease.sealing.is_some() => Self::Decline(DeclineReason::Key),
             _ => Self::None,
         }
     }
@@ -149,7 +152,7 @@ impl Provider {
             memory_bytes: 1 << 34,
             slots: 3,
             collateral_per_lease: milli(self.collateral),
-            modes: ModeSet::UNSEALED,
+            modes: ModeSet::ALL,
             machine,
             price_per_gpu_second: Amount::new(milli(2).get() / u128::from(season.scale)),
             pricing: match price % 3 {
@@ -212,6 +215,13 @@ impl Provider {
     ) {
         let price = self.price + draws.below(10);
         let terms = self.terms(moment.season, price);
+        let record = out.state.provider(&self.wallet.address());
+        if record.is_none_or(|it| it.sealing.is_none()) {
+            if draws.below(8) == 0 {
+                out.send(&self.wallet, keys::register());
+            }
+            return;
+        }
         let wanted = match self.hardware {
             Hardware::Cpu => 2,
             Hardware::Gpu => 1,
@@ -254,11 +264,19 @@ impl Provider {
         let input = files.inputs.get(&job.order.input).copied().unwrap_or(0);
         let model = files.models.get(&job.order.model);
         let model = model.map_or(0, |it| it.holders);
+        // Without the key of a sealed job there is nothing to do.
+        let key = match lease.sealing.as_ref().map(|it| &it.stage) {
+            None => None,
+            Some(SealingStage::Granted { grant, .. }) => Some(grant),
+            Some(_) => return,
+        };
         // It pulls before it starts, from whoever states that it holds it.
         let honest = if !job.is_endpoint() && !Files::is_served(input) {
             Some(DeclineReason::InputMissing)
         } else if !Files::is_served(model) {
             Some(DeclineReason::ModelMissing)
+        } else if key.is_some_and(|it| !keys::opens(it)) {
+            Some(DeclineReason::Key)
         } else {
             None
         };
@@ -268,6 +286,8 @@ impl Provider {
             _ if is_doubtful => Some(DeclineReason::InputMissing),
             Mischief::NeverStart => return,
             Mischief::Decline(reason) => Some(reason),
+            // It has no answer without the key, and hopes that nobody looks.
+            _ if mischief != Mischief::None && honest == Some(DeclineReason::Key) => None,
             _ => honest,
         };
         out.send(
@@ -312,11 +332,17 @@ impl Provider {
             let proof = if is_lie { Proof::Wrong } else { Proof::Right };
             files.evidence.insert(evidence_of(&lease.id), proof);
         }
-        if job.order.mode == VerificationMode::None {
-            // Nobody checks it: it is delivered or not.
+        if matches!(
+            job.order.mode,
+            VerificationMode::None | VerificationMode::Sealed
+        ) {
+            // Nobody checks it, or its requestor alone: it is delivered or not.
+            let has_input = (lease.granted()).is_none_or(|(grant, _)| keys::opens(grant));
             let proof = match mischief {
                 Mischief::DeliverNothing => Proof::Absent,
-                _ => Proof::Right,
+                Mischief::Lie => Proof::Wrong,
+                _ if has_input => Proof::Right,
+                _ => Proof::Wrong,
             };
             files.evidence.insert(evidence_of(&lease.id), proof);
         }

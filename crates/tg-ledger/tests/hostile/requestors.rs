@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use tg_lab::synthetic::Draws;
 use tg_ledger::{Job, JobState, State, SyncStage};
+use tg_types::sealing::SEALED_INPUT_OVERHEAD;
 use tg_types::transaction::bid_commitment;
 use tg_types::{
     Address, BidId, CapacityTier, Digest, DurationMs, GpuModelSet, JobClass, JobId, JobNeeds,
     JobOrder, ModelId, Transaction, VerificationMode, Voucher, Wallet, bid_id, job_id,
 };
 
-use crate::files::{Files, HONEST, HOSTILE, INPUT_LEN, REPEATED_MACS, claim};
+use crate::files::{Files, HONEST, HOSTILE, INPUT_LEN, Proof, REPEATED_MACS, claim, evidence_of};
+use crate::keys::{self, Awaited};
 use crate::net::{Moment, Side, digest, milli};
 use crate::outbox::Outbox;
 
@@ -196,11 +198,15 @@ impl Requestor {
         {
             let is_repeated = facts.is_some_and(|it| it.is_recomputable(REPEATED_MACS));
             order.mode = match order.input.as_bytes()[0] % 4 {
+                _ if is_repeated && order.input.as_bytes()[4] < 64 => VerificationMode::Sealed,
                 0 => VerificationMode::Optimistic,
                 1 if !is_repeated => VerificationMode::Optimistic,
                 1 => VerificationMode::Replicate,
                 _ => VerificationMode::Sync,
             };
+            if order.mode == VerificationMode::Sealed {
+                order.input_len = INPUT_LEN + SEALED_INPUT_OVERHEAD;
+            }
             if order.mode == VerificationMode::Replicate {
                 order.needs.gang = 2 + u16::from(order.input.as_bytes()[2] % 2);
                 let members = u64::from(order.needs.gang);
@@ -311,6 +317,7 @@ impl Requestor {
             };
             if !job.state().is_final() {
                 self.owe(job, files, out.state);
+                self.tend_key(job, files, draws, out);
                 self.tend(moment, &mine, job, draws, out);
                 left.push(mine);
             } else if job.state() == JobState::Paid
@@ -383,6 +390,38 @@ impl Requestor {
         if let Some(next) = last.after(milli(1)) {
             let signed = next.sign(&self.wallet, state.domain());
             files.vouchers.insert(lease.id, signed);
+        }
+    }
+
+    /// Does what a sealed job of its own waits for: an honest one grants the key, shows it to a provider that denies it, and doubts what is wrong.
+    /// A hostile one grants and shows the key, or something else, or nothing.
+    fn tend_key(&self, job: &Job, files: &Files, draws: &mut Draws, out: &mut Outbox<'_>) {
+        let Some(lease) = job.live_lease().and_then(|it| out.state.lease(&it)) else {
+            return;
+        };
+        let Some(awaited) = Awaited::of(lease) else {
+            return;
+        };
+        let id = lease.id;
+        let is_honest =
+            self.side == Side::Honest || !Moment::is_hostile_at(lease.matched_height.get());
+        // What becomes of a lease follows from its name.
+        let whim = id.as_bytes()[7] % 8;
+        let is_wrong = files.evidence.get(&evidence_of(&id)) == Some(&Proof::Wrong);
+        let does = match awaited {
+            Awaited::Grant => is_honest || whim != 0,
+            Awaited::Proof => is_honest || whim < 4,
+            Awaited::Look if is_honest => is_wrong,
+            Awaited::Look => draws.below(8) == 0,
+        };
+        if does {
+            out.send(
+                &self.wallet,
+                match awaited {
+                    Awaited::Grant => keys::grant(id, is_honest || whim > 2),
+                    Awaited::Proof | Awaited::Look => keys::show(id, is_honest || whim != 3),
+                },
+            );
         }
     }
 
