@@ -32,6 +32,7 @@ pub(crate) mod provider;
 mod provider_show;
 pub(crate) mod rent;
 mod sealed;
+mod sealed_shared;
 pub(crate) mod seat;
 pub(crate) mod session;
 pub(crate) mod transfer;
