@@ -227,6 +227,92 @@ fn an_endpoint_is_not_asked_and_nothing_raised_on_the_word_of_a_gateway() {
 }
 
 #[test]
+fn a_key_is_neither_granted_nor_shown_on_the_word_of_a_gateway() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = key(folder.path());
+    let key = key.to_str().unwrap();
+    let gateway = Gateway::start(1, |path| {
+        endpoint(path).map(|mut job| {
+            job["mode"] = json!("sealed");
+            job
+        })
+    });
+    let digit = root().join("examples/digit.json");
+    let digit = digit.to_str().unwrap();
+    for command in [
+        &["infer", "mlp-digits", digit, "--seal", "--yes"][..],
+        &["job", "grant", JOB],
+        &["job", "grant", JOB, "--trust-gateway"],
+        &["job", "reveal", JOB, "--yes"],
+    ] {
+        let ran = gateway.run(&[command, &["--key", key]].concat()).ends(2);
+        let told = "no key is granted or shown";
+        assert!(ran.stderr.contains(told), "{command:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("--genesis"), "{}", ran.stderr);
+    }
+    assert_eq!(gateway.sent(), Vec::<String>::new());
+}
+
+/// Has an API tell something else of the sealed leases of a job.
+fn lying_of_sealed(
+    grid: &Grid,
+    job: &str,
+    lie: impl Fn(&mut Value) + Send + Sync + 'static,
+) -> Gateway {
+    let of_job = format!("/v1/jobs/{job}");
+    lying(grid, move |path, told| {
+        if path == of_job {
+            let leases = told["leases"].as_array_mut().unwrap();
+            let sealed = leases.iter_mut().filter(|it| it["sealing"].is_object());
+            sealed.for_each(&lie);
+        }
+    })
+}
+
+#[test]
+fn a_key_is_granted_and_shown_as_final_states_have_its_lease() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(folder.path(), 1);
+    let genesis = folder.path().join("genesis.bin");
+    let genesis = ["--genesis", genesis.to_str().unwrap()];
+    let digit = root().join("examples/digit.json");
+    let digit = digit.to_str().unwrap();
+    let order = ["infer", "mlp-digits", digit, "--seal", "--yes", "--detach"];
+    let ordered = grid.run(&[&order[..], &["--json"]].concat()).ends(0).json();
+    let job = ordered["job"].as_str().unwrap();
+    until("a lease waits for the key", || {
+        let shown = grid.run(&["job", "show", job, "--json"]).ends(0).json();
+        shown["leases"][0]["sealing"]["stage"] == json!("awaits_key")
+    });
+
+    // The gateway's own sealing key; its own lease of another job.
+    let zeros_key = format!("0x{}", "00".repeat(tg_types::sealing::SEALING_KEY_BYTES));
+    let own_key = lying_of_sealed(&grid, job, move |lease| {
+        lease["sealing"]["key"] = json!(zeros_key);
+    });
+    let own_lease = lying_of_sealed(&grid, job, |lease| lease["id"] = json!(JOB));
+    let grant = [&["job", "grant", job][..], &genesis].concat();
+    for (liar, told) in [
+        (own_key, "no final state has the sealing key"),
+        (own_lease, "and it is none"),
+    ] {
+        let ran = liar.run(&grant).ends(3);
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("is granted"), "{}", ran.stderr);
+        assert_eq!(liar.sent(), Vec::<String>::new());
+    }
+    // A question that its provider did not ask.
+    let question = lying_of_sealed(&grid, job, |lease| {
+        lease["sealing"]["stage"] = json!("questioned");
+        lease["sealing"]["may_reveal"] = json!(true);
+    });
+    let reveal = [&["job", "reveal", job, "--yes"][..], &genesis].concat();
+    let ran = question.run(&reveal).ends(3);
+    assert!(ran.stderr.contains("nothing was shown"), "{}", ran.stderr);
+    assert_eq!(question.sent(), Vec::<String>::new());
+}
+
+#[test]
 fn what_a_gateway_says_does_not_reach_the_terminal_raw() {
     let forged = "waits\u{1b}[8A\u{1b}[2Kjob 1 is paid\r\u{9b}2J\u{202e}";
     let gateway = Gateway::start(1, move |path| {
