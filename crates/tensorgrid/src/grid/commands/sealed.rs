@@ -148,6 +148,12 @@ pub(super) async fn reveal(arguments: &JobRevealArguments, as_json: bool) -> Out
     };
     let input = input_of(&mut trusting, &job).await?;
     let key = sealed::key_of(&client, &wallet, input).await.of_job()?;
+    say(match KeyStage::told(lease) {
+        KeyStage::Contestable(output) => {
+            format!("its answer {output} may be doubted, for the fee of mode recompute")
+        }
+        _ => "its provider says that the key opens nothing".to_owned(),
+    });
     if !arguments.yes {
         say(
             "whoever reads blocks then reads the input and the answer of this job, for good, and of every other one that ordered the same \
@@ -155,10 +161,7 @@ pub(super) async fn reveal(arguments: &JobRevealArguments, as_json: bool) -> Out
         );
         ask_to_proceed("nothing was shown", "--yes shows it without asking")?;
     }
-    match ground(&client, &mut trusting, (id, input), lease).await? {
-        KeyStage::Contestable(output) => say(format_args!("its answer {output} may be doubted")),
-        _ => say("its provider says that the key opens nothing"),
-    }
+    prove_ground(&client, &mut trusting, (id, input), lease).await?;
     let shown = sealed::reveal(&client, &wallet, (id, lease.id), &key).await;
     shown.of_job()?;
     say("shown; validators look");
@@ -169,19 +172,22 @@ pub(super) async fn reveal(arguments: &JobRevealArguments, as_json: bool) -> Out
     }
 }
 
-/// What the key of a job may be shown about now. Stops: an API that tells a question, or a doubt, only to be shown the key.
-async fn ground(
+/// Fails unless the key of a job may be shown now, about what the API tells. Stops: one that tells a question, or an answer that may be doubted,
+/// only to be shown the key.
+async fn prove_ground(
     client: &Client,
     trusting: &mut Option<Trusting>,
     of: (JobId, Digest),
     lease: &LeaseDto,
-) -> Result<KeyStage, Failure> {
+) -> Outcome {
     let asked = Instant::now();
+    let told = KeyStage::told(lease);
     loop {
         let found = Box::pin(known(client, trusting, of, lease)).await;
         let is_late = asked.elapsed() > PROVED_MAX;
         match found {
-            Ok(stage @ (KeyStage::Questioned | KeyStage::Contestable(_))) => return Ok(stage),
+            Ok(KeyStage::Questioned) if told == KeyStage::Questioned => return Ok(()),
+            Ok(proved @ KeyStage::Contestable(_)) if told == proved => return Ok(()),
             Err(NotKnown::Otherwise(failure)) => return Err(failure),
             Err(NotKnown::Yet(failure)) if is_late => return Err(failure),
             Ok(_) if is_late => {
