@@ -4,6 +4,8 @@
 //! The loop wakes for a finished piece of work, for the next poll, for the next thing a lease has to do, and for
 //! the order to stop: then the offer is withdrawn, what was started is finished, and nothing new is begun.
 
+mod sealing_key;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +15,8 @@ use tg_privacy::SealingKey;
 use tg_sdk::dto::{LeaseDto, MeterDto, OfferTermsDto, RentDto, RentKindDto};
 use tg_sdk::{Client, ClientError, clock};
 use tg_types::{
-    Amount, Digest, Domain, Heartbeat, LeaseId, ModeSet, ModelId, OfferId, OfferTerms,
-    SignedVoucher, TimestampMs, Transaction, VerificationMode, Wallet, with_sources,
+    Amount, Digest, Domain, Heartbeat, LeaseId, ModelId, OfferId, OfferTerms, SignedVoucher,
+    TimestampMs, Transaction, Wallet, with_sources,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -419,37 +421,6 @@ impl<W: Worker> Agent<W> {
                 }
                 Err(error) if error.is_transient() => self.problem("list the offers", &error),
                 Err(error) => return Err(AgentError::Offer(error)),
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
-
-    /// Makes sure that keys of sealed jobs can be granted to this provider. If its key is not taken, it offers the other modes.
-    async fn ensure_sealing_key(&mut self) {
-        let key = self.sealing.to_register();
-        let mut sent: Option<Instant> = None;
-        while self.config.terms.modes.contains(VerificationMode::Sealed) {
-            let known = self.client.provider(self.wallet.address()).await;
-            let is_away = known.as_ref().is_err_and(ClientError::is_transient);
-            if known.is_ok_and(|it| it.sealing_key.as_ref() == Some(&key)) {
-                return;
-            }
-            let is_due = sent.is_none_or(|at| at.elapsed() > OFFER_APPEARS);
-            if is_due && !is_away {
-                let register = Transaction::RegisterSealingKey { key: key.clone() };
-                match self.submitter.submit(register).await {
-                    Ok(_) => sent = Some(Instant::now()),
-                    Err(error) if error.is_transient() => {
-                        self.problem("register the sealing key", &error);
-                    }
-                    Err(error) => {
-                        self.problem(
-                            "register the sealing key; sealed jobs are not served",
-                            &error,
-                        );
-                        self.config.terms.modes = self.config.terms.modes.and(ModeSet::UNSEALED);
-                    }
-                }
             }
             tokio::time::sleep(POLL).await;
         }

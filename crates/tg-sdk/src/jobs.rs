@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use tg_ir::tensor::top_class;
+use tg_types::sealing::SEALED_ANSWER_OVERHEAD;
 use tg_types::{
     Address, Amount, Digest, JobId, JobOrder, LeaseId, ModelId, SignedTransaction, Transaction,
     VerificationMode, Wallet, signed,
@@ -122,6 +123,14 @@ pub enum JobError {
         /// The lease.
         lease: LeaseId,
     },
+    /// A lease was told as one of a job whose lease it is not.
+    #[error("lease {lease} is none of job {job}")]
+    OtherLease {
+        /// The job.
+        job: JobId,
+        /// The lease.
+        lease: LeaseId,
+    },
     /// What was sealed does not open, or cannot be sealed.
     #[error("{doing}")]
     Seal {
@@ -228,7 +237,7 @@ impl JobError {
             }
             Self::DepositTold { .. } => "nothing was locked; --deposit names what is".to_owned(),
             Self::SeveralModels { .. } => "give more digits of the id".to_owned(),
-            Self::OtherJob { .. } => {
+            Self::OtherJob { .. } | Self::OtherLease { .. } => {
                 "nothing that it shows of this job is believed: the API is damaged or lies; ask another one with --api".to_owned()
             }
             Self::NonceTaken { .. } => {
@@ -808,7 +817,11 @@ pub async fn collect_output(
     job: &JobDto,
 ) -> Result<(JobReceiptDto, Vec<u8>), JobError> {
     let receipt = paid_receipt(client, ordered, job).await?;
-    let output = client.blob(receipt.receipt.output, OUTPUT_BYTES_MAX).await;
+    let limit = match ordered.mode {
+        ModeDto::Sealed => OUTPUT_BYTES_MAX + SEALED_ANSWER_OVERHEAD as usize,
+        _ => OUTPUT_BYTES_MAX,
+    };
+    let output = client.blob(receipt.receipt.output, limit).await;
     Ok((receipt, output.doing("fetch the output")?))
 }
 

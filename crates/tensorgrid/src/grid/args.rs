@@ -652,7 +652,7 @@ pub(crate) enum JobCommand {
     Challenge(JobChallengeArguments),
     /// Ask whether a validator still has the answer that it stated to keep.
     AskStored(JobAskStoredArguments),
-    /// Grant the key of a sealed job to its provider: what `infer --seal` does by itself.
+    /// Grant the key of a sealed job to each provider that gets it, until one runs it: what `infer --seal` does by itself.
     Grant(JobGrantArguments),
     /// Show the key of a sealed job to everybody, so that validators look at its grant or its result.
     Reveal(JobRevealArguments),

@@ -90,6 +90,7 @@ const fn exit_of_job(error: &JobError) -> Exit {
         | JobError::NotPaid { .. }
         | JobError::NoProof
         | JobError::OtherJob { .. }
+        | JobError::OtherLease { .. }
         | JobError::NonceTaken { .. }
         | JobError::Dropped { .. }
         | JobError::Forfeited { .. } => Exit::Rejected,

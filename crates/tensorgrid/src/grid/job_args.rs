@@ -81,7 +81,9 @@ pub(crate) struct JobCostArguments {
 /// Whether a job is sealed.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SealArguments {
-    /// Seal the input to the provider that is found, and the answer back: nobody else reads them, and nobody else checks the answer.
+    /// Seal the input to the provider that is found, and the answer back: nobody else reads them, and nobody else checks the answer. A
+    /// provider that is granted the key and then does not serve keeps it, and reads both too. The key of a file is granted only with
+    /// --genesis. Each new lease needs a grant, within half a minute, by a command that runs: with --detach by `job grant` or `job fetch`.
     #[arg(long)]
     pub(crate) seal: bool,
     /// With --seal: run the model here too; if the answer is another one, or the provider says that its key opens nothing, show the key to
@@ -93,8 +95,10 @@ pub(crate) struct SealArguments {
 /// `job grant`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "`infer --seal` grants by itself. This goes on where it was stopped, or after --detach: it waits until a provider has the job, and ends \
-                  once that has the key. A lease waits half a minute for it.\n\nExample:\n  tensorgrid job grant 3fa1b2 --key alice.key"
+    after_help = "`infer --seal` grants by itself. This goes on where it was stopped, or after --detach: it grants the key to each provider that gets \
+                  the job, and ends once one runs it, or it is over. A lease waits half a minute for the key, and each new lease, also one after a \
+                  provider that began and is gone, needs a grant by a command that runs: `job fetch` stays until the end. The provider and its \
+                  sealing key are proved (--genesis), but for development accounts.\n\nExample:\n  tensorgrid job grant 3fa1b2 --key alice.key --genesis genesis.bin"
 )]
 pub(crate) struct JobGrantArguments {
     /// The job's id, or the beginning of it; of mode sealed.
@@ -112,7 +116,8 @@ pub(crate) struct JobGrantArguments {
 #[command(
     after_help = "Possible while its provider says that the key does not open the input: then it costs nothing, and whoever was wrong pays. Or while \
                   its result may be doubted, some ten seconds: then it costs the fee of mode recompute, which comes back out of the provider's \
-                  collateral if validators find another answer.\n\nExample:\n  tensorgrid job reveal 3fa1b2 --key alice.key"
+                  collateral if validators find another answer. That it is so is proved before the key is shown (--genesis), but for development \
+                  accounts.\n\nExample:\n  tensorgrid job reveal 3fa1b2 --key alice.key --genesis genesis.bin"
 )]
 pub(crate) struct JobRevealArguments {
     /// The job's id, or the beginning of it; of mode sealed.
@@ -120,6 +125,8 @@ pub(crate) struct JobRevealArguments {
     /// Do not ask before showing it.
     #[arg(short, long)]
     pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) trust: TrustArguments,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]

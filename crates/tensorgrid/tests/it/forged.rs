@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -224,6 +225,101 @@ fn an_endpoint_is_not_asked_and_nothing_raised_on_the_word_of_a_gateway() {
         assert!(ran.stderr.contains("--genesis"), "{}", ran.stderr);
     }
     assert_eq!(gateway.sent(), Vec::<String>::new());
+}
+
+#[test]
+fn a_key_is_neither_granted_nor_shown_on_the_word_of_a_gateway() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = key(folder.path());
+    let key = key.to_str().unwrap();
+    let gateway = Gateway::start(1, |path| {
+        endpoint(path).map(|mut job| {
+            job["mode"] = json!("sealed");
+            job
+        })
+    });
+    let digit = root().join("examples/digit.json");
+    let digit = digit.to_str().unwrap();
+    for command in [
+        &["infer", "mlp-digits", digit, "--seal", "--yes"][..],
+        &["job", "grant", JOB],
+        &["job", "grant", JOB, "--trust-gateway"],
+        &["job", "reveal", JOB, "--yes"],
+    ] {
+        let ran = gateway.run(&[command, &["--key", key]].concat()).ends(2);
+        let told = "no key is granted or shown";
+        assert!(ran.stderr.contains(told), "{command:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("--genesis"), "{}", ran.stderr);
+    }
+    assert_eq!(gateway.sent(), Vec::<String>::new());
+}
+
+/// Has an API tell something else of the sealed leases of a job, and give no proof of a lease at first.
+fn lying_of_sealed(
+    grid: &Grid,
+    (job, unproved): (&str, u32),
+    lie: impl Fn(&mut Value) + Send + Sync + 'static,
+) -> Gateway {
+    let of_job = format!("/v1/jobs/{job}");
+    let (url, asked) = (grid.url.clone(), AtomicU32::new(0));
+    Gateway::start_before(Some(grid.url.clone()), 1, move |path| {
+        let is_proof = path.starts_with("/v1/proofs/lease/");
+        if is_proof && asked.fetch_add(1, Ordering::Relaxed) < unproved {
+            return None;
+        }
+        let mut told = honest(&url, path)?;
+        if path == of_job {
+            let leases = told["leases"].as_array_mut().unwrap();
+            let sealed = leases.iter_mut().filter(|it| it["sealing"].is_object());
+            sealed.for_each(&lie);
+        }
+        Some(told)
+    })
+}
+
+#[test]
+fn a_key_is_granted_and_shown_as_final_states_have_its_lease() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(folder.path(), 1);
+    let genesis = folder.path().join("genesis.bin");
+    let genesis = ["--genesis", genesis.to_str().unwrap()];
+    let digit = root().join("examples/digit.json");
+    let digit = digit.to_str().unwrap();
+    let order = ["infer", "mlp-digits", digit, "--seal", "--yes", "--detach"];
+    let ordered = grid.run(&[&order[..], &["--json"]].concat()).ends(0).json();
+    let job = ordered["job"].as_str().unwrap();
+    until("a lease waits for the key", || {
+        let shown = grid.run(&["job", "show", job, "--json"]).ends(0).json();
+        shown["leases"][0]["sealing"]["stage"] == json!("awaits_key")
+    });
+
+    // The gateway's own sealing key, with a call for a proof that fails first; its own lease of another job.
+    let zeros_key = format!("0x{}", "00".repeat(tg_types::sealing::SEALING_KEY_BYTES));
+    let own_key = lying_of_sealed(&grid, (job, 2), move |lease| {
+        lease["sealing"]["key"] = json!(zeros_key);
+    });
+    let own_lease = lying_of_sealed(&grid, (job, 0), |lease| lease["id"] = json!(JOB));
+    let grant = [&["job", "grant", job][..], &genesis].concat();
+    for (liar, told, fails) in [
+        (own_key, "no final state has the sealing key", true),
+        (own_lease, "and it is none", false),
+    ] {
+        let ran = liar.run(&grant).ends(3);
+        assert!(ran.stderr.contains(told), "{}", ran.stderr);
+        let failed = ran.stderr.matches("is not proved yet").count();
+        assert_eq!(failed, usize::from(fails), "{}", ran.stderr);
+        assert!(!ran.stderr.contains("is granted"), "{}", ran.stderr);
+        assert_eq!(liar.sent(), Vec::<String>::new());
+    }
+    // A question that its provider did not ask.
+    let question = lying_of_sealed(&grid, (job, 0), |lease| {
+        lease["sealing"]["stage"] = json!("questioned");
+        lease["sealing"]["may_reveal"] = json!(true);
+    });
+    let reveal = [&["job", "reveal", job, "--yes"][..], &genesis].concat();
+    let ran = question.run(&reveal).ends(3);
+    assert!(ran.stderr.contains("nothing was shown"), "{}", ran.stderr);
+    assert_eq!(question.sent(), Vec::<String>::new());
 }
 
 #[test]

@@ -16,7 +16,10 @@ fn a_sealed_job_is_served_and_opened_by_the_key_that_ordered_it_alone() {
 
     let open = [&infer[..], &["--verify", "none", "--json"]].concat();
     let expected = grid.run(&open).ends(0).json()["values"].clone();
-    let told = grid.run(&[&infer[..], &["--seal"]].concat()).ends(0);
+    let genesis = folder.path().join("data/genesis.bin");
+    let genesis = ["--genesis", genesis.to_str().unwrap()];
+    let told = grid.run(&[&infer[..], &["--seal"], &genesis].concat());
+    let told = told.ends(0);
     assert!(
         told.stderr.contains("reads the input and the answer"),
         "{}",

@@ -9,8 +9,11 @@ use tg_sdk::endpoint::funds::{self, LockedBefore};
 use tg_sdk::endpoint::session::{EndpointError, EndpointSession, ProvedLease, ServedBy};
 use tg_sdk::endpoint::wire::{AnswerPart, EndpointRefusal, EndpointRequest};
 use tg_sdk::jobs::{self, JobError, OrderedJob};
+use tg_sdk::sealed::{self, GrantTo, JobKey};
 use tg_sdk::{Address, Amount, ClientError, JobId, LeaseId, ModelId, Transaction, Wallet};
-use tg_types::{BASE_FEE_USUAL, ChainDomain, Decode as _, Encode as _, Label};
+use tg_types::chunks::ChunkTreeBuilder;
+use tg_types::sealing::{SEALED_ANSWER_OVERHEAD, SEALING_KEY_BYTES};
+use tg_types::{BASE_FEE_USUAL, ChainDomain, Decode as _, Encode as _, Label, SealingPublicKey};
 
 use crate::gateway::{
     Asked, BASE_FEE, Gateway, Told, account, domain, job, lease, receipt, refusal, status, told,
@@ -377,4 +380,83 @@ async fn a_top_up_begins_at_what_is_known_to_be_locked() {
     let error = error.unwrap().unwrap_err();
     assert!(matches!(error, JobError::OtherJob { .. }), "{error:?}");
     assert!(gateway.transactions().is_empty());
+}
+
+#[tokio::test]
+async fn a_key_is_neither_granted_nor_shown_about_the_lease_of_another_job() {
+    let gateway = Gateway::start(|asked| usual(asked, 7)).await;
+    let wallet = alice();
+    let key = JobKey::of(&wallet, &[9; 32]);
+    // The gateway's own job has a lease that lives, and its own provider.
+    let foreign = sealed::lease_of(OLD_JOB, 0);
+    let mut to = GrantTo {
+        job: JOB,
+        lease: foreign,
+        key: SealingPublicKey::new(&[0; SEALING_KEY_BYTES]).unwrap(),
+    };
+    let error = sealed::grant(&gateway.client, &wallet, &to, &key).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, JobError::OtherLease { .. }), "{error:?}");
+    let error = sealed::reveal(&gateway.client, &wallet, (JOB, foreign), &key).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, JobError::OtherLease { .. }), "{error:?}");
+    assert!(gateway.transactions().is_empty());
+    // One of the job gets it; this gateway has no place for transactions.
+    to.lease = sealed::lease_of(JOB, 1);
+    let error = sealed::grant(&gateway.client, &wallet, &to, &key).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, JobError::Call { .. }), "{error:?}");
+    let sent = gateway.transactions();
+    let Transaction::GrantKey { lease, .. } = &sent[0].transaction else {
+        panic!("{sent:?}");
+    };
+    assert_eq!(*lease, to.lease);
+}
+
+/// A blob as a gateway gives it in chunks, whatever name it is asked by.
+fn in_chunks(path: &str, blob: &[u8]) -> Option<Told> {
+    if path.ends_with("/chunks") {
+        let mut tree = ChunkTreeBuilder::default();
+        tree.update(blob);
+        return Some((200, tree.finish()?.to_bytes()));
+    }
+    let (_, index) = path.split_once("/chunks/")?;
+    let chunk = blob.chunks(1 << 20).nth(index.parse().ok()?)?;
+    Some((200, chunk.to_vec()))
+}
+
+#[tokio::test]
+async fn the_key_of_a_job_is_that_of_the_input_that_was_asked_for() {
+    let wallet = alice();
+    let asked_for = sealed::seal(&wallet, MODEL, b"a question").unwrap();
+    let other = sealed::seal(&wallet, MODEL, b"another one").unwrap();
+    let input = tg_sdk::Digest::of_blob(&asked_for.bytes);
+    for (told, is_taken) in [(asked_for.bytes.clone(), true), (other.bytes, false)] {
+        let gateway = Gateway::start(move |asked| in_chunks(&asked.path, &told)).await;
+        let found = sealed::key_of(&gateway.client, &wallet, input).await;
+        assert_eq!(found.is_ok_and(|it| it == asked_for.key), is_taken);
+    }
+}
+
+#[tokio::test]
+async fn a_sealed_answer_may_be_longer_by_the_tag_of_its_cipher() {
+    let longest = (1 << 20) + SEALED_ANSWER_OVERHEAD as usize;
+    for (length, is_taken) in [(longest, true), (longest + 1, false)] {
+        let output = vec![7; length];
+        let told_job = job(JOB, MODEL, b"my input", "sealed");
+        let told_lease = lease(LEASE, JOB, PROVIDER, "1");
+        let gateway = Gateway::start(move |asked| match asked.path.as_str() {
+            path if path.ends_with("/receipt") => {
+                let both = (&b"my input"[..], output.as_slice());
+                Some(told(&receipt(&told_job, &told_lease, both)))
+            }
+            path if path.starts_with("/v1/jobs/") => Some(told(&told_job)),
+            path => in_chunks(path, &output),
+        })
+        .await;
+        let ordered = OrderedJob::new(JOB, MODEL, b"my input", ModeDto::Sealed);
+        let followed = gateway.client.job(JOB).await.unwrap();
+        let taken = jobs::collect_output(&gateway.client, &ordered, &followed).await;
+        assert_eq!(taken.is_ok(), is_taken, "{length}: {:?}", taken.err());
+    }
 }

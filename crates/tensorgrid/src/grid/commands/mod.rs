@@ -33,6 +33,7 @@ pub(crate) mod provider;
 mod provider_show;
 pub(crate) mod rent;
 mod sealed;
+mod sealed_shared;
 pub(crate) mod seat;
 mod seat_report;
 pub(crate) mod session;

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tg_float::job::FloatAnswer;
-use tg_sdk::dto::{
-    JobDto, JobReceiptDto, JobStateDto, LeaseDto, ModeDto, ModelDto, SealingStageDto,
-};
-use tg_sdk::jobs::{self, OrderedJob};
-use tg_sdk::sealed::{self, JobKey};
-use tg_sdk::{CheckedModel, Client, Wallet};
+use tg_sdk::dto::{JobDto, JobReceiptDto, JobStateDto, LeaseDto, ModeDto, ModelDto};
+use tg_sdk::jobs::{self, JobError, OrderedJob};
+use tg_sdk::sealed::{self, GrantTo, JobKey};
+use tg_sdk::{CheckedModel, Client, Wallet, clock};
 use tg_types::{Decode as _, Digest, JobId, LeaseId, Tier};
 
 use super::order::{confirm, detached, dry_run, print_dry_run, quotes, terms};
+use super::sealed_shared::{KeyStage, NotKnown, input_of, known, refuse_word};
 use super::{ask_to_proceed, challenge, float, json_of, proved, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
@@ -28,23 +27,32 @@ use tg_offline::text;
 /// Between two looks at a job.
 const POLL: Duration = Duration::from_millis(200);
 
-/// How long the grid may be away while a job is followed.
+/// How long the grid may be away, or give no proofs, while a job is followed.
 const ABSENCE_MAX: Duration = Duration::from_secs(30);
 
 /// After how long what was sent and had no effect is sent again.
 const AGAIN: Duration = Duration::from_secs(5);
+
+/// After how long a proof is asked for again.
+const PROOF_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long what the API tells may be missing in what can be proved, before a key is shown.
+const PROVED_MAX: Duration = Duration::from_secs(5);
 
 /// Orders a sealed job, grants its key, and prints the answer.
 pub(super) async fn infer(arguments: &InferArguments, as_json: bool) -> Outcome {
     refuse_mode(arguments.verify)?;
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
+    let mut trusting = Trusting::begin(&client, &arguments.chain).await?;
+    if !arguments.order.dry_run {
+        refuse_word(&client, trusting.as_ref())?;
+    }
     let model = connect::model(&client, &arguments.model).await?;
     refuse_model(&model)?;
-    let mut trusting = Trusting::begin(&client, &arguments.chain).await?;
     let reading = AnswerReading::of(&client, &model).await?;
     let plain = reading.input(&client, &model, arguments).await?;
-    let made = sealed::seal(&wallet, model.id, &drawn_salt()?, &plain).of_job()?;
+    let made = sealed::seal(&wallet, model.id, &plain).of_job()?;
     let order = &arguments.order;
     let quotes = quotes(&client, (&model, ModeDto::Sealed), order).await?;
     let asked = (ModeDto::Sealed, None, order);
@@ -54,7 +62,6 @@ pub(super) async fn infer(arguments: &InferArguments, as_json: bool) -> Outcome 
         return print_dry_run(&dry_run(&client, &wallet, input, terms).await?, as_json);
     }
     say(who_sees(arguments.seal.reveal));
-    warn_of_api(&client, trusting.as_ref());
     if !order.yes {
         confirm(&model, &quotes, terms)?;
     }
@@ -68,18 +75,16 @@ pub(super) async fn infer(arguments: &InferArguments, as_json: bool) -> Outcome 
     let ordered = OrderedJob::new(id, model.id, &made.bytes, ModeDto::Sealed);
     if arguments.detach {
         say(format_args!(
-            "its provider waits for the key: tensorgrid job grant {id}, or job fetch {id}, with the same key file, within half a minute of the lease"
+            "each lease waits half a minute for the key from a command that runs: tensorgrid job grant {id}, or job fetch {id}, with the same key file"
         ));
         return detached(&client, &ordered, as_json).await;
     }
+    let of = (id, ordered.input);
     let mut tending = Tending {
-        client: &client,
-        wallet: &wallet,
-        key: &made.key,
         right: right.as_deref(),
-        sent: BTreeMap::new(),
+        ..Tending::of(&client, &wallet, &made.key, of, &mut trusting)
     };
-    let job = tending.follow(id, &mut trusting, Until::Ended).await?;
+    let job = tending.follow(Until::Ended).await?;
     let shown = (&reading, arguments.raw, as_json);
     finish((&client, &made.key), (&ordered, &job, trusting), shown).await?;
     wallet::hint(&arguments.key);
@@ -98,39 +103,27 @@ pub(super) async fn fetch(
     let model = client.model(ordered.model).await;
     let model = model.calling("find the model")?;
     let reading = AnswerReading::of(client, &model).await?;
-    let job = client.job(ordered.job).await.calling("ask for the job")?;
-    let key = sealed::key_of(client, &wallet, &job).await.of_job()?;
-    let mut tending = Tending {
-        client,
-        wallet: &wallet,
-        key: &key,
-        right: None,
-        sent: BTreeMap::new(),
-    };
-    let job = tending
-        .follow(ordered.job, &mut trusting, Until::Ended)
-        .await?;
+    let key = sealed::key_of(client, &wallet, ordered.input).await;
+    let key = key.of_job()?;
+    let of = (ordered.job, ordered.input);
+    let mut tending = Tending::of(client, &wallet, &key, of, &mut trusting);
+    let job = tending.follow(Until::Ended).await?;
     let shown = (&reading, arguments.raw, as_json);
     finish((client, &key), (ordered, &job, trusting), shown).await
 }
 
-/// Grants the key of a job to its provider, once it has one.
+/// Grants the key of a job to each provider that gets it, until one runs it.
 pub(super) async fn grant(arguments: &JobGrantArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let id = connect::job(&client, &arguments.job).await?;
-    let job = sealed_job(&client, id).await?;
     let mut trusting = Trusting::begin(&client, &arguments.trust).await?;
-    warn_of_api(&client, trusting.as_ref());
-    let key = sealed::key_of(&client, &wallet, &job).await.of_job()?;
-    let mut tending = Tending {
-        client: &client,
-        wallet: &wallet,
-        key: &key,
-        right: None,
-        sent: BTreeMap::new(),
-    };
-    let job = tending.follow(id, &mut trusting, Until::Granted).await?;
+    refuse_word(&client, trusting.as_ref())?;
+    let job = sealed_job(&client, id).await?;
+    let input = input_of(&mut trusting, &job).await?;
+    let key = sealed::key_of(&client, &wallet, input).await.of_job()?;
+    let mut tending = Tending::of(&client, &wallet, &key, (id, input), &mut trusting);
+    let job = tending.follow(Until::Running).await?;
     match as_json {
         true => json_of(&job),
         false => Ok(line(format_args!("job {id} is {}", job.state))?),
@@ -142,6 +135,8 @@ pub(super) async fn reveal(arguments: &JobRevealArguments, as_json: bool) -> Out
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let id = connect::job(&client, &arguments.job).await?;
+    let mut trusting = Trusting::begin(&client, &arguments.trust).await?;
+    refuse_word(&client, trusting.as_ref())?;
     let job = sealed_job(&client, id).await?;
     let live = job.leases.iter().find(|it| may_reveal(it));
     let Some(lease) = live else {
@@ -151,18 +146,61 @@ pub(super) async fn reveal(arguments: &JobRevealArguments, as_json: bool) -> Out
         );
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     };
-    let key = sealed::key_of(&client, &wallet, &job).await.of_job()?;
+    let input = input_of(&mut trusting, &job).await?;
+    let key = sealed::key_of(&client, &wallet, input).await.of_job()?;
+    say(match KeyStage::told(lease) {
+        KeyStage::Contestable(output) => {
+            format!("its answer {output} may be doubted, for the fee of mode recompute")
+        }
+        _ => "its provider says that the key opens nothing".to_owned(),
+    });
     if !arguments.yes {
-        say("whoever reads blocks then reads the input and the answer of this job, for good");
+        say(
+            "whoever reads blocks then reads the input and the answer of this job, for good, and of every other one that ordered the same \
+             sealed bytes",
+        );
         ask_to_proceed("nothing was shown", "--yes shows it without asking")?;
     }
-    let shown = sealed::reveal(&client, &wallet, lease.id, &key).await;
+    prove_ground(&client, &mut trusting, (id, input), lease).await?;
+    let shown = sealed::reveal(&client, &wallet, (id, lease.id), &key).await;
     shown.of_job()?;
     say("shown; validators look");
     let job = client.job(id).await.calling("ask for the job")?;
     match as_json {
         true => json_of(&job),
         false => Ok(line(format_args!("job {id} is {}", job.state))?),
+    }
+}
+
+/// Fails unless the key of a job may be shown now, about what the API tells. Stops: one that tells a question, or an answer that may be doubted,
+/// only to be shown the key.
+async fn prove_ground(
+    client: &Client,
+    trusting: &mut Option<Trusting>,
+    of: (JobId, Digest),
+    lease: &LeaseDto,
+) -> Outcome {
+    let asked = Instant::now();
+    let told = KeyStage::told(lease);
+    loop {
+        let found = Box::pin(known(client, trusting, of, lease)).await;
+        let is_late = asked.elapsed() > PROVED_MAX;
+        match found {
+            Ok(KeyStage::Questioned) if told == KeyStage::Questioned => return Ok(()),
+            Ok(proved @ KeyStage::Contestable(_)) if told == proved => return Ok(()),
+            Err(NotKnown::Otherwise(failure)) => return Err(failure),
+            Err(NotKnown::Yet(failure)) if is_late => return Err(failure),
+            Ok(_) if is_late => {
+                let text = format!(
+                    "no final state has that the provider of lease {} doubts the key, nor that its answer may be doubted: nothing was shown",
+                    lease.id
+                );
+                return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
+                    "the API lies or is ahead of its proofs: another one is named with --api",
+                ));
+            }
+            Ok(_) | Err(NotKnown::Yet(_)) => tokio::time::sleep(POLL).await,
+        }
     }
 }
 
@@ -223,33 +261,17 @@ fn refuse_model(model: &ModelDto) -> Outcome {
 fn who_sees(reveals: bool) -> String {
     let doubt = match reveals {
         true => {
-            "the model is run here too: if the answer is another one the key is shown, and then everybody reads input and answer"
+            "the model is run here too: if the answer is another one, or the provider says that the key opens nothing, the key is shown, and \
+             then everybody reads input and answer"
         }
         false => {
             "nobody checks the answer; --reveal runs the model here and has validators refuse another one, by showing the key to everybody"
         }
     };
     format!(
-        "sealed: the provider that is found reads the input and the answer; validators, gateways and whoever reads blocks see the model, \
-         lengths, times, prices and who ordered from whom; {doubt}"
+        "sealed: each provider that is granted the key reads the input and the answer, for good, also if it then declines or is late and another \
+         one answers; validators, gateways and whoever reads blocks see the model, lengths, times, prices and who ordered from whom; {doubt}"
     )
-}
-
-/// Whose word it is that a key is its provider's.
-fn warn_of_api(client: &Client, trusting: Option<&Trusting>) {
-    if trusting.is_none() && !client.is_own_node() {
-        say(format_args!(
-            "without --genesis {} is believed about the provider's sealing key: if it lies, it reads the input",
-            client.url()
-        ));
-    }
-}
-
-/// Random bytes from which the key of a job follows.
-fn drawn_salt() -> Result<[u8; 32], Failure> {
-    let mut salt = [0; 32];
-    getrandom::fill(&mut salt).map_err(|error| anyhow::anyhow!("draw a salt: {error}"))?;
-    Ok(salt)
 }
 
 /// What is needed to read inputs and answers of a model.
@@ -325,8 +347,8 @@ impl AnswerReading {
 /// How long a job is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// Its provider has the key, or it is over.
-    Granted,
+    /// A provider runs it, or it is over.
+    Running,
     /// It is over.
     Ended,
 }
@@ -336,32 +358,56 @@ struct Tending<'a> {
     client: &'a Client,
     wallet: &'a Wallet,
     key: &'a JobKey,
+    job: JobId,
+    /// The digest of the input that the key seals.
+    input: Digest,
+    /// Who proves what the API tells; nobody for the API of one's own node.
+    trusting: &'a mut Option<Trusting>,
     /// What the model gives here, if another answer is to be refused by showing the key.
     right: Option<&'a [u8]>,
-    /// What was sent about a lease last, and when.
-    sent: BTreeMap<(LeaseId, KeyMessage), Instant>,
+    /// What was done about a lease last, and when.
+    done: BTreeMap<(LeaseId, LeaseDuty), Instant>,
+    /// Of which leases there is no proof, and since when.
+    unproved: BTreeMap<LeaseId, Instant>,
 }
 
 /// A requestor's part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum KeyMessage {
+enum LeaseDuty {
     Grant,
     Reveal,
+    /// Asked for a proof.
+    Prove,
     /// Said what only whoever sits at the terminal may decide.
     Say,
 }
 
-impl Tending<'_> {
-    async fn follow(
-        &mut self,
-        id: JobId,
-        trusting: &mut Option<Trusting>,
-        until: Until,
-    ) -> Result<JobDto, Failure> {
+impl<'a> Tending<'a> {
+    const fn of(
+        client: &'a Client,
+        wallet: &'a Wallet,
+        key: &'a JobKey,
+        (job, input): (JobId, Digest),
+        trusting: &'a mut Option<Trusting>,
+    ) -> Self {
+        Self {
+            client,
+            wallet,
+            key,
+            job,
+            input,
+            trusting,
+            right: None,
+            done: BTreeMap::new(),
+            unproved: BTreeMap::new(),
+        }
+    }
+
+    async fn follow(&mut self, until: Until) -> Result<JobDto, Failure> {
         let mut shown = Shown::default();
         let mut answered = Instant::now();
         loop {
-            match self.client.job(id).await {
+            match self.client.job(self.job).await {
                 Err(error)
                     if (error.is_not_found() || error.is_transient())
                         && answered.elapsed() < ABSENCE_MAX => {}
@@ -369,10 +415,10 @@ impl Tending<'_> {
                     let job = job.calling("follow the job")?;
                     answered = Instant::now();
                     shown.tell(&job);
-                    if job.state.is_final() || until == Until::Granted && has_key(&job) {
+                    if job.state.is_final() || until == Until::Running && is_running(&job) {
                         return Ok(job);
                     }
-                    self.do_part(&job, trusting).await?;
+                    self.do_part(&job).await?;
                 }
             }
             tokio::time::sleep(POLL).await;
@@ -380,108 +426,153 @@ impl Tending<'_> {
     }
 
     /// Does what is due about the leases of a job.
-    async fn do_part(&mut self, job: &JobDto, trusting: &mut Option<Trusting>) -> Outcome {
+    async fn do_part(&mut self, job: &JobDto) -> Outcome {
         for lease in job.leases.iter().filter(|it| it.end.is_none()) {
-            if sealed::waits_for_key(lease) && self.is_due(lease.id, KeyMessage::Grant) {
-                check_key(lease, trusting).await?;
-                match sealed::grant(self.client, self.wallet, lease, self.key).await {
-                    Ok(()) => say(format_args!(
-                        "             the key is granted to provider {}",
-                        brief(lease.provider)
-                    )),
-                    Err(error) => say(format_args!("             not granted yet: {error}")),
-                }
-            }
-            if !may_reveal(lease) {
-                continue;
-            }
-            let stage = lease.sealing.as_ref().map(|it| it.stage);
-            let is_questioned = stage == Some(SealingStageDto::Questioned);
-            if self.is_wrong(lease)? || is_questioned && self.right.is_some() {
-                self.show(lease).await;
-            } else if is_questioned && self.is_due(lease.id, KeyMessage::Say) {
-                say(format_args!(
-                    "             provider {} says that the key does not open the input: tensorgrid job reveal {} shows it to everybody, so that \
-                     validators look; if nobody does, the job ends and a part of its escrow burns",
-                    brief(lease.provider),
-                    job.id
-                ));
+            if sealed::waits_for_key(lease) {
+                self.grant(lease).await?;
+            } else if may_reveal(lease) {
+                self.answer_doubt(lease).await?;
             }
         }
         Ok(())
     }
 
-    async fn show(&mut self, lease: &LeaseDto) {
-        if !self.is_due(lease.id, KeyMessage::Reveal) {
-            return;
+    async fn grant(&mut self, lease: &LeaseDto) -> Outcome {
+        if !self.is_due(lease.id, LeaseDuty::Grant) {
+            return Ok(());
         }
-        match sealed::reveal(self.client, self.wallet, lease.id, self.key).await {
+        let Some(KeyStage::AwaitsKey(key)) = self.known(lease).await? else {
+            return Ok(());
+        };
+        self.note(lease.id, LeaseDuty::Grant);
+        let to = GrantTo {
+            job: self.job,
+            lease: lease.id,
+            key,
+        };
+        match sealed::grant(self.client, self.wallet, &to, self.key).await {
+            Ok(()) => say(format_args!(
+                "             the key is granted to provider {}",
+                brief(lease.provider)
+            )),
+            Err(error @ JobError::OtherLease { .. }) => return Err(error).of_job(),
+            Err(error) => say(format_args!("             not granted yet: {error}")),
+        }
+        Ok(())
+    }
+
+    /// Shows the key where that is due, or says that whoever sits at the terminal may.
+    async fn answer_doubt(&mut self, lease: &LeaseDto) -> Outcome {
+        let told = KeyStage::told(lease);
+        let is_questioned = told == KeyStage::Questioned;
+        if is_questioned && self.right.is_some() || self.is_wrong(lease.id, &told)? {
+            return self.show(lease).await;
+        }
+        if is_questioned && self.is_due(lease.id, LeaseDuty::Say) {
+            self.note(lease.id, LeaseDuty::Say);
+            say(format_args!(
+                "             provider {} says that the key does not open the input: tensorgrid job reveal {} shows it to everybody, so that \
+                 validators look; if nobody does, the job ends and a part of its escrow burns",
+                brief(lease.provider),
+                self.job
+            ));
+        }
+        Ok(())
+    }
+
+    async fn show(&mut self, lease: &LeaseDto) -> Outcome {
+        if !self.is_due(lease.id, LeaseDuty::Reveal) {
+            return Ok(());
+        }
+        let Some(stage) = self.known(lease).await? else {
+            return Ok(());
+        };
+        // Stops: an API that tells a question, or a wrong answer, only to be shown the key.
+        if stage != KeyStage::Questioned && !self.is_wrong(lease.id, &stage)? {
+            return Ok(());
+        }
+        self.note(lease.id, LeaseDuty::Reveal);
+        let of = (self.job, lease.id);
+        match sealed::reveal(self.client, self.wallet, of, self.key).await {
             Ok(()) => say("             the key is shown, and validators look"),
             Err(error) => say(format_args!(
                 "             the key is not shown yet: {error}"
             )),
         }
+        Ok(())
+    }
+
+    /// What is known of a lease. Nothing while there is no proof: what one call of many fails by must not end a command without which the
+    /// price burns.
+    async fn known(&mut self, lease: &LeaseDto) -> Result<Option<KeyStage>, Failure> {
+        if !self.is_due(lease.id, LeaseDuty::Prove) {
+            return Ok(None);
+        }
+        self.note(lease.id, LeaseDuty::Prove);
+        let of = (self.job, self.input);
+        let found = Box::pin(known(self.client, self.trusting, of, lease)).await;
+        let failure = match found {
+            Ok(stage) => {
+                self.unproved.remove(&lease.id);
+                return Ok(Some(stage));
+            }
+            Err(NotKnown::Otherwise(failure)) => return Err(failure),
+            Err(NotKnown::Yet(failure)) => failure,
+        };
+        if !self.unproved.contains_key(&lease.id) {
+            say(format_args!(
+                "             what the API tells of lease {} is not proved yet, and asked again: {:#}",
+                brief(lease.id),
+                failure.error
+            ));
+        }
+        let since = self.unproved.entry(lease.id).or_insert_with(Instant::now);
+        // A clock that is ahead ends nothing at the first failure.
+        let is_late = since.elapsed() > ABSENCE_MAX && clock::now().get() > lease.start_by_ms;
+        match is_late && sealed::waits_for_key(lease) {
+            true => Err(failure),
+            false => Ok(None),
+        }
     }
 
     /// Whether a lease's answer is another than the one that the model gives here.
-    fn is_wrong(&self, lease: &LeaseDto) -> Result<bool, Failure> {
-        let (Some(right), Some(receipt)) = (self.right, &lease.receipt) else {
+    fn is_wrong(&self, lease: LeaseId, stage: &KeyStage) -> Result<bool, Failure> {
+        let (Some(right), KeyStage::Contestable(output)) = (self.right, stage) else {
             return Ok(false);
         };
-        let sealed = self.key.seal_answer(&lease.id, right);
+        let sealed = self.key.seal_answer(&lease, right);
         let sealed = sealed.or_fail(Exit::Failed, "seal the own answer")?;
-        Ok(Digest::of_blob(&sealed) != receipt.output)
+        Ok(Digest::of_blob(&sealed) != *output)
     }
 
-    /// Whether something is to be sent about a lease: not while what was sent last may still have its effect.
-    fn is_due(&mut self, lease: LeaseId, part: KeyMessage) -> bool {
-        let last = self.sent.get(&(lease, part));
-        let again = match part {
-            KeyMessage::Say => Duration::MAX,
-            KeyMessage::Grant | KeyMessage::Reveal => AGAIN,
+    /// Whether something is to be done about a lease: not while what was done last may still have its effect.
+    fn is_due(&self, lease: LeaseId, duty: LeaseDuty) -> bool {
+        let again = match duty {
+            LeaseDuty::Say => Duration::MAX,
+            LeaseDuty::Prove => PROOF_AGAIN,
+            LeaseDuty::Grant | LeaseDuty::Reveal => AGAIN,
         };
-        if last.is_some_and(|at| at.elapsed() < again) {
-            return false;
-        }
-        self.sent.insert((lease, part), Instant::now());
-        true
+        let last = self.done.get(&(lease, duty));
+        last.is_none_or(|at| at.elapsed() >= again)
+    }
+
+    /// Takes note that something is done about a lease now.
+    fn note(&mut self, lease: LeaseId, duty: LeaseDuty) {
+        self.done.insert((lease, duty), Instant::now());
     }
 }
 
-/// Whether the provider of a job has its key.
-fn has_key(job: &JobDto) -> bool {
-    let live = job.leases.iter().filter(|it| it.end.is_none());
-    let mut stages = live.filter_map(|it| it.sealing.as_ref());
-    stages.any(|it| it.stage != SealingStageDto::AwaitsKey)
-        || !matches!(
-            job.state,
-            JobStateDto::Submitted | JobStateDto::Queued | JobStateDto::Leased
-        )
+/// Whether a provider has begun with a job.
+const fn is_running(job: &JobDto) -> bool {
+    !matches!(
+        job.state,
+        JobStateDto::Submitted | JobStateDto::Queued | JobStateDto::Leased
+    )
 }
 
-/// Whether the requestor may show the key of a lease's job now.
+/// Whether the requestor may show the key of a lease's job now, as the API tells.
 fn may_reveal(lease: &LeaseDto) -> bool {
     lease.end.is_none() && lease.sealing.as_ref().is_some_and(|it| it.may_reveal)
-}
-
-/// Whether the sealing key that the API tells is the one that a final state has. Stops: an API that has the key granted to itself.
-async fn check_key(lease: &LeaseDto, trusting: &mut Option<Trusting>) -> Outcome {
-    let Some(trusting) = trusting else {
-        return Ok(());
-    };
-    let shown = trusting.lease(lease.id).await?;
-    let proved = shown.value.and_then(|it| it.sealing);
-    let told = lease.sealing.as_ref().map(|it| &it.key);
-    if proved.is_some_and(|it| Some(&it.key) == told) {
-        return Ok(());
-    }
-    let text = format!(
-        "no final state has the sealing key that the API tells for lease {}: nothing was granted",
-        lease.id
-    );
-    Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)).hint(
-        "the API lies or is ahead of its proofs: `tensorgrid job grant` tries again, another API is named with --api",
-    ))
 }
 
 /// Opens the answer of a job that has ended, and prints it.
