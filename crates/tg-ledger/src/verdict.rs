@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use tg_types::{
-    Address, BlockId, Digest, Domain, Encode as _, Height, JobId, KeyGrant, Label, LeaseId,
-    ModelId, ProgramId, Receipt, SealingPublicKey, VerificationMode, Vote, Writer, fields,
+    Address, BlockId, Digest, Domain, DurationMs, Encode as _, Height, JobId, KeyGrant, Label,
+    LeaseId, ModelId, ProgramId, Receipt, SealingPublicKey, VerificationMode, Vote, Writer, fields,
     variants,
 };
 
@@ -202,6 +202,8 @@ pub struct SampleTask {
     pub mode: VerificationMode,
     /// Whether by a run of all of it, in mode `optimistic` and of short runs of mode `sync`, instead of drawn parts. Nothing is shown then.
     pub is_repeated: bool,
+    /// How long whoever looks at it by a run may take for that, zero for drawn parts.
+    pub run: DurationMs,
     /// Content hash of the model's public part.
     pub public_blob: Digest,
     /// Content hash of the model with its weights.

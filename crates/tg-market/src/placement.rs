@@ -326,9 +326,15 @@ fn has_stake(demand: &JobDemand<'_>, price: Option<Amount>, collateral: Amount) 
         mode,
         needs,
         stake_min,
+        max_price,
         ..
     } = *demand;
-    let is_enough = |price| is_stake_enough(mode, price, needs, collateral);
+    // Stops: a gang of one hand, of which the member that leads has little at stake and all are paid for its lie.
+    let is_gang = needs.gang > 1 && mode != VerificationMode::Replicate;
+    let is_enough = |price: Amount| {
+        let won = if is_gang { max_price.max(price) } else { price };
+        is_stake_enough(mode, won, needs, collateral)
+    };
     collateral >= stake_min && price.is_none_or(is_enough)
 }
 

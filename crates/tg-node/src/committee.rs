@@ -14,6 +14,9 @@ use tg_types::{
 /// Samples looked at in one turn: each takes up to some seconds.
 pub(crate) const SAMPLES_PER_TURN: usize = 4;
 
+/// A run of which one at a time is looked at.
+const LONG_RUN: DurationMs = DurationMs::from_secs(2);
+
 /// How long a result that could not be looked at waits; twice as long each time after.
 const LOOK_AGAIN: DurationMs = DurationMs::new(250);
 
@@ -88,8 +91,16 @@ impl Committees {
         self.votes_wait.0.retain(|lease, _| is_open(lease));
         let samples = tasks.iter().map(|it| &it.sample);
         let unknown = samples.filter(|it| !self.found.contains_key(&it.lease));
+        let mut long = 0;
+        // Stops: long runs that somebody ordered many of, and that keep short looks out until they are done.
+        let has_room = |task: &&SampleTask| {
+            let is_long = task.run > LONG_RUN;
+            long += usize::from(is_long);
+            !is_long || long <= 1
+        };
         let due = self.votes_wait.in_turn(unknown, now).into_iter();
-        due.take(SAMPLES_PER_TURN).cloned().collect()
+        let due = due.filter(has_room).take(SAMPLES_PER_TURN);
+        due.cloned().collect()
     }
 
     /// The accused results whose right run is to be stored now: one at a time, as each is a whole run.
@@ -198,6 +209,24 @@ mod tests {
 
     fn sample(number: u8) -> SampleTask {
         crate::evidence::tests::sample_of(LeaseId::new([number; 32]))
+    }
+
+    /// Stops: runs of a minute that somebody ordered many of, while which no newer result is voted on.
+    #[test]
+    fn long_runs_leave_room_for_short_looks() {
+        let task = |number: u8, run: u64| VoteTask {
+            number: 0,
+            step: VoteDuty::Seal,
+            sample: SampleTask {
+                run: DurationMs::from_secs(run),
+                ..sample(number)
+            },
+        };
+        let long = (1..40).map(|it| task(it, 60));
+        let tasks: Vec<VoteTask> = long.chain([task(50, 0), task(51, 1)]).collect();
+        let due = Committees::default().due(&tasks, |_| true, TimestampMs::new(1_000));
+        let due: Vec<LeaseId> = due.into_iter().map(|it| it.lease).collect();
+        assert_eq!(due, [1, 50, 51].map(|it| sample(it).lease));
     }
 
     /// Stops: old results that no look ever decides, before which newer ones are never looked at.

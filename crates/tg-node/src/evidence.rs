@@ -600,6 +600,7 @@ pub(crate) mod tests {
             model: ModelId::new([1; 32]),
             mode: VerificationMode::Sync,
             is_repeated: false,
+            run: DurationMs::ZERO,
             public_blob: Digest::new([3; 32]),
             weights_blob: Digest::new([4; 32]),
             program: tg_types::ProgramId::new([5; 32]),

@@ -18,8 +18,7 @@ use crate::canary::{LedgerCanary, is_armed};
 use crate::error::InvariantError;
 use crate::event::Event;
 use crate::limits::{
-    EPOCH_BLOCKS, MISSED_VOTES_MAX, QUIET_TURNS, SEATS_MIN, SILENCE_BLOCKS, UNBONDING_MAX,
-    VALIDATORS_MAX,
+    EPOCH_BLOCKS, QUIET_TURNS, SEATS_MIN, SILENCE_BLOCKS, UNBONDING_MAX, VALIDATORS_MAX,
 };
 use crate::record::{
     Applicant, ConsensusKey, JobState, OpenStage, SeatRecord, SeatSet, Storage, Unbonding,
@@ -181,6 +180,8 @@ impl Execution {
                         is_new: true,
                         is_leaving: false,
                         missed: 0,
+                        missed_since: Height::default(),
+                        voted_at: Height::default(),
                         unkept: 0,
                         is_ready: false,
                     };
@@ -285,7 +286,7 @@ impl State {
         let outage = self.head.outage.map_or(0, |it| it.height.get());
         let paused = outage > 0 && height.get() - outage.min(height.get()) <= SILENCE_BLOCKS;
         let is_silent =
-            |seat: &SeatRecord| seat.is_silent_at(height) || seat.missed >= MISSED_VOTES_MAX;
+            |seat: &SeatRecord| seat.is_silent_at(height) || seat.is_voteless_at(height);
         let mut silent: Vec<(Height, Address)> = sitting()
             .filter(|(_, seat)| !paused && is_silent(seat))
             .map(|(it, seat)| (seat.led, it.address))

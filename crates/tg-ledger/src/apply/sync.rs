@@ -179,7 +179,11 @@ impl Execution {
                 SyncStage::Voting { seed, round }
             }
             VoteStep::Redraw => {
-                self.note_presence(&round.absent(&[]), &[]);
+                let (absent, size) = (round.absent(&[]), round.votes.len());
+                // Stops: more results than anybody has time for, by which all who have a seat would count as away.
+                if size == 1 || 3 * absent.len() <= size {
+                    self.note_presence(&absent, &[]);
+                }
                 SyncStage::Voting {
                     seed,
                     round: self.draw(&seed, &lease, round.number.saturating_add(1)),
@@ -558,15 +562,16 @@ impl Execution {
             seats.map(usize::from).collect()
         };
         let (absent, present) = (places(absent), places(present));
+        let height = self.height;
         let book = Arc::make_mut(&mut self.state.seats);
         for place in absent {
             if let Some(seat) = book.seats.get_mut(place) {
-                seat.missed = seat.missed.saturating_add(1);
+                seat.note_missed(height);
             }
         }
         for place in present {
             if let Some(seat) = book.seats.get_mut(place) {
-                seat.missed = 0;
+                seat.note_vote(height);
             }
         }
     }

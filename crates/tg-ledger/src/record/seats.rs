@@ -5,7 +5,9 @@ use tg_types::{
 };
 
 use super::account::Validator;
-use crate::limits::{APPLICANTS_MAX, SILENCE_BLOCKS, UNBONDING_MAX, VALIDATORS_MAX};
+use crate::limits::{
+    APPLICANTS_MAX, MISSED_VOTES_MAX, SILENCE_BLOCKS, UNBONDING_MAX, VALIDATORS_MAX,
+};
 
 /// What is known of a seat beside who votes with which stake.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,8 +20,13 @@ pub struct SeatRecord {
     pub is_new: bool,
     /// Whether it gives the seat back.
     pub is_leaving: bool,
-    /// Votes in committees that it missed in a row.
+    /// Blocks in a row in which it missed votes in committees, and none of its own counted. Stops: many results that were handed in in one moment, by
+    /// which a validator that was away for half a minute, or had too much to look at, would be one that is never there.
     pub missed: u16,
+    /// The first of these blocks.
+    pub missed_since: Height,
+    /// The newest block in which a vote of it counted, or was missed.
+    pub voted_at: Height,
     /// Blocks in a row in which it was noted that it did not state to hold answers in time although n - f did. Stops: many answers that were paid in one moment, by which
     /// a validator that was cut off for half a minute would be one that is never there.
     pub unkept: u16,
@@ -83,6 +90,8 @@ impl Encode for SeatRecord {
             is_new,
             is_leaving,
             missed,
+            missed_since,
+            voted_at,
             unkept,
             is_ready,
         } = self;
@@ -91,6 +100,8 @@ impl Encode for SeatRecord {
         writer.u8(u8::from(*is_new));
         writer.u8(u8::from(*is_leaving));
         writer.u16(*missed);
+        missed_since.encode(writer);
+        voted_at.encode(writer);
         writer.u16(*unkept);
         writer.u8(u8::from(*is_ready));
     }
@@ -104,6 +115,8 @@ impl Decode for SeatRecord {
             is_new: reader.flag("seat is new")?,
             is_leaving: reader.flag("seat is leaving")?,
             missed: reader.u16()?,
+            missed_since: Height::decode(reader)?,
+            voted_at: Height::decode(reader)?,
             unkept: reader.u16()?,
             is_ready: reader.flag("seat is ready")?,
         })
@@ -115,6 +128,31 @@ impl SeatRecord {
     #[must_use]
     pub fn silences(&self) -> u16 {
         self.missed.max(self.unkept)
+    }
+
+    /// Notes that a vote of it counted in the block of `height`.
+    pub(crate) const fn note_vote(&mut self, height: Height) {
+        self.missed = 0;
+        self.voted_at = height;
+    }
+
+    /// Notes that it missed a vote in the block of `height`: once in a block, and in none in which another one counted.
+    pub(crate) const fn note_missed(&mut self, height: Height) {
+        if self.voted_at.get() >= height.get() {
+            return;
+        }
+        if self.missed == 0 {
+            self.missed_since = height;
+        }
+        self.missed = self.missed.saturating_add(1);
+        self.voted_at = height;
+    }
+
+    /// Whether it votes on no results, for as long as ends a seat that makes no blocks.
+    #[must_use]
+    pub const fn is_voteless_at(&self, height: Height) -> bool {
+        let span = height.get().saturating_sub(self.missed_since.get());
+        self.missed >= MISSED_VOTES_MAX && span > SILENCE_BLOCKS
     }
 
     /// Whether it made no block for as long as ends a seat.
@@ -174,5 +212,33 @@ impl Decode for SeatBook {
             unbonding: reader.seq("unbonding", UNBONDING_MAX, 76)?,
             upgrade: Option::decode(reader)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn votes_missed_in_one_block_count_once_and_a_short_absence_ends_no_seat() {
+        let mut seat = SeatRecord::default();
+        for _ in 0..1_000 {
+            seat.note_missed(Height::new(10));
+        }
+        assert_eq!((seat.missed, seat.missed_since), (1, Height::new(10)));
+        // In each block of half a minute.
+        let mut height = 10;
+        while height < 10 + SILENCE_BLOCKS {
+            height += 1;
+            seat.note_missed(Height::new(height));
+            assert!(!seat.is_voteless_at(Height::new(height)), "{height}");
+        }
+        assert!(seat.missed >= MISSED_VOTES_MAX);
+        assert!(seat.is_voteless_at(Height::new(height + 1)));
+        // One vote that counts, and those missed in its block do not.
+        seat.note_vote(Height::new(height + 1));
+        seat.note_missed(Height::new(height + 1));
+        assert_eq!(seat.missed, 0);
+        assert!(!seat.is_voteless_at(Height::new(height + 10_000)));
     }
 }

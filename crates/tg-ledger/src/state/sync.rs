@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tg_types::{Address, Amount, JobOrder, LeaseId, VerificationMode};
+use tg_types::{Address, Amount, DurationMs, JobOrder, LeaseId, VerificationMode};
 
 use super::State;
 use crate::record::{DisputeStep, Evidence, Job, Lease, ModelState, Storage, SyncStage, VoteState};
@@ -146,6 +146,10 @@ impl State {
             model: model.id,
             mode: job.order.mode,
             is_repeated: self.is_repeated(&job.order),
+            run: match self.is_repeated(&job.order) {
+                true => facts.run_window(),
+                false => DurationMs::ZERO,
+            },
             public_blob: model.public_blob,
             weights_blob: model.weights_blob,
             program: facts.program,
