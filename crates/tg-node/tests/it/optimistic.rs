@@ -143,6 +143,7 @@ fn a_watcher_opens_the_right_run_only() {
             model: program.program.model_id(),
             mode: VerificationMode::Optimistic,
             is_repeated: true,
+            run: tg_types::DurationMs::ZERO,
             public_blob,
             weights_blob: public_blob,
             program: program.program.id(),

@@ -57,8 +57,11 @@ impl Court {
     }
 }
 
+/// What a certificate is of: the kind of its votes, the view, and the block.
+type Voted = (VoteKind, u8, u8);
+
 /// Pairs of certificates of one view that no honest seat is in both of.
-const CONTRADICTIONS: [((VoteKind, u8, u8), (VoteKind, u8, u8)); 4] = [
+const CONTRADICTIONS: [(Voted, Voted); 4] = [
     ((VoteKind::Notarize, VIEW, 1), (VoteKind::Notarize, VIEW, 2)),
     ((VoteKind::Finalize, VIEW, 1), (VoteKind::Finalize, VIEW, 2)),
     ((VoteKind::Finalize, VIEW, 1), (VoteKind::Nullify, VIEW, 0)),

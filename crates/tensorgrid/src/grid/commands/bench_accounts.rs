@@ -280,7 +280,7 @@ fn proposed(
     for chunk in transfers.chunks(BLOCK_TRANSFERS) {
         let parent = tip.as_ref().unwrap_or(state);
         let time = parent.head().timestamp.saturating_add(BLOCK_TIME);
-        let mut candidates = chunk.to_vec().into_iter();
+        let mut candidates = chunk.iter().cloned();
         let proposal = Proposal::empty(proposer, time);
         let made = propose_from(parent, proposal, &mut candidates, signatures);
         let made = made.or_fail(Exit::Failed, "propose a block")?;
