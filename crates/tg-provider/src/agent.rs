@@ -22,8 +22,8 @@ use tg_types::{
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::lease::{Evidence, LeaseTask, Message, Step, StopReason};
-use crate::pull::Puller;
+use crate::lease::{Evidence, LeaseTask, Message, Step, StopReason, TRIES_MAX};
+use crate::pull::{OwnedTask, Puller};
 use crate::rent::RentPolicy;
 use crate::serve::{self, LeaseToServe, ServeOrders, ServedFunds};
 use crate::submit::Submitter;
@@ -212,6 +212,8 @@ struct Entry {
     refutation: Option<Arc<[u8]>>,
     requestor: tg_types::Address,
     serving: Option<ServingEntry>,
+    /// What pulls for it. Stops: an order that is taken back while its files are pulled goes on to take the provider's bandwidth.
+    pull: Option<OwnedTask>,
 }
 
 /// An endpoint that is served.
@@ -238,6 +240,7 @@ impl Entry {
             provider,
             mode: self.task.mode().into(),
             is_run_whole: self.task.lease().run_whole,
+            is_started: self.task.lease().started,
             model: self.model,
             input: self.input.0,
             input_len: self.input.1,
@@ -454,6 +457,7 @@ impl<W: Worker> Agent<W> {
             refutation: None,
             requestor: job.requestor,
             serving: None,
+            pull: None,
             task: LeaseTask::new(lease, job.mode, work_ms_min),
         };
         self.leases.insert(entry.task.lease().id, entry);
@@ -462,9 +466,10 @@ impl<W: Worker> Agent<W> {
 
     /// Tells how a lease ended and forgets it.
     async fn end(&mut self, id: LeaseId) {
-        let Some(entry) = self.leases.remove(&id) else {
+        let Some(mut entry) = self.leases.remove(&id) else {
             return;
         };
+        entry.pull = None;
         let last = entry.task.lease();
         let job = self.client.job(last.job).await;
         let seen = job
@@ -616,14 +621,15 @@ impl<W: Worker> Agent<W> {
             tokio::spawn(work::store_again(client, (id, bytes), outcomes));
             return;
         }
-        match (stage, &entry.pulled, entry.task.execution()) {
+        match (stage, entry.pulled.clone(), entry.task.execution()) {
             (Stage::Pull, _, _) => {
                 let order = entry.order(id, provider, &self.sealing);
                 let (client, puller) = (self.client.clone(), self.puller.clone());
-                tokio::spawn(work::pull(client, puller, order, outcomes));
+                let pull = work::pull(client, puller, order, outcomes);
+                entry.pull = Some(OwnedTask::spawn(pull));
             }
             (Stage::Prove, Some(task), Some(execution)) => {
-                let work = (Arc::clone(task), execution.clone());
+                let work = (task, execution.clone());
                 let seed = entry.task.seed();
                 tokio::spawn(work::prove(
                     self.client.clone(),
@@ -634,19 +640,18 @@ impl<W: Worker> Agent<W> {
                 ));
             }
             (Stage::Refute, Some(task), Some(execution)) => {
-                let work = (Arc::clone(task), execution.clone());
+                let work = (task, execution.clone());
                 let claim = entry.task.claim().unwrap_or_default();
                 let client = self.client.clone();
                 tokio::spawn(work::refute(client, worker, work, claim, outcomes));
             }
-            _ => {
-                let order = (
-                    entry.order(id, provider, &self.sealing),
-                    entry.pulled.clone(),
-                );
+            (_, pulled, _) => {
+                let order = (entry.order(id, provider, &self.sealing), pulled);
                 let puller = self.puller.clone();
                 let client = self.client.clone();
-                tokio::spawn(work::execute(client, puller, worker, order, outcomes));
+                let execute = work::execute(client, puller, worker, order, outcomes);
+                // After a restart it pulls first.
+                entry.pull = Some(OwnedTask::spawn(execute));
             }
         }
     }
@@ -686,6 +691,7 @@ impl<W: Worker> Agent<W> {
     /// Takes a report of work.
     fn take(&mut self, outcome: Outcome) {
         let (id, report) = outcome;
+        let now = clock::now().get();
         let Some(entry) = self.leases.get_mut(&id) else {
             return;
         };
@@ -699,7 +705,7 @@ impl<W: Worker> Agent<W> {
             work::Report::Executed(task, execution, elapsed_ms) => {
                 entry.pulled = Some(task);
                 let on = execution.on.clone();
-                entry.task.executed(execution, clock::now().get());
+                entry.task.executed(execution, now);
                 AgentEvent::Executed {
                     lease: id,
                     elapsed_ms,
@@ -713,11 +719,11 @@ impl<W: Worker> Agent<W> {
                 return;
             }
             work::Report::Stored => {
-                entry.task.stored(clock::now().get());
+                entry.task.stored(now);
                 return;
             }
             work::Report::Proved(evidence, bytes, elapsed_ms) => {
-                entry.task.proved(evidence, clock::now().get());
+                entry.task.proved(evidence, now);
                 entry.evidence = Some(bytes);
                 AgentEvent::Proved {
                     lease: id,
@@ -726,23 +732,23 @@ impl<W: Worker> Agent<W> {
                 }
             }
             work::Report::Refuted(claim, answer, bytes) => {
-                entry.task.refuted(claim, answer, clock::now().get());
+                entry.task.refuted(claim, answer, now);
                 entry.refutation = Some(bytes);
                 return;
             }
             work::Report::Unreachable(message) => {
-                entry.task.unreachable(clock::now().get());
+                entry.task.unreachable(now);
                 AgentEvent::Problem(message)
             }
             work::Report::Failed(message, missing) => {
-                entry.task.failed(clock::now().get(), missing);
-                match (entry.task.failures(), missing) {
-                    // It is looked for as long as there is time to start: that was told.
-                    (crate::lease::TRIES_MAX.., Some(_)) => return,
-                    (crate::lease::TRIES_MAX.., None) => {
-                        self.tell(AgentEvent::Left(id, StopReason::Failed));
-                    }
-                    _ => {}
+                entry.task.failed(now, missing);
+                let is_often = entry.task.failures() >= TRIES_MAX;
+                // It is looked for as long as there is time to start: that was told.
+                if is_often && missing.is_some() && !entry.task.lease().started {
+                    return;
+                }
+                if entry.task.gives_up() {
+                    self.tell(AgentEvent::Left(id, StopReason::Failed));
                 }
                 AgentEvent::Problem(message)
             }
