@@ -14,7 +14,7 @@ use std::time::Duration;
 use tg_cuda::ExecutedOn;
 use tg_privacy::SealingKey;
 use tg_sdk::dto::{LeaseDto, MeterDto, RentKindDto};
-use tg_sdk::{Client, ClientError, clock};
+use tg_sdk::{Client, ClientError};
 use tg_types::{
     Amount, Digest, Domain, Heartbeat, LeaseId, ModelId, OfferId, OfferTerms, SignedVoucher,
     TimestampMs, Transaction, Wallet, with_sources,
@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::lease::{Evidence, LeaseTask, Message, Step, StopReason, TRIES_MAX};
+use crate::ledger_clock::LedgerClock;
 use crate::pull::{OwnedTask, Puller};
 use crate::rent::RentPolicy;
 use crate::serve::{self, LeaseToServe, ServeOrders, ServedFunds};
@@ -193,6 +194,8 @@ pub struct Agent<W> {
     offer: Option<OfferId>,
     /// The time in the last heartbeat.
     beaten_at: TimestampMs,
+    /// The time by which leases are late.
+    clock: LedgerClock,
     /// What endpoints took and did not pay for.
     unpaid: UnpaidRuns,
     /// To which keys of sealed jobs are granted.
@@ -294,6 +297,7 @@ impl<W: Worker> Agent<W> {
             leases: BTreeMap::new(),
             offer: None,
             beaten_at: TimestampMs::ZERO,
+            clock: LedgerClock::new(),
             unpaid: UnpaidRuns::default(),
             sealing: Arc::new(SealingKey::of(&wallet)),
             client,
@@ -396,6 +400,7 @@ impl<W: Worker> Agent<W> {
     async fn beat(&mut self) {
         let told = async {
             let status = self.client.status().await?;
+            self.clock.told(status.timestamp_ms);
             // The ledger's time: this machine's clock may be wrong. While no block comes, the next millisecond.
             let at = TimestampMs::new(status.timestamp_ms.max(self.beaten_at.get() + 1));
             self.beaten_at = at;
@@ -437,6 +442,9 @@ impl<W: Worker> Agent<W> {
 
     /// Takes a lease that is seen for the first time.
     async fn admit(&mut self, lease: LeaseDto) -> Result<(), ClientError> {
+        // Its times are near, and the last heartbeat may be from before a pause of the ledger.
+        let status = self.client.status().await?;
+        self.clock.told(status.timestamp_ms);
         let job = self.client.job(lease.job).await?;
         let macs = self
             .client
@@ -492,7 +500,7 @@ impl<W: Worker> Agent<W> {
 
     /// Finds out which messages are lost, or stand behind one that is: until they are sent again, a lease may be late.
     async fn look_for_lost(&mut self) {
-        let now = clock::now().get();
+        let now = self.clock.now();
         let mut tasks = self.leases.values().map(|entry| &entry.task);
         if !tasks.any(|task| task.waits_for_effect(now)) {
             return;
@@ -507,7 +515,7 @@ impl<W: Worker> Agent<W> {
 
     /// Does the next thing of a lease; returns whether there may be more.
     async fn drive_one(&mut self, id: LeaseId, is_closing: bool) -> bool {
-        let now = clock::now().get();
+        let now = self.clock.now();
         let Some(entry) = self.leases.get_mut(&id) else {
             return false;
         };
@@ -542,7 +550,7 @@ impl<W: Worker> Agent<W> {
             let mut next = *serving.orders.borrow();
             next.stop |= is_closing
                 || meter.ends_ms.is_some()
-                || clock::now().get() >= entry.task.lease().finish_by_ms;
+                || self.clock.now() >= entry.task.lease().finish_by_ms;
             if serving.looked.elapsed() >= FUNDS_CHECK {
                 serving.looked = Instant::now();
                 // Without an answer what was known last stands, and time goes on.
@@ -554,7 +562,7 @@ impl<W: Worker> Agent<W> {
                 }
             }
             if let Some(funds) = &mut next.funds {
-                funds.time = time_earned(meter, clock::now().get());
+                funds.time = time_earned(meter, self.clock.now());
             }
             serving.orders.send_if_modified(|orders| {
                 let is_new = *orders != next;
@@ -691,7 +699,7 @@ impl<W: Worker> Agent<W> {
     /// Takes a report of work.
     fn take(&mut self, outcome: Outcome) {
         let (id, report) = outcome;
-        let now = clock::now().get();
+        let now = self.clock.now();
         let Some(entry) = self.leases.get_mut(&id) else {
             return;
         };
@@ -758,7 +766,7 @@ impl<W: Worker> Agent<W> {
 
     /// How long to sleep: until the next poll, or something due before it.
     fn wait(&self, poll: Duration, is_closing: bool) -> Duration {
-        let now = clock::now().get();
+        let now = self.clock.now();
         let due = self
             .leases
             .values()
