@@ -4,6 +4,7 @@
 //! The loop wakes for a finished piece of work, for the next poll, for the next thing a lease has to do, and for
 //! the order to stop: then the offer is withdrawn, what was started is finished, and nothing new is begun.
 
+mod offer;
 mod sealing_key;
 
 use std::collections::BTreeMap;
@@ -12,8 +13,8 @@ use std::time::Duration;
 
 use tg_cuda::ExecutedOn;
 use tg_privacy::SealingKey;
-use tg_sdk::dto::{LeaseDto, MeterDto, OfferTermsDto, RentDto, RentKindDto};
-use tg_sdk::{Client, ClientError, clock};
+use tg_sdk::dto::{LeaseDto, MeterDto, RentKindDto};
+use tg_sdk::{Client, ClientError};
 use tg_types::{
     Amount, Digest, Domain, Heartbeat, LeaseId, ModelId, OfferId, OfferTerms, SignedVoucher,
     TimestampMs, Transaction, Wallet, with_sources,
@@ -21,9 +22,10 @@ use tg_types::{
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::lease::{Evidence, LeaseTask, Message, Step, StopReason};
-use crate::pull::Puller;
-use crate::rent::{Renewal, RentPolicy};
+use crate::lease::{Evidence, LeaseTask, Message, Step, StopReason, TRIES_MAX};
+use crate::ledger_clock::LedgerClock;
+use crate::pull::{OwnedTask, Puller};
+use crate::rent::RentPolicy;
 use crate::serve::{self, LeaseToServe, ServeOrders, ServedFunds};
 use crate::submit::Submitter;
 use crate::unpaid::UnpaidRuns;
@@ -192,6 +194,8 @@ pub struct Agent<W> {
     offer: Option<OfferId>,
     /// The time in the last heartbeat.
     beaten_at: TimestampMs,
+    /// The time by which leases are late.
+    clock: LedgerClock,
     /// What endpoints took and did not pay for.
     unpaid: UnpaidRuns,
     /// To which keys of sealed jobs are granted.
@@ -211,6 +215,8 @@ struct Entry {
     refutation: Option<Arc<[u8]>>,
     requestor: tg_types::Address,
     serving: Option<ServingEntry>,
+    /// What pulls for it. Stops: an order that is taken back while its files are pulled goes on to take the provider's bandwidth.
+    pull: Option<OwnedTask>,
 }
 
 /// An endpoint that is served.
@@ -237,6 +243,7 @@ impl Entry {
             provider,
             mode: self.task.mode().into(),
             is_run_whole: self.task.lease().run_whole,
+            is_started: self.task.lease().started,
             model: self.model,
             input: self.input.0,
             input_len: self.input.1,
@@ -290,6 +297,7 @@ impl<W: Worker> Agent<W> {
             leases: BTreeMap::new(),
             offer: None,
             beaten_at: TimestampMs::ZERO,
+            clock: LedgerClock::new(),
             unpaid: UnpaidRuns::default(),
             sealing: Arc::new(SealingKey::of(&wallet)),
             client,
@@ -388,158 +396,11 @@ impl<W: Worker> Agent<W> {
         )));
     }
 
-    /// Makes sure that exactly one offer with the configured terms stands.
-    async fn ensure_offer(&mut self) -> Result<(), AgentError> {
-        self.ensure_sealing_key().await;
-        let wanted = OfferTermsDto::from(&self.config.terms);
-        let mut posted: Option<Instant> = None;
-        let mut withdrawn = Vec::new();
-        loop {
-            match self.client.offers_of(self.wallet.address()).await {
-                Ok(offers) => {
-                    let mut found = None;
-                    for offer in offers {
-                        if offer.terms == wanted && found.is_none() {
-                            found = Some(offer.id);
-                        } else if !withdrawn.contains(&offer.id) {
-                            withdrawn.push(offer.id);
-                            self.withdraw_offer(offer.id).await;
-                        }
-                    }
-                    if let Some(id) = found {
-                        self.offer = Some(id);
-                        self.tell(AgentEvent::Offered(id));
-                        return Ok(());
-                    }
-                    match posted {
-                        None => posted = self.post_offer().await?,
-                        Some(at) if at.elapsed() > OFFER_APPEARS => {
-                            return Err(AgentError::OfferLost);
-                        }
-                        Some(_) => {}
-                    }
-                }
-                Err(error) if error.is_transient() => self.problem("list the offers", &error),
-                Err(error) => return Err(AgentError::Offer(error)),
-            }
-            tokio::time::sleep(POLL).await;
-        }
-    }
-
-    /// Posts the offer; nothing if the grid is away for now.
-    async fn post_offer(&mut self) -> Result<Option<Instant>, AgentError> {
-        let terms = self.config.terms.clone();
-        match self
-            .submitter
-            .submit(Transaction::PostOffer { terms })
-            .await
-        {
-            Ok(_) => Ok(Some(Instant::now())),
-            Err(error) if error.is_transient() => {
-                self.problem("post the offer", &error);
-                Ok(None)
-            }
-            Err(error) => Err(AgentError::Offer(error)),
-        }
-    }
-
-    /// Posts the offer again if the ledger no longer has it.
-    async fn restore_offer(&mut self) {
-        let Some(id) = self.offer else { return };
-        let is_gone = matches!(self.client.offer(id).await, Err(error) if error.is_not_found());
-        if is_gone && let Err(error) = self.ensure_offer().await {
-            self.problem("restore the offer", &error);
-        }
-    }
-
-    /// Withdraws the offer while no work can be done, and offers again once it can.
-    async fn follow_ability(&mut self) {
-        let Some(gone) = &self.config.gone else {
-            return;
-        };
-        let gone = gone.borrow().clone();
-        match (gone, self.offer) {
-            (Some(reason), Some(offer)) => {
-                self.tell(AgentEvent::Problem(format!(
-                    "{reason}; the offer is withdrawn until it is back"
-                )));
-                // If it does not succeed it is tried again.
-                if self.withdraw_offer(offer).await {
-                    self.offer = None;
-                    self.tell(AgentEvent::Withdrawn);
-                }
-            }
-            (None, None) => {
-                if let Err(error) = self.ensure_offer().await {
-                    self.problem("offer again", &error);
-                }
-            }
-            (Some(_), None) | (None, Some(_)) => {}
-        }
-    }
-
-    /// Adds to the deposits of the offer, of the provider's record and of its models if they are nearly spent.
-    async fn renew_rent(&mut self) {
-        let Some(offer) = self.offer else { return };
-        let own = [offer.to_string(), self.wallet.address().to_string()];
-        let models = self.config.models.iter().map(ModelId::to_string);
-        let names: Vec<String> = own.into_iter().chain(models).collect();
-        for name in names {
-            match self.client.rent(name).await {
-                Ok(rent) => self.renew(&rent).await,
-                // A record of genesis pays none.
-                Err(error) if error.is_not_found() => {}
-                Err(error) => self.problem("look at the rent", &error),
-            }
-        }
-    }
-
-    async fn renew(&mut self, rent: &RentDto) {
-        let kind = rent.kind.as_str();
-        match self.config.rent.renewal(rent) {
-            Renewal::NotDue => {}
-            Renewal::TooDear => self.tell(AgentEvent::Problem(format!(
-                "a day of rent of the {kind} costs {} TGRID, more than the {} that are allowed: it lapses in {} hours",
-                rent.per_day,
-                self.config.rent.per_day_max,
-                rent.lasts_ms / 3_600_000
-            ))),
-            Renewal::Pay(amount) => {
-                let payment = Transaction::PayRent {
-                    record: rent.record,
-                    amount,
-                };
-                match self.submitter.submit(payment).await {
-                    Ok(_) => self.tell(AgentEvent::RentPaid(rent.kind, amount)),
-                    Err(error) => self.problem("pay the rent", &error),
-                }
-            }
-        }
-    }
-
-    async fn withdraw(&mut self) {
-        if let Some(offer) = self.offer.take()
-            && self.withdraw_offer(offer).await
-        {
-            self.tell(AgentEvent::Withdrawn);
-        }
-    }
-
-    async fn withdraw_offer(&mut self, offer: OfferId) -> bool {
-        let withdrawal = Transaction::WithdrawOffer { offer };
-        match self.submitter.submit(withdrawal).await {
-            Ok(_) => true,
-            Err(error) => {
-                self.problem("withdraw an offer", &error);
-                false
-            }
-        }
-    }
-
     /// Says that this provider is there.
     async fn beat(&mut self) {
         let told = async {
             let status = self.client.status().await?;
+            self.clock.told(status.timestamp_ms);
             // The ledger's time: this machine's clock may be wrong. While no block comes, the next millisecond.
             let at = TimestampMs::new(status.timestamp_ms.max(self.beaten_at.get() + 1));
             self.beaten_at = at;
@@ -581,6 +442,9 @@ impl<W: Worker> Agent<W> {
 
     /// Takes a lease that is seen for the first time.
     async fn admit(&mut self, lease: LeaseDto) -> Result<(), ClientError> {
+        // Its times are near, and the last heartbeat may be from before a pause of the ledger.
+        let status = self.client.status().await?;
+        self.clock.told(status.timestamp_ms);
         let job = self.client.job(lease.job).await?;
         let macs = self
             .client
@@ -601,6 +465,7 @@ impl<W: Worker> Agent<W> {
             refutation: None,
             requestor: job.requestor,
             serving: None,
+            pull: None,
             task: LeaseTask::new(lease, job.mode, work_ms_min),
         };
         self.leases.insert(entry.task.lease().id, entry);
@@ -609,9 +474,10 @@ impl<W: Worker> Agent<W> {
 
     /// Tells how a lease ended and forgets it.
     async fn end(&mut self, id: LeaseId) {
-        let Some(entry) = self.leases.remove(&id) else {
+        let Some(mut entry) = self.leases.remove(&id) else {
             return;
         };
+        entry.pull = None;
         let last = entry.task.lease();
         let job = self.client.job(last.job).await;
         let seen = job
@@ -634,7 +500,7 @@ impl<W: Worker> Agent<W> {
 
     /// Finds out which messages are lost, or stand behind one that is: until they are sent again, a lease may be late.
     async fn look_for_lost(&mut self) {
-        let now = clock::now().get();
+        let now = self.clock.now();
         let mut tasks = self.leases.values().map(|entry| &entry.task);
         if !tasks.any(|task| task.waits_for_effect(now)) {
             return;
@@ -649,7 +515,7 @@ impl<W: Worker> Agent<W> {
 
     /// Does the next thing of a lease; returns whether there may be more.
     async fn drive_one(&mut self, id: LeaseId, is_closing: bool) -> bool {
-        let now = clock::now().get();
+        let now = self.clock.now();
         let Some(entry) = self.leases.get_mut(&id) else {
             return false;
         };
@@ -684,7 +550,7 @@ impl<W: Worker> Agent<W> {
             let mut next = *serving.orders.borrow();
             next.stop |= is_closing
                 || meter.ends_ms.is_some()
-                || clock::now().get() >= entry.task.lease().finish_by_ms;
+                || self.clock.now() >= entry.task.lease().finish_by_ms;
             if serving.looked.elapsed() >= FUNDS_CHECK {
                 serving.looked = Instant::now();
                 // Without an answer what was known last stands, and time goes on.
@@ -696,7 +562,7 @@ impl<W: Worker> Agent<W> {
                 }
             }
             if let Some(funds) = &mut next.funds {
-                funds.time = time_earned(meter, clock::now().get());
+                funds.time = time_earned(meter, self.clock.now());
             }
             serving.orders.send_if_modified(|orders| {
                 let is_new = *orders != next;
@@ -763,14 +629,15 @@ impl<W: Worker> Agent<W> {
             tokio::spawn(work::store_again(client, (id, bytes), outcomes));
             return;
         }
-        match (stage, &entry.pulled, entry.task.execution()) {
+        match (stage, entry.pulled.clone(), entry.task.execution()) {
             (Stage::Pull, _, _) => {
                 let order = entry.order(id, provider, &self.sealing);
                 let (client, puller) = (self.client.clone(), self.puller.clone());
-                tokio::spawn(work::pull(client, puller, order, outcomes));
+                let pull = work::pull(client, puller, order, outcomes);
+                entry.pull = Some(OwnedTask::spawn(pull));
             }
             (Stage::Prove, Some(task), Some(execution)) => {
-                let work = (Arc::clone(task), execution.clone());
+                let work = (task, execution.clone());
                 let seed = entry.task.seed();
                 tokio::spawn(work::prove(
                     self.client.clone(),
@@ -781,19 +648,18 @@ impl<W: Worker> Agent<W> {
                 ));
             }
             (Stage::Refute, Some(task), Some(execution)) => {
-                let work = (Arc::clone(task), execution.clone());
+                let work = (task, execution.clone());
                 let claim = entry.task.claim().unwrap_or_default();
                 let client = self.client.clone();
                 tokio::spawn(work::refute(client, worker, work, claim, outcomes));
             }
-            _ => {
-                let order = (
-                    entry.order(id, provider, &self.sealing),
-                    entry.pulled.clone(),
-                );
+            (_, pulled, _) => {
+                let order = (entry.order(id, provider, &self.sealing), pulled);
                 let puller = self.puller.clone();
                 let client = self.client.clone();
-                tokio::spawn(work::execute(client, puller, worker, order, outcomes));
+                let execute = work::execute(client, puller, worker, order, outcomes);
+                // After a restart it pulls first.
+                entry.pull = Some(OwnedTask::spawn(execute));
             }
         }
     }
@@ -833,6 +699,7 @@ impl<W: Worker> Agent<W> {
     /// Takes a report of work.
     fn take(&mut self, outcome: Outcome) {
         let (id, report) = outcome;
+        let now = self.clock.now();
         let Some(entry) = self.leases.get_mut(&id) else {
             return;
         };
@@ -846,7 +713,7 @@ impl<W: Worker> Agent<W> {
             work::Report::Executed(task, execution, elapsed_ms) => {
                 entry.pulled = Some(task);
                 let on = execution.on.clone();
-                entry.task.executed(execution, clock::now().get());
+                entry.task.executed(execution, now);
                 AgentEvent::Executed {
                     lease: id,
                     elapsed_ms,
@@ -860,11 +727,11 @@ impl<W: Worker> Agent<W> {
                 return;
             }
             work::Report::Stored => {
-                entry.task.stored(clock::now().get());
+                entry.task.stored(now);
                 return;
             }
             work::Report::Proved(evidence, bytes, elapsed_ms) => {
-                entry.task.proved(evidence, clock::now().get());
+                entry.task.proved(evidence, now);
                 entry.evidence = Some(bytes);
                 AgentEvent::Proved {
                     lease: id,
@@ -873,23 +740,23 @@ impl<W: Worker> Agent<W> {
                 }
             }
             work::Report::Refuted(claim, answer, bytes) => {
-                entry.task.refuted(claim, answer, clock::now().get());
+                entry.task.refuted(claim, answer, now);
                 entry.refutation = Some(bytes);
                 return;
             }
             work::Report::Unreachable(message) => {
-                entry.task.unreachable(clock::now().get());
+                entry.task.unreachable(now);
                 AgentEvent::Problem(message)
             }
             work::Report::Failed(message, missing) => {
-                entry.task.failed(clock::now().get(), missing);
-                match (entry.task.failures(), missing) {
-                    // It is looked for as long as there is time to start: that was told.
-                    (crate::lease::TRIES_MAX.., Some(_)) => return,
-                    (crate::lease::TRIES_MAX.., None) => {
-                        self.tell(AgentEvent::Left(id, StopReason::Failed));
-                    }
-                    _ => {}
+                entry.task.failed(now, missing);
+                let is_often = entry.task.failures() >= TRIES_MAX;
+                // It is looked for as long as there is time to start: that was told.
+                if is_often && missing.is_some() && !entry.task.lease().started {
+                    return;
+                }
+                if entry.task.gives_up() {
+                    self.tell(AgentEvent::Left(id, StopReason::Failed));
                 }
                 AgentEvent::Problem(message)
             }
@@ -899,7 +766,7 @@ impl<W: Worker> Agent<W> {
 
     /// How long to sleep: until the next poll, or something due before it.
     fn wait(&self, poll: Duration, is_closing: bool) -> Duration {
-        let now = clock::now().get();
+        let now = self.clock.now();
         let due = self
             .leases
             .values()

@@ -12,14 +12,14 @@
 //!
 //! What a lease needs is pulled and checked before it is started: from then on there is no end without a fault. What
 //! cannot be had until shortly before the start is due is declined by name, which is free if the validators do not hold it
-//! either. A member of a gang that does
+//! either, and what still comes then without one. A member of a gang that does
 //! not lead it commits to its part, and needs no proof. Of a short run of mode sync, which its committee runs whole, the receipt is all. A member of a job of mode replicate seals what it found, and opens it once all
 //! have; the one that leads then hands in the answer. A sealed job is pulled once its key is granted; a key that does not open the input is
 //! declined by name. Of a result that nobody checks, or a sealed one, the answer is stored until validators hold it.
 //!
 //! Proving starts while the commitment is still on its way into a block. A transaction without effect is sent again
 //! after [`RESEND_MS`]; work that fails is tried again after a growing wait, [`TRIES_MAX`] times,
-//! and for as long as there is time where it could not reach the grid.
+//! and for as long as there is time where it could not reach the grid, or where a result is sealed, committed to or handed in.
 //! A declared throttle holds back the last message until the work has taken as long as a machine of that speed takes.
 
 use tg_sdk::dto::{DisputeTurnDto, JobStateDto, LeaseDto, ModeDto, ReplicasDto, SealingStageDto};
@@ -50,6 +50,10 @@ pub const RETRY_MS: u64 = 250;
 /// messages. Until then it goes on: whoever declines what the validators hold pays for it, and the one that this agent
 /// asks may only be cut off from them for a while.
 pub const DECLINE_BEFORE_MS: u64 = RESEND_MS;
+
+/// How long it looks for what a lease needs at least, in milliseconds: where the grid gives little time to start, or an agent was started
+/// again just before.
+const PULL_LEAST_MS: u64 = 1_000;
 
 /// A transaction that was handed to the grid last.
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +146,8 @@ pub struct LeaseTask {
     /// What could not be pulled, if that is why work failed last.
     missing: Option<DeclineReason>,
     retry_at: u64,
+    /// When it was pulled first.
+    pulling_since: Option<u64>,
     began_at: Option<u64>,
     /// The answer to an accuser's claim, once it is stored, and which claim.
     refutation: Option<(Digest, Evidence)>,
@@ -174,6 +180,7 @@ impl LeaseTask {
             failures: 0,
             missing: None,
             retry_at: 0,
+            pulling_since: None,
             began_at: None,
             refutation: None,
             stored_at: 0,
@@ -224,7 +231,24 @@ impl LeaseTask {
         self.failures
     }
 
-    /// What to do next at `now` (milliseconds). `is_closing` says that the agent takes on nothing new.
+    /// Whether its work failed so often that it is left.
+    #[must_use]
+    pub const fn gives_up(&self) -> bool {
+        self.failures >= TRIES_MAX && !self.must_answer()
+    }
+
+    /// Whether a result of it is sealed, committed to before a check, or handed in, so that whoever falls silent now loses what it put up, in
+    /// most modes all of it. Then it tries on until the ledger ends the lease: whoever it asks may not have what it needs yet.
+    const fn must_answer(&self) -> bool {
+        let lease = &self.lease;
+        let is_handed_in = matches!(
+            lease.state,
+            JobStateDto::Verifying | JobStateDto::Delivering | JobStateDto::Disputed
+        );
+        lease.check.is_some() || lease.replicas.is_some() || lease.sealed || is_handed_in
+    }
+
+    /// What to do next at `now` (milliseconds of the ledger's time). `is_closing` says that the agent takes on nothing new.
     #[must_use]
     pub fn next(&self, now: u64, is_closing: bool) -> Step {
         if self.lease.end.is_some() {
@@ -246,8 +270,7 @@ impl LeaseTask {
         if self.lease.state == JobStateDto::Leased && !self.lease.started {
             return self.next_leased(now, is_closing);
         }
-        // Of an accusation it tries on: whoever it asks may not have the claim yet, and all of the collateral is at risk.
-        if self.failures >= TRIES_MAX && self.lease.state != JobStateDto::Disputed {
+        if self.gives_up() {
             return Step::Forget(StopReason::Failed);
         }
         match self.lease.state {
@@ -303,19 +326,31 @@ impl LeaseTask {
         if self.missing == Some(DeclineReason::Key) {
             return Step::Submit(Message::Decline(DeclineReason::Key));
         }
-        if self.failures >= TRIES_MAX {
-            let last = self.lease.start_by_ms.saturating_sub(DECLINE_BEFORE_MS);
-            match self.missing {
-                None => return Step::Submit(Message::Decline(DeclineReason::Unwilling)),
-                Some(reason) if now >= last => return Step::Submit(Message::Decline(reason)),
-                Some(_) => {}
-            }
+        if self.failures >= TRIES_MAX && self.missing.is_none() {
+            return Step::Submit(Message::Decline(DeclineReason::Unwilling));
         }
         match &self.done {
-            WorkDone::Nothing => self.begin(Stage::Pull, now),
+            WorkDone::Nothing => self.next_pull(now),
             // Booked for later.
             _ if now < self.lease.begins_ms => Step::Wait(self.lease.begins_ms),
             _ => self.submit(Message::Start, now),
+        }
+    }
+
+    /// What a lease needs is pulled until shortly before the start is due. Declined then, it costs the time that it was held; not started, it costs
+    /// more of that, and counts as lost. What only comes slowly is not called missing: validators hold it, and would be asked in vain.
+    fn next_pull(&self, now: u64) -> Step {
+        let last = self.lease.start_by_ms.saturating_sub(DECLINE_BEFORE_MS);
+        let until = self.pulling_since.map_or(u64::MAX, |since| {
+            last.max(since.saturating_add(PULL_LEAST_MS))
+        });
+        if now >= until {
+            let reason = self.missing.unwrap_or(DeclineReason::Unwilling);
+            return Step::Submit(Message::Decline(reason));
+        }
+        match self.begin(Stage::Pull, now) {
+            Step::Wait(at) => Step::Wait(at.min(until)),
+            begin => begin,
         }
     }
 
@@ -436,17 +471,21 @@ impl LeaseTask {
     }
 
     /// Until the validators have judged a proof, or hold the answer of replicas, they must find it, or what is at risk is lost: it is
-    /// stored again.
-    const fn next_named(&self, now: u64) -> Step {
+    /// stored again, and made again after a restart. An answer has the same bytes again, and so has a proof that is not masked. A masked
+    /// one is drawn anew and has another name, for which nobody looks: what it was is lost with the agent that made it, since agents keep
+    /// nothing on disk, where files would have to be found, bounded and removed for the few seconds in which a proof is judged.
+    fn next_named(&self, now: u64) -> Step {
         let again = self.stored_at + STORE_AGAIN_MS;
-        match (&self.done, self.mode) {
-            (WorkDone::Proved(..), ModeDto::Proof | ModeDto::Replicate) if now < again => {
-                Step::Wait(again)
+        let named = self.lease.evidence;
+        match &self.done {
+            _ if !matches!(self.mode, ModeDto::Proof | ModeDto::Replicate) => Step::Wait(u64::MAX),
+            WorkDone::Nothing | WorkDone::Pulled => self.begin(Stage::Execute, now),
+            WorkDone::Executed(_) => self.begin(Stage::Prove, now),
+            WorkDone::Proved(_, made) if named.is_some_and(|it| it != made.digest) => {
+                Step::Wait(u64::MAX)
             }
-            (WorkDone::Proved(..), ModeDto::Proof | ModeDto::Replicate) => {
-                self.begin(Stage::Prove, now)
-            }
-            _ => Step::Wait(u64::MAX),
+            WorkDone::Proved(..) if now < again => Step::Wait(again),
+            WorkDone::Proved(..) => self.begin(Stage::Prove, now),
         }
     }
 
@@ -584,10 +623,11 @@ impl LeaseTask {
     pub fn begun(&mut self, stage: Stage, now: u64) {
         assert!(self.busy.is_none(), "one stage at a time");
         self.busy = Some(stage);
-        // What a throttle is measured from.
-        if stage != Stage::Pull {
-            self.began_at.get_or_insert(now);
-        }
+        match stage {
+            Stage::Pull => self.pulling_since.get_or_insert(now),
+            // What a throttle is measured from.
+            _ => self.began_at.get_or_insert(now),
+        };
     }
 
     /// Model and input are at hand, and have the lengths and digests that they should have.

@@ -50,13 +50,27 @@ impl Report {
     fn of_failure(error: &(dyn Error + 'static)) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
+            let shared = error.downcast_ref::<Arc<ClientError>>();
             let call = error.downcast_ref::<ClientError>();
+            let call = call.or(shared.map(|it| &**it));
             if call.is_some_and(ClientError::is_transient) {
                 return Self::Unreachable(with_sources(error));
             }
             cause = error.source();
         }
         Self::Failed(with_sources(error), None)
+    }
+
+    /// What it means that something could not be pulled. Of a lease that is started, whose files validators stated to hold, whoever was
+    /// asked for them may be behind. Stops: all of the collateral is lost because an agent and its gateway were started again, and the
+    /// gateway had to fetch the input first.
+    fn of_pull(is_started: bool, (error, missing): (&PullError, Option<DeclineReason>)) -> Self {
+        let is_absent = matches!(error, PullError::Client(call) if call.is_not_found());
+        match missing {
+            Some(_) if is_started && is_absent => Self::Unreachable(with_sources(error)),
+            Some(_) => Self::Failed(with_sources(error), missing),
+            None => Self::of_failure(error),
+        }
     }
 }
 
@@ -81,6 +95,8 @@ pub(crate) struct Order {
     pub(crate) provider: Address,
     pub(crate) mode: VerificationMode,
     pub(crate) is_run_whole: bool,
+    /// Whether its provider has started it, so that it can be declined no more.
+    pub(crate) is_started: bool,
     pub(crate) model: ModelId,
     pub(crate) input: Digest,
     pub(crate) input_len: u32,
@@ -101,11 +117,10 @@ pub(crate) struct OpeningKey {
 
 /// Pulls what a lease needs, checks it and reports.
 pub(crate) async fn pull(client: Client, puller: Puller, order: Order, outcomes: Sender<Outcome>) {
-    let lease = order.lease;
+    let (lease, is_started) = (order.lease, order.is_started);
     let report = match try_pull(&client, &puller, order, &outcomes).await {
         Ok(task) => Report::Pulled(task),
-        Err((error, None)) => Report::of_failure(&error),
-        Err((error, missing)) => Report::Failed(with_sources(&error), missing),
+        Err((error, missing)) => Report::of_pull(is_started, (&error, missing)),
     };
     // A closed queue means that the agent is gone.
     let _ = outcomes.send((lease, report)).await;
@@ -119,20 +134,17 @@ pub(crate) async fn execute<W: Worker>(
     (order, pulled): (Order, Option<Arc<Task>>),
     outcomes: Sender<Outcome>,
 ) {
-    let lease = order.lease;
+    let (lease, is_started) = (order.lease, order.is_started);
     let pulled = match pulled {
         Some(task) => Ok(task),
-        None => try_pull(&client, &puller, order, &outcomes)
-            .await
-            .map_err(|(error, _)| Failure::from(error)),
+        None => try_pull(&client, &puller, order, &outcomes).await,
     };
-    let executed = match pulled {
-        Ok(task) => try_execute(&client, worker, task, &outcomes).await,
-        Err(error) => Err(error),
-    };
-    let report = match executed {
-        Ok((task, execution, elapsed_ms)) => Report::Executed(task, execution, elapsed_ms),
-        Err(error) => Report::of_failure(error.as_ref()),
+    let report = match pulled {
+        Ok(task) => match try_execute(&client, worker, task, &outcomes).await {
+            Ok((task, execution, elapsed_ms)) => Report::Executed(task, execution, elapsed_ms),
+            Err(error) => Report::of_failure(error.as_ref()),
+        },
+        Err((error, missing)) => Report::of_pull(is_started, (&error, missing)),
     };
     // A closed queue means that the agent is gone.
     let _ = outcomes.send((lease, report)).await;
@@ -196,7 +208,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 enum PullError {
     /// The grid did not give it.
     #[error("pull the model and the input")]
-    Client(#[source] ClientError),
+    Client(#[source] Arc<ClientError>),
     /// It has another length.
     #[error("the input has {got} bytes, the order says {expected}")]
     Length { expected: u32, got: usize },
@@ -233,14 +245,14 @@ async fn try_pull(
         let stage = Stage::Pull;
         report(outcomes, order.lease, Progress { stage, permille });
     };
-    let named = |reason, error: ClientError| {
+    let named = |reason, error: Arc<ClientError>| {
         let missing = error.is_not_found().then_some(reason);
         (PullError::Client(error), missing)
     };
     at(0);
     let model = client.model(order.model).await;
     let model_blob = model
-        .map_err(|error| named(DeclineReason::ModelMissing, error))?
+        .map_err(|error| named(DeclineReason::ModelMissing, Arc::new(error)))?
         .weights_blob;
     let model_file = puller.model(model_blob).await;
     let model_file = model_file.map_err(|error| named(DeclineReason::ModelMissing, error))?;
@@ -250,7 +262,7 @@ async fn try_pull(
         VerificationMode::Endpoint => Ok(Arc::from([])),
         _ => puller.input(order.input, order.input_len).await,
     };
-    let input = input.map_err(|error| named(DeclineReason::InputMissing, error))?;
+    let input = input.map_err(|error| named(DeclineReason::InputMissing, Arc::new(error)))?;
     // Stops: an order that says another length than its input has, which no execution could take.
     if u32::try_from(input.len()) != Ok(order.input_len) {
         let error = PullError::Length {
@@ -398,3 +410,6 @@ fn report(outcomes: &Sender<Outcome>, lease: LeaseId, progress: Progress) {
 fn elapsed_ms(started: Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tg_types::{Address, Digest, JobId, LeaseId, Transaction, Wallet};
+use tg_types::{Address, Digest, JobId, LeaseId, TraceForm, Transaction, Wallet, stated_trace};
 
 use crate::client::Client;
-use crate::dto::{JobDto, JobStateDto, LeaseDto};
+use crate::dto::{JobDto, JobStateDto, LeaseDto, ReceiptDto};
 use crate::jobs::{JobError, claim, submit, waits_for_claim};
 
 /// Between two looks at the job.
@@ -26,8 +26,27 @@ const CHALLENGES_MAX: u8 = 3;
 pub struct OwnRun {
     /// The digest of what it answers.
     pub output: Digest,
+    /// The trace of the run.
+    pub trace: Digest,
+    /// What it took of its limit, by which it is billed; 0 in a tier that does not count that.
+    pub work: u64,
     /// What an accuser claims of it, for a dispute that ends at a part of the run.
     pub claim: Vec<u8>,
+}
+
+impl OwnRun {
+    /// Whether a receipt says that this is the run: its answer, and what it has in the place of the trace.
+    fn is_said_by(&self, receipt: &ReceiptDto, names: (&JobId, &LeaseId)) -> bool {
+        // Stops: a right answer with a bill for work that nobody did, or with another trace.
+        let trace = stated_trace(TraceForm::Run, names, self.trace, self.work);
+        receipt.output == self.output && receipt.trace == trace
+    }
+
+    /// Whether a lease has another result.
+    fn is_other(&self, job: &JobId, lease: &LeaseDto) -> bool {
+        let receipt = lease.receipt.as_ref();
+        receipt.is_some_and(|it| !self.is_said_by(it, (job, &lease.id)))
+    }
 }
 
 /// What was done about one result.
@@ -83,7 +102,7 @@ impl WatchedResult {
     }
 }
 
-/// Watches over a job of mode `optimistic` until it ends: a result that is not what the program gave here is challenged, so that
+/// Watches over a job of mode `optimistic` until it ends: a result that is not what the program gave here, its answer, bill and trace, is challenged, so that
 /// every validator looks at it before it is paid. How many were; each costs the fee of mode `recompute`, which comes back with the
 /// validators' finding that the result is wrong.
 ///
@@ -128,10 +147,9 @@ pub async fn challenge_others(
 }
 
 /// The results that are others than the own one, of leases that go on.
-fn others<'a>(job: &'a JobDto, own: &OwnRun) -> impl Iterator<Item = &'a LeaseDto> {
-    let output = own.output;
+fn others<'a>(job: &'a JobDto, own: &'a OwnRun) -> impl Iterator<Item = &'a LeaseDto> {
     let open = job.leases.iter().filter(|it| it.end.is_none());
-    open.filter(move |it| it.receipt.as_ref().is_some_and(|it| it.output != output))
+    open.filter(move |it| own.is_other(&job.id, it))
 }
 
 /// Does what is due about a result.
@@ -165,10 +183,46 @@ fn ended(
     failed: Option<JobError>,
 ) -> Result<usize, JobError> {
     let challenged = watched.values().filter(|it| it.challenges > 0).count();
-    let last = job.leases.last().and_then(|it| it.receipt.as_ref());
-    let is_other = last.is_some_and(|it| it.output != own.output);
+    let last = job.leases.last();
+    let is_other = last.is_some_and(|it| own.is_other(&job.id, it));
     match failed.filter(|_| challenged == 0 && is_other) {
         Some(error) => Err(error),
         None => Ok(challenged),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tg_types::{ModelId, ProgramId};
+
+    use super::*;
+
+    /// Stops: a right answer whose bill is too high, or whose trace is another, is taken for the own one.
+    #[test]
+    fn a_receipt_is_the_own_one_by_answer_bill_and_trace() {
+        let own = OwnRun {
+            output: Digest::new([1; 32]),
+            trace: Digest::new([2; 32]),
+            work: 700,
+            claim: Vec::new(),
+        };
+        let (job, lease) = (JobId::new([3; 32]), LeaseId::new([4; 32]));
+        let receipt = |output: Digest, trace: Digest, work: u64, lease: LeaseId| ReceiptDto {
+            program: ProgramId::new([5; 32]),
+            model: ModelId::new([6; 32]),
+            input: Digest::new([7; 32]),
+            output,
+            trace: stated_trace(TraceForm::Run, (&job, &lease), trace, work),
+            tier: "WASM-1".to_owned(),
+        };
+        let said = |receipt: ReceiptDto| own.is_said_by(&receipt, (&job, &lease));
+        let other = Digest::new([8; 32]);
+        assert!(said(receipt(own.output, own.trace, own.work, lease)));
+        assert!(!said(receipt(other, own.trace, own.work, lease)));
+        assert!(!said(receipt(own.output, other, own.work, lease)));
+        assert!(!said(receipt(own.output, own.trace, 701, lease)));
+        // What another lease stated says nothing of this one's run.
+        let elsewhere = LeaseId::new([9; 32]);
+        assert!(!said(receipt(own.output, own.trace, own.work, elsewhere)));
     }
 }

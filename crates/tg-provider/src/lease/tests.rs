@@ -193,6 +193,46 @@ fn failed_work_is_tried_again_with_growing_waits_and_then_left() {
     assert_eq!(step(&task, now), Step::Forget(StopReason::Failed));
 }
 
+/// Stops: a provider that is started again loses all that it put up, as its gateway lacks the input for longer than it tries.
+#[test]
+fn what_is_committed_to_is_not_left_however_often_it_fails() {
+    let sealed = LeaseDto {
+        sealed: true,
+        replicas: Some(ReplicasDto::Opening),
+        ..lease(JobStateDto::Committed)
+    };
+    let sealed_early = LeaseDto {
+        sealed: true,
+        ..lease(JobStateDto::Running)
+    };
+    for (mode, owed) in [
+        (ModeDto::Sync, sampled(JobStateDto::Committed, 0)),
+        (ModeDto::Optimistic, sampled(JobStateDto::Committed, 0)),
+        (ModeDto::Sync, sampled(JobStateDto::Verifying, 0)),
+        (ModeDto::Replicate, sealed),
+        (ModeDto::None, lease(JobStateDto::Delivering)),
+        (ModeDto::Proof, lease(JobStateDto::Verifying)),
+    ] {
+        // After a restart.
+        let mut task = LeaseTask::new(owed, mode, 0);
+        let mut now = LATE;
+        for _ in 0..3 * TRIES_MAX {
+            assert_eq!(step(&task, now), Step::Begin(Stage::Execute), "{mode:?}");
+            task.begun(Stage::Execute, now);
+            task.failed(now, None);
+            assert!(!task.gives_up());
+            now += RETRY_MS << TRIES_MAX;
+        }
+    }
+    // The others of the job have yet to seal, and its time is not over.
+    let mut task = LeaseTask::new(sealed_early, ModeDto::Replicate, 0);
+    for _ in 0..TRIES_MAX {
+        task.failed(0, None);
+    }
+    assert!(!task.gives_up());
+    assert!(matches!(step(&task, 1), Step::Wait(_)));
+}
+
 /// It was left after [`TRIES_MAX`] tries, which a gateway that is started again outlasts, and its collateral was lost.
 #[test]
 fn work_that_cannot_reach_the_grid_is_tried_as_long_as_there_is_time() {
@@ -263,7 +303,11 @@ fn a_throttle_holds_the_last_message_back() {
 
 #[test]
 fn what_cannot_be_pulled_is_declined_by_name_before_the_start() {
-    let mut task = LeaseTask::new(lease(JobStateDto::Leased), ModeDto::Proof, 0);
+    let leased = LeaseDto {
+        start_by_ms: 8_000,
+        ..lease(JobStateDto::Leased)
+    };
+    let mut task = LeaseTask::new(leased, ModeDto::Proof, 0);
     let mut now = 0;
     for failures in 0..TRIES_MAX {
         assert_eq!(step(&task, now), Step::Begin(Stage::Pull));
@@ -271,10 +315,51 @@ fn what_cannot_be_pulled_is_declined_by_name_before_the_start() {
         task.failed(now, Some(DeclineReason::InputMissing));
         now += RETRY_MS << failures;
     }
+    assert_eq!(step(&task, now), Step::Begin(Stage::Pull));
+    now = 8_000 - DECLINE_BEFORE_MS;
     let decline = Message::Decline(DeclineReason::InputMissing);
     assert_eq!(step(&task, now), Step::Submit(decline));
     task.submitted(decline, 0, now);
     assert_eq!(step(&task, now), Step::Forget(StopReason::Declined));
+}
+
+/// Stops: a lease whose files come slowly is never started, which costs more than to say so.
+#[test]
+fn what_comes_too_slowly_is_declined_before_the_start_is_due() {
+    let leased = LeaseDto {
+        start_by_ms: 20_000,
+        ..lease(JobStateDto::Leased)
+    };
+    let last = 20_000 - DECLINE_BEFORE_MS;
+    let unwilling = Message::Decline(DeclineReason::Unwilling);
+    let mut task = LeaseTask::new(leased.clone(), ModeDto::Proof, 0);
+    task.begun(Stage::Pull, 10_000);
+    assert_eq!(step(&task, 10_001), Step::Wait(last));
+    assert_eq!(step(&task, last - 1), Step::Wait(last));
+    assert_eq!(step(&task, last), Step::Submit(unwilling));
+    // It came just in time.
+    let mut pulled = task.clone();
+    pulled.pulled();
+    assert_eq!(step(&pulled, last), Step::Submit(Message::Start));
+    // It could not be reached all the time, which is no failure.
+    let mut away = LeaseTask::new(leased.clone(), ModeDto::Proof, 0);
+    away.begun(Stage::Pull, 10_000);
+    away.unreachable(last - 10);
+    assert_eq!(step(&away, last - 5), Step::Wait(last));
+    assert_eq!(step(&away, last), Step::Submit(unwilling));
+    // It was not found before: the name of that is kept.
+    let mut missing = LeaseTask::new(leased.clone(), ModeDto::Proof, 0);
+    missing.begun(Stage::Pull, 10_000);
+    missing.failed(10_100, Some(DeclineReason::ModelMissing));
+    missing.begun(Stage::Pull, 10_400);
+    let decline = Message::Decline(DeclineReason::ModelMissing);
+    assert_eq!(step(&missing, last), Step::Submit(decline));
+    // An agent that was started again just before looks for a while.
+    let mut again = LeaseTask::new(leased, ModeDto::Proof, 0);
+    assert_eq!(step(&again, 18_000), Step::Begin(Stage::Pull));
+    again.begun(Stage::Pull, 18_000);
+    assert_eq!(step(&again, 18_001), Step::Wait(19_000));
+    assert_eq!(step(&again, 19_000), Step::Submit(unwilling));
 }
 
 #[test]
@@ -282,7 +367,7 @@ fn nothing_starts_before_model_and_input_are_at_hand() {
     let mut task = LeaseTask::new(lease(JobStateDto::Leased), ModeDto::Proof, 0);
     assert_eq!(step(&task, 0), Step::Begin(Stage::Pull));
     task.begun(Stage::Pull, 0);
-    assert_eq!(step(&task, 1), Step::Wait(u64::MAX));
+    assert_eq!(step(&task, 1), Step::Wait(PULL_LEAST_MS));
     task.pulled();
     assert_eq!(step(&task, 2), Step::Submit(Message::Start));
 }
@@ -353,6 +438,27 @@ fn a_proof_is_stored_again_until_it_is_judged() {
     task.begun(Stage::Prove, again);
     task.stored(again);
     assert_eq!(step(&task, again), Step::Wait(again + STORE_AGAIN_MS));
+    // After a restart it is made again, and stored if it has the name that validators look for.
+    let named = |byte| LeaseDto {
+        evidence: Some(Digest::new([byte; 32])),
+        ..lease(JobStateDto::Verifying)
+    };
+    for (mode, byte) in [
+        (ModeDto::Proof, 10),
+        (ModeDto::Proof, 11),
+        (ModeDto::Replicate, 10),
+    ] {
+        let mut task = LeaseTask::new(named(byte), mode, 0);
+        execute(&mut task, 0);
+        assert_eq!(step(&task, 1), Step::Begin(Stage::Prove));
+        task.begun(Stage::Prove, 1);
+        task.proved(EVIDENCE, 2);
+        let until = match byte {
+            10 => 2 + STORE_AGAIN_MS,
+            _ => u64::MAX,
+        };
+        assert_eq!(step(&task, 3), Step::Wait(until));
+    }
     // What is executed by every validator has no evidence that could be lost.
     let mut task = LeaseTask::new(lease(JobStateDto::Committed), ModeDto::Recompute, 0);
     execute(&mut task, 0);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
 use tg_float::job::FloatModel;
 use tg_float::job::trace::FloatClaim;
@@ -145,6 +146,14 @@ fn check_model(found: ModelId, registered: ModelId) -> anyhow::Result<()> {
 
 /// Fetches a model, runs it here on what was ordered, and says what all parts of the run are.
 async fn claim_of(client: &Client, model: &ModelDto, input: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    let file = file_of(client, model).await?;
+    let registered = model.id;
+    let made = tokio::task::spawn_blocking(move || claim_in(&file, registered, &input));
+    ran_here(made.await)
+}
+
+/// Fetches what of a model is run.
+async fn file_of(client: &Client, model: &ModelDto) -> Result<Vec<u8>, Failure> {
     // Of a program the public part is all of it.
     let is_program = model
         .facts
@@ -155,26 +164,56 @@ async fn claim_of(client: &Client, model: &ModelDto, input: Vec<u8>) -> Result<V
         false => model.weights_blob,
     };
     let file = client.blob(file, MODEL_FILE_MAX).await;
-    let file = file.calling("fetch the model")?;
-    let registered = model.id;
-    let made = tokio::task::spawn_blocking(move || {
-        if tg_wasm::is_program(&file) {
-            let program = WasmProgram::read(&file)?;
-            check_model(program.model_id(), registered)?;
-            return Ok(program.claim(&input)?.to_bytes());
+    file.calling("fetch the model")
+}
+
+/// Runs the model of a file, and says what all parts of the run are.
+fn claim_in(file: &[u8], registered: ModelId, input: &[u8]) -> anyhow::Result<Vec<u8>> {
+    if tg_wasm::is_program(file) {
+        let program = WasmProgram::read(file)?;
+        check_model(program.model_id(), registered)?;
+        return Ok(program.claim(input)?.to_bytes());
+    }
+    if tg_float::job::is_float_file(file) {
+        let model = FloatModel::read(file)?;
+        check_model(model.model_id(), registered)?;
+        return Ok(model.claim(input).to_bytes());
+    }
+    let model = CompiledModel::read(file)?;
+    let committed = ProvingModel::of_checked(model.clone())?;
+    check_model(committed.id(), registered)?;
+    Ok(claim_file(&model, input))
+}
+
+/// Runs the model of a file, no program, and says what its receipt has to say; nothing if it does not run on the input.
+fn run_in(file: &[u8], registered: ModelId, input: &[u8]) -> anyhow::Result<Option<OwnRun>> {
+    let claim = claim_in(file, registered, input)?;
+    let Some(answer) = claimed_answer(&claim) else {
+        return Ok(None);
+    };
+    let (trace, work) = match AccuserClaim::from_bytes(&claim) {
+        Ok(AccuserClaim::Run(claimed)) => {
+            let names = claimed.leaves.names(&CompiledModel::read(file)?.program);
+            let names = names.context("the run has not the leaves of the model")?;
+            (tg_ir::tiles::root(&names), 0)
         }
-        if tg_float::job::is_float_file(&file) {
-            let model = FloatModel::read(&file)?;
-            check_model(model.model_id(), registered)?;
-            return Ok(model.claim(&input).to_bytes());
+        Ok(AccuserClaim::NoRun) | Err(_) => {
+            let run = FloatModel::read(file)?.run(input);
+            (run.trace, run.answer.work)
         }
-        let model = CompiledModel::read(&file)?;
-        let committed = ProvingModel::of_checked(model.clone())?;
-        check_model(committed.id(), registered)?;
-        anyhow::Ok(claim_file(&model, &input))
-    });
-    let claim = made.await.or_fail(Exit::Failed, "run the model here")?;
-    claim.map_err(|error| {
+    };
+    Ok(Some(OwnRun {
+        output: Digest::of_blob(&answer),
+        trace,
+        work,
+        claim,
+    }))
+}
+
+/// What a run here gave.
+fn ran_here<T>(made: Result<anyhow::Result<T>, tokio::task::JoinError>) -> Result<T, Failure> {
+    let made = made.or_fail(Exit::Failed, "run the model here")?;
+    made.map_err(|error| {
         Failure::new(Exit::Rejected, error)
             .hint("the result is not checked by a run here: ask another API with --api")
     })
@@ -229,9 +268,11 @@ pub(super) async fn guard(
     (model, job): (&ModelDto, JobId),
     input: &[u8],
 ) -> Result<Guarded, Failure> {
-    let claim = claim_of(client, model, input.to_vec()).await?;
-    let output = Digest::of_blob(&answer_of(&claim)?);
-    let own = OwnRun { output, claim };
+    let file = file_of(client, model).await?;
+    let (registered, input) = (model.id, input.to_vec());
+    let made = tokio::task::spawn_blocking(move || run_in(&file, registered, &input));
+    let own = ran_here(made.await)?.ok_or_else(no_answer)?;
+    let output = own.output;
     let challenged = guard::challenge_others(client, wallet, job, own).await;
     Ok(Guarded {
         output,
@@ -250,10 +291,13 @@ pub(super) async fn own_answer(
 
 /// The answer of a run here.
 fn answer_of(claim: &[u8]) -> Result<Vec<u8>, Failure> {
-    claimed_answer(claim).ok_or_else(|| {
-        let text = "the model that the grid gave does not run on what was ordered";
-        Failure::new(Exit::Rejected, anyhow::anyhow!(text))
-    })
+    claimed_answer(claim).ok_or_else(no_answer)
+}
+
+/// There is none.
+fn no_answer() -> Failure {
+    let text = "the model that the grid gave does not run on what was ordered";
+    Failure::new(Exit::Rejected, anyhow::anyhow!(text))
 }
 
 /// The bytes that a claim says are the answer; nothing if it says that there is none.

@@ -332,11 +332,15 @@ async fn guarded(
     if mode != ModeDto::Optimistic || !is_checked {
         return Ok(0);
     }
-    let run = program.claim(input);
-    let run = run.or_fail(Exit::Failed, "run the program")?;
+    let ran = program.try_run(input);
+    let ran = ran.or_fail(Exit::Failed, "run the program")?;
+    let claim = program.claim(input);
+    let claim = claim.or_fail(Exit::Failed, "run the program")?;
     let own = OwnRun {
-        output: Digest::of_blob(&run.answer.encode()),
-        claim: run.to_bytes(),
+        output: Digest::of_blob(&ran.answer.encode()),
+        trace: ran.trace,
+        work: ran.answer.fuel,
+        claim: claim.to_bytes(),
     };
     guard::challenge_others(client, wallet, id, own)
         .await
