@@ -280,7 +280,8 @@ fn proposed(
     for chunk in transfers.chunks(BLOCK_TRANSFERS) {
         let parent = tip.as_ref().unwrap_or(state);
         let time = parent.head().timestamp.saturating_add(BLOCK_TIME);
-        let mut candidates = chunk.iter().cloned();
+        let chosen: Vec<_> = chunk.to_vec();
+        let mut candidates = chosen.into_iter();
         let proposal = Proposal::empty(proposer, time);
         let made = propose_from(parent, proposal, &mut candidates, signatures);
         let made = made.or_fail(Exit::Failed, "propose a block")?;
