@@ -42,7 +42,6 @@ pub use meter::EndpointMeter;
 pub use model::{Model, ModelFacts, ModelState, RefusedBecause};
 pub(crate) use retained::question_id;
 pub use retained::{KeptStage, RetainedFile, Retention, StoredQuestion};
-pub(crate) use sealing::revealed_name;
 pub use sealing::{Sealing, SealingStage};
 pub use seats::{Applicant, SeatBook, SeatRecord, Unbonding, Upgrade};
 pub use seed::{Dealing, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase};

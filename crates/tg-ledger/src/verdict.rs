@@ -12,7 +12,7 @@ use tg_types::{
 };
 
 use crate::record::{
-    Dealing, Evidence, Job, Lease, ModelFacts, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, revealed_name,
+    Dealing, Evidence, Job, Lease, ModelFacts, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES,
 };
 
 /// What a verdict is about.
@@ -256,6 +256,22 @@ impl RevealedKey {
             name: revealed_name(lease)?,
         })
     }
+}
+
+/// What names a key that was shown, in the place of evidence, with all that a verdict on it depends on: another key, another grant and another
+/// answer give another verdict. `None` if no key was shown.
+#[must_use]
+pub(crate) fn revealed_name(lease: &Lease) -> Option<Digest> {
+    let secret = lease.revealed()?;
+    let (grant, _) = lease.granted()?;
+    let output = lease.receipt().map(|it| it.output).unwrap_or_default();
+    let named = [
+        lease.id.as_bytes().as_slice(),
+        secret,
+        grant.as_bytes(),
+        output.as_bytes(),
+    ];
+    Some(Digest::of(Domain::RevealedKey, &named.concat()))
 }
 
 /// The key of a sealed job, and what was granted of it, before the provider started.

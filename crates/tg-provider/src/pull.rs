@@ -29,7 +29,7 @@ type Pulled = Result<Arc<[u8]>, Arc<ClientError>>;
 pub(crate) struct Puller {
     client: Client,
     model_bytes_max: usize,
-    files: Arc<Mutex<ModelFiles>>,
+    files: Arc<Mutex<PulledFiles>>,
 }
 
 impl Puller {
@@ -44,8 +44,8 @@ impl Puller {
     /// A model's file. Concurrent calls for one model fetch it once.
     pub(crate) async fn model(&self, digest: Digest) -> Pulled {
         let download = match self.find(digest) {
-            Found::Kept(file) => return Ok(file),
-            Found::Coming(download) => download,
+            PullFound::Kept(file) => return Ok(file),
+            PullFound::Coming(download) => download,
         };
         let mut pulled = download.pulled.clone();
         match pulled.wait_for(Option::is_some).await {
@@ -69,13 +69,13 @@ impl Puller {
     }
 
     /// Where a model's file is; its download begins if it is nowhere.
-    fn find(&self, digest: Digest) -> Found {
+    fn find(&self, digest: Digest) -> PullFound {
         let mut files = locked(&self.files);
         if let Some(file) = files.used(digest) {
-            return Found::Kept(file);
+            return PullFound::Kept(file);
         }
         if let Some(download) = files.coming(digest) {
-            return Found::Coming(download);
+            return PullFound::Coming(download);
         }
         let (sender, pulled) = watch::channel(None);
         let (client, limit) = (self.client.clone(), self.model_bytes_max);
@@ -95,13 +95,13 @@ impl Puller {
             _task: task,
         });
         files.downloads.insert(digest, Arc::downgrade(&download));
-        Found::Coming(download)
+        PullFound::Coming(download)
     }
 }
 
 /// Where a model's file is.
 #[derive(Debug)]
-enum Found {
+enum PullFound {
     /// In memory.
     Kept(Arc<[u8]>),
     /// On its way.
@@ -117,13 +117,13 @@ struct Download {
 
 /// The models at hand, and those on their way.
 #[derive(Debug, Default)]
-struct ModelFiles {
+struct PulledFiles {
     /// In the order of their last use.
     kept: VecDeque<(Digest, Arc<[u8]>)>,
     downloads: BTreeMap<Digest, Weak<Download>>,
 }
 
-impl ModelFiles {
+impl PulledFiles {
     /// A file that is kept; it is now the one used last.
     fn used(&mut self, digest: Digest) -> Option<Arc<[u8]>> {
         let index = self.kept.iter().position(|(name, _)| *name == digest)?;
@@ -153,7 +153,7 @@ impl ModelFiles {
 }
 
 /// The files. A panic of another thread leaves them whole: they are only moved and pushed.
-fn locked(files: &Mutex<ModelFiles>) -> MutexGuard<'_, ModelFiles> {
+fn locked(files: &Mutex<PulledFiles>) -> MutexGuard<'_, PulledFiles> {
     files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -9,7 +9,8 @@ use tg_types::{Amount, BidId, Digest, JobId, JobOrder, Transaction, Wallet, sign
 
 use crate::client::Client;
 use crate::dto::BidDto;
-use crate::jobs::{Doing, JobError, submit};
+use crate::job_error::{Doing, JobError};
+use crate::jobs::submit;
 use crate::verify::{CheckedModel, OrderTerms};
 
 /// How often the grid is asked.

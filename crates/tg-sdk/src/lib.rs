@@ -55,6 +55,8 @@ pub mod evidence;
 #[cfg(all(feature = "client", feature = "verify"))]
 pub mod guard;
 #[cfg(all(feature = "client", feature = "verify"))]
+mod job_error;
+#[cfg(all(feature = "client", feature = "verify"))]
 pub mod jobs;
 #[cfg(feature = "client")]
 pub mod light;

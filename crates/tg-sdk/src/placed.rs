@@ -6,7 +6,7 @@ use tg_types::{JobId, SignedTransaction, TransactionId};
 
 use crate::client::Client;
 use crate::dto::TransactionStateDto;
-use crate::jobs::JobError;
+use crate::job_error::JobError;
 
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(150);

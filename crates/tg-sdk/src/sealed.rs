@@ -20,7 +20,8 @@ use tg_types::{
 
 use crate::client::Client;
 use crate::dto::{JobDto, JobReceiptDto, LeaseDto, SealingStageDto};
-use crate::jobs::{Doing as _, JobError, OrderedJob, collect_output, submit};
+use crate::job_error::{Doing as _, JobError};
+use crate::jobs::{OrderedJob, collect_output, submit};
 
 /// Most bytes of a sealed input.
 const SEALED_BYTES_MAX: usize =

@@ -13,7 +13,7 @@ use tg_types::chain::{AnswerError, BlockHeader, NetworkTrust, SeatChanges, Trust
 
 use crate::draw::SeedStream;
 use crate::grid::{Context, SimGrid, now_ms, sleep_ms};
-use crate::lies::{HonestGateway, Lie, LieCase, Question, Standing, Told};
+use crate::lies::{GatewayLie, HonestGateway, LieCase, Question, Standing, Told};
 use crate::plan::ClientPlan;
 
 /// Truths that a client takes before a run may end.
@@ -168,7 +168,7 @@ impl SimClient {
         (question, honest): (Question, &HonestGateway),
     ) {
         let now = now_ms(context);
-        let lie = self.draw.pick(&Lie::ALL);
+        let lie = self.draw.pick(&GatewayLie::ALL);
         let head = self.checks.head().clone();
         let unbonded_at = head.timestamp().saturating_add(self.trust.unbonding);
         let old = match self.old.is_empty() {

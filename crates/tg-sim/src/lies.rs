@@ -186,7 +186,7 @@ fn written(answer: &StateAnswer, content: Option<Vec<u8>>) -> StateAnswerDto {
 
 /// How a gateway lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lie {
+pub(crate) enum GatewayLie {
     /// A record has more money than it has.
     Money,
     /// A record that is there is not there.
@@ -231,7 +231,7 @@ pub(crate) struct LieCase<'a> {
     pub(crate) unbonded_at: TimestampMs,
 }
 
-impl Lie {
+impl GatewayLie {
     /// All of them.
     pub(crate) const ALL: [Self; 14] = [
         Self::Money,

@@ -435,6 +435,28 @@ impl SimPlan {
         }
     }
 
+    /// The same with an account that is left, and without jobs, seats that change hands and a new release.
+    fn with_lapse(self, lapse: LapsePlan) -> Self {
+        let founders = self.seats.len();
+        let of_newcomer = |it: &PlannedFault| {
+            let FailureKind::Crash { seat, .. } = it.kind else {
+                return false;
+            };
+            seat >= founders
+        };
+        let faults = self.faults.into_iter();
+        let faults = faults.filter(|it| !it.as_ref().is_some_and(of_newcomer));
+        Self {
+            faults: faults.collect(),
+            providers: Vec::new(),
+            requestors: Vec::new(),
+            release: Vec::new(),
+            seat_changes: PlannedSeats::default(),
+            lapse: Some(lapse),
+            ..self
+        }
+    }
+
     /// What a seed draws of validators, of those that order and those that serve, and of faults.
     fn with_jobs(seed: u64) -> Self {
         let mut draw = SeedStream::new(seed, "plan");

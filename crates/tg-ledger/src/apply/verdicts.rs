@@ -9,9 +9,9 @@ use crate::error::{InvariantError, VerdictError};
 use crate::event::Event;
 use crate::record::{
     DisputeStep, LeaseEnd, LeasePhase, LeaseProgress, Model, ModelFacts, ModelState, Record,
-    RefusedBecause, ReplicaStage, SyncStage, revealed_name,
+    RefusedBecause, ReplicaStage, SyncStage,
 };
-use crate::verdict::{DisputeFiles, Outcome, Subject, Verdict, seed_subject};
+use crate::verdict::{DisputeFiles, Outcome, Subject, Verdict, revealed_name, seed_subject};
 
 /// The least that a run of a program is paid, as a part of the price: one over this.
 const LEAST_PART: u64 = 4;

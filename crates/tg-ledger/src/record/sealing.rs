@@ -11,11 +11,7 @@
 //!
 //! [ADR 43]: https://github.com/tensorgrid/tensorgrid/blob/main/docs/adr/0043-sealed-jobs.md
 
-use tg_types::{
-    Digest, Domain, DurationMs, KeyGrant, SealingPublicKey, TimestampMs, fields, variants,
-};
-
-use super::Lease;
+use tg_types::{DurationMs, KeyGrant, SealingPublicKey, TimestampMs, fields, variants};
 
 /// What a lease of a sealed job has while it lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,20 +98,4 @@ impl SealingStage {
             Self::Revealed { .. } => "the key was shown to everybody, and validators look",
         }
     }
-}
-
-/// What names a key that was shown, in the place of evidence, with all that a verdict on it depends on: another key, another grant and another
-/// answer give another verdict. `None` if no key was shown.
-#[must_use]
-pub(crate) fn revealed_name(lease: &Lease) -> Option<Digest> {
-    let secret = lease.revealed()?;
-    let (grant, _) = lease.granted()?;
-    let output = lease.receipt().map(|it| it.output).unwrap_or_default();
-    let named = [
-        lease.id.as_bytes().as_slice(),
-        secret,
-        grant.as_bytes(),
-        output.as_bytes(),
-    ];
-    Some(Digest::of(Domain::RevealedKey, &named.concat()))
 }

@@ -6,7 +6,8 @@ use tg_types::{Amount, JobId, Transaction, Wallet};
 
 use crate::client::Client;
 use crate::dto::{JobDto, ModeDto};
-use crate::jobs::{Doing as _, JobError, submit};
+use crate::job_error::{Doing as _, JobError};
+use crate::jobs::submit;
 
 /// How often the job is asked whether a block took what was sent.
 const POLL: Duration = Duration::from_millis(150);

@@ -6,7 +6,6 @@
 
 use tg_types::DurationMs;
 
-use super::{FailureKind, PlannedFault, PlannedSeats, SimPlan};
 use crate::draw::SeedStream;
 
 /// How long all validators are off by their clocks: a day longer than the rent of an account is paid for.
@@ -41,29 +40,5 @@ impl LapsePlan {
             transfers: draw.between(1, 5),
             at_ms: draw.between(6_000, 16_000),
         })
-    }
-}
-
-impl SimPlan {
-    /// The same with an account that is left, and without jobs, seats that change hands and a new release.
-    pub(super) fn with_lapse(self, lapse: LapsePlan) -> Self {
-        let founders = self.seats.len();
-        let of_newcomer = |it: &PlannedFault| {
-            let FailureKind::Crash { seat, .. } = it.kind else {
-                return false;
-            };
-            seat >= founders
-        };
-        let faults = self.faults.into_iter();
-        let faults = faults.filter(|it| !it.as_ref().is_some_and(of_newcomer));
-        Self {
-            faults: faults.collect(),
-            providers: Vec::new(),
-            requestors: Vec::new(),
-            release: Vec::new(),
-            seat_changes: PlannedSeats::default(),
-            lapse: Some(lapse),
-            ..self
-        }
     }
 }
