@@ -174,6 +174,11 @@ async fn a_damaged_database_is_rebuilt_by_the_others_and_kept_aside() {
     let mut running = seats.start(directory.path());
     transfer(&seats, &running[0], 0..4).await;
     let height = running[0].handle().status().height;
+    // It has taken part, so there is a journal: three of four come this far without it.
+    wait_for(running[2].handle(), "the first blocks", |state| {
+        state.head().height.get() >= height
+    })
+    .await;
     running[2].stop();
     let config = seats.config(directory.path(), 2);
     let database = config.directory.join("chain.redb");
