@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tg_ledger::{Event, Lease, LeaseEnd, Outcome, State, Subject, seed_of};
+use tg_ledger::{Event, Lease, LeaseEnd, Outcome, State, Subject, SyncStage, seed_of};
 use tg_node::Finalized;
 use tg_types::{
     Address, Digest, LeaseId, OpenedVote, RunCommitment, SealedVote, TimestampMs, Transaction,
@@ -67,8 +67,33 @@ impl VoteChecks {
         self.accepts(lease) && opened_at.is_some_and(|at| now > at.saturating_add(window))
     }
 
+    /// Whether a vote of a member on another result counted in a block: those that it missed in that block do not count then.
+    fn has_counted(&self, block: &Finalized, member: &Address, missed: &LeaseId) -> bool {
+        let window = block.state.parameters().challenge_window;
+        let now = block.state.head().time;
+        let is_paid = |lease: &LeaseId| {
+            block.events.iter().any(|it| {
+                matches!(it, Event::LeaseEnded { lease: of, end: LeaseEnd::Fulfilled, .. } if of == lease)
+            })
+        };
+        let stands = |lease: &LeaseId| {
+            let check = block.state.lease(lease).and_then(|it| it.check.as_ref());
+            check.is_some_and(|it| {
+                matches!(it.stage, SyncStage::Contestable { until, .. } if until == now.saturating_add(window))
+            })
+        };
+        self.committees.iter().any(|(lease, committee)| {
+            let accepted = committee.largest().map(|(_, checksum)| checksum);
+            lease != missed
+                && accepted.is_some()
+                && committee.right.get(member).copied() == accepted
+                && (is_paid(lease) || stands(lease))
+        })
+    }
+
     /// That whoever found a result right and computed nothing missed its vote.
-    fn paid(&self, state: &State, lease: &LeaseId) -> Result<(), String> {
+    fn paid(&self, block: &Finalized, lease: &LeaseId) -> Result<(), String> {
+        let state = &block.state;
         let Some(committee) = self.committees.get(lease) else {
             return Ok(());
         };
@@ -76,7 +101,10 @@ impl VoteChecks {
         for (member, checksum) in &committee.right {
             let seat = state.seat_of(member).map(usize::from);
             let seat = seat.and_then(|seat| state.seats().seats.get(seat));
-            if Some(*checksum) != accepted && seat.is_some_and(|it| it.missed == 0) {
+            if Some(*checksum) != accepted
+                && seat.is_some_and(|it| it.missed == 0)
+                && !self.has_counted(block, member, lease)
+            {
                 return Err(format!("{member} is paid for an empty vote on {lease}"));
             }
         }
@@ -123,7 +151,7 @@ impl VoteChecks {
                     lease,
                     end: LeaseEnd::Fulfilled,
                     ..
-                } => self.paid(&block.state, lease)?,
+                } => self.paid(block, lease)?,
                 Event::AccusationRefuted { validator, burned } => {
                     let fee = block.state.parameters().verification_fee_zk;
                     if *burned < fee.saturating_mul(BOND) {
