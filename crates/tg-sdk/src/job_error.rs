@@ -211,7 +211,9 @@ impl JobError {
             Self::NotEndpoint { .. } => {
                 "`tensorgrid endpoint list` shows the endpoints of your account".to_owned()
             }
-            Self::Dropped { .. } => "nothing was ordered or locked; order it again".to_owned(),
+            Self::Dropped { job, .. } => {
+                format!("another node may have it still: tensorgrid job show {job}, before it is ordered again")
+            }
             Self::NotInBlock { job } => {
                 format!("it may come yet: tensorgrid job show {job}, before it is sent again")
             }

@@ -18,7 +18,8 @@ const PLACED_MAX: Duration = Duration::from_secs(60);
 /// sent the same bytes again: they are the same order, and no second one.
 ///
 /// # Errors
-/// [`JobError::Dropped`] if the grid says that no block will take it; [`JobError::NotInBlock`] if none did after a minute; those of any call.
+/// [`JobError::Dropped`] if the grid says that it gave it up; [`JobError::NotInBlock`] if no block has it after a minute; answers that cannot
+/// be read. None of them says that it was refused: another node may have it.
 pub(crate) async fn placed(
     client: &Client,
     signed: &SignedTransaction,
@@ -45,7 +46,8 @@ pub(crate) async fn placed(
                 // What it says is not believed before the job is there, or the time is over.
                 let _answer = client.submit(signed).await;
             }
-            Err(error) if error.is_transient() => {}
+            // Stops: a look that is refused taken for a refused order, which a caller would order and pay again.
+            Err(error) if error.is_transient() || error.status().is_some() => {}
             Err(source) => {
                 let doing = "wait for the order to be final";
                 return Err(JobError::Call { doing, source });

@@ -10,10 +10,15 @@ use tg_sdk::endpoint::session::{EndpointError, EndpointSession, ProvedLease, Ser
 use tg_sdk::endpoint::wire::{AnswerPart, EndpointRefusal, EndpointRequest};
 use tg_sdk::jobs::{self, JobError, OrderedJob};
 use tg_sdk::sealed::{self, GrantTo, JobKey};
-use tg_sdk::{Address, Amount, ClientError, JobId, LeaseId, ModelId, Transaction, Wallet};
+use tg_sdk::{
+    Address, Amount, ClientError, JobId, LeaseId, ModelId, OrderTerms, SignedTransaction,
+    Transaction, Wallet,
+};
 use tg_types::chunks::ChunkTreeBuilder;
 use tg_types::sealing::{SEALED_ANSWER_OVERHEAD, SEALING_KEY_BYTES};
-use tg_types::{BASE_FEE_USUAL, ChainDomain, Decode as _, Encode as _, Label, SealingPublicKey};
+use tg_types::{
+    BASE_FEE_USUAL, ChainDomain, Decode as _, Encode as _, Label, SealingPublicKey, signed,
+};
 
 use crate::gateway::{
     Asked, BASE_FEE, Gateway, Told, account, domain, job, lease, receipt, refusal, status, told,
@@ -162,6 +167,67 @@ async fn a_high_base_fee_moves_a_bounded_tip() {
     );
     // A thousandth is drawn on top, so that two are told apart.
     assert!(signed.fees.max_fee_per_gas <= BASE_FEE_USUAL.saturating_mul(128_128));
+}
+
+/// What is told of a transaction that was sent.
+fn fate(path: &str, state: &str, reason: Option<&str>) -> Told {
+    let id = path.rsplit('/').next().unwrap();
+    let height = (state == "final").then_some(9);
+    told(&json!({ "transaction": id, "state": state, "height": height, "reason": reason }))
+}
+
+/// Orders an endpoint from a gateway whose looks at the transaction give these in turn, the last one again and again.
+async fn orders(looks: &'static [fn(&str) -> Option<Told>]) -> (Gateway, Result<JobId, JobError>) {
+    let look = AtomicU64::new(0);
+    let gateway = Gateway::start(move |asked| match asked.path.as_str() {
+        "/v1/transactions" => {
+            let sent = SignedTransaction::from_bytes(&asked.body).unwrap();
+            let id = sent.id(&domain());
+            Some(told(&json!({ "transaction": id.to_string() })))
+        }
+        path if path.starts_with("/v1/transactions/") => {
+            let at = look.fetch_add(1, Ordering::Relaxed) as usize;
+            looks.get(at).or(looks.last()).unwrap()(path)
+        }
+        _ => usual(asked, 7),
+    })
+    .await;
+    let terms = OrderTerms::new(Amount::from_tgrid(1));
+    let ordered = jobs::order_endpoint(&gateway.client, &alice(), MODEL, terms).await;
+    (gateway, ordered)
+}
+
+#[tokio::test]
+async fn an_order_that_its_gateway_forgot_is_sent_again_as_it_is() {
+    // Two looks are refused, as by a limit of rates or a key; then nobody knows it, and then it is final.
+    let (gateway, ordered) = orders(&[
+        |_| Some(refusal(403, "TG-API-003")),
+        |_| Some(refusal(429, "TG-API-029")),
+        |_| None,
+        |path| Some(fate(path, "pending", None)),
+        |path| Some(fate(path, "final", None)),
+    ])
+    .await;
+    let sent = gateway.transactions();
+    assert_eq!(sent.len(), 2);
+    assert_eq!(sent[0], sent[1]);
+    assert_eq!(ordered.unwrap(), signed::job_id(sent[0].id(&domain())));
+}
+
+#[tokio::test]
+async fn an_order_that_was_given_up_says_why_and_not_that_it_was_refused() {
+    let looks: &[fn(&str) -> Option<Told>] =
+        &[|path| Some(fate(path, "dropped", Some("no money")))];
+    let (gateway, ordered) = orders(looks).await;
+    let error = ordered.unwrap_err();
+    assert!(
+        matches!(&error, JobError::Dropped { reason, .. } if reason == "no money"),
+        "{error:?}"
+    );
+    // Who ordered would else order again what another node may have.
+    assert!(error.call().is_none());
+    assert!(error.hint().contains("before it is ordered again"));
+    assert_eq!(gateway.transactions().len(), 1);
 }
 
 /// A gateway that tells a nonce more each time, and refuses each transaction with the next of some codes, at last with the last one.
