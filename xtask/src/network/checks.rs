@@ -332,6 +332,7 @@ fn results(client: &Orderer, jobs: &Jobs, orders: &OrderLog) -> Check {
             .ordered
             .iter()
             .filter(|it| it.mode == mode && is_paid(&it.id));
+        let before = fetched;
         for order in of_mode.take(FETCHED / MODES.len()) {
             fetched += 1;
             match client.ask(&["job", "fetch", &order.id, "--json"]) {
@@ -339,6 +340,9 @@ fn results(client: &Orderer, jobs: &Jobs, orders: &OrderLog) -> Check {
                 Ok(told) => wrong.push(format!("{} ({mode}): {}", order.id, told["greatest"])),
                 Err(error) => wrong.push(format!("{} ({mode}): {error:#}", order.id)),
             }
+        }
+        if fetched == before {
+            wrong.push(format!("no job of mode {mode} was paid, so none was fetched"));
         }
     }
     (
