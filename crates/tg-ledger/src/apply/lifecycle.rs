@@ -14,8 +14,6 @@
 //! What a provider loses is burned: nobody gains from its failure, so nobody is paid for causing it. Paid out of it are members of
 //! its gang for the work that it spoiled, the fee of a challenger that was right, and the run by validators where replicas differed.
 
-use std::sync::Arc;
-
 use tg_market::reputation::{LeaseOutcome, TOP_BONUS_PPM};
 use tg_market::throughput::Correction;
 use tg_market::view::{gpu_class, gpu_time, held_milli, work_kind};
@@ -94,10 +92,10 @@ impl Execution {
         for (queue, belongs) in queues {
             match (belongs, queue.contains_key(&job.sequence)) {
                 (true, false) => {
-                    Arc::make_mut(queue).insert(job.sequence, job.id);
+                    queue.insert(job.sequence, job.id);
                 }
                 (false, true) => {
-                    Arc::make_mut(queue).remove(&job.sequence);
+                    queue.remove(&job.sequence);
                 }
                 (true, true) | (false, false) => {}
             }
@@ -106,7 +104,7 @@ impl Execution {
             // Its last step's, as where the queues are built from the records.
             let ended = job.history.last().map_or(0, |step| step.height.get());
             let key = (ended, job.sequence);
-            Arc::make_mut(&mut state.ended).insert(key, job.id);
+            state.ended.insert(key, job.id);
         }
         state.put_job(job);
     }

@@ -1,7 +1,5 @@
 //! Rent of what stays in the state: deposits, room for newcomers, and who leaves.
 
-use std::sync::Arc;
-
 use tg_types::{
     Address, Amount, Digest, DurationMs, JobId, JobOrder, ModelId, OfferId, TimestampMs,
 };
@@ -533,7 +531,7 @@ impl Execution {
             self.state.leases.remove(id);
         }
         let ended = job.history.last().map_or(0, |step| step.height.get());
-        Arc::make_mut(&mut self.state.ended).remove(&(ended, job.sequence));
+        self.state.ended.remove(&(ended, job.sequence));
         self.state.jobs.remove(&job.id);
         Ok(())
     }

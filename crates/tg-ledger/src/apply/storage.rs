@@ -1,8 +1,6 @@
 //! What statements about storage do: a job waits for a provider once enough validators hold what it needs, and an answer that nobody
 //! checks is paid once enough of them hold it.
 
-use std::sync::Arc;
-
 use tg_types::{Address, StorageSubject};
 
 use super::Execution;
@@ -98,7 +96,7 @@ impl Execution {
             return Ok(());
         }
         self.events.push(Event::ModelHeld { model: id });
-        let submitted = Arc::clone(&self.state.submitted);
+        let submitted = self.state.submitted.clone();
         for job in submitted.values() {
             let mut job = self.job(job)?;
             if job.order.model == id && self.is_ready(&job) {

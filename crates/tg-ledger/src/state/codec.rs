@@ -212,8 +212,8 @@ impl Decode for State {
         state.retained_bytes = state.rebuilt_retained_bytes();
         state.decode_leaves(reader)?;
         state.rebuild_queues()?;
-        state.declined = Arc::new(state.rebuilt_declined());
-        state.checked = Arc::new(state.rebuilt_checked());
+        state.declined = state.rebuilt_declined();
+        state.checked = state.rebuilt_checked();
         state.consents = Arc::new(state.rebuilt_consents());
         let stock = state.rebuilt_stock(head.time);
         state.stock = Arc::new(stock.map_err(|_| DecodeError::Invalid {
@@ -234,10 +234,10 @@ impl State {
             field: "job sequence",
             value,
         };
-        let submitted = Arc::make_mut(&mut self.submitted);
-        let queued = Arc::make_mut(&mut self.queued);
-        let live = Arc::make_mut(&mut self.live);
-        let ended = Arc::make_mut(&mut self.ended);
+        let submitted = &mut self.submitted;
+        let queued = &mut self.queued;
+        let live = &mut self.live;
+        let ended = &mut self.ended;
         for job in self.jobs.iter() {
             let last = job.history.last().ok_or_else(|| invalid(job.sequence))?;
             let taken = if job.state() == JobState::Submitted {

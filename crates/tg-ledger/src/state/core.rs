@@ -1,8 +1,9 @@
 //! The state itself: its tables, and what is asked of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use imbl::{OrdMap, OrdSet};
 use tg_market::{OfferBook, PackingPrices, Stock};
 use tg_types::chain::{FinalityError, TrustRoot};
 use tg_types::{
@@ -108,17 +109,17 @@ pub struct State {
     pub(crate) retained_bytes: u64,
     pub(crate) schedule: Schedule,
     /// Jobs that wait for validators to hold what they need, by sequence.
-    pub(crate) submitted: Arc<BTreeMap<u64, JobId>>,
+    pub(crate) submitted: OrdMap<u64, JobId>,
     /// Jobs that wait for a provider, by sequence.
-    pub(crate) queued: Arc<BTreeMap<u64, JobId>>,
+    pub(crate) queued: OrdMap<u64, JobId>,
     /// Jobs that have a live lease, by sequence.
-    pub(crate) live: Arc<BTreeMap<u64, JobId>>,
+    pub(crate) live: OrdMap<u64, JobId>,
     /// Live leases whose results a committee or a watcher checks, by sequence of their jobs.
-    pub(crate) checked: Arc<BTreeMap<u64, LeaseId>>,
+    pub(crate) checked: OrdMap<u64, LeaseId>,
     /// Jobs that ended, by height of their end and sequence.
-    pub(crate) ended: Arc<BTreeMap<(u64, u64), JobId>>,
+    pub(crate) ended: OrdMap<(u64, u64), JobId>,
     /// Declined leases whose penalty waits for an answer, by what the answer is about.
-    pub(crate) declined: Arc<BTreeSet<(StorageSubject, LeaseId)>>,
+    pub(crate) declined: OrdSet<(StorageSubject, LeaseId)>,
     pub(crate) tree: Tree,
     /// What is free on the machines behind the offers.
     pub(crate) stock: Arc<Stock>,
@@ -210,12 +211,12 @@ impl State {
             questions: Table::default(),
             retained_bytes: 0,
             schedule: Schedule::default(),
-            submitted: Arc::default(),
-            queued: Arc::default(),
-            live: Arc::default(),
-            checked: Arc::default(),
-            ended: Arc::default(),
-            declined: Arc::default(),
+            submitted: OrdMap::new(),
+            queued: OrdMap::new(),
+            live: OrdMap::new(),
+            checked: OrdMap::new(),
+            ended: OrdMap::new(),
+            declined: OrdSet::new(),
             tree: Tree::default(),
             stock: Arc::default(),
             stock_is_stale: false,

@@ -68,7 +68,7 @@ impl Encode for Globals<'_> {
         state.totals.encode(writer);
         writer.u32(state.leaves.unused());
         writer.count(state.leaves.free().len());
-        writer.u32(state.leaves.free().last().copied().unwrap_or(0));
+        writer.u32(state.leaves.free().back().copied().unwrap_or(0));
         state.cursors.encode(writer);
         writer.seq(&state.reservations);
         state.fee_market.encode(writer);

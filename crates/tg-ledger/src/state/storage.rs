@@ -1,8 +1,8 @@
 //! What validators have to state about storage: which files jobs and models need, and who said that it holds them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
+use imbl::OrdSet;
 use tg_types::sealing::SEALED_ANSWER_OVERHEAD;
 use tg_types::{
     Address, DeclineReason, Digest, JobOrder, LeaseId, StorageSubject, Tier, VerificationMode,
@@ -299,16 +299,17 @@ impl State {
         let was = self.lease(&lease.id).and_then(|it| self.waits_over(it));
         let is = self.waits_over(lease);
         if was != is {
-            let declined = Arc::make_mut(&mut self.declined);
             if let Some(subject) = was {
-                declined.remove(&(subject, lease.id));
+                self.declined.remove(&(subject, lease.id));
             }
-            declined.extend(is.map(|subject| (subject, lease.id)));
+            if let Some(subject) = is {
+                self.declined.insert((subject, lease.id));
+            }
         }
     }
 
     /// [`Self::declined`](State), derived from the leases.
-    pub(crate) fn rebuilt_declined(&self) -> BTreeSet<(StorageSubject, LeaseId)> {
+    pub(crate) fn rebuilt_declined(&self) -> OrdSet<(StorageSubject, LeaseId)> {
         let waits = |it: &Lease| Some((self.waits_over(it)?, it.id));
         self.leases.iter().filter_map(waits).collect()
     }

@@ -1,8 +1,6 @@
 //! What validators have to do about results of modes `sync` and `optimistic`.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
+use imbl::OrdMap;
 use tg_types::{Address, Amount, DurationMs, JobOrder, LeaseId, VerificationMode};
 
 use super::State;
@@ -119,15 +117,14 @@ impl State {
         let Some(sequence) = job.map(|it| it.sequence) else {
             return;
         };
-        let checked = Arc::make_mut(&mut self.checked);
         match is {
-            true => checked.insert(sequence, lease.id),
-            false => checked.remove(&sequence),
+            true => self.checked.insert(sequence, lease.id),
+            false => self.checked.remove(&sequence),
         };
     }
 
     /// [`Self::checked`](State), derived from the leases.
-    pub(crate) fn rebuilt_checked(&self) -> BTreeMap<u64, LeaseId> {
+    pub(crate) fn rebuilt_checked(&self) -> OrdMap<u64, LeaseId> {
         let checked = self.leases.iter().filter(|it| is_checked(it));
         let place = |it: &Lease| Some((self.job(&it.job)?.sequence, it.id));
         checked.filter_map(place).collect()

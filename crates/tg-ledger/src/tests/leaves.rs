@@ -103,7 +103,7 @@ proptest! {
             prop_assert_eq!(ours.leaves.len(), plain.len());
             most = most.max(plain.len());
             let mut places: Vec<u32> = walked.into_values().collect();
-            places.extend(ours.leaves.free());
+            places.extend(ours.leaves.free().iter().copied());
             places.sort_unstable();
             prop_assert!(places.into_iter().eq(1..ours.leaves.unused()));
             // Taking leaves away comes first, so no more places are ever used than there were leaves at once.
@@ -312,7 +312,7 @@ fn forged_proofs_of_absence_are_refused() {
 #[test]
 fn a_place_that_became_free_proves_nothing() {
     let state = populated();
-    let free = *state.leaves.free().last().unwrap();
+    let free = *state.leaves.free().back().unwrap();
     for (key, content) in [(account_key(20), [0; 32]), (LeafKey::FIRST, [0; 32])] {
         let path = LeafPath {
             index: free,

@@ -1,7 +1,5 @@
 //! The bound on offers looked at in a block: a crowd of jobs that fit nowhere starves nobody.
 
-use std::sync::Arc;
-
 use tg_types::{
     Address, Amount, Digest, DurationMs, Height, JobId, JobNeeds, JobOrder, Label, Machine,
     ModeSet, OfferId, OfferTerms, Pricing, TimestampMs, VerificationMode,
@@ -89,7 +87,7 @@ pub(super) fn waiting_with(
         rent: crate::Rent::default(),
         retention: crate::Retention::default(),
     });
-    Arc::make_mut(&mut state.queued).insert(sequence, id);
+    state.queued.insert(sequence, id);
     state.totals.jobs = state.totals.jobs.max(sequence + 1);
     id
 }

@@ -316,8 +316,8 @@ fn never_over_capacity() {
         assert_eq!(&state.rebuilt_stock(now).unwrap(), state.stock());
         assert_eq!(state.rebuilt_book(), state.current_book());
         assert_eq!(state.rebuilt_consents(), *state.consents);
-        assert_eq!(state.rebuilt_declined(), *state.declined);
-        assert_eq!(state.rebuilt_checked(), *state.checked);
+        assert_eq!(state.rebuilt_declined(), state.declined);
+        assert_eq!(state.rebuilt_checked(), state.checked);
         let mut held: BTreeMap<(OfferId, u32), u32> = BTreeMap::new();
         for (job, lease) in state.live_members() {
             let runs = job.holds_machine() && lease.grant.from <= now;
@@ -582,8 +582,8 @@ fn undone_blocks_and_changed_offers_leave_the_book_as_the_records_say() {
                 assert_eq!(&state.rebuilt_stock(now).unwrap(), state.stock());
                 assert_eq!(state.rebuilt_book(), state.current_book());
                 assert_eq!(state.rebuilt_consents(), *state.consents);
-                assert_eq!(state.rebuilt_declined(), *state.declined);
-                assert_eq!(state.rebuilt_checked(), *state.checked);
+                assert_eq!(state.rebuilt_declined(), state.declined);
+                assert_eq!(state.rebuilt_checked(), state.checked);
             };
             sound(&market.state);
             // The first one was put together by hand.

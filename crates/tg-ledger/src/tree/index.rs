@@ -2,14 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::Arc;
 
+use imbl::{OrdMap, Vector};
 use tg_types::DecodeError;
-
 use tg_types::chain::{Leaf, LeafKey, Link, free_leaf};
-
-/// How many shards: one for each value of a key's first twelve bits. Keys are hashes, so shards are alike.
-const SHARDS: usize = 1 << 12;
 
 /// The first place of a record; leaf 0 holds the numbers that belong to none.
 pub(crate) const FIRST_RECORD_INDEX: u32 = 1;
@@ -26,35 +22,24 @@ struct Entry {
     body: Body,
 }
 
-type Shard = BTreeMap<LeafKey, Entry>;
-
-/// The leaves in the order of keys, and the free places.
+/// The leaves in the order of keys, and the free places. Copies share their nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Leaves {
-    shards: Arc<Vec<Arc<Shard>>>,
-    len: usize,
+    entries: OrdMap<LeafKey, Entry>,
     /// Free places; the last one is taken first.
-    free: Arc<Vec<u32>>,
+    free: Vector<u32>,
     /// The first place that was never used.
     unused: u32,
 }
 
 impl Default for Leaves {
     fn default() -> Self {
-        // All empty shards are one allocation until they are written to.
-        let empty = Arc::new(Shard::new());
         Self {
-            shards: Arc::new(vec![empty; SHARDS]),
-            len: 0,
-            free: Arc::default(),
+            entries: OrdMap::new(),
+            free: Vector::new(),
             unused: FIRST_RECORD_INDEX,
         }
     }
-}
-
-fn shard_of(key: &LeafKey) -> usize {
-    let [first, second, ..] = key.as_bytes();
-    usize::from(*first) << 4 | usize::from(*second) >> 4
 }
 
 impl Leaves {
@@ -64,47 +49,36 @@ impl Leaves {
     }
 
     /// The free places, the next one to be taken last.
-    pub(crate) fn free(&self) -> &[u32] {
+    pub(crate) const fn free(&self) -> &Vector<u32> {
         &self.free
     }
 
     /// The places of all leaves, in the order of keys.
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> {
-        self.shards
-            .iter()
-            .flat_map(|shard| shard.values())
-            .map(|entry| entry.index)
+        self.entries.values().map(|entry| entry.index)
     }
 
     /// How many leaves there are.
-    pub(crate) const fn len(&self) -> usize {
-        self.len
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Where a leaf stands, and its body.
     pub(crate) fn get(&self, key: &LeafKey) -> Option<(u32, Body)> {
-        let entry = self.shards[shard_of(key)].get(key)?;
+        let entry = self.entries.get(key)?;
         Some((entry.index, entry.body))
     }
 
     /// The key with the greatest place in the order below `key`, with its place and body.
     pub(crate) fn before(&self, key: &LeafKey) -> Option<(LeafKey, u32, Body)> {
-        let at = shard_of(key);
-        let own = self.shards[at].range(..key).next_back();
-        let below = || self.shards[..at].iter().rev();
-        let found = own.or_else(|| below().find_map(|shard| shard.last_key_value()));
-        found.map(|(key, entry)| (*key, entry.index, entry.body))
+        let (key, entry) = self.entries.range(..*key).next_back()?;
+        Some((*key, entry.index, entry.body))
     }
 
     /// The link of a leaf.
     pub(crate) fn link(&self, key: &LeafKey) -> Link {
-        let at = shard_of(key);
-        let above = (Bound::Excluded(key), Bound::Unbounded);
-        let own = self.shards[at].range(above).next();
-        let next = own.or_else(|| {
-            let mut above = self.shards[at + 1..].iter();
-            above.find_map(|shard| shard.first_key_value())
-        });
+        let above = (Bound::Excluded(*key), Bound::Unbounded);
+        let next = self.entries.range(above).next();
         Link {
             key: *key,
             next_key: next.map_or(LeafKey::FIRST, |(key, _)| *key),
@@ -143,8 +117,10 @@ impl Leaves {
 
     /// The value of every place that was ever used, without leaf 0.
     pub(crate) fn values(&self) -> BTreeMap<u32, Leaf> {
-        let keys = self.shards.iter().flat_map(|shard| shard.iter());
-        let leaves = keys.map(|(key, entry)| (entry.index, self.link(key).leaf(&entry.body)));
+        let leaves = self
+            .entries
+            .iter()
+            .map(|(key, entry)| (entry.index, self.link(key).leaf(&entry.body)));
         let free = (0..self.free.len()).map(|at| (self.free[at], self.free_value(at)));
         leaves.chain(free).collect()
     }
@@ -157,9 +133,8 @@ impl Leaves {
         let Some((index, _)) = self.get(key) else {
             return;
         };
-        self.shard_mut(key).remove(key);
-        self.len -= 1;
-        Arc::make_mut(&mut self.free).push(index);
+        self.entries.remove(key);
+        self.free.push_back(index);
         touched.extend(self.before(key).map(|(low, _, _)| low));
     }
 
@@ -168,29 +143,21 @@ impl Leaves {
             Some((_, before)) if before == body => return,
             Some((index, _)) => index,
             None => {
-                self.len += 1;
                 touched.extend(self.before(&key).map(|(low, _, _)| low));
                 self.take_place()
             }
         };
-        self.shard_mut(&key).insert(key, Entry { index, body });
+        self.entries.insert(key, Entry { index, body });
         touched.insert(key);
     }
 
     fn take_place(&mut self) -> u32 {
-        if !self.free.is_empty() {
-            let free = Arc::make_mut(&mut self.free);
-            if let Some(index) = free.pop() {
-                return index;
-            }
+        if let Some(index) = self.free.pop_back() {
+            return index;
         }
         let index = self.unused;
         self.unused = index.saturating_add(1);
         index
-    }
-
-    fn shard_mut(&mut self, key: &LeafKey) -> &mut Shard {
-        Arc::make_mut(&mut Arc::make_mut(&mut self.shards)[shard_of(key)])
     }
 
     /// The leaves of a state that is read back: `indices` are the places of `bodies`, both in the order of keys.
@@ -220,9 +187,8 @@ impl Leaves {
             }
         }
         let mut leaves = Self {
-            free: Arc::new(free),
+            free: Vector::from(free),
             unused,
-            len: indices.len(),
             ..Self::default()
         };
         for ((key, body), index) in bodies.into_iter().zip(indices) {
@@ -231,7 +197,7 @@ impl Leaves {
                 index: *index,
                 body,
             };
-            leaves.shard_mut(&key).insert(key, entry);
+            leaves.entries.insert(key, entry);
         }
         Ok(leaves)
     }
