@@ -29,6 +29,10 @@ const PROVED_POLL: Duration = Duration::from_millis(250);
 /// How somebody finds a block to begin at.
 pub(crate) const FRESH: &str = "`tensorgrid checkpoint --api URL` prints a block to begin at: ask a node of your own, or several that do not know each other";
 
+/// How what a gateway on another machine says comes to be shown.
+const HOW_TO_SHOW: &str = "--genesis FILE (or TENSORGRID_GENESIS) has it proved by the validators; the file comes from whoever runs the network. \
+     --trust-gateway shows it unproved";
+
 /// A client that believes nobody, and where it keeps what it knows.
 pub(crate) struct Trusting {
     light: LightClient,
@@ -62,21 +66,38 @@ impl Trusting {
         Ok(Some(Self { light, file }))
     }
 
-    /// The same for what a command shows: without a genesis it says whose word that is, unless nothing is lost by its lies, or whoever
-    /// asks said that it is believed.
+    /// The same for what a command shows. Without a genesis the word of a gateway on another machine is not shown, unless whoever asks
+    /// said that it is believed; what is shown unproved says so once, unless nothing is lost by lies.
     pub(crate) async fn begin_to_show(
         client: &Client,
         arguments: &TrustArguments,
     ) -> Result<Option<Self>, Failure> {
         let trusting = Self::begin(client, arguments).await?;
-        let is_believed = arguments.trust_gateway || client.is_own_node();
-        if trusting.is_none() && !is_believed && !is_development(client).await {
+        if trusting.is_some() {
+            return Ok(trusting);
+        }
+        let url = client.url();
+        if arguments.trust_gateway {
             say(format_args!(
-                "as {} says, unproved: --genesis FILE checks it",
-                client.url()
+                "as {url} says, unproved: --trust-gateway has it believed"
+            ));
+            return Ok(None);
+        }
+        // Whoever signs with a key that everybody has loses nothing.
+        if client.is_own_node() {
+            return Ok(None);
+        }
+        // Stops: a gateway elsewhere that says that it is of a development network, to be believed.
+        if !client.is_on_this_machine() {
+            let text = format!("what {url} says is not shown: nothing proves it");
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(HOW_TO_SHOW));
+        }
+        if !is_development(client).await {
+            say(format_args!(
+                "as {url} says, unproved: --genesis FILE checks it"
             ));
         }
-        Ok(trusting)
+        Ok(None)
     }
 
     /// The client.

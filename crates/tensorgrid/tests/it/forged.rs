@@ -378,9 +378,13 @@ fn what_is_shown_without_a_genesis_says_whose_word_it_is() {
     assert!(!ran.stdout.contains("unproved"), "{}", ran.stdout);
     let ran = gateway.run(&["job", "show", JOB, "--json"]).ends(0);
     assert!(ran.stderr.contains(&said), "{}", ran.stderr);
-    // Whoever asks may know whom it asks; but not both.
+    // Whoever asks may know whom it asks, which is said too; but not both.
     let ran = gateway.run(&[&show[..], &["--trust-gateway"]].concat());
-    assert_eq!(ran.ends(0).stderr, "");
+    let said = format!(
+        "as {} says, unproved: --trust-gateway has it believed\n",
+        gateway.url
+    );
+    assert_eq!(ran.ends(0).stderr, said);
     let both = ["--trust-gateway", "--genesis", "genesis.bin"];
     gateway.run(&[&show[..], &both].concat()).ends(2);
     // Of play money nothing is lost.
@@ -393,6 +397,31 @@ fn what_is_shown_without_a_genesis_says_whose_word_it_is() {
         path => endpoint(path),
     });
     assert_eq!(play.run(&show).ends(0).stderr, "");
+}
+
+#[test]
+fn a_gateway_on_another_machine_is_believed_only_where_that_was_said() {
+    let address = format!("0x{}", "5".repeat(40));
+    // Not loopback, and nobody answers there at once.
+    let nobody = ["--api", "http://0.0.0.0:1"];
+    for show in [
+        &["balance", &address][..],
+        &["job", "show", JOB],
+        &["job", "fetch", JOB],
+        &["provider", "show", JOB],
+    ] {
+        // Before it is asked anything.
+        let ran = run(&[show, &nobody].concat()).ends(2);
+        let told = "what http://0.0.0.0:1 says is not shown";
+        assert!(ran.stderr.contains(told), "{show:?}: {}", ran.stderr);
+        for way in ["--genesis", "--trust-gateway"] {
+            assert!(ran.stderr.contains(way), "{show:?}: {}", ran.stderr);
+        }
+        assert_eq!(ran.stdout, "");
+        let ran = run(&[show, &nobody, &["--trust-gateway"]].concat()).ends(5);
+        let said = ran.stderr.matches("unproved: --trust-gateway").count();
+        assert_eq!(said, 1, "{show:?}: {}", ran.stderr);
+    }
 }
 
 #[test]
