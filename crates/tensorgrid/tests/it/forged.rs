@@ -344,18 +344,43 @@ fn what_a_gateway_says_does_not_reach_the_terminal_raw() {
 
 #[test]
 fn lists_say_that_they_are_the_word_of_whoever_serves_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = key(folder.path());
+    let key = key.to_str().unwrap();
     let page = |items: Vec<Value>| json!({ "total": items.len(), "items": items, "next": null });
     let gateway = Gateway::start(1, move |path| match path.split('?').next()? {
         "/v1/jobs" => Some(page(vec![endpoint("/v1/jobs/1")?])),
         "/v1/models" | "/v1/offers" => Some(page(Vec::new())),
+        "/v1/seats" => Some(json!({
+            "term": 0, "since": 0, "next_change": 64, "bond": "10000", "unbonding_ms": 1,
+            "validators": [], "applicants": [], "unbonding": [],
+        })),
         _ => None,
     });
     let said = format!("unproved list: as {} says", gateway.url);
-    for list in [["job", "list"], ["model", "list"], ["provider", "list"]] {
-        let ran = gateway.run(&list).ends(0);
+    let lists = [
+        &["job", "list"][..],
+        &["model", "list"],
+        &["provider", "list"],
+        &["seat", "list"],
+        &["endpoint", "list", "--key", key],
+        &["job", "cost", "--key", key],
+        &["job", "cost", "--key", key, "--csv"],
+    ];
+    for list in lists {
+        let ran = gateway.run(list).ends(0);
         assert!(ran.stderr.contains(&said), "{list:?}: {}", ran.stderr);
         assert!(!ran.stdout.contains("unproved"), "{list:?}: {}", ran.stdout);
     }
+    for whole in [&["seat", "list"][..], &["job", "cost", "--key", key]] {
+        let ran = gateway.run(&[whole, &["--json"]].concat()).ends(0);
+        assert!(!ran.stderr.contains("unproved"), "{}", ran.stderr);
+        assert_eq!(ran.json()["proved"], json!(false), "{whole:?}");
+    }
+    let listed = ["endpoint", "list", "--key", key, "--json"];
+    let listed = gateway.run(&listed).ends(0).json();
+    assert_eq!(listed[0]["id"], JOB);
+    assert_eq!(listed[0]["proved"], json!(false));
     let ran = gateway.run(&["job", "list", "--json"]).ends(0);
     assert!(!ran.stderr.contains("unproved"), "{}", ran.stderr);
     let listed = ran.json();
