@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use tg_console::files;
 
 use crate::network::process::read_genesis;
-use tg_ledger::{Job, JobPhase, Lease, Offer};
+use tg_ledger::{Job, JobPhase, Lease, Offer, Settlement};
 use tg_sdk::dto::StateRecordDto;
 use tg_sdk::light::{FinalValue, LightClient, LightError};
 use tg_sdk::{Client, clock};
 use tg_types::chain::TrustedHead;
-use tg_types::{Decode, Digest, JobId, JobOrder, LeaseId, OfferId};
+use tg_types::{Address, Decode, Digest, JobId, JobOrder, LeaseId, OfferId};
 
 use super::connect::Calling;
 use super::connect_args::TrustArguments;
@@ -32,6 +32,16 @@ pub(crate) const FRESH: &str = "`tensorgrid checkpoint --api URL` prints a block
 /// How what a gateway on another machine says comes to be shown.
 const HOW_TO_SHOW: &str = "--genesis FILE (or TENSORGRID_GENESIS) has it proved by the validators; the file comes from whoever runs the network. \
      --trust-gateway shows it unproved";
+
+/// The payment of a job, as a final state has it.
+pub(crate) struct ProvedPayment {
+    /// The digest of the output.
+    pub(crate) output: Digest,
+    /// Whose result it was.
+    pub(crate) provider: Address,
+    /// Where the money went.
+    pub(crate) settlement: Settlement,
+}
 
 /// A client that believes nobody, and where it keeps what it knows.
 pub(crate) struct Trusting {
@@ -155,16 +165,27 @@ impl Trusting {
         Ok(job.order)
     }
 
-    /// The digest of the output for which a job was paid, as the newest final state has it; nothing if it was not paid.
-    pub(crate) async fn paid_output(&mut self, id: JobId) -> Result<Option<Digest>, Failure> {
+    /// For which output a job was paid, to whom, and where its money went, as the newest final state has it; nothing if it was not paid.
+    pub(crate) async fn payment(&mut self, id: JobId) -> Result<Option<ProvedPayment>, Failure> {
         let asked = Instant::now();
         loop {
             let job = self.job(id).await?.value;
             // What the API tells as paid may be some blocks ahead of what can be proved.
-            if let Some(JobPhase::Paid { lease, .. }) = job.map(|it| it.phase) {
+            let paid = job.map(|it| it.phase);
+            if let Some(JobPhase::Paid {
+                lease, settlement, ..
+            }) = paid
+            {
                 let lease = self.lease(lease).await?.value;
                 let lease = lease.filter(|it| it.job == id);
-                return Ok(lease.and_then(|it| it.receipt().map(|receipt| receipt.output)));
+                return Ok(lease.and_then(|it| {
+                    let output = it.receipt()?.output;
+                    Some(ProvedPayment {
+                        output,
+                        provider: it.provider,
+                        settlement,
+                    })
+                }));
             }
             if asked.elapsed() > PROVED_MAX {
                 return Ok(None);
@@ -216,7 +237,7 @@ async fn is_development(client: &Client) -> bool {
 }
 
 /// A record whose bytes were shown to be those of a final state.
-fn decoded<T: Decode>(
+pub(crate) fn decoded<T: Decode>(
     shown: FinalValue<Option<Vec<u8>>>,
 ) -> Result<FinalValue<Option<T>>, Failure> {
     let record = shown.value.map(|bytes| T::from_bytes(&bytes)).transpose();

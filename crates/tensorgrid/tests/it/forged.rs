@@ -611,28 +611,94 @@ fn an_offer_is_shown_as_a_final_state_has_it() {
     grid.run(&["provider", "show", &zeros()]).ends(4);
 }
 
+/// A job that is paid, and the lease that it was paid for.
+fn paid(grid: &Grid, genesis: &[&str]) -> (String, String) {
+    let digit = root().join("examples/digit.json");
+    let digit = digit.to_str().unwrap();
+    let order = ["infer", "mlp-digits", digit, "--yes", "--detach", "--json"];
+    let ordered = grid.run(&order).ends(0).json();
+    let job = ordered["job"].as_str().unwrap().to_owned();
+    let fetch = ["job", "fetch", &job, "--json"];
+    grid.run(&[&fetch[..], genesis].concat()).ends(0);
+    let shown = grid.run(&["job", "show", &job, "--json"]).ends(0).json();
+    let leases = shown["leases"].as_array().unwrap();
+    let ends = leases.iter().find(|it| it["end"] == json!("fulfilled"));
+    let lease = ends.unwrap_or(&leases[0])["id"].as_str().unwrap();
+    (job, lease.to_owned())
+}
+
+/// A job is shown with the price, the fee and the provider that were paid, or not at all.
+fn shows_its_payment(grid: &Grid, genesis: &[&str], job: &str) {
+    let show = ["job", "show", job];
+    let proved = [&show[..], &["--json"], genesis].concat();
+    let shown = grid.run(&proved).ends(0).json();
+    assert_eq!(shown["proved"]["settlement"], shown["settlement"]);
+    assert!(shown["settlement"]["price"].is_string(), "{shown}");
+    let lease = shown["leases"].as_array().unwrap().last().unwrap();
+    assert_eq!(shown["proved"]["provider"], lease["provider"]);
+    let provider = lease["provider"].as_str().unwrap();
+    let told = grid.run(&[&show[..], genesis].concat()).ends(0);
+    let line = told.stdout.lines().find(|it| it.contains("its money"));
+    let line = line.unwrap_or_default();
+    assert!(line.contains("proved at"), "{}", told.stdout);
+    assert!(line.contains(provider), "{}", told.stdout);
+
+    type Lie = fn(&mut Value);
+    let lies: [(&str, Lie); 5] = [
+        ("its money went so: 7 TGRID", |told| {
+            told["settlement"]["price"] = json!("7");
+        }),
+        ("its money went so", |told| {
+            told["settlement"]["verification_fee"] = json!("7");
+        }),
+        ("its money went nowhere", |told| {
+            told["settlement"] = Value::Null;
+        }),
+        ("5555 was paid for it", |told| {
+            for lease in told["leases"].as_array_mut().unwrap() {
+                lease["provider"] = json!(format!("0x{}", "5".repeat(40)));
+            }
+        }),
+        ("something else was ordered", |told| {
+            told["max_price"] = json!("7");
+        }),
+    ];
+    let of_job = format!("/v1/jobs/{job}");
+    for (word, lie) in lies {
+        let of_job = of_job.clone();
+        let liar = lying(grid, move |path, told| {
+            if path == of_job {
+                lie(told);
+            }
+        });
+        let ran = liar.run(&proved).ends(3);
+        assert!(ran.stderr.contains(word), "{word}: {}", ran.stderr);
+        assert_eq!(ran.stdout, "");
+    }
+}
+
 #[test]
-fn the_payment_of_another_lease_is_none_of_a_job() {
+fn what_was_paid_to_whom_is_shown_as_final_states_have_it() {
     let folder = tempfile::tempdir().unwrap();
     let grid = Grid::up(folder.path(), 1);
     let genesis = folder.path().join("genesis.bin");
     let genesis = ["--genesis", genesis.to_str().unwrap()];
-    let digit = root().join("examples/digit.json");
-    let digit = digit.to_str().unwrap();
-    let paid = || {
-        let order = ["infer", "mlp-digits", digit, "--yes", "--detach", "--json"];
-        let ordered = grid.run(&order).ends(0).json();
-        let job = ordered["job"].as_str().unwrap().to_owned();
-        let fetch = ["job", "fetch", &job, "--json"];
-        grid.run(&[&fetch[..], &genesis].concat()).ends(0);
-        let shown = grid.run(&["job", "show", &job, "--json"]).ends(0).json();
-        let leases = shown["leases"].as_array().unwrap();
-        let ends = leases.iter().find(|it| it["end"] == json!("fulfilled"));
-        let lease = ends.unwrap_or(&leases[0])["id"].as_str().unwrap();
-        (job, lease.to_owned())
-    };
-    let ((job, lease), (_, other)) = (paid(), paid());
+    let ((job, lease), (_, other)) = (paid(&grid, &genesis), paid(&grid, &genesis));
     assert_ne!(lease, other);
+    shows_its_payment(&grid, &genesis, &job);
+    // A receipt with another price.
+    let of_receipt = format!("/v1/jobs/{job}/receipt");
+    let liar = lying(&grid, move |path, told| {
+        if path == of_receipt {
+            told["settlement"]["price"] = json!("0.001");
+        }
+    });
+    let fetch = ["job", "fetch", &job, "--json"];
+    let ran = liar.run(&[&fetch[..], &genesis].concat()).ends(3);
+    let told = "the API tells of";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "");
+
     // The API shows that another lease was paid, which is true, and no payment of this job.
     let url = grid.url.clone();
     let other = format!("/v1/proofs/lease/{other}");
@@ -641,7 +707,6 @@ fn the_payment_of_another_lease_is_none_of_a_job() {
             *told = honest(&url, &other).unwrap();
         }
     });
-    let fetch = ["job", "fetch", &job, "--json"];
     let ran = liar.run(&[&fetch[..], &genesis].concat()).ends(3);
     assert!(
         ran.stderr.contains("not shown to be true"),

@@ -29,6 +29,7 @@ pub(crate) mod network;
 mod order;
 pub(crate) mod program;
 mod proved;
+mod proved_job;
 pub(crate) mod provider;
 mod provider_show;
 pub(crate) mod rent;
