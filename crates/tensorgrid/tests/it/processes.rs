@@ -530,6 +530,11 @@ fn a_validator_that_cannot_start_says_what_to_do() {
     assert_eq!(state["peers_needed"], 2);
     let elsewhere = ["--listen", "127.0.0.1:0", "--api-listen", "off"];
     told(&elsewhere, 1, "in use");
+    // Nor with data of its own: one key would vote twice.
+    let data = folder.path().join("other-data");
+    let other = [&elsewhere[..], &["--data-dir", text(&data)]].concat();
+    told(&other, 1, "the key of votes");
+    assert!(!data.exists());
     assert!(running.terminate().success());
 
     let written = fs::read_to_string(&config).unwrap();
