@@ -147,10 +147,15 @@ if ! command -v "$program" >/dev/null; then
     exit 1
 fi
 mkdir -p run
+# What has ended stays in the table of processes until its parent takes note, which in a container may be never.
+runs() {
+    kill -0 "$1" 2>/dev/null || return 1
+    case $(sed 's/^.*) //' "/proc/$1/stat" 2>/dev/null) in Z*) return 1 ;; esac
+}
 start() {
     name=$1
     shift
-    if [ -f "run/$name.pid" ] && kill -0 "$(cat "run/$name.pid")" 2>/dev/null; then
+    if [ -f "run/$name.pid" ] && runs "$(cat "run/$name.pid")"; then
         echo "$name runs already"
         return
     fi
@@ -187,6 +192,11 @@ const STOP: &str = r#"#!/bin/sh
 # Stops all processes that start.sh has started: providers first, which withdraw their offers and finish their work.
 set -u
 cd "$(dirname "$0")"
+# What has ended stays in the table of processes until its parent takes note, which in a container may be never.
+runs() {
+    kill -0 "$1" 2>/dev/null || return 1
+    case $(sed 's/^.*) //' "/proc/$1/stat" 2>/dev/null) in Z*) return 1 ;; esac
+}
 stop() {
     for file in "$@"; do
         [ -f "$file" ] || continue
@@ -195,7 +205,7 @@ stop() {
     for file in "$@"; do
         [ -f "$file" ] || continue
         tries=0
-        while kill -0 "$(cat "$file")" 2>/dev/null; do
+        while runs "$(cat "$file")"; do
             tries=$((tries + 1))
             if [ "$tries" -gt 300 ]; then
                 echo "$file: process $(cat "$file") does not end" >&2
