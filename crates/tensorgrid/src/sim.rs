@@ -51,11 +51,16 @@ pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
         let failed: Vec<u64> = failed.iter().map(|it| it.plan.seed).collect();
         json(&totals.data(&failed, &unequal))?;
     } else if is_one {
-        for result in reports.values() {
-            one(&result.report)?;
+        for text in reports.values().flat_map(|result| shown(&result.report)) {
+            line(text)?;
         }
     } else {
         totals.show(failed.len())?;
+        for report in &failed {
+            if let Some(violation) = report.violations.first() {
+                line(format_args!("seed {}: {violation}", report.plan.seed))?;
+            }
+        }
     }
     end(&failed, &unequal, arguments, options)
 }
@@ -295,24 +300,21 @@ fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -
     Ok(())
 }
 
-/// Prints a run: its draw, its log, what was found, and the hash in the last line.
-fn one(report: &SimReport) -> Outcome {
-    line(report.plan.to_string().trim_end())?;
-    for text in &report.lines {
-        line(text)?;
-    }
-    for violation in &report.violations {
-        line(format_args!("violation: {violation}"))?;
-    }
-    line(format_args!(
+/// A run in lines: its draw, its log, what was found, and the hash in the last one, of a run that failed too.
+fn shown(report: &SimReport) -> Vec<String> {
+    let mut lines = vec![report.plan.to_string().trim_end().to_owned()];
+    lines.extend(report.lines.iter().cloned());
+    let violations = report.violations.iter();
+    lines.extend(violations.map(|violation| format!("violation: {violation}")));
+    lines.push(format!(
         "{} blocks, {} jobs, {} paid, {} ms simulated",
         report.height, report.jobs, report.paid, report.simulated_ms
-    ))?;
-    line(&report.hash)?;
-    Ok(())
+    ));
+    lines.push(report.hash.clone());
+    lines
 }
 
-/// Fails if any run did.
+/// Fails if any run did. What it ends with goes to the error stream: the last line of a run is its hash.
 fn end(
     failed: &[&SimReport],
     unequal: &[u64],
@@ -326,11 +328,6 @@ fn end(
     let Some(first) = failed.first() else {
         return Ok(());
     };
-    for report in failed {
-        if let Some(violation) = report.violations.first() {
-            line(format_args!("seed {}: {violation}", report.plan.seed))?;
-        }
-    }
     let smallest = match arguments.shrink {
         true => shrink(first, options),
         false => (*first).clone(),
@@ -340,4 +337,37 @@ fn end(
     found
         .or_fail(Exit::Rejected, format!("simulate seed {}", first.plan.seed))
         .map_err(|failure| failure.hint(smallest.plan.command()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tg_sim::Violation;
+
+    #[test]
+    fn the_hash_is_the_last_line_of_a_run_that_failed_too() {
+        let report = SimReport {
+            plan: SimPlan::drawn(7),
+            violations: vec![Violation {
+                rule: "money",
+                at_ms: 5,
+                what: "some is missing".to_owned(),
+            }],
+            hash: "the hash".to_owned(),
+            lines: vec!["a line".to_owned()],
+            height: 1,
+            simulated_ms: 6,
+            jobs: 2,
+            paid: 1,
+            paid_ms: 3,
+            coverage: FaultCoverage::default(),
+            providers: Vec::new(),
+            seats: Vec::new(),
+            leases: 4,
+        };
+        let lines = shown(&report);
+        let violation = "violation: money at 5 ms: some is missing";
+        assert!(lines.iter().any(|it| it == violation), "{lines:?}");
+        assert_eq!(lines.last(), Some(&report.hash));
+    }
 }

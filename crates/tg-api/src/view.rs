@@ -22,7 +22,7 @@ mod state;
 mod why;
 
 pub use event::events;
-pub use job::{job, lease, receipt};
+pub use job::{job, lease, receipt, settlement};
 pub use seats::seats;
 pub use state::job_state;
 use state::lacks;

@@ -146,6 +146,12 @@ impl Client {
         self.trust.is_own.load(Ordering::Relaxed)
     }
 
+    /// Whether the API's address is of this machine (`localhost`, 127.0.0.0/8, `::1`): what answers there was started here, or is led here.
+    #[must_use]
+    pub const fn is_on_this_machine(&self) -> bool {
+        self.transport.is_loopback()
+    }
+
     /// Signs for the network of a domain alone, whatever the API says that it is of; for all clones of this client.
     ///
     /// # Errors

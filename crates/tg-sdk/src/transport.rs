@@ -1,5 +1,6 @@
 //! HTTP/1.1 over TCP or TLS: one request, one bounded answer.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
@@ -48,6 +49,7 @@ pub(crate) type RequestBody = Either<Full<Bytes>, UploadBody>;
 #[derive(Debug, Clone)]
 pub(crate) struct Transport {
     base: String,
+    is_loopback: bool,
     pool: Pool<Connector, RequestBody>,
     limit: Duration,
 }
@@ -68,6 +70,16 @@ async fn collect(
     Ok(bytes)
 }
 
+/// Whether the host of an address is this machine, by its name or by its IP address.
+fn is_loopback(uri: &Uri) -> bool {
+    let host = uri.host().unwrap_or_default();
+    let ip = host.trim_start_matches('[').trim_end_matches(']');
+    match ip.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
+}
+
 /// A body of these bytes.
 pub(crate) fn whole(bytes: Vec<u8>) -> RequestBody {
     Either::Left(Full::from(bytes))
@@ -78,18 +90,17 @@ impl Transport {
     pub(crate) fn new(url: &str, roots: &TlsRoots) -> Result<Self, ClientError> {
         let base = url.trim_end_matches('/').to_owned();
         let parsed: Result<Uri, _> = base.parse();
-        let is_valid = parsed.is_ok_and(|uri| {
+        let valid = parsed.ok().filter(|uri| {
             matches!(uri.scheme_str(), Some("http" | "https"))
                 && uri.authority().is_some()
                 && matches!(uri.path(), "" | "/")
         });
-        if !is_valid {
-            return Err(ClientError::InvalidUrl {
-                url: url.to_owned(),
-            });
-        }
+        let uri = valid.ok_or_else(|| ClientError::InvalidUrl {
+            url: url.to_owned(),
+        })?;
         Ok(Self {
             base,
+            is_loopback: is_loopback(&uri),
             pool: Pool::builder(TokioExecutor::new())
                 .pool_timer(TokioTimer::new())
                 .pool_idle_timeout(IDLE)
@@ -101,6 +112,11 @@ impl Transport {
     /// The address this pool speaks to.
     pub(crate) fn base(&self) -> &str {
         &self.base
+    }
+
+    /// Whether the address is of this machine: loopback.
+    pub(crate) const fn is_loopback(&self) -> bool {
+        self.is_loopback
     }
 
     /// Changes the longest wait for an answer.
@@ -230,5 +246,29 @@ impl Transport {
             url: self.base.clone(),
             source: source.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_is_this_machine() {
+        let check = |url: &str, expected: bool| {
+            let uri: Result<Uri, _> = url.parse();
+            assert_eq!(uri.is_ok_and(|uri| is_loopback(&uri)), expected, "{url}");
+        };
+        check("http://127.0.0.1:7070", true);
+        check("http://127.8.0.1", true);
+        check("https://[::1]:7070", true);
+        check("http://[::ffff:127.0.0.1]:7070", true);
+        check("http://LocalHost:7070", true);
+        check("http://10.0.0.7:7070", false);
+        check("http://0.0.0.0:7070", false);
+        check("http://[2001:db8::7]", false);
+        check("https://localhost.example.org", false);
+        // What stands before the host is a name and a password.
+        check("http://127.0.0.1:1@example.org", false);
     }
 }

@@ -58,6 +58,8 @@ pub(crate) struct Orderer {
     pub(crate) url: String,
     /// What it signs with.
     pub(crate) key: PathBuf,
+    /// What is shown is proved by: a gateway on another host is not believed.
+    pub(crate) genesis: PathBuf,
     /// Its account.
     pub(crate) address: String,
 }
@@ -72,7 +74,10 @@ impl Orderer {
         command.args(arguments).current_dir(&self.root);
         command
             .env("TENSORGRID_API", &self.url)
-            .env("TENSORGRID_KEY", &self.key);
+            .env("TENSORGRID_KEY", &self.key)
+            .env("TENSORGRID_GENESIS", &self.genesis)
+            // Each keeps what it knows of the chain for itself.
+            .env("TENSORGRID_TRUSTED", self.key.with_extension("trusted"));
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -191,8 +196,11 @@ pub(crate) fn first(fleet: &Fleet, root: &Path) -> Result<Orderer> {
         let value = fleet.told()["requestor"][name].as_str();
         value.context("network new told of a requestor")
     };
+    let folder = fleet.told()["folder"].as_str();
+    let folder = folder.context("network new told of a folder")?;
     Ok(Orderer {
         binary: fleet.binary().to_path_buf(),
+        genesis: Path::new(folder).join("genesis.bin"),
         root: root.to_path_buf(),
         url: format!("http://{}", fleet.api(Participant::Gateway(0))),
         key: told("key")?.into(),

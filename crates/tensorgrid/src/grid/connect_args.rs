@@ -24,7 +24,7 @@ pub(crate) struct ApiArguments {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TrustArguments {
     /// File with the genesis of the network. With it nothing of this answer is believed that its validators did not make
-    /// final; without it whoever serves the API is believed.
+    /// final.
     #[arg(long, env = "TENSORGRID_GENESIS", value_name = "FILE")]
     pub(crate) genesis: Option<PathBuf>,
     /// A final block from somebody you trust, as `tensorgrid checkpoint` prints it: needed if what is known of the chain is so old that bonds no longer
@@ -45,7 +45,7 @@ pub(crate) struct TrustArguments {
         requires = "genesis"
     )]
     pub(crate) trusted: Option<PathBuf>,
-    /// Believe whoever serves the API, and do not say so with what is shown.
+    /// Show what the API says unproved, and say so. Without it and without --genesis, only an API on this machine (loopback) is believed.
     #[arg(long, conflicts_with = "genesis")]
     pub(crate) trust_gateway: bool,
 }

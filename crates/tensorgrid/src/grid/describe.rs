@@ -142,12 +142,12 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
             member.provider
         )
     }));
-    lines.push(describe_money(settlement));
+    lines.push(format!("money      {}", describe_money(settlement)));
     lines.join("\n")
 }
 
 /// Where the money of a job went: everything that was locked for it.
-fn describe_money(settlement: &SettlementDto) -> String {
+pub(crate) fn describe_money(settlement: &SettlementDto) -> String {
     let SettlementDto {
         price,
         members,
@@ -169,7 +169,7 @@ fn describe_money(settlement: &SettlementDto) -> String {
     let first = format!("{} TGRID to the provider", short(*price));
     let last = format!("{} back", short(*refund));
     let all: Vec<String> = std::iter::once(first).chain(parts).chain([last]).collect();
-    format!("money      {}", all.join(", "))
+    all.join(", ")
 }
 
 /// What of a job was told already.

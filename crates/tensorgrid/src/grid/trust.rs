@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use tg_console::files;
 
 use crate::network::process::read_genesis;
-use tg_ledger::{Job, JobPhase, Lease, Offer};
+use tg_ledger::{Job, JobPhase, Lease, Offer, Settlement};
 use tg_sdk::dto::StateRecordDto;
 use tg_sdk::light::{FinalValue, LightClient, LightError};
 use tg_sdk::{Client, clock};
 use tg_types::chain::TrustedHead;
-use tg_types::{Decode, Digest, JobId, JobOrder, LeaseId, OfferId};
+use tg_types::{Address, Decode, Digest, JobId, JobOrder, LeaseId, OfferId};
 
 use super::connect::Calling;
 use super::connect_args::TrustArguments;
@@ -28,6 +28,20 @@ const PROVED_POLL: Duration = Duration::from_millis(250);
 
 /// How somebody finds a block to begin at.
 pub(crate) const FRESH: &str = "`tensorgrid checkpoint --api URL` prints a block to begin at: ask a node of your own, or several that do not know each other";
+
+/// How what a gateway on another machine says comes to be shown.
+const HOW_TO_SHOW: &str = "--genesis FILE (or TENSORGRID_GENESIS) has it proved by the validators; the file comes from whoever runs the network. \
+     --trust-gateway shows it unproved";
+
+/// The payment of a job, as a final state has it.
+pub(crate) struct ProvedPayment {
+    /// The digest of the output.
+    pub(crate) output: Digest,
+    /// Whose result it was.
+    pub(crate) provider: Address,
+    /// Where the money went.
+    pub(crate) settlement: Settlement,
+}
 
 /// A client that believes nobody, and where it keeps what it knows.
 pub(crate) struct Trusting {
@@ -62,21 +76,38 @@ impl Trusting {
         Ok(Some(Self { light, file }))
     }
 
-    /// The same for what a command shows: without a genesis it says whose word that is, unless nothing is lost by its lies, or whoever
-    /// asks said that it is believed.
+    /// The same for what a command shows. Without a genesis the word of a gateway on another machine is not shown, unless whoever asks
+    /// said that it is believed; what is shown unproved says so once, unless nothing is lost by lies.
     pub(crate) async fn begin_to_show(
         client: &Client,
         arguments: &TrustArguments,
     ) -> Result<Option<Self>, Failure> {
         let trusting = Self::begin(client, arguments).await?;
-        let is_believed = arguments.trust_gateway || client.is_own_node();
-        if trusting.is_none() && !is_believed && !is_development(client).await {
+        if trusting.is_some() {
+            return Ok(trusting);
+        }
+        let url = client.url();
+        if arguments.trust_gateway {
             say(format_args!(
-                "as {} says, unproved: --genesis FILE checks it",
-                client.url()
+                "as {url} says, unproved: --trust-gateway has it believed"
+            ));
+            return Ok(None);
+        }
+        // Whoever signs with a key that everybody has loses nothing.
+        if client.is_own_node() {
+            return Ok(None);
+        }
+        // Stops: a gateway elsewhere that says that it is of a development network, to be believed.
+        if !client.is_on_this_machine() {
+            let text = format!("what {url} says is not shown: nothing proves it");
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(HOW_TO_SHOW));
+        }
+        if !is_development(client).await {
+            say(format_args!(
+                "as {url} says, unproved: --genesis FILE checks it"
             ));
         }
-        Ok(trusting)
+        Ok(None)
     }
 
     /// The client.
@@ -134,16 +165,27 @@ impl Trusting {
         Ok(job.order)
     }
 
-    /// The digest of the output for which a job was paid, as the newest final state has it; nothing if it was not paid.
-    pub(crate) async fn paid_output(&mut self, id: JobId) -> Result<Option<Digest>, Failure> {
+    /// For which output a job was paid, to whom, and where its money went, as the newest final state has it; nothing if it was not paid.
+    pub(crate) async fn payment(&mut self, id: JobId) -> Result<Option<ProvedPayment>, Failure> {
         let asked = Instant::now();
         loop {
             let job = self.job(id).await?.value;
             // What the API tells as paid may be some blocks ahead of what can be proved.
-            if let Some(JobPhase::Paid { lease, .. }) = job.map(|it| it.phase) {
+            let paid = job.map(|it| it.phase);
+            if let Some(JobPhase::Paid {
+                lease, settlement, ..
+            }) = paid
+            {
                 let lease = self.lease(lease).await?.value;
                 let lease = lease.filter(|it| it.job == id);
-                return Ok(lease.and_then(|it| it.receipt().map(|receipt| receipt.output)));
+                return Ok(lease.and_then(|it| {
+                    let output = it.receipt()?.output;
+                    Some(ProvedPayment {
+                        output,
+                        provider: it.provider,
+                        settlement,
+                    })
+                }));
             }
             if asked.elapsed() > PROVED_MAX {
                 return Ok(None);
@@ -195,7 +237,7 @@ async fn is_development(client: &Client) -> bool {
 }
 
 /// A record whose bytes were shown to be those of a final state.
-fn decoded<T: Decode>(
+pub(crate) fn decoded<T: Decode>(
     shown: FinalValue<Option<Vec<u8>>>,
 ) -> Result<FinalValue<Option<T>>, Failure> {
     let record = shown.value.map(|bytes| T::from_bytes(&bytes)).transpose();

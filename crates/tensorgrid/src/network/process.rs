@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -165,6 +167,8 @@ pub(crate) struct Overrides {
 pub(crate) struct ValidatorProcess {
     /// The node.
     pub(crate) config: ValidatorConfig,
+    /// The file of its key of votes.
+    pub(crate) consensus_key: PathBuf,
     /// The validator's account.
     pub(crate) account: Wallet,
     /// Where its API listens, if anywhere.
@@ -220,6 +224,7 @@ impl ValidatorProcess {
         config.blob_bytes_max = u64::from(settings.blob_gib) << 30;
         Ok(Self {
             config,
+            consensus_key: path,
             account,
             api: overrides.api.unwrap_or(settings.api).0,
             tls,
@@ -227,6 +232,30 @@ impl ValidatorProcess {
             checkpoint,
             log: overrides.log.clone().or(settings.log),
         })
+    }
+}
+
+/// Takes the file of a key of votes for this process; the operating system gives it back when the process ends, however it ends. Commands that
+/// only sign with the key read it all the same. Where files cannot be locked without being closed to readers, nothing is held.
+///
+/// Stops: two processes of one key with two data folders, which vote twice and lose the bond. Copies of the file are not seen.
+pub(crate) fn hold_key(path: &Path) -> Result<Option<File>, Failure> {
+    if !cfg!(unix) {
+        return Ok(None);
+    }
+    let doing = format!("lock {}", path.display());
+    let file = File::open(path).or_fail(Exit::Usage, doing.clone())?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            let text = format!("the key of votes {} is in use", path.display());
+            Err(Failure::new(Exit::Failed, anyhow::anyhow!(text)).hint(
+                "another process runs this validator, perhaps with another data folder; stop it first: two of one key would vote twice, and lose \
+                 the bond",
+            ))
+        }
+        Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error).or_fail(Exit::Failed, doing),
     }
 }
 

@@ -84,10 +84,13 @@ pub(super) fn write_provider(
 
 fn requestor_environment(founded: &Founded) -> Result<String, Failure> {
     let key = quotable(&founded.folder.join("requestor.key"))?;
+    // What commands show is proved, and not the word of whoever serves the API.
+    let genesis = quotable(&founded.folder.join("genesis.bin"))?;
     let url = founded.api_url(0);
     let mut variables = vec![
         ("TENSORGRID_API", url.as_str()),
         ("TENSORGRID_KEY", key.as_str()),
+        ("TENSORGRID_GENESIS", genesis.as_str()),
     ];
     let passphrase = founded.passphrase_file.as_deref();
     let passphrase = passphrase.map(quotable).transpose()?;
@@ -144,10 +147,15 @@ if ! command -v "$program" >/dev/null; then
     exit 1
 fi
 mkdir -p run
+# What has ended stays in the table of processes until its parent takes note, which in a container may be never.
+runs() {
+    kill -0 "$1" 2>/dev/null || return 1
+    case $(sed 's/^.*) //' "/proc/$1/stat" 2>/dev/null) in Z*) return 1 ;; esac
+}
 start() {
     name=$1
     shift
-    if [ -f "run/$name.pid" ] && kill -0 "$(cat "run/$name.pid")" 2>/dev/null; then
+    if [ -f "run/$name.pid" ] && runs "$(cat "run/$name.pid")"; then
         echo "$name runs already"
         return
     fi
@@ -184,6 +192,11 @@ const STOP: &str = r#"#!/bin/sh
 # Stops all processes that start.sh has started: providers first, which withdraw their offers and finish their work.
 set -u
 cd "$(dirname "$0")"
+# What has ended stays in the table of processes until its parent takes note, which in a container may be never.
+runs() {
+    kill -0 "$1" 2>/dev/null || return 1
+    case $(sed 's/^.*) //' "/proc/$1/stat" 2>/dev/null) in Z*) return 1 ;; esac
+}
 stop() {
     for file in "$@"; do
         [ -f "$file" ] || continue
@@ -192,7 +205,7 @@ stop() {
     for file in "$@"; do
         [ -f "$file" ] || continue
         tries=0
-        while kill -0 "$(cat "$file")" 2>/dev/null; do
+        while runs "$(cat "$file")"; do
             tries=$((tries + 1))
             if [ "$tries" -gt 300 ]; then
                 echo "$file: process $(cat "$file") does not end" >&2
@@ -286,7 +299,7 @@ Genesis @GENESIS@. Made by `tensorgrid network new`.
 `./start.sh` starts all of them on this machine, `./stop.sh` stops them; `run/` has what they tell. Order a job:
 
 ```sh
-set -a; . ./requestor.env; set +a      # the API, and the key of account @REQUESTOR@
+set -a; . ./requestor.env; set +a      # the API, the genesis by which what it says is proved, and the key of account @REQUESTOR@
 tensorgrid status
 tensorgrid model add-builtin           # once: registers the models that are built into the program
 tensorgrid infer mlp-digits INPUT --yes
@@ -298,8 +311,9 @@ A validator needs `genesis.bin` and its own folder, `validator-N`, and nothing o
 by side, delete them here, and start it there with `tensorgrid validator --config validator-N/validator.toml`, or with the
 unit in `systemd/`. A gateway needs `genesis.bin` and its folder, `gateway-N`; it asks the validators' APIs (`sources` in
 `gateway.toml`), checks all that they say, and holds no keys. A provider needs its folder `provider-N`; `provider.toml` names the
-API that it asks, which must listen where the provider reaches it (`api` in that node's settings; it has no login). Paths in `requestor.env` and in the
-units are those of this folder: change them with the folder.
+API that it asks, which must listen where the provider reaches it (`api` in that node's settings; it has no login). Who orders needs
+`requestor.env`, `requestor.key` and `genesis.bin`: without the genesis what an API on another machine says is shown only by commands with
+`--trust-gateway`. Paths in `requestor.env` and in the units are those of this folder: change them with the folder.
 
 ## Keys
 `consensus.key` signs votes; `account.key` and `requestor.key` sign for accounts. They are @LOCKED@.
@@ -354,11 +368,9 @@ mod tests {
         found[0]
     }
 
-    #[test]
-    fn units_let_their_programs_write_what_they_write() {
-        let folder = tempfile::tempdir().unwrap();
+    fn founded(folder: &Path) -> Founded {
         let founded = found(&NetworkPlan {
-            folder: folder.path().join("net work"),
+            folder: folder.join("net work"),
             hosts: vec!["127.0.0.1".to_owned()],
             validators_max: 4,
             repeat_macs: tg_ledger::REPEATED_MACS_USUAL,
@@ -369,7 +381,23 @@ mod tests {
             passphrase: None,
             unverified_jobs: tg_ledger::UnverifiedJobs::Refused,
         });
-        let founded = founded.unwrap();
+        founded.unwrap()
+    }
+
+    #[test]
+    fn what_a_requestor_is_shown_is_proved() {
+        let folder = tempfile::tempdir().unwrap();
+        let founded = founded(folder.path());
+        let text = fs::read_to_string(founded.folder.join("requestor.env")).unwrap();
+        let genesis = value(&text, "TENSORGRID_GENESIS").trim_matches('\'');
+        let read = fs::read(genesis).unwrap();
+        assert_eq!(read, tg_types::Encode::to_bytes(&founded.genesis));
+    }
+
+    #[test]
+    fn units_let_their_programs_write_what_they_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let founded = founded(folder.path());
         let mut units = 0;
         for entry in fs::read_dir(founded.folder.join("systemd")).unwrap() {
             let text = fs::read_to_string(entry.unwrap().path()).unwrap();

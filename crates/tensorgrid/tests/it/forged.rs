@@ -344,18 +344,43 @@ fn what_a_gateway_says_does_not_reach_the_terminal_raw() {
 
 #[test]
 fn lists_say_that_they_are_the_word_of_whoever_serves_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = key(folder.path());
+    let key = key.to_str().unwrap();
     let page = |items: Vec<Value>| json!({ "total": items.len(), "items": items, "next": null });
     let gateway = Gateway::start(1, move |path| match path.split('?').next()? {
         "/v1/jobs" => Some(page(vec![endpoint("/v1/jobs/1")?])),
         "/v1/models" | "/v1/offers" => Some(page(Vec::new())),
+        "/v1/seats" => Some(json!({
+            "term": 0, "since": 0, "next_change": 64, "bond": "10000", "unbonding_ms": 1,
+            "validators": [], "applicants": [], "unbonding": [],
+        })),
         _ => None,
     });
     let said = format!("unproved list: as {} says", gateway.url);
-    for list in [["job", "list"], ["model", "list"], ["provider", "list"]] {
-        let ran = gateway.run(&list).ends(0);
+    let lists = [
+        &["job", "list"][..],
+        &["model", "list"],
+        &["provider", "list"],
+        &["seat", "list"],
+        &["endpoint", "list", "--key", key],
+        &["job", "cost", "--key", key],
+        &["job", "cost", "--key", key, "--csv"],
+    ];
+    for list in lists {
+        let ran = gateway.run(list).ends(0);
         assert!(ran.stderr.contains(&said), "{list:?}: {}", ran.stderr);
         assert!(!ran.stdout.contains("unproved"), "{list:?}: {}", ran.stdout);
     }
+    for whole in [&["seat", "list"][..], &["job", "cost", "--key", key]] {
+        let ran = gateway.run(&[whole, &["--json"]].concat()).ends(0);
+        assert!(!ran.stderr.contains("unproved"), "{}", ran.stderr);
+        assert_eq!(ran.json()["proved"], json!(false), "{whole:?}");
+    }
+    let listed = ["endpoint", "list", "--key", key, "--json"];
+    let listed = gateway.run(&listed).ends(0).json();
+    assert_eq!(listed[0]["id"], JOB);
+    assert_eq!(listed[0]["proved"], json!(false));
     let ran = gateway.run(&["job", "list", "--json"]).ends(0);
     assert!(!ran.stderr.contains("unproved"), "{}", ran.stderr);
     let listed = ran.json();
@@ -378,9 +403,13 @@ fn what_is_shown_without_a_genesis_says_whose_word_it_is() {
     assert!(!ran.stdout.contains("unproved"), "{}", ran.stdout);
     let ran = gateway.run(&["job", "show", JOB, "--json"]).ends(0);
     assert!(ran.stderr.contains(&said), "{}", ran.stderr);
-    // Whoever asks may know whom it asks; but not both.
+    // Whoever asks may know whom it asks, which is said too; but not both.
     let ran = gateway.run(&[&show[..], &["--trust-gateway"]].concat());
-    assert_eq!(ran.ends(0).stderr, "");
+    let said = format!(
+        "as {} says, unproved: --trust-gateway has it believed\n",
+        gateway.url
+    );
+    assert_eq!(ran.ends(0).stderr, said);
     let both = ["--trust-gateway", "--genesis", "genesis.bin"];
     gateway.run(&[&show[..], &both].concat()).ends(2);
     // Of play money nothing is lost.
@@ -393,6 +422,31 @@ fn what_is_shown_without_a_genesis_says_whose_word_it_is() {
         path => endpoint(path),
     });
     assert_eq!(play.run(&show).ends(0).stderr, "");
+}
+
+#[test]
+fn a_gateway_on_another_machine_is_believed_only_where_that_was_said() {
+    let address = format!("0x{}", "5".repeat(40));
+    // Not loopback, and nobody answers there at once.
+    let nobody = ["--api", "http://0.0.0.0:1"];
+    for show in [
+        &["balance", &address][..],
+        &["job", "show", JOB],
+        &["job", "fetch", JOB],
+        &["provider", "show", JOB],
+    ] {
+        // Before it is asked anything.
+        let ran = run(&[show, &nobody].concat()).ends(2);
+        let told = "what http://0.0.0.0:1 says is not shown";
+        assert!(ran.stderr.contains(told), "{show:?}: {}", ran.stderr);
+        for way in ["--genesis", "--trust-gateway"] {
+            assert!(ran.stderr.contains(way), "{show:?}: {}", ran.stderr);
+        }
+        assert_eq!(ran.stdout, "");
+        let ran = run(&[show, &nobody, &["--trust-gateway"]].concat()).ends(5);
+        let said = ran.stderr.matches("unproved: --trust-gateway").count();
+        assert_eq!(said, 1, "{show:?}: {}", ran.stderr);
+    }
 }
 
 #[test]
@@ -557,28 +611,94 @@ fn an_offer_is_shown_as_a_final_state_has_it() {
     grid.run(&["provider", "show", &zeros()]).ends(4);
 }
 
+/// A job that is paid, and the lease that it was paid for.
+fn paid(grid: &Grid, genesis: &[&str]) -> (String, String) {
+    let digit = root().join("examples/digit.json");
+    let digit = digit.to_str().unwrap();
+    let order = ["infer", "mlp-digits", digit, "--yes", "--detach", "--json"];
+    let ordered = grid.run(&order).ends(0).json();
+    let job = ordered["job"].as_str().unwrap().to_owned();
+    let fetch = ["job", "fetch", &job, "--json"];
+    grid.run(&[&fetch[..], genesis].concat()).ends(0);
+    let shown = grid.run(&["job", "show", &job, "--json"]).ends(0).json();
+    let leases = shown["leases"].as_array().unwrap();
+    let ends = leases.iter().find(|it| it["end"] == json!("fulfilled"));
+    let lease = ends.unwrap_or(&leases[0])["id"].as_str().unwrap();
+    (job, lease.to_owned())
+}
+
+/// A job is shown with the price, the fee and the provider that were paid, or not at all.
+fn shows_its_payment(grid: &Grid, genesis: &[&str], job: &str) {
+    let show = ["job", "show", job];
+    let proved = [&show[..], &["--json"], genesis].concat();
+    let shown = grid.run(&proved).ends(0).json();
+    assert_eq!(shown["proved"]["settlement"], shown["settlement"]);
+    assert!(shown["settlement"]["price"].is_string(), "{shown}");
+    let lease = shown["leases"].as_array().unwrap().last().unwrap();
+    assert_eq!(shown["proved"]["provider"], lease["provider"]);
+    let provider = lease["provider"].as_str().unwrap();
+    let told = grid.run(&[&show[..], genesis].concat()).ends(0);
+    let line = told.stdout.lines().find(|it| it.contains("its money"));
+    let line = line.unwrap_or_default();
+    assert!(line.contains("proved at"), "{}", told.stdout);
+    assert!(line.contains(provider), "{}", told.stdout);
+
+    type Lie = fn(&mut Value);
+    let lies: [(&str, Lie); 5] = [
+        ("its money went so: 7 TGRID", |told| {
+            told["settlement"]["price"] = json!("7");
+        }),
+        ("its money went so", |told| {
+            told["settlement"]["verification_fee"] = json!("7");
+        }),
+        ("its money went nowhere", |told| {
+            told["settlement"] = Value::Null;
+        }),
+        ("5555 was paid for it", |told| {
+            for lease in told["leases"].as_array_mut().unwrap() {
+                lease["provider"] = json!(format!("0x{}", "5".repeat(40)));
+            }
+        }),
+        ("something else was ordered", |told| {
+            told["max_price"] = json!("7");
+        }),
+    ];
+    let of_job = format!("/v1/jobs/{job}");
+    for (word, lie) in lies {
+        let of_job = of_job.clone();
+        let liar = lying(grid, move |path, told| {
+            if path == of_job {
+                lie(told);
+            }
+        });
+        let ran = liar.run(&proved).ends(3);
+        assert!(ran.stderr.contains(word), "{word}: {}", ran.stderr);
+        assert_eq!(ran.stdout, "");
+    }
+}
+
 #[test]
-fn the_payment_of_another_lease_is_none_of_a_job() {
+fn what_was_paid_to_whom_is_shown_as_final_states_have_it() {
     let folder = tempfile::tempdir().unwrap();
     let grid = Grid::up(folder.path(), 1);
     let genesis = folder.path().join("genesis.bin");
     let genesis = ["--genesis", genesis.to_str().unwrap()];
-    let digit = root().join("examples/digit.json");
-    let digit = digit.to_str().unwrap();
-    let paid = || {
-        let order = ["infer", "mlp-digits", digit, "--yes", "--detach", "--json"];
-        let ordered = grid.run(&order).ends(0).json();
-        let job = ordered["job"].as_str().unwrap().to_owned();
-        let fetch = ["job", "fetch", &job, "--json"];
-        grid.run(&[&fetch[..], &genesis].concat()).ends(0);
-        let shown = grid.run(&["job", "show", &job, "--json"]).ends(0).json();
-        let leases = shown["leases"].as_array().unwrap();
-        let ends = leases.iter().find(|it| it["end"] == json!("fulfilled"));
-        let lease = ends.unwrap_or(&leases[0])["id"].as_str().unwrap();
-        (job, lease.to_owned())
-    };
-    let ((job, lease), (_, other)) = (paid(), paid());
+    let ((job, lease), (_, other)) = (paid(&grid, &genesis), paid(&grid, &genesis));
     assert_ne!(lease, other);
+    shows_its_payment(&grid, &genesis, &job);
+    // A receipt with another price.
+    let of_receipt = format!("/v1/jobs/{job}/receipt");
+    let liar = lying(&grid, move |path, told| {
+        if path == of_receipt {
+            told["settlement"]["price"] = json!("0.001");
+        }
+    });
+    let fetch = ["job", "fetch", &job, "--json"];
+    let ran = liar.run(&[&fetch[..], &genesis].concat()).ends(3);
+    let told = "the API tells of";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "");
+
     // The API shows that another lease was paid, which is true, and no payment of this job.
     let url = grid.url.clone();
     let other = format!("/v1/proofs/lease/{other}");
@@ -587,7 +707,6 @@ fn the_payment_of_another_lease_is_none_of_a_job() {
             *told = honest(&url, &other).unwrap();
         }
     });
-    let fetch = ["job", "fetch", &job, "--json"];
     let ran = liar.run(&[&fetch[..], &genesis].concat()).ends(3);
     assert!(
         ran.stderr.contains("not shown to be true"),

@@ -8,6 +8,7 @@ mod endpoints;
 mod floats;
 mod forged;
 mod forms;
+mod founded;
 mod fuzz;
 mod grid;
 mod http;

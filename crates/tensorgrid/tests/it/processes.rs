@@ -36,12 +36,21 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::start_with(arguments, variables, Stdio::null())
+    }
+
+    /// The same, with what it says written to a file, which is emptied first.
+    pub(crate) fn start_saying(arguments: &[&str], file: &Path) -> Self {
+        Self::start_with(arguments, &[], fs::File::create(file).unwrap().into())
+    }
+
+    fn start_with(arguments: &[&str], variables: &[(&str, &str)], stderr: Stdio) -> Self {
         let mut child = program()
             .args(arguments)
             .envs(variables.iter().copied())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(stderr)
             .spawn()
             .unwrap();
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -57,12 +66,12 @@ impl Process {
     }
 
     /// What it told, an object a line.
-    fn told(&self) -> Vec<Value> {
+    pub(crate) fn told(&self) -> Vec<Value> {
         self.told.lock().unwrap().clone()
     }
 
     /// Whether it told a state since it started.
-    fn told_state(&self, state: &str) -> bool {
+    pub(crate) fn told_state(&self, state: &str) -> bool {
         self.told().iter().any(|it| it["state"] == state)
     }
 
@@ -117,7 +126,7 @@ impl Net {
             .into()
     }
 
-    fn api(&self, index: usize) -> &str {
+    pub(crate) fn api(&self, index: usize) -> &str {
         self.told["validators"][index]["api"].as_str().unwrap()
     }
 
@@ -151,7 +160,7 @@ impl Net {
     }
 
     /// Runs a command against the API of a validator, with the requestor's key.
-    fn ask(&self, index: usize, arguments: &[&str]) -> Ran {
+    pub(crate) fn ask(&self, index: usize, arguments: &[&str]) -> Ran {
         self.ask_at(self.api(index), arguments)
     }
 
@@ -161,7 +170,7 @@ impl Net {
         self.ask_at(api, arguments)
     }
 
-    fn ask_at(&self, api: &str, arguments: &[&str]) -> Ran {
+    pub(crate) fn ask_at(&self, api: &str, arguments: &[&str]) -> Ran {
         let mut command = program();
         let key = self.told["requestor"]["key"].as_str().unwrap();
         command
@@ -186,7 +195,7 @@ impl Net {
         (ran.code == 0).then(|| ran.json())
     }
 
-    fn height(&self, index: usize) -> u64 {
+    pub(crate) fn height(&self, index: usize) -> u64 {
         let status = self.status(index);
         status.map_or(0, |status| status["height"].as_u64().unwrap())
     }
@@ -530,6 +539,11 @@ fn a_validator_that_cannot_start_says_what_to_do() {
     assert_eq!(state["peers_needed"], 2);
     let elsewhere = ["--listen", "127.0.0.1:0", "--api-listen", "off"];
     told(&elsewhere, 1, "in use");
+    // Nor with data of its own: one key would vote twice.
+    let data = folder.path().join("other-data");
+    let other = [&elsewhere[..], &["--data-dir", text(&data)]].concat();
+    told(&other, 1, "the key of votes");
+    assert!(!data.exists());
     assert!(running.terminate().success());
 
     let written = fs::read_to_string(&config).unwrap();

@@ -12,6 +12,9 @@ pub(crate) fn program() -> Command {
         .env_remove("TENSORGRID_API")
         .env_remove("TENSORGRID_KEY")
         .env_remove("TENSORGRID_PASSPHRASE_FILE")
+        .env_remove("TENSORGRID_GENESIS")
+        .env_remove("TENSORGRID_CHECKPOINT")
+        .env_remove("TENSORGRID_TRUSTED")
         .stdin(Stdio::null());
     command
 }

@@ -111,7 +111,9 @@ const fn step(step: &Step) -> JobStepDto {
     }
 }
 
-const fn settlement(settlement: &Settlement) -> SettlementDto {
+/// Where the money of an ended job went.
+#[must_use]
+pub const fn settlement(settlement: &Settlement) -> SettlementDto {
     let Settlement {
         price,
         members,

@@ -29,11 +29,12 @@ pub(crate) async fn run(arguments: &BalanceArguments, as_json: bool) -> Outcome 
         }
         return Ok(line(table)?);
     };
+    let trusting = Trusting::begin_to_show(&client, &arguments.trust).await?;
     let account = client
         .account(address)
         .await
         .calling("ask for the account")?;
-    let shown = match Trusting::begin_to_show(&client, &arguments.trust).await? {
+    let shown = match trusting {
         Some(mut trusting) => {
             let shown = trusting.light().balance(address).await;
             let shown = trust::checked(shown, "ask for the proof")?;

@@ -16,7 +16,7 @@ use tg_types::{Amount, JobId};
 use super::endpoint_files::GroupFiles;
 use super::endpoint_shared::{asked, failed, prices};
 use super::order::{describe_wait, dry_run, offers, print_dry_run};
-use super::{ask_to_proceed, json_of};
+use super::{ask_to_proceed, json_of, say_unproved, unproved_json};
 use super::{endpoint_ask, endpoint_group};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::endpoint_args::{
@@ -24,7 +24,7 @@ use crate::grid::endpoint_args::{
     EndpointTopUpArguments,
 };
 use crate::grid::trust::Trusting;
-use tg_console::outcome::{Exit, Failure, Outcome, json, line, say};
+use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 use tg_console::table::{Table, brief, brief_prefix, short};
 
 /// How often a job is asked that something is waited for.
@@ -195,6 +195,7 @@ async fn list(arguments: &EndpointListArguments, as_json: bool) -> Outcome {
     if as_json {
         return list_json(&mine);
     }
+    say_unproved(&client);
     line(endpoints(&mine))?;
     if !groups.is_empty() {
         line(endpoint_group::table(&groups))?;
@@ -210,7 +211,7 @@ fn list_json(jobs: &[(JobDto, Option<&str>)]) -> Outcome {
         value["group"] = serde_json::json!(group);
         listed.push(value);
     }
-    Ok(json(&listed.into())?)
+    unproved_json(&listed)
 }
 
 fn endpoints(jobs: &[(JobDto, Option<&str>)]) -> Table {

@@ -292,7 +292,7 @@ pub(super) async fn finish(
     let job: JobDto = jobs::follow(client, id, &mut tell).await.of_job()?;
     let collected = jobs::collect_output(client, ordered, &job).await;
     let (receipt, bytes) = collected.of_job()?;
-    proved::compare(trusting, (&job, receipt.receipt.output)).await?;
+    proved::compare(trusting, (&job, &receipt)).await?;
     let answer = FloatAnswer::from_bytes(&bytes).or_fail(Exit::Rejected, "read the answer")?;
     let took = match again {
         Some(input) => Some(run_again(client, model, input, &receipt, &bytes).await?),

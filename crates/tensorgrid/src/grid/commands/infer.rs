@@ -251,7 +251,7 @@ async fn finish(
     if let Some(own) = shown.own {
         challenge::compare(own, (ordered.job, accepted))?;
     }
-    proved::compare(trusting, (job, accepted)).await?;
+    proved::compare(trusting, (job, &inference.receipt)).await?;
     if let (Some(path), Some(proof)) = (shown.proof_out, &inference.proof) {
         files::write(path, &proof.file)?;
         say(format_args!("wrote {}", path.display()));

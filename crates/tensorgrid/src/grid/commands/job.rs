@@ -3,15 +3,14 @@
 use std::time::{Duration, Instant};
 use tg_console::files;
 
-use tg_ledger::JobState;
 use tg_proof::ProofFile;
-use tg_sdk::dto::{JobDto, ModeDto, StateRecordDto};
+use tg_sdk::dto::{JobDto, ModeDto};
 use tg_sdk::jobs;
-use tg_sdk::light::{FinalValue, LightClient};
+use tg_sdk::light::LightClient;
 use tg_sdk::{Client, JobFilter};
-use tg_types::chain::LeafHead;
 use tg_types::{Amount, JobId, Transaction};
 
+use super::proved_job::ProvedJob;
 use super::{
     ask_stored, challenge, job_cost, job_file, json_of, say_unproved, sealed, unproved_json,
 };
@@ -20,8 +19,8 @@ use crate::grid::args::{
     JobReceiptArguments, JobShowArguments,
 };
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::describe::{describe_lease, describe_receipt, describe_why};
-use crate::grid::trust::{self, Trusting};
+use crate::grid::describe::{describe_lease, describe_money, describe_receipt, describe_why};
+use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::{Table, brief, short};
 
@@ -129,82 +128,6 @@ async fn told_and_proved(
     }
 }
 
-/// What final states have of a job and of its money.
-struct ProvedJob {
-    /// Owner and state; nothing if there is no such job.
-    record: FinalValue<Option<LeafHead>>,
-    /// What is locked for it.
-    escrow: FinalValue<Option<LeafHead>>,
-}
-
-impl ProvedJob {
-    /// Where a job stands and what it locks, without trusting the API.
-    async fn of(light: &mut LightClient, id: JobId) -> Result<Self, Failure> {
-        let doing = "ask for the proof";
-        let record = light.record(StateRecordDto::Job, id.as_bytes()).await;
-        let record = trust::checked(record, doing)?;
-        let escrow = light.record(StateRecordDto::Escrow, id.as_bytes()).await;
-        Ok(Self {
-            record,
-            escrow: trust::checked(escrow, doing)?,
-        })
-    }
-
-    fn state(head: &LeafHead) -> String {
-        let state = JobState::from_tag(head.state);
-        state.map_or("unknown".to_owned(), |it| it.as_str().to_lowercase())
-    }
-
-    fn locked(&self) -> Amount {
-        self.escrow.value.map_or(Amount::ZERO, |head| head.amount)
-    }
-
-    /// What the API tells otherwise, if it does.
-    fn differs(&self, told: &JobDto) -> Option<String> {
-        let Some(head) = &self.record.value else {
-            return Some("it exists".to_owned());
-        };
-        if Self::state(head) != told.state.to_string() {
-            return Some(format!("it is {}", told.state));
-        }
-        if head.owner != told.requestor {
-            return Some(format!("it is of {}", told.requestor));
-        }
-        let escrow = told.escrow;
-        (self.locked() != escrow).then(|| format!("{} TGRID are locked for it", short(escrow)))
-    }
-
-    fn describe(&self, id: JobId) -> String {
-        let record = trust::proved(&self.record);
-        let job = match &self.record.value {
-            Some(head) => format!(
-                "job {id} of {} is {} ({record})",
-                head.owner,
-                Self::state(head)
-            ),
-            None => format!("there is no job {id} ({record})"),
-        };
-        let escrow = trust::proved(&self.escrow);
-        let money = match &self.escrow.value {
-            Some(head) => format!("{} TGRID are locked for it ({escrow})", short(head.amount)),
-            None => format!("nothing is locked for it ({escrow})"),
-        };
-        format!("{job}\n{money}")
-    }
-
-    fn json(&self) -> serde_json::Value {
-        let head = self.record.value.as_ref();
-        serde_json::json!({
-            "exists": head.is_some(),
-            "state": head.map(Self::state),
-            "requestor": head.map(|head| head.owner.to_string()),
-            "escrow": self.locked().to_string(),
-            "height": self.record.height,
-            "timestamp_ms": self.record.timestamp_ms,
-        })
-    }
-}
-
 /// A job in lines.
 fn describe(job: &JobDto) -> String {
     let mut lines = vec![
@@ -222,6 +145,8 @@ fn describe(job: &JobDto) -> String {
             .as_ref()
             .map(|reason| format!("ended      {reason}")),
     );
+    let money = job.settlement.as_ref();
+    lines.extend(money.map(|money| format!("money      {}", describe_money(money))));
     lines.extend(ask_stored::describe_kept(job));
     let first = job.history.first().map_or(0, |step| step.at_ms);
     let steps = job.history.iter().map(|step| {

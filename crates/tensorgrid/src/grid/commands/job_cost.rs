@@ -8,11 +8,12 @@ use tg_sdk::text::FromText as _;
 use tg_sdk::{Client, JobFilter, clock};
 use tg_types::{Address, Amount, ModelId, OfferId};
 
+use super::{say_unproved, unproved_json};
 use crate::grid::cloud_prices::{CloudPrices, Hardware, dollars};
 use crate::grid::connect::{self, Calling as _};
 use crate::grid::job_args::JobCostArguments;
 use tg_console::date::{self, DAY_MS};
-use tg_console::outcome::{self, Exit, Failure, Outcome, line};
+use tg_console::outcome::{Exit, Failure, Outcome, line};
 use tg_console::table::{Table, brief, short};
 
 /// Most jobs that are summed up.
@@ -182,8 +183,9 @@ pub(crate) async fn run(arguments: &JobCostArguments, as_json: bool) -> Outcome 
     };
     if as_json {
         let clouds = clouds.as_ref();
-        return Ok(outcome::json(&document(address, (&sums, clouds), name))?);
+        return unproved_json(&document(address, (&sums, clouds), name));
     }
+    say_unproved(&client);
     if arguments.csv {
         return print_csv((&sums, clouds.as_ref()), name);
     }

@@ -29,6 +29,7 @@ pub(crate) mod network;
 mod order;
 pub(crate) mod program;
 mod proved;
+mod proved_job;
 pub(crate) mod provider;
 mod provider_show;
 pub(crate) mod rent;
@@ -46,6 +47,7 @@ pub(crate) mod write;
 use std::future::Future;
 use std::io::{self, BufRead, IsTerminal};
 
+use serde_json::Value;
 use tg_console::outcome::{Exit, Failure, Outcome, json, say};
 
 /// What a process says that is told to stop a second time.
@@ -87,12 +89,16 @@ fn json_of(data: &impl serde::Serialize) -> Outcome {
     Ok(json(&serde_json::to_value(data)?)?)
 }
 
-/// Prints the rows of a list as JSON: each says that nothing shows it, nor that no other is left out.
-fn unproved_json(rows: &impl serde::Serialize) -> Outcome {
-    let mut value = serde_json::to_value(rows)?;
-    for row in value.as_array_mut().into_iter().flatten() {
-        if let Some(row) = row.as_object_mut() {
-            row.insert("proved".to_owned(), false.into());
+/// Prints a list as JSON: each row, or the object that has its rows, says that nothing shows it, nor that no other is left out.
+fn unproved_json(list: &impl serde::Serialize) -> Outcome {
+    let mut value = serde_json::to_value(list)?;
+    let marked = match &mut value {
+        Value::Array(rows) => rows.as_mut_slice(),
+        whole => std::slice::from_mut(whole),
+    };
+    for one in marked {
+        if let Some(one) = one.as_object_mut() {
+            one.insert("proved".to_owned(), false.into());
         }
     }
     Ok(json(&value)?)

@@ -91,7 +91,7 @@ async fn join(arguments: &NetworkJoinArguments, as_json: bool) -> Outcome {
     }
     if arguments.gateway {
         let file = join_as_gateway(&arguments.folder, &arguments.api.api, &genesis)?;
-        return tell_gateway(&file, &genesis, as_json);
+        return tell_gateway((&file, &arguments.genesis), &genesis, as_json);
     }
     let passphrase = keeping(&arguments.keeping)?;
     if arguments.validator {
@@ -114,10 +114,20 @@ async fn join(arguments: &NetworkJoinArguments, as_json: bool) -> Outcome {
         genesis.id()
     ))?;
     say(format_args!(
-        "fund it: tensorgrid transfer {address} 5\nthen: tensorgrid provider --config {}",
-        file.display()
+        "fund it: tensorgrid transfer {address} 5\nthen: tensorgrid provider --config {}\n{}",
+        file.display(),
+        proved_by(&arguments.genesis)
     ));
     Ok(())
+}
+
+/// How what commands show of the network is proved.
+fn proved_by(genesis: &Path) -> String {
+    format!(
+        "TENSORGRID_GENESIS={} in the environment of commands has what they show proved; without it \
+         what an API on another machine says is not shown, but with --trust-gateway",
+        genesis.display()
+    )
 }
 
 async fn join_validator(
@@ -166,16 +176,17 @@ async fn join_validator(
         genesis.id()
     ))?;
     say(format_args!(
-        "fund it: tensorgrid transfer {address} {}\nthen: tensorgrid seat join HOST:{} --config {}\nand: tensorgrid validator --config {}",
+        "fund it: tensorgrid transfer {address} {}\nthen: tensorgrid seat join HOST:{} --config {}\nand: tensorgrid validator --config {}\n{}",
         short(seats.bond.saturating_add(tg_types::Amount::from_tgrid(1))),
         arguments.port,
         file.display(),
-        file.display()
+        file.display(),
+        proved_by(&arguments.genesis)
     ));
     Ok(())
 }
 
-fn tell_gateway(file: &Path, genesis: &Genesis, as_json: bool) -> Outcome {
+fn tell_gateway((file, told): (&Path, &Path), genesis: &Genesis, as_json: bool) -> Outcome {
     let network = genesis.id();
     if as_json {
         return json_of(&serde_json::json!({
@@ -185,8 +196,9 @@ fn tell_gateway(file: &Path, genesis: &Genesis, as_json: bool) -> Outcome {
     }
     line(format_args!("gateway of network {network}"))?;
     say(format_args!(
-        "more sources in its settings make it independent of one\nthen: tensorgrid gateway --config {}",
-        file.display()
+        "more sources in its settings make it independent of one\nthen: tensorgrid gateway --config {}\n{}",
+        file.display(),
+        proved_by(told)
     ));
     Ok(())
 }

@@ -254,7 +254,7 @@ impl ProgramJob<'_> {
         if is_checked {
             run_again(self.program, input, &receipt, &bytes)?;
         }
-        proved::compare(trusting, (&job, receipt.receipt.output)).await?;
+        proved::compare(trusting, (&job, &receipt)).await?;
         Ok(PaidRun {
             id,
             receipt,

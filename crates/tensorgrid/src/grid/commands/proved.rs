@@ -1,23 +1,24 @@
 //! What a final state has of a result that the API shows.
 
-use tg_sdk::dto::{JobDto, JobStateDto};
+use tg_api::view;
+use tg_sdk::dto::{JobDto, JobReceiptDto, JobStateDto};
 
 use super::challenge::{self, KnownResult};
-use crate::grid::trust::Trusting;
+use crate::grid::describe::describe_money;
+use crate::grid::trust::{ProvedPayment, Trusting};
 use tg_console::outcome::{Exit, Failure, Outcome, say};
-use tg_types::Digest;
 
-/// The result for which a job that has ended was paid, as a final state has it; nothing if no genesis was named, or nothing was paid.
-pub(super) async fn result(
+/// The payment of a job that has ended, as a final state has it; nothing if no genesis was named, or nothing was paid.
+async fn payment(
     trusting: Option<Trusting>,
     job: &JobDto,
-) -> Result<Option<KnownResult>, Failure> {
+) -> Result<Option<ProvedPayment>, Failure> {
     let Some(mut trusting) = trusting else {
         return Ok(None);
     };
-    let output = trusting.paid_output(job.id).await?;
+    let payment = trusting.payment(job.id).await?;
     trusting.keep();
-    if output.is_none() && job.state == JobStateDto::Paid {
+    if payment.is_none() && job.state == JobStateDto::Paid {
         let text = format!(
             "no final state has job {} as paid, and the API tells that it is",
             job.id
@@ -26,21 +27,41 @@ pub(super) async fn result(
             "the API lies or is ahead of its proofs: try again, or ask another one with --api",
         ));
     }
-    Ok(output.map(|output| KnownResult {
-        output,
-        by: "a final state has",
-    }))
+    Ok(payment)
 }
 
-/// Compares the output that the API showed of a job that has ended with the one that a final state has; nothing where no genesis
-/// was named.
+/// Compares the output and the payment that the API showed of a job that has ended with those that a final state has; nothing where no
+/// genesis was named.
 pub(super) async fn compare(
     trusting: Option<Trusting>,
-    (job, shown): (&JobDto, Digest),
+    (job, shown): (&JobDto, &JobReceiptDto),
 ) -> Outcome {
-    if let Some(known) = result(trusting, job).await? {
-        challenge::compare(known, (job.id, shown))?;
-        say("a final block has this result, and that it was paid");
+    let Some(payment) = payment(trusting, job).await? else {
+        return Ok(());
+    };
+    let ProvedPayment {
+        output,
+        provider,
+        settlement,
+    } = payment;
+    let known = KnownResult {
+        output,
+        by: "a final state has",
+    };
+    challenge::compare(known, (job.id, shown.receipt.output))?;
+    // Stops: a receipt with another price, fee or provider than were paid.
+    let settlement = view::settlement(&settlement);
+    if shown.settlement != settlement || shown.lease.provider != provider {
+        let text = format!(
+            "of job {} a final state has that its provider is {provider} and that its money went so: {}; the API tells of {}: {}",
+            job.id,
+            describe_money(&settlement),
+            shown.lease.provider,
+            describe_money(&shown.settlement)
+        );
+        return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text))
+            .hint("the API lies: ask another one with --api"));
     }
+    say("a final block has this result, and what was paid for it to whom");
     Ok(())
 }

@@ -583,7 +583,7 @@ async fn finish(
 ) -> Outcome {
     let collected = sealed::collect(client, key, (ordered, job)).await;
     let (receipt, answer) = collected.of_job()?;
-    proved::compare(trusting, (job, receipt.receipt.output)).await?;
+    proved::compare(trusting, (job, &receipt)).await?;
     reading.print(&answer, (&receipt, raw, as_json))
 }
 

@@ -6,7 +6,7 @@ use tg_types::chain::is_seat_endpoint;
 use tg_types::{Label, Transaction};
 
 use super::rent::wait_until_final;
-use super::{ask_to_proceed, json_of, seat_report};
+use super::{ask_to_proceed, json_of, say_unproved, seat_report, unproved_json};
 use crate::grid::args::{SeatCommand, SeatJoinArguments, SeatLeaveArguments, SeatListArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::network::process::{Overrides, ValidatorProcess};
@@ -27,8 +27,9 @@ async fn list(arguments: &SeatListArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let seats = client.seats().await.calling("ask for the validators")?;
     if as_json {
-        return json_of(&seats);
+        return unproved_json(&seats);
     }
+    say_unproved(&client);
     let mut table = Table::new(&["key", "account", "stake", "endpoint", "last block", ""]);
     for seat in &seats.validators {
         table.row(vec![

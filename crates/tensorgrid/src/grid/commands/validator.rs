@@ -20,7 +20,7 @@ use crate::grid::embedded::{API_PATIENCE, Reporters};
 use crate::grid::port::NodePort;
 use crate::grid::trust;
 use crate::network::backup;
-use crate::network::process::{Overrides, ValidatorProcess, ValidatorSettings};
+use crate::network::process::{Overrides, ValidatorProcess, ValidatorSettings, hold_key};
 use crate::network::settings;
 use crate::network::standing::{ValidatorState, needed};
 use crate::network::tls::TlsPlace;
@@ -45,6 +45,7 @@ pub(crate) async fn run(arguments: &ValidatorArguments, as_json: bool) -> Outcom
         return backup::tell("validator", &copied, as_json);
     }
     let process = ValidatorProcess::load(file, &overrides(arguments))?;
+    let _held_until_the_end = hold_key(&process.consensus_key)?;
     let _telemetry = telemetry::start(process.log.as_deref(), as_json)?;
     let genesis = process.config.genesis.id();
     let listen = process.config.listen;

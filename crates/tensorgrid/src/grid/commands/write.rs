@@ -115,7 +115,7 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     let written = jobs::collect_written(&client, &checked, (&ordered, &job))
         .await
         .of_job()?;
-    proved::compare(trusting, (&job, written.receipt.receipt.output)).await?;
+    proved::compare(trusting, (&job, &written.receipt)).await?;
     if let (Some(path), Some(proof)) = (&arguments.proof_out, &written.proof) {
         files::write(path, &proof.file)?;
         say(format_args!("wrote {}", path.display()));
