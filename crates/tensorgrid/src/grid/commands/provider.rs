@@ -7,7 +7,7 @@ use tg_console::files;
 use tg_provider::{AgentConfig, AgentEvent, ProvingWorker, RentPolicy, Stage};
 use tg_sdk::Client;
 use tg_sdk::dto::FaucetRequestDto;
-use tg_types::{Amount, Label, OfferTerms, Wallet};
+use tg_types::{Amount, Digest, Label, OfferTerms, Wallet};
 
 use super::{Signals, provider_show, say_unproved, stopped_at_once, unproved_json};
 use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
@@ -308,10 +308,8 @@ fn describe(event: &AgentEvent) -> Option<(&'static str, String)> {
         AgentEvent::Working(lease, progress)
             if progress.permille == 0 && progress.stage != Stage::Pull =>
         {
-            (
-                "working",
-                format!("lease {}: {}", brief(lease), progress.stage),
-            )
+            let text = format!("lease {}: {}", brief(lease), progress.stage);
+            ("working", text)
         }
         AgentEvent::Working(..) => return None,
         AgentEvent::Executed {
@@ -362,6 +360,15 @@ fn describe(event: &AgentEvent) -> Option<(&'static str, String)> {
                 kind.as_str()
             ),
         ),
+        AgentEvent::SessionKey(key) => ("session", signs(key.as_ref())),
         AgentEvent::Withdrawn => ("withdrawn", "the offer is withdrawn".to_owned()),
     })
+}
+
+/// Who signs for a provider's leases.
+fn signs(session: Option<&Digest>) -> String {
+    match session {
+        Some(key) => format!("session key {} signs for its leases", brief(key)),
+        None => "no session key is registered: the account's own key signs".to_owned(),
+    }
 }
