@@ -23,13 +23,12 @@ use tg_types::{
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-pub use session::{SessionChoice, serving_policy};
-
 use crate::lease::{Evidence, LeaseTask, Message, Step, StopReason, TRIES_MAX};
 use crate::ledger_clock::LedgerClock;
 use crate::pull::{OwnedTask, Puller};
 use crate::rent::RentPolicy;
 use crate::serve::{self, LeaseToServe, ServeOrders, ServedFunds};
+use crate::session_choice::SessionChoice;
 use crate::submit::Submitter;
 use crate::unpaid::UnpaidRuns;
 use crate::work::{self, Outcome, ServeReport};
