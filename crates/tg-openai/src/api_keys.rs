@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use tg_types::{Amount, Digest, Wallet};
+use tg_sdk::{Client, MachineSession, SessionChange, SessionPolicy};
+use tg_types::{
+    Address, Amount, Digest, SessionScope, SessionWallet, TransactionKind, Wallet, with_sources,
+};
 
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, say};
 use tg_console::{accounts, files, keys};
@@ -59,6 +62,8 @@ struct BoundKey {
 #[derive(Debug)]
 pub struct ApiKeys {
     bound: BTreeMap<String, BoundKey>,
+    /// The session keys that sign orders, by account; those without one sign by their own key.
+    sessions: BTreeMap<Address, MachineSession>,
     spent: Mutex<BTreeMap<String, Amount>>,
     /// Where what was spent is written; nowhere for the key of a development network.
     spent_file: Option<PathBuf>,
@@ -109,6 +114,7 @@ impl ApiKeys {
         let spent = read_spent(&spent_file)?;
         Ok(Self {
             bound,
+            sessions: BTreeMap::new(),
             spent: Mutex::new(spent),
             spent_file: Some(spent_file),
         })
@@ -122,9 +128,77 @@ impl ApiKeys {
         };
         Self {
             bound: BTreeMap::from([("development".to_owned(), key)]),
+            sessions: BTreeMap::new(),
             spent: Mutex::default(),
             spent_file: None,
         }
+    }
+
+    /// Has orders signed by session keys that are made for each account once it orders, registered, and replaced.
+    #[must_use]
+    pub fn with_sessions(mut self) -> Self {
+        let wallets = self.bound.values().map(|it| it.wallet.clone());
+        let made = wallets.map(|wallet| {
+            let session = MachineSession::of_account(wallet, SessionScope::Order);
+            (session.account(), session)
+        });
+        self.sessions = made.collect();
+        self
+    }
+
+    /// Has the orders of one account signed by a session key that somebody registered.
+    ///
+    /// # Errors
+    /// If no key is bound to the account for which it signs.
+    pub fn with_session(mut self, session: SessionWallet) -> Result<Self, Failure> {
+        let account = session.account();
+        let mut bound = self.bound.values();
+        if !bound.any(|it| it.wallet.address() == account) {
+            let text = format!("the session key is of {account}, to which no API key is bound");
+            return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
+        }
+        let session = MachineSession::given(session, SessionScope::Order);
+        self.sessions.insert(account, session);
+        Ok(self)
+    }
+
+    /// The session key that signs the orders of an account now; nothing if its own key does.
+    pub(super) fn session(&self, account: &Address) -> Option<SessionWallet> {
+        let session = self.sessions.get(account)?;
+        // All that is signed for callers is of one scope.
+        session.signing(TransactionKind::SubmitJob)
+    }
+
+    /// Looks after the session keys of accounts that ordered something.
+    pub(super) async fn tend_sessions(&self, client: &Client) {
+        for session in self.sessions.values().filter(|it| it.is_wanted()) {
+            let account = session.account();
+            match session.tend(client, &self.policy(&account)).await {
+                Ok(Some(SessionChange::Signs(key))) => {
+                    say(format_args!(
+                        "session key {key} signs the orders of {account}"
+                    ));
+                }
+                Ok(Some(SessionChange::Lost)) => say(format_args!(
+                    "no session key of {account} is registered: its own key signs"
+                )),
+                Ok(None) => {}
+                Err(error) => say(format_args!(
+                    "look after the session key of {account}: {}",
+                    with_sources(&error)
+                )),
+            }
+        }
+    }
+
+    /// What a session key of an account may cost: as much as the limits of the API keys that are bound to it leave. What they get back counts
+    /// against it for good, so it is replaced when it has a quarter of that.
+    fn policy(&self, account: &Address) -> SessionPolicy {
+        let bound = self.bound.iter();
+        let own = bound.filter(|(_, key)| key.wallet.address() == *account);
+        let left = own.map(|(name, _)| self.left(name));
+        let cap = left.fold(Amount::ZERO, Amount::saturating_add);
+        SessionPolicy::new(cap, cap.checked_mul_div_ceil(1, 4).unwrap_or(cap))
     }
 
     /// The name of a key, or nothing if there is none.
@@ -360,6 +434,39 @@ mod tests {
         again.reserve("alice", amount("0.75")).unwrap();
         assert!(again.reserve("alice", amount("0.000001")).is_err());
         assert!(!std::fs::read_to_string(&path).unwrap().contains("secret"));
+    }
+
+    #[test]
+    fn a_session_key_may_cost_what_the_limits_of_its_account_leave() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.json");
+        for (name, account) in [("a", "requestor"), ("b", "requestor"), ("c", "other")] {
+            let new = NewKey {
+                name: name.to_owned(),
+                limit: amount("2"),
+                wallet: None,
+                account: account.to_owned(),
+            };
+            make(&path, new).unwrap();
+        }
+        let keys = ApiKeys::open(Some(&path)).unwrap();
+        let account = keys.wallet("a").unwrap().address();
+        assert!(keys.session(&account).is_none() && keys.sessions.is_empty());
+        keys.reserve("b", amount("1")).unwrap();
+        assert_eq!(keys.policy(&account).cap, amount("3"));
+        assert_eq!(keys.policy(&account).left_min, amount("0.75"));
+        let keys = keys.with_sessions();
+        assert_eq!(keys.sessions.len(), 2);
+        // None is made for an account that orders nothing.
+        assert!(keys.sessions.values().all(|it| !it.is_wanted()));
+        assert!(keys.session(&account).is_none());
+        assert!(keys.sessions[&account].is_wanted());
+        // One that somebody registered is of an account that pays.
+        let given = |account| SessionWallet::from_secret(&[7; 32], account);
+        assert!(keys.with_session(given(Address::new([9; 20]))).is_err());
+        let keys = ApiKeys::open(Some(&path)).unwrap();
+        let keys = keys.with_session(given(account)).unwrap();
+        assert_eq!(keys.sessions.len(), 1);
     }
 
     #[cfg(unix)]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tg_sdk::dto::{JobDto, JobStateDto, ModeDto};
 use tg_sdk::endpoint::session::{EndpointError, EndpointSession, ServedBy};
 use tg_sdk::jobs::{self, JobError};
-use tg_sdk::{Client, ClientError, JobFilter, OrderTerms, Wallet};
+use tg_sdk::{AccountKeys, Client, ClientError, JobFilter, OrderTerms, Wallet};
 use tg_types::{Address, Amount, Fees, JobId, ModelId, Transaction};
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -342,7 +342,12 @@ impl ServedLeases {
         };
         // Of the order, and of its end.
         let gas = self.count_gas(payer.caller, 2).await?;
-        let job = jobs::order_endpoint(&self.client, payer.wallet, model, terms).await;
+        let session = self.keys.session(&payer.wallet.address());
+        let keys = AccountKeys {
+            wallet: payer.wallet,
+            session: session.as_ref(),
+        };
+        let job = jobs::order_endpoint(&self.client, keys, model, terms).await;
         let job = job.inspect_err(|error| {
             // A refused order costs nothing; one without an answer may have been taken.
             if error.call().is_some_and(|call| call.status().is_some()) {
@@ -388,8 +393,24 @@ impl ServedLeases {
     pub(super) async fn give_back(&self, wallet: &Wallet, (model, job): (ModelId, JobId)) {
         let cancel = Transaction::CancelJob { job };
         // One that ended cannot be ended again.
-        let _ended = jobs::submit(&self.client, wallet, &cancel, "give back a lease").await;
+        let _ended = self.submit(wallet, &cancel, "give back a lease").await;
         self.unlock(wallet, model);
+    }
+
+    /// Submits what changes an order or takes it back, by the session key of an account if it has one.
+    async fn submit(
+        &self,
+        wallet: &Wallet,
+        transaction: &Transaction,
+        doing: &'static str,
+    ) -> Result<(), JobError> {
+        let session = self.keys.session(&wallet.address());
+        let keys = AccountKeys {
+            wallet,
+            session: session.as_ref(),
+        };
+        let sent = jobs::submit_by(&self.client, keys, transaction, doing).await;
+        sent.map(drop)
     }
 
     /// Locks more money for a lease, if what is left does not pay for the requests that are on their way: whatever its provider says, no more
@@ -414,7 +435,8 @@ impl ServedLeases {
             max_price,
             max_attempts: known.max_attempts,
         };
-        jobs::submit(&self.client, wallet, &raise, "lock more money for a lease").await?;
+        self.submit(wallet, &raise, "lock more money for a lease")
+            .await?;
         let began = Instant::now();
         while began.elapsed() < BEGINS {
             if self.client.job(job).await?.max_price >= max_price {

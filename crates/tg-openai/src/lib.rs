@@ -290,6 +290,8 @@ impl OpenAiOrders {
                     }
                 }
                 this.upstream.give_back_idle().await;
+                let paying = &this.paying;
+                paying.keys.tend_sessions(&paying.client).await;
                 drop(this);
                 tokio::time::sleep(LOOK).await;
             }

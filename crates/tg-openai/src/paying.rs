@@ -10,7 +10,7 @@ use std::time::Duration;
 use tg_api::{KeptOrder, OpenAiError, OrderRecord, Requester};
 use tg_sdk::dto::{JobDto, ModeDto, ModelDto};
 use tg_sdk::jobs::{self, JobError, OrderedJob};
-use tg_sdk::{Client, OrderTerms};
+use tg_sdk::{AccountKeys, Client, OrderTerms};
 use tg_types::{Amount, Decode, DurationMs, Encode, JobId, SignedTransaction, Transaction, signed};
 
 use super::refusal::{of_job, of_reserve};
@@ -166,14 +166,12 @@ impl Paying {
             kept.signed = order.to_bytes();
             of.keep(Some(kept.clone()))
         };
-        let ordered = jobs::order_kept(
-            &self.client,
+        let session = self.keys.session(&wallet.address());
+        let keys = AccountKeys {
             wallet,
-            listed.id,
-            input,
-            term.terms,
-            &mut keep,
-        );
+            session: session.as_ref(),
+        };
+        let ordered = jobs::order_kept(&self.client, keys, listed.id, input, term.terms, &mut keep);
         match ordered.await {
             Ok(id) => self.followed(id, kept).await,
             Err(error) => {

@@ -6,6 +6,7 @@
 
 mod offer;
 mod sealing_key;
+mod session;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use tg_privacy::SealingKey;
 use tg_sdk::dto::{LeaseDto, MeterDto, RentKindDto};
 use tg_sdk::{Client, ClientError};
 use tg_types::{
-    Amount, Digest, Domain, Heartbeat, LeaseId, ModelId, OfferId, OfferTerms, SignedVoucher,
-    TimestampMs, Transaction, Wallet, with_sources,
+    Amount, Digest, Domain, Heartbeat, LeaseId, ModelId, NonceLane, OfferId, OfferTerms,
+    SignedVoucher, TimestampMs, Transaction, Wallet, with_sources,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -27,6 +28,7 @@ use crate::ledger_clock::LedgerClock;
 use crate::pull::{OwnedTask, Puller};
 use crate::rent::RentPolicy;
 use crate::serve::{self, LeaseToServe, ServeOrders, ServedFunds};
+use crate::session_choice::SessionChoice;
 use crate::submit::Submitter;
 use crate::unpaid::UnpaidRuns;
 use crate::work::{self, Outcome, ServeReport};
@@ -74,12 +76,14 @@ pub struct AgentConfig {
     pub rent: RentPolicy,
     /// Models of its own whose rent it pays too.
     pub models: Vec<ModelId>,
+    /// Which session key signs what serves its leases.
+    pub session: SessionChoice,
     /// Why it can do no work now, if it cannot: its offer is withdrawn meanwhile. Nothing if it always can.
     pub gone: Option<watch::Receiver<Option<String>>>,
 }
 
 impl AgentConfig {
-    /// Usual limits around given terms.
+    /// Usual limits around given terms, without a session key.
     #[must_use]
     pub fn new(terms: OfferTerms) -> Self {
         Self {
@@ -90,6 +94,7 @@ impl AgentConfig {
             judged: Duration::ZERO,
             rent: RentPolicy::default(),
             models: Vec::new(),
+            session: SessionChoice::Off,
             gone: None,
         }
     }
@@ -164,6 +169,8 @@ pub enum AgentEvent {
     Problem(String),
     /// The deposit of the offer or of the provider's record was added to.
     RentPaid(RentKindDto, Amount),
+    /// This session key signs what serves leases from now on; if there is none, the account's own key does.
+    SessionKey(Option<Digest>),
     /// The offer was withdrawn.
     Withdrawn,
 }
@@ -206,6 +213,8 @@ pub struct Agent<W> {
 #[derive(Debug)]
 struct Entry {
     task: LeaseTask,
+    /// In whose sequence the nonce of its last message is.
+    lane: NonceLane,
     model: ModelId,
     input: (tg_types::Digest, u32),
     pulled: Option<Arc<Task>>,
@@ -290,8 +299,9 @@ impl<W: Worker> Agent<W> {
     ) -> Self {
         // Outputs and proofs are stored on this account's behalf.
         let client = client.uploading_as(&wallet);
+        let session = config.session.of(&wallet);
         Self {
-            submitter: Submitter::new(client.clone(), wallet.clone()),
+            submitter: Submitter::new(client.clone(), wallet.clone(), session),
             puller: Puller::new(client.clone(), config.model_bytes_max),
             outcomes: mpsc::channel(OUTCOMES_MAX),
             leases: BTreeMap::new(),
@@ -344,6 +354,7 @@ impl<W: Worker> Agent<W> {
             }
             if closing.is_none() {
                 self.follow_ability().await;
+                self.tend_session().await;
             }
             if closing.is_none() && offer_checked.elapsed() >= OFFER_CHECK {
                 offer_checked = Instant::now();
@@ -466,6 +477,7 @@ impl<W: Worker> Agent<W> {
             requestor: job.requestor,
             serving: None,
             pull: None,
+            lane: NonceLane::Account(self.wallet.address()),
             task: LeaseTask::new(lease, job.mode, work_ms_min),
         };
         self.leases.insert(entry.task.lease().id, entry);
@@ -506,9 +518,10 @@ impl<W: Worker> Agent<W> {
             return;
         }
         // Without an answer they are sent again when their time is up.
-        if let Ok(next) = self.submitter.next_nonce().await {
+        if let Ok(account) = self.submitter.account().await {
             for entry in self.leases.values_mut() {
-                entry.task.told_nonce(next);
+                // Of a session key that is gone all is lost that has no effect yet.
+                entry.task.told_nonce(account.next_nonce(&entry.lane));
             }
         }
     }
@@ -677,15 +690,15 @@ impl<W: Worker> Agent<W> {
             return false;
         };
         let result = self.submitter.submit(transaction).await;
-        let task = self.leases.get_mut(&id).map(|entry| &mut entry.task);
-        match (result, task) {
-            (Ok(sent), Some(task)) => {
-                task.submitted(message, sent.nonce, now);
+        match (result, self.leases.get_mut(&id)) {
+            (Ok(sent), Some(entry)) => {
+                entry.lane = sent.lane;
+                entry.task.submitted(message, sent.nonce, now);
                 self.tell(AgentEvent::Submitted(id, message));
                 true
             }
-            (Err(error), Some(task)) => {
-                task.refused(message, now);
+            (Err(error), Some(entry)) => {
+                entry.task.refused(message, now);
                 // The others of a gang may need longer: that is no problem, and the result is sent again.
                 if error.code() != Some(PARTS_MISSING) {
                     self.problem("submit a transaction", &error);

@@ -601,11 +601,7 @@ impl Client {
     /// Those of any call.
     pub async fn next_nonce(&self, lane: &NonceLane) -> Result<u64, ClientError> {
         let account = self.account(lane.account()).await?;
-        let Some(key) = lane.session().map(|key| Digest::new(*key)) else {
-            return Ok(account.nonce);
-        };
-        let session = account.sessions.iter().find(|it| it.key == key);
-        Ok(session.map_or(0, |it| it.nonce))
+        Ok(account.next_nonce(lane))
     }
 
     /// What is offered at the base fee that the API tells, of another's node bounded by what is offered on a stranger's word

@@ -34,6 +34,12 @@ const NONCE_TAKEN: [&str; 7] = [
 /// The refusal of a fee: the base fee rose beyond what was offered.
 const FEE_TOO_LOW: &str = "TG-LED-008";
 
+/// Refusals of a session key: it is not registered, has ended, may not sign this, or would cost more than its cap.
+const OF_SESSION: [&str; 4] = ["TG-LED-151", "TG-LED-152", NOT_OF_SESSION, "TG-LED-154"];
+
+/// The refusal of what a session key may not sign.
+const NOT_OF_SESSION: &str = "TG-LED-153";
+
 /// Refusals of a grid that takes nothing more at the moment.
 const NO_ROOM: [&str; 3] = ["TG-NODE-042", "TG-NODE-043", "TG-NODE-047"];
 
@@ -185,6 +191,18 @@ impl ClientError {
     #[must_use]
     pub fn is_fee_too_low(&self) -> bool {
         self.code() == Some(FEE_TOO_LOW)
+    }
+
+    /// Whether a transaction was refused for the session key that signed it.
+    #[must_use]
+    pub fn is_of_session(&self) -> bool {
+        self.code().is_some_and(|code| OF_SESSION.contains(&code))
+    }
+
+    /// Whether the session key that signed a transaction is of no use for others either: it is gone, has ended, or has too little left.
+    #[must_use]
+    pub fn is_session_used_up(&self) -> bool {
+        self.is_of_session() && self.code() != Some(NOT_OF_SESSION)
     }
 
     /// Whether the grid takes no more transactions at the moment. The same bytes can be sent again.

@@ -19,8 +19,8 @@ use crate::error::ClientError;
 use crate::job_error::Doing;
 pub use crate::job_error::JobError;
 use crate::placed::placed;
-use crate::retry::{NONCES_MAX, Retry, retry_of};
-use crate::signer::Signer;
+use crate::retry::{NONCES_MAX, Retry, account_may_sign, retry_of};
+use crate::signer::{AccountKeys, Signer};
 use crate::verify::{CheckedModel, Expected, OrderTerms, PUBLIC_MODEL_BYTES_MAX, RankedScore};
 
 /// Largest output that is fetched, in bytes.
@@ -253,6 +253,39 @@ pub async fn submit(
     submit_kept(client, signer.into(), transaction, doing, &mut |_| Ok(())).await
 }
 
+/// The same with the session key of an account where it has one, and with the account's own key where the ledger refuses that one
+/// ([`crate::retry::account_may_sign`]). The transaction is one that keys of scope `order` sign.
+///
+/// # Errors
+/// Those of [`submit`].
+pub async fn submit_by(
+    client: &Client,
+    keys: AccountKeys<'_>,
+    transaction: &Transaction,
+    doing: &'static str,
+) -> Result<SignedTransaction, JobError> {
+    submit_by_kept(client, keys, transaction, doing, &mut |_| Ok(())).await
+}
+
+/// The same for a caller that keeps each transaction before it is sent, as [`submit_kept`].
+async fn submit_by_kept(
+    client: &Client,
+    keys: AccountKeys<'_>,
+    transaction: &Transaction,
+    doing: &'static str,
+    keep: &mut KeepSigned<'_>,
+) -> Result<SignedTransaction, JobError> {
+    if let Some(session) = keys.session {
+        let sent = submit_kept(client, session.into(), transaction, doing, keep).await;
+        let is_own = client.is_own_node();
+        let refusal = sent.as_ref().err().and_then(JobError::call);
+        if !refusal.is_some_and(|error| account_may_sign(error, transaction, is_own)) {
+            return sent;
+        }
+    }
+    submit_kept(client, keys.wallet.into(), transaction, doing, keep).await
+}
+
 /// What is told of a transaction that was signed, before it is sent.
 pub type KeepSigned<'a> = dyn FnMut(&SignedTransaction) -> std::io::Result<()> + Send + 'a;
 
@@ -386,11 +419,11 @@ pub async fn order(
 /// With the ledger's code if the order is refused; those of any call.
 pub async fn order_endpoint(
     client: &Client,
-    wallet: &Wallet,
+    keys: impl Into<AccountKeys<'_>>,
     model: ModelId,
     terms: OrderTerms,
 ) -> Result<JobId, JobError> {
-    order_endpoint_kept(client, wallet, model, terms, &mut |_| Ok(())).await
+    order_endpoint_kept(client, keys, model, terms, &mut |_| Ok(())).await
 }
 
 /// The same for a caller that goes on after a restart: `keep` is given the job's id before its order is sent, and an order that it cannot
@@ -400,11 +433,12 @@ pub async fn order_endpoint(
 /// Those of [`order_endpoint`], and if the order cannot be kept.
 pub async fn order_endpoint_kept(
     client: &Client,
-    wallet: &Wallet,
+    keys: impl Into<AccountKeys<'_>>,
     model: ModelId,
     terms: OrderTerms,
     keep: &mut (dyn FnMut(JobId) -> std::io::Result<()> + Send),
 ) -> Result<JobId, JobError> {
+    let keys = keys.into();
     let terms = OrderTerms {
         mode: tg_types::VerificationMode::Endpoint,
         ..terms
@@ -416,7 +450,7 @@ pub async fn order_endpoint_kept(
     let domain = status.domain.into();
     let mut keep = |signed: &SignedTransaction| keep(signed::job_id(signed.id(&domain)));
     let doing = "order the endpoint";
-    let sent = submit_kept(client, wallet.into(), &submission, doing, &mut keep).await?;
+    let sent = submit_by_kept(client, keys, &submission, doing, &mut keep).await?;
     let id = sent.id(&domain);
     let job = signed::job_id(id);
     placed(client, &sent, (id, job)).await?;
@@ -444,12 +478,14 @@ pub async fn order_of(
 /// Those of [`order_of`], and if the order cannot be kept, or no block takes it.
 pub async fn order_kept(
     client: &Client,
-    wallet: &Wallet,
+    keys: impl Into<AccountKeys<'_>>,
     model: ModelId,
     input: Vec<u8>,
     terms: OrderTerms,
     keep: &mut KeepSigned<'_>,
 ) -> Result<JobId, JobError> {
+    let keys = keys.into();
+    let wallet = keys.wallet;
     if terms.mode == VerificationMode::Sealed {
         check_sealed(wallet, &input)?;
     }
@@ -465,7 +501,7 @@ pub async fn order_kept(
     }
     stored.doing("store the input")?;
     let transaction = Transaction::SubmitJob { order };
-    let sent = submit_kept(client, wallet.into(), &transaction, "order the job", keep).await?;
+    let sent = submit_by_kept(client, keys, &transaction, "order the job", keep).await?;
     let id = sent.id(&status.domain.into());
     let job = signed::job_id(id);
     placed(client, &sent, (id, job)).await?;

@@ -61,6 +61,8 @@ pub mod jobs;
 #[cfg(feature = "client")]
 pub mod light;
 #[cfg(all(feature = "client", feature = "verify"))]
+pub mod machine_session;
+#[cfg(all(feature = "client", feature = "verify"))]
 mod placed;
 pub mod retry;
 #[cfg(all(feature = "client", feature = "verify"))]
@@ -84,7 +86,9 @@ pub use client::{Client, JobFilter};
 pub use error::{ClientError, ErrorBody};
 #[cfg(feature = "client")]
 pub use events::EventStream;
-pub use signer::Signer;
+#[cfg(all(feature = "client", feature = "verify"))]
+pub use machine_session::{MachineSession, SessionChange, SessionPolicy};
+pub use signer::{AccountKeys, Signer};
 pub use tg_types::{
     Address, Amount, Digest, JobId, LeaseId, ModelId, OfferId, SignedTransaction, Transaction,
     TransactionId, Wallet,

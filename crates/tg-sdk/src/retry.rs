@@ -46,6 +46,13 @@ pub fn retry_of(error: &ClientError, transaction: &Transaction, is_own_node: boo
     }
 }
 
+/// Whether the account's own key may sign a transaction that was refused for the session key that signed it. An API that lies keeps the refused one,
+/// so that both hold: what has an effect twice is signed so on the word of one's own node alone.
+#[must_use]
+pub fn account_may_sign(error: &ClientError, transaction: &Transaction, is_own_node: bool) -> bool {
+    error.is_of_session() && (is_own_node || !acts_again(transaction.kind()))
+}
+
 /// Whether a second transaction with the same content has an effect beside its gas.
 const fn acts_again(kind: TransactionKind) -> bool {
     match kind {
@@ -125,6 +132,15 @@ mod tests {
         for code in ["TG-NODE-042", "TG-NODE-043", "TG-NODE-047"] {
             assert_eq!(retry_of(&refused(code), &pay, true), Retry::SameBytes);
         }
+        for code in ["TG-LED-151", "TG-LED-152", "TG-LED-153", "TG-LED-154"] {
+            let error = refused(code);
+            assert!(account_may_sign(&error, &pay, true), "{code}");
+            assert!(!account_may_sign(&error, &pay, false), "{code}");
+            assert!(account_may_sign(&error, &cancel, false), "{code}");
+            assert_eq!(retry_of(&error, &cancel, true), Retry::Stop, "{code}");
+            assert_eq!(error.is_session_used_up(), code != "TG-LED-153", "{code}");
+        }
+        assert!(!account_may_sign(&refused("TG-LED-014"), &pay, true));
         let fee = refused("TG-LED-008");
         assert_eq!(retry_of(&fee, &pay, true), Retry::SameNonce);
         assert_eq!(retry_of(&refused("TG-LED-014"), &pay, true), Retry::Stop);

@@ -59,3 +59,21 @@ impl<'a> From<&'a SessionWallet> for Signer<'a> {
         Self::Session(wallet)
     }
 }
+
+/// An account's own key, and a session key of it of scope `order`, if there is one, that signs orders in its place.
+#[derive(Debug, Clone, Copy)]
+pub struct AccountKeys<'a> {
+    /// The account's own.
+    pub wallet: &'a Wallet,
+    /// What signs orders, what changes them, and what takes them back.
+    pub session: Option<&'a SessionWallet>,
+}
+
+impl<'a> From<&'a Wallet> for AccountKeys<'a> {
+    fn from(wallet: &'a Wallet) -> Self {
+        Self {
+            wallet,
+            session: None,
+        }
+    }
+}

@@ -141,6 +141,8 @@ pub enum Domain {
     SealedAnswer,
     /// A provider's sealing key, of its account's secret.
     SealingSecret,
+    /// A session key that a machine makes for itself, of its account's secret.
+    SessionSecret,
     /// What the encapsulation of a granted key is drawn from.
     GrantRandomness,
     /// The key of a sealed job that its requestor showed.
@@ -222,6 +224,7 @@ impl Domain {
             Self::SealedInput => "TG/privacy/sealed-input/v1",
             Self::SealedAnswer => "TG/privacy/sealed-answer/v1",
             Self::SealingSecret => "TG/types/sealing-secret/v1",
+            Self::SessionSecret => "TG/types/session-secret/v1",
             Self::GrantRandomness => "TG/privacy/grant-randomness/v1",
             Self::RevealedKey => "TG/ledger/revealed-key/v1",
         }

@@ -7,6 +7,7 @@ use tg_console::needs::amount;
 use tg_types::Amount;
 
 use super::connect_args::{ApiArguments, KeyArguments};
+use super::session_file::SessionSetting;
 
 /// Commands about key files.
 #[derive(Debug, Subcommand)]
@@ -123,6 +124,24 @@ pub(crate) struct SessionRevokeArguments {
     pub(crate) key: KeyArguments,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+}
+
+/// Which session key signs for a provider.
+#[derive(Debug, Args)]
+pub(crate) struct ServingSessionArguments {
+    /// Which session key signs what serves leases: own (made, registered and replaced by itself), off (the account's key signs), or the file of one of scope
+    /// serve (`tensorgrid wallet session new`). Offers, uploads and heartbeats are the account's.
+    #[arg(long, default_value_t = SessionSetting::Own, value_name = "own|off|FILE")]
+    pub(crate) session: SessionSetting,
+}
+
+/// Which session key signs for the accounts of API keys.
+#[derive(Debug, Args)]
+pub(crate) struct OrderingSessionArguments {
+    /// Which session keys sign the orders of API keys, instead of what the settings say: own (made, registered and replaced by itself), off (the accounts'
+    /// keys sign), or the file of one of scope order (`tensorgrid wallet session new`). Uploads are the account's.
+    #[arg(long, value_name = "own|off|FILE")]
+    pub(crate) session: Option<SessionSetting>,
 }
 
 /// `faucet`.

@@ -15,6 +15,7 @@ use tg_offline::text::TextArguments;
 use tg_types::Amount;
 use tg_types::chain::Checkpoint;
 
+use super::account_args::{OrderingSessionArguments, ServingSessionArguments};
 pub(crate) use super::connect_args::{
     ApiArguments, KeyArguments, PassphraseArguments, TrustArguments,
 };
@@ -225,6 +226,8 @@ pub(crate) struct ProviderArguments {
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArguments,
     #[command(flatten)]
+    pub(crate) session: ServingSessionArguments,
+    #[command(flatten)]
     pub(crate) serve: ServeArguments,
 }
 
@@ -316,6 +319,8 @@ pub(crate) struct GatewayArguments {
     /// File of the API keys of the OpenAI routes (`tensorgrid api-key new`); without it, they order for nobody.
     #[arg(long, env = "TENSORGRID_OPENAI_KEYS", value_name = "FILE")]
     pub(crate) openai_keys: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) session: OrderingSessionArguments,
     /// Folder of tokenizers by which the OpenAI routes make tokens of texts: files *.json, and folders with a tokenizer.json,
     /// such as those of models. A program names its tokenizer by digest.
     #[arg(long, env = "TENSORGRID_TOKENIZERS", value_name = "DIR")]

@@ -12,6 +12,7 @@ use super::process::{Overrides, ValidatorProcess, ValidatorSettings};
 use super::provider::ProviderSettings;
 use super::settings::{self, Settings};
 use crate::grid::networks;
+use crate::grid::session_file::SessionSetting;
 use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, line, say};
 use tg_openai::api_keys::spent_file;
 
@@ -82,6 +83,7 @@ pub(crate) fn of_gateway(
         data_dir: DATA.into(),
         tls_certificate: left(&from, read.tls_certificate.as_deref())?,
         tls_key: left(&from, read.tls_key.as_deref())?,
+        session: left_session(&from, read.session.as_deref())?,
         ..read
     };
     write(&settings, &to.join("gateway.toml"))
@@ -101,6 +103,7 @@ pub(crate) fn of_provider(file: &Path, key: &Path, to: &Path) -> Result<PathBuf,
     let settings = ProviderSettings {
         key: ACCOUNT_KEY.into(),
         passphrase_file: left(here, read.passphrase_file.as_deref())?,
+        session: left_session(here, read.session.as_deref())?,
         serve_config: left(here, read.serve_config.as_deref())?,
         upstream_key_file: left(here, read.upstream_key_file.as_deref())?,
         ..read
@@ -140,6 +143,12 @@ fn empty(to: &Path) -> Result<PathBuf, Failure> {
 fn left(from: &Path, path: Option<&Path>) -> Result<Option<PathBuf>, Failure> {
     let path = path.map(|path| std::path::absolute(from.join(path)));
     Ok(path.transpose()?)
+}
+
+/// The setting of a session key, whose file is left where it is, from the root.
+fn left_session(from: &Path, session: Option<&str>) -> Result<Option<String>, Failure> {
+    let session = session.map(|it| SessionSetting::of(it).placed(from).absolute());
+    Ok(session.transpose()?.map(|it| it.to_string()))
 }
 
 fn copy(from: &Path, to: &Path) -> Outcome {

@@ -12,6 +12,7 @@ use super::process::{named_checkpoint, read_genesis};
 use super::settings::{self, settings};
 use super::tls::{TlsPlace, TlsSettings};
 use super::uplinks::{HttpSource, Uplinks};
+use crate::grid::session_file::SessionSetting;
 use tg_console::outcome::{Exit, Failure, OrFail};
 
 settings! {
@@ -41,6 +42,9 @@ settings! {
         checkpoint: Option<String>,
         /// GiB of the disk for models, inputs, outputs and proofs.
         blob_gib: u32,
+        /// Which session keys sign the orders of API keys: "own" (made, registered and replaced by itself), "off" (the accounts' keys sign), or the file
+        /// of one of scope order; "own" if it is left out.
+        session: Option<String>,
         /// What is logged to the error stream, in the words of RUST_LOG, such as "info" or "tg_node=debug".
         log: Option<String>,
     }
@@ -60,6 +64,7 @@ impl GatewaySettings {
             snapshot: true,
             checkpoint: None,
             blob_gib: 16,
+            session: None,
             log: None,
         }
     }
@@ -89,6 +94,8 @@ pub(crate) struct GatewayOverrides {
     pub(crate) data_dir: Option<PathBuf>,
     /// A final block that somebody vouches for.
     pub(crate) checkpoint: Option<Checkpoint>,
+    /// Which session keys sign the orders of API keys.
+    pub(crate) session: Option<SessionSetting>,
     /// What is logged.
     pub(crate) log: Option<String>,
 }
@@ -106,6 +113,8 @@ pub(crate) struct GatewayProcess {
     pub(crate) api: SocketAddr,
     /// Where it speaks TLS, if it does.
     pub(crate) tls: Option<TlsPlace>,
+    /// Which session keys sign the orders of API keys.
+    pub(crate) session: SessionSetting,
     /// What is logged.
     pub(crate) log: Option<String>,
 }
@@ -148,7 +157,11 @@ impl GatewayProcess {
         let named = settings.checkpoint.as_deref();
         follower.checkpoint = named_checkpoint(file, named, overrides.checkpoint)?;
         follower.blob_bytes_max = u64::from(settings.blob_gib) << 30;
+        let named = settings.session.as_deref().map(SessionSetting::of);
+        let named = named.map(|it| it.placed(folder));
+        let session = overrides.session.clone().or(named);
         Ok(Self {
+            session: session.unwrap_or(SessionSetting::Own),
             genesis,
             follower,
             uplinks,

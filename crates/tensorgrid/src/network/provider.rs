@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Command};
 
 use super::settings::{self, settings};
+use crate::grid::session_file::SessionSetting;
 use tg_console::outcome::{Exit, Failure};
 
 /// The command whose flags they are.
@@ -23,6 +24,9 @@ settings! {
         key: PathBuf,
         /// A file whose first line is the passphrase of the key. Leave it out if it has none.
         passphrase_file: Option<PathBuf>,
+        /// Which session key signs what serves leases: "own" (made, registered and replaced by itself), "off" (the account's key signs), or the
+        /// file of one of scope serve.
+        session: Option<String>,
         /// Price of a job in TGRID, as text: "0.02".
         price: Option<String>,
         /// Price of each million multiply-accumulates, on top.
@@ -99,6 +103,7 @@ impl ProviderSettings {
             api: api.to_owned(),
             key: "account.key".into(),
             passphrase_file: None,
+            session: None,
             price: None,
             price_per_mmac: None,
             price_per_gpu_second: None,
@@ -152,6 +157,10 @@ impl ProviderSettings {
         Ok(Self {
             key: place(&read.key),
             passphrase_file: read.passphrase_file.as_ref().map(place),
+            session: read
+                .session
+                .as_deref()
+                .map(|it| SessionSetting::of(it).placed(folder).to_string()),
             serve_config: read.serve_config.as_ref().map(place),
             upstream_key_file: read.upstream_key_file.as_ref().map(place),
             ..read
@@ -251,7 +260,7 @@ mod tests {
         let (by_file, folder) = arguments(
             &format!(
                 "{FEW}price = \"0.005\"\nslots = 3\nmasked = true\nregion = 2\ntiers = [\"spot\", \"reserved\"]\n\
-                 serve_openai = [\"m=http://127.0.0.1:9/v1\"]\ncalls = [\"embeddings\"]\nserve_config = \"models.toml\"\n"
+                 session = \"p.session\"\nserve_openai = [\"m=http://127.0.0.1:9/v1\"]\ncalls = [\"embeddings\"]\nserve_config = \"models.toml\"\n"
             ),
             &["--slots", "5", "--price-per-mmac", "0.1"],
         )
@@ -267,6 +276,8 @@ mod tests {
         assert_eq!(by_file.serve.calls.len(), 1);
         let models = by_file.serve.serve_config.unwrap();
         assert_eq!(models, folder.join("models.toml"));
+        let session = SessionSetting::File(folder.join("p.session"));
+        assert_eq!(by_file.session.session, session);
         // What it does not say is as without a file.
         let (by_file, _) = arguments(FEW, &[]).unwrap();
         let words = ["tensorgrid", "provider"];
@@ -278,6 +289,9 @@ mod tests {
         assert_eq!(by_file.price, alone.price);
         assert_eq!(by_file.collateral, alone.collateral);
         assert_eq!(by_file.slots, alone.slots);
+        assert_eq!(by_file.session.session, SessionSetting::Own);
+        let (off, _) = arguments(&format!("{FEW}session = \"off\"\n"), &[]).unwrap();
+        assert_eq!(off.session.session, SessionSetting::Off);
         assert_eq!(by_file.serve.context, alone.serve.context);
     }
 

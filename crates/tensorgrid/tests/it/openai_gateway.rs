@@ -26,6 +26,28 @@ pub(crate) fn keys(folder: &Path, net: &Net, limit: &str) -> PathBuf {
     path
 }
 
+/// What the session keys of the requestor have cost.
+fn spent(net: &Net) -> Vec<String> {
+    let address = net.told["requestor"]["address"].as_str().unwrap();
+    let list = ["wallet", "session", "list", address, "--json"];
+    let keys = net.ask_gateway(0, &list).ends(0).json();
+    let keys = keys.as_array().unwrap().iter();
+    keys.filter(|it| it["scope"] == "order")
+        .map(|it| it["spent"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// A gateway makes a session key for an account that orders, which signs the orders after that.
+fn orders_by_a_session_key(net: &Net, api: &str) {
+    let (api, mut seed) = (api.to_owned(), 100);
+    crate::run::until("a session key signs orders", || {
+        seed += 1;
+        let answer = post(&api, "completions", &[], &completion(seed));
+        assert_eq!(answer.status, 200, "{answer:?}");
+        spent(net).iter().any(|it| it != "0")
+    });
+}
+
 #[test]
 fn a_gateway_orders_for_callers_and_is_killed_in_a_batch() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,5 +88,6 @@ fn a_gateway_orders_for_callers_and_is_killed_in_a_batch() {
     let text = |body: &Value| body["choices"][0]["text"].clone();
     assert_eq!(text(&all[0]["response"]["body"]), text(&answer.json()));
     assert_eq!(net.jobs(0).len(), before + 8, "nothing was ordered twice");
+    orders_by_a_session_key(&net, &api);
     assert!(gateway.terminate().success());
 }

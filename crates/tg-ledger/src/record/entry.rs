@@ -7,7 +7,7 @@ use crate::tree::LeafHead;
 
 /// One entry of a table.
 pub trait Record: Clone + Encode + Decode {
-    /// What the entry is found by. Its first byte spreads entries over a table's shards.
+    /// What the entry is found by.
     type Key: Copy + Ord + Default + AsRef<[u8]> + std::fmt::Debug;
 
     /// Tells leaves of different tables apart.

@@ -115,7 +115,7 @@ pub(crate) async fn until(mut condition: impl AsyncFnMut() -> bool) {
 }
 
 impl Fixture {
-    async fn order(&self, mode: VerificationMode) -> JobId {
+    pub(crate) async fn order(&self, mode: VerificationMode) -> JobId {
         let input = self.client.put_blob(self.input.clone()).await.unwrap();
         let status = self.client.status().await.unwrap();
         let order = JobOrder {
@@ -138,7 +138,7 @@ impl Fixture {
         tg_types::signed::job_id(signed.id(&status.domain.into()))
     }
 
-    async fn ends(&self, job: JobId, state: JobStateDto) {
+    pub(crate) async fn ends(&self, job: JobId, state: JobStateDto) {
         until(async || {
             self.client
                 .job(job)

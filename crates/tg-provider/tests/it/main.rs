@@ -6,3 +6,4 @@ mod endpoint;
 #[path = "../../../tg-api/tests/it/grid.rs"]
 #[expect(dead_code, reason = "the API's own tests use the rest")]
 mod grid;
+mod session;

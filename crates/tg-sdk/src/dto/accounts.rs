@@ -1,7 +1,7 @@
 //! Accounts, and the play money of a development network.
 
 use serde::{Deserialize, Serialize};
-use tg_types::{Address, Amount, Digest};
+use tg_types::{Address, Amount, Digest, NonceLane};
 
 use crate::text;
 
@@ -30,6 +30,18 @@ pub struct AccountDto {
     /// Its session keys.
     #[serde(default)]
     pub sessions: Vec<SessionDto>,
+}
+
+impl AccountDto {
+    /// The nonce of the next transaction in a lane of this account; zero for a session key that it does not have.
+    #[must_use]
+    pub fn next_nonce(&self, lane: &NonceLane) -> u64 {
+        let Some(key) = lane.session().map(|key| Digest::new(*key)) else {
+            return self.nonce;
+        };
+        let session = self.sessions.iter().find(|it| it.key == key);
+        session.map_or(0, |it| it.nonce)
+    }
 }
 
 /// A session key of an account: what it may sign, and what it has cost.

@@ -15,6 +15,7 @@ use crate::grid::blob;
 use crate::grid::connect::Calling;
 use crate::grid::embedded::API_PATIENCE;
 use crate::grid::port::NodePort;
+use crate::grid::session_file::{self, SessionSetting};
 use crate::grid::trust;
 use crate::network::backup;
 use crate::network::gateway::{GatewayOverrides, GatewayProcess, GatewaySettings};
@@ -47,6 +48,8 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     let _telemetry = telemetry::start(process.log.as_deref(), as_json)?;
     let keys = arguments.openai_keys.as_deref();
     let keys = keys.map(|file| ApiKeys::open(Some(file))).transpose()?;
+    let keys = keys.map(|keys| signing(keys, &process.session));
+    let keys = keys.transpose()?;
     let genesis = process.genesis.id();
     // First: a busy port is told before anything is opened.
     let (listener, config) = bind(process.api, process.tls, &arguments.names).await?;
@@ -96,6 +99,15 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     ended.and(stopped)
 }
 
+/// The API keys, with the session keys that sign their orders.
+fn signing(keys: ApiKeys, session: &SessionSetting) -> Result<ApiKeys, Failure> {
+    match session {
+        SessionSetting::Off => Ok(keys),
+        SessionSetting::Own => Ok(keys.with_sessions()),
+        SessionSetting::File(path) => keys.with_session(session_file::read(path)?),
+    }
+}
+
 fn overrides(arguments: &GatewayArguments) -> GatewayOverrides {
     GatewayOverrides {
         api: arguments.api_listen,
@@ -103,6 +115,7 @@ fn overrides(arguments: &GatewayArguments) -> GatewayOverrides {
         sources: arguments.source.clone(),
         data_dir: arguments.data_dir.clone(),
         checkpoint: arguments.checkpoint,
+        session: arguments.session.session.clone(),
         log: arguments.log.clone(),
     }
 }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tg_console::files;
 
-use tg_provider::{AgentConfig, AgentEvent, ProvingWorker, RentPolicy, Stage};
+use tg_provider::{
+    AgentConfig, AgentEvent, ProvingWorker, RentPolicy, SessionChoice, Stage, serving_policy,
+};
 use tg_sdk::Client;
 use tg_sdk::dto::FaucetRequestDto;
-use tg_types::{Amount, Label, OfferTerms, Wallet};
+use tg_types::{Address, Amount, Digest, Label, OfferTerms, Wallet};
 
 use super::{Signals, provider_show, say_unproved, stopped_at_once, unproved_json};
 use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
@@ -15,6 +17,7 @@ use crate::grid::connect::{self, Calling};
 use crate::grid::embedded::RunningAgent;
 use crate::grid::machine::{self, Ask};
 use crate::grid::serving;
+use crate::grid::session_file::{self, SessionSetting};
 use crate::network::backup;
 use crate::network::provider::ProviderSettings;
 use crate::network::settings;
@@ -111,7 +114,7 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
         wallet.address(),
         short(ask.price)
     ));
-    let config = config(arguments, terms);
+    let config = config(arguments, wallet.address(), terms)?;
     let worker = if arguments.masked {
         ProvingWorker::masking(files::entropy)
     } else {
@@ -150,7 +153,7 @@ async fn serve(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     let config = AgentConfig {
         models: serving.models,
         gone: Some(serving.gone),
-        ..config(arguments, serving::terms(&ask))
+        ..config(arguments, wallet.address(), serving::terms(&ask))?
     };
     let worker = Arc::new(serving.worker);
     follow(
@@ -184,8 +187,18 @@ fn ask(arguments: &ProviderArguments) -> Ask {
 /// How long a provider that is told to stop stays for results that are still judged: a vote, or a challenge with its dispute.
 const JUDGED: Duration = Duration::from_secs(600);
 
-fn config(arguments: &ProviderArguments, terms: OfferTerms) -> AgentConfig {
-    AgentConfig {
+fn config(
+    arguments: &ProviderArguments,
+    account: Address,
+    terms: OfferTerms,
+) -> Result<AgentConfig, Failure> {
+    let session = match &arguments.session.session {
+        SessionSetting::Off => SessionChoice::Off,
+        SessionSetting::Own => SessionChoice::Own(serving_policy(&terms)),
+        SessionSetting::File(path) => SessionChoice::Given(session_file::read_of(path, account)?),
+    };
+    Ok(AgentConfig {
+        session,
         throttle_mmac_per_s: arguments.throttle_mmac_per_s,
         rent: RentPolicy {
             per_day_max: arguments.rent_per_day_max,
@@ -193,7 +206,7 @@ fn config(arguments: &ProviderArguments, terms: OfferTerms) -> AgentConfig {
         },
         judged: JUDGED,
         ..AgentConfig::new(terms)
-    }
+    })
 }
 
 /// Tells what an agent does until Ctrl-C, and waits until it has finished what it started.
@@ -308,10 +321,8 @@ fn describe(event: &AgentEvent) -> Option<(&'static str, String)> {
         AgentEvent::Working(lease, progress)
             if progress.permille == 0 && progress.stage != Stage::Pull =>
         {
-            (
-                "working",
-                format!("lease {}: {}", brief(lease), progress.stage),
-            )
+            let text = format!("lease {}: {}", brief(lease), progress.stage);
+            ("working", text)
         }
         AgentEvent::Working(..) => return None,
         AgentEvent::Executed {
@@ -362,6 +373,15 @@ fn describe(event: &AgentEvent) -> Option<(&'static str, String)> {
                 kind.as_str()
             ),
         ),
+        AgentEvent::SessionKey(key) => ("session", signs(key.as_ref())),
         AgentEvent::Withdrawn => ("withdrawn", "the offer is withdrawn".to_owned()),
     })
+}
+
+/// Who signs for a provider's leases.
+fn signs(session: Option<&Digest>) -> String {
+    match session {
+        Some(key) => format!("session key {} signs for its leases", brief(key)),
+        None => "no session key is registered: the account's own key signs".to_owned(),
+    }
 }
