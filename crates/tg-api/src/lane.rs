@@ -73,6 +73,7 @@ impl CallLane {
             | ("models", Some(_), Some("quotes" | "modes"))
             | ("providers", Some(_), None)
             // They read blocks and certificates from the disk.
+            | ("chain", Some("skipped"), None)
             | ("proofs", _, _) => Self::Read,
             _ => Self::Agent,
         }
@@ -326,6 +327,7 @@ mod tests {
         check(&Method::GET, "/v1/models/0x12/quotes", CallLane::Read);
         check(&Method::GET, "/v1/providers/0x12", CallLane::Read);
         check(&Method::GET, "/v1/proofs/account/0x12", CallLane::Read);
+        check(&Method::GET, "/v1/chain/skipped", CallLane::Read);
         check(&Method::GET, "/v1/blobs/0x12", CallLane::Download);
         check(&Method::GET, "/v1/blobs/0x12/chunks", CallLane::Download);
         check(&Method::GET, "/v1/blobs/0x12/chunks/3", CallLane::Download);

@@ -397,6 +397,25 @@ impl Client {
             .map_err(|source| ClientError::Malformed { path, source })
     }
 
+    /// The certificate by which a view of a consensus epoch was skipped, if the node keeps it. Nothing is checked.
+    ///
+    /// # Errors
+    /// Those of any call but that there is none.
+    pub async fn skipped_view(
+        &self,
+        (epoch, view): (u64, u64),
+    ) -> Result<Option<Vec<u8>>, ClientError> {
+        let path = format!("/v1/chain/skipped?epoch={epoch}&view={view}");
+        let call = self
+            .transport
+            .call(Method::GET, &path, Payload::Empty, PAGE_LIMIT);
+        match call.await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(ClientError::Refused { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// A state to begin at, with its bytes, of at most `limit` bytes in all. Nothing is checked.
     ///
     /// # Errors
