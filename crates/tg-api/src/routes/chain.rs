@@ -42,7 +42,7 @@ pub(super) struct BlocksQuery {
         (status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "The page"),
         (status = 400, body = ErrorBody, description = "There is no height, or a number is none"),
         (status = 404, body = ErrorBody, description = "This node does not have what shows these blocks"),
-        (status = 503, body = ErrorBody, description = "Too many streams and waiting calls"),
+        (status = 503, body = ErrorBody, description = "Too many nodes follow the chain here"),
     ),
 )]
 pub(super) async fn blocks(
