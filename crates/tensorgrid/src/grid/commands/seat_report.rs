@@ -29,7 +29,8 @@ pub(super) async fn run(arguments: &SeatReportArguments, as_json: bool) -> Outco
     let genesis = read_genesis(&arguments.genesis)?;
     let client = connect::client(&arguments.api)?;
     client.pin(genesis.domain).calling("ask the grid")?;
-    evidence.extend(skipped(&client, &evidence).await?);
+    let contradicted = skipped(&client, &evidence).await?;
+    evidence.extend(contradicted);
     let found = equivocations(&evidence, &sets(&client, &genesis).await?);
     let at_stake = at_stake(&client).await?;
     let is_at_stake = |proof: &&Equivocation| at_stake.contains(&Digest::new(proof.seat));
