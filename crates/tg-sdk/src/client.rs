@@ -476,6 +476,23 @@ impl Client {
         if limit as u64 <= CHUNK_BYTES {
             return self.whole_blob(digest, limit).await;
         }
+        let tree = self.checked_tree(digest, limit).await?;
+        let mut blob = Vec::with_capacity(usize::try_from(tree.size()).unwrap_or(0));
+        for index in 0..tree.chunks() {
+            blob.extend_from_slice(&self.checked_chunk(digest, &tree, index).await?);
+        }
+        Ok(blob)
+    }
+
+    /// The chunks of a blob of at most `limit` bytes, after a look that they are those of its name.
+    ///
+    /// # Errors
+    /// Those of [`Self::blob`].
+    pub async fn checked_tree(
+        &self,
+        digest: Digest,
+        limit: usize,
+    ) -> Result<ChunkTree, ClientError> {
         let tree = self.chunk_tree(digest).await?;
         if tree.size() > limit as u64 {
             return Err(ClientError::TooLarge {
@@ -483,22 +500,27 @@ impl Client {
                 limit,
             });
         }
-        let wrong = |bytes: &[u8]| ClientError::WrongBlob {
-            expected: digest,
-            got: Digest::of_blob(bytes),
-        };
-        if !tree.is_of(&digest) {
-            return Err(wrong(&tree.to_bytes()));
+        match tree.is_of(&digest) {
+            true => Ok(tree),
+            false => Err(wrong_blob(digest, &tree.to_bytes())),
         }
-        let mut blob = Vec::with_capacity(usize::try_from(tree.size()).unwrap_or(0));
-        for index in 0..tree.chunks() {
-            let chunk = self.patient_chunk(digest, index).await?;
-            if !tree.is_chunk(&digest, index, &chunk) {
-                return Err(wrong(&chunk));
-            }
-            blob.extend_from_slice(&chunk);
+    }
+
+    /// One chunk of a blob whose chunks these are, after a look that it is; it is asked for again if the connection breaks.
+    ///
+    /// # Errors
+    /// Those of [`Self::blob`].
+    pub async fn checked_chunk(
+        &self,
+        digest: Digest,
+        tree: &ChunkTree,
+        index: u64,
+    ) -> Result<Vec<u8>, ClientError> {
+        let chunk = self.patient_chunk(digest, index).await?;
+        match tree.is_chunk(&digest, index, &chunk) {
+            true => Ok(chunk),
+            false => Err(wrong_blob(digest, &chunk)),
         }
-        Ok(blob)
     }
 
     /// A chunk, asked for a few times.
@@ -522,14 +544,9 @@ impl Client {
             .transport
             .call(Method::GET, &path, Payload::Empty, limit)
             .await?;
-        let got = Digest::of_blob(&bytes);
-        if got == digest {
-            Ok(bytes)
-        } else {
-            Err(ClientError::WrongBlob {
-                expected: digest,
-                got,
-            })
+        match Digest::of_blob(&bytes) == digest {
+            true => Ok(bytes),
+            false => Err(wrong_blob(digest, &bytes)),
         }
     }
 
@@ -936,6 +953,14 @@ impl Client {
         self.transport
             .json(Method::POST, path, Payload::Json(json))
             .await
+    }
+}
+
+/// Bytes that are not those of a blob's name.
+fn wrong_blob(expected: Digest, bytes: &[u8]) -> ClientError {
+    ClientError::WrongBlob {
+        expected,
+        got: Digest::of_blob(bytes),
     }
 }
 
