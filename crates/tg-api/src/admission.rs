@@ -19,7 +19,7 @@ use crate::connection::{Connection, PeerAddress, Stage};
 use crate::error::ApiError;
 use crate::hosts::ListenerNames;
 use crate::incoming::IncomingBody;
-use crate::lane::{BodyPlace, BodyRoom, CallLane, Ticket};
+use crate::lane::{BodyPlace, BodyRoom, CallLane, LanePool, Lanes, Ticket};
 use crate::openai::error::OpenAiError;
 use crate::openai::rate::{self, ApiKeyPlace};
 use crate::routes;
@@ -133,7 +133,9 @@ async fn answered(
             };
             connection.enter(match lane {
                 // They wait for blocks, or for a provider.
-                CallLane::Stream | CallLane::Completion | CallLane::Endpoint => Stage::Working,
+                CallLane::Stream | CallLane::Follow | CallLane::Completion | CallLane::Endpoint => {
+                    Stage::Working
+                }
                 _ => Stage::Sending,
             });
             response
@@ -187,7 +189,11 @@ async fn prepare(
             let limit = limit.min(config.body_bytes_max);
             read(config, connection, (limit, large.1), request).await?
         }
-        CallLane::Agent | CallLane::Read | CallLane::Download | CallLane::Stream => {
+        CallLane::Agent
+        | CallLane::Read
+        | CallLane::Download
+        | CallLane::Stream
+        | CallLane::Follow => {
             let small = (config.small_body_bytes_max, None);
             read(config, connection, small, request).await?
         }
@@ -195,15 +201,23 @@ async fn prepare(
     match lane {
         CallLane::Agent => held.push(lanes.enter(&lanes.agents, peer).await?),
         CallLane::Read | CallLane::Download => held.push(lanes.enter(&lanes.sending, peer).await?),
-        CallLane::Stream => {
-            if let Some(limit) = lanes.streams.full() {
-                return Err(ApiError::Busy { limit });
-            }
-            held.push(lanes.enter(&lanes.streams, peer).await?);
-        }
+        CallLane::Stream => held.push(enter_now(lanes, &lanes.streams, peer).await?),
+        CallLane::Follow => held.push(enter_now(lanes, &lanes.followers, peer).await?),
         CallLane::Upload | CallLane::Development | CallLane::Completion | CallLane::Endpoint => {}
     }
     Ok((lane, request))
+}
+
+/// A place in a pool whose calls stay for long: with none free, whoever comes does not wait for one.
+async fn enter_now(
+    lanes: &Lanes,
+    pool: &Arc<LanePool>,
+    peer: PeerAddress,
+) -> Result<Ticket, ApiError> {
+    if let Some(limit) = pool.full() {
+        return Err(ApiError::Busy { limit });
+    }
+    lanes.enter(pool, peer).await
 }
 
 /// Answers a call on a thread of its own: it may walk over every record, and must not hold those that wait for I/O.

@@ -32,6 +32,8 @@ pub struct ApiConfig {
     pub uploads_max: usize,
     /// Most event streams at once.
     pub streams_max: usize,
+    /// Most calls at once of nodes that follow the chain, most of which wait for a block.
+    pub followers_max: usize,
     /// Most calls of requestors and providers of endpoints at once, most of which wait.
     pub endpoints_max: usize,
     /// Most inferences on behalf of clients of a development network.
@@ -66,6 +68,8 @@ impl Default for ApiConfig {
             answers_max: 128,
             uploads_max: 32,
             streams_max: 128,
+            // A gateway has one call open with each of its sources.
+            followers_max: 64,
             endpoints_max: 256,
             inferences_max: 32,
             completions_max: 96,

@@ -7,7 +7,8 @@
 //! | download | blobs to a client | answers on their way, one piece of each in memory |
 //! | upload | blobs from a client | bodies on their way, one piece of each in memory |
 //! | endpoint | requests to endpoints, and their providers | bodies in memory, and calls at work, most of which wait |
-//! | stream | events, and calls that wait for a block | streams |
+//! | stream | events | streams |
+//! | follow | pages of blocks to nodes that follow the chain | calls, most of which wait for a block |
 //! | completion | the OpenAI routes that order, until their answer is sent | bodies in memory, and calls at work, in all and of each key |
 //! | development | inferences on behalf of clients | bodies in memory, and calls at work |
 //!
@@ -41,6 +42,7 @@ pub(crate) enum CallLane {
     Download,
     Upload,
     Stream,
+    Follow,
     Endpoint,
     Completion,
     Development,
@@ -63,8 +65,9 @@ impl CallLane {
             ("blobs", Some(_), None) if method == Method::PUT => Self::Upload,
             ("blobs", Some(_), None | Some("chunks")) => Self::Download,
             ("chain", Some("snapshot"), None) => Self::Download,
-            // It waits for a block.
-            ("events", None, _) | ("chain", Some("blocks"), None) => Self::Stream,
+            ("events", None, _) => Self::Stream,
+            // It waits for a block. Stops: readers of events that keep gateways from the chain.
+            ("chain", Some("blocks"), None) => Self::Follow,
             ("leases", Some(_), Some("requests" | "serve")) => Self::Endpoint,
             ("dev", Some("infer"), None) => Self::Development,
             ("offers" | "models" | "jobs", None, _)
@@ -73,6 +76,7 @@ impl CallLane {
             | ("models", Some(_), Some("quotes" | "modes"))
             | ("providers", Some(_), None)
             // They read blocks and certificates from the disk.
+            | ("chain", Some("skipped"), None)
             | ("proofs", _, _) => Self::Read,
             _ => Self::Agent,
         }
@@ -88,6 +92,7 @@ pub(crate) struct Lanes {
     pub(crate) sending: Arc<LanePool>,
     pub(crate) uploads: Arc<LanePool>,
     pub(crate) streams: Arc<LanePool>,
+    pub(crate) followers: Arc<LanePool>,
     pub(crate) endpoints: Arc<LanePool>,
     pub(crate) completions: Arc<LanePool>,
     pub(crate) development: Arc<LanePool>,
@@ -105,6 +110,7 @@ impl Lanes {
             sending: pool(config.answers_max, Stage::Sending),
             uploads: pool(config.uploads_max, Stage::Body),
             streams: pool(config.streams_max, Stage::Working),
+            followers: pool(config.followers_max, Stage::Working),
             endpoints: pool(config.endpoints_max, Stage::Body),
             completions: pool(config.completions_max, Stage::Body),
             development: pool(config.inferences_max, Stage::Body),
@@ -326,12 +332,14 @@ mod tests {
         check(&Method::GET, "/v1/models/0x12/quotes", CallLane::Read);
         check(&Method::GET, "/v1/providers/0x12", CallLane::Read);
         check(&Method::GET, "/v1/proofs/account/0x12", CallLane::Read);
+        check(&Method::GET, "/v1/chain/skipped", CallLane::Read);
         check(&Method::GET, "/v1/blobs/0x12", CallLane::Download);
         check(&Method::GET, "/v1/blobs/0x12/chunks", CallLane::Download);
         check(&Method::GET, "/v1/blobs/0x12/chunks/3", CallLane::Download);
         check(&Method::PUT, "/v1/blobs/0x12", CallLane::Upload);
         check(&Method::GET, "/v1/events", CallLane::Stream);
-        check(&Method::GET, "/v1/chain/blocks", CallLane::Stream);
+        check(&Method::GET, "/v1/chain/blocks", CallLane::Follow);
+        check(&Method::GET, "/v1/chain/seats", CallLane::Agent);
         check(&Method::GET, "/v1/chain/snapshot", CallLane::Download);
         check(
             &Method::POST,

@@ -160,6 +160,11 @@ pub trait GridPort: Send + Sync + 'static {
     /// The final block of a height, or the newest, with the validators after it; nothing if one of the two is not here.
     fn checkpoint(&self, height: Option<u64>) -> PortFuture<'_, Option<CheckpointBlock>>;
 
+    /// The certificate by which a view of a consensus epoch was skipped; nothing if it was not, or this node has no such.
+    fn skipped_view(&self, _round: (u64, u64)) -> PortFuture<'_, Option<Vec<u8>>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// A state for a follower to begin at, with its bytes; nothing before the first one.
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>>;
 

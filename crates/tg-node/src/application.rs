@@ -62,6 +62,8 @@ pub(crate) enum Message {
         id: BlockId,
         certificate: Vec<u8>,
     },
+    /// A view was skipped, by this certificate.
+    Skipped(Vec<u8>),
     Fault(Box<Activity<Scheme, sha256::Digest>>),
     /// Two certificates that contradict each other.
     Contradiction(Box<[VoteCertificate; 2]>),
@@ -193,8 +195,9 @@ impl Reporter for Mailbox {
             Activity::Nullification(nullification) => {
                 self.node_status
                     .update(|status| status.view = status.view.max(view));
-                self.compare(VoteKind::Nullify, &nullification.encode());
-                Feedback::Ok
+                let certificate = nullification.encode().to_vec();
+                self.compare(VoteKind::Nullify, &certificate);
+                self.send(Message::Skipped(certificate))
             }
             fault @ (Activity::ConflictingNotarize(_)
             | Activity::ConflictingFinalize(_)
@@ -420,7 +423,13 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             Message::Broadcast { digest, recipients } => {
                 return self.core.broadcast(&digest, recipients);
             }
-            Message::Finalized { id, certificate } => self.core.finalised(id, certificate),
+            Message::Finalized { id, certificate } => {
+                self.compare_on_disk(VoteKind::Finalize, &certificate);
+                self.core.finalised(id, certificate);
+            }
+            Message::Skipped(certificate) => {
+                self.compare_on_disk(VoteKind::Nullify, &certificate);
+            }
             Message::Fault(activity) => self.fault(&activity),
             Message::Contradiction(certificates) => self.contradiction(&certificates),
         }
@@ -435,6 +444,7 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
         let Ok(decoded) = decoded else { return };
         let is_of_epoch = decoded.epoch().get() == self.core.epoch();
         if is_of_epoch && decoded.verify(&mut self.context, &self.scheme, &Sequential) {
+            self.compare_on_disk(VoteKind::Finalize, certificate);
             let id = block_id(&decoded.proposal.payload);
             self.core.finalised(id, certificate.to_vec());
         }
@@ -471,6 +481,17 @@ impl<E: RuntimeClock + CryptoRng + Spawner + Metrics> Application<E> {
             second,
         };
         self.convict(&proof);
+    }
+
+    /// Compares a certificate whose signatures hold with those on disk, and keeps a nullification there.
+    fn compare_on_disk(&self, kind: VoteKind, certificate: &[u8]) {
+        match self.core.compare_on_disk((kind, certificate)) {
+            Ok(None) => {}
+            Ok(Some(certificates)) => self.contradiction(&certificates),
+            Err(error) => {
+                tracing::error!(?kind, %error, "a certificate is not compared with those on disk");
+            }
+        }
     }
 
     /// Notes every validator of this epoch that signed both of two certificates which contradict each other.

@@ -12,6 +12,8 @@ use tg_types::BlockId;
 use tg_types::chain::{SignedVote, VoteCertificate, VoteKind};
 
 use crate::peers::Scheme;
+use crate::store::skipped::SkippedLimits;
+use crate::store::{Store, StoreError};
 
 /// Views of which certificates are kept in memory: twice those that consensus takes certificates of below the newest final one
 /// ([`crate::voting`]), for views above it. Two of 1,024 seats have 150 KB, so all have 10 MB at most.
@@ -37,6 +39,30 @@ impl CertifiedViews {
         }
         old
     }
+}
+
+/// A new certificate whose signatures hold, behind the one on disk that contradicts it; a nullification is kept there first. Finds what
+/// [`CertifiedViews`] does not have: views before a restart, and those that are long past.
+pub(crate) fn on_disk(
+    store: &Store,
+    limits: SkippedLimits,
+    (kind, bytes): (VoteKind, &[u8]),
+) -> Result<Option<[VoteCertificate; 2]>, StoreError> {
+    let Ok(new) = VoteCertificate::read(kind, bytes) else {
+        return Ok(None);
+    };
+    let (kind, old) = match kind {
+        VoteKind::Nullify => {
+            store.keep_skipped(new.round(), bytes, limits)?;
+            (VoteKind::Finalize, store.finalization_of(new.round())?)
+        }
+        VoteKind::Finalize => (VoteKind::Nullify, store.skipped(new.round())?),
+        // What is valid may be skipped.
+        VoteKind::Notarize => return Ok(None),
+    };
+    let old = old.and_then(|bytes| VoteCertificate::read(kind, &bytes).ok());
+    let old = old.filter(|old| old.contradicts(&new));
+    Ok(old.map(|old| [old, new]))
 }
 
 /// The two votes of a fault that a seat's stake answers for, and who signed them; nothing if the activity is none.
@@ -124,7 +150,86 @@ fn vote(
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use std::collections::BTreeSet;
+
+    use commonware_cryptography::Signer as _;
+    use tg_types::chain::TrustRoot;
+    use tg_types::{Domain, DurationMs, TimestampMs};
+
     use super::*;
+    use crate::key::ValidatorKey;
+    use crate::store::{FinalBlock, Location};
+
+    const GENESIS: [u8; 32] = [1; 32];
+
+    /// A certificate in view 9 of epoch 1 that some of the seats of a set signed.
+    fn signed(keys: &[ValidatorKey], root: &TrustRoot, kind: VoteKind) -> Vec<u8> {
+        let proposal = [&[8u8][..], &[3; 32]].concat();
+        let (suffix, proposal): (&[u8], Vec<u8>) = match kind {
+            VoteKind::Nullify => (b"_NULLIFY", Vec::new()),
+            VoteKind::Finalize => (b"_FINALIZE", proposal),
+            VoteKind::Notarize => (b"_NOTARIZE", proposal),
+        };
+        let subject = [&[1u8, 9][..], &proposal].concat();
+        let namespace = [Domain::Vote.as_str().as_bytes(), &GENESIS, suffix].concat();
+        let (mut bits, mut signatures) = (0u8, Vec::new());
+        for (seat, public) in root.seats().iter().enumerate() {
+            if let Some(key) = keys.iter().find(|key| key.public() == *public) {
+                bits |= 1 << seat;
+                signatures.push(key.private().sign(&namespace, &subject).encode().to_vec());
+            }
+        }
+        let seats = (root.seats().len() as u64).to_be_bytes();
+        let count = u8::try_from(signatures.len()).unwrap();
+        [&subject[..], &seats, &[bits, count], &signatures.concat()].concat()
+    }
+
+    /// Stops: a view whose nullification is forgotten, in which two thirds of the seats sign a block afterwards and lose nothing.
+    #[test]
+    fn certificates_that_contradict_each_other_over_a_restart_convict() {
+        let keys: Vec<ValidatorKey> = (0..4).map(ValidatorKey::from_seed).collect();
+        let publics = keys.iter().map(ValidatorKey::public).collect();
+        let root = TrustRoot::new(BlockId::new(GENESIS), publics).unwrap();
+        let limits = SkippedLimits {
+            now: TimestampMs::new(5),
+            kept_for: DurationMs::new(100),
+            bytes_max: 1_000_000,
+        };
+        let nullification = signed(&keys[..3], &root, VoteKind::Nullify);
+        let finalization = signed(&keys[1..], &root, VoteKind::Finalize);
+        let both: BTreeSet<[u8; 32]> = keys[1..3].iter().map(ValidatorKey::public).collect();
+        for skipped_first in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("chain.redb");
+            let open = || Store::open(Location::File(&path), &GENESIS, &[2; 32]).unwrap();
+            let store = open();
+            if skipped_first {
+                let first = on_disk(&store, limits, (VoteKind::Nullify, &nullification));
+                assert_eq!(first.unwrap(), None);
+            } else {
+                let block = FinalBlock {
+                    height: 4,
+                    id: [3; 32],
+                    bytes: vec![1],
+                    certificate: Some(finalization.clone()),
+                };
+                store.finalise(&[block], None).unwrap();
+            }
+            drop(store);
+            let store = open();
+            let second = match skipped_first {
+                true => (VoteKind::Finalize, finalization.as_slice()),
+                false => (VoteKind::Nullify, nullification.as_slice()),
+            };
+            let notarization = signed(&keys, &root, VoteKind::Notarize);
+            let valid = on_disk(&store, limits, (VoteKind::Notarize, &notarization));
+            assert_eq!(valid.unwrap(), None);
+            let [old, new] = on_disk(&store, limits, second).unwrap().unwrap();
+            let proofs = root.equivocations(&old, &new);
+            let convicted: BTreeSet<_> = proofs.iter().map(|it| it.seat).collect();
+            assert_eq!(convicted, both);
+        }
+    }
 
     /// A certificate of one seat in a view of epoch 1; signatures are not looked at here.
     fn certificate(kind: VoteKind, view: u8) -> VoteCertificate {

@@ -648,6 +648,15 @@ impl NodeHandle {
         }))
     }
 
+    /// The certificate by which a view of a consensus epoch was skipped, if it was, and bonds answer for its votes: a commonware simplex
+    /// `Nullification`, which [`tg_types::chain::VoteCertificate`] reads. Only validators have them.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database fails.
+    pub fn skipped_view(&self, round: (u64, u64)) -> Result<Option<Vec<u8>>, StoreError> {
+        self.store.skipped(round)
+    }
+
     /// The first finality certificate at or above a height, with its height: two thirds of the validators signed
     /// that block and, through its ancestry, all below it. The bytes are a commonware simplex `Finalization` with
     /// ed25519 signatures.

@@ -3,7 +3,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `meta` | name | format version, network, validator, last finalised height, consensus epoch and the block it began at, what is kept of the seed's key (secret), height up to which the validator abstains, height at which its journal of votes began |
+//! | `meta` | name | format version, network, validator, last finalised height, consensus epoch and the block it began at, what is kept of the seed's key (secret), height up to which the validator abstains, height at which its journal of votes began, bytes of certificates in `skipped` |
 //! | `blocks` | height | encoded finalised block |
 //! | `heights` | block id | height |
 //! | `certificates` | height | encoded finalisation certificate |
@@ -11,10 +11,12 @@
 //! | `snapshots` | height | encoded state after that block; only the newest is kept |
 //! | `changes` | height | changes of the set of validators before the first block that is here, with what shows them |
 //! | `terms` | consensus epoch that ended | height of its last block, and the validators of the next one |
+//! | `skipped` | consensus epoch and view | ledger time at which it was kept, and encoded nullification certificate |
 //!
 //! The file is locked by redb while it is open, so a second process is refused.
 
 mod disk;
+pub(crate) mod skipped;
 
 use std::path::Path;
 

@@ -9,6 +9,7 @@ mod sealing_key;
 mod session;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,6 +68,8 @@ pub struct AgentConfig {
     pub throttle_mmac_per_s: Option<u64>,
     /// Largest model file it pulls, in bytes.
     pub model_bytes_max: usize,
+    /// Where chunks of large models are kept while they are pulled, 1 GiB at most, so that a later run goes on with them.
+    pub parts: Option<PathBuf>,
     /// How long it finishes started work after the order to stop.
     pub closing: Duration,
     /// How long beyond that it stays while a result of it is voted on or may be challenged: a provider that does not
@@ -90,6 +93,7 @@ impl AgentConfig {
             terms,
             throttle_mmac_per_s: None,
             model_bytes_max: 256 << 20,
+            parts: None,
             closing: Duration::from_secs(20),
             judged: Duration::ZERO,
             rent: RentPolicy::default(),
@@ -302,7 +306,7 @@ impl<W: Worker> Agent<W> {
         let session = config.session.of(&wallet);
         Self {
             submitter: Submitter::new(client.clone(), wallet.clone(), session),
-            puller: Puller::new(client.clone(), config.model_bytes_max),
+            puller: Puller::new(client.clone(), config.model_bytes_max, config.parts.clone()),
             outcomes: mpsc::channel(OUTCOMES_MAX),
             leases: BTreeMap::new(),
             offer: None,

@@ -4,9 +4,14 @@
 //! download ends with the last one that waits for it. Stops: an order of a large model that is taken back at once, whose download goes
 //! on, and which leases of other models would wait for until it is too late to start them.
 //!
+//! What came of a large model stays on disk (`parts`), so that a provider that is killed, or whose leases all ended, goes on with it.
+//!
 //! Each lease waits for one model at most, so that there are as many downloads as leases.
 
+mod parts;
+
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -14,6 +19,8 @@ use tg_sdk::{Client, ClientError};
 use tg_types::Digest;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+
+use self::parts::PartsFolder;
 
 /// Model files kept in memory: the ones used last.
 const MODELS_KEPT: usize = 4;
@@ -29,14 +36,16 @@ type Pulled = Result<Arc<[u8]>, Arc<ClientError>>;
 pub(crate) struct Puller {
     client: Client,
     model_bytes_max: usize,
+    parts: Option<PartsFolder>,
     files: Arc<Mutex<PulledFiles>>,
 }
 
 impl Puller {
-    pub(crate) fn new(client: Client, model_bytes_max: usize) -> Self {
+    pub(crate) fn new(client: Client, model_bytes_max: usize, parts: Option<PathBuf>) -> Self {
         Self {
             client: client.with_time_limit(PULL_LIMIT),
             model_bytes_max,
+            parts: parts.map(PartsFolder::new),
             files: Arc::default(),
         }
     }
@@ -79,9 +88,9 @@ impl Puller {
         }
         let (sender, pulled) = watch::channel(None);
         let (client, limit) = (self.client.clone(), self.model_bytes_max);
-        let kept = Arc::clone(&self.files);
+        let (kept, parts) = (Arc::clone(&self.files), self.parts.clone());
         let task = OwnedTask::spawn(async move {
-            let pulled: Pulled = match client.blob(digest, limit).await {
+            let pulled: Pulled = match parts::pull(&client, digest, limit, parts.as_ref()).await {
                 Ok(bytes) => Ok(bytes.into()),
                 Err(error) => Err(Arc::new(error)),
             };

@@ -403,6 +403,25 @@ impl Client {
             .map_err(|source| ClientError::Malformed { path, source })
     }
 
+    /// The certificate by which a view of a consensus epoch was skipped, if the node keeps it. Nothing is checked.
+    ///
+    /// # Errors
+    /// Those of any call but that there is none.
+    pub async fn skipped_view(
+        &self,
+        (epoch, view): (u64, u64),
+    ) -> Result<Option<Vec<u8>>, ClientError> {
+        let path = format!("/v1/chain/skipped?epoch={epoch}&view={view}");
+        let call = self
+            .transport
+            .call(Method::GET, &path, Payload::Empty, PAGE_LIMIT);
+        match call.await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(ClientError::Refused { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// A state to begin at, with its bytes, of at most `limit` bytes in all. Nothing is checked.
     ///
     /// # Errors
@@ -463,6 +482,23 @@ impl Client {
         if limit as u64 <= CHUNK_BYTES {
             return self.whole_blob(digest, limit).await;
         }
+        let tree = self.checked_tree(digest, limit).await?;
+        let mut blob = Vec::with_capacity(usize::try_from(tree.size()).unwrap_or(0));
+        for index in 0..tree.chunks() {
+            blob.extend_from_slice(&self.checked_chunk(digest, &tree, index).await?);
+        }
+        Ok(blob)
+    }
+
+    /// The chunks of a blob of at most `limit` bytes, after a look that they are those of its name.
+    ///
+    /// # Errors
+    /// Those of [`Self::blob`].
+    pub async fn checked_tree(
+        &self,
+        digest: Digest,
+        limit: usize,
+    ) -> Result<ChunkTree, ClientError> {
         let tree = self.chunk_tree(digest).await?;
         if tree.size() > limit as u64 {
             return Err(ClientError::TooLarge {
@@ -470,22 +506,27 @@ impl Client {
                 limit,
             });
         }
-        let wrong = |bytes: &[u8]| ClientError::WrongBlob {
-            expected: digest,
-            got: Digest::of_blob(bytes),
-        };
-        if !tree.is_of(&digest) {
-            return Err(wrong(&tree.to_bytes()));
+        match tree.is_of(&digest) {
+            true => Ok(tree),
+            false => Err(wrong_blob(digest, &tree.to_bytes())),
         }
-        let mut blob = Vec::with_capacity(usize::try_from(tree.size()).unwrap_or(0));
-        for index in 0..tree.chunks() {
-            let chunk = self.patient_chunk(digest, index).await?;
-            if !tree.is_chunk(&digest, index, &chunk) {
-                return Err(wrong(&chunk));
-            }
-            blob.extend_from_slice(&chunk);
+    }
+
+    /// One chunk of a blob whose chunks these are, after a look that it is; it is asked for again if the connection breaks.
+    ///
+    /// # Errors
+    /// Those of [`Self::blob`].
+    pub async fn checked_chunk(
+        &self,
+        digest: Digest,
+        tree: &ChunkTree,
+        index: u64,
+    ) -> Result<Vec<u8>, ClientError> {
+        let chunk = self.patient_chunk(digest, index).await?;
+        match tree.is_chunk(&digest, index, &chunk) {
+            true => Ok(chunk),
+            false => Err(wrong_blob(digest, &chunk)),
         }
-        Ok(blob)
     }
 
     /// A chunk, asked for a few times.
@@ -509,14 +550,9 @@ impl Client {
             .transport
             .call(Method::GET, &path, Payload::Empty, limit)
             .await?;
-        let got = Digest::of_blob(&bytes);
-        if got == digest {
-            Ok(bytes)
-        } else {
-            Err(ClientError::WrongBlob {
-                expected: digest,
-                got,
-            })
+        match Digest::of_blob(&bytes) == digest {
+            true => Ok(bytes),
+            false => Err(wrong_blob(digest, &bytes)),
         }
     }
 
@@ -919,6 +955,14 @@ impl Client {
         self.transport
             .json(Method::POST, path, Payload::Json(json))
             .await
+    }
+}
+
+/// Bytes that are not those of a blob's name.
+fn wrong_blob(expected: Digest, bytes: &[u8]) -> ClientError {
+    ClientError::WrongBlob {
+        expected,
+        got: Digest::of_blob(bytes),
     }
 }
 

@@ -188,6 +188,11 @@ impl GridPort for NodePort {
         Box::pin(on_disk(move || node.checkpoint(height)))
     }
 
+    fn skipped_view(&self, round: (u64, u64)) -> PortFuture<'_, Option<Vec<u8>>> {
+        let node = self.node().clone();
+        Box::pin(on_disk(move || node.skipped_view(round)))
+    }
+
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {
         let node = self.node().clone();
         Box::pin(on_disk(move || node.chain_snapshot()))

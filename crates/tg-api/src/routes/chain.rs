@@ -42,7 +42,7 @@ pub(super) struct BlocksQuery {
         (status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "The page"),
         (status = 400, body = ErrorBody, description = "There is no height, or a number is none"),
         (status = 404, body = ErrorBody, description = "This node does not have what shows these blocks"),
-        (status = 503, body = ErrorBody, description = "Too many streams and waiting calls"),
+        (status = 503, body = ErrorBody, description = "Too many nodes follow the chain here"),
     ),
 )]
 pub(super) async fn blocks(
@@ -156,4 +156,41 @@ pub(super) async fn checkpoint(
         id: height.map_or_else(|| "the newest".to_owned(), |height| height.to_string()),
     })?;
     Ok(([BYTES], block.to_bytes()).into_response())
+}
+
+/// Which view.
+#[derive(Debug, Deserialize)]
+pub(super) struct SkippedQuery {
+    epoch: u64,
+    view: u64,
+}
+
+/// The certificate by which a quorum of validators skipped a view: a nullification in consensus' encoding. Whoever has a finalization of
+/// that view has what convicts every seat that signed both. Validators keep them for as long as bonds answer for votes, 4 GiB of them at
+/// most; gateways have none.
+#[utoipa::path(
+    get,
+    path = "/v1/chain/skipped",
+    tag = "grid",
+    params(
+        ("epoch" = u64, Query, description = "The epoch of consensus, as certificates name it"),
+        ("view" = u64, Query, description = "The view"),
+    ),
+    responses(
+        (status = 200, content_type = "application/octet-stream", body = Vec<u8>, description = "The certificate"),
+        (status = 400, body = ErrorBody, description = "One of them is missing or no number"),
+        (status = 404, body = ErrorBody, description = "The view was not skipped, or this node does not know it"),
+    ),
+)]
+pub(super) async fn skipped(
+    shared: SharedState,
+    query: Result<Query<SkippedQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(SkippedQuery { epoch, view }) = query?;
+    let certificate = shared.port.skipped_view((epoch, view)).await?;
+    let certificate = certificate.ok_or_else(|| ApiError::NotFound {
+        kind: "skipped view",
+        id: format!("{view} of epoch {epoch}"),
+    })?;
+    Ok(([BYTES], certificate).into_response())
 }

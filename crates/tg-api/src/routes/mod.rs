@@ -74,6 +74,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(chain::snapshot))
         .routes(routes!(chain::seats))
         .routes(routes!(chain::checkpoint))
+        .routes(routes!(chain::skipped))
         .routes(routes!(seats::seats))
         .routes(routes!(transactions::submit))
         .routes(routes!(transactions::transaction))

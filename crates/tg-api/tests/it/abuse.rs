@@ -152,6 +152,29 @@ async fn more_connections_than_there_is_room_for_leave_room() {
     assert!(closed.unwrap().is_err());
 }
 
+/// Stops: readers of events that keep gateways from the chain, and the other way round.
+#[tokio::test]
+async fn who_follows_the_chain_has_places_beside_those_of_events() {
+    let config = ApiConfig {
+        streams_max: 1,
+        followers_max: 1,
+        ..ApiConfig::default()
+    };
+    let (server, client) = Grid::new().serve(config).await;
+    let _events = client.events().await.unwrap();
+    assert!(client.events().await.unwrap_err().is_busy());
+    client.chain_page(1, Duration::ZERO).await.unwrap();
+    drop(server);
+    let no_followers = ApiConfig {
+        followers_max: 0,
+        ..ApiConfig::default()
+    };
+    let (_server, client) = Grid::new().serve(no_followers).await;
+    let error = client.chain_page(1, Duration::ZERO).await.unwrap_err();
+    assert!(error.is_busy(), "{error}");
+    let _events = client.events().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_head_that_never_ends_is_given_up() {
     let config = ApiConfig {

@@ -336,6 +336,16 @@ async fn development_calls_are_only_for_development_networks() {
 }
 
 #[tokio::test]
+async fn the_certificate_of_a_skipped_view_is_given_out() {
+    let (_server, client) = Grid::new().serve(ApiConfig::default()).await;
+    let certificate = client.skipped_view((1, 9)).await.unwrap();
+    assert_eq!(certificate.as_deref(), Some(&b"skipped"[..]));
+    for round in [(9, 1), (1, 8)] {
+        assert_eq!(client.skipped_view(round).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
 async fn stopping_ends_streams_and_frees_the_address() {
     let grid = Grid::new();
     let (server, client) = grid.serve(ApiConfig::default()).await;

@@ -303,6 +303,11 @@ impl GridPort for Grid {
         Box::pin(async { Ok(None) })
     }
 
+    /// One view was skipped: 9 of epoch 1.
+    fn skipped_view(&self, round: (u64, u64)) -> PortFuture<'_, Option<Vec<u8>>> {
+        Box::pin(async move { Ok((round == (1, 9)).then(|| b"skipped".to_vec())) })
+    }
+
     fn chain_snapshot(&self) -> PortFuture<'_, Option<(SnapshotHead, Vec<u8>)>> {
         Box::pin(async { Ok(None) })
     }

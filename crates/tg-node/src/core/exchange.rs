@@ -1,7 +1,7 @@
 //! Messages of peers, fetches of missing blocks, and transactions.
 
 use commonware_p2p::Recipients;
-use tg_types::chain::Equivocation;
+use tg_types::chain::{Equivocation, VoteCertificate, VoteKind};
 use tg_types::{
     BlockId, Decode as _, DurationMs, Encode as _, Heartbeat, SignedTransaction, TimestampMs,
     TransactionId,
@@ -11,6 +11,7 @@ use super::fetches::Fetch;
 use super::machine::{Core, Effect, Fatal};
 use crate::chain::{self, Body};
 use crate::evidence::CheckError;
+use crate::faults;
 use crate::key::public_bytes;
 use crate::limits::{
     FETCH_BLOCKS_MAX, FETCH_BYTES_MAX, FETCH_RETRY, FETCHES_MAX, GOSSIP_BYTES,
@@ -19,6 +20,7 @@ use crate::limits::{
 use crate::mempool::{Admission, Arrival, Origin, TransactionStatus};
 use crate::peers::Peer;
 use crate::store::StoreError;
+use crate::store::skipped::{SKIPPED_BYTES_MAX, SkippedLimits};
 use crate::submit::{Submission, SubmitError};
 use crate::wire::{BlockMessage, TransactionMessage};
 use tg_ledger::{EvidenceTask, Outcome, TransactionError};
@@ -398,6 +400,19 @@ impl Core {
     /// Keeps what convicts a validator on disk.
     pub(crate) fn keep_fault(&self, proof: &Equivocation) -> Result<(), StoreError> {
         self.store.keep_fault(proof)
+    }
+
+    /// Compares a certificate whose signatures hold with what is on disk of its view, and keeps it there if it is a nullification.
+    pub(crate) fn compare_on_disk(
+        &self,
+        certificate: (VoteKind, &[u8]),
+    ) -> Result<Option<[VoteCertificate; 2]>, StoreError> {
+        let limits = SkippedLimits {
+            now: self.tip.timestamp(),
+            kept_for: self.tip.state.parameters().unbonding,
+            bytes_max: SKIPPED_BYTES_MAX,
+        };
+        faults::on_disk(&self.store, limits, certificate)
     }
 
     pub(super) fn ban(&mut self, peer: &Peer, reason: &'static str) {

@@ -45,7 +45,7 @@ impl Server {
         Self {
             held,
             seen,
-            puller: Puller::new(client, LIMIT),
+            puller: Puller::new(client, LIMIT, None),
         }
     }
 
@@ -162,7 +162,7 @@ async fn a_download_that_failed_is_begun_again() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     // Nobody listens there any more.
     drop(listener);
-    let puller = Puller::new(Client::new(&url).unwrap(), LIMIT);
+    let puller = Puller::new(Client::new(&url).unwrap(), LIMIT, None);
     for _ in 0..2 {
         let error = puller.model(Digest::of_blob(QUICK)).await.unwrap_err();
         assert!(error.is_transient(), "{error}");

@@ -58,6 +58,15 @@ impl VoteCertificate {
         })
     }
 
+    /// The consensus epoch and the view of a certificate of any kind; nothing else of it is read.
+    ///
+    /// # Errors
+    /// [`FinalityError::Malformed`] if it does not begin with them.
+    pub fn round_in(bytes: &[u8]) -> Result<(u64, u64), FinalityError> {
+        let mut rest = bytes;
+        Ok((read_number(&mut rest)?, read_number(&mut rest)?))
+    }
+
     /// The kind of its votes.
     #[must_use]
     pub const fn kind(&self) -> VoteKind {

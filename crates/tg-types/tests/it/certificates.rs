@@ -187,6 +187,7 @@ fn certificates_have_one_encoding() {
         for end in 0..bytes.len() {
             VoteCertificate::read(kind, &bytes[..end]).unwrap_err();
         }
+        assert_eq!(VoteCertificate::round_in(&bytes), Ok((1, u64::from(VIEW))));
         let longer = [bytes.as_slice(), &[0]].concat();
         VoteCertificate::read(kind, &longer).unwrap_err();
     }

@@ -1,5 +1,6 @@
 //! `tensorgrid provider` and `tensorgrid provider list`; `show` is elsewhere.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tg_console::files;
@@ -205,8 +206,16 @@ fn config(
             ..RentPolicy::default()
         },
         judged: JUDGED,
+        parts: Some(parts_beside(&arguments.key)),
         ..AgentConfig::new(terms)
     })
+}
+
+/// `KEY.parts`: where chunks of models lie while they are pulled.
+fn parts_beside(key: &Path) -> PathBuf {
+    let mut name = key.as_os_str().to_owned();
+    name.push(".parts");
+    name.into()
 }
 
 /// Tells what an agent does until Ctrl-C, and waits until it has finished what it started.

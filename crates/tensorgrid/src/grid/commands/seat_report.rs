@@ -7,7 +7,7 @@ use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, line, say};
 use tg_ledger::Genesis;
 use tg_sdk::evidence::{CertificateEvidence, EVIDENCE_MAX, equivocations, read_evidence};
 use tg_sdk::{Client, jobs};
-use tg_types::chain::{Equivocation, TrustRoot};
+use tg_types::chain::{Equivocation, TrustRoot, VoteCertificate, VoteKind};
 use tg_types::{Digest, Transaction};
 
 use super::rent::wait_until_final;
@@ -25,10 +25,12 @@ const SETS_MAX: usize = 4_096;
 
 /// Sends one report for each validator that the certificates convict and that has something at stake.
 pub(super) async fn run(arguments: &SeatReportArguments, as_json: bool) -> Outcome {
-    let evidence = evidence_of(arguments)?;
+    let mut evidence = evidence_of(arguments)?;
     let genesis = read_genesis(&arguments.genesis)?;
     let client = connect::client(&arguments.api)?;
     client.pin(genesis.domain).calling("ask the grid")?;
+    let contradicted = skipped(&client, &evidence).await?;
+    evidence.extend(contradicted);
     let found = equivocations(&evidence, &sets(&client, &genesis).await?);
     let at_stake = at_stake(&client).await?;
     let is_at_stake = |proof: &&Equivocation| at_stake.contains(&Digest::new(proof.seat));
@@ -80,6 +82,26 @@ fn evidence_of(arguments: &SeatReportArguments) -> Result<Vec<CertificateEvidenc
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     }
     Ok(evidence)
+}
+
+/// The certificates by which views of finalizations were skipped, as far as the API's node keeps them: one of each view. They convict by themselves,
+/// as those of files do.
+async fn skipped(
+    client: &Client,
+    evidence: &[CertificateEvidence],
+) -> Result<Vec<CertificateEvidence>, Failure> {
+    let certificates = evidence.iter().map(CertificateEvidence::certificate);
+    let finalizations = certificates.filter(|it| it.kind() == VoteKind::Finalize);
+    let rounds: BTreeSet<(u64, u64)> = finalizations.map(VoteCertificate::round).collect();
+    let mut skipped = Vec::new();
+    for round in rounds {
+        let kept = client.skipped_view(round).await;
+        let kept = kept.calling("ask whether a view was skipped")?;
+        // What is no certificate is none.
+        let read = kept.map(|bytes| CertificateEvidence::new(VoteKind::Nullify, bytes));
+        skipped.extend(read.and_then(Result::ok));
+    }
+    Ok(skipped)
 }
 
 /// Who voted, set by set, since genesis. What the API hides of it convicts nobody less than it did.
