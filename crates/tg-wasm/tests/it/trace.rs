@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use tg_types::{Decode as _, Digest, Domain, Encode as _, RunCommitment, TileName, Vote, sections};
+use tg_types::{
+    Decode as _, Digest, Domain, Encode as _, JobId, LeaseId, RunCommitment, TileName, TraceForm,
+    Vote, sections,
+};
 use tg_wasm::fuzz::{fuzz_claim, fuzz_trace, judged_files};
 use tg_wasm::trace::{
     CallRecord, ExpectedProgramTrace, OPENED_BYTES_MAX, ProgramRecord, ProgramTrace,
@@ -18,6 +21,13 @@ fn challenge(number: u64) -> Digest {
     Digest::of(Domain::Challenge, &number.to_le_bytes())
 }
 
+const LEASE: LeaseId = LeaseId::new([8; 32]);
+
+/// What a receipt for the lease says of a run.
+fn leased(run: &Digest) -> Digest {
+    RunCommitment::read(run).for_lease(&LEASE).digest()
+}
+
 /// What a provider committed to.
 struct Committed {
     input: Vec<u8>,
@@ -30,19 +40,20 @@ impl Committed {
         Self {
             input: input.to_vec(),
             output: Digest::of_blob(&answer.encode()),
-            trace: record.commitment(input, answer),
+            trace: leased(&record.commitment(input, answer)),
         }
     }
 
     fn of(program: &WasmProgram, input: &[u8]) -> Self {
         let traced = program.trace(input).unwrap();
         let committed = Self::to(input, &traced.answer, &traced.record);
-        assert_eq!(committed.trace, traced.commitment);
+        assert_eq!(committed.trace, leased(&traced.commitment));
         committed
     }
 
     fn by<'a>(&'a self, challenge: &'a Digest) -> ExpectedProgramTrace<'a> {
         ExpectedProgramTrace {
+            lease: &LEASE,
             input: &self.input,
             output: &self.output,
             trace: &self.trace,
@@ -166,6 +177,32 @@ fn an_honest_run_is_right_and_its_checksum_is_of_the_challenge() {
         assert_eq!(ProgramTraceFile::from_bytes(&file.to_bytes()), Ok(file));
     }
     assert_eq!(checksums.len(), 20);
+}
+
+/// Stops: the receipt and the file of another lease on the same input, which would be paid for no work where the file is the answer alone.
+#[test]
+fn a_run_that_was_committed_to_for_another_lease_is_none_of_this_one() {
+    let (program, many) = usual();
+    let (few, other) = (rounds([500, 501]), LeaseId::new([9; 32]));
+    let names = (&JobId::new([7; 32]), &LEASE);
+    // All sections of two chunks are drawn, so it is shown whole.
+    for (input, is_opened) in [(few, false), (many, true)] {
+        let committed = Committed::of(&program, &input);
+        let (answer, trace) = program.run_for(&input, TraceForm::Parts, names).unwrap();
+        assert_eq!(trace, committed.trace);
+        assert_eq!(RunCommitment::read(&trace).work, answer.fuel);
+        let challenge = challenge(3);
+        let file = program.open(&input, &challenge).unwrap();
+        assert_eq!(file.opened.is_some(), is_opened);
+        let expected = committed.by(&challenge);
+        judged(&program, &file, expected).unwrap();
+        let copied = ExpectedProgramTrace {
+            lease: &other,
+            ..expected
+        };
+        let found = judged(&program, &file, copied);
+        assert_eq!(found, Err(ProgramTraceFault::Trace));
+    }
 }
 
 /// Three records that differ from the right one in one call: its fuel, its state, and the bytes that showing it takes.

@@ -94,7 +94,8 @@ impl ValueRecord {
 }
 
 impl RunRecord {
-    /// What a receipt of mode `sync` says of the trace: 24 bytes of a hash of input, answer and record, and the work in the clear.
+    /// 24 bytes of a hash of input, answer and record, and the work in the clear: what a receipt of mode `sync` says of the trace for its lease
+    /// ([`RunCommitment::for_lease`]).
     #[must_use]
     pub fn commitment(&self, input: &[u8], answer: &FloatAnswer) -> Digest {
         let mut writer = Writer::new();
@@ -160,7 +161,7 @@ impl FloatModel {
         }
     }
 
-    /// Runs it for a lease: its answer, and what a receipt says of the trace. In mode `sync` that is a commitment to what every node gave,
+    /// Runs it for a lease: its answer, and what a receipt says of the trace. In mode `sync` that is a commitment of the lease to what every node gave,
     /// else what [`stated_trace`] says.
     #[must_use]
     pub fn run_for(
@@ -173,7 +174,8 @@ impl FloatModel {
             let FloatTrace {
                 answer, commitment, ..
             } = self.trace(input);
-            return (answer, commitment);
+            let commitment = RunCommitment::read(&commitment).for_lease(names.1);
+            return (answer, commitment.digest());
         }
         let FloatRun { answer, trace } = self.run(input);
         let stated = stated_trace(form, names, trace, answer.work);
