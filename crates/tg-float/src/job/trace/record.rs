@@ -65,8 +65,12 @@ pub struct FloatTrace {
     pub commitment: Digest,
 }
 
-/// Elements that are hashed at a time, so that hashing a value takes no memory in proportion to it.
+/// Elements that are written at a time, so that hashing a value takes no memory in proportion to it.
 const PIECE: usize = 1 << 14;
+
+/// Bytes that are hashed at a time: a power of two of BLAKE3's chunks, at a multiple of their number. It hashes such many at once, and others
+/// one by one.
+const PIECE_BYTES: usize = 1 << 16;
 
 impl ValueRecord {
     pub(super) fn of(value: &FloatTensor) -> Self {
@@ -76,20 +80,22 @@ impl ValueRecord {
     /// What is said of a value, and 32 bytes that who has not computed it does not know: those after the digest in BLAKE3's output.
     pub(super) fn shown(value: &FloatTensor) -> (Self, [u8; 32]) {
         let mut hasher = BlobHasher::default();
-        let mut head = Writer::new();
-        tensors::write_head(&mut head, value);
-        hasher.update(&head.into_bytes());
+        let mut writer = Writer::new();
+        tensors::write_head(&mut writer, value);
         for first in (0..value.len()).step_by(PIECE) {
             let piece = first..(first + PIECE).min(value.len());
-            let mut writer = Writer::new();
             tensors::write_some_elements(&mut writer, value.data(), piece);
-            hasher.update(&writer.into_bytes());
+            let whole = writer.as_bytes().len() / PIECE_BYTES * PIECE_BYTES;
+            hasher.update(&writer.as_bytes()[..whole]);
+            writer.remove_front(whole);
         }
+        hasher.update(writer.as_bytes());
+        let (digest, beyond) = hasher.shown();
         let said = Self {
             bytes: value.bytes() as u64,
-            digest: hasher.digest(),
+            digest,
         };
-        (said, hasher.beyond())
+        (said, beyond)
     }
 }
 

@@ -6,13 +6,16 @@ use super::super::{FloatAnswer, FloatEnd, FloatLimits, FloatModel, FloatModelFil
 use super::sections::{self, Lives};
 use super::{
     ExpectedFloatTrace, FloatTraceFault, FloatTraceFile, OPENED_BYTES_MAX, OpenedSections,
-    float_vote_on,
+    ValueRecord, float_vote_on,
 };
+use crate::codec::tensors;
+use crate::fuzz::random_tensor;
 use crate::graph::{Attribute, Dim, Graph, Input, Node, Subgraph, ValueId};
 use crate::tensor::{DType, FloatTensor};
 use tg_exec::sample::Numbers;
 use tg_types::{
     Decode as _, Digest, Encode as _, JobId, LeaseId, RunCommitment, TileName, TraceForm, Vote,
+    Writer,
 };
 
 /// A graph of layers that each read the last one and the one before it, a loop and an output that is an input too.
@@ -596,4 +599,37 @@ fn what_a_record_says_of_memory_ends_no_look() {
         }
     }
     assert!(shown_right > 0, "most sections read nothing of it");
+}
+
+/// A contract: records are of what files of tensors have, in whatever pieces it is hashed.
+#[test]
+fn the_digest_of_a_value_is_that_of_its_bytes() {
+    let digest_of = |value: &FloatTensor| {
+        let mut writer = Writer::new();
+        tensors::write_head(&mut writer, value);
+        tensors::write_elements(&mut writer, value.data());
+        let bytes = writer.into_bytes();
+        (bytes.len(), Digest::of_blob(&bytes))
+    };
+    let check = |value: &FloatTensor| {
+        let (said, beyond) = ValueRecord::shown(value);
+        let (length, digest) = digest_of(value);
+        assert_eq!(said.digest, digest, "{length} bytes");
+        assert_eq!(said.bytes, value.bytes() as u64);
+        assert_ne!(beyond, *digest.as_bytes());
+        assert_eq!(ValueRecord::of(value), said);
+    };
+    let mut numbers = Numbers::new(21);
+    for _ in 0..200 {
+        check(&random_tensor(&mut numbers));
+    }
+    // About one, two and several pieces, with a head before them.
+    for length in [16_376, 16_377, 16_384, 16_385, 32_760, 32_768, 100_003] {
+        let values = (0..length).map(|it| it as f32 * 0.5).collect();
+        check(&FloatTensor::of(vec![length], values).unwrap());
+        let bytes = (0..length).map(|it| (it % 251) as u8).collect();
+        check(&FloatTensor::of(vec![1, length], bytes).unwrap());
+        let words = (0..length).map(|it| it as i64 - 7).collect();
+        check(&FloatTensor::of(vec![length, 1], words).unwrap());
+    }
 }
