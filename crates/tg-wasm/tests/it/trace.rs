@@ -131,6 +131,21 @@ pub(crate) fn counter() -> Assembler {
     module
 }
 
+/// [`counter`], which merges parts as it takes chunks.
+pub(crate) fn merging() -> Assembler {
+    let mut module = counter();
+    let merge = module.functions[1].clone();
+    module.functions.push(merge);
+    module.names.push("merge");
+    module
+}
+
+/// Parts of rounds to merge.
+pub(crate) fn parts(each: impl IntoIterator<Item = u32>) -> Vec<u8> {
+    let parts = each.into_iter().map(|it| it.to_le_bytes().to_vec());
+    ProgramInput::Merge(parts.collect()).encode()
+}
+
 /// Chunks of rounds.
 pub(crate) fn rounds(each: impl IntoIterator<Item = u32>) -> Vec<u8> {
     let chunks = each.into_iter().map(|it| it.to_le_bytes().to_vec());
@@ -222,11 +237,25 @@ fn lies(record: &ProgramRecord, call: usize) -> [ProgramRecord; 3] {
 #[test]
 fn a_lie_about_one_call_is_found_where_its_section_is_drawn() {
     let (program, input) = usual();
-    let trace = program.trace(&input).unwrap();
+    lies_about_a_call_are_found(&program, &input);
+}
+
+/// Each call of `merge` is a step that is checked as those of `step` are.
+#[test]
+fn a_lie_about_one_merge_is_found_where_its_section_is_drawn() {
+    let program = merging().read().unwrap();
+    let input = parts((0..100).map(|it| 500 + it % 7));
+    assert_eq!(program.run(&input).answer.end, ProgramEnd::Finished);
+    lies_about_a_call_are_found(&program, &input);
+}
+
+#[track_caller]
+fn lies_about_a_call_are_found(program: &WasmProgram, input: &[u8]) {
+    let trace = program.trace(input).unwrap();
     let (mut found, mut tries) = (0_u32, 0_u32);
     for call in (0..trace.record.0.len()).step_by(7) {
         for (kind, record) in lies(&trace.record, call).into_iter().enumerate() {
-            let committed = Committed::to(&input, &trace.answer, &record);
+            let committed = Committed::to(input, &trace.answer, &record);
             let lied = ProgramTrace {
                 record: record.clone(),
                 ..trace.clone()
@@ -235,10 +264,10 @@ fn a_lie_about_one_call_is_found_where_its_section_is_drawn() {
                 tries += 1;
                 let challenge = challenge(number);
                 let drawn = drawn(&lied, &challenge);
-                let mut file = program.open(&input, &challenge).unwrap();
+                let mut file = program.open(input, &challenge).unwrap();
                 let honest = drawn == self::drawn(&trace, &challenge);
                 file.opened.as_mut().unwrap().record = record.clone();
-                let verdict = judged(&program, &file, committed.by(&challenge));
+                let verdict = judged(program, &file, committed.by(&challenge));
                 let is_in = drawn.iter().any(|it| it.contains(&call));
                 let is_before = drawn.iter().any(|it| it.start == call + 1);
                 match verdict {
