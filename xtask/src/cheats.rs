@@ -23,6 +23,8 @@ Four validators, one of them hostile where the cheat says so; three honest-looki
 the cheat (the others ask 1.5 and 1.6); 20 orders a run, nothing else fails. Evidence is *simulated*: bytes that say what they are
 about, taken by a checker that knows the right answer; a lie in one part of twenty is seen if the seed draws that part. Ledger, consensus,
 seeds, votes and money are real.
+*Caught*: yes, if no wrong result was paid and provider or validator lost more than fees; of cheats whose wrong results were paid, how many of the cheat's
+leases were not; else nothing was wrong: no wrong result was paid, and nobody lost anything.
 *Leases of the cheat* are those that the hostile provider took before it was suspended; *wrong results paid* are of all jobs. *Leases a job*
 and *ms a job* are what honest requestors bear; the last two columns are what the hostile provider and the fourth validator have more or less
 at the end, earnings for honest work among them.

@@ -64,7 +64,11 @@ const X86: &[Processor] = &[
 /// are paid or lost by it.
 const TESTS: &[(&str, &[&str], &[&str])] = &[
     ("tg-exec", &["--lib"], &["kernels", "engine"]),
-    ("tg-float", &["--lib"], &["tgf", "kernels", "trace"]),
+    (
+        "tg-float",
+        &["--lib"],
+        &["tgf", "kernels", "trace", "pinned"],
+    ),
     ("tg-wasm", &["--test", "it"], &["pinned", "random"]),
     (
         "tg-prover",

@@ -268,7 +268,7 @@ fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -
     if as_json {
         let rows = reports.values().map(|(cheat, way, it)| {
             serde_json::json!({
-                "cheat": cheat, "mode": way.mode.as_str(), "by_tile": way.by_tile, "run_whole": way.run_whole, "programs": way.programs, "runs": it.runs, "broken": it.broken, "jobs": it.jobs,
+                "cheat": cheat, "mode": way.mode.as_str(), "by_tile": way.by_tile, "run_whole": way.run_whole, "programs": way.programs, "runs": it.runs, "broken": it.broken, "caught": it.caught(), "jobs": it.jobs,
                 "paid": it.paid, "paid_ms": it.paid_ms, "leases": it.leases, "taken": it.taken, "wrong": it.wrong,
                 "provider_milli_tgrid": it.provider.milli(), "seat_milli_tgrid": it.seat.milli(),
             })
@@ -276,13 +276,14 @@ fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -
         json(&serde_json::Value::Array(rows.collect()))?;
     } else {
         line(
-            "| cheat | verify | leases of the cheat | wrong results paid | jobs | paid | leases a job | ms a job | its provider, TGRID | its seat, TGRID |",
+            "| cheat | verify | caught | leases of the cheat | wrong results paid | jobs | paid | leases a job | ms a job | its provider, TGRID | its seat, TGRID |",
         )?;
-        line("|---|---|---|---|---|---|---|---|---|---|")?;
+        line("|---|---|---|---|---|---|---|---|---|---|---|")?;
         for (cheat, way, it) in reports.values() {
             let attempts = it.leases as f64 / it.jobs.max(1) as f64;
             line(format_args!(
-                "| {cheat} | {way} | {} | {} | {} | {} | {attempts:.2} | {} | {} | {} |",
+                "| {cheat} | {way} | {} | {} | {} | {} | {} | {attempts:.2} | {} | {} | {} |",
+                it.caught(),
                 it.taken,
                 it.wrong,
                 it.jobs,

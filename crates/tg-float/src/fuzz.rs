@@ -105,7 +105,10 @@ pub fn fuzz_trace(bytes: &[u8]) {
         (Some(opened), Some(answer)) => opened.record.commitment(&input, &answer),
         _ => model.trace(&input).commitment,
     };
+    let lease = LeaseId::new([0; 32]);
+    let trace = RunCommitment::read(&trace).for_lease(&lease).digest();
     let expected = ExpectedFloatTrace {
+        lease: &lease,
         input: &input,
         output: &Digest::of_blob(&file.answer),
         trace: &trace,

@@ -129,14 +129,15 @@ impl IntTensor {
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::I8(values) => values.iter().map(|value| value.cast_unsigned()).collect(),
-            Self::I16(values) => values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect(),
-            Self::I32(values) => values
-                .iter()
-                .flat_map(|value| value.to_le_bytes())
-                .collect(),
+            // Arrays first: their number is known, so that they are copied many at once.
+            Self::I16(values) => {
+                let bytes: Vec<[u8; 2]> = values.iter().map(|value| value.to_le_bytes()).collect();
+                bytes.into_flattened()
+            }
+            Self::I32(values) => {
+                let bytes: Vec<[u8; 4]> = values.iter().map(|value| value.to_le_bytes()).collect();
+                bytes.into_flattened()
+            }
         }
     }
 }
@@ -151,6 +152,17 @@ pub fn top_class(values: &[i32]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elements_are_written_with_their_least_byte_first() {
+        let check = |tensor: IntTensor, expected: &[u8]| assert_eq!(tensor.to_bytes(), expected);
+        check(IntTensor::I8(vec![-1, 2]), &[255, 2]);
+        check(IntTensor::I16(vec![-2, 0x0102]), &[254, 255, 2, 1]);
+        check(
+            IntTensor::I32(vec![0x0102_0304, -1]),
+            &[4, 3, 2, 1, 255, 255, 255, 255],
+        );
+    }
 
     #[test]
     fn ties_take_the_lowest_class() {

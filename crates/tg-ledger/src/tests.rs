@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bounds;
+mod committee;
 mod crowds;
 mod leaves;
 mod matching;

@@ -61,8 +61,8 @@ pub fn own_signatures() -> Arc<CheckedSignatures> {
 /// Opens the data of one validator: what it returns is started with [`crate::engine::start`].
 ///
 /// # Errors
-/// [`OpenError`] if the data are of another network, validator or format, in use, or damaged, or if the key is no
-/// validator of the network.
+/// [`OpenError`] if the data are of another network, validator or format, in use, or damaged, if the key is no
+/// validator of the network, or if the processor computes other floats than all others.
 pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
     let Opening {
         genesis,
@@ -76,6 +76,8 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         speaks,
         signatures,
     } = opening;
+    // Stops: a validator that accuses what is right, and votes against blocks that all others accept.
+    tg_float::job::check_floats()?;
     let root = chain::genesis(genesis)?;
     check_genesis(genesis)?;
     let store = Arc::new(Store::open(location, root.id.as_bytes(), &key.public())?);

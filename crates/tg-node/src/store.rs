@@ -118,6 +118,9 @@ pub enum OpenError {
     /// Genesis makes no state.
     #[error("make the state of genesis")]
     Genesis(#[from] tg_ledger::GenesisError),
+    /// The processor computes other floats than the others: its verdicts on float runs would cost its owner what it has at stake.
+    #[error("this processor computes other floats than the tier TGF-1 defines")]
+    Floats(#[from] tg_float::job::FloatDeparture),
     /// The key is not one of the network's validators.
     #[error("{key} is not a validator of this network")]
     NotAValidator {

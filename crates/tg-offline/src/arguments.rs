@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::text::TextArguments;
 use tg_console::draw::DrawArguments;
 use tg_cuda::DeviceChoice;
+use tg_ledger::WHOLE_RUN_MACS_USUAL;
 use tg_types::resources::{GANG_MEMBERS_MAX, REPLICAS_USUAL};
 
 /// A module with what a run of it may take.
@@ -394,6 +395,10 @@ pub struct BenchModesArguments {
     /// Members of mode replicate that the sums are for.
     #[arg(long, default_value_t = REPLICAS_USUAL, value_parser = clap::value_parser!(u16).range(2..=i64::from(GANG_MEMBERS_MAX)))]
     pub members: u16,
+    /// Most multiply-accumulates of a model whose results of mode sync a committee runs whole instead of drawn parts; of a
+    /// program a 2048th as many units of fuel. 0: none, so that mode sync of every model is by drawn parts.
+    #[arg(long, default_value_t = WHOLE_RUN_MACS_USUAL, value_name = "COUNT")]
+    pub whole_run_macs: u64,
     /// Leave out ResNet-18, whose proofs take seconds.
     #[arg(long)]
     pub quick: bool,

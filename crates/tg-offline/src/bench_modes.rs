@@ -93,7 +93,7 @@ pub fn run(arguments: &BenchModesArguments, as_json: bool) -> Outcome {
     let (mut all, mut disputed) = (Vec::new(), Vec::new());
     for subject in subjects(arguments.quick)? {
         say(format_args!("measuring {} ...", subject.name));
-        let bench = Bench::of(&subject)?;
+        let bench = Bench::of(&subject, arguments.whole_run_macs)?;
         let modes = subject.modes.iter();
         let costs = modes.map(|mode| bench.cost(*mode, arguments));
         all.push((subject.name, costs.collect::<Result<Vec<_>, _>>()?));
@@ -240,8 +240,8 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// A provider and a validator that have the files of a subject.
-    fn of(subject: &'a BenchedModel) -> Result<Self, Failure> {
+    /// A provider and a validator that have the files of a subject, and a network that repeats runs up to a size whole.
+    fn of(subject: &'a BenchedModel, whole_run_macs: u64) -> Result<Self, Failure> {
         let folder = ScratchFolder::new().or_fail(Exit::Failed, "make a folder")?;
         let blobs = BlobStore::open(folder.path(), STORE_BYTES);
         let blobs = blobs.or_fail(Exit::Failed, "open a store")?;
@@ -262,14 +262,13 @@ impl<'a> Bench<'a> {
             Err(error) => Err(error.into()),
         };
         let facts = facts.or_fail(Exit::Failed, "register the model")?;
-        let most = Parameters::development().whole_run_macs_max;
         Ok(Self {
             subject,
             worker: ProvingWorker::new(),
             checker,
             blobs,
             digests,
-            is_run_whole: facts.is_run_whole(most),
+            is_run_whole: facts.is_run_whole(whole_run_macs),
             _folder: folder,
         })
     }

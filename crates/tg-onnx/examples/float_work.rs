@@ -12,7 +12,7 @@ use tg_float::job::{FloatLimits, FloatModel, FloatModelFile, NamedTensors};
 use tg_float::tgf::{Budget, Engine, run_in_order};
 use tg_float::{Data, Dim, FloatTensor, Graph};
 use tg_onnx::{ReadLimits, read};
-use tg_types::{Digest, Encode as _, LeaseId, Receipt, Tier};
+use tg_types::{Digest, Encode as _, LeaseId, Receipt, RunCommitment, Tier};
 
 /// Runs of each that are timed; the fastest counts.
 const ROUNDS: usize = 5;
@@ -45,6 +45,8 @@ fn fastest(mut run: impl FnMut()) -> f64 {
 struct Sync {
     /// Seconds of a run of which every value is hashed.
     traced: f64,
+    /// Seconds of one BLAKE3 over as many bytes as its values have.
+    plain: f64,
     sections: usize,
     /// Bytes of the evidence, and seconds of its check: medians of draws.
     opened: f64,
@@ -59,14 +61,18 @@ impl Sync {
         let input = NamedTensors(names.zip(inputs.iter().cloned()).collect()).to_bytes();
         let trace = model.trace(&input);
         let output = Digest::of_blob(&trace.answer.to_bytes());
+        let lease = LeaseId::new([0; 32]);
+        let committed = RunCommitment::read(&trace.commitment).for_lease(&lease);
+        let committed = committed.digest();
         let mut draws = Vec::new();
         for number in 0..2 * ROUNDS as u64 {
             let challenge = Digest::of_blob(&number.to_le_bytes());
             let file = model.open(&input, &challenge);
             let expected = ExpectedFloatTrace {
+                lease: &lease,
                 input: &input,
                 output: &output,
-                trace: &trace.commitment,
+                trace: &committed,
                 challenge: &challenge,
             };
             let start = Instant::now();
@@ -76,8 +82,14 @@ impl Sync {
         }
         draws.sort_by(|one, other| one.0.total_cmp(&other.0));
         let (check, opened) = draws[draws.len() / 2];
+        let values = trace.record.0.iter().flat_map(|it| &it.values);
+        let bytes: u64 = values.map(|it| it.bytes).sum();
+        let hashed = vec![1_u8; usize::try_from(bytes)?];
         Ok(Self {
             traced: fastest(|| drop(model.trace(&input))),
+            plain: fastest(|| {
+                std::hint::black_box(Digest::of_blob(&hashed));
+            }),
             sections: sections::cut(&trace.record).len(),
             opened: opened as f64,
             check,
@@ -170,8 +182,8 @@ impl Disputes {
 
 fn main() -> Result<()> {
     println!(
-        "{:>14} {:>9} {:>9} {:>9} {:>8} {:>9} {:>9} {:>9}  model",
-        "units", "in order", "joined", "traced", "sections", "opened", "check", "ns/unit"
+        "{:>14} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9} {:>9} {:>9}  model",
+        "units", "in order", "joined", "traced", "plain", "sections", "opened", "check", "ns/unit"
     );
     for path in std::env::args().skip(1) {
         let bytes = std::fs::read(&path).with_context(|| path.clone())?;
@@ -185,11 +197,12 @@ fn main() -> Result<()> {
         let joined = fastest(|| drop(engine.execute(&given, &Budget::default())));
         let sync = Sync::of(&graph, &inputs).with_context(|| path.clone())?;
         println!(
-            "{:>14} {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>8} {:>6.2} MB {:>6.1} ms {:>9.3}  {path}",
+            "{:>14} {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>6.1} ms {:>8} {:>6.2} MB {:>6.1} ms {:>9.3}  {path}",
             first.work,
             ordered * 1e3,
             joined * 1e3,
             sync.traced * 1e3,
+            sync.plain * 1e3,
             sync.sections,
             sync.opened / 1e6,
             sync.check * 1e3,

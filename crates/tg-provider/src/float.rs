@@ -58,6 +58,7 @@ pub(crate) fn open(
     let model = model(task)?;
     let file = model.open(&task.input, challenge);
     let expected = ExpectedFloatTrace {
+        lease: &task.lease,
         input: &task.input,
         output: &execution.receipt.output,
         trace: &execution.receipt.trace,

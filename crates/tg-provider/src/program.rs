@@ -59,6 +59,7 @@ pub(crate) fn open(
     let program = program(task)?;
     let file = program.open(&task.input, challenge).map_err(no_memory)?;
     let expected = ExpectedProgramTrace {
+        lease: &task.lease,
         input: &task.input,
         output: &execution.receipt.output,
         trace: &execution.receipt.trace,

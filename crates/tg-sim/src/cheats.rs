@@ -230,6 +230,9 @@ impl std::fmt::Display for CheckedBy {
     }
 }
 
+/// Most that a party pays in fees of transactions, in thousandths of a TGRID: who has lost more was caught.
+const FEES_MILLI: i128 = 100;
+
 /// What a cheat came to under one way of checking, all runs together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CheatReport {
@@ -296,6 +299,24 @@ pub fn measure(
 }
 
 impl CheatReport {
+    /// Whether the cheat was caught: *yes* if no wrong result was paid and a party lost more than fees by it; of wrong results that were paid, how
+    /// many of the cheat's leases ended in no such payment; else nothing was wrong.
+    #[must_use]
+    pub fn caught(&self) -> String {
+        let has_lost = |change: Change| change.milli() < -FEES_MILLI;
+        if self.wrong > 0 {
+            format!(
+                "{} of {}",
+                self.taken.saturating_sub(self.wrong),
+                self.taken
+            )
+        } else if has_lost(self.provider) || has_lost(self.seat) {
+            "yes".to_owned()
+        } else {
+            "nothing wrong".to_owned()
+        }
+    }
+
     fn add(&mut self, report: &SimReport) {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         self.runs += 1;
@@ -316,5 +337,32 @@ impl CheatReport {
         if let Some(seat) = report.seats.last() {
             self.seat.add(*seat);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Change, CheatReport};
+
+    #[test]
+    fn who_was_paid_for_a_lie_was_not_caught() {
+        let check = |wrong, provider, seat, expected: &str| {
+            let report = CheatReport {
+                taken: 12,
+                wrong,
+                provider: Change(provider),
+                seat: Change(seat),
+                ..CheatReport::default()
+            };
+            assert_eq!(report.caught(), expected);
+        };
+        check(0, -60_004, 90, "yes");
+        check(0, 39_996, -40_000, "yes");
+        check(0, -4, 0, "nothing wrong");
+        check(0, 39_996, 90, "nothing wrong");
+        check(10, -30_004, 90, "2 of 12");
+        check(12, 12_000, 0, "0 of 12");
+        // Two members may be paid for one lease's result.
+        check(13, 12_000, 0, "0 of 12");
     }
 }

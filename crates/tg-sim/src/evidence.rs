@@ -214,7 +214,9 @@ impl SampleModel {
         let trace = simulated_trace(output);
         let form = owner.form();
         let trace = match (form, self.facts.tier) {
-            (TraceForm::Parts, Tier::Wasm1) => RunCommitment::of_trace(&trace, work).digest(),
+            (TraceForm::Parts, Tier::Wasm1) => RunCommitment::of_trace(&trace, work)
+                .for_lease(&owner.lease)
+                .digest(),
             _ => trace,
         };
         stated_trace(form, (&owner.job, &owner.lease), trace, work)

@@ -176,19 +176,30 @@ impl RunCommitment {
         lease.encode(&mut writer);
         writer.u64(checksum);
         writer.u64(work);
-        let digest = Digest::of(Domain::RunCommitment, &writer.into_bytes());
-        let mut hash = [0; 24];
-        hash.copy_from_slice(&digest.as_bytes()[..24]);
-        Self { hash, work }
+        Self::of_trace(
+            &Digest::of(Domain::RunCommitment, &writer.into_bytes()),
+            work,
+        )
     }
 
-    /// The commitment of a run of mode `sync` in a tier that counts its work: to the first 24 bytes of its trace, which the evidence opens,
+    /// The commitment to a run in a tier that counts its work: to the first 24 bytes of a trace, which the evidence opens,
     /// and to what it took. Two traces with the same take about 2^96 hashes.
     #[must_use]
     pub fn of_trace(trace: &Digest, work: u64) -> Self {
         let mut hash = [0; 24];
         hash.copy_from_slice(&trace.as_bytes()[..24]);
         Self { hash, work }
+    }
+
+    /// The same commitment for one lease of mode `sync`, as its receipt has it. Stops: a provider that was given a lease on an input of which
+    /// another one has shown a run whole, and sends that one's receipt as its own: from it follows none for its own lease.
+    #[must_use]
+    pub fn for_lease(&self, lease: &LeaseId) -> Self {
+        let mut writer = Writer::new();
+        lease.encode(&mut writer);
+        self.digest().encode(&mut writer);
+        let digest = Digest::of(Domain::PartsCommitment, &writer.into_bytes());
+        Self::of_trace(&digest, self.work)
     }
 
     /// The commitment of a run of mode `replicate`: that of all members of a job, so that they can be compared.
@@ -228,7 +239,7 @@ impl RunCommitment {
 pub enum TraceForm {
     /// The trace.
     Trace,
-    /// What opens the drawn parts of the run: of a model of integers the trace, in tiers that count work a commitment to what each part gave.
+    /// What opens the drawn parts of the run: of a model of integers the trace, in tiers that count work a commitment of the lease to what each part gave.
     Parts,
     /// A [`RunCommitment`] of the lease, which only who runs all of it again can open.
     Run,

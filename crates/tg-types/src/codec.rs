@@ -23,6 +23,20 @@ impl Writer {
         self.bytes
     }
 
+    /// The bytes written so far, less those that were taken away.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes away the first bytes, which somebody has read: what is written next has their room.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn remove_front(&mut self, count: usize) {
+        self.bytes.drain(..count);
+    }
+
     /// Appends bytes as they are, without a count.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);

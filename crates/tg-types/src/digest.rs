@@ -75,14 +75,14 @@ impl BlobHasher {
         self.0.update(piece);
     }
 
-    /// The next 32 bytes of BLAKE3's output after the digest: who knows the digest alone does not know them.
+    /// The digest, and the next 32 bytes of BLAKE3's output: who knows the digest alone does not know them. Both are of one block of it.
     #[must_use]
-    pub fn beyond(&self) -> [u8; 32] {
-        let mut beyond = [0; 32];
-        let mut output = self.0.finalize_xof();
-        output.set_position(32);
-        output.fill(&mut beyond);
-        beyond
+    pub fn shown(&self) -> (Digest, [u8; 32]) {
+        let mut both = [[0; 32]; 2];
+        self.0
+            .finalize_xof()
+            .fill(both.as_mut_slice().as_flattened_mut());
+        (Digest(both[0]), both[1])
     }
 
     /// The digest of all pieces so far.

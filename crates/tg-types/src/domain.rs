@@ -17,6 +17,8 @@ pub enum Domain {
     Challenge,
     /// What a provider of mode `optimistic` commits to instead of its trace.
     RunCommitment,
+    /// What a provider of mode `sync` commits to, of which drawn sections are shown.
+    PartsCommitment,
     /// A sealed vote on drawn tiles.
     TileVote,
     /// What hides a vote, from the member's secret.
@@ -162,6 +164,7 @@ impl Domain {
             Self::Tiles => "TG/ir/tiles/v1",
             Self::Challenge => "TG/proof/challenge/v1",
             Self::RunCommitment => "TG/types/run-commitment/v1",
+            Self::PartsCommitment => "TG/types/parts-commitment/v1",
             Self::TileVote => "TG/types/tile-vote/v1",
             Self::VoteSalt => "TG/types/vote-salt/v1",
             Self::Asked => "TG/types/asked/v1",

@@ -16,7 +16,8 @@ use std::time::Instant;
 
 use assembler::{Assembler, F64, Function, I32, i32_const, i64_const, one_chunk};
 use tg_types::{
-    Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, TraceForm, stated_trace,
+    Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, RunCommitment, Tier, TraceForm,
+    stated_trace,
 };
 use tg_wasm::trace::{ExpectedProgramClaim, ExpectedProgramTrace};
 use tg_wasm::{ProgramFile, ProgramInput, RunLimits, WasmProgram, limits};
@@ -345,6 +346,9 @@ fn in_sections(name: &str, module: Vec<u8>, chunks: Vec<Vec<u8>>) {
     let recorded = median(|_| drop(program.trace(&input).unwrap()));
     let trace = program.trace(&input).unwrap();
     let output = Digest::of_blob(&trace.answer.encode());
+    let lease = LeaseId::new([0; 32]);
+    let committed = RunCommitment::read(&trace.commitment).for_lease(&lease);
+    let committed = committed.digest();
     let challenge = |number: u64| Digest::of_blob(&number.to_le_bytes());
     let files: Vec<_> = (0..10)
         .map(|number| program.open(&input, &challenge(number)).unwrap())
@@ -352,9 +356,10 @@ fn in_sections(name: &str, module: Vec<u8>, chunks: Vec<Vec<u8>>) {
     let check = median(|number| {
         let challenge = challenge(number);
         let expected = ExpectedProgramTrace {
+            lease: &lease,
             input: &input,
             output: &output,
-            trace: &trace.commitment,
+            trace: &committed,
             challenge: &challenge,
         };
         let file = &files[usize::try_from(number).unwrap()];

@@ -1,8 +1,8 @@
 //! The fuzz targets: any bytes are refused with a reason, are a program that answers any input, or a file that is judged.
 
 use tg_types::{
-    Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, Tier, TraceForm,
-    stated_trace,
+    Decode as _, Digest, Encode as _, JobId, LeaseId, ModelId, Receipt, RunCommitment, Tier,
+    TraceForm, stated_trace,
 };
 
 use crate::trace::{
@@ -55,7 +55,10 @@ pub fn fuzz_trace(bytes: &[u8]) {
         (Some(opened), Ok(answer)) => opened.record.commitment(&input, &answer),
         _ => Digest::default(),
     };
+    let lease = LeaseId::new([0; 32]);
+    let trace = RunCommitment::read(&trace).for_lease(&lease).digest();
     let expected = ExpectedProgramTrace {
+        lease: &lease,
         input: &input,
         output: &Digest::of_blob(&file.answer),
         trace: &trace,

@@ -108,6 +108,11 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |it| format!("{it:.1}"))
 }
 
+/// Whether it is about a short run of mode `sync`, which is run whole.
+fn is_whole(row: &DisputeRow) -> bool {
+    row.case.starts_with("mode `sync`")
+}
+
 /// The bounds of the plan, and how many lines keep them.
 pub(crate) fn summary(all: &[OfModel<'_>]) -> Vec<String> {
     let rows = || {
@@ -123,8 +128,7 @@ pub(crate) fn summary(all: &[OfModel<'_>]) -> Vec<String> {
         ),
         format!("at most {chain} bytes on the chain ({CHAIN_MAX} are allowed)"),
     ];
-    // A short run of mode `sync` is run whole.
-    let of_part = rows().filter(|(_, row)| !row.case.starts_with("mode `sync`"));
+    let of_part = rows().filter(|(_, row)| !is_whole(row));
     let judged = of_part.filter_map(|(model, row)| Some((row.judging.most()?, model, row.case)));
     let mut judged: Vec<(f64, &DisputedModel, &str)> = judged.collect();
     judged.sort_by(|one, other| other.0.total_cmp(&one.0));
@@ -136,6 +140,15 @@ pub(crate) fn summary(all: &[OfModel<'_>]) -> Vec<String> {
             judged.len(),
             model.name,
             model.tier
+        ));
+    }
+    let of_whole = rows().filter(|(_, row)| is_whole(row));
+    let of_whole = of_whole.filter_map(|(model, row)| Some((row.judging.most()?, model)));
+    if let Some((most, model)) = of_whole.max_by(|one, other| one.0.total_cmp(&other.0)) {
+        lines.push(format!(
+            "an accusation in mode `sync` of a short run has each validator run all of it: at most {most:.1} ms of one with the model ready \
+             ({}, {}); {MS_MAX} ms are allowed",
+            model.name, model.tier
         ));
     }
     let first = rows().filter_map(|(_, row)| row.judging.first);

@@ -1,6 +1,7 @@
 //! Leases, reasons and receipts of jobs in lines.
 
-use tg_sdk::dto::{JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, SettlementDto};
+use tg_sdk::dto::{CheckDto, JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, SettlementDto};
+use tg_types::Tier;
 
 use tg_console::outcome::say;
 use tg_console::table::{Table, brief, short};
@@ -86,7 +87,26 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
         format!("output     {}", receipt.receipt.output),
         format!("semantics  {}", receipt.receipt.tier),
     ];
-    lines.push(match receipt.evidence {
+    lines.push(describe_evidence(receipt, zk));
+    if receipt.job.mode == ModeDto::Sync {
+        let check = receipt.lease.check.as_ref();
+        lines.extend(check.and_then(describe_committee));
+    }
+    let members = receipt.members.iter();
+    lines.extend(members.map(|member| {
+        format!(
+            "member     {} TGRID to {}",
+            short(member.price),
+            member.provider
+        )
+    }));
+    lines.push(format!("money      {}", describe_money(settlement)));
+    lines.join("\n")
+}
+
+/// What shows that the result of a receipt is right.
+fn describe_evidence(receipt: &JobReceiptDto, zk: Option<bool>) -> String {
+    match receipt.evidence {
         Some(_) if receipt.job.mode == ModeDto::Recompute => {
             "evidence   the answer: validators ran it again".to_owned()
         }
@@ -105,8 +125,10 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
             format!(
                 "evidence   {evidence}: drawn parts, found right by {right} of {members} members of a committee; \
                  not a proof\n\
+                 parts      {}\n\
                  integrity  one wrong part of the run is among the drawn ones with a chance of at least 1 in 20\n\
-                 effort     leaving out a share q of the run is found with 1 - (1 - q)^k, where k parts are drawn"
+                 effort     leaving out a share q of the run is found with 1 - (1 - q)^k, where k parts are drawn",
+                drawn_parts(&receipt.receipt.tier)
             )
         }
         Some(_) if receipt.job.mode == ModeDto::Replicate => {
@@ -133,17 +155,66 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
             None => format!("proof      {evidence}, not held here any more"),
         },
         None => "proof      none: nobody checked this result".to_owned(),
-    });
-    let members = receipt.members.iter();
-    lines.extend(members.map(|member| {
+    }
+}
+
+/// How many parts of how many a committee executes again.
+fn drawn_parts(tier: &str) -> &'static str {
+    if tier == Tier::Tgx1.as_str() {
+        "1 in 20 of the tiles of 1 KiB, at least 64; all if there are no more"
+    } else {
+        "4 of up to 80 sections of about equal work, 5 of 81; all if there are no more"
+    }
+}
+
+/// How large the committee was, and with what chance one like it accepts what is wrong in the parts that it looks at; nothing if nobody was drawn,
+/// or if it is not known of how many.
+fn describe_committee(check: &CheckDto) -> Option<String> {
+    let (members, seats) = (u64::from(check.members), u64::from(check.seats));
+    if members == 0 || members > seats {
+        return None;
+    }
+    let faulty = (seats - 1) / 3;
+    let drawn = if members == seats {
+        format!("committee  all {seats} validators")
+    } else {
+        format!("committee  {members} drawn of {seats} validators")
+    };
+    let chance = hostile_chance(members, seats);
+    let wrong = if chance > 0.0 {
+        // From the third drawing on all are asked.
+        let of_two = 1.0 - (1.0 - chance).powi(2);
         format!(
-            "member     {} TGRID to {}",
-            short(member.price),
-            member.provider
+            "at most {of_two:.1e}, if {faulty} of the validators lie and keep the honest ones from the chain for the whole vote"
         )
-    }));
-    lines.push(format!("money      {}", describe_money(settlement)));
-    lines.join("\n")
+    } else if faulty == 0 {
+        "whenever one validator lies: there are too few".to_owned()
+    } else {
+        format!("never while at most {faulty} of the validators lie")
+    };
+    Some(format!(
+        "{drawn}, drawing {}\nrisk       that a committee accepts what is wrong: {wrong}",
+        check.committees
+    ))
+}
+
+/// The chance that more than two thirds of the members are among a third of the validators, drawn without replacement
+/// (`docs/adr/0022-proof-of-sync.md`, *Silent members*).
+fn hostile_chance(members: u64, seats: u64) -> f64 {
+    let faulty = (seats - 1) / 3;
+    let needed = 2 * members / 3 + 1;
+    let ways = (needed..=members)
+        .map(|hostile| binomial(faulty, hostile) * binomial(seats - faulty, members - hostile));
+    ways.sum::<f64>() / binomial(seats, members)
+}
+
+/// How many subsets of `k` a set of `n` has.
+fn binomial(n: u64, k: u64) -> f64 {
+    if k > n {
+        return 0.0;
+    }
+    let factors = (0..k).map(|it| (n - it) as f64 / (it + 1) as f64);
+    factors.product()
 }
 
 /// Where the money of a job went: everything that was locked for it.
@@ -200,5 +271,71 @@ impl Shown {
             ));
         }
         self.ends = ended.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tg_sdk::dto::CheckDto;
+
+    use super::{describe_committee, hostile_chance};
+
+    fn committee(members: u16, seats: u16) -> Option<String> {
+        describe_committee(&CheckDto {
+            height: 7,
+            seed: None,
+            stage: String::new(),
+            committees: 1,
+            members,
+            seats,
+            sealed: 0,
+            right: members,
+            dispute: None,
+        })
+    }
+
+    /// The table of ADR 22.
+    #[test]
+    fn chances_are_those_of_the_table() {
+        for (seats, expected) in [
+            (4, "0"),
+            (16, "0"),
+            (33, "0"),
+            (34, "1.5e-5"),
+            (40, "1.0e-4"),
+            (46, "2.5e-4"),
+            (52, "4.2e-4"),
+            (58, "6.0e-4"),
+            (64, "7.7e-4"),
+        ] {
+            let chance = hostile_chance(seats.min(16), seats);
+            let text = match chance > 0.0 {
+                true => format!("{chance:.1e}"),
+                false => "0".to_owned(),
+            };
+            assert_eq!(text, expected, "{seats}");
+        }
+    }
+
+    #[test]
+    fn a_committee_is_told_with_the_set_that_it_is_drawn_of() {
+        let check = |members, seats, expected: &[&str]| {
+            let text = committee(members, seats).unwrap_or_default();
+            for part in expected {
+                assert!(text.contains(part), "{text}");
+            }
+        };
+        check(4, 4, &["all 4 validators", "never while at most 1 of"]);
+        check(
+            16,
+            20,
+            &["16 drawn of 20 validators", "never while at most 6"],
+        );
+        check(16, 64, &["16 drawn of 64", "at most 1.5e-3, if 21 of"]);
+        check(64, 64, &["all 64", "never while at most 21"]);
+        check(1, 1, &["all 1 validators", "there are too few"]);
+        // Of a node that does not say how many there are.
+        assert_eq!(committee(16, 0), None);
+        assert_eq!(committee(0, 4), None);
     }
 }

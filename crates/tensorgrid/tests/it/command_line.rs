@@ -436,6 +436,21 @@ fn ways_of_checking_are_compared() {
     }
 }
 
+/// Without short runs every result of mode sync is by drawn parts, which are shown.
+#[test]
+fn ways_of_checking_are_compared_by_drawn_parts() {
+    let bench = ["bench", "modes", "--quick", "--runs", "1", "--json"];
+    let drawn = [&bench[..], &["--whole-run-macs", "0"]].concat();
+    let rows = run(&drawn).ends(0).json();
+    let rows = rows.as_array().unwrap().iter();
+    let sync: Vec<_> = rows.filter(|it| it["mode"] == "sync").collect();
+    assert_eq!(sync.len(), 3);
+    for row in sync {
+        assert!(row["evidence_bytes"].as_u64() > Some(0), "{row}");
+        assert!(row["validator_cpu_ms"].as_f64() > Some(0.0), "{row}");
+    }
+}
+
 /// A small ledger in the place of the large one: the same code, a snapshot that a second process takes, and figures for all of it.
 #[test]
 fn accounts_and_a_join_are_measured() {

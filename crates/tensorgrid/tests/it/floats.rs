@@ -15,7 +15,7 @@ fn an_onnx_file_runs_on_a_grid_with_the_bits_it_has_without_one() {
     let folder = tempfile::tempdir().unwrap();
     // No run is short enough to be run whole by its committee, which executes drawn sections again.
     let drawn = ["--whole-run-macs", "0"];
-    let grid = Grid::up_with(&folder.path().join("data"), 1, &drawn);
+    let grid = Grid::up_with(&folder.path().join("data"), 3, &drawn);
     let model = root().join("models/lenet-digits.onnx");
     let input = folder.path().join("x.npy");
     let pixels = (0..784u16).map(|k| f32::from(k % 13) / 13.0).collect();
@@ -78,6 +78,7 @@ fn an_onnx_file_runs_on_a_grid_with_the_bits_it_has_without_one() {
     assert_eq!(watched["outputs"][0]["values"], expected);
     assert!(watched["run_again_ms"].as_f64().is_some(), "{watched}");
     assert!(watched["receipt"]["lease"]["check"]["right"].as_u64() >= Some(1));
+    assert_drawn_providers_agree(&grid, &infer, &expected);
     // Another shape is an answer too, and costs nothing but the least.
     let flat = folder.path().join("flat.npy");
     let x = FloatTensor::of(vec![784], vec![0f32; 784]).unwrap();
@@ -87,4 +88,24 @@ fn an_onnx_file_runs_on_a_grid_with_the_bits_it_has_without_one() {
         .ends(3);
     assert!(bad.stderr.contains("the input is none"), "{}", bad.stderr);
     assert!(grid.interrupt().success());
+}
+
+/// Two providers that a seed draws run the model and find the same bits, which are those of a run without a grid.
+fn assert_drawn_providers_agree(grid: &Grid, infer: &[&str], expected: &serde_json::Value) {
+    let by_two = [infer, &["--verify", "replicate:2", "--json"]].concat();
+    let by_two = grid.run(&by_two).ends(0).json();
+    assert_eq!(by_two["outputs"][0]["values"], *expected);
+    assert!(by_two["run_again_ms"].as_f64().is_some(), "{by_two}");
+    let receipt = &by_two["receipt"];
+    assert_eq!(receipt["job"]["mode"], "replicate");
+    let members = receipt["members"].as_array().unwrap();
+    assert_eq!(members.len(), 1);
+    assert_ne!(members[0]["provider"], receipt["lease"]["provider"]);
+    assert_ne!(members[0]["price"], "0");
+    let job = by_two["job"].as_str().unwrap();
+    let shown = grid.run(&["job", "receipt", job]).ends(0).stdout;
+    assert!(
+        shown.contains("2 drawn providers found the same"),
+        "{shown}"
+    );
 }

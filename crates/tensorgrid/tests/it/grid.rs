@@ -453,9 +453,10 @@ fn an_order_with_needs_of_its_own_needs_no_price() {
     ];
     let _provider = Provider::start(&grid, &folder.path().join("key"), "0.01", &machine);
     until("the offer stands", || offers(&grid) == 1);
-    let ran = infer(&grid, &["--gpus", "1", "--gpu-seconds", "2"])
-        .ends(0)
-        .json();
+    let ran = infer(&grid, &["--gpus", "1", "--gpu-seconds", "2"]).ends(0);
+    let why = "--verify proof, for what each way costs is known for usual needs only";
+    assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    let ran = ran.json();
     assert_eq!(ran["greatest"], 7);
     let price = ran["receipt"]["settlement"]["price"].as_str().unwrap();
     // A hundredth for the job and two fiftieths for the time.

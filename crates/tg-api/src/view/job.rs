@@ -209,7 +209,7 @@ pub fn lease(state: &State, job: &Job, lease: &Lease) -> LeaseDto {
         replicas: replicas(state, lease),
         receipt: lease.receipt().map(Into::into),
         evidence: lease.evidence().map(|evidence| evidence.digest),
-        check: lease.check.as_ref().map(check),
+        check: lease.check.as_ref().map(|it| check(state, it)),
         run_whole: state.is_run_whole(&job.order),
         sealing: lease
             .sealing
@@ -253,7 +253,7 @@ fn sealing(state: &State, job: &Job, lease: &Lease, sealing: &Sealing) -> Sealin
 }
 
 /// How a committee checks a result.
-fn check(check: &SyncCheck) -> CheckDto {
+fn check(state: &State, check: &SyncCheck) -> CheckDto {
     let count = |it: usize| u16::try_from(it).unwrap_or(u16::MAX);
     let round = check.stage.round();
     let states = || round.into_iter().flat_map(|it| &it.votes);
@@ -264,6 +264,7 @@ fn check(check: &SyncCheck) -> CheckDto {
         stage: check.stage.as_str().to_owned(),
         committees: round.map_or(0, |it| u16::from(it.number).saturating_add(1)),
         members: count(states().count()),
+        seats: count(state.validators().len()),
         sealed: count(states().filter(is_sealed).count()),
         right: count(round.map_or(0, |it| it.right().len())),
         dispute: dispute(&check.stage),

@@ -12,6 +12,7 @@ mod answer;
 mod file;
 pub mod limits;
 mod named;
+mod pinned;
 mod run;
 pub mod trace;
 
@@ -23,4 +24,5 @@ pub use file::{
     FloatFileError, FloatLimits, FloatModelFile, PublicFloatModel, is_float_file, is_public_float,
 };
 pub use named::{NamedTensors, NamedTensorsError};
+pub use pinned::{FloatDeparture, check_floats};
 pub use run::{FloatModel, FloatRun};

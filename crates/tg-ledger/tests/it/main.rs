@@ -5,6 +5,7 @@ mod answers;
 mod attacks;
 mod audit;
 mod blocks;
+mod committees;
 mod delivery;
 mod dispute;
 mod endpoint;

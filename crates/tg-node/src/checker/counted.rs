@@ -33,6 +33,7 @@ pub(super) enum CountedModel {
 /// An opening of a run, and what it must be about.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenedRun<'a> {
+    pub(super) lease: &'a LeaseId,
     pub(super) opening: &'a [u8],
     pub(super) input: &'a [u8],
     pub(super) receipt: &'a Receipt,
@@ -192,6 +193,7 @@ impl CountedModel {
 impl<'a> OpenedRun<'a> {
     const fn of_nodes(self) -> ExpectedFloatTrace<'a> {
         ExpectedFloatTrace {
+            lease: self.lease,
             input: self.input,
             output: &self.receipt.output,
             trace: &self.receipt.trace,
@@ -201,6 +203,7 @@ impl<'a> OpenedRun<'a> {
 
     const fn of_calls(self) -> ExpectedProgramTrace<'a> {
         ExpectedProgramTrace {
+            lease: self.lease,
             input: self.input,
             output: &self.receipt.output,
             trace: &self.receipt.trace,

@@ -88,6 +88,7 @@ impl ProofChecker {
         // No opening is one of no bytes: neither is a trace file.
         let opening = opening(task, blobs)?.unwrap_or_default();
         let (vote, answer) = model.vote(OpenedRun {
+            lease: &task.lease,
             opening: &opening,
             input: &input,
             receipt: &task.receipt,
@@ -110,6 +111,7 @@ impl ProofChecker {
         let fault = model.accusation_holds(
             vote,
             OpenedRun {
+                lease: &task.lease,
                 opening: &opening,
                 input: &input,
                 receipt: &task.receipt,

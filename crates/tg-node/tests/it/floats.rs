@@ -12,7 +12,7 @@ use tg_proof::trace::challenge;
 use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Decode as _, Digest, Encode as _, JobId, JobNeeds, JobOrder, Label, LeaseId,
-    ModelId, Receipt, Tier, TimestampMs, Transaction, VerificationMode, Wallet,
+    ModelId, Receipt, RunCommitment, Tier, TimestampMs, Transaction, VerificationMode, Wallet,
 };
 
 use crate::committee::{offer_milli, perform_all, seed_of};
@@ -296,8 +296,10 @@ async fn serve_sections(
         record.0[node].work += 1;
     }
     let (honest, _) = float.honest();
+    let committed = record.commitment(&float.input, &answer);
+    let committed = RunCommitment::read(&committed).for_lease(&lease);
     let receipt = Receipt {
-        trace: record.commitment(&float.input, &answer),
+        trace: committed.digest(),
         ..honest
     };
     let commit = Transaction::CommitReceipt { lease, receipt };

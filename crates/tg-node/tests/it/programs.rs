@@ -11,7 +11,7 @@ use tg_proof::trace::challenge;
 use tg_types::limits::{EVIDENCE_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
 use tg_types::{
     Address, Amount, Digest, Encode as _, JobId, JobNeeds, JobOrder, Label, LeaseId, ModelId,
-    Receipt, Tier, TimestampMs, Transaction, VerificationMode, Wallet,
+    Receipt, RunCommitment, Tier, TimestampMs, Transaction, VerificationMode, Wallet,
 };
 use tg_wasm::trace::ProgramTrace;
 use tg_wasm::{ProgramAnswer, ProgramEnd, ProgramFile, ProgramInput, RunLimits, WasmProgram};
@@ -456,9 +456,11 @@ async fn serve_calls(
         }
     }
     let (honest, _) = program.honest();
+    let committed = record.commitment(&program.input, &answer);
+    let committed = RunCommitment::read(&committed).for_lease(&lease);
     let receipt = Receipt {
         output: Digest::of_blob(&answer.encode()),
-        trace: record.commitment(&program.input, &answer),
+        trace: committed.digest(),
         ..honest
     };
     let commit = Transaction::CommitReceipt { lease, receipt };

@@ -475,6 +475,7 @@ fn sampled(state: JobStateDto, members: u16) -> LeaseDto {
             stage: "the provider opens the drawn tiles".to_owned(),
             committees: u16::from(members > 0),
             members,
+            seats: 4,
             sealed: 0,
             right: 0,
             dispute: None,

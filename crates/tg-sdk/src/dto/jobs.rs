@@ -379,6 +379,9 @@ pub struct CheckDto {
     pub committees: u16,
     /// Members of the present one.
     pub members: u16,
+    /// Validators that there are now: of so many members are drawn.
+    #[serde(default)]
+    pub seats: u16,
     /// Members that sealed a vote that is not open.
     pub sealed: u16,
     /// Members that found the result right.

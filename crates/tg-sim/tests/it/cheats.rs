@@ -11,9 +11,13 @@ fn every_cheat_has_its_rows_in_the_table() {
     for cheat in CheatKind::ALL {
         for way in CheckedBy::ALL {
             let row = format!("| {} | {way} |", cheat.name);
+            let found = table.lines().find_map(|line| line.strip_prefix(&row));
+            let caught = found.and_then(|rest| rest.split(" | ").next());
+            let says =
+                |it: &str| matches!(it.trim(), "yes" | "nothing wrong") || it.contains(" of ");
             assert!(
-                table.contains(&row),
-                "CHEATS.md has no row that begins with `{row}`: cargo xtask cheat-table"
+                caught.is_some_and(says),
+                "CHEATS.md has no row that begins with `{row}` and says what was caught: cargo xtask cheat-table"
             );
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use tg_types::{Digest, Domain, Encode as _, TileName, Vote, Writer};
+use tg_types::{Digest, Domain, Encode as _, LeaseId, RunCommitment, TileName, Vote, Writer};
 
 use super::file::{OpenedCalls, ProgramTraceFile};
 use super::record::{CallRecord, ProgramRecord};
@@ -16,6 +16,8 @@ use crate::state::ProgramState;
 /// What a trace of a program must be about.
 #[derive(Debug, Clone, Copy)]
 pub struct ExpectedProgramTrace<'a> {
+    /// The lease whose result it is.
+    pub lease: &'a LeaseId,
     /// The bytes that the order names as input.
     pub input: &'a [u8],
     /// The digest of the answer that the receipt names.
@@ -24,6 +26,13 @@ pub struct ExpectedProgramTrace<'a> {
     pub trace: &'a Digest,
     /// What draws the sections.
     pub challenge: &'a Digest,
+}
+
+impl ExpectedProgramTrace<'_> {
+    /// Whether the provider committed to a run for its lease.
+    fn is_committed(&self, run: &Digest) -> bool {
+        RunCommitment::read(run).for_lease(self.lease).digest() == *self.trace
+    }
 }
 
 /// Why a trace of a program does not show what is claimed. Each is the provider's fault alone.
@@ -210,7 +219,7 @@ impl WasmProgram {
         if found != *answer {
             return Ok(Err(ProgramTraceFault::Output));
         }
-        if record.commitment(expected.input, answer) != *expected.trace {
+        if !expected.is_committed(&record.commitment(expected.input, answer)) {
             return Ok(Err(ProgramTraceFault::Trace));
         }
         // Stops: a provider that has its committee run everything for the fee of a part.
@@ -231,7 +240,7 @@ impl WasmProgram {
         let input = self.given(expected.input).ok_or(ProgramTraceFault::Trace)?;
         // Stops: fuel that falls, by which many sections could each take the limit of the run.
         let is_of = record.is_of(answer, input.chunks().len()) && answer.fuel <= self.limits().fuel;
-        if !is_of || record.commitment(expected.input, answer) != *expected.trace {
+        if !is_of || !expected.is_committed(&record.commitment(expected.input, answer)) {
             return Err(ProgramTraceFault::Trace);
         }
         let drawn = record.drawn(answer, expected.challenge);

@@ -76,7 +76,8 @@ impl CallRecord {
 }
 
 impl ProgramRecord {
-    /// What a receipt of mode `sync` says of the trace: 24 bytes of a hash of input, answer and record, and the fuel in the clear.
+    /// 24 bytes of a hash of input, answer and record, and the fuel in the clear: what a receipt of mode `sync` says of the trace for its lease
+    /// ([`RunCommitment::for_lease`]).
     #[must_use]
     pub fn commitment(&self, input: &[u8], answer: &ProgramAnswer) -> Digest {
         let mut writer = Writer::new();
@@ -147,7 +148,7 @@ impl WasmProgram {
         })
     }
 
-    /// Runs it for a lease: its answer, and what a receipt says of the trace. In mode `sync` that is a commitment to what every call gave,
+    /// Runs it for a lease: its answer, and what a receipt says of the trace. In mode `sync` that is a commitment of the lease to what every call gave,
     /// else what [`stated_trace`] says.
     ///
     /// # Errors
@@ -160,7 +161,8 @@ impl WasmProgram {
     ) -> Result<(ProgramAnswer, Digest), NoMemory> {
         if form == TraceForm::Parts {
             let traced = self.trace(input)?;
-            return Ok((traced.answer, traced.commitment));
+            let commitment = RunCommitment::read(&traced.commitment).for_lease(names.1);
+            return Ok((traced.answer, commitment.digest()));
         }
         let run = self.try_run(input)?;
         let stated = stated_trace(form, names, run.trace, run.answer.fuel);

@@ -12,7 +12,7 @@ use tg_wasm::{ProgramAnswer, ProgramEnd, ProgramInput, ProgramTrap, RunLimits, W
 
 use crate::assembler::{Assembler, Function, i32_const, i64_const};
 use crate::random::{Draws, drawn_module};
-use crate::trace::{counter, rounds};
+use crate::trace::{counter, merging, parts, rounds};
 
 const LEASE: LeaseId = LeaseId::new([7; 32]);
 
@@ -102,6 +102,11 @@ fn cases() -> Vec<Case> {
         (usual(), rounds([]), Finished),
         (usual(), b"\x07".to_vec(), BadInput),
         (usual(), ProgramInput::Merge(vec![]).encode(), BadInput),
+        (
+            merging().read().unwrap(),
+            parts((0..6).map(|it| 50 + it)),
+            Finished,
+        ),
         (with(&counter(), 10), chunks(), OutOfFuel),
         (picky().read().unwrap(), rounds([0, 0, 3]), Refused(3)),
         (

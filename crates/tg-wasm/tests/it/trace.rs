@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use tg_types::{Decode as _, Digest, Domain, Encode as _, RunCommitment, TileName, Vote, sections};
+use tg_types::{
+    Decode as _, Digest, Domain, Encode as _, JobId, LeaseId, RunCommitment, TileName, TraceForm,
+    Vote, sections,
+};
 use tg_wasm::fuzz::{fuzz_claim, fuzz_trace, judged_files};
 use tg_wasm::trace::{
     CallRecord, ExpectedProgramTrace, OPENED_BYTES_MAX, ProgramRecord, ProgramTrace,
@@ -18,6 +21,13 @@ fn challenge(number: u64) -> Digest {
     Digest::of(Domain::Challenge, &number.to_le_bytes())
 }
 
+const LEASE: LeaseId = LeaseId::new([8; 32]);
+
+/// What a receipt for the lease says of a run.
+fn leased(run: &Digest) -> Digest {
+    RunCommitment::read(run).for_lease(&LEASE).digest()
+}
+
 /// What a provider committed to.
 struct Committed {
     input: Vec<u8>,
@@ -30,19 +40,20 @@ impl Committed {
         Self {
             input: input.to_vec(),
             output: Digest::of_blob(&answer.encode()),
-            trace: record.commitment(input, answer),
+            trace: leased(&record.commitment(input, answer)),
         }
     }
 
     fn of(program: &WasmProgram, input: &[u8]) -> Self {
         let traced = program.trace(input).unwrap();
         let committed = Self::to(input, &traced.answer, &traced.record);
-        assert_eq!(committed.trace, traced.commitment);
+        assert_eq!(committed.trace, leased(&traced.commitment));
         committed
     }
 
     fn by<'a>(&'a self, challenge: &'a Digest) -> ExpectedProgramTrace<'a> {
         ExpectedProgramTrace {
+            lease: &LEASE,
             input: &self.input,
             output: &self.output,
             trace: &self.trace,
@@ -120,6 +131,21 @@ pub(crate) fn counter() -> Assembler {
     module
 }
 
+/// [`counter`], which merges parts as it takes chunks.
+pub(crate) fn merging() -> Assembler {
+    let mut module = counter();
+    let merge = module.functions[1].clone();
+    module.functions.push(merge);
+    module.names.push("merge");
+    module
+}
+
+/// Parts of rounds to merge.
+pub(crate) fn parts(each: impl IntoIterator<Item = u32>) -> Vec<u8> {
+    let parts = each.into_iter().map(|it| it.to_le_bytes().to_vec());
+    ProgramInput::Merge(parts.collect()).encode()
+}
+
 /// Chunks of rounds.
 pub(crate) fn rounds(each: impl IntoIterator<Item = u32>) -> Vec<u8> {
     let chunks = each.into_iter().map(|it| it.to_le_bytes().to_vec());
@@ -168,6 +194,32 @@ fn an_honest_run_is_right_and_its_checksum_is_of_the_challenge() {
     assert_eq!(checksums.len(), 20);
 }
 
+/// Stops: the receipt and the file of another lease on the same input, which would be paid for no work where the file is the answer alone.
+#[test]
+fn a_run_that_was_committed_to_for_another_lease_is_none_of_this_one() {
+    let (program, many) = usual();
+    let (few, other) = (rounds([500, 501]), LeaseId::new([9; 32]));
+    let names = (&JobId::new([7; 32]), &LEASE);
+    // All sections of two chunks are drawn, so it is shown whole.
+    for (input, is_opened) in [(few, false), (many, true)] {
+        let committed = Committed::of(&program, &input);
+        let (answer, trace) = program.run_for(&input, TraceForm::Parts, names).unwrap();
+        assert_eq!(trace, committed.trace);
+        assert_eq!(RunCommitment::read(&trace).work, answer.fuel);
+        let challenge = challenge(3);
+        let file = program.open(&input, &challenge).unwrap();
+        assert_eq!(file.opened.is_some(), is_opened);
+        let expected = committed.by(&challenge);
+        judged(&program, &file, expected).unwrap();
+        let copied = ExpectedProgramTrace {
+            lease: &other,
+            ..expected
+        };
+        let found = judged(&program, &file, copied);
+        assert_eq!(found, Err(ProgramTraceFault::Trace));
+    }
+}
+
 /// Three records that differ from the right one in one call: its fuel, its state, and the bytes that showing it takes.
 fn lies(record: &ProgramRecord, call: usize) -> [ProgramRecord; 3] {
     let with = |change: fn(&mut CallRecord)| {
@@ -185,11 +237,25 @@ fn lies(record: &ProgramRecord, call: usize) -> [ProgramRecord; 3] {
 #[test]
 fn a_lie_about_one_call_is_found_where_its_section_is_drawn() {
     let (program, input) = usual();
-    let trace = program.trace(&input).unwrap();
+    lies_about_a_call_are_found(&program, &input);
+}
+
+/// Each call of `merge` is a step that is checked as those of `step` are.
+#[test]
+fn a_lie_about_one_merge_is_found_where_its_section_is_drawn() {
+    let program = merging().read().unwrap();
+    let input = parts((0..100).map(|it| 500 + it % 7));
+    assert_eq!(program.run(&input).answer.end, ProgramEnd::Finished);
+    lies_about_a_call_are_found(&program, &input);
+}
+
+#[track_caller]
+fn lies_about_a_call_are_found(program: &WasmProgram, input: &[u8]) {
+    let trace = program.trace(input).unwrap();
     let (mut found, mut tries) = (0_u32, 0_u32);
     for call in (0..trace.record.0.len()).step_by(7) {
         for (kind, record) in lies(&trace.record, call).into_iter().enumerate() {
-            let committed = Committed::to(&input, &trace.answer, &record);
+            let committed = Committed::to(input, &trace.answer, &record);
             let lied = ProgramTrace {
                 record: record.clone(),
                 ..trace.clone()
@@ -198,10 +264,10 @@ fn a_lie_about_one_call_is_found_where_its_section_is_drawn() {
                 tries += 1;
                 let challenge = challenge(number);
                 let drawn = drawn(&lied, &challenge);
-                let mut file = program.open(&input, &challenge).unwrap();
+                let mut file = program.open(input, &challenge).unwrap();
                 let honest = drawn == self::drawn(&trace, &challenge);
                 file.opened.as_mut().unwrap().record = record.clone();
-                let verdict = judged(&program, &file, committed.by(&challenge));
+                let verdict = judged(program, &file, committed.by(&challenge));
                 let is_in = drawn.iter().any(|it| it.contains(&call));
                 let is_before = drawn.iter().any(|it| it.start == call + 1);
                 match verdict {

@@ -114,8 +114,16 @@ pub(crate) async fn mode_of(
         true => ModeDto::Proof,
         false => ModeDto::Recompute,
     };
-    // What offers would ask is known for usual needs only.
-    if for_proof || !order.needs.are_usual() {
+    if for_proof {
+        say(format_args!(
+            "--verify {certain}, for a proof is to be kept"
+        ));
+        return Ok(certain);
+    }
+    if !order.needs.are_usual() {
+        say(format_args!(
+            "--verify {certain}, for what each way costs is known for usual needs only; --verify sync asks for a committee"
+        ));
         return Ok(certain);
     }
     let at_risk = order.needs.value_at_risk;

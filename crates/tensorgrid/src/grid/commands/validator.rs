@@ -334,6 +334,7 @@ fn hint_of(error: &OpenError, directory: &Path) -> String {
         OpenError::NoQuorum { .. } => format!(
             "a network of fewer than 4 validators cannot do without one, so nobody can rebuild {directory}: restore it from a copy"
         ),
+        OpenError::Floats(_) => "a library in this process may have changed how its threads round; else another machine must run it".to_owned(),
         OpenError::Old(_) => format!("{}; then once: --checkpoint HEIGHT:ID", trust::FRESH),
         error if error.is_damage() => {
             format!("nobody can rebuild {directory}: restore it from a copy")

@@ -9,11 +9,15 @@ use crate::tensor::FloatTensor;
 use crate::tgf::{NodeSeen, SectionStart};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use tg_types::{Decode as _, Digest, Domain, Encode as _, TileName, Vote, Writer};
+use tg_types::{
+    Decode as _, Digest, Domain, Encode as _, LeaseId, RunCommitment, TileName, Vote, Writer,
+};
 
 /// What a trace of floats must be about.
 #[derive(Debug, Clone, Copy)]
 pub struct ExpectedFloatTrace<'a> {
+    /// The lease whose result it is.
+    pub lease: &'a LeaseId,
     /// The bytes that the order names as input.
     pub input: &'a [u8],
     /// The digest of the answer that the receipt names.
@@ -22,6 +26,13 @@ pub struct ExpectedFloatTrace<'a> {
     pub trace: &'a Digest,
     /// What draws the sections.
     pub challenge: &'a Digest,
+}
+
+impl ExpectedFloatTrace<'_> {
+    /// Whether the provider committed to a run for its lease.
+    fn is_committed(&self, run: &Digest) -> bool {
+        RunCommitment::read(run).for_lease(self.lease).digest() == *self.trace
+    }
 }
 
 /// Why a trace of floats does not show what is claimed. Each is the provider's fault alone.
@@ -189,7 +200,7 @@ impl FloatModel {
         if found != *answer {
             return Err(FloatTraceFault::Output);
         }
-        if record.commitment(expected.input, answer) != *expected.trace {
+        if !expected.is_committed(&record.commitment(expected.input, answer)) {
             return Err(FloatTraceFault::Trace);
         }
         // Stops: a provider that has its committee run everything for the fee of a part.
@@ -215,7 +226,7 @@ impl FloatModel {
         // Stops: works that fall, by which many sections could each take the limit of the run.
         let is_of = record.is_of(graph, self.limits().work)
             && record.work_before(record.0.len()) == answer.work;
-        if !is_of || record.commitment(expected.input, answer) != *expected.trace {
+        if !is_of || !expected.is_committed(&record.commitment(expected.input, answer)) {
             return Err(FloatTraceFault::Trace);
         }
         let lives = Lives::of(graph);

@@ -65,8 +65,12 @@ pub struct FloatTrace {
     pub commitment: Digest,
 }
 
-/// Elements that are hashed at a time, so that hashing a value takes no memory in proportion to it.
+/// Elements that are written at a time, so that hashing a value takes no memory in proportion to it.
 const PIECE: usize = 1 << 14;
+
+/// Bytes that are hashed at a time: a power of two of BLAKE3's chunks, at a multiple of their number. It hashes such many at once, and others
+/// one by one.
+const PIECE_BYTES: usize = 1 << 16;
 
 impl ValueRecord {
     pub(super) fn of(value: &FloatTensor) -> Self {
@@ -76,25 +80,28 @@ impl ValueRecord {
     /// What is said of a value, and 32 bytes that who has not computed it does not know: those after the digest in BLAKE3's output.
     pub(super) fn shown(value: &FloatTensor) -> (Self, [u8; 32]) {
         let mut hasher = BlobHasher::default();
-        let mut head = Writer::new();
-        tensors::write_head(&mut head, value);
-        hasher.update(&head.into_bytes());
+        let mut writer = Writer::new();
+        tensors::write_head(&mut writer, value);
         for first in (0..value.len()).step_by(PIECE) {
             let piece = first..(first + PIECE).min(value.len());
-            let mut writer = Writer::new();
             tensors::write_some_elements(&mut writer, value.data(), piece);
-            hasher.update(&writer.into_bytes());
+            let whole = writer.as_bytes().len() / PIECE_BYTES * PIECE_BYTES;
+            hasher.update(&writer.as_bytes()[..whole]);
+            writer.remove_front(whole);
         }
+        hasher.update(writer.as_bytes());
+        let (digest, beyond) = hasher.shown();
         let said = Self {
             bytes: value.bytes() as u64,
-            digest: hasher.digest(),
+            digest,
         };
-        (said, hasher.beyond())
+        (said, beyond)
     }
 }
 
 impl RunRecord {
-    /// What a receipt of mode `sync` says of the trace: 24 bytes of a hash of input, answer and record, and the work in the clear.
+    /// 24 bytes of a hash of input, answer and record, and the work in the clear: what a receipt of mode `sync` says of the trace for its lease
+    /// ([`RunCommitment::for_lease`]).
     #[must_use]
     pub fn commitment(&self, input: &[u8], answer: &FloatAnswer) -> Digest {
         let mut writer = Writer::new();
@@ -160,7 +167,7 @@ impl FloatModel {
         }
     }
 
-    /// Runs it for a lease: its answer, and what a receipt says of the trace. In mode `sync` that is a commitment to what every node gave,
+    /// Runs it for a lease: its answer, and what a receipt says of the trace. In mode `sync` that is a commitment of the lease to what every node gave,
     /// else what [`stated_trace`] says.
     #[must_use]
     pub fn run_for(
@@ -173,7 +180,8 @@ impl FloatModel {
             let FloatTrace {
                 answer, commitment, ..
             } = self.trace(input);
-            return (answer, commitment);
+            let commitment = RunCommitment::read(&commitment).for_lease(names.1);
+            return (answer, commitment.digest());
         }
         let FloatRun { answer, trace } = self.run(input);
         let stated = stated_trace(form, names, trace, answer.work);

@@ -6,12 +6,17 @@ use super::super::{FloatAnswer, FloatEnd, FloatLimits, FloatModel, FloatModelFil
 use super::sections::{self, Lives};
 use super::{
     ExpectedFloatTrace, FloatTraceFault, FloatTraceFile, OPENED_BYTES_MAX, OpenedSections,
-    float_vote_on,
+    ValueRecord, float_vote_on,
 };
+use crate::codec::tensors;
+use crate::fuzz::random_tensor;
 use crate::graph::{Attribute, Dim, Graph, Input, Node, Subgraph, ValueId};
 use crate::tensor::{DType, FloatTensor};
 use tg_exec::sample::Numbers;
-use tg_types::{Decode as _, Digest, Encode as _, TileName, Vote};
+use tg_types::{
+    Decode as _, Digest, Encode as _, JobId, LeaseId, RunCommitment, TileName, TraceForm, Vote,
+    Writer,
+};
 
 /// A graph of layers that each read the last one and the one before it, a loop and an output that is an input too.
 struct Builder(Graph);
@@ -108,6 +113,13 @@ fn challenge(number: u64) -> Digest {
     Digest::of_blob(&number.to_le_bytes())
 }
 
+const LEASE: LeaseId = LeaseId::new([8; 32]);
+
+/// What a receipt for the lease says of a run.
+fn leased(run: &Digest) -> Digest {
+    RunCommitment::read(run).for_lease(&LEASE).digest()
+}
+
 /// What a provider committed to.
 struct Committed {
     input: Vec<u8>,
@@ -120,13 +132,14 @@ impl Committed {
         let trace = model.trace(&input);
         Self {
             output: Digest::of_blob(&trace.answer.to_bytes()),
-            trace: trace.commitment,
+            trace: leased(&trace.commitment),
             input,
         }
     }
 
     fn by<'a>(&'a self, challenge: &'a Digest) -> ExpectedFloatTrace<'a> {
         ExpectedFloatTrace {
+            lease: &LEASE,
             input: &self.input,
             output: &self.output,
             trace: &self.trace,
@@ -322,6 +335,41 @@ fn sections_that_read_too_much_are_shown_whole() {
     judged(&model, &file, committed.by(&drawn)).unwrap();
 }
 
+/// Stops: the receipt and the file of another lease on the same input, which would be paid for no work where the file is the answer alone.
+#[test]
+fn a_run_that_was_committed_to_for_another_lease_is_none_of_this_one() {
+    let other = LeaseId::new([9; 32]);
+    let names = (&JobId::new([7; 32]), &LEASE);
+    // One that is shown whole, as it does not finish, and one of which sections are opened.
+    for (limits, is_opened) in [
+        (
+            FloatLimits {
+                work: 1,
+                ..FloatLimits::default()
+            },
+            false,
+        ),
+        (FloatLimits::default(), true),
+    ] {
+        let model = model(&layered(12), limits);
+        let committed = Committed::of(&model, input(&[4, 32]));
+        let (answer, trace) = model.run_for(&committed.input, TraceForm::Parts, names);
+        assert_eq!(trace, committed.trace);
+        assert_eq!(RunCommitment::read(&trace).work, answer.work);
+        let drawn = challenge(3);
+        let file = model.open(&committed.input, &drawn);
+        assert_eq!(file.opened.is_some(), is_opened);
+        let expected = committed.by(&drawn);
+        judged(&model, &file, expected).unwrap();
+        let copied = ExpectedFloatTrace {
+            lease: &other,
+            ..expected
+        };
+        let found = judged(&model, &file, copied);
+        assert_eq!(found, Err(FloatTraceFault::Trace));
+    }
+}
+
 /// A liar's run: from a node on everything is computed from one element that is another.
 fn lie(model: &FloatModel, honest: &[u8], wrong: usize) -> (Committed, super::RunRecord) {
     let mut trace = model.trace(honest);
@@ -330,7 +378,7 @@ fn lie(model: &FloatModel, honest: &[u8], wrong: usize) -> (Committed, super::Ru
     let committed = Committed {
         input: honest.to_vec(),
         output: Digest::of_blob(&trace.answer.to_bytes()),
-        trace: record.commitment(honest, &trace.answer),
+        trace: leased(&record.commitment(honest, &trace.answer)),
     };
     (committed, trace.record)
 }
@@ -376,7 +424,7 @@ fn records_that_lie_about_work_or_memory_are_found() {
         let committed = Committed {
             input: given.clone(),
             output: Digest::of_blob(&answer.to_bytes()),
-            trace: record.commitment(&given, &answer),
+            trace: leased(&record.commitment(&given, &answer)),
         };
         let mut file = file.clone();
         file.answer = answer.to_bytes();
@@ -450,7 +498,7 @@ fn values_and_answers_that_are_not_recorded_are_refused() {
     let lied = Committed {
         input: committed.input.clone(),
         output: Digest::of_blob(&trace.answer.to_bytes()),
-        trace: trace.record.commitment(&committed.input, &trace.answer),
+        trace: leased(&trace.record.commitment(&committed.input, &trace.answer)),
     };
     let mut other = file.clone();
     other.answer = trace.answer.to_bytes();
@@ -511,7 +559,7 @@ fn outputs_that_are_inputs_are_compared_by_their_value() {
         trace.answer.output = outputs.to_bytes();
         let lied = Committed {
             output: Digest::of_blob(&trace.answer.to_bytes()),
-            trace: trace.record.commitment(&committed.input, &trace.answer),
+            trace: leased(&trace.record.commitment(&committed.input, &trace.answer)),
             input: committed.input.clone(),
         };
         let mut other = file.clone();
@@ -540,7 +588,7 @@ fn what_a_record_says_of_memory_ends_no_look() {
         let mut file = model.open(&committed.input, &drawn);
         let opened = file.opened.as_mut().unwrap();
         opened.record.0[0].values[0].bytes = u64::MAX;
-        committed.trace = opened.record.commitment(&committed.input, &answer);
+        committed.trace = leased(&opened.record.commitment(&committed.input, &answer));
         let expected = committed.by(&drawn);
         match judged(&model, &file, expected) {
             Ok(_) => shown_right += 1,
@@ -551,4 +599,37 @@ fn what_a_record_says_of_memory_ends_no_look() {
         }
     }
     assert!(shown_right > 0, "most sections read nothing of it");
+}
+
+/// A contract: records are of what files of tensors have, in whatever pieces it is hashed.
+#[test]
+fn the_digest_of_a_value_is_that_of_its_bytes() {
+    let digest_of = |value: &FloatTensor| {
+        let mut writer = Writer::new();
+        tensors::write_head(&mut writer, value);
+        tensors::write_elements(&mut writer, value.data());
+        let bytes = writer.into_bytes();
+        (bytes.len(), Digest::of_blob(&bytes))
+    };
+    let check = |value: &FloatTensor| {
+        let (said, beyond) = ValueRecord::shown(value);
+        let (length, digest) = digest_of(value);
+        assert_eq!(said.digest, digest, "{length} bytes");
+        assert_eq!(said.bytes, value.bytes() as u64);
+        assert_ne!(beyond, *digest.as_bytes());
+        assert_eq!(ValueRecord::of(value), said);
+    };
+    let mut numbers = Numbers::new(21);
+    for _ in 0..200 {
+        check(&random_tensor(&mut numbers));
+    }
+    // About one, two and several pieces, with a head before them.
+    for length in [16_376, 16_377, 16_384, 16_385, 32_760, 32_768, 100_003] {
+        let values = (0..length).map(|it| it as f32 * 0.5).collect();
+        check(&FloatTensor::of(vec![length], values).unwrap());
+        let bytes = (0..length).map(|it| (it % 251) as u8).collect();
+        check(&FloatTensor::of(vec![1, length], bytes).unwrap());
+        let words = (0..length).map(|it| it as i64 - 7).collect();
+        check(&FloatTensor::of(vec![length, 1], words).unwrap());
+    }
 }
