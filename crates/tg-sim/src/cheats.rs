@@ -150,6 +150,8 @@ impl CheatKind {
             seat_changes: PlannedSeats::default(),
             lapse: None,
             clients: Vec::new(),
+            gateways: Vec::new(),
+            clocks_ms: Vec::new(),
             faults: Vec::new(),
             mode: Some(way.mode),
             by_tile: way.by_tile,

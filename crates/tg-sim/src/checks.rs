@@ -2,7 +2,7 @@
 //!
 //! | rule | what must hold |
 //! |---|---|
-//! | `agreement` | validators have the same block, and the state that its header names, at each height |
+//! | `agreement` | validators and gateways have the same block, and the state that its header names, at each height |
 //! | `money` | what the records hold, counted one by one, and what was burned is what was minted; what was burned only grows |
 //! | `payment` | a job is paid once, to the last unit of its escrow, for a right result, by a verdict in that block, with evidence that validators hold; one that nobody checks for an answer that a quorum holds |
 //! | `honest-lost` | no honest provider loses collateral, but ten times its gas where an order leaves too little time |
@@ -25,7 +25,7 @@ use tg_ledger::{
 };
 use tg_node::{BlobStore, Finalized};
 use tg_types::{
-    Address, Amount, BlockId, Digest, JobId, LeaseId, NonceLane, OfferId, SignedVoucher,
+    Address, Amount, BlockId, Digest, JobId, LeaseId, NonceLane, OfferId, SignedVoucher, StateRoot,
     TimestampMs, TransactionId, VerificationMode, Vote,
 };
 
@@ -85,6 +85,8 @@ pub(crate) struct Checks {
     minted: Amount,
     burned: Amount,
     chain: BTreeMap<u64, BlockId>,
+    /// The state roots of the same heights.
+    roots: BTreeMap<u64, StateRoot>,
     waiting: BTreeMap<u64, Arc<Finalized>>,
     /// The height up to which states were looked at.
     checked: u64,
@@ -101,6 +103,8 @@ pub(crate) struct Checks {
     prices: BTreeMap<LeaseId, Amount>,
     votes: VoteChecks,
     seats: SeatChecks,
+    /// How often a state of a gateway was looked at.
+    pub(crate) looks_at_gateways: u64,
     /// How long paid jobs took, all together.
     pub(crate) paid_ms: u64,
     /// The states after the first and the last block.
@@ -142,6 +146,7 @@ impl Checks {
             minted,
             burned: Amount::ZERO,
             chain: BTreeMap::new(),
+            roots: BTreeMap::new(),
             waiting: BTreeMap::new(),
             checked: 0,
             executed: BTreeSet::new(),
@@ -154,6 +159,7 @@ impl Checks {
             prices: BTreeMap::new(),
             votes: VoteChecks::default(),
             seats,
+            looks_at_gateways: 0,
             paid_ms: 0,
             first: None,
             last: None,
@@ -214,7 +220,13 @@ impl Checks {
             );
             self.violated("agreement", at_ms, what);
         }
-        if block.state.root() != block.block.header.state_root {
+        let named = block.block.header.state_root;
+        if *self.roots.entry(height).or_insert(named) != named {
+            let what =
+                format!("block {height} of seat{seat} names another state than a gateway has");
+            self.violated("agreement", at_ms, what);
+        }
+        if block.state.root() != named {
             let what = format!("seat{seat} has another state than block {height} names");
             self.violated("agreement", at_ms, what);
         }
@@ -231,6 +243,24 @@ impl Checks {
             self.violated("final", at_ms, what);
         }
         new
+    }
+
+    /// A gateway has a state: that of the final block of its height. It is looked at after each page and each start; a block within a page is
+    /// the ancestor of the last one, which names it and the states of all.
+    pub(crate) fn followed(&mut self, gateway: usize, state: &State, at_ms: u64) {
+        let (head, root) = (state.head(), state.root());
+        let height = head.height.get();
+        let known = *self.chain.entry(height).or_insert(head.block);
+        if known != head.block {
+            let block = head.block;
+            let what = format!("gateway{gateway} has {block} at height {height}, another {known}");
+            self.violated("agreement", at_ms, what);
+        }
+        if *self.roots.entry(height).or_insert(root) != root {
+            let what = format!("gateway{gateway} has another state at height {height} than others");
+            self.violated("agreement", at_ms, what);
+        }
+        self.looks_at_gateways += 1;
     }
 
     /// Whether nobody showed yet that the block of a height is final.

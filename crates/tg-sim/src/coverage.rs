@@ -52,6 +52,9 @@ impl FaultCoverage {
         if plan.clients.iter().any(Option::is_some) {
             standing.insert("lying gateway".to_owned());
         }
+        if plan.gateways.iter().any(Option::is_some) {
+            standing.insert("gateway that follows".to_owned());
+        }
         let faults = plan.faults.iter().flatten();
         let passing = faults.map(|it| (it.at_ms, it.at_ms + it.for_ms, it.kind.name().to_owned()));
         let renewals = plan.release.iter();

@@ -37,6 +37,8 @@ pub(crate) struct SimGrid {
     friends: Mutex<Vec<Arc<BlobStore>>>,
     /// Running honest validators by seat.
     nodes: Mutex<BTreeMap<usize, NodeHandle>>,
+    /// What running gateways show.
+    followed: Mutex<BTreeMap<usize, Arc<State>>>,
     log: Mutex<Log>,
     checks: Mutex<Checks>,
     coverage: Mutex<FaultCoverage>,
@@ -81,6 +83,7 @@ impl SimGrid {
             domain,
             friends: Mutex::default(),
             nodes: Mutex::default(),
+            followed: Mutex::default(),
             log: Mutex::new(log),
             checks: Mutex::new(checks),
             coverage: Mutex::new(coverage),
@@ -177,6 +180,25 @@ impl SimGrid {
         let is_fresh = |node: &&&NodeHandle| node.status().timestamp.get() + STALE_MS >= now;
         let fresh = in_turn.iter().find(is_fresh).or_else(|| in_turn.first());
         fresh.map(|node| (*node).clone())
+    }
+
+    /// A gateway has a state, which is checked and shown from now on.
+    pub(crate) fn followed(&self, context: &Context, gateway: usize, state: Arc<State>) {
+        self.checks().followed(gateway, &state, now_ms(context));
+        locked(&self.followed).insert(gateway, state);
+    }
+
+    /// A gateway does not run.
+    pub(crate) fn unfollowed(&self, gateway: usize) {
+        locked(&self.followed).remove(&gateway);
+    }
+
+    /// What a gateway shows, if it runs and is not behind.
+    fn followed_state(&self, gateway: usize, now: u64) -> Option<Arc<State>> {
+        let followed = locked(&self.followed);
+        let state = followed.get(&gateway)?;
+        let is_fresh = state.head().timestamp.get() + STALE_MS >= now;
+        is_fresh.then(|| Arc::clone(state))
     }
 
     /// What of an account waits at each honest validator, and where the ledger stands there, for the log.
@@ -406,6 +428,8 @@ fn told_of_disputes(event: &Event) -> Option<(&'static str, String)> {
 pub(crate) struct ClientAccount {
     pub(crate) wallet: Wallet,
     pub(crate) gateway: usize,
+    /// The gateway that it asks for the ledger, if there is one.
+    pub(crate) follower: Option<usize>,
 }
 
 /// A transaction that a validator took.
@@ -417,7 +441,11 @@ pub(crate) struct SentTransaction {
 
 impl ClientAccount {
     pub(crate) const fn new(wallet: Wallet, gateway: usize) -> Self {
-        Self { wallet, gateway }
+        Self {
+            wallet,
+            gateway,
+            follower: None,
+        }
     }
 
     /// The nonce that the account's validator tells it to use next.
@@ -426,9 +454,14 @@ impl ClientAccount {
         Some(node.next_nonce(&self.wallet.address()))
     }
 
-    /// The last final state that the account's validator shows.
+    /// The last final state that the account's gateway shows, or its validator, if it has none or that one is behind.
     pub(crate) fn state(&self, grid: &SimGrid, context: &Context) -> Option<Arc<State>> {
-        let node = grid.gateway(self.gateway, now_ms(context))?;
+        let now = now_ms(context);
+        let followed = self.follower.and_then(|it| grid.followed_state(it, now));
+        if followed.is_some() {
+            return followed;
+        }
+        let node = grid.gateway(self.gateway, now)?;
         Some(node.snapshot().state.clone())
     }
 

@@ -11,8 +11,11 @@
 //! - An honest provider asks the next validator when the one it asks has no new block for three seconds.
 
 mod clients;
+mod clocks;
+mod gateways;
 mod lapse;
 mod seats;
+mod text;
 
 use std::fmt;
 
@@ -21,6 +24,7 @@ use tg_types::VerificationMode;
 use crate::draw::SeedStream;
 
 pub use clients::ClientPlan;
+pub use gateways::GatewayPlan;
 pub use lapse::{LapsePlan, PAUSE};
 pub use seats::{LeaverPlan, NewcomerPlan, PlannedSeats};
 
@@ -322,6 +326,10 @@ pub enum PlanPart {
     Leaver(usize),
     /// A client to which gateways lie.
     Client(usize),
+    /// A gateway.
+    Gateway(usize),
+    /// Clocks of honest validators that are not exact.
+    Clocks,
     /// The account that is left until its rent is spent.
     Lapse,
 }
@@ -339,6 +347,8 @@ impl fmt::Display for PlanPart {
             Self::Newcomer(index) => write!(f, "newcomer{index}"),
             Self::Leaver(index) => write!(f, "leaver{index}"),
             Self::Client(index) => write!(f, "client{index}"),
+            Self::Gateway(index) => write!(f, "gateway{index}"),
+            Self::Clocks => f.write_str("clocks"),
             Self::Lapse => f.write_str("lapse"),
         }
     }
@@ -347,7 +357,7 @@ impl fmt::Display for PlanPart {
 /// A part of a plan has no such name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no part {0}: seatN, providerN, requestorN, faultN, newcomerN, leaverN, clientN, links, orders, release or lapse"
+    "there is no part {0}: seatN, providerN, requestorN, faultN, newcomerN, leaverN, clientN, gatewayN, links, orders, clocks, release or lapse"
 )]
 pub struct ParsePartError(String);
 
@@ -359,6 +369,7 @@ impl std::str::FromStr for PlanPart {
         let part = match text {
             "links" => Some(Self::Links),
             "orders" => Some(Self::Orders),
+            "clocks" => Some(Self::Clocks),
             "release" => Some(Self::Release),
             "lapse" => Some(Self::Lapse),
             _ => (numbered("seat").map(Self::Seat))
@@ -367,7 +378,8 @@ impl std::str::FromStr for PlanPart {
                 .or_else(|| numbered("fault").map(Self::Fault))
                 .or_else(|| numbered("newcomer").map(Self::Newcomer))
                 .or_else(|| numbered("leaver").map(Self::Leaver))
-                .or_else(|| numbered("client").map(Self::Client)),
+                .or_else(|| numbered("client").map(Self::Client))
+                .or_else(|| numbered("gateway").map(Self::Gateway)),
         };
         part.ok_or_else(|| ParsePartError(text.to_owned()))
     }
@@ -396,6 +408,10 @@ pub struct SimPlan {
     pub lapse: Option<LapsePlan>,
     /// Clients to which gateways lie; `None` was left out.
     pub clients: Vec<Option<ClientPlan>>,
+    /// Nodes without a vote that follow the chain; `None` was left out.
+    pub gateways: Vec<Option<GatewayPlan>>,
+    /// How far the wall clocks of seats are ahead if they are honest, in milliseconds; one that is not here is exact.
+    pub clocks_ms: Vec<i64>,
     /// How all results are checked; drawn for each order if absent.
     pub mode: Option<VerificationMode>,
     /// Whether validators repeat no run, so that every dispute about one ends at a tile.
@@ -430,6 +446,7 @@ impl SimPlan {
             Some(lapse) => plan.with_lapse(lapse),
             None => Self {
                 clients: clients::drawn(seed, &honest),
+                gateways: gateways::drawn(seed, &honest),
                 ..plan
             },
         }
@@ -511,6 +528,7 @@ impl SimPlan {
         faults.extend(power_cuts(&seat_changes, count));
         Self {
             seed,
+            clocks_ms: clocks::drawn(seed, count + seat_changes.newcomers.len()),
             seats,
             links,
             providers,
@@ -520,6 +538,7 @@ impl SimPlan {
             seat_changes,
             lapse: None,
             clients: Vec::new(),
+            gateways: Vec::new(),
             mode: None,
             // In every fourth run; not drawn, so that the other runs stay as they were.
             by_tile: seed % 4 == 3,
@@ -562,6 +581,11 @@ impl SimPlan {
         parts.extend(present(newcomers, PlanPart::Newcomer));
         let clients = self.clients.iter().map(Option::is_some).collect();
         parts.extend(present(clients, PlanPart::Client));
+        let gateways = self.gateways.iter().map(Option::is_some).collect();
+        parts.extend(present(gateways, PlanPart::Gateway));
+        if self.clocks_ms.iter().any(|it| *it != 0) {
+            parts.push(PlanPart::Clocks);
+        }
         parts.extend(self.lapse.map(|_| PlanPart::Lapse));
         parts
     }
@@ -592,6 +616,8 @@ impl SimPlan {
             PlanPart::Newcomer(index) => clear(&mut plan.seat_changes.newcomers, index),
             PlanPart::Leaver(index) => clear(&mut plan.seat_changes.leavers, index),
             PlanPart::Client(index) => clear(&mut plan.clients, index),
+            PlanPart::Gateway(index) => clear(&mut plan.gateways, index),
+            PlanPart::Clocks => plan.clocks_ms.clear(),
             PlanPart::Lapse => plan.lapse = None,
         }
         plan.without.push(part);
@@ -611,6 +637,7 @@ impl SimPlan {
         plan.release.clear();
         plan.seat_changes = PlannedSeats::default();
         plan.clients.clear();
+        plan.gateways.clear();
         plan.lapse = None;
         plan
     }
@@ -619,6 +646,16 @@ impl SimPlan {
     #[must_use]
     pub fn faults_max(&self) -> usize {
         (self.seats.len() - 1) / 3
+    }
+
+    /// How far the wall clock of a seat is ahead, in milliseconds.
+    pub(crate) fn clock_ms(&self, seat: usize) -> i64 {
+        // Newcomers are honest.
+        match self.seats.get(seat).unwrap_or(&SeatRole::Honest) {
+            SeatRole::Honest => self.clocks_ms.get(seat).copied().unwrap_or(0),
+            SeatRole::FastClock(ms) => i64::try_from(*ms).unwrap_or(i64::MAX),
+            _ => 0,
+        }
     }
 
     /// The command that runs it again.
@@ -845,108 +882,4 @@ fn faults(
         }));
     }
     faults
-}
-
-impl fmt::Display for SimPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            seed,
-            seats,
-            links,
-            providers,
-            requestors,
-            faults,
-            release,
-            seat_changes,
-            lapse,
-            clients,
-            mode,
-            by_tile,
-            run_whole,
-            retains,
-            programs,
-            heal_ms,
-            without: _,
-        } = self;
-        writeln!(
-            f,
-            "seed {seed}: {} validators, faults until {heal_ms} ms",
-            seats.len()
-        )?;
-        let Links {
-            latency_ms,
-            jitter_ms,
-            loss_permille,
-        } = links;
-        writeln!(
-            f,
-            "  links: {latency_ms} ms, jitter {jitter_ms} ms, {loss_permille} of 1,000 lost"
-        )?;
-        if let Some(mode) = mode {
-            writeln!(f, "  all results checked by {}", mode.as_str())?;
-        }
-        let rules = [
-            (*programs, "orders name a program"),
-            (*retains, "answers are kept, and seats are asked for them"),
-            (*run_whole, "committees run short runs whole"),
-            (
-                *by_tile,
-                "validators repeat no runs: disputes end at a tile",
-            ),
-        ];
-        for (_, rule) in rules.iter().filter(|(holds, _)| *holds) {
-            writeln!(f, "  {rule}")?;
-        }
-        for (index, role) in seats.iter().enumerate() {
-            if *role != SeatRole::Honest {
-                writeln!(f, "  seat{index}: {role:?}")?;
-            }
-        }
-        for (index, provider) in providers.iter().enumerate() {
-            if let Some(provider) = provider {
-                writeln!(f, "  provider{index}: {provider:?}")?;
-            }
-        }
-        for (index, requestor) in requestors.iter().enumerate() {
-            if let Some(requestor) = requestor {
-                writeln!(f, "  requestor{index}: {requestor:?}")?;
-            }
-        }
-        for NewRelease { at_ms, seat } in release {
-            writeln!(f, "  {at_ms} ms: seat{seat} has the new release")?;
-        }
-        seat_changes.write(f, seats.len())?;
-        write_parties(f, lapse.as_ref(), clients)?;
-        write_faults(f, faults)
-    }
-}
-
-fn write_parties(
-    f: &mut fmt::Formatter<'_>,
-    lapse: Option<&LapsePlan>,
-    clients: &[Option<ClientPlan>],
-) -> fmt::Result {
-    if let Some(lapse) = lapse {
-        writeln!(f, "  an account is left: {lapse:?}")?;
-    }
-    for (index, client) in clients.iter().enumerate() {
-        if let Some(client) = client {
-            writeln!(f, "  client{index}: {client:?}")?;
-        }
-    }
-    Ok(())
-}
-
-fn write_faults(f: &mut fmt::Formatter<'_>, faults: &[Option<PlannedFault>]) -> fmt::Result {
-    for (index, fault) in faults.iter().enumerate() {
-        if let Some(PlannedFault {
-            at_ms,
-            for_ms,
-            kind,
-        }) = fault
-        {
-            writeln!(f, "  fault{index}: at {at_ms} ms for {for_ms} ms {kind:?}")?;
-        }
-    }
-    Ok(())
 }

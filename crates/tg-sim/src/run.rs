@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use commonware_runtime::{Runner as _, Spawner as _, Supervisor as _, deterministic};
+use tg_ledger::limits::EPOCH_BLOCKS;
 use tg_ledger::{ConsensusKey, Genesis, Parameters, State, StorageRule, Validator};
 use tg_node::ValidatorKey;
 use tg_types::chain::NetworkTrust;
@@ -99,6 +100,12 @@ pub struct SimReport {
     pub seats: Vec<PartyReport>,
     /// Leases that were made.
     pub leases: usize,
+    /// Epochs of the ledger that ended.
+    pub epochs: u64,
+    /// How often the set of validators changed.
+    pub set_changes: u64,
+    /// How often a state that a gateway had was compared with those of validators.
+    pub followed: u64,
 }
 
 /// How a party came out of a run.
@@ -176,6 +183,9 @@ pub fn run(plan: &SimPlan, options: SimOptions) -> SimReport {
             .last
             .as_ref()
             .map_or(0, |it| it.leases().iter().count()),
+        epochs: checks.height() / EPOCH_BLOCKS,
+        set_changes: checks.last.as_ref().map_or(0, |it| it.seats().term),
+        followed: checks.looks_at_gateways,
     }
 }
 
@@ -361,6 +371,7 @@ async fn play(
         // Who comes later has the newest release.
         let is_new = index >= plan.seats.len() && !plan.release.is_empty();
         seat.speaks += u16::from(is_new);
+        seat.clock_ms = plan.clock_ms(index);
         seat
     });
     let seats: Vec<SimSeat> = seats.collect();
@@ -397,6 +408,16 @@ async fn play(
     (context.auditor().state(), now_ms(&context))
 }
 
+/// The account of a provider or requestor, which asks a validator; every second one asks a gateway what the ledger has, if there is one.
+/// What is sent goes to the validator, which gives out nonces and keeps files.
+fn account(kind: &str, (index, gateway): (usize, usize), plan: &SimPlan) -> ClientAccount {
+    let gateways = plan.gateways.len();
+    ClientAccount {
+        follower: (index % 2 == 1 && gateways > 0).then(|| index / 2 % gateways),
+        ..ClientAccount::new(wallet(kind, index), gateway)
+    }
+}
+
 /// Registrar, providers and requestors.
 fn start_parties(context: &Context, grid: &Arc<SimGrid>) {
     let plan = &grid.plan;
@@ -407,7 +428,7 @@ fn start_parties(context: &Context, grid: &Arc<SimGrid>) {
         .spawn(move |context| register(context, shared, registrar));
     for (index, provider) in plan.providers.iter().enumerate() {
         if let Some(provider) = provider {
-            let account = ClientAccount::new(wallet("provider", index), provider.gateway);
+            let account = account("provider", (index, provider.gateway), plan);
             let provider = SimProvider::new(index, *provider, account, plan.seed);
             let (shared, context) = (grid.clone(), context.child("provider"));
             let context = context.with_attribute("index", index);
@@ -416,7 +437,7 @@ fn start_parties(context: &Context, grid: &Arc<SimGrid>) {
     }
     for (index, requestor) in plan.requestors.iter().enumerate() {
         if let Some(requestor) = requestor {
-            let account = ClientAccount::new(wallet("requestor", index), requestor.gateway);
+            let account = account("requestor", (index, requestor.gateway), plan);
             let requestor = SimRequestor::new(index, *requestor, account, plan.seed);
             let (shared, context) = (grid.clone(), context.child("requestor"));
             let context = context.with_attribute("index", index);
@@ -511,6 +532,7 @@ async fn safety(world: &mut SimWorld, plan: &SimPlan) {
         let now = now_ms(&world.context);
         tell_held(world, &mut told_at);
         world.turn_newcomers().await;
+        world.turn_gateways().await;
         world.turn_pause().await;
         while let Some((_, index, begins, fault)) = due.next_if(|(at, ..)| *at <= now) {
             if begins {
@@ -585,6 +607,7 @@ async fn liveness(world: &mut SimWorld) {
     loop {
         tell_held(world, &mut told_at);
         world.turn_newcomers().await;
+        world.turn_gateways().await;
         world.turn_pause().await;
         let open = grid.checks().open_jobs();
         let target = healed + LIVENESS_BLOCKS;
@@ -605,9 +628,11 @@ async fn liveness(world: &mut SimWorld) {
             0
         };
         let asked = grid.checks().open_questions();
+        let gateways = world.gateways_behind(target);
         let is_done = open == 0
             && asked == 0
             && behind.is_empty()
+            && gateways.is_empty()
             && grid.is_all_ordered()
             && abstains == 0
             && changing == 0;
@@ -624,12 +649,48 @@ async fn liveness(world: &mut SimWorld) {
         let now = now_ms(&world.context);
         if now > until {
             let what = format!(
-                "{open} jobs and {asked} questions open, validators behind {target}: {behind:?}, {abstains} abstain, {changing} seats or bonds did not change hands, all ordered: {}",
+                "{open} jobs and {asked} questions open, validators behind {target}: {behind:?}, gateways: {gateways:?}, {abstains} abstain, {changing} seats or bonds did not change hands, all ordered: {}",
                 grid.is_all_ordered()
             );
             grid.checks().violated("liveness", now, what);
             return;
         }
         sleep_ms(&world.context, TURN_MS).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gateway_with_another_state_than_the_others_is_found() {
+        let plan = SimPlan::drawn(0);
+        let mut other = plan.clone();
+        other.requestors.push(None);
+        let state = |plan: &SimPlan| State::genesis(&genesis(plan)).expect("a genesis has a state");
+        let mut checks = checks(&plan, &genesis(&plan), SimOptions::default());
+        checks.followed(0, &state(&plan), 0);
+        checks.followed(1, &state(&plan), 0);
+        assert!(checks.violations.is_empty(), "{:?}", checks.violations);
+        checks.followed(1, &state(&other), 0);
+        let rules: Vec<&str> = checks.violations.iter().map(|it| it.rule).collect();
+        assert_eq!(rules, ["agreement", "agreement"], "its block and its state");
+        assert_eq!(checks.looks_at_gateways, 3);
+    }
+
+    #[test]
+    fn every_second_party_asks_a_gateway_where_there_is_one() {
+        let with = (0..100)
+            .map(SimPlan::drawn)
+            .find(|it| it.gateways.len() == 2);
+        let mut plan = with.expect("some seed has two");
+        let asked = |plan: &SimPlan| {
+            let of = |index| account("provider", (index, 0), plan).follower;
+            (0..5).map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(&plan), [None, Some(0), None, Some(1), None]);
+        plan.gateways.clear();
+        assert_eq!(asked(&plan), [None; 5]);
     }
 }

@@ -44,9 +44,9 @@ mod tests {
 
     use super::*;
     use crate::plan::{
-        ClientPlan, FailureKind, LapsePlan, LeaverPlan, NewRelease, NewcomerPlan, PlanPart,
-        PlannedFault, PlannedSeats, ProviderPlan, ProviderRole, RequestorPlan, RequestorRole,
-        SeatRole,
+        ClientPlan, FailureKind, GatewayPlan, LapsePlan, LeaverPlan, NewRelease, NewcomerPlan,
+        PlanPart, PlannedFault, PlannedSeats, ProviderPlan, ProviderRole, RequestorPlan,
+        RequestorRole, SeatRole,
     };
 
     /// A plan that has at least two of every part of which there can be two.
@@ -81,6 +81,13 @@ mod tests {
             pause_ms: 500,
             lies_permille: 500,
         };
+        let gateway = GatewayPlan {
+            beside: 0,
+            at_ms: 0,
+            snapshot: true,
+            power_cut: (9_000, 500),
+            loses_chain: false,
+        };
         let leaver = |seat| LeaverPlan { at_ms: 1_000, seat };
         let (at_ms, transfers) = (9_000, 2);
         SimPlan {
@@ -99,6 +106,8 @@ mod tests {
                 leavers: vec![Some(leaver(0)), Some(leaver(3))],
             },
             clients: vec![Some(client); 2],
+            gateways: vec![Some(gateway); 2],
+            clocks_ms: vec![200, 0, 0, -300],
             lapse: Some(LapsePlan {
                 gateway: 0,
                 transfers,
@@ -139,6 +148,7 @@ mod tests {
             vec![PlanPart::Requestor(1), PlanPart::Release],
             vec![PlanPart::Leaver(1), PlanPart::Newcomer(0)],
             vec![PlanPart::Client(1), PlanPart::Lapse],
+            vec![PlanPart::Gateway(1), PlanPart::Clocks],
             whole[..whole.len() - 1].to_vec(),
         ] {
             let (small, tries) = shrunk(&needed, |_| true);

@@ -1,5 +1,6 @@
 //! The validators of a run: their network, their disks, what starts and stops them.
 
+mod gateways;
 mod newcomers;
 mod pause;
 
@@ -33,6 +34,7 @@ use crate::evidence::{
     BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SampleModel, SimulatedChecker,
     WRONG_TILE,
 };
+use crate::gateways::SimGateway;
 use crate::grid::{Context, SimGrid, now_ms};
 use crate::mangler::Mangled;
 use crate::plan::{FailureKind, Loss, PlannedFault, SeatRole};
@@ -79,6 +81,8 @@ pub(crate) struct SimSeat {
     following: Option<FollowedChain>,
     /// How far its wall clock went while all validators were off.
     paused: Duration,
+    /// How far its wall clock is ahead, in milliseconds.
+    pub(crate) clock_ms: i64,
 }
 
 /// Where a validator stands between its bond and the end of its seat.
@@ -105,6 +109,8 @@ pub(crate) struct SimWorld {
     pub(crate) peers: Vec<Peer>,
     /// Faults that are there now.
     active: BTreeSet<usize>,
+    /// Nodes that follow the chain, in the order of the plan.
+    gateways: Vec<SimGateway>,
     /// How often a validator was started.
     starts: u64,
     /// Whether a power cut takes the newest votes along.
@@ -135,6 +141,9 @@ impl SimWorld {
             seat.place.sat.store(true, Ordering::Relaxed);
         }
         let oracle = network(context.child("network"), &peers).await;
+        let gateways = 0..grid.plan.gateways.len();
+        let gateways = gateways.map(|index| SimGateway::new(grid.plan.seed, index));
+        let gateways = gateways.collect();
         Self {
             context,
             grid,
@@ -146,6 +155,7 @@ impl SimWorld {
             other_side: None,
             peers,
             active: BTreeSet::new(),
+            gateways,
             starts: 0,
             loses_votes: false,
         }
@@ -170,6 +180,18 @@ impl SimWorld {
     }
 
     fn link(&self, from: usize, to: usize) -> Option<Link> {
+        let (latency_ms, loss_permille) = self.way(from, to)?;
+        let success_rate = Probability::new(1_000 - loss_permille, 1_000);
+        Some(Link {
+            latency: Duration::from_millis(latency_ms),
+            jitter: Duration::from_millis(self.grid.plan.links.jitter_ms),
+            success_rate: success_rate.expect("at most all messages are lost"),
+        })
+    }
+
+    /// How long what one seat sends to another takes now, in milliseconds, and how many of a thousand messages are lost; nothing if none
+    /// arrives.
+    fn way(&self, from: usize, to: usize) -> Option<(u64, u64)> {
         let has_sat = |seat: usize| self.seats[seat].place.sat.load(Ordering::Relaxed);
         // Nobody dials who has no seat yet.
         if !has_sat(from) || !has_sat(to) {
@@ -202,12 +224,7 @@ impl SimWorld {
                 FailureKind::Crash { .. } => {}
             }
         }
-        let success_rate = Probability::new(1_000 - loss, 1_000);
-        Some(Link {
-            latency: Duration::from_millis(latency),
-            jitter: Duration::from_millis(links.jitter_ms),
-            success_rate: success_rate.expect("at most all messages are lost"),
-        })
+        Some((latency, loss))
     }
 
     /// A fault begins.
@@ -670,6 +687,7 @@ impl SimSeat {
             place: Arc::default(),
             following: None,
             paused: Duration::ZERO,
+            clock_ms: 0,
         }
     }
 }
@@ -694,13 +712,12 @@ fn opening<'a>(
     (location, timers): (Location<'a>, Timers),
     (checker, signatures): (Arc<dyn EvidenceChecker>, Arc<CheckedSignatures>),
 ) -> Opening<'a> {
-    let ahead = match seat.role {
-        SeatRole::FastClock(ms) => seat.paused + Duration::from_millis(ms),
-        _ => seat.paused,
-    };
-    let wall = match ahead.is_zero() {
-        true => WallClock::of_runtime(),
-        false => WallClock::new(move |steady| steady + ahead),
+    let (paused, clock_ms) = (seat.paused, seat.clock_ms);
+    let off = Duration::from_millis(clock_ms.unsigned_abs());
+    let wall = match clock_ms {
+        0 if paused.is_zero() => WallClock::of_runtime(),
+        0.. => WallClock::new(move |steady| steady + paused + off),
+        ..0 => WallClock::new(move |steady| steady + paused - off),
     };
     Opening {
         genesis,

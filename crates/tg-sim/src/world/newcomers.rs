@@ -18,7 +18,7 @@ use crate::plan::NewcomerPlan;
 
 /// An honest node that is asked once: what it has now.
 #[derive(Debug)]
-struct AskedNode(NodeHandle);
+pub(super) struct AskedNode(pub(super) NodeHandle);
 
 /// What a node gives if its database fails, which a disk in memory does not.
 fn failed(error: &tg_node::StoreError) -> SourceError {

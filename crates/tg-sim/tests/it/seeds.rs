@@ -167,6 +167,68 @@ fn seed_8_gateways_lie_and_clients_take_the_truth_alone() {
     assert!(refused > 0 && refused <= all, "{refused} of {all}");
 }
 
+/// Gateways follow the chain from seats of which some may be hostile, lose power and start again, and have what validators have. The first seed
+/// that has any is taken: which one it is changes with what seeds draw.
+#[test]
+fn gateways_follow_the_chain_and_have_the_state_of_the_validators() {
+    let plan = (0..100).map(SimPlan::drawn);
+    let mut plan = plan.filter(|it| !it.gateways.is_empty() && it.release.is_empty());
+    let plan = plan.next().expect("a third of the seeds has gateways");
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(
+        report.violations.is_empty(),
+        "{plan}{:?}",
+        report.violations
+    );
+    let said = |what: &str| report.lines.iter().filter(|it| it.contains(what)).count();
+    for gateway in 0..plan.gateways.len() {
+        // Once with an empty disk, and once after the power cut.
+        assert!(
+            said(&format!("gateway{gateway} follows from")) >= 2,
+            "{plan}"
+        );
+        assert_eq!(
+            said(&format!("gateway{gateway} off at height")),
+            1,
+            "{plan}"
+        );
+    }
+    // Each took at least a page in five blocks.
+    assert!(report.followed > report.height / 5, "{}", report.followed);
+    let without = plan.parts();
+    let without = without
+        .iter()
+        .filter(|it| matches!(it, PlanPart::Gateway(_)));
+    let bare = without.fold(plan.clone(), |plan, part| plan.without(*part));
+    assert_eq!(run(&bare, SimOptions::default()).followed, 0);
+}
+
+/// Clocks that are off and gateways are drawn apart: in some seeds only, and nowhere beside the account that is left.
+#[test]
+fn gateways_and_clocks_are_drawn_in_some_seeds_only() {
+    let (mut gateways, mut clocks) = (0, 0);
+    for seed in 0..300 {
+        let plan = SimPlan::drawn(seed);
+        gateways += usize::from(!plan.gateways.is_empty());
+        clocks += usize::from(plan.parts().contains(&PlanPart::Clocks));
+        assert!(plan.lapse.is_none() || plan.gateways.is_empty(), "{seed}");
+        let newcomers = plan.seat_changes.newcomers.len();
+        assert!(
+            plan.clocks_ms.len() >= plan.seats.len() + newcomers,
+            "{seed}"
+        );
+        for gateway in plan.gateways.iter().flatten() {
+            assert_eq!(plan.seats[gateway.beside], SeatRole::Honest, "{seed}");
+        }
+    }
+    assert!((60..140).contains(&gateways), "{gateways}");
+    assert!((150..250).contains(&clocks), "{clocks}");
+}
+
 /// Clients and the account that is left are drawn in some seeds only, and leave the parts of the others as they were.
 #[test]
 fn clients_and_the_account_that_is_left_are_drawn_in_some_seeds_only() {
