@@ -164,6 +164,7 @@ pub(super) async fn dry_run(
 #[utoipa::path(
     get,
     path = "/v1/jobs/{id}/events",
+    operation_id = "job_events",
     tag = "jobs",
     params(("id" = String, Path, description = "The job's id")),
     responses(

@@ -165,6 +165,15 @@ impl Grid {
 
     /// A grid with its own judge, and what it finds in every model.
     pub(crate) fn with(judge: Judge, facts: ModelFacts, development: bool) -> Arc<Self> {
+        Self::begun(judge, facts, development, now() - 10_000)
+    }
+
+    /// A grid that began some time ago and has made no block since.
+    pub(crate) fn standing(ago_ms: u64) -> Arc<Self> {
+        Self::begun(Box::new(|_| true), FACTS, true, now() - ago_ms)
+    }
+
+    fn begun(judge: Judge, facts: ModelFacts, development: bool, begin_ms: u64) -> Arc<Self> {
         let validator = wallet("validator").address();
         let mut accounts: Vec<_> = ["alice", "bob", "carol", "dave"]
             .map(|name| (wallet(name).address(), Amount::from_tgrid(1_000)))
@@ -173,7 +182,7 @@ impl Grid {
         let genesis = Genesis {
             domain: development_domain(),
             parameters: Parameters::development(),
-            timestamp: TimestampMs::new(now() - 10_000),
+            timestamp: TimestampMs::new(begin_ms),
             accounts,
             validators: vec![Validator {
                 address: validator,
