@@ -95,6 +95,8 @@ struct ApiTrust {
 pub struct JobFilter {
     /// Only this requestor's.
     pub requestor: Option<Address>,
+    /// Only those of which this provider has or had a lease.
+    pub provider: Option<Address>,
     /// Only those whose results are checked so.
     pub mode: Option<ModeDto>,
     /// At most so many, newest first; 50 if absent.
@@ -712,12 +714,14 @@ impl Client {
     pub async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobDto>, ClientError> {
         let JobFilter {
             requestor,
+            provider,
             mode,
             limit,
         } = filter;
         let requestor = requestor.map_or_else(String::new, |it| format!("requestor={it}&"));
         let mode = mode.map_or_else(String::new, |it| format!("mode={it}&"));
-        let query = requestor + &mode;
+        let provider = provider.map_or_else(String::new, |it| format!("provider={it}&"));
+        let query = requestor + &provider + &mode;
         let most = limit.map_or(JOBS_LISTED, |limit| {
             usize::try_from(limit).unwrap_or(LIST_ITEMS_MAX)
         });

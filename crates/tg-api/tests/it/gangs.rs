@@ -106,6 +106,14 @@ async fn the_receipt_of_a_gang_names_every_member_and_adds_up() {
     let job = client.job(id).await.unwrap();
     assert_eq!(job.leases.len(), 2, "a lease for each member");
     for lease in &job.leases {
+        let filter = tg_sdk::JobFilter {
+            provider: Some(lease.provider),
+            ..tg_sdk::JobFilter::default()
+        };
+        let listed = client.jobs(filter).await.unwrap();
+        assert_eq!(listed.len(), 1, "its lead's and its member's");
+    }
+    for lease in &job.leases {
         let names = ["carol", "dave"].map(wallet);
         let own = names.iter().find(|it| it.address() == lease.provider);
         let begin = Transaction::StartLease { lease: lease.id };

@@ -155,6 +155,7 @@ async fn what_is_not_served_says_so() {
         (get("/v1/jobs/0x12"), "400", "TG-API-001"),
         (get("/v1/jobs?limit=x"), "400", "TG-API-001"),
         (get("/v1/jobs?requestor=x"), "400", "TG-API-001"),
+        (get("/v1/jobs?provider=x"), "400", "TG-API-001"),
         (post("/v1/status", bytes, ""), "405", "TG-API-001"),
         (post("/v1/transactions", bytes, "abc"), "400", "TG-API-001"),
         (
