@@ -852,11 +852,15 @@ impl Client {
     /// # Errors
     /// Those of any call.
     pub async fn events(&self) -> Result<EventStream, ClientError> {
-        let answer = self
-            .transport
-            .open(Method::GET, "/v1/events", Payload::Empty)
-            .await?;
-        Ok(EventStream::new(self.url(), answer.into_body()))
+        EventStream::open(self.transport.clone(), None).await
+    }
+
+    /// What finalised blocks did after an event, by its id or the height of a block, as far as the node keeps it, and do from now on.
+    ///
+    /// # Errors
+    /// Those of any call; status 400 if it is no id of an event.
+    pub async fn events_after(&self, event: &str) -> Result<EventStream, ClientError> {
+        EventStream::open(self.transport.clone(), Some(event)).await
     }
 
     /// The funded accounts of a development network.

@@ -89,7 +89,7 @@ async fn wanted(client: &Client, max_price: u64) -> JobOrder {
 }
 
 /// Alice orders a job.
-async fn order(client: &Client, max_price: u64) -> JobId {
+pub(crate) async fn order(client: &Client, max_price: u64) -> JobId {
     let status = client.status().await.unwrap();
     let order = wanted(client, max_price).await;
     let signed = client
