@@ -14,11 +14,14 @@ function connected(open: boolean) {
   for (const watcher of connection.watchers) watcher(open);
 }
 
-/** Listens to the grid's events for as long as the page is open; connects again one second after a stream ends. */
+// The id of the last event that came, after which a stream goes on.
+let last: string | undefined;
+
+/** Listens to the grid's events for as long as the page is open; connects again one second after a stream ends, and goes on where it ended. */
 export async function listen() {
   for (;;) {
     try {
-      const response = await fetch("/v1/events");
+      const response = await fetch("/v1/events", last === undefined ? {} : { headers: { "last-event-id": last } });
       if (response.ok && response.body) {
         connected(true);
         for (const listener of listeners) listener(undefined);
@@ -32,16 +35,19 @@ export async function listen() {
   }
 }
 
-/** Reads server-sent events until the stream ends. Only their data count: each is one event as JSON. */
+/** Reads server-sent events until the stream ends. Their data count, each one event as JSON, and their ids once they are complete. */
 async function read(body: ReadableStream<Uint8Array>) {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
   let rest = "";
+  let id: string | undefined;
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
     const lines = (rest + value).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
+      if (line === "") last = id ?? last;
+      if (line.startsWith("id:")) id = line.slice(3).trim();
       if (!line.startsWith("data:")) continue;
       const event = JSON.parse(line.slice(5)) as GridEvent;
       events = [event, ...events].slice(0, EVENTS_MAX);

@@ -51,7 +51,7 @@ export function Offers() {
 
 export function ProviderDetail({ id }: { id: string }) {
   const provider = useLive<Provider>(`/v1/providers/${id}`);
-  const jobs = useLive<JobPage>("/v1/jobs?limit=200", 4_000);
+  const jobs = useLive<JobPage>(`/v1/jobs?provider=${id}&limit=200`, 4_000);
   const open = useLive<Lease[] | { items: Lease[] }>(`/v1/providers/${id}/leases`, 2_000);
   const now = useNow();
   return (
@@ -86,16 +86,16 @@ export function ProviderDetail({ id }: { id: string }) {
 /** What the end of a lease says of its provider. */
 const ENDS: Partial<Record<NonNullable<Lease["end"]>, string>> = { fulfilled: "good", rejected: "bad", late: "bad", abandoned: "bad" };
 
-/** What a provider did of the newest jobs: its results and what it was paid, oldest first. */
+/** What a provider did of its newest jobs: its results and what it was paid, oldest first. */
 function Work({ provider, jobs }: { provider: string; jobs: Job[] }) {
   const done = jobs.flatMap((job) => job.leases).filter((lease) => lease.provider === provider && lease.end).reverse();
-  if (done.length === 0) return <Section title="Results and earnings"><p class="note">None of the newest jobs was its.</p></Section>;
+  if (done.length === 0) return <Section title="Results and earnings"><p class="note">It has finished no job yet.</p></Section>;
   let sum = 0;
   const earned = done.map((lease) => (sum += lease.end === "fulfilled" ? Number(lease.price) : 0));
   const time = (lease: Lease | undefined) => new Date(lease?.matched_ms ?? 0).toLocaleTimeString();
   const shown = done.slice(-120);
   return (
-    <Section title="Results and earnings" aside={`its ${count(done.length)} among the newest ${count(jobs.length)} jobs`}>
+    <Section title="Results and earnings" aside={`of its newest ${count(jobs.length)} jobs`}>
       <div class="columns">
         <Series values={earned.slice(-60)} label="Earned, added up" unit="TGRID" from={time(done.at(-60) ?? done[0])} to={time(done.at(-1))} />
         <div>

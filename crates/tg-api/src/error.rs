@@ -16,6 +16,7 @@
 //! | `TG-API-013` | 401 | the requestor of an endpoint did not sign a request |
 //! | `TG-API-014` | 421 | the server is not called by the name in `Host` |
 //! | `TG-API-015` | 403 | a page of another origin sends what may change something |
+//! | `TG-API-016` | 503 | the node does not follow the chain |
 //! | `TG-API-012` | 503 | the provider of an endpoint is not here, or too many requests wait for it |
 //!
 //! Other codes come from the node and the ledger, with status 422 for the client's fault, 503 for the environment's,
@@ -129,6 +130,12 @@ pub enum ApiError {
         /// The page's origin.
         origin: String,
     },
+    /// The node does not follow the chain.
+    #[error("the last final block that this node has is {age_s} s old")]
+    Behind {
+        /// Its age in seconds.
+        age_s: u64,
+    },
     /// The server failed.
     #[error("the server failed: {detail}")]
     Failed {
@@ -151,9 +158,10 @@ impl ApiError {
             }
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
-            Self::Busy { .. } | Self::NoRoom { .. } | Self::NotRelayed { .. } => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Busy { .. }
+            | Self::NoRoom { .. }
+            | Self::NotRelayed { .. }
+            | Self::Behind { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::NoPermit { .. } | Self::NotServing | Self::NotRequestor => {
                 StatusCode::UNAUTHORIZED
             }
@@ -188,6 +196,7 @@ impl ApiError {
             Self::NotRelayed { .. } => "TG-API-012",
             Self::WrongHost { .. } => "TG-API-014",
             Self::WrongOrigin { .. } => "TG-API-015",
+            Self::Behind { .. } => "TG-API-016",
             Self::Port(error) => &error.code,
         }
     }
@@ -221,6 +230,9 @@ impl ApiError {
             }
             Self::WrongOrigin { .. } => {
                 "open the node's own page, or have its operator start it with --allowed-host and the name of the page's server"
+            }
+            Self::Behind { .. } => {
+                "it catches up if it reaches its validators; `tensorgrid status`, its log and this machine's clock say more"
             }
             Self::Failed { .. } => {
                 "whoever runs this node finds more in its output, started with RUST_LOG=info"

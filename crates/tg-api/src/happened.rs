@@ -1,13 +1,14 @@
 //! What blocks did with jobs, as far as this node remembers: the newest events of all jobs together, since it serves.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tg_sdk::dto::{EventDto, JobEventsDto};
 use tg_types::{JobId, LeaseId};
 use tokio::sync::watch;
 
+use crate::event_log::EventLog;
 use crate::port::{FinalizedEvents, GridPort};
 use crate::view;
 
@@ -20,9 +21,13 @@ const TOLD_MAX: usize = 1_000;
 /// Wait before listening again after the node broke the stream off.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// The newest events of jobs.
+/// The newest events of jobs, and those of all blocks.
 #[derive(Debug, Default)]
-pub(crate) struct JobEvents(Mutex<Remembered>);
+pub(crate) struct JobEvents {
+    remembered: Mutex<Remembered>,
+    /// From which streams are told.
+    pub(crate) log: EventLog,
+}
 
 #[derive(Debug, Default)]
 struct Remembered {
@@ -32,8 +37,14 @@ struct Remembered {
 }
 
 impl JobEvents {
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        let remembered = self.remembered.lock();
+        remembered.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn note(&self, block: &FinalizedEvents) {
-        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.log.note(block);
+        let mut remembered = self.remembered();
         remembered.since.get_or_insert(block.height);
         let events = view::events(block).into_iter();
         remembered
@@ -49,13 +60,13 @@ impl JobEvents {
 
     /// That blocks may have been missed.
     fn lost(&self) {
-        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered.since = None;
+        self.log.lost();
+        self.remembered().since = None;
     }
 
     /// What is remembered of a job and its leases, oldest first.
     pub(crate) fn of(&self, job: &JobId, leases: &[LeaseId]) -> JobEventsDto {
-        let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let remembered = self.remembered();
         let is_its = |it: &&EventDto| {
             it.job.as_ref() == Some(job) || it.lease.is_some_and(|it| leases.contains(&it))
         };

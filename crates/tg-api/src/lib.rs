@@ -25,6 +25,7 @@ mod calls;
 pub mod config;
 mod connection;
 pub mod error;
+mod event_log;
 #[doc(hidden)]
 pub mod fuzz;
 mod happened;

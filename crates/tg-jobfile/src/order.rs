@@ -213,7 +213,9 @@ fn verify(node: Option<&JobNode>, findings: &mut Findings) -> Vec<JobFlag> {
         return Vec::new();
     }
     if matches!(node.value, JobValue::Map(_)) {
-        return VERIFY.walk_node(node, findings).flags(findings);
+        let flags = VERIFY.walk_node(node, findings).flags(findings);
+        refuse_beside_seal(&flags, findings);
+        return flags;
     }
     let entry = JobEntry {
         key: "mode".to_owned(),
@@ -221,6 +223,29 @@ fn verify(node: Option<&JobNode>, findings: &mut Findings) -> Vec<JobFlag> {
         node: Rc::new(node.clone()),
     };
     VERIFY.walk([&entry], findings).flags(findings)
+}
+
+/// Refuses what does not go with a seal, or not without one: whoever checks a result reads its input.
+fn refuse_beside_seal(flags: &[JobFlag], findings: &mut Findings) {
+    let find = |name: &str| flags.iter().find(|it| it.flag == name);
+    let checked = find("verify").or_else(|| find("proof-out"));
+    let (at, text, hint) = match (find("seal"), find("reveal"), checked) {
+        (Some(_), _, Some(checked)) => (
+            checked,
+            format!(
+                "`verify.seal` and `verify.{}`: whoever checks a result, or reads its proof, reads what is sealed",
+                checked.field
+            ),
+            "keep one of them; with `reveal: true` the answer is checked here, and by validators if it is another one",
+        ),
+        (None, Some(reveal), _) => (
+            reveal,
+            "`verify.reveal` shows the key of a sealed job, and this one is not sealed".to_owned(),
+            "`seal: true` seals it; else leave it out",
+        ),
+        _ => return,
+    };
+    findings.problem(JobProblem::new(at.place, text, hint));
 }
 
 /// What the words of others for ways of checking are here.

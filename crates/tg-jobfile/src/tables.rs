@@ -476,6 +476,18 @@ pub(crate) static VERIFY: JobBlock = JobBlock {
             FieldShape::Text,
             "File to write the proof to, for `tensorgrid verify`.",
         ),
+        FieldRule::flag(
+            "seal",
+            "seal",
+            FieldShape::Boolean,
+            "Seal the input to the provider that is found, and the answer back: nobody else reads them, and nobody else checks the answer. Instead of `mode`.",
+        ),
+        FieldRule::flag(
+            "reveal",
+            "reveal",
+            FieldShape::Boolean,
+            "With `seal`: run the model here too, and show the key to everybody if the answer is another one or the provider says that the key opens nothing.",
+        ),
     ],
 };
 

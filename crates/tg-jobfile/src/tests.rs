@@ -80,7 +80,34 @@ fn a_job_is_the_command_that_it_stands_for() {
         "endpoint open --money=1 --hours=2 gpt-bytes",
     );
     check("model: -m\ninput: [--a, b]\n", "infer -- -m --a b");
+    check(
+        "model: m\ninput: x\nverify: {seal: true, reveal: yes}\n",
+        "infer --seal --reveal m x",
+    );
+    check("model: m\ninput: x\nverify: {seal: no}\n", "infer m x");
     assert_eq!(fine(DIGIT).work, JobWork::Infer);
+}
+
+#[test]
+fn what_is_sealed_is_checked_by_nobody_who_would_read_it() {
+    let check = |verify: &str, place: &str, words: &[&str]| {
+        refuses(&format!("{DIGIT}verify:\n{verify}"), place, words);
+    };
+    check(
+        "  seal: true\n  mode: proof\n",
+        "5:3",
+        &["`verify.mode`", "reads what is sealed", "`reveal: true`"],
+    );
+    check(
+        "  proof_out: p\n  seal: true\n",
+        "4:3",
+        &["`verify.proof_out`"],
+    );
+    check(
+        "  mode: proof\n  reveal: true\n",
+        "5:3",
+        &["not sealed", "`seal: true`"],
+    );
 }
 
 #[test]

@@ -307,6 +307,7 @@ impl ServedLeases {
     ) -> Result<Option<JobDto>, ClientError> {
         let filter = JobFilter {
             requestor: Some(account),
+            provider: None,
             mode: Some(ModeDto::Endpoint),
             limit: Some(ENDPOINTS_MAX),
         };

@@ -78,6 +78,7 @@ impl ServedEndpoints {
         }
         let filter = JobFilter {
             requestor: Some(account),
+            provider: None,
             mode: Some(ModeDto::Endpoint),
             limit: Some(ENDPOINTS_MAX),
         };

@@ -95,6 +95,8 @@ struct ApiTrust {
 pub struct JobFilter {
     /// Only this requestor's.
     pub requestor: Option<Address>,
+    /// Only those of which this provider has or had a lease.
+    pub provider: Option<Address>,
     /// Only those whose results are checked so.
     pub mode: Option<ModeDto>,
     /// At most so many, newest first; 50 if absent.
@@ -750,12 +752,14 @@ impl Client {
     pub async fn jobs(&self, filter: JobFilter) -> Result<Vec<JobDto>, ClientError> {
         let JobFilter {
             requestor,
+            provider,
             mode,
             limit,
         } = filter;
         let requestor = requestor.map_or_else(String::new, |it| format!("requestor={it}&"));
         let mode = mode.map_or_else(String::new, |it| format!("mode={it}&"));
-        let query = requestor + &mode;
+        let provider = provider.map_or_else(String::new, |it| format!("provider={it}&"));
+        let query = requestor + &provider + &mode;
         let most = limit.map_or(JOBS_LISTED, |limit| {
             usize::try_from(limit).unwrap_or(LIST_ITEMS_MAX)
         });
@@ -886,11 +890,15 @@ impl Client {
     /// # Errors
     /// Those of any call.
     pub async fn events(&self) -> Result<EventStream, ClientError> {
-        let answer = self
-            .transport
-            .open(Method::GET, "/v1/events", Payload::Empty)
-            .await?;
-        Ok(EventStream::new(self.url(), answer.into_body()))
+        EventStream::open(self.transport.clone(), None).await
+    }
+
+    /// What finalised blocks did after an event, by its id or the height of a block, as far as the node keeps it, and do from now on.
+    ///
+    /// # Errors
+    /// Those of any call; status 400 if it is no id of an event.
+    pub async fn events_after(&self, event: &str) -> Result<EventStream, ClientError> {
+        EventStream::open(self.transport.clone(), Some(event)).await
     }
 
     /// The funded accounts of a development network.

@@ -257,6 +257,7 @@ pub(crate) async fn job(client: &Client, id: &str) -> Result<JobId, Failure> {
     }
     let filter = tg_sdk::JobFilter {
         requestor: None,
+        provider: None,
         mode: None,
         limit: Some(1_000),
     };

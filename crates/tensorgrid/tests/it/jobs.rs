@@ -67,6 +67,8 @@ fn the_examples_are_fine_and_say_what_they_ask_for() {
         "has a provider serve the model gpt-bytes",
         "command  tensorgrid write --max-price=0.5",
         "4 such machines together; in region 1 or 2",
+        "sealed: only the provider and you read input and answer",
+        "command  tensorgrid infer --max-price=0.05 --seal --reveal mlp-digits",
     ] {
         assert!(ran.stdout.contains(words), "{words}\n{}", ran.stdout);
     }

@@ -85,6 +85,7 @@ async fn created(
 #[utoipa::path(
     get,
     path = "/openai/v1/batches",
+    operation_id = "list_batches",
     tag = "openai",
     params(
         ("after" = Option<String>, Query, description = "The last id of the page before"),

@@ -68,6 +68,7 @@ pub(crate) async fn upload(
 #[utoipa::path(
     get,
     path = "/openai/v1/files",
+    operation_id = "list_files",
     tag = "openai",
     params(
         ("after" = Option<String>, Query, description = "The last id of the page before"),

@@ -17,6 +17,7 @@ const MODELS_MAX: usize = 1_000;
 #[utoipa::path(
     get,
     path = "/openai/v1/models",
+    operation_id = "list_openai_models",
     tag = "openai",
     responses((status = 200, content_type = "application/json", description = "OpenAI's list of models")),
 )]
@@ -79,6 +80,7 @@ fn served_item(served: &ServedName) -> Value {
 #[utoipa::path(
     get,
     path = "/openai/v1/models/{model}",
+    operation_id = "openai_model",
     tag = "openai",
     params(("model" = String, Path, description = "The model's name")),
     responses(

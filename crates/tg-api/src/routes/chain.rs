@@ -109,6 +109,7 @@ pub(super) struct SeatsQuery {
 #[utoipa::path(
     get,
     path = "/v1/chain/seats",
+    operation_id = "seat_changes",
     tag = "grid",
     params(("above" = Option<u64>, Query, description = "The height of the newest change that is known; 0 if absent")),
     responses(

@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::extract::Query;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use serde::Deserialize;
-use tg_ledger::Job;
+use tg_ledger::{Job, State};
 use tg_sdk::dto::{DryRunDto, JobDto, JobEventsDto, JobPageDto, JobReceiptDto, JobWhyDto, ModeDto};
 use tg_sdk::{ErrorBody, clock};
 use tg_types::limits::CLIENT_TRANSACTION_BYTES_MAX;
@@ -28,6 +28,7 @@ fn no_job(id: JobId) -> ApiError {
 #[derive(Debug, Deserialize)]
 pub(super) struct JobQuery {
     requestor: Option<String>,
+    provider: Option<String>,
     mode: Option<ModeDto>,
     after: Option<u64>,
     limit: Option<usize>,
@@ -40,6 +41,7 @@ pub(super) struct JobQuery {
     tag = "jobs",
     params(
         ("requestor" = Option<String>, Query, description = "Only this account's"),
+        ("provider" = Option<String>, Query, description = "Only those of which this account has or had a lease"),
         ("mode" = Option<ModeDto>, Query, description = "Only those whose results are checked so"),
         ("after" = Option<u64>, Query, description = "Where the page begins: `next` of the one before"),
         ("limit" = Option<usize>, Query, description = "At most so many; 100 if absent, 200 at most"),
@@ -55,12 +57,14 @@ pub(super) async fn jobs(
 ) -> Result<Json<JobPageDto>, ApiError> {
     let Query(query) = query?;
     let requestor = parse_query::<Address>(query.requestor.as_deref())?;
+    let provider = parse_query::<Address>(query.provider.as_deref())?;
     let state = shared.port.state();
     let mut jobs: Vec<&Job> = state
         .jobs()
         .iter()
         .filter(|job| requestor.is_none_or(|address| job.requestor == address))
         .filter(|job| query.mode.is_none_or(|mode| job.order.mode == mode.into()))
+        .filter(|job| provider.is_none_or(|provider| is_leased_to(&state, job, provider)))
         .collect();
     jobs.sort_by_key(|job| std::cmp::Reverse(job.sequence));
     let begin = |it: &&Job| query.after.is_none_or(|after| it.sequence < after);
@@ -72,6 +76,13 @@ pub(super) async fn jobs(
         next: page.next,
         total: page.total,
     }))
+}
+
+/// Whether an account has or had a lease of a job, alone or as a member of a gang.
+fn is_leased_to(state: &State, job: &Job, provider: Address) -> bool {
+    let leases = job.leases().into_iter();
+    let mut leads = leases.filter_map(|id| state.lease(&id));
+    leads.any(|lead| state.gang_of(lead).any(|it| it.provider == provider))
 }
 
 /// One job.
@@ -164,6 +175,7 @@ pub(super) async fn dry_run(
 #[utoipa::path(
     get,
     path = "/v1/jobs/{id}/events",
+    operation_id = "job_events",
     tag = "jobs",
     params(("id" = String, Path, description = "The job's id")),
     responses(

@@ -12,6 +12,7 @@ mod events;
 mod extract;
 mod heartbeats;
 mod jobs;
+mod keys;
 mod metrics;
 mod models;
 mod offers;
@@ -68,6 +69,7 @@ struct Document;
 fn described() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(status::status))
+        .routes(routes!(status::healthz))
         .routes(routes!(accounts::account))
         .routes(routes!(proofs::proof))
         .routes(routes!(chain::blocks))
@@ -126,10 +128,15 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(metrics::metrics))
 }
 
+/// The document with what holds of many routes.
+fn completed(document: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
+    keys::with_keys(refusals::with_refusals(document))
+}
+
 /// All routes.
 pub(crate) fn router() -> Router<Arc<Shared>> {
     let (router, document) = described().split_for_parts();
-    let document = Arc::new(refusals::with_refusals(document));
+    let document = Arc::new(completed(document));
     router
         .route(
             "/openapi.json",
@@ -138,7 +145,6 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
                 async move { Json(document.as_ref().clone()) }
             }),
         )
-        .route("/healthz", get(|| async { "ok\n" }))
         .route("/", get(dashboard::page))
         .route("/dashboard/{file}", get(dashboard::file))
         .fallback(no_such_path)
@@ -148,7 +154,7 @@ pub(crate) fn router() -> Router<Arc<Shared>> {
 /// The OpenAPI document, as pretty-printed JSON with a final newline.
 #[must_use]
 pub fn openapi() -> String {
-    let document = refusals::with_refusals(described().into_openapi());
+    let document = completed(described().into_openapi());
     let mut text = document.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text

@@ -1,10 +1,17 @@
-//! What the grid is and where it stands.
+//! What the grid is, where it stands, and whether this node follows it.
 
 use axum::Json;
 use tg_sdk::dto::StatusDto;
+use tg_sdk::{ErrorBody, clock};
+use tg_types::DurationMs;
 
 use super::extract::SharedState;
+use crate::error::ApiError;
 use crate::view;
+
+/// Age of the last final block from which on a node does not follow the chain. A grid makes blocks whether or not anything happens, some in
+/// each second; the alert on their age waits for 10 s of half a minute, and what watches this ends the process or takes its calls away.
+const AGE_MAX: DurationMs = DurationMs::from_secs(30);
 
 /// What the grid is and where it stands.
 #[utoipa::path(get, path = "/v1/status", tag = "grid", responses((status = 200, body = StatusDto, description = "The grid")))]
@@ -12,4 +19,25 @@ pub(super) async fn status(shared: SharedState) -> Json<StatusDto> {
     let port = &shared.port;
     let is_development = port.development().is_some();
     Json(view::status(port.network(), is_development, &port.state()))
+}
+
+/// Whether this node follows the chain: its last final block is not older than 30 s, by this machine's clock.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "grid",
+    responses(
+        (status = 200, content_type = "text/plain", body = String, description = "It does"),
+        (status = 503, body = ErrorBody, description = "It does not"),
+    ),
+)]
+pub(super) async fn healthz(shared: SharedState) -> Result<&'static str, ApiError> {
+    let last = shared.port.state().head().timestamp;
+    let age = clock::now().saturating_since(last);
+    if age > AGE_MAX {
+        return Err(ApiError::Behind {
+            age_s: age.get() / 1_000,
+        });
+    }
+    Ok("ok\n")
 }

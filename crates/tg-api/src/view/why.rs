@@ -124,13 +124,11 @@ fn price_with_input(state: &State, order: &JobOrder, why: &mut JobWhyDto) -> Opt
         let quote = assessment.quote.filter(|_| assessment.broken.is_empty());
         if let (Some(quote), Some(offer)) = (quote, state.offer(&assessment.offer)) {
             let free = offer.terms.slots.saturating_sub(offer.slots_taken);
-            // Members that are compared are of distinct providers.
-            let most = match is_compared {
-                true if !owners.insert(assessment.provider) => 0,
-                true => free.min(1),
-                false => free,
-            };
-            places.extend((0..most).map(|_| quote.price));
+            // Members are on distinct machines, and those that are compared of distinct providers.
+            let is_distinct = !is_compared || owners.insert(assessment.provider);
+            if free > 0 && is_distinct {
+                places.push(quote.price);
+            }
         }
     }
     let counts = rejected

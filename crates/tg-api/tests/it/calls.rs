@@ -89,7 +89,7 @@ async fn wanted(client: &Client, max_price: u64) -> JobOrder {
 }
 
 /// Alice orders a job.
-async fn order(client: &Client, max_price: u64) -> JobId {
+pub(crate) async fn order(client: &Client, max_price: u64) -> JobId {
     let status = client.status().await.unwrap();
     let order = wanted(client, max_price).await;
     let signed = client
@@ -205,6 +205,16 @@ async fn a_job_goes_from_order_to_receipt() {
     assert_eq!(provider.reputation.accepted, 1);
     assert_eq!(provider.offers.len(), 1);
     assert!(client.leases(carol).await.unwrap().is_empty());
+    // What she did stays to be found; Bob, who registered the model, did nothing.
+    for (name, found) in [("carol", vec![id]), ("bob", vec![])] {
+        let filter = JobFilter {
+            provider: Some(wallet(name).address()),
+            ..JobFilter::default()
+        };
+        let jobs = client.jobs(filter).await.unwrap();
+        let ids: Vec<JobId> = jobs.iter().map(|it| it.id).collect();
+        assert_eq!(ids, found, "{name}");
+    }
 
     let mut kinds = Vec::new();
     while !kinds.contains(&"job_ended".to_owned()) {
@@ -243,6 +253,7 @@ async fn a_job_that_waits_says_why() {
     for (name, count) in [("alice", 1), ("bob", 0)] {
         let filter = JobFilter {
             requestor: Some(wallet(name).address()),
+            provider: None,
             mode: None,
             limit: Some(5),
         };

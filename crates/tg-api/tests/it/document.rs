@@ -16,6 +16,42 @@ fn openapi_drift() {
     );
 }
 
+/// Programs that make clients from the document name their methods by these.
+#[test]
+fn operation_ids_are_unique() {
+    let document: serde_json::Value = serde_json::from_str(&tg_api::openapi()).unwrap();
+    let mut places = std::collections::BTreeMap::new();
+    for (path, calls) in document["paths"].as_object().unwrap() {
+        for (method, call) in calls.as_object().unwrap() {
+            let id = call["operationId"].as_str().unwrap().to_owned();
+            let place = format!("{method} {path}");
+            let other = places.insert(id.clone(), place.clone());
+            assert_eq!(other, None, "{place} is called {id}, too");
+        }
+    }
+    assert!(places.len() > 40, "{}", places.len());
+}
+
+#[test]
+fn calls_that_need_a_key_say_so() {
+    let document: serde_json::Value = serde_json::from_str(&tg_api::openapi()).unwrap();
+    let scheme = &document["components"]["securitySchemes"]["api_key"];
+    assert_eq!(scheme["type"], "http");
+    assert_eq!(scheme["scheme"], "bearer");
+    let key = serde_json::json!([{ "api_key": [] }]);
+    let mut with_key = 0;
+    for (path, calls) in document["paths"].as_object().unwrap() {
+        for (method, call) in calls.as_object().unwrap() {
+            let is_openai = path.starts_with("/openai/");
+            let needs_one = is_openai && !call["responses"]["401"].is_null();
+            assert_eq!(call["security"] == key, needs_one, "{method} {path}");
+            with_key += usize::from(needs_one);
+        }
+    }
+    assert!(with_key > 10, "{with_key}");
+    assert!(document["paths"]["/healthz"]["get"].is_object());
+}
+
 /// The specification demands a description of every answer; readers want one of every parameter, too.
 #[test]
 fn every_answer_and_parameter_is_described() {

@@ -17,9 +17,10 @@ async fn post(client: &Client, name: &str, price: u64) {
     posted.unwrap();
 }
 
-async fn order(client: &Client, members: u16) -> JobId {
+/// What Alice orders.
+async fn wanted(client: &Client, members: u16) -> JobOrder {
     let status = client.status().await.unwrap();
-    let order = JobOrder {
+    JobOrder {
         model: MODEL,
         input: Digest::of_blob(b"1234"),
         input_len: FACTS.input_len,
@@ -33,7 +34,11 @@ async fn order(client: &Client, members: u16) -> JobId {
             neighbourhood_us: 1_000,
             ..JobNeeds::ANY_MACHINE
         },
-    };
+    }
+}
+
+async fn order(client: &Client, members: u16) -> JobId {
+    let order = wanted(client, members).await;
     let submit = Transaction::SubmitJob { order };
     let signed = client.sign_and_submit(&wallet("alice"), submit).await;
     tg_types::job_id(signed.unwrap().id(&client.domain().await.unwrap()))
@@ -60,6 +65,37 @@ async fn a_gang_with_too_few_machines_says_so_and_never_that_it_is_next() {
     );
 }
 
+/// Validators do not hold the input of an order that is not made: what it would come to then is told of the offers as they are.
+#[tokio::test]
+async fn a_gang_is_told_before_its_order_how_many_machines_are_there() {
+    let grid = Grid::stating();
+    let (_server, client) = start(&grid).await;
+    let held = Transaction::ReportStorage {
+        held: vec![MODEL.into()],
+        missing: Vec::new(),
+    };
+    let validator = wallet("validator");
+    client.sign_and_submit(&validator, held).await.unwrap();
+    // Each has two slots, which are two places for jobs and one for members of a gang.
+    for name in ["bob", "carol", "dave"] {
+        post(&client, name, 7).await;
+    }
+    let alice = wallet("alice").address();
+    let four = wanted(&client, 4).await;
+    let four = client.dry_run(alice, &four).await.unwrap();
+    let summary = &four.why.summary;
+    assert_eq!(four.job.state, JobStateDto::Submitted, "{summary}");
+    let told = "; then 3 of 4 members would have a place";
+    assert!(summary.ends_with(told), "{summary}");
+    assert_eq!((four.charge, four.why.offers.len()), (None, 3));
+    let three = wanted(&client, 3).await;
+    let three = client.dry_run(alice, &three).await.unwrap();
+    let summary = &three.why.summary;
+    let told = "; then offers that fit now would take it";
+    assert!(summary.ends_with(told), "{summary}");
+    assert!(three.charge.is_some_and(|it| it <= three.charge_max));
+}
+
 #[tokio::test]
 async fn the_receipt_of_a_gang_names_every_member_and_adds_up() {
     let grid = Grid::new();
@@ -69,6 +105,14 @@ async fn the_receipt_of_a_gang_names_every_member_and_adds_up() {
     let id = order(&client, 2).await;
     let job = client.job(id).await.unwrap();
     assert_eq!(job.leases.len(), 2, "a lease for each member");
+    for lease in &job.leases {
+        let filter = tg_sdk::JobFilter {
+            provider: Some(lease.provider),
+            ..tg_sdk::JobFilter::default()
+        };
+        let listed = client.jobs(filter).await.unwrap();
+        assert_eq!(listed.len(), 1, "its lead's and its member's");
+    }
     for lease in &job.leases {
         let names = ["carol", "dave"].map(wallet);
         let own = names.iter().find(|it| it.address() == lease.provider);

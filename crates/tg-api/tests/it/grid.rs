@@ -13,7 +13,7 @@ use tg_api::{
 };
 use tg_ledger::{
     ConsensusKey, EvidenceTask, Genesis, ModelFacts, Outcome, Parameters, Proposal, State,
-    Validator, check_transaction, development_domain, propose,
+    StorageRule, Validator, check_transaction, development_domain, propose,
 };
 use tg_sdk::Client;
 use tg_sdk::dto::{
@@ -165,6 +165,28 @@ impl Grid {
 
     /// A grid with its own judge, and what it finds in every model.
     pub(crate) fn with(judge: Judge, facts: ModelFacts, development: bool) -> Arc<Self> {
+        let begin = (now() - 10_000, StorageRule::Assumed);
+        Self::begun(judge, facts, development, begin)
+    }
+
+    /// A grid in which a model and the input of a job count as held once the validator states it.
+    pub(crate) fn stating() -> Arc<Self> {
+        let begin = (now() - 10_000, StorageRule::Stated);
+        Self::begun(Box::new(|_| true), FACTS, true, begin)
+    }
+
+    /// A grid that began some time ago and has made no block since.
+    pub(crate) fn standing(ago_ms: u64) -> Arc<Self> {
+        let begin = (now() - ago_ms, StorageRule::Assumed);
+        Self::begun(Box::new(|_| true), FACTS, true, begin)
+    }
+
+    fn begun(
+        judge: Judge,
+        facts: ModelFacts,
+        development: bool,
+        (begin_ms, storage): (u64, StorageRule),
+    ) -> Arc<Self> {
         let validator = wallet("validator").address();
         let mut accounts: Vec<_> = ["alice", "bob", "carol", "dave"]
             .map(|name| (wallet(name).address(), Amount::from_tgrid(1_000)))
@@ -172,8 +194,11 @@ impl Grid {
         accounts.sort();
         let genesis = Genesis {
             domain: development_domain(),
-            parameters: Parameters::development(),
-            timestamp: TimestampMs::new(now() - 10_000),
+            parameters: Parameters {
+                storage,
+                ..Parameters::development()
+            },
+            timestamp: TimestampMs::new(begin_ms),
             accounts,
             validators: vec![Validator {
                 address: validator,

@@ -1,9 +1,10 @@
 //! What a stranger may not do, spoken in raw HTTP.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tg_api::ApiConfig;
+use tg_api::{ApiConfig, ApiServer, GridPort};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -113,6 +114,30 @@ async fn no_other_origin_is_let_in() {
     assert!(!answer.contains("access-control"), "{answer}");
 }
 
+/// What watches a node looks at the status alone.
+#[tokio::test]
+async fn a_node_that_does_not_follow_the_chain_is_not_healthy() {
+    let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    for (ago_ms, is_healthy) in [(5_000, true), (60_000, false)] {
+        let grid = Grid::standing(ago_ms);
+        let config = ApiConfig {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            ..ApiConfig::default()
+        };
+        let port: Arc<dyn GridPort> = Arc::clone(&grid) as _;
+        let server = ApiServer::start(port, config).await.unwrap();
+        let answer = raw(server.address(), request).await;
+        match is_healthy {
+            true => assert!(answer.starts_with("HTTP/1.1 200"), "{answer}"),
+            false => check(&answer, "503", "TG-API-016"),
+        }
+        // With the next block it is again.
+        grid.block(Vec::new());
+        let answer = raw(server.address(), request).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_not_served_says_so() {
     let grid = Grid::new();
@@ -130,6 +155,7 @@ async fn what_is_not_served_says_so() {
         (get("/v1/jobs/0x12"), "400", "TG-API-001"),
         (get("/v1/jobs?limit=x"), "400", "TG-API-001"),
         (get("/v1/jobs?requestor=x"), "400", "TG-API-001"),
+        (get("/v1/jobs?provider=x"), "400", "TG-API-001"),
         (post("/v1/status", bytes, ""), "405", "TG-API-001"),
         (post("/v1/transactions", bytes, "abc"), "400", "TG-API-001"),
         (

@@ -6,6 +6,7 @@ mod blobs;
 mod calls;
 mod dashboard;
 mod document;
+mod events;
 mod gangs;
 mod grid;
 mod limits;

@@ -136,6 +136,41 @@ fn an_address_that_is_none_is_refused() {
 }
 
 #[tokio::test]
+async fn a_stream_of_events_is_opened_again_after_the_last_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let task = tokio::spawn(async move {
+        let mut asked = Vec::new();
+        for (id, kind) in [("3-0", "job_queued"), ("4-1", "job_ended")] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = vec![0; 4096];
+            let length = stream.read(&mut request).await.unwrap();
+            let request = String::from_utf8_lossy(&request[..length]).into_owned();
+            asked.extend(request.lines().next().map(str::to_owned));
+            let event = format!(r#"{{"height":3,"timestamp_ms":9,"kind":"{kind}","text":""}}"#);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\nid: {id}\ndata: {event}\n\n"
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.flush().await.unwrap();
+        }
+        asked
+    });
+    let mut events = Client::new(&url).unwrap().events_after("2").await.unwrap();
+    for (id, kind) in [("3-0", "job_queued"), ("4-1", "job_ended")] {
+        let event = events.next().await.unwrap().unwrap();
+        assert_eq!(event.kind, kind);
+        assert_eq!(events.last_id(), Some(id));
+    }
+    // Nobody is there any more.
+    let error = events.next().await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+    let asked = task.await.unwrap();
+    let expected = ["2", "3-0"].map(|id| format!("GET /v1/events?after={id} HTTP/1.1"));
+    assert_eq!(asked, expected);
+}
+
+#[tokio::test]
 async fn events_arrive_one_by_one_until_the_server_ends() {
     let event = r#"{"height":3,"timestamp_ms":9,"kind":"job_queued","text":"a job"}"#;
     let stream = format!(

@@ -178,6 +178,7 @@ async fn list(arguments: &EndpointListArguments, as_json: bool) -> Outcome {
     let replicas: BTreeMap<JobId, &str> = replicas.collect();
     let filter = JobFilter {
         requestor: Some(wallet.address()),
+        provider: None,
         mode: Some(ModeDto::Endpoint),
         limit: Some(JOBS_LOOKED_AT),
     };

@@ -49,6 +49,7 @@ async fn list(arguments: &JobListArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let filter = JobFilter {
         requestor: None,
+        provider: None,
         mode: None,
         limit: Some(arguments.limit),
     };

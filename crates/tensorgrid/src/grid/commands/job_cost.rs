@@ -167,6 +167,7 @@ pub(crate) async fn run(arguments: &JobCostArguments, as_json: bool) -> Outcome 
     };
     let filter = JobFilter {
         requestor: Some(address),
+        provider: None,
         mode: None,
         limit: Some(JOBS_MAX),
     };

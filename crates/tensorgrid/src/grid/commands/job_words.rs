@@ -158,6 +158,7 @@ fn instead(work: JobWork, field: &str) -> &'static str {
         }
         (_, "deposit") => "only models of integers are ordered by a sealed bid: leave it out",
         (_, "chunks" | "merge") => "it is for programs: leave it out",
+        (_, "seal" | "reveal") => "only a model with `input` is sealed: leave it out",
         (JobWork::Program, "text" | "text_pair" | "tokenizer") => {
             "a program takes files: write the text to one"
         }
@@ -350,6 +351,7 @@ fn price(choice: &Ordered) -> String {
 
 fn checked(choice: &Ordered) -> String {
     let (mode, usual) = match choice {
+        Ordered::Infer(it) if it.seal.seal => (Some(ModeDto::Sealed), ""),
         Ordered::Infer(it) => {
             let is_usual = it.proof_out.is_none() && it.order.needs.are_usual();
             let usual = match is_usual {
