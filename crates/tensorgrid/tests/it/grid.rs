@@ -438,6 +438,61 @@ fn wrong_orders_are_refused_and_nothing_is_lost() {
     assert_eq!(grid.run(&["balance", "--json"]).ends(0).json(), before);
 }
 
+/// An order that is refused within two seconds, of which nothing is left: no job, no lease, no money.
+fn refused_at_once(grid: &Grid, needs: &[&str], why: &str) {
+    let balances = || grid.run(&["balance", "--json"]).ends(0).json();
+    let before = balances();
+    let start = Instant::now();
+    let refused = infer(grid, needs).ends(3);
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let says = &refused.stderr;
+    assert!(says.contains("no offer serves this order now"), "{says}");
+    assert!(says.contains(why), "{says}");
+    assert!(says.contains("nothing was ordered"), "{says}");
+    assert_eq!(balances(), before);
+    let jobs = grid.run(&["job", "list", "--json"]).ends(0).json();
+    assert_eq!(jobs, serde_json::json!([]));
+    let offers = grid.run(&["provider", "list", "--json"]).ends(0).json();
+    let offers = offers.as_array().unwrap();
+    assert!(offers.iter().all(|it| it["leases"] == 0), "{offers:?}");
+}
+
+/// Until validators hold the model, nothing can be said of any order of it.
+fn model_is_held(grid: &Grid) {
+    until("the model is held", || {
+        let asked = infer(grid, &["--dry-run"]).ends(0).json();
+        asked["charge"].is_string()
+    });
+}
+
+#[test]
+fn a_gang_that_is_larger_than_what_is_offered_is_explained_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 3);
+    model_is_held(&grid);
+    let why = "3 of 4 members would have a place";
+    refused_at_once(&grid, &["--gang", "4"], why);
+    let dry = infer(&grid, &["--gang", "3", "--dry-run"]).ends(0).json();
+    assert!(dry["charge"].is_string(), "{dry}");
+}
+
+#[test]
+fn more_gpu_memory_than_any_machine_has_is_explained_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 0);
+    let machine = "--gpus 1 --gpu-model rtx3090 --gpu-memory 24576";
+    let machine: Vec<&str> = machine.split(' ').collect();
+    let _provider = Provider::start(&grid, &folder.path().join("key"), "0.01", &machine);
+    until("the offer stands", || offers(&grid) == 1);
+    model_is_held(&grid);
+    let needs = ["--gpus", "1", "--gpu-memory", "81920"];
+    refused_at_once(&grid, &needs, "1 offer: has GPUs with less memory");
+    let needs = ["--gpus", "1", "--gpu-memory", "24576", "--dry-run"];
+    let dry = infer(&grid, &needs).ends(0).json();
+    assert!(dry["charge"].is_string(), "{dry}");
+}
+
 /// Needs that the quotes do not know have a price all the same: that of a dry run.
 #[test]
 fn an_order_with_needs_of_its_own_needs_no_price() {
