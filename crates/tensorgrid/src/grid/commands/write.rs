@@ -1,8 +1,7 @@
 //! `tensorgrid write`: a language model of the grid writes what follows a prompt.
 
 use tg_console::files;
-use tg_ir::GenerationRequest;
-use tg_ir::sampling::NUCLEUS_ALL;
+use tg_ir::{GenerationRequest, Generator};
 use tg_sdk::dto::{DryRunDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, OrderedJob, WrittenAnswer};
 use tg_sdk::{CheckedModel, Client, OrderTerms, Wallet};
@@ -17,6 +16,7 @@ use crate::grid::describe::{Shown, describe_receipt};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
+use tg_console::tokens;
 use tg_offline::generate::{TokenCoding, request};
 use tg_types::digest::hex;
 
@@ -91,7 +91,9 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         let input = (checked.public().id(), input.as_slice());
         return print_dry_run(&dry_run(&client, &wallet, input, terms).await?, as_json);
     }
-    say(drawn(&request));
+    let unit = Generator::score_unit(checked.program()).unwrap_or(1.0);
+    let rule = tokens::rule(&request.sampling, unit);
+    say(format_args!("at most {} tokens, {rule}", request.limit));
     if !arguments.order.yes {
         say(offers(&quotes));
         say(format_args!(
@@ -122,7 +124,8 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     }
     let shown = coding.text(&request.prompt, &written.tokens)?;
     if as_json {
-        print_json(&written, (&request, shown))?;
+        let drawn = tokens::rule_json(&request.sampling, unit);
+        print_json(&written, (&request, shown), &drawn)?;
     } else {
         print(&written, shown)?;
     }
@@ -130,28 +133,18 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     Ok(())
 }
 
-/// How tokens are drawn, all of which the order's input says.
-fn drawn(request: &GenerationRequest) -> String {
-    let sampling = request.sampling;
-    format!(
-        "at most {} tokens, drawn among the {} greatest scores ({:.0} % of their weight) by seed {}",
-        request.limit,
-        sampling.keep,
-        100.0 * f64::from(sampling.nucleus) / f64::from(NUCLEUS_ALL),
-        hex(&sampling.seed),
-    )
-}
-
 fn print_json(
     written: &WrittenAnswer,
     (request, shown): (&GenerationRequest, Option<String>),
+    sampling: &serde_json::Value,
 ) -> Outcome {
     let proof = written.proof.as_ref().map(|proof| {
         serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true })
     });
     Ok(json(&serde_json::json!({
         "job": written.receipt.job.id.to_string(), "prompt": request.prompt, "tokens": written.tokens,
-        "text": shown, "seed": hex(&request.sampling.seed), "receipt": written.receipt, "proof": proof,
+        "text": shown, "seed": hex(&request.sampling.seed), "sampling": sampling, "receipt": written.receipt,
+        "proof": proof,
     }))?)
 }
 
