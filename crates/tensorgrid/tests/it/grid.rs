@@ -1,11 +1,12 @@
 //! A grid that stays: jobs from other processes, a power cut, a provider that joins and leaves.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tg_types::{Decode as _, Encode as _};
 
-use crate::run::{Grid, Provider, Ran, root, until};
+use crate::run::{Grid, Provider, Ran, program, root, signal, until, wait};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -515,6 +516,42 @@ fn an_order_with_needs_of_its_own_needs_no_price() {
     let price = ran["receipt"]["settlement"]["price"].as_str().unwrap();
     // A hundredth for the job and two fiftieths for the time.
     assert_eq!(price, "0.05");
+}
+
+/// Ctrl-C ends the command and not the job, and it is said how to go on with it.
+#[test]
+fn an_interrupted_order_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 1);
+    // No machine has so much, so it waits.
+    let waits = "infer mlp-digits --gpus 8 --max-price 1 --deadline-s 600 --yes";
+    let mut ordering = program()
+        .env("TENSORGRID_API", &grid.url)
+        .args(waits.split(' '))
+        .arg(root().join("examples/digit.json"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(ordering.stderr.take().unwrap());
+    let mut said = said.lines().map(Result::unwrap);
+    // The first state that is told: it follows the job.
+    assert!(said.by_ref().any(|line| line.contains(" ms  ")));
+    signal(&ordering, "-INT");
+    let rest: Vec<String> = said.collect();
+    assert_eq!(wait(&mut ordering).code(), Some(1));
+    let rest = rest.join("\n");
+    let jobs = grid.run(&["job", "list", "--json"]).ends(0).json();
+    assert_eq!(jobs.as_array().unwrap().len(), 1, "{jobs}");
+    let job = jobs[0]["id"].as_str().unwrap();
+    for says in [
+        format!("job {job}, which goes on"),
+        format!("tensorgrid job fetch {job} --order 0x"),
+        format!("tensorgrid job cancel {job}"),
+    ] {
+        assert!(rest.contains(&says), "{rest}");
+    }
+    grid.run(&["job", "cancel", job]).ends(0);
 }
 
 /// A machine with a session key alone changes orders of its account, and moves none of its money.

@@ -73,7 +73,11 @@ pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
         "model {} is active as {}",
         model.name, model.id
     ))?;
-    say(format_args!("next: tensorgrid infer {} INPUT", model.name));
+    let api = connect::api_flag(&client);
+    say(format_args!(
+        "next: tensorgrid infer {} INPUT{api}",
+        model.name
+    ));
     Ok(())
 }
 

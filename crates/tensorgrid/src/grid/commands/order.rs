@@ -313,13 +313,14 @@ pub(super) async fn detached(client: &Client, ordered: &OrderedJob, as_json: boo
         return Ok(json(&printed)?);
     }
     say(format_args!(
-        "next: tensorgrid job fetch {id} --order {order}"
+        "next: tensorgrid job fetch {id} --order {order}{}",
+        connect::api_flag(client)
     ));
     Ok(line(id)?)
 }
 
 /// An order as one word: `MODEL:INPUT:MODE`.
-fn order_text(ordered: &OrderedJob) -> String {
+pub(super) fn order_text(ordered: &OrderedJob) -> String {
     let OrderedJob {
         job: _,
         model,

@@ -6,6 +6,7 @@ use tg_sdk::dto::{DryRunDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, OrderedJob, WrittenAnswer};
 use tg_sdk::{CheckedModel, Client, OrderTerms, Wallet};
 
+use super::interrupted::unless_interrupted;
 use super::order::{
     describe_wait, dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
@@ -91,8 +92,7 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         let input = (checked.public().id(), input.as_slice());
         return print_dry_run(&dry_run(&client, &wallet, input, terms).await?, as_json);
     }
-    let unit = Generator::score_unit(checked.program()).unwrap_or(1.0);
-    let rule = tokens::rule(&request.sampling, unit);
+    let rule = tokens::rule(&request.sampling, score_unit(&checked));
     say(format_args!("at most {} tokens, {rule}", request.limit));
     if !arguments.order.yes {
         say(offers(&quotes));
@@ -108,13 +108,28 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         .of_job()?;
     let ordered = OrderedJob::new(id, checked.public().id(), &input, terms.mode.into());
     say(format_args!("job {id}"));
+    let what = (&checked, &coding, &request);
+    let wait = finish(&client, what, (&ordered, trusting), (arguments, as_json));
+    unless_interrupted((&client, &wallet), &ordered, Box::pin(wait)).await?;
+    wallet::hint(&arguments.key);
+    Ok(())
+}
+
+/// Follows the job, checks its answer and prints it.
+async fn finish(
+    client: &Client,
+    (checked, coding, request): (&CheckedModel, &TokenCoding, &GenerationRequest),
+    (ordered, trusting): (&OrderedJob, Option<Trusting>),
+    (arguments, as_json): (&WriteArguments, bool),
+) -> Outcome {
     let mut told = Shown::default();
     let mut tell = |news: Followed<'_>| match news {
         Followed::Changed(job) => told.tell(job),
         Followed::Waits(why) => say(format_args!("             {}", describe_wait(why))),
     };
-    let job = jobs::follow(&client, id, &mut tell).await.of_job()?;
-    let written = jobs::collect_written(&client, &checked, (&ordered, &job))
+    let job = jobs::follow(client, ordered.job, &mut tell).await;
+    let job = job.of_job()?;
+    let written = jobs::collect_written(client, checked, (ordered, &job))
         .await
         .of_job()?;
     proved::compare(trusting, (&job, written.receipt.receipt.output)).await?;
@@ -124,13 +139,16 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     }
     let shown = coding.text(&request.prompt, &written.tokens)?;
     if as_json {
-        let drawn = tokens::rule_json(&request.sampling, unit);
-        print_json(&written, (&request, shown), &drawn)?;
+        let drawn = tokens::rule_json(&request.sampling, score_unit(checked));
+        print_json(&written, (request, shown), &drawn)
     } else {
-        print(&written, shown)?;
+        print(&written, shown)
     }
-    wallet::hint(&arguments.key);
-    Ok(())
+}
+
+/// Real value of one unit of a score.
+fn score_unit(model: &CheckedModel) -> f32 {
+    Generator::score_unit(model.program()).unwrap_or(1.0)
 }
 
 fn print_json(
