@@ -117,7 +117,7 @@ fn say_notes(unread: &BTreeSet<String>, left_out: &[LeftOut], compiled: &Compile
     }
     for (precision, reason) in &compiled.report.left_out {
         say(format_args!(
-            "activations {precision:?} have no proof: {reason}"
+            "activations of {precision} have no proof: {reason}"
         ));
     }
     if compiled
@@ -340,7 +340,7 @@ fn report_lines(
         line(format_args!("tokenizer {digest} (BLAKE3)"))?;
     }
     line(format_args!(
-        "calibrated on {} inputs, activations {:?}, channel scales {:?}; signal to noise by layer, float against integer:",
+        "calibrated on {} inputs, activations of {}, scales of channels {}; signal to noise by layer, float against integer:",
         compiled.report.calibrated_on, compiled.report.precision, compiled.report.scales
     ))?;
     for layer in &compiled.report.layers {
