@@ -270,6 +270,7 @@ fn a_batch_job_bids_sealed_and_an_unopened_bid_loses_its_deposit() {
     let machine = [
         "--gpus",
         "1",
+        "--simulated-gpu",
         "--gpu-model",
         "t4",
         "--price-per-gpu-second",
@@ -326,7 +327,7 @@ fn a_batch_job_bids_sealed_and_an_unopened_bid_loses_its_deposit() {
 fn a_killed_provider_loses_its_job_to_another_in_one_block() {
     let folder = tempfile::tempdir().unwrap();
     let grid = Grid::up(&folder.path().join("data"), 0);
-    let machine = ["--gpus", "1", "--gpu-model", "t4"];
+    let machine = ["--gpus", "1", "--simulated-gpu", "--gpu-model", "t4"];
     // It says that it is slow, and is.
     let slow = [&machine[..], &["--throttle-mmac-per-s", "1"]].concat();
     let mut first = Provider::start(&grid, &folder.path().join("one"), "0.01", &slow);
@@ -482,10 +483,12 @@ fn a_gang_that_is_larger_than_what_is_offered_is_explained_at_once() {
 fn more_gpu_memory_than_any_machine_has_is_explained_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let grid = Grid::up(&folder.path().join("data"), 0);
-    let machine = "--gpus 1 --gpu-model rtx3090 --gpu-memory 24576";
+    let machine = "--gpus 1 --simulated-gpu --gpu-model rtx3090 --gpu-memory 24576";
     let machine: Vec<&str> = machine.split(' ').collect();
     let _provider = Provider::start(&grid, &folder.path().join("key"), "0.01", &machine);
     until("the offer stands", || offers(&grid) == 1);
+    let listed = grid.run(&["provider", "list"]).ends(0).stdout;
+    assert!(listed.contains("1 x rtx3090, 24 GiB"), "{listed}");
     model_is_held(&grid);
     let needs = ["--gpus", "1", "--gpu-memory", "81920"];
     refused_at_once(&grid, &needs, "1 offer: has GPUs with less memory");
@@ -502,6 +505,7 @@ fn an_order_with_needs_of_its_own_needs_no_price() {
     let machine = [
         "--gpus",
         "1",
+        "--simulated-gpu",
         "--gpu-model",
         "t4",
         "--price-per-gpu-second",
