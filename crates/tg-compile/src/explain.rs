@@ -249,7 +249,7 @@ fn write_measurement(text: &mut String, compiled: &Compiled) -> fmt::Result {
     let report = &compiled.report;
     writeln!(
         text,
-        "measured: on {} of {} calibration inputs with precision {:?}, channel scales {:?}: output {:.1} dB, {:.1} % of {} rows with the same greatest output, {:.2} points expected to be lost, {:.4} nats apart",
+        "measured: on {} of {} calibration inputs; activations of {}, scales of channels {}: output {:.1} dB, {:.1} % of {} rows with the same greatest output, {:.2} points expected to be lost, {:.4} nats apart",
         report.compared_on,
         report.calibrated_on,
         report.precision,

@@ -151,14 +151,17 @@ impl NeedsArguments {
     }
 }
 
-/// The machine that is offered: what is found here, or what the flags say instead. Nothing of it is checked by this command: who
-/// declares too much is late and pays.
+/// The machine that is offered: what is found here, or what the flags say instead. More GPUs than there are here are refused; nothing
+/// else of it is checked: who declares too much is late and pays.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Machine")]
 pub struct MachineArguments {
     /// GPUs, all alike; by default the one of --device, if it is a GPU.
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=i64::from(GPUS_MAX)), value_name = "N")]
     pub gpus: Option<u8>,
+    /// Offer GPUs that are not here, for trying a market out: jobs are executed on the device that is.
+    #[arg(long)]
+    pub simulated_gpu: bool,
     /// Their model (t4, a100-80, h100, rtx4090, .., other); by default that of the device.
     #[arg(long, value_parser = gpu_model, value_name = "MODEL")]
     pub gpu_model: Option<GpuModel>,

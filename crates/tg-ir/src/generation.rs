@@ -76,6 +76,12 @@ impl Generator {
 }
 
 impl Generator {
+    /// Real value of one unit of a score, of a program that takes tokens and gives ranks of scores. Takes a moment.
+    #[must_use]
+    pub fn score_unit(program: &Program) -> Option<f32> {
+        shaped(program).ok().map(|(.., unit)| unit)
+    }
+
     /// Whether it can write what a request asks: it has room for the prompt and a token, knows all of its tokens, and gives as many scores as
     /// tokens are drawn from.
     #[must_use]

@@ -35,7 +35,8 @@ const MANTISSAS: [u16; OCTAVE] = [
 /// How the next token is drawn. All of it is public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
-    /// Of how many greatest scores, 1 to [`KEEP_MAX`]; 1: the greatest is taken, nothing is drawn.
+    /// Of how many greatest scores, 1 to [`KEEP_MAX`]; 1: the greatest is taken, nothing is drawn, and all else is as
+    /// [`Self::greatest`] has it.
     pub keep: u32,
     /// From a difference of scores to 64ths of an octave: 64 log2(e) times the real value of a score's unit, over the
     /// temperature. See [`Sampling::rescale`].
@@ -69,10 +70,36 @@ impl Sampling {
         Rescale::nearest(octave * unit / temperature)
     }
 
-    /// Whether all is within its range.
+    /// The same by another seed; where nothing is drawn it has none.
     #[must_use]
-    pub const fn is_valid(&self) -> bool {
-        1 <= self.keep && self.keep <= KEEP_MAX && 1 <= self.nucleus && self.nucleus <= NUCLEUS_ALL
+    pub const fn seeded(self, seed: [u8; 32]) -> Self {
+        match self.keep {
+            1 => self,
+            _ => Self { seed, ..self },
+        }
+    }
+
+    /// The temperature, for scores whose unit has a real value; 0 where nothing is drawn.
+    #[must_use]
+    pub fn temperature(&self, unit: f64) -> f64 {
+        if self.keep == 1 {
+            return 0.0;
+        }
+        let octave = 64.0 * std::f64::consts::LOG2_E;
+        let divisor = 2f64.powi(self.rescale.shift().cast_signed());
+        octave * unit * divisor / f64::from(self.rescale.multiplier())
+    }
+
+    /// Whether all is within its range, and what does not matter is as [`Self::greatest`] has it.
+    ///
+    /// Stops: sequences with an accepted proof that differ in a seed by which nothing is drawn, so that one answer has
+    /// many files.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        match self.keep {
+            1 => *self == Self::greatest(),
+            keep => (2..=KEEP_MAX).contains(&keep) && (1..=NUCLEUS_ALL).contains(&self.nucleus),
+        }
     }
 
     /// The index of the score that is drawn for a position of the sequence; scores are in descending order and those
@@ -269,6 +296,41 @@ mod tests {
         }
         for nucleus in [0, NUCLEUS_ALL + 1] {
             assert!(Sampling::from_bytes(&bytes(Sampling { nucleus, ..valid })).is_err());
+        }
+    }
+
+    /// Where nothing is drawn, nothing else may be said.
+    #[test]
+    fn the_greatest_has_one_encoding() {
+        let greatest = Sampling::greatest();
+        assert_eq!(Sampling::from_bytes(&greatest.to_bytes()), Ok(greatest));
+        assert_eq!(greatest.seeded([1; 32]), greatest);
+        assert_eq!(greatest.temperature(1.0), 0.0);
+        let rescale = Rescale::new(2, 3).expect("in range");
+        let seed = [1; 32];
+        for other in [
+            Sampling { seed, ..greatest },
+            Sampling {
+                rescale,
+                ..greatest
+            },
+            Sampling {
+                nucleus: NUCLEUS_ALL - 1,
+                ..greatest
+            },
+        ] {
+            assert!(
+                Sampling::from_bytes(&other.to_bytes()).is_err(),
+                "{other:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_temperature_is_read_back() {
+        for temperature in [0.1, 0.8, 1.0, 2.5] {
+            let read = sampling(4, temperature, 1).temperature(1.0 / 256.0);
+            assert!((read / temperature - 1.0).abs() < 1e-3, "{read}");
         }
     }
 }

@@ -10,8 +10,8 @@ use tg_ledger::TransactionError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// The ledger would refuse it on the last final state.
-    #[error("ledger refuses the transaction")]
-    Refused(#[source] TransactionError),
+    #[error(transparent)]
+    Refused(TransactionError),
     /// The pool cannot hold it.
     #[error("transaction does not fit into the pool")]
     Mempool(#[source] MempoolError),

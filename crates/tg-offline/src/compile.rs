@@ -9,7 +9,10 @@ use crate::text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 use tg_compile::calibrate::ReachRule;
+use tg_compile::compile::Report;
 use tg_compile::integer::Precision;
 use tg_compile::passes::{KeptOutputs, PrepareOptions, Prepared};
 use tg_compile::{
@@ -74,7 +77,9 @@ fn compiled(
         Ok(()) => Ok(()),
         Err(error) => Err(error.to_string()),
     };
-    let found = compile_outputs(&graph, &options, &mut calibration, &provable);
+    let found = saying_so("compiling", || {
+        compile_outputs(&graph, &options, &mut calibration, &provable)
+    });
     let (compiled, left_out) = found.map_err(|error| match error {
         OutputsError::Calibration(failure) => failure,
         OutputsError::Compile(error) => {
@@ -89,6 +94,73 @@ fn compiled(
         labels,
         tokenizer,
     })
+}
+
+/// How often it is said that something takes long.
+const SAY: Duration = Duration::from_secs(2);
+
+/// Does what may take long, and says for how long it does.
+fn saying_so<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    std::thread::scope(|scope| {
+        let (done, ended) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            let started = Instant::now();
+            // Ends when the other end is dropped, by a panic too.
+            while ended.recv_timeout(SAY) == Err(RecvTimeoutError::Timeout) {
+                let seconds = started.elapsed().as_secs();
+                say(format_args!("{what} for {seconds} s ..."));
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+/// What the integers of a program lose against its floats, in words.
+fn loss(report: &Report) -> String {
+    let snr = report.output_snr_db();
+    let noise = if snr == f64::INFINITY {
+        "no difference to floats where they were compared".to_owned()
+    } else if snr == f64::NEG_INFINITY {
+        "nothing is left of the floats' output".to_owned()
+    } else {
+        format!("output {snr:.1} dB above its difference to floats")
+    };
+    if report.rows() == 0 {
+        return format!("loss: {noise}");
+    }
+    format!(
+        "loss: {:.1} % of {} rows of outputs have the same greatest element as in floats, {:.2} points of right answers expected to be lost; {noise}",
+        100.0 * report.agreement(),
+        report.rows(),
+        100.0 * report.loss(),
+    )
+}
+
+/// Says what of the calibration one may doubt.
+fn say_doubts(compiled: &Compiled) {
+    let report = &compiled.report;
+    if report.calibrated_on == 1 && !compiled.float.graph.inputs.is_empty() {
+        say(
+            "note: calibrated on one input alone: what other inputs reach beyond it is cut off; --calibrate takes a folder or rows of some \
+             dozens of real ones",
+        );
+    }
+    if !report.is_enough() {
+        say(
+            "note: on the calibration inputs the integers differ from the floats by more than most tasks forgive: give more or other ones, or \
+             --precision 16",
+        );
+    }
+    let layers = report.layers.iter();
+    let silent = layers.filter(|layer| layer.snr_db == f64::NEG_INFINITY);
+    for layer in silent {
+        say(format_args!(
+            "note: nothing is left of the values of `{}` (-inf dB): they are below half a unit, or were 0 in all calibration inputs",
+            layer.name.escape_debug()
+        ));
+    }
 }
 
 /// Says what is not as one may expect: arrays that are not read, outputs and precisions that are left out, elements that vanish.
@@ -115,9 +187,10 @@ fn say_notes(unread: &BTreeSet<String>, left_out: &[LeftOut], compiled: &Compile
             output.vanishing
         ));
     }
+    say_doubts(compiled);
     for (precision, reason) in &compiled.report.left_out {
         say(format_args!(
-            "activations {precision:?} have no proof: {reason}"
+            "activations of {precision} have no proof: {reason}"
         ));
     }
     if compiled
@@ -340,7 +413,7 @@ fn report_lines(
         line(format_args!("tokenizer {digest} (BLAKE3)"))?;
     }
     line(format_args!(
-        "calibrated on {} inputs, activations {:?}, channel scales {:?}; signal to noise by layer, float against integer:",
+        "calibrated on {} inputs, activations of {}, scales of channels {}; signal to noise by layer, float against integer:",
         compiled.report.calibrated_on, compiled.report.precision, compiled.report.scales
     ))?;
     for layer in &compiled.report.layers {
@@ -354,6 +427,7 @@ fn report_lines(
         let name = output.name.escape_debug();
         line(format_args!("output {name}: {:.1} dB", output.snr_db))?;
     }
+    line(loss(&compiled.report))?;
     line(format_args!(
         "{} ({} bytes): program and weights, for providers",
         arguments.output.display(),
@@ -451,6 +525,8 @@ fn report_json(
         "calibrated_on": compiled.report.calibrated_on,
         "precision": format!("{:?}", compiled.report.precision),
         "channel_scales": format!("{:?}", compiled.report.scales),
+        "rows_compared": compiled.report.rows(),
+        "same_greatest": compiled.report.agreement(),
         "points_expected_lost": 100.0 * compiled.report.loss(),
         "divergence_nats": compiled.report.divergence(),
         "outputs": outputs,

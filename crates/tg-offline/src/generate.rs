@@ -39,25 +39,8 @@ pub fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
     if let Some(path) = &arguments.output {
         files::check_writable(path)?;
     }
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let start = Instant::now();
-    let mut shown = Instant::now();
-    let mut count = 0_u32;
-    let mut observe = |_| {
-        count += 1;
-        if shown.elapsed().as_secs() >= 1 {
-            shown = Instant::now();
-            say(format!("{count} of at most {} tokens ...", request.limit));
-        }
-        true
-    };
-    let written = generate(&model, &request, Cpu::new(threads), &mut observe).map_err(|error| {
-        let exit = match error {
-            GenerateError::Execute(_) | GenerateError::Stopped => Exit::Failed,
-            _ => Exit::Usage,
-        };
-        Failure::new(exit, anyhow::Error::new(error).context("generate"))
-    })?;
+    let written = run_model(&model, &request)?;
     let generate_ms = start.elapsed().as_secs_f64() * 1e3;
     let tokens = written.written();
     let seed = hex(&request.sampling.seed);
@@ -75,7 +58,8 @@ pub fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
     if as_json {
         return Ok(json(&serde_json::json!({
             "prompt": request.prompt, "tokens": tokens, "text": shown,
-            "seed": seed, "generate_ms": generate_ms,
+            "seed": seed, "sampling": tokens::rule_json(&request.sampling, generator.unit),
+            "generate_ms": generate_ms,
             "file": proof.map(|(path, ..)| path), "bytes": proof.map(|(_, bytes, _)| bytes),
             "prove_ms": proof.map(|(.., ms)| ms),
         }))?);
@@ -85,8 +69,9 @@ pub fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
         None => listed(&tokens),
     })?;
     line(format_args!(
-        "{} tokens in {generate_ms:.0} ms; seed {seed}",
-        tokens.len()
+        "{} tokens in {generate_ms:.0} ms, {}",
+        tokens.len(),
+        tokens::rule(&request.sampling, generator.unit)
     ))?;
     if let Some((path, bytes, ms)) = proof {
         line(format_args!(
@@ -95,6 +80,28 @@ pub fn run(arguments: &GenerateArguments, as_json: bool) -> Outcome {
         ))?;
     }
     Ok(())
+}
+
+/// Writes, and says how far it is where that takes long.
+fn run_model(model: &ExecutableModel, request: &GenerationRequest) -> Result<Written, Failure> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut shown = Instant::now();
+    let mut count = 0_u32;
+    let mut observe = |_| {
+        count += 1;
+        if shown.elapsed().as_secs() >= 1 {
+            shown = Instant::now();
+            say(format!("{count} of at most {} tokens ...", request.limit));
+        }
+        true
+    };
+    generate(model, request, Cpu::new(threads), &mut observe).map_err(|error| {
+        let exit = match error {
+            GenerateError::Execute(_) | GenerateError::Stopped => Exit::Failed,
+            _ => Exit::Usage,
+        };
+        Failure::new(exit, anyhow::Error::new(error).context("generate"))
+    })
 }
 
 /// Tokens as numbers.

@@ -67,7 +67,17 @@ pub fn brought(path: &Path) -> Result<Brought, Failure> {
 /// # Errors
 /// If it is not one.
 pub fn compiled_model(path: &Path) -> Result<ExecutableModel, Failure> {
-    CompiledModel::read(&read(path, MODEL_MAX)?)
+    let bytes = read(path, MODEL_MAX)?;
+    if is_onnx(path, &bytes) {
+        let text = format!("{} is an ONNX file, not a compiled model", path.display());
+        return Err(
+            Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(format!(
+                "compile it with `tensorgrid model compile {} --calibrate DIR ...`",
+                path.display()
+            )),
+        );
+    }
+    CompiledModel::read(&bytes)
         .or_fail(
             Exit::Usage,
             format!("{} is not a compiled model", path.display()),
@@ -77,6 +87,14 @@ pub fn compiled_model(path: &Path) -> Result<ExecutableModel, Failure> {
                 .hint("compile one with `tensorgrid model compile FILE.onnx --calibrate DIR ...`")
         })
 }
+
+/// Whether a file is an ONNX one by its name, or begins as one does: with the version of the format as the first field.
+fn is_onnx(path: &Path, bytes: &[u8]) -> bool {
+    path.extension().is_some_and(|it| it == "onnx") || bytes.first() == Some(&ONNX_FIRST)
+}
+
+/// The first byte of an ONNX file: field 1, a number.
+const ONNX_FIRST: u8 = 0x08;
 
 /// Reads a public model and checks its registration proof.
 ///

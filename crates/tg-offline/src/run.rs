@@ -63,7 +63,7 @@ fn run_integer(arguments: &RunArguments, as_json: bool) -> Outcome {
         line(text)?;
     }
     line(format_args!(
-        "executed exactly (TGX-1) on {on} in {elapsed_ms:.2} ms; trace {}",
+        "executed in exact integers (TGX-1) on {on} in {elapsed_ms:.2} ms; digest of all steps {}",
         trace.digest()
     ))?;
     Ok(())

@@ -10,8 +10,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::time::Instant;
 use tg_console::outcome::{Exit, Failure, Outcome, json, line};
+use tg_console::tokens;
 use tg_ir::sampling::NUCLEUS_ALL;
-use tg_ir::{Generation, Sampling};
+use tg_ir::{Generation, Generator};
 use tg_proof::linking::{self, Shared, Verified};
 use tg_proof::{
     ExpectedStatement, ProofFile, PublicModel, SecurityReport, SequenceError, SequenceFile,
@@ -49,7 +50,7 @@ pub fn run(arguments: &VerifyArguments, as_json: bool) -> Outcome {
     if as_json {
         let with = (&shown, report.as_ref(), values.as_slice());
         let mut verdict = verdict_json(&model, &file, with, elapsed_ms);
-        verdict["sequence"] = sequence.as_ref().map(sequence_json).into();
+        verdict["sequence"] = sequence.as_ref().map(|it| sequence_json(&model, it)).into();
         verdict["same"] = same.map(|(_, shared)| shared.to_string()).into();
         return Ok(json(&verdict)?);
     }
@@ -172,24 +173,10 @@ fn written(model: &PublicModel, file: &SequenceFile) -> String {
         sampling,
         ..
     } = file.generation;
-    let Sampling {
-        keep,
-        nucleus,
-        seed,
-        rescale,
-    } = sampling;
-    let rule = if keep == 1 {
-        "always the greatest score".to_owned()
-    } else {
-        let share = 100.0 * f64::from(nucleus) / f64::from(NUCLEUS_ALL);
-        // A difference of one unit of scores takes so much of a weight's logarithm.
-        let factor = f64::from(rescale.multiplier()) / f64::from(rescale.shift()).exp2();
-        format!(
-            "drawn among the {keep} greatest scores ({share:.0} % of their weight, scores scaled by {factor:.3e}) by seed {}, which \
-             whoever proved it chose unless you gave it",
-            hex(&seed)
-        )
-    };
+    let mut rule = tokens::rule(&sampling, score_unit(model));
+    if sampling.keep > 1 {
+        rule.push_str(", which whoever proved it chose unless you gave it");
+    }
     let stop = match stop {
         None => String::new(),
         Some(token) => format!(", or up to token {token}"),
@@ -203,7 +190,12 @@ fn written(model: &PublicModel, file: &SequenceFile) -> String {
     )
 }
 
-fn sequence_json(file: &SequenceFile) -> serde_json::Value {
+/// Real value of one unit of a score: of a model whose sequence was verified it is known.
+fn score_unit(model: &PublicModel) -> f32 {
+    Generator::score_unit(model.program()).unwrap_or(1.0)
+}
+
+fn sequence_json(model: &PublicModel, file: &SequenceFile) -> serde_json::Value {
     let (prompt, tokens) = file.tokens().unwrap_or_default();
     let Generation {
         limit,
@@ -215,6 +207,7 @@ fn sequence_json(file: &SequenceFile) -> serde_json::Value {
         "prompt": prompt, "tokens": tokens, "limit": limit, "stop": stop, "keep": sampling.keep,
         "nucleus": f64::from(sampling.nucleus) / f64::from(NUCLEUS_ALL), "seed": hex(&sampling.seed),
         "rescale": [sampling.rescale.multiplier(), sampling.rescale.shift()],
+        "sampling": tokens::rule_json(&sampling, score_unit(model)),
     })
 }
 

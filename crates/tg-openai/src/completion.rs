@@ -56,10 +56,11 @@ fn stop_token(stops: &[String], coding: &TextCoding) -> Option<u32> {
     }
 }
 
-/// The request of a choice: that of the first with the choice's own seed, see [`choice_seed`].
+/// The request of a choice: that of the first with the choice's own seed, see [`choice_seed`]; where nothing is drawn, that of the first.
 pub(super) fn of_choice(request: &GenerationRequest, index: u32) -> GenerationRequest {
     let mut own = request.clone();
-    own.sampling.seed = choice_seed(&request.sampling.seed, index);
+    let seed = choice_seed(&request.sampling.seed, index);
+    own.sampling = request.sampling.seeded(seed);
     own
 }
 

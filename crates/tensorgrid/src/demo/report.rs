@@ -225,7 +225,7 @@ fn summary(text: &mut String, run: &DemoRun) {
         text,
         format_args!(
             "\nsummary: {all} jobs proved, verified by {VALIDATORS} validators and here, and paid; {right}/{all} right, {agree}/{all} agree \
-             with the float model;\n{} cheats slashed; >= {:.1} bits, zk: false; {} blocks; {:.1} s",
+             with the float model;\n{} cheats slashed; >= {:.1} bits, not in zero knowledge; {} blocks; {:.1} s",
             run.rejections().count(),
             run.security_bits,
             run.blocks,

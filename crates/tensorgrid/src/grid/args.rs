@@ -23,7 +23,7 @@ use super::job_args::{
     JobCostArguments, JobGrantArguments, JobRevealArguments, JobSubmitArguments,
     JobValidateArguments, SealArguments,
 };
-use super::order_args::{CloudPriceArguments, OrderArguments};
+use super::order_args::{ACCOUNT, CloudPriceArguments, ORDER, OrderArguments, TRUST};
 use super::serve_args::ServeArguments;
 use crate::network::process::ApiSetting;
 use crate::network::tls::TlsPlace;
@@ -479,34 +479,34 @@ pub(crate) struct InferArguments {
     /// The input: one .npy, .npz, .json or .png file; or a .npy or .json file for each input, in the model's order or as
     /// NAME=FILE.
     pub(crate) inputs: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(crate) text: TextArguments,
-    /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
-    #[arg(long)]
-    pub(crate) raw: bool,
-    /// Of a float model (TGF-1), and in mode optimistic of any: believe the validators, do not run it here, and challenge nothing.
-    #[arg(long)]
-    pub(crate) trust: bool,
     /// How the result is checked. If absent: by sync where an offer has the stake for it, else by a proof; by a proof with
     /// --proof-out and for orders with needs of their own.
     #[arg(long, value_parser = VerifyParser::MODELS)]
     pub(crate) verify: Option<VerifyChoice>,
-    #[command(flatten)]
-    pub(crate) order: OrderArguments,
-    #[command(flatten)]
-    pub(crate) seal: SealArguments,
     /// Order, print the job's id, and do not wait: `job fetch` gives the result.
     #[arg(long, conflicts_with_all = ["dry_run", "proof_out"])]
     pub(crate) detach: bool,
-    /// What a sealed bid locks until it is opened (--class batch), in TGRID; the network's least if absent.
-    #[arg(long, value_parser = amount, value_name = "TGRID")]
-    pub(crate) deposit: Option<Amount>,
     /// Write the proof, with its input and output, for `tensorgrid verify`.
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) order: OrderArguments,
+    /// What a sealed bid locks until it is opened (--class batch), in TGRID; the network's least if absent.
+    #[arg(long, value_parser = amount, value_name = "TGRID", help_heading = ORDER)]
+    pub(crate) deposit: Option<Amount>,
+    #[command(flatten, next_help_heading = "Input as text")]
+    pub(crate) text: TextArguments,
+    /// Print the integers of the answer, as the program gives and stores them, instead of reals in the order of the file.
+    #[arg(long, help_heading = "Answer")]
+    pub(crate) raw: bool,
+    /// Of a float model (TGF-1), and in mode optimistic of any: believe the validators, do not run it here, and challenge nothing.
+    #[arg(long, help_heading = "Answer")]
+    pub(crate) trust: bool,
+    #[command(flatten, next_help_heading = "Sealed input and answer")]
+    pub(crate) seal: SealArguments,
+    #[command(flatten, next_help_heading = TRUST)]
     pub(crate) chain: TrustArguments,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = ACCOUNT)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
@@ -557,14 +557,14 @@ pub(crate) struct WriteArguments {
     /// How the result is checked.
     #[arg(long, value_parser = VerifyParser::MODELS, default_value = "none")]
     pub(crate) verify: VerifyChoice,
-    #[command(flatten)]
-    pub(crate) order: OrderArguments,
     /// Write sequence and proof, for `tensorgrid verify`.
     #[arg(long, value_name = "FILE")]
     pub(crate) proof_out: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) order: OrderArguments,
+    #[command(flatten, next_help_heading = TRUST)]
     pub(crate) chain: TrustArguments,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = ACCOUNT)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
     pub(crate) key: KeyArguments,

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tg_sdk::dto::{MachineDto, QuoteDto};
-use tg_types::{Amount, GpuModel};
+use tg_types::{Amount, BASE_PRICES_PER_MINUTE, GpuModel};
 
 use tg_console::date;
 use tg_console::files;
@@ -189,9 +189,34 @@ impl CloudPrices {
     /// What the hardware of the quote that would be taken costs in clouds for the time that it declares; nothing without a quote.
     pub(crate) fn beside(&self, quotes: &[QuoteDto], gpus: u8) -> Option<String> {
         let quote = taken(quotes)?;
+        let price = quote.price;
+        let price = price.map(|price| price.saturating_add(quote.verification_fee));
+        Some(self.beside_one(quote, gpus, (quote.eta_ms, price)))
+    }
+
+    /// What its hardware costs in clouds for the time that an endpoint may last, beside what its minutes come to here; nothing without a quote.
+    pub(crate) fn beside_endpoint(
+        &self,
+        quotes: &[QuoteDto],
+        gpus: u8,
+        time_ms: u64,
+    ) -> Option<String> {
+        let quote = taken(quotes)?;
+        let base = quote.offer.terms.price_base;
+        let minute = base.checked_mul_div_ceil(BASE_PRICES_PER_MINUTE, 1);
+        let price = minute.and_then(|minute| minute.checked_mul_div_ceil(time_ms, 60_000));
+        Some(self.beside_one(quote, gpus, (time_ms, price)))
+    }
+
+    fn beside_one(
+        &self,
+        quote: &QuoteDto,
+        gpus: u8,
+        (time_ms, price): (u64, Option<Amount>),
+    ) -> String {
         let hardware = Hardware::of(&quote.offer.terms.machine, gpus);
-        let worth = quote.price.and_then(|price| {
-            let worth = self.worth(price.saturating_add(quote.verification_fee))?;
+        let worth = price.and_then(|price| {
+            let worth = self.worth(price)?;
             Some(format!("; here {} by your usd_per_tgrid", dollars(worth)))
         });
         let machine = &quote.offer.terms.machine;
@@ -199,12 +224,12 @@ impl CloudPrices {
             Hardware::Cores(_) if machine.cpu_milli == 0 => ", of which the offer says no number,",
             _ => "",
         };
-        Some(format!(
+        format!(
             "{hardware}{unsaid} for {} elsewhere{}:\n{}",
-            seconds(quote.eta_ms),
+            seconds(time_ms),
             worth.unwrap_or_default(),
-            self.table(hardware, quote.eta_ms)
-        ))
+            self.table(hardware, time_ms)
+        )
     }
 
     /// The same as JSON.

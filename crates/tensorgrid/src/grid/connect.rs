@@ -9,7 +9,7 @@ use tg_sdk::jobs::{self, JobError};
 use tg_sdk::{Client, ClientError, Signer};
 use tg_types::{JobId, ModelId, SessionWallet, Wallet};
 
-use super::connect_args::{ApiArguments, KeyArguments};
+use super::connect_args::{API_USUAL, ApiArguments, KeyArguments};
 use super::{networks, session_file};
 use tg_console::accounts;
 use tg_console::keys::{self, Passphrase};
@@ -119,6 +119,20 @@ impl<T> OfJob<T> for Result<T, JobError> {
 /// A client of the API that was named.
 pub(crate) fn client(arguments: &ApiArguments) -> Result<Client, Failure> {
     Client::new(&arguments.api).calling("name the grid")
+}
+
+/// What a command that is suggested needs so that it reaches the same grid: nothing where that is the usual one, or the environment names it.
+pub(crate) fn api_flag(client: &Client) -> String {
+    let named = std::env::var("TENSORGRID_API").ok();
+    flag_of(client.url(), named.as_deref())
+}
+
+fn flag_of(url: &str, named: Option<&str>) -> String {
+    let is_reached = url == named.unwrap_or(API_USUAL).trim_end_matches('/');
+    match is_reached {
+        true => String::new(),
+        false => format!(" --api {url}"),
+    }
 }
 
 /// The wallet that was named: a key file, or an account of a development network.
@@ -273,5 +287,23 @@ pub(crate) async fn job(client: &Client, id: &str) -> Result<JobId, Failure> {
             Failure::new(Exit::NotFound, anyhow::anyhow!("there is no job {id}"))
                 .hint("`tensorgrid job list` shows the jobs"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suggested_command_reaches_the_same_grid() {
+        let other = "http://127.0.0.1:7171";
+        for (url, named, flag) in [
+            (API_USUAL, None, String::new()),
+            (other, None, format!(" --api {other}")),
+            (other, Some("http://127.0.0.1:7171/"), String::new()),
+            (API_USUAL, Some(other), format!(" --api {API_USUAL}")),
+        ] {
+            assert_eq!(flag_of(url, named), flag, "{url} {named:?}");
+        }
     }
 }

@@ -7,6 +7,9 @@ use tg_types::chain::Checkpoint;
 
 use tg_console::accounts::REQUESTOR;
 
+/// The API of a grid on this machine that was started without flags.
+pub(crate) const API_USUAL: &str = "http://127.0.0.1:7070";
+
 /// Which grid.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ApiArguments {
@@ -14,7 +17,7 @@ pub(crate) struct ApiArguments {
     #[arg(
         long,
         env = "TENSORGRID_API",
-        default_value = "http://127.0.0.1:7070",
+        default_value = API_USUAL,
         value_name = "URL"
     )]
     pub(crate) api: String,

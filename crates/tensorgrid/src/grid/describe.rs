@@ -75,6 +75,21 @@ fn describe_eta(now: u64, earliest: u64, latest: u64) -> Option<String> {
         .then(|| format!("a place is free in {earliest} to {latest} s, if nobody goes before it"))
 }
 
+/// How the numbers of a tier are computed, in words.
+fn arithmetic(tier: &str) -> String {
+    let words = match tier {
+        "TGX-1" => "exact integers",
+        "TGF-1" => "floats, each sum in one order",
+        _ => return tier.to_owned(),
+    };
+    format!("{words} ({tier})")
+}
+
+/// The word before what a proof does not do.
+const fn not(does: bool) -> &'static str {
+    if does { "" } else { "not " }
+}
+
 /// A receipt in lines. `zk`: whether its proof, which validators accepted, is in zero knowledge.
 pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> String {
     let settlement = &receipt.settlement;
@@ -85,7 +100,7 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
         format!("model      {}", receipt.receipt.model),
         format!("input      {}", receipt.receipt.input),
         format!("output     {}", receipt.receipt.output),
-        format!("semantics  {}", receipt.receipt.tier),
+        format!("arithmetic {}", arithmetic(&receipt.receipt.tier)),
     ];
     lines.push(describe_evidence(receipt, zk));
     if receipt.job.mode == ModeDto::Sync {
@@ -151,7 +166,7 @@ fn describe_evidence(receipt: &JobReceiptDto, zk: Option<bool>) -> String {
             }
         }
         Some(evidence) => match zk {
-            Some(zk) => format!("proof      {evidence}, zk: {zk}"),
+            Some(zk) => format!("proof      {evidence}, {}in zero knowledge", not(zk)),
             None => format!("proof      {evidence}, not held here any more"),
         },
         None => "proof      none: nobody checked this result".to_owned(),
@@ -238,7 +253,7 @@ pub(crate) fn describe_money(settlement: &SettlementDto) -> String {
     let parts = parts.iter().filter(|(amount, _)| !amount.is_zero());
     let parts = parts.map(|(amount, whom)| format!("{} {whom}", short(*amount)));
     let first = format!("{} TGRID to the provider", short(*price));
-    let last = format!("{} back", short(*refund));
+    let last = format!("{} refunded", short(*refund));
     let all: Vec<String> = std::iter::once(first).chain(parts).chain([last]).collect();
     all.join(", ")
 }

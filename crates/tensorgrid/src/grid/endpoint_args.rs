@@ -8,6 +8,7 @@ use tg_sdk::endpoint::scaling::REPLICAS_MAX;
 use tg_types::Amount;
 
 use super::connect_args::{ApiArguments, KeyArguments, TrustArguments};
+use super::order_args::{ACCOUNT, CloudPriceArguments};
 use tg_console::draw::DrawArguments;
 use tg_console::needs::{NeedsArguments, amount};
 
@@ -117,10 +118,6 @@ pub(crate) struct EndpointOpenArguments {
     /// How long it may last, in hours.
     #[arg(long, default_value_t = 1.0, value_name = "HOURS")]
     pub(crate) hours: f64,
-    #[command(flatten)]
-    pub(crate) replicas: ReplicaArguments,
-    #[command(flatten)]
-    pub(crate) needs: NeedsArguments,
     /// Do not ask before spending.
     #[arg(short, long)]
     pub(crate) yes: bool,
@@ -128,6 +125,12 @@ pub(crate) struct EndpointOpenArguments {
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
+    pub(crate) clouds: CloudPriceArguments,
+    #[command(flatten)]
+    pub(crate) replicas: ReplicaArguments,
+    #[command(flatten)]
+    pub(crate) needs: NeedsArguments,
+    #[command(flatten, next_help_heading = ACCOUNT)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
     pub(crate) key: KeyArguments,

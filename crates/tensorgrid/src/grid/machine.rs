@@ -1,6 +1,8 @@
 //! What this machine offers. Nothing is claimed that is not there: by itself that is its processor, its memory and the GPU that
 //! executes; what else is declared comes from whoever starts the provider.
 
+use tg_console::needs::MachineArguments;
+use tg_console::outcome::{Exit, Failure, Outcome};
 use tg_cuda::DeviceInfo;
 use tg_types::{Amount, DurationMs, GpuModel, Label, Machine, ModeSet, OfferTerms, Pricing};
 
@@ -50,6 +52,24 @@ pub(crate) fn found(gpu: Option<&DeviceInfo>) -> Machine {
         tensor_cores: capability >= TENSOR_CORES_SINCE,
         ..host
     }
+}
+
+/// Refuses to offer more GPUs than the driver of this machine sees, unless they are said to be simulated.
+///
+/// Stops: a flag by which a provider is late with every job, and loses its collateral.
+pub(crate) fn check_gpus(declared: &MachineArguments, look: impl FnOnce() -> usize) -> Outcome {
+    let count = declared.gpus.map_or(0, usize::from);
+    if count == 0 || declared.simulated_gpu {
+        return Ok(());
+    }
+    let seen = look();
+    if count <= seen {
+        return Ok(());
+    }
+    let text = format!("--gpus {count}: this machine has {seen}");
+    Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(
+        "`tensorgrid device` says what is found here; --simulated-gpu offers them all the same, for trying a market out",
+    ))
 }
 
 /// The model that the market knows by a driver's name for it; `Other` for what it does not know, and for a part of a GPU.
@@ -150,7 +170,36 @@ pub(crate) fn terms(ask: &Ask) -> OfferTerms {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct OfferedMachine {
+        #[command(flatten)]
+        machine: MachineArguments,
+    }
+
+    #[test]
+    fn gpus_that_are_not_there_are_offered_only_as_simulated_ones() {
+        let check = |flags: &str, seen: usize| {
+            let words = std::iter::once("x").chain(flags.split_whitespace());
+            let parsed = OfferedMachine::try_parse_from(words);
+            parsed
+                .map(|it| check_gpus(&it.machine, || seen).is_ok())
+                .ok()
+        };
+        for (flags, seen, is_taken) in [
+            ("", 0, true),
+            ("--gpus 0", 0, true),
+            ("--gpus 1", 0, false),
+            ("--gpus 2 --gpu-model h100", 2, true),
+            ("--gpus 4", 2, false),
+            ("--gpus 4 --simulated-gpu", 2, true),
+        ] {
+            assert_eq!(check(flags, seen), Some(is_taken), "{flags}");
+        }
+    }
 
     #[test]
     fn drivers_names_are_known_models_or_others() {

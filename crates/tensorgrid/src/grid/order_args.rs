@@ -12,6 +12,15 @@ use tg_console::needs::NeedsArguments;
 use tg_console::needs::amount;
 use tg_console::outcome::Failure;
 
+/// Heading of what an order may say beside its price.
+pub(crate) const ORDER: &str = "Order";
+
+/// Heading of whom to trust.
+pub(crate) const TRUST: &str = "What is believed";
+
+/// Heading of which grid, and who signs.
+pub(crate) const ACCOUNT: &str = "Grid and account";
+
 /// What every order says.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OrderArguments {
@@ -22,19 +31,24 @@ pub(crate) struct OrderArguments {
     /// Seconds the job may take.
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=604_800))]
     pub(crate) deadline_s: u64,
-    /// Providers to try at most.
-    #[arg(long, default_value_t = tg_types::limits::ATTEMPTS_USUAL, value_parser = clap::value_parser!(u8).range(1..=16))]
-    pub(crate) attempts: u8,
-    /// For how long validators keep the answer once it is paid, in seconds or as 10m, 12h, 30d; 0 if they need not.
-    #[arg(long, default_value = "1d", value_parser = retention, value_name = "TIME")]
-    pub(crate) retention: DurationMs,
     /// Do not ask before spending.
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// Say what ordering would come to in the next block, and order nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    #[command(flatten)]
+    /// Providers to try at most.
+    #[arg(
+        long,
+        default_value_t = tg_types::limits::ATTEMPTS_USUAL,
+        value_parser = clap::value_parser!(u8).range(1..=16),
+        help_heading = ORDER
+    )]
+    pub(crate) attempts: u8,
+    /// For how long validators keep the answer once it is paid, in seconds or as 10m, 12h, 30d; 0 if they need not.
+    #[arg(long, default_value = "1d", value_parser = retention, value_name = "TIME", help_heading = ORDER)]
+    pub(crate) retention: DurationMs,
+    #[command(flatten, next_help_heading = ORDER)]
     pub(crate) clouds: CloudPriceArguments,
     #[command(flatten)]
     pub(crate) needs: NeedsArguments,

@@ -5,7 +5,7 @@ use tg_console::verify::{VerifyChoice, VerifyParser};
 use tg_offline::arguments::{ProgramFileArguments, ProgramInputArguments};
 
 use super::connect_args::{ApiArguments, KeyArguments, TrustArguments};
-use super::order_args::OrderArguments;
+use super::order_args::{ACCOUNT, OrderArguments, TRUST};
 
 /// `program add`.
 #[derive(Debug, Args)]
@@ -49,9 +49,9 @@ pub(crate) struct ProgramSubmitArguments {
     pub(crate) verify: Option<VerifyChoice>,
     #[command(flatten)]
     pub(crate) order: OrderArguments,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = TRUST)]
     pub(crate) chain: TrustArguments,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = ACCOUNT)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
     pub(crate) key: KeyArguments,

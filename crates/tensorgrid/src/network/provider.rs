@@ -47,6 +47,8 @@ settings! {
         device: Option<String>,
         /// The machine that is offered, where it is not what is found: GPUs, all alike.
         gpus: Option<u8>,
+        /// Whether GPUs are offered that are not here, for trying a market out.
+        simulated_gpu: Option<bool>,
         /// Their model, such as "h100".
         gpu_model: Option<String>,
         /// Memory of each in MiB.
@@ -114,6 +116,7 @@ impl ProviderSettings {
             masked: None,
             device: None,
             gpus: None,
+            simulated_gpu: None,
             gpu_model: None,
             gpu_memory: None,
             capability: None,

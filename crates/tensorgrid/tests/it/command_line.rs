@@ -344,6 +344,8 @@ fn a_model_writes_and_proves_it() {
     let written = with(&["-n", "3", "-o", file, "--json"]).ends(0).json();
     assert_eq!(written["tokens"].as_array().unwrap().len(), 3);
     assert_eq!(written["seed"], seed);
+    let temperature = written["sampling"]["temperature"].as_f64().unwrap();
+    assert!((temperature - 1.0).abs() < 1e-3, "{temperature}");
     let again = with(&["-n", "3", "--json"]).ends(0).json();
     assert_eq!(again["tokens"], written["tokens"]);
     let verify = ["verify", file, "--model", &public];
@@ -353,6 +355,10 @@ fn a_model_writes_and_proves_it() {
     assert_eq!(sequence["tokens"], written["tokens"]);
     let text = run(&verify).ends(0).stdout;
     assert!(text.contains("wrote 3 tokens after these 3"), "{text}");
+    assert!(
+        text.contains("drawn at temperature 1.000 (top-k "),
+        "{text}"
+    );
     let forged = run(&[&verify[..], &["--flip-byte", "300"]].concat()).ends(3);
     assert!(forged.stdout.is_empty());
     let greatest = with(&["--temperature", "0", "--top-k", "2", "--json"]);
@@ -378,6 +384,19 @@ fn a_model_writes_and_proves_it() {
     run(&["generate", &private, "--prompt", "99"]).ends(2);
     run(&["generate", &private, "--text", "abc"]).ends(2);
     run(&["generate", &private]).ends(2);
+}
+
+/// What is most often given in the place of a compiled model is named.
+#[test]
+fn an_onnx_file_is_no_compiled_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    // The version of the format, and the name of what wrote it.
+    std::fs::write(&path, b"\x08\x08\x12\x07pytorch").unwrap();
+    let path = path.to_str().unwrap();
+    let refused = run(&["run", path, "x.json"]).ends(2).stderr;
+    assert!(refused.contains("is an ONNX file"), "{refused}");
+    assert!(refused.contains("model compile"), "{refused}");
 }
 
 /// A model of tokens is proved as any other.

@@ -56,6 +56,20 @@ fn refused(grid: &Grid, ended: &str) {
     }
 }
 
+/// What the ledger has not seen of what is owed is said with answers, and nothing is left out.
+fn unclaimed_is_said(grid: &Grid, id: &str, asked: &Value) {
+    let (owed, unclaimed) = (units(&asked["owed"]), units(&asked["unclaimed"]));
+    let claimed = units(&job(grid, id)["leases"][0]["meter"]["vouchers"]);
+    assert!(
+        unclaimed <= owed && claimed >= owed - unclaimed,
+        "{claimed} {asked}"
+    );
+    let people = grid.run(&["endpoint", "ask", id, &digit()]).ends(0);
+    for says in ["1 answers", "TGRID of vouchers not claimed yet"] {
+        assert!(people.stdout.contains(says), "{}", people.stdout);
+    }
+}
+
 #[test]
 fn an_endpoint_is_opened_asked_and_closed_and_all_its_money_is_accounted_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -89,6 +103,7 @@ fn an_endpoint_is_opened_asked_and_closed_and_all_its_money_is_accounted_for() {
         (&asked["asked"], &asked["answered"]),
         (&40.into(), &40.into())
     );
+    unclaimed_is_said(&grid, &id, &asked);
     // The same answer as a job over blocks.
     let once = grid.run(&[
         "--json",
@@ -100,8 +115,6 @@ fn an_endpoint_is_opened_asked_and_closed_and_all_its_money_is_accounted_for() {
         "recompute",
     ]);
     assert_eq!(asked["values"], once.ends(0).json()["values"]);
-    let people = grid.run(&["endpoint", "ask", &id, &digit]).ends(0);
-    assert!(people.stdout.contains("1 answers"), "{}", people.stdout);
     let proved = grid
         .run(&["endpoint", "ask", &id, &digit, "--prove"])
         .ends(0);

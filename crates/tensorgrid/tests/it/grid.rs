@@ -1,11 +1,12 @@
 //! A grid that stays: jobs from other processes, a power cut, a provider that joins and leaves.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tg_types::{Decode as _, Encode as _};
 
-use crate::run::{Grid, Provider, Ran, root, until};
+use crate::run::{Grid, Provider, Ran, program, root, signal, until, wait};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -269,6 +270,7 @@ fn a_batch_job_bids_sealed_and_an_unopened_bid_loses_its_deposit() {
     let machine = [
         "--gpus",
         "1",
+        "--simulated-gpu",
         "--gpu-model",
         "t4",
         "--price-per-gpu-second",
@@ -325,7 +327,7 @@ fn a_batch_job_bids_sealed_and_an_unopened_bid_loses_its_deposit() {
 fn a_killed_provider_loses_its_job_to_another_in_one_block() {
     let folder = tempfile::tempdir().unwrap();
     let grid = Grid::up(&folder.path().join("data"), 0);
-    let machine = ["--gpus", "1", "--gpu-model", "t4"];
+    let machine = ["--gpus", "1", "--simulated-gpu", "--gpu-model", "t4"];
     // It says that it is slow, and is.
     let slow = [&machine[..], &["--throttle-mmac-per-s", "1"]].concat();
     let mut first = Provider::start(&grid, &folder.path().join("one"), "0.01", &slow);
@@ -438,6 +440,63 @@ fn wrong_orders_are_refused_and_nothing_is_lost() {
     assert_eq!(grid.run(&["balance", "--json"]).ends(0).json(), before);
 }
 
+/// An order that is refused within two seconds, of which nothing is left: no job, no lease, no money.
+fn refused_at_once(grid: &Grid, needs: &[&str], why: &str) {
+    let balances = || grid.run(&["balance", "--json"]).ends(0).json();
+    let before = balances();
+    let start = Instant::now();
+    let refused = infer(grid, needs).ends(3);
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let says = &refused.stderr;
+    assert!(says.contains("no offer serves this order now"), "{says}");
+    assert!(says.contains(why), "{says}");
+    assert!(says.contains("nothing was ordered"), "{says}");
+    assert_eq!(balances(), before);
+    let jobs = grid.run(&["job", "list", "--json"]).ends(0).json();
+    assert_eq!(jobs, serde_json::json!([]));
+    let offers = grid.run(&["provider", "list", "--json"]).ends(0).json();
+    let offers = offers.as_array().unwrap();
+    assert!(offers.iter().all(|it| it["leases"] == 0), "{offers:?}");
+}
+
+/// Until validators hold the model, nothing can be said of any order of it.
+fn model_is_held(grid: &Grid) {
+    until("the model is held", || {
+        let asked = infer(grid, &["--dry-run"]).ends(0).json();
+        asked["charge"].is_string()
+    });
+}
+
+#[test]
+fn a_gang_that_is_larger_than_what_is_offered_is_explained_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 3);
+    model_is_held(&grid);
+    let why = "3 of 4 members would have a place";
+    refused_at_once(&grid, &["--gang", "4"], why);
+    let dry = infer(&grid, &["--gang", "3", "--dry-run"]).ends(0).json();
+    assert!(dry["charge"].is_string(), "{dry}");
+}
+
+#[test]
+fn more_gpu_memory_than_any_machine_has_is_explained_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 0);
+    let machine = "--gpus 1 --simulated-gpu --gpu-model rtx3090 --gpu-memory 24576";
+    let machine: Vec<&str> = machine.split(' ').collect();
+    let _provider = Provider::start(&grid, &folder.path().join("key"), "0.01", &machine);
+    until("the offer stands", || offers(&grid) == 1);
+    let listed = grid.run(&["provider", "list"]).ends(0).stdout;
+    assert!(listed.contains("1 x rtx3090, 24 GiB"), "{listed}");
+    model_is_held(&grid);
+    let needs = ["--gpus", "1", "--gpu-memory", "81920"];
+    refused_at_once(&grid, &needs, "1 offer: has GPUs with less memory");
+    let needs = ["--gpus", "1", "--gpu-memory", "24576", "--dry-run"];
+    let dry = infer(&grid, &needs).ends(0).json();
+    assert!(dry["charge"].is_string(), "{dry}");
+}
+
 /// Needs that the quotes do not know have a price all the same: that of a dry run.
 #[test]
 fn an_order_with_needs_of_its_own_needs_no_price() {
@@ -446,6 +505,7 @@ fn an_order_with_needs_of_its_own_needs_no_price() {
     let machine = [
         "--gpus",
         "1",
+        "--simulated-gpu",
         "--gpu-model",
         "t4",
         "--price-per-gpu-second",
@@ -461,6 +521,42 @@ fn an_order_with_needs_of_its_own_needs_no_price() {
     let price = ran["receipt"]["settlement"]["price"].as_str().unwrap();
     // A hundredth for the job and two fiftieths for the time.
     assert_eq!(price, "0.05");
+}
+
+/// Ctrl-C ends the command and not the job, and it is said how to go on with it.
+#[test]
+fn an_interrupted_order_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let grid = Grid::up(&folder.path().join("data"), 1);
+    // No machine has so much, so it waits.
+    let waits = "infer mlp-digits --gpus 8 --max-price 1 --deadline-s 600 --yes";
+    let mut ordering = program()
+        .env("TENSORGRID_API", &grid.url)
+        .args(waits.split(' '))
+        .arg(root().join("examples/digit.json"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(ordering.stderr.take().unwrap());
+    let mut said = said.lines().map(Result::unwrap);
+    // The first state that is told: it follows the job.
+    assert!(said.by_ref().any(|line| line.contains(" ms  ")));
+    signal(&ordering, "-INT");
+    let rest: Vec<String> = said.collect();
+    assert_eq!(wait(&mut ordering).code(), Some(1));
+    let rest = rest.join("\n");
+    let jobs = grid.run(&["job", "list", "--json"]).ends(0).json();
+    assert_eq!(jobs.as_array().unwrap().len(), 1, "{jobs}");
+    let job = jobs[0]["id"].as_str().unwrap();
+    for says in [
+        format!("job {job}, which goes on"),
+        format!("tensorgrid job fetch {job} --order 0x"),
+        format!("tensorgrid job cancel {job}"),
+    ] {
+        assert!(rest.contains(&says), "{rest}");
+    }
+    grid.run(&["job", "cancel", job]).ends(0);
 }
 
 /// A machine with a session key alone changes orders of its account, and moves none of its money.

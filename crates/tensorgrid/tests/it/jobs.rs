@@ -238,6 +238,16 @@ fn beside_clouds(grid: &Grid) {
         first["read_on"].is_string() && first["age_days"].is_u64(),
         "{modes}"
     );
+    let open = [
+        "endpoint",
+        "open",
+        "mlp-digits",
+        "--money",
+        "3",
+        "--dry-run",
+    ];
+    let endpoint = with(&open).ends(0).stderr;
+    assert!(endpoint.contains("for 60 min elsewhere"), "{endpoint}");
     let digit = root().join("examples/digit.json");
     let quoted = with(&["infer", "mlp-digits", text(&digit), "--yes", "--dry-run"]).ends(0);
     let told = &quoted.stderr;

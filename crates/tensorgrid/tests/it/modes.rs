@@ -60,7 +60,11 @@ impl ModelFolder {
         std::fs::write(&onnx, file_of(&graph)).unwrap();
         std::fs::write(&input, json!({ "x": [X], "z": [Z] }).to_string()).unwrap();
         let compile = ["model", "compile", &onnx, "--calibrate", &input];
-        run(&[&compile[..], &["-o", &own, "--public-out", &public]].concat()).ends(0);
+        let out = ["-o", &own, "--public-out", &public];
+        let ran = run(&[&compile[..], &out].concat()).ends(0);
+        assert!(ran.stdout.contains("loss: "), "{}", ran.stdout);
+        let doubt = "calibrated on one input alone";
+        assert!(ran.stderr.contains(doubt), "{}", ran.stderr);
         model_folder
     }
 

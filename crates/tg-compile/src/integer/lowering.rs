@@ -25,6 +25,16 @@ pub enum Precision {
     Bits16,
 }
 
+impl std::fmt::Display for Precision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Bits8 => "8 bits",
+            Self::Mixed => "8 and 16 bits",
+            Self::Bits16 => "16 bits",
+        })
+    }
+}
+
 /// How the weights of channels may be scaled, where the activations that follow have 8 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChannelScales {
@@ -33,6 +43,15 @@ pub enum ChannelScales {
     Shifts,
     /// Up to 16 scales of a layer, where its channels lie.
     Clusters,
+}
+
+impl std::fmt::Display for ChannelScales {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Shifts => "a layer's, halved up to three times",
+            Self::Clusters => "up to 16 a layer",
+        })
+    }
 }
 
 /// What lowering may be told.

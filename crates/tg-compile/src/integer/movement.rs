@@ -81,7 +81,7 @@ impl Lowering<'_> {
             "Concat" => self.concat(index),
             "Gather" => self.gather(index),
             "Pad" => self.pad(index),
-            _ => unsupported("the operator is not one that is lowered"),
+            _ => unsupported("this operator has no integer form here yet"),
         }
     }
 

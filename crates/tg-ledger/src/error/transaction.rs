@@ -146,7 +146,7 @@ pub enum TransactionError {
     #[error("model {model} is not registered")]
     UnknownModel { model: ModelId },
     /// Jobs may not name the model.
-    #[error("model {model} is {state}, not Active")]
+    #[error("model {model} is {state}, not active")]
     ModelNotActive { model: ModelId, state: &'static str },
     /// Runs of the model cannot be proved.
     #[error("model {model} cannot be proved, so mode proof is not possible")]
@@ -323,7 +323,7 @@ pub enum TransactionError {
     #[error("a rating has 1 to 5 stars, not {got}")]
     BadStars { got: u8 },
     /// Only a paid job is rated.
-    #[error("job {job} is {state}; only a Paid job can be rated")]
+    #[error("job {job} is {state}; only a paid job can be rated")]
     JobNotPaid { job: JobId, state: JobState },
     /// What nobody checked is not rated.
     #[error(

@@ -210,6 +210,51 @@ fn corrupted_sequences_are_refused() {
     }
 }
 
+/// Where nothing is drawn, one answer has one file: seed, temperature and share of weight do not matter, so none may be said.
+#[test]
+fn a_greedy_sequence_has_one_encoding() {
+    let (mut model, _) = tiny_transformer(5);
+    tg_ir::generation::rank(&mut model.program, 4).unwrap();
+    let model = model.checked().unwrap();
+    let request = GenerationRequest {
+        prompt: vec![7, 1, 30],
+        limit: 3,
+        stop: None,
+        sampling: Sampling::greatest(),
+    };
+    let written = generate(&model, &request, Cpu::new(1), &mut |_| true).unwrap();
+    let generation = written.generation;
+    let model = ProvingModel::of_checked(model).unwrap();
+    let public = model.register().unwrap();
+    let proof = prove(&model, written.tokens);
+    let file = SequenceFile { generation, proof };
+    let found = verify_sequence(&public, &file, &ExpectedStatement::default());
+    assert_eq!(found, Ok(()));
+    let honest = file.to_bytes();
+    assert_eq!(SequenceFile::read(&honest).as_ref(), Ok(&file));
+    for change in [
+        |sampling: &mut Sampling| sampling.seed[0] ^= 1,
+        |sampling: &mut Sampling| sampling.nucleus -= 1,
+        |sampling: &mut Sampling| sampling.rescale = Sampling::rescale(1.0, 3_000.0).unwrap(),
+    ] {
+        let mut other = file.clone();
+        change(&mut other.generation.sampling);
+        assert!(SequenceFile::read(&other.to_bytes()).is_err());
+    }
+    // Rescale, share of weight and seed: what follows `keep`.
+    let end = generation_bytes(&file);
+    for bit in 8 * (end - 44)..8 * end {
+        let mut bytes = honest.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(SequenceFile::read(&bytes).is_err(), "bit {bit}");
+    }
+}
+
+/// Where a file's proof begins: after the magic word, the version and the generation.
+fn generation_bytes(file: &SequenceFile) -> usize {
+    6 + file.generation.to_bytes().len()
+}
+
 /// A sequence that answers a request of a job, and what its receipt names.
 fn answered() -> (PublicModel, SequenceFile, ExpectedSequence) {
     let sizes = WriterSizes {

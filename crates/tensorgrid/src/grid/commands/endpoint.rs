@@ -110,8 +110,9 @@ pub(crate) async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Ou
         ));
     }
     let short_id = brief_prefix(id);
+    let api = connect::api_flag(&client);
     say(format_args!(
-        "next: tensorgrid endpoint ask {short_id} INPUT, or endpoint write; tensorgrid endpoint close {short_id}"
+        "next: tensorgrid endpoint ask {short_id} INPUT{api}, or endpoint write; tensorgrid endpoint close {short_id}{api}"
     ));
     Ok(())
 }

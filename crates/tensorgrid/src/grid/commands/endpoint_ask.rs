@@ -21,6 +21,7 @@ use crate::grid::connect_args::TrustArguments;
 use crate::grid::endpoint_args::{EndpointAskArguments, EndpointWriteArguments, PatienceArguments};
 use tg_console::outcome::{self, Exit, Failure, OrFail as _, Outcome, line, part, say};
 use tg_console::table::{brief, short};
+use tg_console::tokens::rule_json;
 use tg_offline::answer::ShownAnswer as _;
 use tg_offline::generate::{TokenCoding, request};
 
@@ -106,6 +107,26 @@ impl Asker {
         }
     }
 
+    /// What was promised to each provider.
+    fn vouchers(&self) -> Vec<LeaseVoucher> {
+        match self {
+            Self::One(session) => vec![LeaseVoucher {
+                job: session.job(),
+                lease: session.lease(),
+                amount: session.owed().amount,
+            }],
+            Self::Group(used) => {
+                let replicas = used.group.replicas().into_iter();
+                let vouchers = replicas.map(|it| LeaseVoucher {
+                    job: it.job,
+                    lease: it.lease,
+                    amount: it.owed.amount,
+                });
+                vouchers.collect()
+            }
+        }
+    }
+
     /// Pays what came.
     async fn rest(self) -> Result<(), Failure> {
         match self {
@@ -113,6 +134,37 @@ impl Asker {
             Self::Group(used) => used.rest().await,
         }
     }
+}
+
+/// All that is owed in a lease, by a voucher that its provider has.
+#[derive(Debug, Clone, Copy)]
+struct LeaseVoucher {
+    job: JobId,
+    lease: LeaseId,
+    amount: Amount,
+}
+
+/// What vouchers promise beyond what was claimed on the ledger: the most that whoever holds them can gain by what it answered, whether that was
+/// right or not. As long as the API does not say what was claimed, all that they promise.
+async fn unclaimed(client: &Client, vouchers: &[LeaseVoucher]) -> Amount {
+    let mut sum = Amount::ZERO;
+    for voucher in vouchers {
+        let told = client.job(voucher.job).await;
+        let mut leases = told.iter().flat_map(|job| &job.leases);
+        let lease = leases.find(|it| it.id == voucher.lease);
+        let claimed = lease.and_then(|it| it.meter.as_ref());
+        let claimed = claimed.map_or(Amount::ZERO, |it| it.vouchers);
+        sum = sum.saturating_add(voucher.amount.saturating_sub(claimed));
+    }
+    sum
+}
+
+/// What may still go wrong with what was promised, in words.
+fn at_risk(unclaimed: Amount) -> String {
+    format!(
+        "{} TGRID of vouchers not claimed yet, the most that a provider or gateway that cheats gains by them",
+        short(unclaimed)
+    )
 }
 
 /// An endpoint or a group, with the model that it serves.
@@ -220,6 +272,7 @@ pub(super) async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outc
         Asker::One(session) => Some(session.owed()),
         Asker::Group(_) => None,
     };
+    let vouchers = asking.asker.vouchers();
     let (group, checked) = (asking.asker.group_name(), asking.checked);
     // Those of the end are told as they happen.
     let events = asking.asker.events();
@@ -231,6 +284,7 @@ pub(super) async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outc
         told: &told,
         elapsed,
         owed,
+        unclaimed: unclaimed(&client, &vouchers).await,
         group,
         events,
     };
@@ -485,6 +539,8 @@ struct Summary<'a> {
     elapsed: Duration,
     /// What is owed by the only lease.
     owed: Option<tg_types::Voucher>,
+    /// What was promised and not claimed on the ledger.
+    unclaimed: Amount,
     group: Option<String>,
     events: Vec<Value>,
 }
@@ -524,6 +580,7 @@ impl Summary<'_> {
             "p50_ms": self.at(500), "p99_ms": self.at(990),
             "answered": self.owed.map_or(self.told.answered() as u64, |it| it.answered),
             "owed": self.owed.map_or(self.price(), |it| it.amount).to_string(),
+            "unclaimed": self.unclaimed.to_string(),
             "proved_afterwards": self.told.checked, "group": self.group,
             "replicas": replicas.collect::<Vec<_>>(), "events": self.events,
         });
@@ -589,14 +646,15 @@ impl Summary<'_> {
                     short(it.price)
                 ))?;
             }
-            return Ok(());
+            return Ok(line(at_risk(self.unclaimed))?);
         };
-        Ok(line(format_args!(
+        line(format_args!(
             "{} TGRID for the last one, {} for all {} of this lease so far",
             short(last.answer.price),
             short(owed.amount),
             owed.answered
-        ))?)
+        ))?;
+        Ok(line(at_risk(self.unclaimed))?)
     }
 }
 
@@ -633,11 +691,12 @@ pub(super) async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> 
         }
     };
     let given = asker.ask(&input, None, &mut piece).await;
-    let group = asker.group_name();
+    let (group, vouchers) = (asker.group_name(), asker.vouchers());
     let paid = asker.rest().await;
     let given = given?;
     let answer = &given.answer;
     paid?;
+    let unclaimed = unclaimed(&client, &vouchers).await;
     let tokens = checked.written(&answer.output);
     let tokens = tokens.or_fail(Exit::Rejected, "read the answer")?;
     let text = coding.text(&request.prompt, &tokens)?;
@@ -648,7 +707,8 @@ pub(super) async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> 
             "job": given.job.to_string(), "provider": given.provider.to_string(),
             "group": group, "lease": given.lease.to_string(), "number": answer.number,
             "prompt": request.prompt, "tokens": tokens, "text": text,
-            "price": answer.price.to_string(), "first_ms": first_ms,
+            "sampling": rule_json(&request.sampling, generator.unit),
+            "price": answer.price.to_string(), "unclaimed": unclaimed.to_string(), "first_ms": first_ms,
             "elapsed_ms": elapsed.as_secs_f64() * 1e3, "signature": hex(&answer.signature.to_rsv()),
         });
         return match arguments.stream {
@@ -656,19 +716,23 @@ pub(super) async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> 
             false => Ok(outcome::json(&whole)?),
         };
     }
-    let written = text.unwrap_or_else(|| {
-        let tokens: Vec<String> = tokens.iter().map(u32::to_string).collect();
-        tokens.join(",")
-    });
+    let written = text.unwrap_or_else(|| numbers(&tokens));
     line(written.strip_prefix(shown.as_str()).unwrap_or(&written))?;
     say(format_args!(
-        "{} tokens in {:.2} s, the first after {:.0} ms; {} TGRID",
+        "{} tokens in {:.2} s, the first after {:.0} ms; {} TGRID; {}",
         tokens.len(),
         elapsed.as_secs_f64(),
         first_ms.unwrap_or(elapsed.as_secs_f64() * 1e3),
-        short(answer.price)
+        short(answer.price),
+        at_risk(unclaimed)
     ));
     Ok(())
+}
+
+/// Tokens that are no text.
+fn numbers(tokens: &[u32]) -> String {
+    let tokens: Vec<String> = tokens.iter().map(u32::to_string).collect();
+    tokens.join(",")
 }
 
 /// The last lines of a stream of JSON: what was not shown of the text, and the whole.

@@ -324,8 +324,9 @@ pub(super) async fn open(
             .map_or_else(|| "none".to_owned(), |it| short(it.locked)),
         short(record.money),
     ));
+    let api = connect::api_flag(client);
     say(format_args!(
-        "next: tensorgrid endpoint ask {name} INPUT, or endpoint write; tensorgrid endpoint close {name}"
+        "next: tensorgrid endpoint ask {name} INPUT{api}, or endpoint write; tensorgrid endpoint close {name}{api}"
     ));
     Ok(())
 }

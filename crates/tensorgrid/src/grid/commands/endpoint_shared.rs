@@ -12,7 +12,7 @@ use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::connect_args::TrustArguments;
 use crate::grid::endpoint_args::{EndpointAskArguments, EndpointOpenArguments};
 use crate::grid::trust::{self, Trusting};
-use tg_console::outcome::{Exit, Failure};
+use tg_console::outcome::{Exit, Failure, say};
 
 /// A call to an endpoint that failed, as a person reads it.
 pub(super) fn failed(error: EndpointError) -> Failure {
@@ -74,14 +74,21 @@ pub(super) async fn asked(
         let text = format!("--hours {}: more than 0, a year at most", arguments.hours);
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)));
     }
+    let clouds = arguments.clouds.read()?;
     let quotes = jobs::patiently(|| client.quotes(model.id, ModeDto::Endpoint)).await;
     let quotes = quotes.calling("ask for prices")?;
+    let deadline = Duration::from_secs_f64(seconds);
+    let time_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+    let gpus = arguments.needs.needs().gpus;
+    if let Some(text) = clouds.and_then(|it| it.beside_endpoint(&quotes, gpus, time_ms)) {
+        say(text);
+    }
     if arguments.needs.are_usual() && jobs::usual_max_price(&quotes).is_none() {
         return Err(connect::no_offer());
     }
     let terms = OrderTerms {
         mode: ModeDto::Endpoint.into(),
-        deadline: Duration::from_secs_f64(seconds),
+        deadline,
         needs: arguments.needs.needs(),
         ..OrderTerms::new(arguments.money)
     };

@@ -17,6 +17,7 @@ use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, TraceForm, Wallet};
 
 use super::challenge::{self, Guarded};
+use super::interrupted::unless_interrupted;
 use super::modes;
 use super::order::{
     confirm, describe_wait, detached, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
@@ -74,8 +75,9 @@ pub(super) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
         model.name, model.id
     ))?;
     say(format_args!(
-        "next: tensorgrid infer {} INPUT.npy, or NAME=INPUT.npy for each of {}",
+        "next: tensorgrid infer {} INPUT.npy{}, or NAME=INPUT.npy for each of {}",
         model.name,
+        connect::api_flag(&client),
         run::described(public.outline())
     ));
     Ok(())
@@ -216,12 +218,15 @@ pub(super) async fn infer(
     let watched = again.filter(|_| is_watched);
     let guard = guarded(client, &wallet, (model, id), watched);
     let finish = finish(client, model, (&ordered, again, trusting), as_json);
-    let (finished, guarded) = tokio::join!(finish, guard);
-    // The result was compared with a run here already.
-    if let Some(guarded) = guarded? {
-        guarded.told();
-    }
-    finished?;
+    let wait = Box::pin(async {
+        let (finished, guarded) = tokio::join!(finish, guard);
+        // The result was compared with a run here already.
+        if let Some(guarded) = guarded? {
+            guarded.told();
+        }
+        finished
+    });
+    unless_interrupted((client, &wallet), &ordered, wait).await?;
     wallet::hint(&arguments.key);
     Ok(())
 }

@@ -11,6 +11,7 @@ use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet, clock};
 use tg_types::{JobId, Lane};
 
 use super::challenge::{self, KnownResult};
+use super::interrupted::unless_interrupted;
 use super::order::{
     confirm, describe_wait, detached, dry_run, order_of_text, print_dry_run, quotes, terms,
 };
@@ -76,6 +77,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         as_json,
         order_of: OrderOf::Signed,
         own: None,
+        api: connect::api_flag(&client),
     };
     let is_guarded = ModeDto::from(terms.mode) == ModeDto::Optimistic && !arguments.trust;
     let guard = async {
@@ -86,9 +88,12 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
             false => Ok(None),
         }
     };
-    let (job, guarded) = tokio::join!(followed(&client, id), guard);
-    shown.own = guarded?.map(|guarded| guarded.told());
-    finish(&client, &checked, (&ordered, &job?, trusting), &shown).await?;
+    let wait = Box::pin(async {
+        let (job, guarded) = tokio::join!(followed(&client, id), guard);
+        shown.own = guarded?.map(|guarded| guarded.told());
+        finish(&client, &checked, (&ordered, &job?, trusting), &shown).await
+    });
+    unless_interrupted((&client, &wallet), &ordered, wait).await?;
     wallet::hint(&arguments.key);
     Ok(())
 }
@@ -168,6 +173,7 @@ pub(crate) async fn fetch(arguments: &JobFetchArguments, as_json: bool) -> Outco
         as_json,
         order_of,
         own: None,
+        api: connect::api_flag(&client),
     };
     finish(&client, &checked, (&ordered, &job, trusting), &shown).await
 }
@@ -226,6 +232,8 @@ struct Printed<'a> {
     order_of: OrderOf,
     /// What the model gave here, where it was run.
     own: Option<KnownResult>,
+    /// What commands that are suggested need to reach the same grid.
+    api: String,
 }
 
 /// Follows a job to its end.
@@ -346,7 +354,10 @@ fn print(
         Some(_) => " --proof-out proof.bin",
         None => "",
     };
-    say(format_args!("next: tensorgrid job receipt {job}{proof}"));
+    let api = &shown.api;
+    say(format_args!(
+        "next: tensorgrid job receipt {job}{proof}{api}"
+    ));
     Ok(())
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod faucet;
 pub(crate) mod float;
 pub(crate) mod gateway;
 pub(crate) mod infer;
+mod interrupted;
 pub(crate) mod job;
 mod job_cost;
 pub(crate) mod job_file;

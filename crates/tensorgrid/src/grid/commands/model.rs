@@ -73,7 +73,11 @@ pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
         "model {} is active as {}",
         model.name, model.id
     ))?;
-    say(format_args!("next: tensorgrid infer {} INPUT", model.name));
+    let api = connect::api_flag(&client);
+    say(format_args!(
+        "next: tensorgrid infer {} INPUT{api}",
+        model.name
+    ));
     Ok(())
 }
 
@@ -125,7 +129,7 @@ pub(crate) async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
     }
     say_unproved(&client);
     let mut table = Table::new(&[
-        "name", "id", "tier", "state", "Mmac", "input", "output", "zk",
+        "name", "id", "tier", "state", "Mmac", "input", "output", "provable",
     ]);
     for model in models {
         let tier = model.facts.as_ref().map(|facts| facts.tier.clone());
@@ -217,7 +221,7 @@ fn describe(model: &ModelDto) -> String {
         lines.push(format!("input    {} bytes", facts.input_len));
         lines.push(format!("output   {} bytes", facts.output_len));
         lines.push(format!(
-            "zk       {}",
+            "proofs   {}",
             if facts.provable { "yes" } else { "no" }
         ));
     }

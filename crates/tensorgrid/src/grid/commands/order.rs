@@ -145,8 +145,7 @@ pub(super) fn refuse_sealed_bid(terms: OrderTerms, what: &str) -> Outcome {
     Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("leave out --class batch"))
 }
 
-/// How long a dry run is asked again that neither fits an offer nor is turned away by one: validators do not hold a new model's
-/// files at once.
+/// How long a dry run is asked again that says nothing of any offer: validators do not hold a new model's files at once.
 const DRY_RUN_MAX: Duration = Duration::from_secs(5);
 
 /// Asks what an order would come to in the next block.
@@ -162,7 +161,8 @@ pub(super) async fn dry_run(
         let order = terms.order(model, input, status.ledger_time_ms);
         let answer = client.dry_run(wallet.address(), &order).await;
         let answer = answer.calling("ask what the order would come to")?;
-        let is_told = answer.charge.is_some() || !answer.why.constraints.is_empty();
+        // Of a gang that is larger than what fits it, no offer lacks anything.
+        let is_told = answer.charge.is_some() || !answer.why.offers.is_empty();
         if is_told || started.elapsed() > DRY_RUN_MAX {
             return Ok(answer);
         }
@@ -313,13 +313,14 @@ pub(super) async fn detached(client: &Client, ordered: &OrderedJob, as_json: boo
         return Ok(json(&printed)?);
     }
     say(format_args!(
-        "next: tensorgrid job fetch {id} --order {order}"
+        "next: tensorgrid job fetch {id} --order {order}{}",
+        connect::api_flag(client)
     ));
     Ok(line(id)?)
 }
 
 /// An order as one word: `MODEL:INPUT:MODE`.
-fn order_text(ordered: &OrderedJob) -> String {
+pub(super) fn order_text(ordered: &OrderedJob) -> String {
     let OrderedJob {
         job: _,
         model,

@@ -45,8 +45,9 @@ pub(crate) async fn add(arguments: &ProgramAddArguments, as_json: bool) -> Outco
         model.name, model.id
     ))?;
     say(format_args!(
-        "next: tensorgrid program submit {} --input FILE",
-        model.name
+        "next: tensorgrid program submit {} --input FILE{}",
+        model.name,
+        connect::api_flag(&client)
     ));
     Ok(())
 }

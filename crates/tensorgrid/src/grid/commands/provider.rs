@@ -9,7 +9,7 @@ use tg_provider::{
     AgentConfig, AgentEvent, ProvingWorker, RentPolicy, SessionChoice, Stage, serving_policy,
 };
 use tg_sdk::Client;
-use tg_sdk::dto::FaucetRequestDto;
+use tg_sdk::dto::{FaucetRequestDto, MachineDto};
 use tg_types::{Address, Amount, Digest, Label, OfferTerms, Wallet};
 
 use super::{Signals, provider_show, say_unproved, stopped_at_once, unproved_json};
@@ -62,6 +62,9 @@ async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
         "hardware",
         "price",
         "per Mmac",
+        "GPUs",
+        "memory",
+        "region",
         "slots",
         "collateral",
         "accepted",
@@ -80,6 +83,9 @@ async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
                 _ => short(offer.terms.price_base),
             },
             short(offer.terms.price_per_mmac),
+            gpus(&offer.terms.machine),
+            gib(offer.terms.machine.memory_mib),
+            offer.terms.machine.region.to_string(),
             format!("{}/{}", offer.leases, offer.terms.slots),
             short(offer.terms.collateral_per_lease),
             reputation.accepted.to_string(),
@@ -91,6 +97,22 @@ async fn list(arguments: &ApiArguments, as_json: bool) -> Outcome {
     Ok(line(table)?)
 }
 
+/// GPUs of a machine, all alike.
+fn gpus(machine: &MachineDto) -> String {
+    match machine.gpus {
+        0 => "-".to_owned(),
+        count => format!("{count} x {}, {}", machine.gpu, gib(machine.gpu_memory_mib)),
+    }
+}
+
+/// MiB as whole GiB, rounded; nothing is said of what is 0.
+fn gib(mib: u32) -> String {
+    match mib {
+        0 => "-".to_owned(),
+        _ => format!("{} GiB", mib.saturating_add(512) / 1_024),
+    }
+}
+
 /// Offers this machine, or its servers, until Ctrl-C.
 async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     if arguments.serve.is_serving() {
@@ -98,6 +120,7 @@ async fn work(arguments: &ProviderArguments, as_json: bool) -> Outcome {
     }
     // First: a device that is refused ends this before anything is promised.
     let device = execution::choose(arguments.device)?;
+    machine::check_gpus(&arguments.machine, || tg_cuda::probe().devices.len())?;
     let (client, wallet) = account(arguments).await?;
     let ask = Ask {
         machine: arguments.machine.machine(&machine::found(device.gpu())),

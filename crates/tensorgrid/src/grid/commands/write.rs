@@ -1,12 +1,12 @@
 //! `tensorgrid write`: a language model of the grid writes what follows a prompt.
 
 use tg_console::files;
-use tg_ir::GenerationRequest;
-use tg_ir::sampling::NUCLEUS_ALL;
+use tg_ir::{GenerationRequest, Generator};
 use tg_sdk::dto::{DryRunDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, OrderedJob, WrittenAnswer};
 use tg_sdk::{CheckedModel, Client, OrderTerms, Wallet};
 
+use super::interrupted::unless_interrupted;
 use super::order::{
     describe_wait, dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
@@ -17,6 +17,7 @@ use crate::grid::describe::{Shown, describe_receipt};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
+use tg_console::tokens;
 use tg_offline::generate::{TokenCoding, request};
 use tg_types::digest::hex;
 
@@ -91,7 +92,8 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         let input = (checked.public().id(), input.as_slice());
         return print_dry_run(&dry_run(&client, &wallet, input, terms).await?, as_json);
     }
-    say(drawn(&request));
+    let rule = tokens::rule(&request.sampling, score_unit(&checked));
+    say(format_args!("at most {} tokens, {rule}", request.limit));
     if !arguments.order.yes {
         say(offers(&quotes));
         say(format_args!(
@@ -106,13 +108,28 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         .of_job()?;
     let ordered = OrderedJob::new(id, checked.public().id(), &input, terms.mode.into());
     say(format_args!("job {id}"));
+    let what = (&checked, &coding, &request);
+    let wait = finish(&client, what, (&ordered, trusting), (arguments, as_json));
+    unless_interrupted((&client, &wallet), &ordered, Box::pin(wait)).await?;
+    wallet::hint(&arguments.key);
+    Ok(())
+}
+
+/// Follows the job, checks its answer and prints it.
+async fn finish(
+    client: &Client,
+    (checked, coding, request): (&CheckedModel, &TokenCoding, &GenerationRequest),
+    (ordered, trusting): (&OrderedJob, Option<Trusting>),
+    (arguments, as_json): (&WriteArguments, bool),
+) -> Outcome {
     let mut told = Shown::default();
     let mut tell = |news: Followed<'_>| match news {
         Followed::Changed(job) => told.tell(job),
         Followed::Waits(why) => say(format_args!("             {}", describe_wait(why))),
     };
-    let job = jobs::follow(&client, id, &mut tell).await.of_job()?;
-    let written = jobs::collect_written(&client, &checked, (&ordered, &job))
+    let job = jobs::follow(client, ordered.job, &mut tell).await;
+    let job = job.of_job()?;
+    let written = jobs::collect_written(client, checked, (ordered, &job))
         .await
         .of_job()?;
     proved::compare(trusting, (&job, &written.receipt)).await?;
@@ -122,36 +139,30 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     }
     let shown = coding.text(&request.prompt, &written.tokens)?;
     if as_json {
-        print_json(&written, (&request, shown))?;
+        let drawn = tokens::rule_json(&request.sampling, score_unit(checked));
+        print_json(&written, (request, shown), &drawn)
     } else {
-        print(&written, shown)?;
+        print(&written, shown)
     }
-    wallet::hint(&arguments.key);
-    Ok(())
 }
 
-/// How tokens are drawn, all of which the order's input says.
-fn drawn(request: &GenerationRequest) -> String {
-    let sampling = request.sampling;
-    format!(
-        "at most {} tokens, drawn among the {} greatest scores ({:.0} % of their weight) by seed {}",
-        request.limit,
-        sampling.keep,
-        100.0 * f64::from(sampling.nucleus) / f64::from(NUCLEUS_ALL),
-        hex(&sampling.seed),
-    )
+/// Real value of one unit of a score.
+fn score_unit(model: &CheckedModel) -> f32 {
+    Generator::score_unit(model.program()).unwrap_or(1.0)
 }
 
 fn print_json(
     written: &WrittenAnswer,
     (request, shown): (&GenerationRequest, Option<String>),
+    sampling: &serde_json::Value,
 ) -> Outcome {
     let proof = written.proof.as_ref().map(|proof| {
         serde_json::json!({ "bytes": proof.file.len(), "verify_ms": proof.verify_ms, "verified": true })
     });
     Ok(json(&serde_json::json!({
         "job": written.receipt.job.id.to_string(), "prompt": request.prompt, "tokens": written.tokens,
-        "text": shown, "seed": hex(&request.sampling.seed), "receipt": written.receipt, "proof": proof,
+        "text": shown, "seed": hex(&request.sampling.seed), "sampling": sampling, "receipt": written.receipt,
+        "proof": proof,
     }))?)
 }
 
