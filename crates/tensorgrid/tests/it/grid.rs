@@ -236,6 +236,14 @@ fn a_provider_joins_from_another_process_and_leaves() {
     let ran = infer(&grid, &[]).ends(0).json();
     assert_eq!(ran["receipt"]["settlement"]["price"], "0.01");
 
+    let status = ["provider", "status", "--key", text(&key)];
+    let stands = grid.run(&status).ends(0).stdout;
+    assert!(stands.contains("1 accepted, 0 rejected"), "{stands}");
+    assert!(stands.contains("0 of 1 leases taken"), "{stands}");
+    let earned = grid.run(&[&status[..], &["--json"]].concat()).ends(0);
+    assert_ne!(earned.json()["reputation"]["earned"], "0");
+    grid.run(&["provider", "status", "somebody"]).ends(2);
+
     let python = Command::new("python3")
         .arg(root().join("examples/infer.py"))
         .env("TENSORGRID_API", &grid.url)
