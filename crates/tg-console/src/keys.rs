@@ -95,11 +95,30 @@ pub fn write(
     secret: &[u8; 32],
     passphrase: Option<&Passphrase>,
 ) -> Result<(), Failure> {
-    let text = match passphrase {
+    files::write_secret(path, &line_of(secret, passphrase)?)
+}
+
+/// Writes a secret in the place of a key file, whole or not at all: whoever reads it meanwhile has the file of before.
+///
+/// # Errors
+/// If there is no such file, or it cannot be written.
+pub fn replace(
+    path: &Path,
+    secret: &[u8; 32],
+    passphrase: Option<&Passphrase>,
+) -> Result<(), Failure> {
+    let text = line_of(secret, passphrase)?;
+    // Of a link the file that it names is replaced, and not the link.
+    let path = std::fs::canonicalize(path).or_fail(Exit::Usage, "find the key file")?;
+    files::write_private(&path, format!("{text}\n").as_bytes())
+}
+
+/// What a key file holds.
+fn line_of(secret: &[u8; 32], passphrase: Option<&Passphrase>) -> Result<String, Failure> {
+    Ok(match passphrase {
         Some(passphrase) => locked(secret, passphrase, &draw()?, ROUNDS),
         None => hex(secret),
-    };
-    files::write_secret(path, &text)
+    })
 }
 
 /// Reads a secret.

@@ -107,6 +107,8 @@ pub fn written(
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     const GENERATOR: Generator = Generator {

@@ -18,6 +18,8 @@ pub(crate) enum WalletCommand {
     Show(WalletShowArguments),
     /// Copy a key under a passphrase to another place, and check that the copy can be read back.
     Backup(WalletBackupArguments),
+    /// Put a key file under a passphrase, under another one, or under none.
+    Passphrase(WalletPassphraseArguments),
     /// Keys that sign what machines send, for a while and up to an amount.
     #[command(subcommand)]
     Session(SessionCommand),
@@ -63,6 +65,25 @@ pub(crate) struct WalletBackupArguments {
     /// File whose first line is the passphrase of the copy; that of the key file if absent and it has one.
     #[arg(long, value_name = "FILE")]
     pub(crate) backup_passphrase_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) key: KeyArguments,
+}
+
+/// `wallet passphrase`.
+#[derive(Debug, Args)]
+#[command(
+    group = clap::ArgGroup::new("lock").required(true),
+    after_help = "Examples:\n  tensorgrid wallet passphrase --key my.key --new-passphrase-file secret\n  \
+                  tensorgrid wallet passphrase --key my.key --passphrase-file secret --new-passphrase-file other\n\n\
+                  The file is replaced whole or not at all, and holds the same key. Copies of it keep the passphrase that they were made with."
+)]
+pub(crate) struct WalletPassphraseArguments {
+    /// File whose first line is the passphrase from now on.
+    #[arg(long, value_name = "FILE", group = "lock")]
+    pub(crate) new_passphrase_file: Option<PathBuf>,
+    /// Write the key as it is, readable for this user only.
+    #[arg(long, group = "lock")]
+    pub(crate) no_encryption: bool,
     #[command(flatten)]
     pub(crate) key: KeyArguments,
 }

@@ -24,7 +24,7 @@ use super::job_args::{
     JobValidateArguments, SealArguments,
 };
 use super::order_args::{ACCOUNT, CloudPriceArguments, ORDER, OrderArguments, TRUST};
-use super::serve_args::ServeArguments;
+use super::serve_args::{ProviderStatusArguments, ServeArguments};
 use crate::network::process::ApiSetting;
 use crate::network::tls::TlsPlace;
 
@@ -447,6 +447,8 @@ pub(crate) enum ProviderCommand {
     List(ApiArguments),
     /// Show an offer: what it asks, of which machine, and what its provider did so far.
     Show(ProviderShowArguments),
+    /// Say what a provider has earned and lost, and what its offers do now; this machine's, if none is named.
+    Status(ProviderStatusArguments),
 }
 
 /// `provider show`.

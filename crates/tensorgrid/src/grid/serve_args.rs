@@ -8,6 +8,7 @@ use tg_provider::upstream::config::{AT_ONCE_USUAL, CONTEXT_USUAL, SILENCE_USUAL}
 use tg_types::served::CARD_CONTEXT_MAX;
 use tg_types::{Amount, ServedCall};
 
+use super::connect_args::{ApiArguments, PassphraseArguments};
 use tg_console::needs::amount;
 
 /// What a served model can be asked.
@@ -30,6 +31,29 @@ impl From<CallArgument> for ServedCall {
             CallArgument::Embeddings => Self::Embedding,
         }
     }
+}
+
+/// `provider status`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  tensorgrid provider status\n  tensorgrid provider status 0x52908400098527886E0F7030069857D2E4169EE7\n\n\
+                  All of it is as the API says."
+)]
+pub(crate) struct ProviderStatusArguments {
+    /// The provider's address; that of --key if absent.
+    pub(crate) provider: Option<String>,
+    /// File of the provider's key.
+    #[arg(
+        long,
+        env = "TENSORGRID_PROVIDER_KEY",
+        default_value = "./tensorgrid-provider/key",
+        value_name = "FILE"
+    )]
+    pub(crate) key: PathBuf,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArguments,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
 }
 
 /// Models that a provider has a server of its own for.

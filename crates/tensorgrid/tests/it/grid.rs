@@ -210,6 +210,22 @@ fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     assert!(grid.interrupt().success());
 }
 
+/// How long the first paid job may take on a machine that builds beside it; by itself it is a matter of seconds.
+const FIRST_JOB_MAX: Duration = Duration::from_secs(40);
+
+/// From nothing to a paid answer with no wallet, no key and no configuration.
+#[test]
+fn a_fresh_machine_has_its_first_paid_job_soon() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = Instant::now();
+    let grid = Grid::up(&folder.path().join("data"), 2);
+    let ran = infer(&grid, &[]).ends(0).json();
+    let took = started.elapsed();
+    assert_eq!(ran["greatest"], 7);
+    assert_eq!(ran["receipt"]["job"]["state"], "paid");
+    assert!(took < FIRST_JOB_MAX, "{took:?}");
+}
+
 #[test]
 fn a_provider_joins_from_another_process_and_leaves() {
     let folder = tempfile::tempdir().unwrap();
@@ -235,6 +251,14 @@ fn a_provider_joins_from_another_process_and_leaves() {
     until("the offer stands", || offers(&grid) == 1);
     let ran = infer(&grid, &[]).ends(0).json();
     assert_eq!(ran["receipt"]["settlement"]["price"], "0.01");
+
+    let status = ["provider", "status", "--key", text(&key)];
+    let stands = grid.run(&status).ends(0).stdout;
+    assert!(stands.contains("1 accepted, 0 rejected"), "{stands}");
+    assert!(stands.contains("0 of 1 leases taken"), "{stands}");
+    let earned = grid.run(&[&status[..], &["--json"]].concat()).ends(0);
+    assert_ne!(earned.json()["reputation"]["earned"], "0");
+    grid.run(&["provider", "status", "somebody"]).ends(2);
 
     let python = Command::new("python3")
         .arg(root().join("examples/infer.py"))

@@ -36,6 +36,7 @@ pub(crate) async fn run(arguments: &ProviderArguments, as_json: bool) -> Outcome
     match &arguments.command {
         Some(ProviderCommand::List(api)) => list(api, as_json).await,
         Some(ProviderCommand::Show(arguments)) => provider_show::run(arguments, as_json).await,
+        Some(ProviderCommand::Status(arguments)) => provider_show::status(arguments, as_json).await,
         None if arguments.sample => {
             let text = settings::render(&ProviderSettings::sample())?;
             Ok(line(text.trim_end())?)

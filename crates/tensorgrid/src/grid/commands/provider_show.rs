@@ -1,18 +1,21 @@
-//! `tensorgrid provider show`: an offer as a final state has it, or as the API says.
+//! `tensorgrid provider show`: an offer as a final state has it, or as the API says; `provider status`: all that the API says of a provider.
 
 use std::time::Duration;
 
 use tg_ledger::Offer;
 use tg_sdk::Client;
-use tg_sdk::dto::{OfferDto, OfferTermsDto};
+use tg_sdk::dto::{OfferDto, OfferTermsDto, ProviderDto, ReputationDto};
 use tg_sdk::light::FinalValue;
-use tg_types::OfferId;
+use tg_sdk::text::FromText as _;
+use tg_types::{Address, OfferId};
 
 use crate::grid::args::ProviderShowArguments;
 use crate::grid::connect::{self, Calling as _};
+use crate::grid::serve_args::ProviderStatusArguments;
 use crate::grid::trust::{self, Trusting};
+use tg_console::keys::{self, Passphrase};
 use tg_console::outcome::{Exit, Failure, Outcome, json, line};
-use tg_console::table::short;
+use tg_console::table::{brief, short};
 
 /// Digits of an offer's id that name it, at least.
 const ID_DIGITS_MIN: usize = 4;
@@ -50,6 +53,72 @@ pub(super) async fn run(arguments: &ProviderShowArguments, as_json: bool) -> Out
         line("and as the API says:")?;
     }
     Ok(line(history(&offer))?)
+}
+
+/// Says how a provider stands.
+pub(super) async fn status(arguments: &ProviderStatusArguments, as_json: bool) -> Outcome {
+    let client = connect::client(&arguments.api)?;
+    let address = provider_of(arguments)?;
+    let provider = client.provider(address).await;
+    let provider = provider.calling("ask for the provider")?;
+    if as_json {
+        return super::json_of(&provider);
+    }
+    let now = client.status().await.calling("ask for the grid's time")?;
+    Ok(line(standing(&provider, now.ledger_time_ms))?)
+}
+
+/// The provider that is named, or the one of the key file.
+fn provider_of(arguments: &ProviderStatusArguments) -> Result<Address, Failure> {
+    if let Some(text) = &arguments.provider {
+        return Address::from_text(text).ok_or_else(|| {
+            let text = format!("{text:?} is not {}", Address::EXPECTED);
+            Failure::new(Exit::Usage, anyhow::anyhow!(text))
+        });
+    }
+    let path = &arguments.key;
+    if !path.exists() {
+        let text = format!("no provider is named, and there is no {}", path.display());
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
+            .hint("name one by its address, or its key with --key"));
+    }
+    let passphrase = arguments.passphrase.passphrase_file.as_ref();
+    let passphrase = Passphrase::read_optional(passphrase)?;
+    Ok(keys::read_wallet(path, passphrase.as_ref())?.address())
+}
+
+/// How a provider stands, in lines.
+fn standing(provider: &ProviderDto, now_ms: u64) -> String {
+    let reputation = &provider.reputation;
+    let mut lines = vec![
+        format!("provider   {}", provider.address),
+        format!("balance    {} TGRID", short(provider.balance)),
+    ];
+    lines.extend(deeds(reputation));
+    let pause = reputation.suspended_until_ms.saturating_sub(now_ms);
+    if pause > 0 {
+        lines.push(format!(
+            "suspended  it gets no leases for {} s more",
+            pause.div_ceil(1_000)
+        ));
+    }
+    for offer in &provider.offers {
+        lines.push(format!(
+            "offer      {}: {}, {} of {} leases taken, {}",
+            brief(offer.id),
+            offer.terms.hardware,
+            offer.leases,
+            offer.terms.slots,
+            match offer.offline {
+                true => "not heard by the validators: it gets no jobs",
+                false => "heard by the validators",
+            }
+        ));
+    }
+    if provider.offers.is_empty() {
+        lines.push("offers     none is open".to_owned());
+    }
+    lines.join("\n")
 }
 
 /// The offer of an id or the beginning of one. Which one that is, is the API's word: the id is shown.
@@ -156,10 +225,14 @@ fn terms(offer: &OfferDto, word: &str) -> String {
 
 /// What its provider did, in lines.
 fn history(offer: &OfferDto) -> String {
-    let reputation = &offer.reputation;
     let there = if offer.offline { "no" } else { "yes" };
+    let [results, money] = deeds(&offer.reputation);
+    [format!("there      {there}"), results, money].join("\n")
+}
+
+/// What a provider's leases came to, and what it earned and lost by them.
+fn deeds(reputation: &ReputationDto) -> [String; 2] {
     [
-        format!("there      {there}"),
         format!(
             "results    {} accepted, {} rejected, {} late, {} abandoned",
             reputation.accepted, reputation.rejected, reputation.late, reputation.abandoned
@@ -170,5 +243,4 @@ fn history(offer: &OfferDto) -> String {
             short(reputation.lost)
         ),
     ]
-    .join("\n")
 }

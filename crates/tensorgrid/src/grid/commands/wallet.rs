@@ -1,4 +1,4 @@
-//! `tensorgrid wallet new`, `show` and `backup`, and the hint that a key file has no backup.
+//! `tensorgrid wallet new`, `show`, `backup` and `passphrase`, and the hint that a key file has no backup.
 
 use std::path::{Path, PathBuf};
 use tg_console::files;
@@ -7,7 +7,8 @@ use tg_types::Wallet;
 
 use super::{block_on, json_of, session};
 use crate::grid::account_args::{
-    WalletBackupArguments, WalletCommand, WalletNewArguments, WalletShowArguments,
+    WalletBackupArguments, WalletCommand, WalletNewArguments, WalletPassphraseArguments,
+    WalletShowArguments,
 };
 use crate::grid::connect_args::KeyArguments;
 use tg_console::accounts;
@@ -20,6 +21,7 @@ pub(crate) fn run(command: &WalletCommand, as_json: bool) -> Outcome {
         WalletCommand::New(arguments) => new(arguments, as_json),
         WalletCommand::Show(arguments) => show(arguments, as_json),
         WalletCommand::Backup(arguments) => backup(arguments, as_json),
+        WalletCommand::Passphrase(arguments) => passphrase(arguments, as_json),
         // It speaks to a grid, which these do not.
         WalletCommand::Session(command) => block_on(session::run(command, as_json)),
     }
@@ -84,10 +86,7 @@ fn show(arguments: &WalletShowArguments, as_json: bool) -> Outcome {
 }
 
 fn backup(arguments: &WalletBackupArguments, as_json: bool) -> Outcome {
-    let Some(path) = &arguments.key.key else {
-        let text = "no key file is named; keys of development accounts follow from their names";
-        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("--key FILE"));
-    };
+    let path = key_file(&arguments.key)?;
     let wallet = read(&arguments.key, path)?;
     let named = arguments.backup_passphrase_file.as_ref();
     let named = named.or(arguments.key.passphrase.passphrase_file.as_ref());
@@ -119,6 +118,40 @@ fn backup(arguments: &WalletBackupArguments, as_json: bool) -> Outcome {
         "the key of {address} is in {} too, under a passphrase, and was read back",
         to.display()
     ))?)
+}
+
+/// Puts a key under another passphrase than before, or one or none.
+fn passphrase(arguments: &WalletPassphraseArguments, as_json: bool) -> Outcome {
+    let path = key_file(&arguments.key)?;
+    let wallet = read(&arguments.key, path)?;
+    let passphrase = Passphrase::read_optional(arguments.new_passphrase_file.as_ref())?;
+    keys::replace(path, &wallet.secret(), passphrase.as_ref())?;
+    let address = wallet.address().to_string();
+    if as_json {
+        return json_of(&serde_json::json!({
+            "file": path.display().to_string(), "address": address, "passphrase": passphrase.is_some(),
+        }));
+    }
+    line(match &passphrase {
+        Some(_) => format!("the key of {address} is under the new passphrase"),
+        None => format!(
+            "the key of {address} is under no passphrase: whoever reads the file has the money"
+        ),
+    })?;
+    if let Some(copy) = backup_of(path) {
+        say(format_args!(
+            "{copy} keeps the passphrase that it was made with"
+        ));
+    }
+    Ok(())
+}
+
+/// The key file that is named.
+fn key_file(arguments: &KeyArguments) -> Result<&Path, Failure> {
+    arguments.key.as_deref().ok_or_else(|| {
+        let text = "no key file is named; keys of development accounts follow from their names";
+        Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint("--key FILE")
+    })
 }
 
 pub(super) fn read(arguments: &KeyArguments, path: &Path) -> Result<Wallet, Failure> {
@@ -176,6 +209,48 @@ mod tests {
                 passphrase_file: passphrase.map(Path::to_owned),
             },
         }
+    }
+
+    #[test]
+    fn a_key_changes_its_passphrase_and_stays_the_same_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("one"), "correct horse\n").unwrap();
+        std::fs::write(path("two"), "battery staple\n").unwrap();
+        let made = WalletNewArguments {
+            file: path("key"),
+            passphrase_file: None,
+            no_encryption: true,
+        };
+        new(&made, true).unwrap();
+        let address = keys::read_wallet(&path("key"), None).unwrap().address();
+        let change = |from: Option<&str>, to: Option<&str>| {
+            let from = from.map(path);
+            let asked = WalletPassphraseArguments {
+                new_passphrase_file: to.map(path),
+                no_encryption: to.is_none(),
+                key: key(&path("key"), from.as_deref()),
+            };
+            passphrase(&asked, true).map_err(|failure| failure.exit)
+        };
+        let opens = |by: Option<&str>| {
+            let by = by.map(|name| Passphrase::read(&path(name)).unwrap());
+            let wallet = keys::read_wallet(&path("key"), by.as_ref());
+            wallet.is_ok_and(|it| it.address() == address)
+        };
+        assert_eq!(change(None, Some("one")), Ok(()));
+        assert!(opens(Some("one")) && !opens(None));
+        // The passphrase of before is needed, and what is refused changes nothing.
+        for wrong in [None, Some("two")] {
+            assert_eq!(change(wrong, Some("two")), Err(Exit::Usage));
+        }
+        assert!(opens(Some("one")));
+        assert_eq!(change(Some("one"), Some("two")), Ok(()));
+        assert!(opens(Some("two")) && !opens(Some("one")));
+        assert_eq!(change(Some("two"), None), Ok(()));
+        assert!(opens(None));
+        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 3, "nothing is left beside it");
     }
 
     #[test]
