@@ -21,17 +21,22 @@ from typing import Any, AsyncIterator, Callable, Dict, Iterator, List, Mapping, 
 from ._answers import Answer, answers_of
 from ._arrays import Inputs, write
 from ._binary import Progress, ask
+from ._progress import Bar
 from .endpoint import AsyncEndpoint, Endpoint
 from .errors import GridUnavailableError, JobFailedError, NotFoundError, TensorGridError, UsageError
 from .model import Model, PathLike, PublicModel, Verified, _public_of, verify
 
 _ENDED = {"paid", "refunded", "expired", "cancelled"}
+_BEFORE_KEY = {"submitted", "queued", "leased"}
 _POLL_S = 0.15
 _FINAL_S = 30.0
 _READ_TIMEOUT_S = 30.0
 _READ_BYTES_MAX = 64 << 20
 
 T = TypeVar("T")
+
+WaitProgress = Union[bool, Callable[["Step"], None], None]
+"""How waiting for a job is shown: True draws a bar on the error stream, a function is called with each state."""
 
 
 @dataclass(frozen=True)
@@ -105,11 +110,16 @@ class Job:
         why: Dict[str, Any] = self._client.get(f"/v1/jobs/{self.id}/why")
         return why
 
+    def grant(self) -> None:
+        """Gives the key of a sealed job to each provider that gets it, until one runs it. :meth:`wait`, :meth:`steps` and :meth:`fetch` do so
+        by themselves: a lease waits half a minute for the key from a program that runs."""
+        ask(["job", "grant", self.id, *self._client._trust(), *self._client._signing()])
+
     def steps(self, timeout_s: Optional[float] = None) -> Iterator[Step]:
-        """The states that it enters, as it enters them, until it has ended.
+        """The states that it enters, as it enters them, until it has ended. Of a sealed job its key is granted meanwhile.
 
         Raises:
-            TimeoutError: If it has not ended after this time.
+            TimeoutError: If it has not ended after this time, which is looked at between two states.
         """
         ends = None if timeout_s is None else time.monotonic() + timeout_s
         seen = 0
@@ -123,27 +133,30 @@ class Job:
                 return
             if ends is not None and time.monotonic() >= ends:
                 raise TimeoutError(f"job {self.id} is {status['state']} after {timeout_s} s")
+            if _waits_for_key(status):
+                self.grant()
             time.sleep(_POLL_S)
 
-    def wait(self, progress: Optional[Callable[[Step], None]] = None, timeout_s: Optional[float] = None) -> "Job":
+    def wait(self, progress: WaitProgress = None, timeout_s: Optional[float] = None) -> "Job":
         """Waits until it is paid.
 
         Args:
-            progress: Called with each state that it enters.
+            progress: Called with each state that it enters; True draws a bar on the error stream.
             timeout_s: Seconds to wait at most; by default until its deadline.
 
         Raises:
             JobFailedError: If it ended without a result.
             TimeoutError: If it has not ended after this time.
         """
+        show = _shown(progress, self.id)
         for step in self.steps(timeout_s):
-            if progress:
-                progress(step)
+            show(step)
         _check_paid(self.status())
         return self
 
     def fetch(self) -> JobResult:
-        """The result of a job, waiting for it if need be; its proof is verified on this machine first.
+        """The result of a job, waiting for it if need be; its proof is verified on this machine first. The answer of a sealed job is opened by
+        the key that ordered it, which is granted to its provider if that has not been done.
 
         Raises:
             RejectedError: If the job ended without a result, or its proof does not hold.
@@ -151,7 +164,7 @@ class Job:
         self._known()
         with tempfile.TemporaryDirectory(prefix="tensorgrid-") as folder:
             path = Path(folder) / "proof.bin"
-            arguments: List[Union[str, Path]] = ["job", "fetch", self.id, "--proof-out", path, "--api", self._client.url]
+            arguments: List[Union[str, Path]] = ["job", "fetch", self.id, "--proof-out", path, *self._client._signing()]
             if self.order is not None:
                 arguments += ["--order", self.order]
             arguments += self._client._trust()
@@ -193,7 +206,7 @@ class Client:
         account: Funded account of a development network that signs if there is no key file.
         passphrase_file: File whose first line is the passphrase of the key file.
         genesis: File with the genesis of the network, by which results and who serves an endpoint are proved. With the key of a file endpoints
-            are asked and topped up only with it.
+            are asked and topped up, and keys of sealed jobs granted, only with it.
     """
 
     def __init__(
@@ -244,7 +257,8 @@ class Client:
         model: str,
         inputs: Inputs,
         *,
-        verify: str = "proof",
+        verify: Optional[str] = None,
+        seal: bool = False,
         max_price: Optional[str] = None,
         deadline_s: int = 300,
         attempts: Optional[int] = None,
@@ -255,7 +269,9 @@ class Client:
         Args:
             model: A registered model's name or id.
             inputs: One inference's, as for :func:`tensorgrid.run`.
-            verify: How the result is checked: ``proof``, ``sync``, ``recompute``, ``optimistic``, ``replicate``, or ``none`` on development networks.
+            verify: How the result is checked: ``proof`` (if absent), ``sync``, ``recompute``, ``optimistic``, ``replicate``, or ``none`` on development
+                networks.
+            seal: Seal the input to the provider that is found, and the answer back: nobody else reads them, and nobody checks the answer.
             max_price: Most that is paid to the provider, in TGRID, as a text; by default what the command takes.
             deadline_s: Seconds the job may take.
             attempts: Providers to try at most.
@@ -264,10 +280,14 @@ class Client:
         Raises:
             RejectedError: If nobody takes it at this price.
             GridUnavailableError: If the grid cannot be reached.
+            UsageError: If it is to be sealed and checked: whoever checks it would read it.
         """
+        if seal and verify is not None:
+            raise UsageError(f"a sealed job has no verify={verify!r}: whoever checks a result reads its input")
+        checked: List[Union[str, Path]] = ["--seal", *self._trust()] if seal else ["--verify", verify or "proof"]
         with tempfile.TemporaryDirectory(prefix="tensorgrid-") as folder:
             arguments: List[Union[str, Path]] = ["infer", model, write(inputs, Path(folder), "input")]
-            arguments += ["--yes", "--detach", "--verify", verify, "--deadline-s", str(deadline_s), *self._signing()]
+            arguments += ["--yes", "--detach", *checked, "--deadline-s", str(deadline_s), *self._signing()]
             if max_price is not None:
                 arguments += ["--max-price", str(max_price)]
             if attempts is not None:
@@ -380,15 +400,19 @@ class AsyncJob:
                 return
             if ends is not None and time.monotonic() >= ends:
                 raise TimeoutError(f"job {self.id} is {status['state']} after {timeout_s} s")
+            if _waits_for_key(status):
+                await self.grant()
             await asyncio.sleep(_POLL_S)
 
-    async def wait(
-        self, progress: Optional[Callable[[Step], None]] = None, timeout_s: Optional[float] = None
-    ) -> "AsyncJob":
+    async def grant(self) -> None:
+        """See :meth:`Job.grant`."""
+        await _in_thread(self._job.grant)
+
+    async def wait(self, progress: WaitProgress = None, timeout_s: Optional[float] = None) -> "AsyncJob":
         """See :meth:`Job.wait`."""
+        show = _shown(progress, self.id)
         async for step in self.steps(timeout_s):
-            if progress:
-                progress(step)
+            show(step)
         _check_paid(await self.status())
         return self
 
@@ -461,6 +485,19 @@ async def _in_thread(call: Callable[..., T], *arguments: Any) -> T:
 
 def _steps(status: Mapping[str, Any]) -> List[Step]:
     return [Step(step["state"], step["height"], step["at_ms"]) for step in status["history"]]
+
+
+def _waits_for_key(status: Mapping[str, Any]) -> bool:
+    return status["mode"] == "sealed" and status["state"] in _BEFORE_KEY
+
+
+def _shown(progress: WaitProgress, job: str) -> Callable[[Step], None]:
+    if progress is True:
+        bar = Bar(job)
+        return lambda step: bar(step.state)
+    if callable(progress):
+        return progress
+    return lambda step: None
 
 
 def _check_paid(status: Mapping[str, Any]) -> None:

@@ -53,6 +53,31 @@ def test_asyncio_jobs_run_beside_each_other(grid):
     assert all(result.verified for result in results) and states[-1] == "paid"
 
 
+def test_a_sealed_job_is_opened_by_the_key_that_ordered_it(grid):
+    client = tensorgrid.Client(grid)
+    image = numpy.random.default_rng(2).random((1, 1, 8, 8), dtype=numpy.float32)
+    job = client.submit("mlp-digits", image, seal=True)
+    assert job.wait(timeout_s=120).status()["mode"] == "sealed"
+    sealed = job.fetch()
+    assert sealed.proof is None and not sealed.verified
+    plain = client.infer("mlp-digits", image, verify="recompute")
+    assert numpy.array_equal(sealed.answer.array, plain.answer.array)
+    other = tensorgrid.Client(grid, account="bob").job(job.id)
+    with pytest.raises(tensorgrid.TensorGridError):
+        other.fetch()
+    with pytest.raises(tensorgrid.UsageError, match="whoever checks"):
+        client.submit("mlp-digits", image, seal=True, verify="proof")
+
+
+def test_a_bar_says_how_far_a_job_is(grid, capsys):
+    client = tensorgrid.Client(grid)
+    image = numpy.zeros((1, 1, 8, 8), numpy.float32)
+    client.submit("mlp-digits", image, verify="recompute").wait(progress=True, timeout_s=120)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("job 0x") and "[########################] paid, " in lines[-1]
+    assert any("] running, " in line for line in lines)
+
+
 def test_refusals_are_typed(grid):
     client = tensorgrid.Client(grid)
     with pytest.raises(tensorgrid.NotFoundError):
