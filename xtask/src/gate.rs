@@ -164,6 +164,41 @@ pub const NIGHTLY: &[Step] = &[
         ],
         environment: &[],
     },
+    // The same with worker and checker of production, whose proofs take most of the time: so in few.
+    Step {
+        name: "prover",
+        program: StepProgram::Cargo,
+        arguments: &[
+            "run",
+            "--release",
+            "--locked",
+            "--package",
+            "tensorgrid",
+            "--",
+            "sim",
+            "--seeds",
+            "0..20",
+            "--real-prover",
+            "--jobs",
+            "2",
+        ],
+        environment: &[],
+    },
+    // Processes of a network killed one by one, on hosts of their own where that is allowed and else, which it says loudly, on loopback.
+    Step {
+        name: "network",
+        program: StepProgram::Cargo,
+        arguments: &[
+            "run",
+            "--release",
+            "--locked",
+            "--package",
+            "xtask",
+            "--",
+            "network-test",
+        ],
+        environment: &[],
+    },
     // Each mistake that the simulator's checks must find within a thousand seeds.
     Step {
         name: "canaries",
@@ -337,6 +372,25 @@ mod tests {
     #[test]
     fn tests_come_last_so_that_their_lines_end_the_output() {
         assert_eq!(STEPS.last().map(|step| step.name), Some("test"));
+    }
+
+    #[test]
+    fn what_is_too_long_for_the_gate_is_run_by_name_at_night() {
+        let steps: Vec<&str> = NIGHTLY.iter().map(|step| step.name).collect();
+        for (index, name) in steps.iter().enumerate() {
+            assert!(!steps[..index].contains(name), "two steps are {name}");
+        }
+        let runs = |name: &str, words: &[&str]| {
+            let step = NIGHTLY.iter().find(|step| step.name == name);
+            let arguments = step.map_or(&[][..], |step| step.arguments);
+            arguments.windows(words.len()).any(|it| it == words)
+        };
+        assert!(runs("simulate", &["--seeds", "0..10000"]));
+        assert!(runs("prover", &["--seeds", "0..20", "--real-prover"]));
+        assert!(runs(
+            "network",
+            &["--package", "xtask", "--", "network-test"]
+        ));
     }
 
     #[test]

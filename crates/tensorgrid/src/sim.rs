@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tg_sim::cheats::{CheckedBy, measure};
 use tg_sim::{
-    CheatKind, FaultCoverage, Proving, SimOptions, SimPlan, SimReport, run as simulate, shrink,
+    CheatKind, FaultCoverage, Proving, SimOptions, SimPlan, SimReport, Violation, run as simulate,
+    shrink,
 };
 
 use crate::cli::SimArguments;
@@ -19,6 +20,12 @@ const SEEDS_MAX: u64 = 1_000_000;
 
 /// Runs at once.
 const JOBS_MAX: usize = 256;
+
+/// Jobs that a seed must have played: some of its hundred orders may find no validator that takes them.
+const PLAYED_JOBS_MIN: usize = 90;
+
+/// Epochs of the ledger that must have ended in a seed.
+const PLAYED_EPOCHS_MIN: u64 = 2;
 
 /// Runs one seed, or a range of them.
 pub(crate) fn run(arguments: &SimArguments, as_json: bool) -> Outcome {
@@ -74,6 +81,8 @@ struct SimTotals {
     jobs: usize,
     paid: usize,
     simulated_ms: u64,
+    epochs: u64,
+    set_changes: u64,
     least: LeastOfRun,
     /// Processor time of each seed, ascending once it is shown.
     cpu_ms: Vec<u64>,
@@ -88,6 +97,8 @@ impl SimTotals {
         self.jobs += report.jobs;
         self.paid += report.paid;
         self.simulated_ms += report.simulated_ms;
+        self.epochs += report.epochs;
+        self.set_changes += report.set_changes;
         self.least.add(report);
         self.cpu_ms.extend(result.cpu_ms);
         self.cpu_ms.sort_unstable();
@@ -109,7 +120,12 @@ impl SimTotals {
             "jobs": self.jobs,
             "paid": self.paid,
             "simulated_ms": self.simulated_ms,
-            "least": { "simulated_ms": least.simulated_ms, "jobs": least.jobs, "blocks": least.blocks },
+            "epochs": self.epochs,
+            "set_changes": self.set_changes,
+            "least": {
+                "simulated_ms": least.simulated_ms, "jobs": least.jobs, "blocks": least.blocks,
+                "epochs": least.epochs, "set_changes": least.set_changes,
+            },
             "cpu_ms": {
                 "all": self.cpu_ms.iter().sum::<u64>(), "median": self.cpu_rank(50), "p90": self.cpu_rank(90),
             },
@@ -124,6 +140,8 @@ impl SimTotals {
             jobs,
             paid,
             simulated_ms,
+            epochs,
+            set_changes,
             least,
             cpu_ms,
         } = self;
@@ -133,10 +151,15 @@ impl SimTotals {
             simulated_ms / 1_000
         ))?;
         line(format_args!(
-            "of a seed at least {} simulated seconds, {} jobs, {} blocks",
+            "{epochs} epochs of the ledger, {set_changes} changes of the set of validators"
+        ))?;
+        line(format_args!(
+            "of a seed at least {} simulated seconds, {} jobs, {} blocks, {} epochs, {} changes of the set",
             least.simulated_ms / 1_000,
             least.jobs,
-            least.blocks
+            least.blocks,
+            least.epochs,
+            least.set_changes
         ))?;
         if let (Some(median), Some(late)) = (self.cpu_rank(50), self.cpu_rank(90)) {
             line(format_args!(
@@ -182,6 +205,8 @@ struct LeastOfRun {
     simulated_ms: u64,
     jobs: usize,
     blocks: u64,
+    epochs: u64,
+    set_changes: u64,
 }
 
 impl LeastOfRun {
@@ -191,12 +216,31 @@ impl LeastOfRun {
         let least = |before: u64, now: u64| if is_first { now } else { before.min(now) };
         self.simulated_ms = least(self.simulated_ms, report.simulated_ms);
         self.blocks = least(self.blocks, report.height);
+        self.epochs = least(self.epochs, report.epochs);
+        self.set_changes = least(self.set_changes, report.set_changes);
         self.jobs = if is_first {
             report.jobs
         } else {
             self.jobs.min(report.jobs)
         };
     }
+}
+
+/// What a seed of which nothing was left out must have played and has not: a run in which little happens finds little. Where an account is left
+/// until its rent is spent, nobody orders anything.
+fn too_little(report: &SimReport) -> Option<Violation> {
+    let SimReport {
+        plan, jobs, epochs, ..
+    } = report;
+    let is_whole = plan.without.is_empty() && plan.lapse.is_none() && report.violations.is_empty();
+    let is_little = *jobs < PLAYED_JOBS_MIN || *epochs < PLAYED_EPOCHS_MIN;
+    (is_whole && is_little).then(|| Violation {
+        rule: "played",
+        at_ms: report.simulated_ms,
+        what: format!(
+            "{jobs} jobs and {epochs} epochs, at least {PLAYED_JOBS_MIN} and {PLAYED_EPOCHS_MIN} are expected"
+        ),
+    })
 }
 
 /// Processor time of this thread so far, in milliseconds; nothing where the system does not tell it.
@@ -221,7 +265,9 @@ fn all(seeds: Range<u64>, arguments: &SimArguments, options: SimOptions) -> Repo
                     let parts = arguments.without.iter();
                     let plan = parts.fold(SimPlan::drawn(seed), |plan, part| plan.without(*part));
                     let before = thread_cpu_ms();
-                    let report = simulate(&plan, options);
+                    let mut report = simulate(&plan, options);
+                    let little = too_little(&report);
+                    report.violations.extend(little);
                     let cpu_ms = thread_cpu_ms()
                         .zip(before)
                         .map(|(now, before)| now - before);
@@ -365,10 +411,68 @@ mod tests {
             providers: Vec::new(),
             seats: Vec::new(),
             leases: 4,
+            epochs: 0,
+            set_changes: 0,
+            followed: 0,
         };
         let lines = shown(&report);
         let violation = "violation: money at 5 ms: some is missing";
         assert!(lines.iter().any(|it| it == violation), "{lines:?}");
         assert_eq!(lines.last(), Some(&report.hash));
+    }
+
+    /// A run in which so much was played, of a seed with orders.
+    fn played(jobs: usize, epochs: u64) -> SimReport {
+        SimReport {
+            plan: SimPlan::drawn(0),
+            violations: Vec::new(),
+            hash: String::new(),
+            lines: Vec::new(),
+            height: 64 * epochs,
+            simulated_ms: 31_000,
+            jobs,
+            paid: 0,
+            paid_ms: 0,
+            coverage: FaultCoverage::default(),
+            providers: Vec::new(),
+            seats: Vec::new(),
+            leases: 0,
+            epochs,
+            set_changes: 1,
+            followed: 0,
+        }
+    }
+
+    #[test]
+    fn a_seed_in_which_little_was_played_fails_and_a_part_of_one_does_not() {
+        assert_eq!(too_little(&played(90, 2)), None);
+        for (jobs, epochs) in [(89, 2), (90, 1), (0, 0)] {
+            let mut report = played(jobs, epochs);
+            let found = too_little(&report).map(|it| it.rule);
+            assert_eq!(found, Some("played"), "{jobs} jobs, {epochs} epochs");
+            let part = report.plan.parts()[0];
+            report.plan = SimPlan::drawn(0).without(part);
+            assert_eq!(too_little(&report), None, "without {part}");
+            report.plan = SimPlan::drawn(12);
+            assert!(report.plan.lapse.is_some());
+            assert_eq!(too_little(&report), None, "nobody orders");
+        }
+    }
+
+    #[test]
+    fn the_least_and_the_sum_of_epochs_are_told() {
+        let mut totals = SimTotals::default();
+        for epochs in [4, 3, 5] {
+            totals.add(&SeedResult {
+                report: played(100, epochs),
+                again: None,
+                cpu_ms: None,
+            });
+        }
+        let data = totals.data(&[], &[]);
+        assert_eq!(data["epochs"], 12);
+        assert_eq!(data["set_changes"], 3);
+        assert_eq!(data["least"]["epochs"], 3);
+        assert_eq!(data["least"]["set_changes"], 1);
     }
 }

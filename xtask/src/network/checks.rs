@@ -122,6 +122,9 @@ fn jobs(fleet: &Fleet, node: Participant) -> Result<Jobs> {
 fn ended(jobs: &Jobs, waited: Duration) -> Check {
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
     let mut wrong = Vec::new();
+    if jobs.is_empty() {
+        wrong.push("there is no job, so none ended".to_owned());
+    }
     for (id, job) in jobs {
         let state = job["state"].as_str().unwrap_or_default();
         *ends.entry(state).or_default() += 1;
@@ -139,6 +142,11 @@ fn ended(jobs: &Jobs, waited: Duration) -> Check {
 /// Every node has the same jobs, and those that were acknowledged are among them.
 fn known(lists: &[(Participant, Jobs)], orders: &OrderLog) -> Check {
     let mut wrong = Vec::new();
+    if orders.ordered.is_empty() || lists.is_empty() {
+        let refused = orders.refused.first();
+        let why = refused.map_or("none was given", String::as_str);
+        wrong.push(format!("no order was acknowledged: {why}"));
+    }
     for (node, jobs) in lists {
         let lacks = orders
             .ordered
@@ -228,6 +236,9 @@ fn earned(fleet: &Fleet, jobs: &Jobs) -> Result<Check> {
                 provider.name()
             ));
         }
+    }
+    if paid == 0 {
+        wrong.push("no provider was paid for a job".to_owned());
     }
     Ok((
         format!(
@@ -342,7 +353,9 @@ fn results(client: &Orderer, jobs: &Jobs, orders: &OrderLog) -> Check {
             }
         }
         if fetched == before {
-            wrong.push(format!("no job of mode {mode} was paid, so none was fetched"));
+            wrong.push(format!(
+                "no job of mode {mode} was paid, so none was fetched"
+            ));
         }
     }
     (
@@ -371,6 +384,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::network::load::AcknowledgedOrder;
 
     #[test]
     fn amounts_are_read_to_the_last_digit() {
@@ -385,6 +399,33 @@ mod tests {
             assert_eq!(units(&json!(text)).ok(), expected, "{text}");
         }
         assert!(units(&json!(1)).is_err());
+    }
+
+    #[test]
+    fn a_run_without_orders_does_not_pass() {
+        let job = json!({"state": "paid"});
+        let jobs = Jobs::from([("a".to_owned(), job)]);
+        assert!(ended(&jobs, Duration::ZERO).1.is_empty());
+        assert!(!ended(&Jobs::new(), Duration::ZERO).1.is_empty());
+        let orders = OrderLog {
+            ordered: vec![AcknowledgedOrder {
+                id: "a".to_owned(),
+                mode: MODES[0],
+            }],
+            refused: Vec::new(),
+        };
+        let node = Participant::Validator(0);
+        assert!(known(&[(node, jobs)], &orders).1.is_empty());
+        assert_eq!(known(&[(node, Jobs::new())], &orders).1.len(), 1);
+        let refused = OrderLog {
+            ordered: Vec::new(),
+            refused: vec!["none at gateway-1: it is off".to_owned()],
+        };
+        let found = known(&[(node, Jobs::new())], &refused).1;
+        assert_eq!(
+            found,
+            ["no order was acknowledged: none at gateway-1: it is off"]
+        );
     }
 
     #[test]

@@ -13,6 +13,9 @@ use super::watch::{Gap, NodeWatch};
 /// Longest time without a new final block that nodes may see that nothing was done to.
 pub(crate) const GAP_MAX: Duration = Duration::from_secs(3);
 
+/// How long jobs are waited for before something is done: it is done under load.
+const LOADED: Duration = Duration::from_secs(10);
+
 /// How long a killed process stays away.
 const AWAY: Duration = Duration::from_secs(6);
 
@@ -106,9 +109,9 @@ pub(crate) fn play(
     watch: &NodeWatch,
     load: &OrderLoad,
 ) -> Result<EventRow> {
+    let in_flight = in_flight_soon(watch, fault.member());
     let (started, before) = (Instant::now(), load.count());
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    let in_flight = in_flight(watch, fault.member());
     let rest: Vec<Participant> = Participant::nodes()
         .into_iter()
         .filter(|it| Some(*it) != fault.member())
@@ -147,6 +150,7 @@ pub(crate) fn play(
     let wrong = wrong.or_else(|| ended(fleet)).or_else(|| {
         (gap.length > GAP_MAX).then(|| format!("more than {} s without a block", GAP_MAX.as_secs()))
     });
+    let wrong = wrong.or_else(|| unloaded(fault, in_flight));
     Ok(EventRow {
         fault: fault.describe(),
         began_ms: since_1970?.as_millis(),
@@ -156,6 +160,24 @@ pub(crate) fn play(
         ordered: load.count() - before,
         wrong,
     })
+}
+
+/// What is wrong with a fault that was played with nothing in flight: it shows nothing of what is lost.
+fn unloaded(fault: NetworkFault, in_flight: u64) -> Option<String> {
+    let is_idle = fault != NetworkFault::None && in_flight == 0;
+    is_idle.then(|| "no job waited or ran when it was done".to_owned())
+}
+
+/// Jobs that wait or run, once there are any, or after a while.
+fn in_flight_soon(watch: &NodeWatch, not: Option<Participant>) -> u64 {
+    let asked = Instant::now();
+    loop {
+        let count = in_flight(watch, not);
+        if count > 0 || asked.elapsed() > LOADED {
+            return count;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Jobs that wait or run, as a node says that nothing is done to.
@@ -197,4 +219,18 @@ fn ended(fleet: &mut Fleet) -> Option<String> {
     let ended = fleet.ended()?;
     // One that cheats is suspended, and may stop because of it.
     (!matches!(ended, Participant::Cheat(_))).then(|| format!("{} ended by itself", ended.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_without_load_does_not_pass() {
+        for fault in NetworkFault::all(true) {
+            assert_eq!(unloaded(fault, 1), None, "{fault:?}");
+            let is_idle = unloaded(fault, 0).is_some();
+            assert_eq!(is_idle, fault != NetworkFault::None, "{fault:?}");
+        }
+    }
 }

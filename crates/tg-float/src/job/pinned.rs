@@ -12,7 +12,7 @@ use super::named::NamedTensors;
 use super::run::FloatModel;
 use crate::graph::{Dim, Graph, Input, Node};
 use crate::tensor::{DType, FloatTensor};
-use tg_types::Digest;
+use tg_types::{Digest, Encode as _};
 
 /// The digest of the pinned run: [`graph`] on the [`input`] of [`PINNED_ROWS`] rows.
 pub(super) const PINNED_TRACE: &str =
