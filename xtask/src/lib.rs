@@ -19,6 +19,7 @@
 //!
 //! Whole grids under other programs:
 //! - [`openai_client`], [`served_models`] - OpenAI's client is served, by a provider's own server too
+//! - [`schemathesis`] - the API answers as its document says
 //! - [`browser`] - headless Chromium uses the page that nodes serve
 //! - [`monitoring`] - Prometheus and its rules see a grid
 //! - [`network`] - a network of real processes, killed one by one; [`dispute`] - disputes over such processes
@@ -53,6 +54,7 @@ mod process;
 pub mod processors;
 pub mod programs;
 pub mod python;
+pub mod schemathesis;
 pub mod sdk;
 pub mod served_models;
 pub mod tidy;

@@ -25,6 +25,9 @@ usage: cargo xtask COMMAND
               --binary FILE and --require as above
   openai-client
               OpenAI's own Python client against the OpenAI routes of a grid; --binary FILE and --require as above
+  schemathesis
+              the OpenAPI document of a grid under a validator, and calls drawn from it under schemathesis: no answer with 5xx,
+              none that the document does not describe; --binary FILE and --require as above
   served-models
               a real llama.cpp server behind a provider, asked by that client; --binary FILE and --require as above
   monitoring  a Prometheus server scrapes a grid: alert rules and panels of ops/ are tried; --binary FILE and --require as above
@@ -115,8 +118,8 @@ fn run(words: &[&str]) -> Result<()> {
             xtask::corpus_report::run(&root, &xtask::corpus_report::Options::parse(rest)?)
         }
         [
-            name
-            @ ("bring-your-model" | "openai-client" | "served-models" | "wheel" | "monitoring"),
+            name @ ("bring-your-model" | "openai-client" | "schemathesis" | "served-models"
+            | "wheel" | "monitoring"),
             rest @ ..,
         ] => with_binary(&root, name, &xtask::bring::Options::parse(rest)?),
         ["network-test", rest @ ..] => xtask::network::command(&root, rest),
@@ -204,6 +207,7 @@ fn with_binary(root: &Path, name: &str, options: &xtask::bring::Options) -> Resu
     match name {
         "bring-your-model" => xtask::bring::run(root, options),
         "openai-client" => xtask::openai_client::run(root, options),
+        "schemathesis" => xtask::schemathesis::run(root, options),
         "served-models" => xtask::served_models::run(root, options),
         "wheel" => xtask::wheel::run(root, options),
         "monitoring" => xtask::monitoring::run(root, options),

@@ -22,6 +22,7 @@ mod refusals;
 mod rent;
 mod seats;
 mod status;
+mod streams;
 mod transactions;
 
 use std::sync::Arc;
@@ -130,7 +131,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
 
 /// The document with what holds of many routes.
 fn completed(document: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
-    keys::with_keys(refusals::with_refusals(document))
+    streams::with_streams(keys::with_keys(refusals::with_refusals(document)))
 }
 
 /// All routes.

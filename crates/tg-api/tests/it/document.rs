@@ -50,6 +50,11 @@ fn calls_that_need_a_key_say_so() {
     }
     assert!(with_key > 10, "{with_key}");
     assert!(document["paths"]["/healthz"]["get"].is_object());
+    for path in ["completions", "chat/completions", "responses"] {
+        let call = &document["paths"][format!("/openai/v1/{path}")]["post"];
+        let answer = &call["responses"]["200"]["content"];
+        assert!(answer["text/event-stream"].is_object(), "{path}: {answer}");
+    }
 }
 
 /// The specification demands a description of every answer; readers want one of every parameter, too.
