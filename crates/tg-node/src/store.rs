@@ -256,6 +256,7 @@ impl OpenError {
             Self::Protocol(_) => "TG-NODE-018",
             Self::Old(_) => "TG-NODE-063",
             Self::Checkpoint(_) => "TG-NODE-064",
+            Self::Floats(_) => "TG-NODE-065",
         }
     }
 }
