@@ -44,7 +44,7 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    let _grid = GatewayProcess::start(&binary, &folder)?;
+    let _grid = MeasuredGrid::start(&binary, &folder)?;
     let from = Instant::now() + WARM_UP;
     let until = from + MEASURED;
     let mut took = std::thread::scope(|scope| {
@@ -134,9 +134,9 @@ fn length(begin: &[u8]) -> Result<Option<usize>> {
 }
 
 /// A grid in a process, which is ended with the run.
-struct GatewayProcess(Child);
+struct MeasuredGrid(Child);
 
-impl GatewayProcess {
+impl MeasuredGrid {
     fn start(binary: &Path, folder: &Path) -> Result<Self> {
         let mut command = Command::new(binary);
         let quiet = command
@@ -158,7 +158,7 @@ impl GatewayProcess {
     }
 }
 
-impl Drop for GatewayProcess {
+impl Drop for MeasuredGrid {
     fn drop(&mut self) {
         // It may have ended by itself: there is nothing left to stop then.
         let _ = self.0.kill();
