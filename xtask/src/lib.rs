@@ -15,6 +15,7 @@
 //! Measurements:
 //! - [`compare_ort`] - the speed of onnxruntime; [`compare_ezkl`] - what a proof of EZKL costs
 //! - [`market`], [`market_report`] - placements, and those of other rules
+//! - [`gateway_bench`] - what a gateway answers a second
 //! - [`cheats`] - what each cheat comes to; [`attacks`] - what attacks on the market cost
 //!
 //! Whole grids under other programs:
@@ -39,6 +40,7 @@ pub mod dashboard;
 pub mod dispute;
 pub mod exporters;
 pub mod gate;
+pub mod gateway_bench;
 mod http;
 pub mod manifest;
 pub mod market;

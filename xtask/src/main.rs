@@ -30,6 +30,8 @@ usage: cargo xtask COMMAND
               none that the document does not describe; --binary FILE and --require as above
   served-models
               a real llama.cpp server behind a provider, asked by that client; --binary FILE and --require as above
+  gateway-bench
+              requests for its status that a node answers a second on loopback; --binary FILE as above
   monitoring  a Prometheus server scrapes a grid: alert rules and panels of ops/ are tried; --binary FILE and --require as above
   network-test
               four validators, two gateways, five providers and three cheats as processes on hosts of their own (network
@@ -118,8 +120,8 @@ fn run(words: &[&str]) -> Result<()> {
             xtask::corpus_report::run(&root, &xtask::corpus_report::Options::parse(rest)?)
         }
         [
-            name @ ("bring-your-model" | "openai-client" | "schemathesis" | "served-models"
-            | "wheel" | "monitoring"),
+            name @ ("bring-your-model" | "gateway-bench" | "openai-client" | "schemathesis"
+            | "served-models" | "wheel" | "monitoring"),
             rest @ ..,
         ] => with_binary(&root, name, &xtask::bring::Options::parse(rest)?),
         ["network-test", rest @ ..] => xtask::network::command(&root, rest),
@@ -211,6 +213,7 @@ fn with_binary(root: &Path, name: &str, options: &xtask::bring::Options) -> Resu
         "served-models" => xtask::served_models::run(root, options),
         "wheel" => xtask::wheel::run(root, options),
         "monitoring" => xtask::monitoring::run(root, options),
+        "gateway-bench" => xtask::gateway_bench::run(root, options),
         other => bail!("`{other}` takes no built tensorgrid"),
     }
 }

@@ -70,7 +70,7 @@ impl FromStr for EventPlace {
     type Err = EventPlaceError;
 
     fn from_str(text: &str) -> Result<Self, EventPlaceError> {
-        let number = |it: &str| it.parse().map_err(|_| EventPlaceError);
+        let number = |it: &str| it.parse::<u64>().map_err(|_| EventPlaceError);
         match text.split_once('-') {
             None => Ok(Self::end_of(number(text)?)),
             Some((height, index)) => Ok(Self {

@@ -33,6 +33,7 @@ mod hosts;
 mod incoming;
 mod json;
 mod lane;
+mod latest_status;
 pub mod openai;
 pub mod port;
 mod relay;

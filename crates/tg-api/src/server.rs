@@ -23,6 +23,7 @@ use crate::connection::{ConnectionPlace, Connections, PeerAddress};
 use crate::happened::{self, JobEvents};
 use crate::hosts::{HostName, ListenerNames};
 use crate::lane::Lanes;
+use crate::latest_status::LatestStatus;
 use crate::openai::error::OpenAiError;
 use crate::openai::{
     self, ApiKeyShares, BatchPlaces, KeptResponses, OpenStores, RateLimits, Replays,
@@ -123,6 +124,7 @@ impl ApiListener {
             rates: RateLimits::default(),
             snapshots: Snapshots::default(),
             calls: Calls::default(),
+            latest_status: LatestStatus::default(),
             job_events: Arc::clone(&job_events),
             relay: Relay::default(),
             stopping: stopping.clone(),

@@ -8,6 +8,7 @@ use crate::calls::Calls;
 use crate::config::ApiConfig;
 use crate::happened::JobEvents;
 use crate::lane::Lanes;
+use crate::latest_status::LatestStatus;
 use crate::openai::port::{Completion, Embeddings, ServedReply};
 use crate::openai::{ApiKeyShares, BatchPlaces, KeptResponses, OpenStores, RateLimits, Replays};
 use crate::port::GridPort;
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     /// The state that newcomers begin at.
     pub(crate) snapshots: Snapshots,
+    /// What the grid is, as it was answered last.
+    pub(crate) latest_status: LatestStatus,
     /// What blocks did with jobs.
     pub(crate) job_events: Arc<JobEvents>,
     /// Requests to endpoints, and their answers.

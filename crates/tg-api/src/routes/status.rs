@@ -1,6 +1,7 @@
 //! What the grid is, where it stands, and whether this node follows it.
 
-use axum::Json;
+use axum::http::header;
+use axum::response::IntoResponse;
 use tg_sdk::dto::StatusDto;
 use tg_sdk::{ErrorBody, clock};
 use tg_types::DurationMs;
@@ -15,10 +16,15 @@ const AGE_MAX: DurationMs = DurationMs::from_secs(30);
 
 /// What the grid is and where it stands.
 #[utoipa::path(get, path = "/v1/status", tag = "grid", responses((status = 200, body = StatusDto, description = "The grid")))]
-pub(super) async fn status(shared: SharedState) -> Json<StatusDto> {
+pub(super) async fn status(shared: SharedState) -> impl IntoResponse {
     let port = &shared.port;
-    let is_development = port.development().is_some();
-    Json(view::status(port.network(), is_development, &port.state()))
+    let state = port.state();
+    let answer = shared.latest_status.about(state.head().block, || {
+        let is_development = port.development().is_some();
+        let status = view::status(port.network(), is_development, &state);
+        serde_json::to_vec(&status).unwrap_or_default()
+    });
+    ([(header::CONTENT_TYPE, "application/json")], answer)
 }
 
 /// Whether this node follows the chain: its last final block is not older than 30 s, by this machine's clock.
