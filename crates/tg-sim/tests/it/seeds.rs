@@ -247,7 +247,7 @@ fn gateways_follow_the_chain_and_have_the_state_of_the_validators() {
     let without = without
         .iter()
         .filter(|it| matches!(it, PlanPart::Gateway(_)));
-    let bare = without.fold(plan.clone(), |plan, part| plan.without(*part));
+    let bare = without.fold(plan, |plan, part| plan.without(*part));
     assert_eq!(run(&bare, SimOptions::default()).followed, 0);
 }
 

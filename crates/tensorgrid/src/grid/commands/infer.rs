@@ -48,10 +48,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         let input = (model.id, input.as_slice());
         return print_dry_run(&dry_run(&client, &wallet, input, terms).await?, as_json);
     }
-    refuse_low_price(&quotes, terms)?;
-    if !order.yes {
-        confirm(&model, &quotes, terms)?;
-    }
+    agree(&model, &quotes, terms, order.yes)?;
     let bytes = input.clone();
     let id = if terms.needs.lane() == Lane::Auction {
         let bid = Bid {
@@ -294,6 +291,15 @@ fn tell_bid(stage: Stage<'_>) {
             "the bid is open and the deposit is back; the auction of its slot clears when the slot is over, at one \
              price for all winners of a class",
         ),
+    }
+}
+
+/// Refuses a price that no offer takes, and asks whether it is right unless that was answered.
+fn agree(model: &ModelDto, quotes: &[QuoteDto], terms: OrderTerms, is_sure: bool) -> Outcome {
+    refuse_low_price(quotes, terms)?;
+    match is_sure {
+        true => Ok(()),
+        false => confirm(model, quotes, terms),
     }
 }
 
