@@ -4,6 +4,23 @@
  */
 
 export interface paths {
+    "/healthz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether this node follows the chain: its last final block is not older than 30 s, by this machine's clock. */
+        get: operations["healthz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -29,7 +46,7 @@ export interface paths {
             cookie?: never;
         };
         /** The batches of the key, the newest first. */
-        get: operations["list"];
+        get: operations["list_batches"];
         put?: never;
         /** Begins a batch over an uploaded file: a request on each line, all for one endpoint. */
         post: operations["create"];
@@ -132,7 +149,7 @@ export interface paths {
             cookie?: never;
         };
         /** The files of the key, the newest first. */
-        get: operations["list"];
+        get: operations["list_files"];
         put?: never;
         /** Keeps a file for a batch: at most 256 files and 64 MiB of a key, until they are deleted. */
         post: operations["upload"];
@@ -185,7 +202,7 @@ export interface paths {
             cookie?: never;
         };
         /** The models that can be ordered from, as OpenAI lists them. */
-        get: operations["models"];
+        get: operations["list_openai_models"];
         put?: never;
         post?: never;
         delete?: never;
@@ -202,7 +219,7 @@ export interface paths {
             cookie?: never;
         };
         /** One model, as OpenAI shows it. */
-        get: operations["model"];
+        get: operations["openai_model"];
         put?: never;
         post?: never;
         delete?: never;
@@ -396,7 +413,28 @@ export interface paths {
          * Changes of the set of validators above a height, ascending, in their canonical encoding, 16 at most: each shows to somebody
          *     who knows the set before which set followed. Whoever knows the genesis learns from them whose certificates count now.
          */
-        get: operations["seats"];
+        get: operations["seat_changes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/chain/skipped": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The certificate by which a quorum of validators skipped a view: a nullification in consensus' encoding. Whoever has a finalization of
+         *     that view has what convicts every seat that signed both. Validators keep them for as long as bonds answer for votes, 4 GiB of them at
+         *     most; gateways have none.
+         */
+        get: operations["skipped"];
         put?: never;
         post?: never;
         delete?: never;
@@ -544,8 +582,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What finalised blocks do, from now on, as server-sent events whose data is JSON. The stream ends when the node
-         *     stops or the client reads too slowly; a client then asks for the state and listens again.
+         * What finalised blocks do, as server-sent events whose data is JSON: from now on, or after an event whose id is given. Ids are the height of
+         *     the block and the place in it, the same on every node; a message that has an id and no data says where the stream begins. The stream ends
+         *     when the node stops or the client reads too slowly; a client then connects again and names the last id, as browsers do by themselves. A node
+         *     keeps the newest events of all: what was between and is not kept is said by an event of kind `events_lost`, after which a client asks
+         *     for the state.
          */
         get: operations["events"];
         put?: never;
@@ -639,7 +680,7 @@ export interface paths {
          * What blocks did with a job and its leases, as far as this node remembers: the newest events of all jobs since it serves. One that was
          *     started anew, or sees very many jobs, has forgotten those of before; `GET /v1/jobs/{id}` has the job's history in any case.
          */
-        get: operations["events"];
+        get: operations["job_events"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1165,6 +1206,11 @@ export interface components {
              * @description Members that sealed a vote that is not open.
              */
             sealed: number;
+            /**
+             * Format: int32
+             * @description Validators that there are now: of so many members are drawn.
+             */
+            seats?: number;
             /** @description The seed, once it is signed. */
             seed?: string | null;
             /** @description Where the check stands, in words. */
@@ -2501,6 +2547,35 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    healthz: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It does */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            /** @description It does not */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     metrics: {
         parameters: {
             query?: never;
@@ -2521,7 +2596,7 @@ export interface operations {
             };
         };
     };
-    list: {
+    list_batches: {
         parameters: {
             query?: {
                 /** @description The last id of the page before */
@@ -2827,6 +2902,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description OpenAI's error object: what is wrong, or not served */
@@ -2906,6 +2982,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description OpenAI's error object: what is wrong, or not served */
@@ -3043,7 +3120,7 @@ export interface operations {
             };
         };
     };
-    list: {
+    list_files: {
         parameters: {
             query?: {
                 /** @description The last id of the page before */
@@ -3380,7 +3457,7 @@ export interface operations {
             };
         };
     };
-    models: {
+    list_openai_models: {
         parameters: {
             query?: never;
             header?: never;
@@ -3400,7 +3477,7 @@ export interface operations {
             };
         };
     };
-    model: {
+    openai_model: {
         parameters: {
             query?: never;
             header?: never;
@@ -3462,6 +3539,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": unknown;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description OpenAI's error object: what is wrong, or not served */
@@ -4006,7 +4084,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Too many streams and waiting calls */
+            /** @description Too many nodes follow the chain here */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4058,7 +4136,7 @@ export interface operations {
             };
         };
     };
-    seats: {
+    seat_changes: {
         parameters: {
             query?: {
                 /** @description The height of the newest change that is known; 0 if absent */
@@ -4081,6 +4159,49 @@ export interface operations {
             };
             /** @description The height is no number */
             400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    skipped: {
+        parameters: {
+            query: {
+                /** @description The epoch of consensus, as certificates name it */
+                epoch: number;
+                /** @description The view */
+                view: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The certificate */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": number[];
+                };
+            };
+            /** @description One of them is missing or no number */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The view was not skipped, or this node does not know it */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4443,8 +4564,16 @@ export interface operations {
     };
     events: {
         parameters: {
-            query?: never;
-            header?: never;
+            query?: {
+                /** @description The id of the last event that came, such as 1200-3, or the height of a block; what follows it is told */
+                after?: string;
+                /** @description Only events of this job and its leases */
+                job?: string;
+            };
+            header?: {
+                /** @description The same as `after`, which it comes before */
+                "Last-Event-ID"?: string | null;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4457,6 +4586,15 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": components["schemas"]["EventDto"];
+                };
+            };
+            /** @description An id is not valid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description Too many streams */
@@ -4524,6 +4662,8 @@ export interface operations {
             query?: {
                 /** @description Only this account's */
                 requestor?: string;
+                /** @description Only those of which this account has or had a lease */
+                provider?: string;
                 /** @description Only those whose results are checked so */
                 mode?: components["schemas"]["ModeDto"];
                 /** @description Where the page begins: `next` of the one before */
@@ -4653,7 +4793,7 @@ export interface operations {
             };
         };
     };
-    events: {
+    job_events: {
         parameters: {
             query?: never;
             header?: never;
