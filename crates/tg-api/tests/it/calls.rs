@@ -45,8 +45,8 @@ pub(crate) async fn until(mut condition: impl AsyncFnMut() -> bool) {
     panic!("it did not happen within 5 s");
 }
 
-/// A grid with a registered model.
-pub(crate) async fn start(grid: &Arc<Grid>) -> (ApiServer, Client) {
+/// A grid with a model whose registration is on its way.
+pub(crate) async fn registered(grid: &Arc<Grid>) -> (ApiServer, Client) {
     let (server, client) = grid.serve(ApiConfig::default()).await;
     let register = Transaction::RegisterModel {
         model: MODEL,
@@ -58,8 +58,19 @@ pub(crate) async fn start(grid: &Arc<Grid>) -> (ApiServer, Client) {
         .sign_and_submit(&wallet("bob"), register)
         .await
         .unwrap();
-    until(async || client.model(MODEL).await.unwrap().state == ModelStateDto::Active).await;
     (server, client)
+}
+
+/// A grid with a registered model.
+pub(crate) async fn start(grid: &Arc<Grid>) -> (ApiServer, Client) {
+    let (server, client) = registered(grid).await;
+    active(&client).await;
+    (server, client)
+}
+
+/// Waits until the model can be ordered.
+pub(crate) async fn active(client: &Client) {
+    until(async || client.model(MODEL).await.unwrap().state == ModelStateDto::Active).await;
 }
 
 async fn offer(client: &Client, price: u64) {

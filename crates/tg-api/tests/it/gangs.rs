@@ -7,7 +7,7 @@ use tg_types::{
     VerificationMode,
 };
 
-use crate::calls::{MODEL, start, terms, until};
+use crate::calls::{MODEL, active, registered, start, terms, until};
 use crate::grid::{FACTS, Grid, wallet};
 
 async fn post(client: &Client, name: &str, price: u64) {
@@ -69,13 +69,14 @@ async fn a_gang_with_too_few_machines_says_so_and_never_that_it_is_next() {
 #[tokio::test]
 async fn a_gang_is_told_before_its_order_how_many_machines_are_there() {
     let grid = Grid::stating();
-    let (_server, client) = start(&grid).await;
+    let (_server, client) = registered(&grid).await;
     let held = Transaction::ReportStorage {
         held: vec![MODEL.into()],
         missing: Vec::new(),
     };
     let validator = wallet("validator");
     client.sign_and_submit(&validator, held).await.unwrap();
+    active(&client).await;
     // Each has two slots, which are two places for jobs and one for members of a gang.
     for name in ["bob", "carol", "dave"] {
         post(&client, name, 7).await;
