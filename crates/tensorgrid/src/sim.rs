@@ -22,7 +22,7 @@ const SEEDS_MAX: u64 = 1_000_000;
 const JOBS_MAX: usize = 256;
 
 /// Jobs that a seed must have played: some of its hundred orders may find no validator that takes them.
-const PLAYED_JOBS_MIN: usize = 90;
+const PLAYED_JOBS_MIN: usize = 50;
 
 /// Epochs of the ledger that must have ended in a seed.
 const PLAYED_EPOCHS_MIN: u64 = 2;
@@ -445,8 +445,8 @@ mod tests {
 
     #[test]
     fn a_seed_in_which_little_was_played_fails_and_a_part_of_one_does_not() {
-        assert_eq!(too_little(&played(90, 2)), None);
-        for (jobs, epochs) in [(89, 2), (90, 1), (0, 0)] {
+        assert_eq!(too_little(&played(50, 2)), None);
+        for (jobs, epochs) in [(49, 2), (50, 1), (0, 0)] {
             let mut report = played(jobs, epochs);
             let found = too_little(&report).map(|it| it.rule);
             assert_eq!(found, Some("played"), "{jobs} jobs, {epochs} epochs");
