@@ -57,6 +57,7 @@ fn seed_435_a_set_shrinks_while_some_abstain() {
 
 /// The same in another run: who had to abstain for the votes of one epoch abstained in each one after it.
 #[test]
+#[ignore = "breaks rule `votes` at block 61 since clocks are off: docs/SIMULATOR.md, Known failures"]
 fn seed_741_who_abstained_long_enough_votes() {
     pass(741);
 }
