@@ -133,6 +133,7 @@ impl VoteChecks {
         let transactions: BTreeMap<TransactionId, _> =
             transactions.map(|it| (it.id(domain), it)).collect();
         let mut openings = Vec::new();
+        let mut fulfilled = Vec::new();
         // In the order of what happened.
         for event in block.events.iter() {
             match event {
@@ -151,7 +152,7 @@ impl VoteChecks {
                     lease,
                     end: LeaseEnd::Fulfilled,
                     ..
-                } => self.paid(block, lease)?,
+                } => fulfilled.push(*lease),
                 Event::AccusationRefuted { validator, burned } => {
                     let fee = block.state.parameters().verification_fee_zk;
                     if *burned < fee.saturating_mul(BOND) {
@@ -161,6 +162,10 @@ impl VoteChecks {
                 _ => {}
             }
         }
+        // With all votes of the block: one that counts after a missed one clears it.
+        fulfilled
+            .iter()
+            .try_for_each(|lease| self.paid(block, lease))?;
         let sitting = block.state.validators().iter();
         self.sitting = sitting.map(|it| it.address).collect();
         Ok(openings)

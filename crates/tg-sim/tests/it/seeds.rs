@@ -58,10 +58,7 @@ fn seed_435_a_set_shrinks_while_some_abstain() {
 /// The same in another run: who had to abstain for the votes of one epoch abstained in each one after it.
 #[test]
 fn seed_741_who_abstained_long_enough_votes() {
-    // Today it breaks another rule later on: docs/SIMULATOR.md, Known failures.
-    let report = run(&SimPlan::drawn(741), SimOptions::default());
-    let broken = report.violations.first().map(|it| it.rule);
-    assert_eq!(broken, Some("votes"), "{:?}", report.violations);
+    pass(741);
 }
 
 /// A claim of an endpoint whose money was spent meanwhile was dropped; the start of another lease stood behind its place until it was late.
