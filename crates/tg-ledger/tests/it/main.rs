@@ -37,6 +37,7 @@ mod sessions;
 mod sharing;
 mod storage;
 mod sync;
+mod ties;
 mod timeouts;
 mod upgrade;
 mod verdicts;
