@@ -32,6 +32,7 @@ mod retention;
 mod scenarios;
 mod sealed;
 mod seats;
+mod seeds;
 mod served;
 mod sessions;
 mod sharing;

@@ -7,7 +7,8 @@ use tg_types::{Decode as _, Digest, DurationMs, Encode as _, Height, Transaction
 use crate::sync::{SIGNATURE, committed, deal, seed_task};
 use crate::world::{World, address, facts, genesis, terms, tgrid};
 
-fn with_key() -> World {
+/// A network with offers, whose validators have dealt a key.
+pub(crate) fn with_key() -> World {
     let mut genesis = genesis();
     // Windows in which several blocks of a second fit.
     genesis.parameters.leader_timeout = DurationMs::new(1_500);
