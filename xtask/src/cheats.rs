@@ -45,7 +45,8 @@ providers once the cheat is suspended wait until their deadline, so that fewer a
 ## A lie in one tile, with real commitments
 
 Models of the suite, executed; the liar changes one element of the answer and commits to that. *Found* is how often the drawn tiles
-hold the wrong one; in the first 1,000 runs the opening is made and checked by the code of production, which must judge alike.
+hold the wrong one; in the first 1,000 runs the opening is made and checked by the code of production, which must judge alike. *99.9 % interval* is Wilson's of
+that share, wide enough that of the rows of both tables none is outside by chance but once in a hundred sets of challenges; where the formula is outside the command fails.
 
 ";
 

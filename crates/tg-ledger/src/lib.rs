@@ -95,8 +95,8 @@ pub use record::{
 pub use rent::{Charge, Meters, Rent, RentCategory, RentStanding, name_of_address};
 pub use state::{
     AnswerLength, Eta, GangWhy, Head, HeldPlace, InputTaker, MoneyReport, Outage, QuestionTask,
-    Relaxation, Reservation, Schedule, State, StorageTask, StoredFile, Totals, VoteDuty, VoteTask,
-    WhyWaiting,
+    Relaxation, Reservation, Schedule, SignedSeed, State, StorageTask, StoredFile, Totals,
+    VoteDuty, VoteTask, WhyWaiting,
 };
 pub use table::Table;
 pub use tree::{LeafHead, LeafKey, ProofError, StateProof, Tree};

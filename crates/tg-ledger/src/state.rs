@@ -28,7 +28,7 @@ pub use core::{Head, Outage, State, Totals};
 pub(crate) use cursors::{Cursors, waiting_of};
 pub use reservations::{HeldPlace, Reservation};
 pub use retained::QuestionTask;
-pub use schedule::Schedule;
+pub use schedule::{Schedule, SignedSeed};
 pub use seal::MoneyReport;
 pub(crate) use stock::put as put_in_stock;
 pub(crate) use storage::Statement;

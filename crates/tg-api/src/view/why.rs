@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tg_ledger::{
-    GangWhy, Job, JobState, Lease, Relaxation, SealingStage, State, TransactionError, WhyWaiting,
+    GangWhy, Job, JobState, Relaxation, SealingStage, State, TransactionError, WhyWaiting,
 };
 use tg_sdk::dto::{ConstraintDto, DryRunDto, JobWhyDto, OfferWhyDto};
 use tg_types::{Address, Amount, JobOrder, Lane, TimestampMs, VerificationMode};
@@ -277,15 +277,16 @@ fn waits_for_storage(state: &State, job: &Job) -> String {
     format!("waits until {needed} validators hold its model's files; {held} do")
 }
 
-/// How many validators hold the answer of a job whose result nobody checks.
+/// How many validators hold the answer of a job whose result nobody checks, or was found right.
 fn delivered(state: &State, job: &Job) -> String {
     let needed = state.quorum();
     let lead = job.live_lease().and_then(|it| state.lease(&it));
-    let held = lead.and_then(Lease::delivery);
-    let held = held.map_or(0, |(_, storage)| storage.held.len());
-    format!(
-        "the result is committed; it is paid when {needed} validators hold the answer; {held} do"
-    )
+    let held = lead.map_or(0, |it| state.answer_held_by(it).len());
+    let stands = match job.order.mode {
+        VerificationMode::Sync => "a committee found the result right",
+        _ => "the result is committed",
+    };
+    format!("{stands}; it is paid when {needed} validators hold the answer; {held} do")
 }
 
 /// Why a job waits, in one sentence.

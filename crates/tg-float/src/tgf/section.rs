@@ -99,6 +99,9 @@ fn steps(
     meter: &Meter,
     goes_on: &mut dyn FnMut(&NodeSeen<'_>) -> bool,
 ) -> Result<(), RunError> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
     let plan = Plan::new(graph, Purpose::InOrder);
     let mut is_going_on = true;
     for node in nodes {

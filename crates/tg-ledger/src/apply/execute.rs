@@ -343,10 +343,11 @@ impl Execution {
         }
     }
 
-    /// Nobody looks at what a provider committed to: it is paid once validators hold it. Stops: pay for an answer that only its provider has.
+    /// Nobody looks at what a provider committed to, or all who do have looked: it is paid once validators hold it. Stops: pay for an answer that
+    /// only its provider has, or only those who looked.
     ///
     /// The work is done, so its slot and what was granted of its machine are free for others.
-    fn deliver(&mut self, mut job: Job, mut lease: Lease) -> Done {
+    pub(super) fn deliver(&mut self, mut job: Job, mut lease: Lease) -> Done {
         let wait = self.state.parameters.verification_timeout;
         lease.deliver(self.now.saturating_add(wait))?;
         let members = lease.members().iter();

@@ -503,7 +503,9 @@ impl Execution {
         // Whoever committed to a result that is sampled had its trace, and whoever sealed one knows it. If less were at risk, a
         // liar would show nothing whenever the seed draws what is wrong, or the other members found something else.
         let has_sealed = job.order.mode == VerificationMode::Replicate && lease.has_result();
-        let lost = match is_lie || lease.check.is_some() || has_sealed {
+        // A result that a committee found right hides nothing, and waits for validators to have it.
+        let check = lease.check.as_ref().filter(|_| lease.delivery().is_none());
+        let lost = match is_lie || check.is_some() || has_sealed {
             true => lease.locked(),
             false => lease.at_risk.min(lease.locked()),
         };
@@ -526,8 +528,7 @@ impl Execution {
         }
         // Stops: a liar that shows nothing once it sees what is drawn, since that is forgotten in seconds.
         let is_seen = |check: &SyncCheck| check.stage.seed().is_some();
-        let hides =
-            job.order.mode == VerificationMode::Sync && lease.check.as_ref().is_some_and(is_seen);
+        let hides = job.order.mode == VerificationMode::Sync && check.is_some_and(is_seen);
         let parameters = self.state.parameters;
         let until = self.now.saturating_add(match is_lie || hides {
             true => parameters.suspension_rejected,

@@ -22,6 +22,7 @@ use crate::limits::EPOCH_BLOCKS;
 use crate::record::{
     Dealing, ReplicaDraw, SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedBook, SeedKeyPhase, SyncStage,
 };
+use crate::state::SignedSeed;
 use crate::verdict::{EvidenceTask, seed_of};
 
 type Done = Result<(), InvariantError>;
@@ -113,7 +114,7 @@ impl Execution {
     }
 
     /// The seed of a block is known: it draws the tiles of the results that were committed to in it, and the members of the
-    /// jobs whose drawing began in it.
+    /// jobs whose drawing began in it; and it breaks the ties of the next epoch, if none of a later block is signed in this one.
     pub(super) fn take_seed(
         &mut self,
         height: Height,
@@ -121,6 +122,7 @@ impl Execution {
     ) -> Done {
         let seed = seed_of(signature);
         self.events.push(Event::SeedSigned { height, seed });
+        self.state.schedule.note_seed(SignedSeed { height, seed });
         let timeout = self.state.parameters.verification_timeout;
         for id in self.state.waits_for_seed(height) {
             let mut lease = self.lease(&id)?;

@@ -1,5 +1,5 @@
 //! What statements about storage do: a job waits for a provider once enough validators hold what it needs, and an answer that nobody
-//! checks is paid once enough of them hold it.
+//! checks, or that few have found, is paid once enough of them hold it.
 
 use tg_types::{Address, StorageSubject};
 
@@ -75,9 +75,8 @@ impl Execution {
     pub(super) fn go_on_if_held(&mut self, mut lease: Lease) -> Done {
         self.begin_vote_if_held(&mut lease);
         self.advance_if_held(&mut lease);
-        let is_delivered = lease.delivery().is_some_and(|(_, storage)| {
-            self.state.is_held(storage) || is_armed(LedgerCanary::PaidBeforeHeld)
-        });
+        let is_delivered = lease.delivery().is_some()
+            && (self.state.is_answer_held(&lease) || is_armed(LedgerCanary::PaidBeforeHeld));
         if is_delivered {
             let job = self.job(&lease.job)?;
             return self.accept(job, lease);

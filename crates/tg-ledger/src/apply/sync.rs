@@ -203,9 +203,7 @@ impl Execution {
                 let right = round.right();
                 self.note_presence(&round.absent(&right), &right);
                 if !self.is_watched(&lease) {
-                    let job = self.job(&lease.job)?;
-                    self.bill_as_stated(&mut lease, &job);
-                    return self.accept(job, lease);
+                    return self.accept_found(lease);
                 }
                 let window = self.state.parameters.challenge_window;
                 SyncStage::Contestable {
@@ -220,6 +218,19 @@ impl Execution {
         }
         self.state.put_lease(lease);
         Ok(())
+    }
+
+    /// A committee found a result right. An answer whose opening was shown n - f validators hold; one that the members of a committee have found
+    /// is theirs alone where there are more validators, so the others fetch it before it is paid. Stops: pay for an answer that is with so few that
+    /// all who have it may be hostile.
+    fn accept_found(&mut self, mut lease: Lease) -> Done {
+        let job = self.job(&lease.job)?;
+        self.bill_as_stated(&mut lease, &job);
+        let is_held = !self.state.is_run_whole(&job.order) || self.state.is_answer_held(&lease);
+        match is_held || is_armed(LedgerCanary::PaidBeforeHeld) {
+            true => self.accept(job, lease),
+            false => self.deliver(job, lease),
+        }
     }
 
     /// How long members have for a step of their vote, beside the time that their look takes.
@@ -411,7 +422,7 @@ impl Execution {
         self.lapse_disputes()?;
         let is_voting = |lease: &Lease| {
             let stage = lease.check.as_ref().map(|it| &it.stage);
-            matches!(stage, Some(SyncStage::Voting { .. }))
+            lease.delivery().is_none() && matches!(stage, Some(SyncStage::Voting { .. }))
         };
         let voting = self.state.checked_leases();
         let voting = voting.filter(|(_, lease)| is_voting(lease));

@@ -37,7 +37,7 @@ tg_types::wire_enum! {
         Cancelled = 10 => "Cancelled",
         /// Escrow is locked; too few validators state that they hold its input and its model's files.
         Submitted = 11 => "Submitted",
-        /// The provider committed to a result that nobody checks; too few validators state that they hold the answer.
+        /// The provider committed to a result that nobody checks, or a committee ran it whole and found it right; too few validators hold the answer.
         Delivering = 12 => "Delivering",
     }
 }
@@ -77,7 +77,7 @@ impl JobState {
                 Self::Accepted | Self::Queued | Self::Refunded
             ) | (
                 Self::Verifying,
-                Self::Accepted | Self::Queued | Self::Refunded | Self::Disputed
+                Self::Delivering | Self::Accepted | Self::Queued | Self::Refunded | Self::Disputed
             ) | (
                 Self::Disputed,
                 Self::Verifying | Self::Accepted | Self::Queued | Self::Refunded
@@ -176,7 +176,7 @@ pub enum OpenStage {
     Verifying(LeaseId),
     /// A member of the committee disputes the result.
     Disputed(LeaseId),
-    /// Validators fetch the answer, which nobody checks.
+    /// Validators fetch the answer, which nobody checks or a committee has found.
     Delivering(LeaseId),
 }
 
@@ -553,7 +553,7 @@ impl Job {
         )
     }
 
-    /// Whether its live leases take slots of their offers: until a result that nobody checks is committed, or they end.
+    /// Whether its live leases take slots of their offers: until its answer is all that is waited for, or they end.
     #[must_use]
     pub const fn takes_slots(&self) -> bool {
         !matches!(self.state(), JobState::Delivering)

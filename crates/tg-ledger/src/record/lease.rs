@@ -192,7 +192,7 @@ pub enum LeaseProgress {
         /// Until when validators wait for the evidence.
         verify_by: TimestampMs,
     },
-    /// It committed to a result that nobody checks; validators fetch the answer.
+    /// It committed to a result that nobody checks, or that a committee ran whole and found right; validators fetch the answer.
     Delivering {
         /// When it started.
         started_at: TimestampMs,
@@ -457,7 +457,7 @@ impl Lease {
         }
     }
 
-    /// Until when validators wait for its answer, which nobody checks, and who holds it, while they do.
+    /// Until when validators wait for its answer, and who states that they hold it, while they do.
     #[must_use]
     pub const fn delivery(&self) -> Option<(TimestampMs, &Storage)> {
         match &self.phase {
@@ -470,7 +470,7 @@ impl Lease {
         }
     }
 
-    /// Who stated that they hold its answer, which nobody checks, once it was paid for that.
+    /// Who stated that they hold its answer, once it was paid for that.
     #[must_use]
     pub const fn delivered(&self) -> Option<&Storage> {
         match &self.phase {
@@ -656,10 +656,17 @@ impl Lease {
 
     /// Takes note that validators fetch its answer; they wait for it until `deliver_by`.
     pub(crate) fn deliver(&mut self, deliver_by: TimestampMs) -> Result<(), BadLeaseStep> {
-        let LeasePhase::Live(LeaseProgress::Committed {
-            started_at,
-            receipt,
-        }) = &self.phase
+        let LeasePhase::Live(
+            LeaseProgress::Committed {
+                started_at,
+                receipt,
+            }
+            | LeaseProgress::Verifying {
+                started_at,
+                receipt,
+                ..
+            },
+        ) = &self.phase
         else {
             return Err(self.bad_step());
         };

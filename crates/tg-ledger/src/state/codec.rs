@@ -21,7 +21,7 @@ use crate::table::Table;
 use crate::tree::Leaves;
 
 /// Version of the encoding.
-const VERSION: u16 = 24;
+const VERSION: u16 = 25;
 
 /// Jobs in a state: open ones and ended ones, and those that end in the last block before the oldest leave.
 const JOBS_MAX: usize = OPEN_JOBS_MAX + ENDED_JOBS_MAX + OPEN_JOBS_MAX;

@@ -4,7 +4,10 @@ use imbl::OrdMap;
 use tg_types::{Address, Amount, DurationMs, JobOrder, LeaseId, VerificationMode};
 
 use super::State;
-use crate::record::{DisputeStep, Evidence, Job, Lease, ModelState, Storage, SyncStage, VoteState};
+use crate::record::{
+    DisputeStep, Evidence, Job, Lease, ModelState, SeatSet, Storage, SyncStage, VoteRound,
+    VoteState,
+};
 use crate::verdict::{DisputeFiles, RevealedKey, SampleTask};
 
 /// How many times the verification fee a false accusation costs: the look that it causes takes every validator less than the check
@@ -173,6 +176,28 @@ impl State {
         opened.or_else(|| self.lease(id).filter(delivered))
     }
 
+    /// Which validators have the answer of a lease: those that state so, and those of its committee that ran its model whole and found it
+    /// right, which keep what a run gives before they vote. A vote promises nothing for the time after it is paid.
+    #[must_use]
+    pub fn answer_held_by(&self, lease: &Lease) -> SeatSet {
+        let mut held = lease
+            .delivery()
+            .map_or_else(SeatSet::default, |(_, storage)| storage.held);
+        let round = lease.check.as_ref().and_then(|it| it.stage.round());
+        let right = round.map_or_else(Vec::new, VoteRound::right);
+        let seats = right.iter().filter_map(|it| self.seat_of(it));
+        seats.for_each(|seat| held.insert(seat));
+        held
+    }
+
+    /// Whether enough validators have the answer of a lease, so that it may be paid.
+    pub(crate) fn is_answer_held(&self, lease: &Lease) -> bool {
+        self.is_held(&Storage {
+            held: self.answer_held_by(lease),
+            recheck: None,
+        })
+    }
+
     /// The results whose accuser `account` is and has to say what a right run gives.
     #[must_use]
     pub fn claim_tasks(&self, account: &Address) -> Vec<SampleTask> {
@@ -198,7 +223,7 @@ fn is_checked(lease: &Lease) -> bool {
 }
 
 impl Lease {
-    /// Who holds the file that validators have to hold before its job goes on: an answer that nobody checks, or [`Self::wanted_file`].
+    /// Who holds the file that validators have to hold before its job goes on: an answer that is to be paid, or [`Self::wanted_file`].
     pub(crate) fn wanted(&self) -> Option<&Storage> {
         let answer = self.delivery().map(|(_, storage)| storage);
         answer.or_else(|| self.wanted_file().map(|(_, storage)| storage))

@@ -855,7 +855,10 @@ fn the_state_machine_is_the_documented_one() {
             &[Queued, Verifying, Delivering, Refunded, Disputed],
         ),
         (Delivering, &[Queued, Accepted, Refunded]),
-        (Verifying, &[Queued, Accepted, Refunded, Disputed]),
+        (
+            Verifying,
+            &[Queued, Delivering, Accepted, Refunded, Disputed],
+        ),
         (Accepted, &[Paid]),
         (Paid, &[]),
         (Refunded, &[]),

@@ -80,7 +80,7 @@ fn key_task(world: &World) -> EvidenceTask {
 }
 
 /// A job of mode `sync` whose provider has committed to a result.
-fn committed(world: &mut World) -> (JobId, LeaseId) {
+pub(crate) fn committed(world: &mut World) -> (JobId, LeaseId) {
     let mut order = world.order();
     order.mode = VerificationMode::Sync;
     let job = world.submit("alice", order);

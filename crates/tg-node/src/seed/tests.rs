@@ -13,7 +13,7 @@ mod timing;
 use std::collections::BTreeSet;
 
 use grid::{Flight, NETWORK, SeedGrid};
-use tg_types::{Decode as _, Encode as _};
+use tg_types::{Decode as _, DurationMs, Encode as _};
 
 use crate::wire::{DealtShare, SeedMessage};
 
@@ -92,6 +92,55 @@ fn more_than_f_silent_validators_stop_it() {
     }
     assert!(grid.dealings.is_empty());
     assert_eq!(grid.key, None);
+}
+
+/// The first one keeps its parts of seeds to itself.
+fn but_parts_of_one(from: usize, _to: usize, message: SeedMessage) -> Option<SeedMessage> {
+    let is_part = matches!(message, SeedMessage::Partial { .. });
+    (!is_part || from >= 1).then_some(message)
+}
+
+/// The first two do.
+fn but_parts_of_two(from: usize, to: usize, message: SeedMessage) -> Option<SeedMessage> {
+    but_parts_of_one(from.saturating_sub(1), to, message)
+}
+
+/// f withhold their parts while one more is away: the others have no seed, and nothing weaker, until that one is back. The faulty may know the seed meanwhile,
+/// as they have the parts of n - f, but it is the one that there is: they win time and no choice.
+#[test]
+fn who_withholds_while_another_is_away_wins_time_and_no_choice() {
+    for (count, faulty, seed) in [(4, 1, 21), (7, 2, 22)] {
+        println!("count {count}, seed {seed}");
+        let mut grid = SeedGrid::new(count, seed);
+        grid.tamper = match faulty {
+            1 => but_parts_of_one as grid::Tamper,
+            _ => but_parts_of_two,
+        };
+        grid.until_ready();
+        grid.stop(count - 1);
+        let asked = grid.now;
+        grid.want(&[5]);
+        while grid.now.saturating_since(asked) < DurationMs::from_secs(20) {
+            grid.step();
+        }
+        let seeds = |grid: &SeedGrid, place: usize| {
+            let machine = grid.machines[place].as_ref().unwrap();
+            machine.signatures()
+        };
+        for place in faulty..count - 1 {
+            assert!(seeds(&grid, place).is_empty(), "validator {place}");
+        }
+        let known = seeds(&grid, 0);
+        let (key, round) = (grid.key.unwrap(), grid.round);
+        assert_eq!(known.len(), 1);
+        assert!(verify_seed(&NETWORK, &key, round, 5, &known[0].1));
+        grid.start(count - 1);
+        let back = grid.now;
+        assert_eq!(grid.until_seeds()[&5], known[0].1);
+        let cost = grid.now.saturating_since(back);
+        println!("a seed {} ms after it was back", cost.get());
+        assert!(cost <= DurationMs::from_secs(2), "{} ms", cost.get());
+    }
 }
 
 #[test]

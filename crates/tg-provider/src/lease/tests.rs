@@ -543,6 +543,15 @@ fn of_a_run_that_is_repeated_whole_the_receipt_is_all_and_waits_for_a_throttle()
             assert_eq!(step(&fresh, now), Step::Wait(u64::MAX));
         }
     }
+    // Found right by fewer than n - f: the others must find its answer, or what is at risk is lost.
+    let delivering = of(LeaseDto {
+        check: sampled(JobStateDto::Verifying, 16).check,
+        ..lease(JobStateDto::Delivering)
+    });
+    task.seen(delivering.clone());
+    assert_eq!(step(&task, 2 * LATE), Step::Begin(Stage::Deliver));
+    let fresh = LeaseTask::new(delivering, ModeDto::Sync, 0);
+    assert_eq!(step(&fresh, 2 * LATE), Step::Begin(Stage::Execute));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Executing drawn sections again.
 
-use super::super::{FloatAnswer, FloatEnd, FloatModel};
+use super::super::{FloatAnswer, FloatEnd, FloatModel, NamedTensors};
 use super::file::{FloatTraceFile, OpenedSections};
 use super::record::{RunRecord, ValueRecord};
 use super::sections::{self, Lives};
@@ -119,6 +119,7 @@ impl FloatChecksum {
 
 /// A trace whose form is right, ready to have its sections executed.
 struct ShownSections<'a> {
+    given: NamedTensors,
     record: &'a RunRecord,
     lives: Lives,
     drawn: Vec<Range<usize>>,
@@ -145,7 +146,7 @@ impl FloatModel {
         let opened = self.opened(&answer, shown, expected)?;
         for section in &opened.drawn {
             let see = &mut |beyond| checksum.note(beyond);
-            self.check_section(&opened, section.clone(), expected.input, see)?;
+            self.check_section(&opened, section.clone(), see)?;
         }
         Ok(checksum.number())
     }
@@ -179,7 +180,7 @@ impl FloatModel {
                 let node = usize::try_from(node).ok().filter(|_| leaf == 0)?;
                 let section = opened.drawn.iter().find(|it| it.contains(&node))?;
                 let until = section.start..node + 1;
-                let fault = self.check_section(&opened, until, expected.input, &mut |_| ());
+                let fault = self.check_section(&opened, until, &mut |_| ());
                 let is_named = |it: &FloatTraceFault| *it == FloatTraceFault::Node { node };
                 fault.err().filter(is_named)
             }
@@ -245,8 +246,11 @@ impl FloatModel {
                 return Err(FloatTraceFault::Value { value });
             }
         }
-        self.check_outputs(answer, (record, &lives), expected.input)?;
+        let given = self.given(expected.input);
+        let given = given.ok_or(FloatTraceFault::Output)?;
+        self.check_outputs(answer, (record, &lives), &given)?;
         Ok(ShownSections {
+            given,
             record,
             lives,
             drawn,
@@ -254,16 +258,15 @@ impl FloatModel {
         })
     }
 
-    /// Checks that the answer has the outputs that the record names.
+    /// Checks that the answer has the outputs that the record names, of a run on an input that the graph takes.
     pub(super) fn check_outputs(
         &self,
         answer: &FloatAnswer,
         (record, lives): (&RunRecord, &Lives),
-        input: &[u8],
+        given: &NamedTensors,
     ) -> Result<(), FloatTraceFault> {
         let graph = self.graph();
-        let given = self.given(input).ok_or(FloatTraceFault::Output)?;
-        let outputs = super::super::NamedTensors::read(&answer.output);
+        let outputs = NamedTensors::read(&answer.output);
         let outputs = outputs.map_err(|_| FloatTraceFault::Output)?;
         let tensors: Vec<FloatTensor> = outputs.0.iter().map(|(_, it)| it.clone()).collect();
         let is_whole = tensors.len() == graph.outputs.len();
@@ -296,7 +299,6 @@ impl FloatModel {
         &self,
         opened: &ShownSections<'_>,
         nodes: Range<usize>,
-        input: &[u8],
         see: &mut dyn FnMut([u8; 32]),
     ) -> Result<(), FloatTraceFault> {
         let graph = self.graph();
@@ -310,7 +312,7 @@ impl FloatModel {
             work: record.work_before(first),
         };
         let mut right_until = first;
-        let ran = self.execute(input, (nodes.clone(), start), &mut |seen| {
+        let ran = self.execute_on(&opened.given, (nodes.clone(), start), &mut |seen| {
             let is_right = is_recorded(seen, record, see);
             right_until += usize::from(is_right);
             is_right

@@ -15,7 +15,7 @@
 //! whether the receipt is right.
 
 use super::super::run::end_of;
-use super::super::{FloatAnswer, FloatEnd, FloatModel};
+use super::super::{FloatAnswer, FloatEnd, FloatModel, NamedTensors};
 use super::file::{read_head, read_values, write_values};
 use super::record::{RunRecord, ValueRecord};
 use super::sections::Lives;
@@ -88,7 +88,8 @@ impl FloatModel {
     #[must_use]
     pub fn fault_of(&self, claim: &[u8], expected: ExpectedFloatClaim<'_>) -> Option<FloatFault> {
         // What is no claim everybody sees as such.
-        let Some(claim) = self.accusing(claim, expected) else {
+        let taken = self.taken(expected.input);
+        let Some(claim) = self.accusing(claim, expected, taken.as_ref()) else {
             return Some(FloatFault::Claim);
         };
         let own = self.claim(expected.input);
@@ -119,13 +120,14 @@ impl FloatModel {
         (claim, fault): (&[u8], &[u8]),
         expected: ExpectedFloatClaim<'_>,
     ) -> bool {
-        let Some(claim) = self.accusing(claim, expected) else {
+        // Once for all that looks at it.
+        let taken = self.taken(expected.input);
+        let taken = taken.as_ref();
+        let Some(claim) = self.accusing(claim, expected, taken) else {
             return true;
         };
         match FloatFault::from_bytes(fault) {
-            Ok(FloatFault::Node { node, values }) => {
-                self.is_refuted(&claim, (node, values), expected.input)
-            }
+            Ok(FloatFault::Node { node, values }) => self.is_refuted(&claim, (node, values), taken),
             Ok(FloatFault::LargeNode { node }) => {
                 self.is_large(&claim.record, node) && self.is_right(expected)
             }
@@ -135,10 +137,15 @@ impl FloatModel {
 
     /// A claim, if it is one that says something else than the receipt, and what it says of the end of the run follows from its record. Hashes what the
     /// claim answers.
-    fn accusing(&self, claim: &[u8], expected: ExpectedFloatClaim<'_>) -> Option<FloatClaim> {
+    fn accusing(
+        &self,
+        claim: &[u8],
+        expected: ExpectedFloatClaim<'_>,
+        taken: Option<&NamedTensors>,
+    ) -> Option<FloatClaim> {
         let claim = FloatClaim::from_bytes(claim).ok()?;
         let said = self.says(&claim.answer, expected);
-        (!said && self.is_one(&claim, expected)).then_some(claim)
+        (!said && self.is_one(&claim, expected, taken)).then_some(claim)
     }
 
     /// Whether a receipt says that the run answered this.
@@ -166,17 +173,21 @@ impl FloatModel {
     }
 
     /// Whether a claim could be a run: its record is one of the graph, and its answer follows from that, or from what the node after it does.
-    fn is_one(&self, claim: &FloatClaim, expected: ExpectedFloatClaim<'_>) -> bool {
+    fn is_one(
+        &self,
+        claim: &FloatClaim,
+        expected: ExpectedFloatClaim<'_>,
+        taken: Option<&NamedTensors>,
+    ) -> bool {
         let (graph, limit) = (self.graph(), self.limits().work);
         let FloatClaim { answer, record } = claim;
         // What the graph does not take is seen without a node.
-        let is_taken = self.takes(expected.input);
-        if !is_taken || answer.end == FloatEnd::BadInput {
-            return !is_taken && *claim == FloatClaim::not_taken();
-        }
+        let Some(given) = taken.filter(|it| self.takes(it)) else {
+            return *claim == FloatClaim::not_taken();
+        };
         let lives = Lives::of(graph);
         let gives = |answer: &FloatAnswer| {
-            let outputs = self.check_outputs(answer, (record, &lives), expected.input);
+            let outputs = self.check_outputs(answer, (record, &lives), given);
             outputs.is_ok()
         };
         let last = record.work_before(record.0.len());
@@ -204,9 +215,9 @@ impl FloatModel {
     }
 
     /// Whether the graph takes an input.
-    fn takes(&self, input: &[u8]) -> bool {
+    fn takes(&self, given: &NamedTensors) -> bool {
         let nothing = (0..0, SectionStart::default());
-        self.execute(input, nothing, &mut |_| true)
+        self.execute_on(given, nothing, &mut |_| true)
             .is_some_and(|it| it.result.is_ok())
     }
 
@@ -215,7 +226,7 @@ impl FloatModel {
         &self,
         claim: &FloatClaim,
         (node, values): (usize, Vec<(ValueId, FloatTensor)>),
-        input: &[u8],
+        taken: Option<&NamedTensors>,
     ) -> bool {
         let graph = self.graph();
         let FloatClaim { answer, record } = claim;
@@ -238,9 +249,12 @@ impl FloatModel {
             work: record.work_before(node),
         };
         let mut own = RunRecord::default();
-        let ran = self.execute(input, (node..node + 1, start), &mut |seen| {
-            own.note(seen, &mut |_| ());
-            true
+        let part = (node..node + 1, start);
+        let ran = taken.and_then(|given| {
+            self.execute_on(given, part, &mut |seen| {
+                own.note(seen, &mut |_| ());
+                true
+            })
         });
         let Some(SectionRun { result, work }) = ran else {
             return false;

@@ -94,7 +94,17 @@ impl FloatModel {
         part: (Range<usize>, SectionStart),
         goes_on: &mut dyn FnMut(&NodeSeen<'_>) -> bool,
     ) -> Option<SectionRun> {
-        let (graph, given) = (self.graph(), self.taken(input)?);
+        self.execute_on(&self.taken(input)?, part, goes_on)
+    }
+
+    /// As [`Self::execute`], on an input that was read, so that several sections of one run do not read it again.
+    pub(super) fn execute_on(
+        &self,
+        given: &NamedTensors,
+        part: (Range<usize>, SectionStart),
+        goes_on: &mut dyn FnMut(&NodeSeen<'_>) -> bool,
+    ) -> Option<SectionRun> {
+        let graph = self.graph();
         let inputs = given.inputs_of(graph).ok()?;
         Some(run_section(graph, &inputs, &self.budget(), part, goes_on))
     }

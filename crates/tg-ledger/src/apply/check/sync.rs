@@ -190,6 +190,10 @@ enum Dispute {
 /// The votes on a result, while some are taken.
 fn round_of<'a>(state: &'a State, lease: &LeaseId, dispute: Dispute) -> Option<&'a VoteRound> {
     let lease = state.lease(lease).filter(|it| it.end().is_none())?;
+    // Enough found it right, and only its answer is waited for.
+    if lease.delivery().is_some() {
+        return None;
+    }
     match &lease.check.as_ref()?.stage {
         SyncStage::Voting { round, .. } => Some(round),
         SyncStage::Disputed { round, .. } if dispute == Dispute::GoesOn => Some(round),
