@@ -11,6 +11,7 @@
 //! | `job-end` | a job ends in time, with a reason, and goes only from state to state as the protocol says |
 //! | `held` | a job waits for a provider only if enough validators have its input |
 //! | `replay` | no transaction is executed twice or stands in two blocks, and nonces of an account grow, also when it was removed and opened again |
+//! | `forged` | no honest validator votes for a block that does not hold, and none is final |
 //! | `light` | a client takes nothing that the final state does not have, whatever a gateway says, and what it has from an honest one |
 //! | `kept` | a seat that gives nothing is never found to give what it keeps |
 //! | `seats` | the set changes only at the end of an epoch, by bonds and by those who gave their seat back; a bond comes back whole, and after its time |
@@ -30,6 +31,7 @@ use tg_types::{
 };
 
 use crate::evidence::{Proving, Truth, sample};
+use crate::forged::{ForgedBlock, ForgedBlocks};
 use crate::seat_checks::SeatChecks;
 use crate::votes::VoteChecks;
 
@@ -75,6 +77,8 @@ pub(crate) struct KnownFacts {
     pub(crate) programs: bool,
     /// How evidence is made.
     pub(crate) proving: Option<Proving>,
+    /// Blocks that were proposed and do not hold.
+    pub(crate) forged: ForgedBlocks,
 }
 
 /// The checks of one run.
@@ -220,6 +224,10 @@ impl Checks {
             );
             self.violated("agreement", at_ms, what);
         }
+        if let Some(forged) = self.facts.forged.get(&block.id) {
+            let (id, how) = (block.id, forged.how);
+            self.violated("forged", at_ms, format!("{id} is final: {how}"));
+        }
         let named = block.block.header.state_root;
         if *self.roots.entry(height).or_insert(named) != named {
             let what =
@@ -243,6 +251,19 @@ impl Checks {
             self.violated("final", at_ms, what);
         }
         new
+    }
+
+    /// An honest validator says this to the others about a view.
+    pub(crate) fn voted(&mut self, seat: usize, message: &[u8]) {
+        if let Some((id, forged)) = self.facts.forged.named_in(message) {
+            let what = format!("seat{seat} votes for {id}: {}", forged.how);
+            self.violated("forged", forged.at_ms, what);
+        }
+    }
+
+    /// Blocks in the place of which another one is final, now that one of this height is.
+    pub(crate) fn take_refused(&mut self, height: u64) -> Vec<(BlockId, ForgedBlock)> {
+        self.facts.forged.take_refused(height)
     }
 
     /// A gateway has a state: that of the final block of its height. It is looked at after each page and each start; a block within a page is

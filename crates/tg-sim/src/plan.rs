@@ -12,6 +12,7 @@
 
 mod clients;
 mod clocks;
+mod forger;
 mod gateways;
 mod lapse;
 mod seats;
@@ -63,6 +64,8 @@ pub enum SeatRole {
     FileDropper,
     /// Sends blocks with bytes changed.
     Mangler,
+    /// Proposes in its turn blocks that do not hold.
+    Forger,
 }
 
 impl SeatRole {
@@ -86,6 +89,7 @@ impl SeatRole {
             Self::StorageLiar => "storage-liar",
             Self::FileDropper => "file-dropper",
             Self::Mangler => "mangler",
+            Self::Forger => "forger",
         }
     }
 }
@@ -487,16 +491,7 @@ impl SimPlan {
         }
         // In every fourth run; not drawn, so that the other runs stay as they were.
         let retains = seed % 4 == 2;
-        let mut hostile_seats = seats.iter_mut().filter(|it| **it != SeatRole::Honest);
-        let special = match seed % 11 {
-            _ if retains => Some(SeatRole::FileDropper),
-            4 => Some(SeatRole::BribedWatcher),
-            10 => Some(SeatRole::Sleeper),
-            _ => None,
-        };
-        if let Some((seat, role)) = hostile_seats.next().zip(special) {
-            *seat = role;
-        }
+        assign_special(&mut seats, seed, retains);
         let links = Links {
             latency_ms: draw.between(2, 60),
             jitter_ms: draw.between(0, 20),
@@ -667,6 +662,23 @@ impl SimPlan {
             command.push_str(&part.to_string());
         }
         command
+    }
+}
+
+/// Gives a special role to the first hostile seat, if there is one: by the seed, not drawn, so that the other runs stay as they were.
+fn assign_special(seats: &mut [SeatRole], seed: u64, retains: bool) {
+    let is_forger = forger::is_of(seed) && !retains;
+    let special = match seed % 11 {
+        _ if retains => SeatRole::FileDropper,
+        _ if is_forger => SeatRole::Forger,
+        4 => SeatRole::BribedWatcher,
+        10 => SeatRole::Sleeper,
+        _ => return,
+    };
+    let hostile = seats.iter().position(|it| *it != SeatRole::Honest);
+    let of_forger = || is_forger.then(|| forger::seat(seed, seats.len()));
+    if let Some(seat) = hostile.or_else(of_forger) {
+        seats[seat] = special;
     }
 }
 

@@ -194,6 +194,45 @@ fn seed_8_gateways_lie_and_clients_take_the_truth_alone() {
     assert!(refused > 0 && refused <= all, "{refused} of {all}");
 }
 
+/// A leader proposes blocks that do not hold, of most kinds: nobody votes for any, and another block is final at the height of each.
+#[test]
+fn seed_13_a_leader_proposes_what_does_not_hold() {
+    let plan = SimPlan::drawn(13);
+    assert!(plan.seats.contains(&SeatRole::Forger));
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(
+        report.violations.is_empty(),
+        "{plan}{:?}",
+        report.violations
+    );
+    let proposed = report.lines.iter().filter(|it| it.contains(" proposes "));
+    let refused = report.lines.iter();
+    let refused: Vec<&String> = refused.filter(|it| it.contains(" was refused: ")).collect();
+    let proposed = proposed.count();
+    assert!(refused.len() > 10, "{} of {proposed}", refused.len());
+    // What is proposed last may have no block beside it when the run ends.
+    assert!(
+        refused.len() + 2 >= proposed,
+        "{} of {proposed}",
+        refused.len()
+    );
+    for how in [
+        "root",
+        "before its turn",
+        "cannot be paid",
+        "wrong signature",
+        "verdict",
+    ] {
+        assert!(refused.iter().any(|it| it.contains(how)), "{how}");
+    }
+    // The chain goes on, and jobs are done.
+    assert!(report.paid > 30, "{} of {} jobs", report.paid, report.jobs);
+}
+
 /// The document says of each seed that failed where it is run: those from fifty on, which the gate's step does not run, by a test of their name.
 #[test]
 fn seeds_that_failed_beyond_the_gates_have_a_test_of_their_name() {
@@ -274,6 +313,20 @@ fn gateways_and_clocks_are_drawn_in_some_seeds_only() {
     }
     assert!((60..140).contains(&gateways), "{gateways}");
     assert!((150..250).contains(&clocks), "{clocks}");
+}
+
+/// One seed of seventeen has a validator that proposes what does not hold, and none has more hostile seats than it bears.
+#[test]
+fn a_forger_is_drawn_in_some_seeds_only() {
+    for seed in 0..600 {
+        let plan = SimPlan::drawn(seed);
+        let of = |role| plan.seats.iter().filter(|it| **it == role).count();
+        let expected = usize::from(seed % 17 == 13 && !plan.retains);
+        assert_eq!(of(SeatRole::Forger), expected, "{seed}");
+        let hostile = plan.seats.len() - of(SeatRole::Honest);
+        assert!(hostile <= plan.faults_max(), "{seed}");
+        assert_eq!(plan.seats[0], SeatRole::Honest, "{seed}");
+    }
 }
 
 /// Clients and the account that is left are drawn in some seeds only, and leave the parts of the others as they were.
