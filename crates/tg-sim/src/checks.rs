@@ -30,7 +30,7 @@ use tg_types::{
     TimestampMs, TransactionId, VerificationMode, Vote,
 };
 
-use crate::evidence::{Proving, Truth, sample};
+use crate::evidence::{Proving, SampleKind, Truth, sample};
 use crate::forged::{ForgedBlock, ForgedBlocks};
 use crate::seat_checks::SeatChecks;
 use crate::votes::VoteChecks;
@@ -73,8 +73,8 @@ pub(crate) struct KnownFacts {
     pub(crate) inputs: BTreeMap<Digest, Vec<u8>>,
     /// The last voucher that the requestor of an endpoint signed for a lease.
     pub(crate) vouchers: BTreeMap<LeaseId, SignedVoucher>,
-    /// Whether orders name a program.
-    pub(crate) programs: bool,
+    /// What orders name.
+    pub(crate) sample: SampleKind,
     /// How evidence is made.
     pub(crate) proving: Option<Proving>,
     /// Blocks that were proposed and do not hold.
@@ -494,7 +494,7 @@ impl Checks {
         };
         let input = self.facts.inputs.get(&receipt.input).map(Vec::as_slice);
         let proving = self.facts.proving.unwrap_or(Proving::Simulated);
-        sample(self.facts.programs).truth(receipt, input, proving)
+        sample(self.facts.sample).truth(receipt, input, proving)
     }
 
     /// Whether an endpoint paid for no more than its time and what its requestor signed for, and gave the rest back.
@@ -609,14 +609,14 @@ impl Checks {
             .map_err(|what| format!("{id} is paid, its evidence {what}"))
     }
 
-    /// Whether a run is paid by what it took: of a program the part of the price that it took of what it may, and no less than a quarter;
+    /// Whether a run is paid by what it took: of a program or a float model the part of the price that it took of what it may, and no less than a quarter;
     /// all of it where nobody checks what it took, or where it was seen by a watcher that is bribed.
     fn billed(&self, job: &Job, lease: &Lease) -> Result<(), String> {
         let (id, input) = (job.id, &job.order.input);
         let agreed = self.prices.get(&lease.id).copied().unwrap_or_default();
-        let sample = sample(self.facts.programs);
+        let sample = sample(self.facts.sample);
         let (most, used) = (sample.facts.macs, sample.work(input));
-        let counts = self.facts.programs && job.order.mode.is_checked();
+        let counts = self.facts.sample.is_counted() && job.order.mode.is_checked();
         let bill = match counts {
             true => agreed.checked_mul_div_ceil(used.max(most / 4), most),
             false => Some(agreed),
@@ -667,7 +667,7 @@ impl Checks {
     fn is_delivered(&self, since: TimestampMs, answer: &Digest) -> Result<(), String> {
         self.is_held(since, answer)?;
         let stores = self.facts.stores.iter().flatten();
-        let expected = sample(self.facts.programs).output_len as u64;
+        let expected = sample(self.facts.sample).output_len as u64;
         let mut sizes = stores.filter_map(|store| store.size(answer));
         match sizes.find(|size| *size != expected) {
             Some(size) => Err(format!("{answer} has {size} bytes")),

@@ -111,7 +111,7 @@ impl SimGrid {
 
     /// What all orders name.
     pub(crate) fn sample(&self) -> &'static SampleModel {
-        sample(self.plan.programs)
+        sample(self.plan.sample())
     }
 
     /// Notes the stores of hostile validators.

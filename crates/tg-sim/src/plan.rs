@@ -23,6 +23,7 @@ use std::fmt;
 use tg_types::VerificationMode;
 
 use crate::draw::SeedStream;
+use crate::evidence::SampleKind;
 
 pub use clients::ClientPlan;
 pub use gateways::GatewayPlan;
@@ -426,6 +427,8 @@ pub struct SimPlan {
     pub retains: bool,
     /// Whether orders name a program, whose runs are paid by what they take, and not the model of integers.
     pub programs: bool,
+    /// Whether they name a float model instead, whose runs are paid in the same way.
+    pub floats: bool,
     /// When faults end, in milliseconds.
     pub heal_ms: u64,
     /// What was left out.
@@ -507,10 +510,12 @@ impl SimPlan {
         let mut providers = providers(&mut draw, &honest);
         // In every seventh run; not drawn, so that the other runs stay as they were.
         let programs = seed % 7 == 6;
+        // In one of seventeen.
+        let floats = seed % 17 == 14 && !programs;
         let mut hostile_providers = providers.iter_mut().flatten();
         let first = hostile_providers.find(|it| it.role != ProviderRole::Honest);
         let special = match seed % 11 {
-            _ if programs => Some(ProviderRole::Overcharger),
+            _ if programs || floats => Some(ProviderRole::Overcharger),
             7 => Some(ProviderRole::Selective),
             _ => None,
         };
@@ -541,8 +546,18 @@ impl SimPlan {
             run_whole: seed % 3 == 1,
             retains,
             programs,
+            floats,
             heal_ms: SAFETY_MS,
             without: Vec::new(),
+        }
+    }
+
+    /// What orders name.
+    pub(crate) const fn sample(&self) -> SampleKind {
+        match (self.programs, self.floats) {
+            (true, _) => SampleKind::Program,
+            (false, true) => SampleKind::Floats,
+            (false, false) => SampleKind::Integers,
         }
     }
 

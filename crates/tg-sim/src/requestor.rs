@@ -113,8 +113,10 @@ impl SimRequestor {
             VerificationMode::Recompute | VerificationMode::Replicate if grid.plan.by_tile => {
                 VerificationMode::Optimistic
             }
-            // No run of a program can be proved.
-            VerificationMode::Proof if grid.plan.programs => VerificationMode::Sync,
+            // No run of a program or a float model can be proved.
+            VerificationMode::Proof if grid.plan.sample().is_counted() => VerificationMode::Sync,
+            // Nor is a float model served. Of programs such an order is given, and refused.
+            VerificationMode::Endpoint if grid.plan.floats => VerificationMode::Optimistic,
             drawn => drawn,
         };
         let mode = grid.plan.mode.unwrap_or(drawn);

@@ -129,13 +129,15 @@ pub fn run(plan: &SimPlan, options: SimOptions) -> SimReport {
         Some(Canary::QuorumOfTwoFaults) => plan.with_two_sides(),
         _ => plan.clone(),
     };
-    // Programs are simulated: with the prover of production orders name the model.
+    // Programs and floats are simulated: with the prover of production orders name the model of integers.
+    let is_simulated = options.proving == Proving::Simulated;
     let plan = &SimPlan {
-        programs: plan.programs && options.proving == Proving::Simulated,
+        programs: plan.programs && is_simulated,
+        floats: plan.floats && is_simulated,
         ..plan.clone()
     };
     // Made before the run: it is the same for all.
-    sample(plan.programs);
+    sample(plan.sample());
     let folder = scratch();
     let config = deterministic::Config::new()
         .with_seed(plan.seed)
@@ -330,7 +332,7 @@ fn checks(plan: &SimPlan, genesis: &Genesis, options: SimOptions) -> Checks {
             .filter(|it| **it != SeatRole::Honest)
             .count(),
         proving: Some(options.proving),
-        programs: plan.programs,
+        sample: plan.sample(),
         ..KnownFacts::default()
     };
     let minted = genesis.minted().unwrap_or(Amount::MAX);

@@ -154,6 +154,48 @@ fn seed_6_runs_of_a_program_are_paid_by_what_they_took() {
     assert!(party.leases > 0 && party.after < party.before, "{party:?}");
 }
 
+/// Orders name a float model, in modes `sync` by sections, `optimistic` and `replicate` among others. A member votes on nothing, and the cheapest
+/// provider states that each of its runs took all that it may.
+#[test]
+fn seed_65_runs_of_a_float_model_are_paid_by_what_they_took() {
+    let plan = SimPlan::drawn(65);
+    assert!(plan.floats && !plan.programs && !plan.run_whole && !plan.by_tile);
+    assert!(plan.seats.contains(&SeatRole::Sleeper));
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(
+        report.violations.is_empty(),
+        "{plan}{:?}",
+        report.violations
+    );
+    assert!(report.paid > 50, "{} of {} jobs", report.paid, report.jobs);
+    let place = plan.providers.iter().position(|it| {
+        let role = it.as_ref().map(|it| it.role);
+        role == Some(ProviderRole::Overcharger)
+    });
+    let party = report.providers[place.unwrap()];
+    assert!(party.leases > 0 && party.after < party.before, "{party:?}");
+    // By sections: what a seed draws is opened to a committee.
+    let committees = report.lines.iter().filter(|it| it.contains(" members"));
+    assert!(committees.count() > 10);
+}
+
+/// One seed of seventeen orders a float model, unless it orders a program.
+#[test]
+fn a_float_model_is_ordered_in_some_seeds_only() {
+    for seed in 0..600 {
+        let plan = SimPlan::drawn(seed);
+        assert_eq!(plan.floats, seed % 17 == 14 && seed % 7 != 6, "{seed}");
+        let special = plan.providers.iter().flatten();
+        let special = special.filter(|it| it.role == ProviderRole::Overcharger);
+        let may_have = plan.programs || plan.floats;
+        assert!(special.count() <= usize::from(may_have), "{seed}");
+    }
+}
+
 /// An account spends its rent while all validators are off, is opened again, and everybody sends its old transactions: none is executed, and
 /// what it signs now is.
 #[test]
