@@ -21,7 +21,7 @@ use crate::grid::SimGrid;
 const FORGED_PERMILLE: u64 = 800;
 
 /// Blocks that it forges before one may be too large.
-const BEFORE_LARGE: u32 = 24;
+const BEFORE_LARGE: u32 = 40;
 
 /// How many of a thousand are too large then.
 const LARGE_PERMILLE: u64 = 100;
