@@ -159,6 +159,7 @@ impl CheatKind {
             retains: false,
             programs: way.programs,
             floats: false,
+            seals: false,
             heal_ms: 30_000,
             without: Vec::new(),
         }

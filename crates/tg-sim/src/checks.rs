@@ -26,12 +26,13 @@ use tg_ledger::{
 };
 use tg_node::{BlobStore, Finalized};
 use tg_types::{
-    Address, Amount, BlockId, Digest, JobId, LeaseId, NonceLane, OfferId, SignedVoucher, StateRoot,
-    TimestampMs, TransactionId, VerificationMode, Vote,
+    Address, Amount, BlockId, Digest, JobId, LeaseId, NonceLane, OfferId, Receipt, SignedVoucher,
+    StateRoot, TimestampMs, TransactionId, VerificationMode, Vote,
 };
 
 use crate::evidence::{Proving, SampleKind, Truth, sample};
 use crate::forged::{ForgedBlock, ForgedBlocks};
+use crate::sealed::SealedOrder;
 use crate::seat_checks::SeatChecks;
 use crate::votes::VoteChecks;
 
@@ -71,6 +72,8 @@ pub(crate) struct KnownFacts {
     pub(crate) droppers: BTreeSet<Address>,
     /// Inputs by their digest.
     pub(crate) inputs: BTreeMap<Digest, Vec<u8>>,
+    /// Sealed inputs by their digest.
+    pub(crate) sealed: BTreeMap<Digest, SealedOrder>,
     /// The last voucher that the requestor of an endpoint signed for a lease.
     pub(crate) vouchers: BTreeMap<LeaseId, SignedVoucher>,
     /// What orders name.
@@ -306,6 +309,7 @@ impl Checks {
             ("order", order(block)),
             ("capacity", capacity(&block.state)),
             ("honest-lost", self.honest_lost(block)),
+            ("honest-lost", self.ungranted(block)),
             ("votes", self.committees(block)),
             ("payment", self.payments(block)),
             ("job-end", self.jobs(block)),
@@ -381,6 +385,29 @@ impl Checks {
             if self.facts.honest.contains(provider) && !self.is_risk(lease, *amount) {
                 let end = block.state.lease(lease).and_then(|it| it.end().cloned());
                 return Err(format!("{provider} lost {amount} by {lease}: {end:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nobody pays for a key that did not come who grants keys and shows them.
+    fn ungranted(&self, block: &Finalized) -> Result<(), String> {
+        for event in block.events.iter() {
+            let Event::LeaseEnded {
+                lease,
+                job,
+                end: LeaseEnd::Ungranted,
+                ..
+            } = event
+            else {
+                continue;
+            };
+            let order = block.state.job(job).map(|it| it.order.input);
+            let order = order.and_then(|it| self.facts.sealed.get(&it));
+            if order.is_some_and(|it| it.is_watched) {
+                return Err(format!(
+                    "{lease} ended for want of a key that its requestor grants"
+                ));
             }
         }
         Ok(())
@@ -489,12 +516,42 @@ impl Checks {
         let leases = job.leases();
         let leases = leases.iter().filter_map(|it| state.lease(it));
         let mut fulfilled = leases.filter(|it| it.end() == Some(&LeaseEnd::Fulfilled));
-        let Some(receipt) = fulfilled.next().and_then(Lease::receipt) else {
+        let Some(lease) = fulfilled.next() else {
             return Truth::Wrong;
         };
+        let Some(receipt) = lease.receipt() else {
+            return Truth::Wrong;
+        };
+        if job.order.mode == VerificationMode::Sealed {
+            return self.sealed_truth(&lease.id, receipt);
+        }
         let input = self.facts.inputs.get(&receipt.input).map(Vec::as_slice);
         let proving = self.facts.proving.unwrap_or(Proving::Simulated);
         sample(self.facts.sample).truth(receipt, input, proving)
+    }
+
+    /// The same of a sealed job: its answer opens, and is the right one.
+    fn sealed_truth(&self, lease: &LeaseId, receipt: &Receipt) -> Truth {
+        let right = sample(self.facts.sample).simulated_output(&receipt.input);
+        let order = self.facts.sealed.get(&receipt.input);
+        match order.is_some_and(|it| it.answer(lease, &right) == receipt.output) {
+            true => Truth::Right,
+            false => Truth::Wrong,
+        }
+    }
+
+    /// Whether a sealed job was paid for an answer that opens and is right, unless nobody looks at it, and that a quorum holds.
+    fn sealed(&self, job: &Job, (receipt, truth): (&Receipt, Truth)) -> Result<(), String> {
+        let id = job.id;
+        let order = self.facts.sealed.get(&job.order.input);
+        let is_watched = order.is_some_and(|it| it.is_watched);
+        if receipt.input != job.order.input || is_watched && truth != Truth::Right {
+            return Err(format!(
+                "{id} is paid for an answer that does not open, or is wrong"
+            ));
+        }
+        self.is_held(job.ordered_at(), &receipt.output)
+            .map_err(|what| format!("{id} is paid, its answer {what}"))
     }
 
     /// Whether an endpoint paid for no more than its time and what its requestor signed for, and gave the rest back.
@@ -573,6 +630,9 @@ impl Checks {
             return Err(format!("{id} is paid without a receipt"));
         };
         self.billed(job, lease)?;
+        if job.order.mode == VerificationMode::Sealed {
+            return self.sealed(job, (receipt, truth));
+        }
         if !job.order.mode.is_checked() {
             return self
                 .is_delivered(job.ordered_at(), &receipt.output)

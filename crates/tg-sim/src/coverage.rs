@@ -55,6 +55,9 @@ impl FaultCoverage {
         if plan.gateways.iter().any(Option::is_some) {
             standing.insert("gateway that follows".to_owned());
         }
+        if plan.seals {
+            standing.insert("sealed jobs".to_owned());
+        }
         if plan.floats {
             standing.insert("float model".to_owned());
         }

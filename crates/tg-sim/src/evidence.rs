@@ -8,10 +8,12 @@ use tg_exec::sample::random_model;
 use tg_float::job::{FloatLimits, FloatModelFile, PublicFloatModel};
 use tg_float::{DType, Dim, FloatTensor, Graph, Input, Node};
 use tg_ledger::{
-    DisputeFiles, Evidence, EvidenceTask, ModelFacts, Outcome, ReplicasTask, SampleTask,
+    DisputeFiles, Evidence, EvidenceTask, ModelFacts, Outcome, ReplicasTask, RevealedKey,
+    SampleTask,
 };
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_node::{BlobStore, CheckError, EvidenceChecker, ProofChecker};
+use tg_privacy::{JobKey, SealedFor};
 use tg_prover::ProvingModel;
 use tg_provider::ProvingWorker;
 use tg_provider::worker::{Execution, Task, Worker as _};
@@ -321,7 +323,7 @@ impl SampleModel {
     }
 
     /// The right output for an input, by simulation: what the model gives is a hash of it.
-    fn simulated_output(&self, input: &Digest) -> Vec<u8> {
+    pub(crate) fn simulated_output(&self, input: &Digest) -> Vec<u8> {
         let mut output = vec![0; self.output_len];
         let mut hasher = blake3::Hasher::new_derive_key("TG/sim/output/v1");
         hasher.update(self.id.as_bytes());
@@ -522,6 +524,31 @@ fn simulated_watch(
     })
 }
 
+/// Whether a run of a sealed job whose key was shown gives what its provider handed in; as in production what does not open is no fault of it.
+fn simulated_sealed_run(
+    sample: &SampleModel,
+    (task, revealed): (&SampleTask, &RevealedKey),
+    blobs: &BlobStore,
+) -> Result<Outcome, CheckError> {
+    let digest = revealed.input;
+    let sealed = blobs.get(&digest, EVIDENCE_BYTES_MAX)?;
+    let sealed = sealed.ok_or(CheckError::Missing { digest })?;
+    let purpose = SealedFor {
+        model: revealed.model,
+        requestor: revealed.requestor,
+    };
+    let key = JobKey::new(revealed.secret);
+    if key.open_input(&purpose, &sealed).is_err() {
+        return Ok(Outcome::LeaseAccepted);
+    }
+    let answer = key.seal_answer(&revealed.lease, &sample.simulated_output(&digest));
+    let is_right = answer.is_ok_and(|it| Digest::of_blob(&it) == task.receipt.output);
+    Ok(match is_right {
+        true => Outcome::LeaseAccepted,
+        false => rejected("simulated: another sealed answer"),
+    })
+}
+
 /// What every validator finds where members differ: as in production it is kept.
 fn simulated_run(
     sample: &SampleModel,
@@ -712,6 +739,9 @@ impl SimulatedChecker {
         sample: &SampleTask,
         blobs: &BlobStore,
     ) -> Result<Outcome, CheckError> {
+        if let Some(revealed) = &sample.revealed {
+            return simulated_sealed_run(self.0, (sample, revealed), blobs);
+        }
         if let Some(files) = &sample.dispute {
             return judge_claim(self.0, files, &sample.receipt, blobs);
         }

@@ -426,6 +426,7 @@ fn told_of_disputes(event: &Event) -> Option<(&'static str, String)> {
             "challenge",
             format!("{challenger} has {amount} back: {lease} is wrong"),
         ),
+        Event::KeyChanged { lease, step, .. } => ("key", format!("of {lease} {step:?}")),
         Event::VoteRefuted {
             lease,
             validator,

@@ -122,6 +122,8 @@ pub enum ProviderRole {
     Absent,
     /// States that its run of a program took all that it may take.
     Overcharger,
+    /// Says of every key of a sealed job that it does not open the input.
+    KeyDenier,
 }
 
 impl ProviderRole {
@@ -141,6 +143,7 @@ impl ProviderRole {
             Self::Idle => "idle",
             Self::Absent => "absent",
             Self::Overcharger => "overcharger",
+            Self::KeyDenier => "key-denier",
         }
     }
 }
@@ -174,6 +177,8 @@ pub enum RequestorRole {
     /// Sends what costs others work: transactions that are used up, that cannot be paid, that are forged, and again those of
     /// others.
     Spammer,
+    /// Orders sealed jobs and grants nobody a key.
+    KeyWithholder,
 }
 
 impl RequestorRole {
@@ -185,6 +190,7 @@ impl RequestorRole {
             Self::Fickle => "fickle",
             Self::Withholding => "withholding",
             Self::Spammer => "spammer",
+            Self::KeyWithholder => "key-withholder",
         }
     }
 }
@@ -429,6 +435,8 @@ pub struct SimPlan {
     pub programs: bool,
     /// Whether they name a float model instead, whose runs are paid in the same way.
     pub floats: bool,
+    /// Whether orders that else ask for a proof are sealed.
+    pub seals: bool,
     /// When faults end, in milliseconds.
     pub heal_ms: u64,
     /// What was left out.
@@ -512,17 +520,23 @@ impl SimPlan {
         let programs = seed % 7 == 6;
         // In one of seventeen.
         let floats = seed % 17 == 14 && !programs;
+        // In one of nineteen, where validators may repeat runs.
+        let seals = seed % 19 == 10 && seed % 4 != 3 && !programs;
         let mut hostile_providers = providers.iter_mut().flatten();
         let first = hostile_providers.find(|it| it.role != ProviderRole::Honest);
         let special = match seed % 11 {
             _ if programs || floats => Some(ProviderRole::Overcharger),
+            _ if seals => Some(ProviderRole::KeyDenier),
             7 => Some(ProviderRole::Selective),
             _ => None,
         };
         if let Some((provider, role)) = first.zip(special) {
             provider.role = role;
         }
-        let requestors = requestors(&mut draw, &honest);
+        let mut requestors = requestors(&mut draw, &honest);
+        if seals {
+            withhold_keys(&mut requestors);
+        }
         let mut faults = faults(&mut draw, (count, &honest), faulty_max - hostile);
         let seat_changes = PlannedSeats::drawn(seed, (count, &honest), losing(&faults));
         faults.extend(power_cuts(&seat_changes, count));
@@ -547,6 +561,7 @@ impl SimPlan {
             retains,
             programs,
             floats,
+            seals,
             heal_ms: SAFETY_MS,
             without: Vec::new(),
         }
@@ -826,7 +841,9 @@ fn requestors(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<RequestorPl
         .map(|_| {
             let role = draw.pick(&others);
             let orders = match role {
-                RequestorRole::Honest | RequestorRole::Fickle => draw.between(10, 30),
+                RequestorRole::Honest | RequestorRole::Fickle | RequestorRole::KeyWithholder => {
+                    draw.between(10, 30)
+                }
                 RequestorRole::Withholding => draw.between(3, 10),
                 RequestorRole::Spammer => 0,
             };
@@ -845,6 +862,17 @@ fn requestors(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<RequestorPl
         orders: left,
     }));
     all
+}
+
+/// The first requestor that orders anything grants no keys; the last one, which orders most, does.
+fn withhold_keys(requestors: &mut [Option<RequestorPlan>]) {
+    let Some((_, others)) = requestors.split_last_mut() else {
+        return;
+    };
+    let mut orders = others.iter_mut().flatten();
+    if let Some(first) = orders.find(|it| it.orders > 0) {
+        first.role = RequestorRole::KeyWithholder;
+    }
 }
 
 /// `spare` is how many more seats may lose their votes.

@@ -25,6 +25,7 @@ impl fmt::Display for SimPlan {
             retains: _,
             programs: _,
             floats: _,
+            seals: _,
             heal_ms,
             without: _,
         } = self;
@@ -75,6 +76,7 @@ fn write_rules(f: &mut fmt::Formatter<'_>, plan: &SimPlan) -> fmt::Result {
     let rules = [
         (plan.programs, "orders name a program"),
         (plan.floats, "orders name a float model"),
+        (plan.seals, "orders are sealed that else ask for a proof"),
         (
             plan.retains,
             "answers are kept, and seats are asked for them",

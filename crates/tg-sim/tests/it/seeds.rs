@@ -183,6 +183,47 @@ fn seed_65_runs_of_a_float_model_are_paid_by_what_they_took() {
     assert!(committees.count() > 10);
 }
 
+/// Some orders are sealed. The cheapest provider hands in what is wrong in one part, another one denies every key, and a requestor grants none:
+/// nobody honest pays for that, and nothing is paid that does not open and is right.
+#[test]
+fn seed_105_keys_are_granted_denied_and_withheld() {
+    let plan = SimPlan::drawn(105);
+    assert!(plan.seals && !plan.floats && !plan.programs);
+    let role_of = |of: &ProviderPlan| of.role;
+    let mut roles = plan.providers.iter().flatten().map(role_of);
+    assert!(roles.any(|it| it == ProviderRole::KeyDenier));
+    let mut requestors = plan.requestors.iter().flatten();
+    assert!(requestors.any(|it| it.role.name() == "key-withholder"));
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(
+        report.violations.is_empty(),
+        "{plan}{:?}",
+        report.violations
+    );
+    assert!(report.paid > 30, "{} of {} jobs", report.paid, report.jobs);
+    let said = |what: &str| report.lines.iter().filter(|it| it.contains(what)).count();
+    assert!(said(" Granted") > 3);
+    assert!(said(" Revealed") > 0);
+    assert!(said("granted no key that opens the input") > 0);
+}
+
+/// One seed of nineteen has sealed orders, where validators may repeat runs and nobody orders a program.
+#[test]
+fn sealed_orders_are_drawn_in_some_seeds_only() {
+    for seed in 0..600 {
+        let plan = SimPlan::drawn(seed);
+        let expected = seed % 19 == 10 && seed % 4 != 3 && seed % 7 != 6;
+        assert_eq!(plan.seals, expected, "{seed}");
+        let mut providers = plan.providers.iter().flatten();
+        let denies = providers.any(|it| it.role == ProviderRole::KeyDenier);
+        assert!(!denies || plan.seals, "{seed}");
+    }
+}
+
 /// One seed of seventeen orders a float model, unless it orders a program.
 #[test]
 fn a_float_model_is_ordered_in_some_seeds_only() {
