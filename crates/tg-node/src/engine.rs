@@ -17,6 +17,7 @@ use crate::clock::{Clock, WallClock};
 use crate::core::{Core, Fatal, Pace, Start};
 use crate::evidence::EvidenceChecker;
 use crate::fetch::{Fetching, Need};
+use crate::forge::BlockForger;
 use crate::handle::NodeStatus;
 use crate::key::ValidatorKey;
 use crate::leaders::{Leaders, leaders};
@@ -57,6 +58,8 @@ pub struct Parts {
     pub(crate) partition: String,
     pub(crate) history: History,
     pub(crate) wall: WallClock,
+    /// What simulations have it propose in the place of its blocks.
+    pub(crate) forger: Option<Arc<dyn BlockForger>>,
 }
 
 /// A sender and a receiver for each channel of [`crate::wire::channel`].
@@ -95,6 +98,13 @@ impl Parts {
     #[must_use]
     pub fn in_partition(mut self, suffix: &str) -> Self {
         self.partition = format!("{}-{suffix}", self.partition);
+        self
+    }
+
+    /// The same validator, which proposes in its turn what is made of its blocks, so that simulations can run one whose blocks do not hold.
+    #[must_use]
+    pub fn forging(mut self, forger: Arc<dyn BlockForger>) -> Self {
+        self.forger = Some(forger);
         self
     }
 
@@ -155,6 +165,7 @@ where
         partition,
         history,
         wall,
+        forger,
     } = parts;
     let (addresses, participants) = (term.addresses(), term.participants());
     let ordered_by = term.ordered_by;
@@ -184,6 +195,7 @@ where
                 idle: timers.idle,
             },
             seeds,
+            forger,
         }),
         node_status: node_status.clone(),
         clock: Clock::new(wall.read(context.current()), context.current()),

@@ -135,6 +135,7 @@ pub mod engine;
 mod faults;
 mod fetch;
 pub mod follow;
+mod forge;
 pub mod handle;
 pub mod key;
 mod leaders;
@@ -165,6 +166,7 @@ pub use evidence::{CheckError, EvidenceChecker};
 pub use follow::{
     Beginning, ChainSource, FollowedChain, Follower, FollowerConfig, SourceError, SourceFuture,
 };
+pub use forge::BlockForger;
 pub use handle::{Finalized, NodeHandle, Status};
 pub use key::ValidatorKey;
 pub use leaders::Leaders;

@@ -133,6 +133,7 @@ pub fn open(opening: Opening<'_>) -> Result<(NodeHandle, Parts), OpenError> {
         partition,
         history,
         wall,
+        forger: None,
     };
     Ok((handle, parts))
 }

@@ -158,6 +158,8 @@ impl CheatKind {
             run_whole: way.run_whole,
             retains: false,
             programs: way.programs,
+            floats: false,
+            seals: false,
             heal_ms: 30_000,
             without: Vec::new(),
         }

@@ -11,6 +11,7 @@
 //! | `job-end` | a job ends in time, with a reason, and goes only from state to state as the protocol says |
 //! | `held` | a job waits for a provider only if enough validators have its input |
 //! | `replay` | no transaction is executed twice or stands in two blocks, and nonces of an account grow, also when it was removed and opened again |
+//! | `forged` | no honest validator votes for a block that does not hold, and none is final |
 //! | `light` | a client takes nothing that the final state does not have, whatever a gateway says, and what it has from an honest one |
 //! | `kept` | a seat that gives nothing is never found to give what it keeps |
 //! | `seats` | the set changes only at the end of an epoch, by bonds and by those who gave their seat back; a bond comes back whole, and after its time |
@@ -25,11 +26,13 @@ use tg_ledger::{
 };
 use tg_node::{BlobStore, Finalized};
 use tg_types::{
-    Address, Amount, BlockId, Digest, JobId, LeaseId, NonceLane, OfferId, SignedVoucher, StateRoot,
-    TimestampMs, TransactionId, VerificationMode, Vote,
+    Address, Amount, BlockId, Digest, JobId, LeaseId, NonceLane, OfferId, Receipt, SignedVoucher,
+    StateRoot, TimestampMs, TransactionId, VerificationMode, Vote,
 };
 
-use crate::evidence::{Proving, Truth, sample};
+use crate::evidence::{Proving, SampleKind, Truth, sample};
+use crate::forged::{ForgedBlock, ForgedBlocks};
+use crate::sealed::SealedOrder;
 use crate::seat_checks::SeatChecks;
 use crate::votes::VoteChecks;
 
@@ -69,12 +72,16 @@ pub(crate) struct KnownFacts {
     pub(crate) droppers: BTreeSet<Address>,
     /// Inputs by their digest.
     pub(crate) inputs: BTreeMap<Digest, Vec<u8>>,
+    /// Sealed inputs by their digest.
+    pub(crate) sealed: BTreeMap<Digest, SealedOrder>,
     /// The last voucher that the requestor of an endpoint signed for a lease.
     pub(crate) vouchers: BTreeMap<LeaseId, SignedVoucher>,
-    /// Whether orders name a program.
-    pub(crate) programs: bool,
+    /// What orders name.
+    pub(crate) sample: SampleKind,
     /// How evidence is made.
     pub(crate) proving: Option<Proving>,
+    /// Blocks that were proposed and do not hold.
+    pub(crate) forged: ForgedBlocks,
 }
 
 /// The checks of one run.
@@ -220,6 +227,10 @@ impl Checks {
             );
             self.violated("agreement", at_ms, what);
         }
+        if let Some(forged) = self.facts.forged.get(&block.id) {
+            let (id, how) = (block.id, forged.how);
+            self.violated("forged", at_ms, format!("{id} is final: {how}"));
+        }
         let named = block.block.header.state_root;
         if *self.roots.entry(height).or_insert(named) != named {
             let what =
@@ -243,6 +254,19 @@ impl Checks {
             self.violated("final", at_ms, what);
         }
         new
+    }
+
+    /// An honest validator says this to the others about a view.
+    pub(crate) fn voted(&mut self, seat: usize, message: &[u8]) {
+        if let Some((id, forged)) = self.facts.forged.named_in(message) {
+            let what = format!("seat{seat} votes for {id}: {}", forged.how);
+            self.violated("forged", forged.at_ms, what);
+        }
+    }
+
+    /// Blocks in the place of which another one is final, now that one of this height is.
+    pub(crate) fn take_refused(&mut self, height: u64) -> Vec<(BlockId, ForgedBlock)> {
+        self.facts.forged.take_refused(height)
     }
 
     /// A gateway has a state: that of the final block of its height. It is looked at after each page and each start; a block within a page is
@@ -285,6 +309,7 @@ impl Checks {
             ("order", order(block)),
             ("capacity", capacity(&block.state)),
             ("honest-lost", self.honest_lost(block)),
+            ("honest-lost", self.ungranted(block)),
             ("votes", self.committees(block)),
             ("payment", self.payments(block)),
             ("job-end", self.jobs(block)),
@@ -360,6 +385,29 @@ impl Checks {
             if self.facts.honest.contains(provider) && !self.is_risk(lease, *amount) {
                 let end = block.state.lease(lease).and_then(|it| it.end().cloned());
                 return Err(format!("{provider} lost {amount} by {lease}: {end:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nobody pays for a key that did not come who grants keys and shows them.
+    fn ungranted(&self, block: &Finalized) -> Result<(), String> {
+        for event in block.events.iter() {
+            let Event::LeaseEnded {
+                lease,
+                job,
+                end: LeaseEnd::Ungranted,
+                ..
+            } = event
+            else {
+                continue;
+            };
+            let order = block.state.job(job).map(|it| it.order.input);
+            let order = order.and_then(|it| self.facts.sealed.get(&it));
+            if order.is_some_and(|it| it.is_watched) {
+                return Err(format!(
+                    "{lease} ended for want of a key that its requestor grants"
+                ));
             }
         }
         Ok(())
@@ -468,12 +516,42 @@ impl Checks {
         let leases = job.leases();
         let leases = leases.iter().filter_map(|it| state.lease(it));
         let mut fulfilled = leases.filter(|it| it.end() == Some(&LeaseEnd::Fulfilled));
-        let Some(receipt) = fulfilled.next().and_then(Lease::receipt) else {
+        let Some(lease) = fulfilled.next() else {
             return Truth::Wrong;
         };
+        let Some(receipt) = lease.receipt() else {
+            return Truth::Wrong;
+        };
+        if job.order.mode == VerificationMode::Sealed {
+            return self.sealed_truth(&lease.id, receipt);
+        }
         let input = self.facts.inputs.get(&receipt.input).map(Vec::as_slice);
         let proving = self.facts.proving.unwrap_or(Proving::Simulated);
-        sample(self.facts.programs).truth(receipt, input, proving)
+        sample(self.facts.sample).truth(receipt, input, proving)
+    }
+
+    /// The same of a sealed job: its answer opens, and is the right one.
+    fn sealed_truth(&self, lease: &LeaseId, receipt: &Receipt) -> Truth {
+        let right = sample(self.facts.sample).simulated_output(&receipt.input);
+        let order = self.facts.sealed.get(&receipt.input);
+        match order.is_some_and(|it| it.answer(lease, &right) == receipt.output) {
+            true => Truth::Right,
+            false => Truth::Wrong,
+        }
+    }
+
+    /// Whether a sealed job was paid for an answer that opens and is right, unless nobody looks at it, and that a quorum holds.
+    fn sealed(&self, job: &Job, (receipt, truth): (&Receipt, Truth)) -> Result<(), String> {
+        let id = job.id;
+        let order = self.facts.sealed.get(&job.order.input);
+        let is_watched = order.is_some_and(|it| it.is_watched);
+        if receipt.input != job.order.input || is_watched && truth != Truth::Right {
+            return Err(format!(
+                "{id} is paid for an answer that does not open, or is wrong"
+            ));
+        }
+        self.is_held(job.ordered_at(), &receipt.output)
+            .map_err(|what| format!("{id} is paid, its answer {what}"))
     }
 
     /// Whether an endpoint paid for no more than its time and what its requestor signed for, and gave the rest back.
@@ -552,6 +630,9 @@ impl Checks {
             return Err(format!("{id} is paid without a receipt"));
         };
         self.billed(job, lease)?;
+        if job.order.mode == VerificationMode::Sealed {
+            return self.sealed(job, (receipt, truth));
+        }
         if !job.order.mode.is_checked() {
             return self
                 .is_delivered(job.ordered_at(), &receipt.output)
@@ -591,14 +672,14 @@ impl Checks {
             .map_err(|what| format!("{id} is paid, its evidence {what}"))
     }
 
-    /// Whether a run is paid by what it took: of a program the part of the price that it took of what it may, and no less than a quarter;
+    /// Whether a run is paid by what it took: of a program or a float model the part of the price that it took of what it may, and no less than a quarter;
     /// all of it where nobody checks what it took, or where it was seen by a watcher that is bribed.
     fn billed(&self, job: &Job, lease: &Lease) -> Result<(), String> {
         let (id, input) = (job.id, &job.order.input);
         let agreed = self.prices.get(&lease.id).copied().unwrap_or_default();
-        let sample = sample(self.facts.programs);
+        let sample = sample(self.facts.sample);
         let (most, used) = (sample.facts.macs, sample.work(input));
-        let counts = self.facts.programs && job.order.mode.is_checked();
+        let counts = self.facts.sample.is_counted() && job.order.mode.is_checked();
         let bill = match counts {
             true => agreed.checked_mul_div_ceil(used.max(most / 4), most),
             false => Some(agreed),
@@ -649,7 +730,7 @@ impl Checks {
     fn is_delivered(&self, since: TimestampMs, answer: &Digest) -> Result<(), String> {
         self.is_held(since, answer)?;
         let stores = self.facts.stores.iter().flatten();
-        let expected = sample(self.facts.programs).output_len as u64;
+        let expected = sample(self.facts.sample).output_len as u64;
         let mut sizes = stores.filter_map(|store| store.size(answer));
         match sizes.find(|size| *size != expected) {
             Some(size) => Err(format!("{answer} has {size} bytes")),

@@ -55,6 +55,12 @@ impl FaultCoverage {
         if plan.gateways.iter().any(Option::is_some) {
             standing.insert("gateway that follows".to_owned());
         }
+        if plan.seals {
+            standing.insert("sealed jobs".to_owned());
+        }
+        if plan.floats {
+            standing.insert("float model".to_owned());
+        }
         let faults = plan.faults.iter().flatten();
         let passing = faults.map(|it| (it.at_ms, it.at_ms + it.for_ms, it.kind.name().to_owned()));
         let renewals = plan.release.iter();

@@ -1,15 +1,19 @@
-//! What all jobs of a run name, a model of integers or a program, what executing it gives, and evidence that is simulated: bytes that say
+//! What all jobs of a run name, a model of integers, one of floats or a program, what executing it gives, and evidence that is simulated: bytes that say
 //! which job, provider, input and output they are about, and are right if that output is the right one. No arithmetic is proved by them; with
-//! `--real-prover` it is, of the model. Of the program only the file is real: what a run of it gives and takes is a hash of the input.
+//! `--real-prover` it is, of the model. Of the program and the float model only the files are real: what a run of them gives and takes is a hash of the input.
 
 use std::sync::{Arc, OnceLock};
 
 use tg_exec::sample::random_model;
+use tg_float::job::{FloatLimits, FloatModelFile, PublicFloatModel};
+use tg_float::{DType, Dim, FloatTensor, Graph, Input, Node};
 use tg_ledger::{
-    DisputeFiles, Evidence, EvidenceTask, ModelFacts, Outcome, ReplicasTask, SampleTask,
+    DisputeFiles, Evidence, EvidenceTask, ModelFacts, Outcome, ReplicasTask, RevealedKey,
+    SampleTask,
 };
 use tg_node::limits::{EVIDENCE_BYTES_MAX, MODEL_BYTES_MAX, PUBLIC_MODEL_BYTES_MAX};
 use tg_node::{BlobStore, CheckError, EvidenceChecker, ProofChecker};
+use tg_privacy::{JobKey, SealedFor};
 use tg_prover::ProvingModel;
 use tg_provider::ProvingWorker;
 use tg_provider::worker::{Execution, Task, Worker as _};
@@ -46,7 +50,32 @@ const PROGRAM_FUEL: u64 = 1 << 20;
 /// Most bytes of its inputs and outputs.
 const PROGRAM_BYTES: u32 = 64;
 
-/// What orders name: a small model that can be proved, or a program, which is simulated.
+/// Most work of a run of the float model.
+const FLOAT_WORK: u64 = 1 << 20;
+
+/// Most bytes of its inputs, and of the outputs within its answers.
+const FLOAT_BYTES: u32 = 64;
+
+/// Which of them all orders of a run name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum SampleKind {
+    /// The model of integers, which can be proved.
+    #[default]
+    Integers,
+    /// The float model, whose runs are simulated.
+    Floats,
+    /// The program, whose runs are simulated too.
+    Program,
+}
+
+impl SampleKind {
+    /// Whether a run of it is paid by what it took.
+    pub(crate) const fn is_counted(self) -> bool {
+        matches!(self, Self::Floats | Self::Program)
+    }
+}
+
+/// What orders name: a small model that can be proved, or a float model or a program, which are simulated.
 pub(crate) struct SampleModel {
     worker: ProvingWorker,
     pub(crate) id: ModelId,
@@ -102,11 +131,62 @@ impl TaskOwner {
 }
 
 /// What all orders of a run name.
-pub(crate) fn sample(is_program: bool) -> &'static SampleModel {
-    match is_program {
-        true => program(),
-        false => model(),
+pub(crate) fn sample(kind: SampleKind) -> &'static SampleModel {
+    match kind {
+        SampleKind::Integers => model(),
+        SampleKind::Floats => floats(),
+        SampleKind::Program => program(),
     }
+}
+
+/// The float model: the files of one that can be run, which nobody does, since what it gives and takes is simulated.
+fn floats() -> &'static SampleModel {
+    static FLOATS: OnceLock<SampleModel> = OnceLock::new();
+    FLOATS.get_or_init(|| {
+        let limits = FloatLimits {
+            work: FLOAT_WORK,
+            memory: 1 << 16,
+            input: FLOAT_BYTES,
+            output: FLOAT_BYTES,
+        };
+        let files = FloatModelFile::new(&float_graph(), limits);
+        let FloatModelFile { public, file } = files.expect("the graph has operators of the tier");
+        let read = PublicFloatModel::read(&public).expect("the file was just written");
+        let facts = facts(&read.model_id(), &public);
+        SampleModel {
+            worker: ProvingWorker::default(),
+            id: read.model_id(),
+            program: facts.program,
+            input_len: facts.input_len as usize,
+            output_len: facts.output_len as usize,
+            facts,
+            public,
+            weights: file,
+        }
+    })
+}
+
+/// `softmax(x w)` of any number of rows.
+fn float_graph() -> Graph {
+    let mut graph = Graph::default();
+    graph.opsets.insert(String::new(), 13);
+    let x = graph.fresh("x");
+    graph.inputs.push(Input {
+        value: x,
+        name: "x".to_owned(),
+        dtype: Some(DType::F32),
+        shape: Some(vec![Dim::Named("rows".to_owned()), Dim::Known(4)]),
+    });
+    let weights: Vec<f32> = (0..8u8).map(|it| f32::from(it) - 3.5).collect();
+    let weights = FloatTensor::of(vec![4, 2], weights).expect("four rows of two");
+    let w = graph.constant("w", weights);
+    let (product, y) = (graph.fresh("product"), graph.fresh("y"));
+    let multiply = Node::new("multiply", "MatMul", 13, vec![x, w], vec![product]);
+    graph.append(multiply);
+    let normalise = Node::new("normalise", "Softmax", 13, vec![product], vec![y]);
+    graph.append(normalise);
+    graph.outputs.push(y);
+    graph
 }
 
 /// The program: the file of one that can be run, which nobody does, since what it gives and takes is simulated.
@@ -201,11 +281,16 @@ impl SampleModel {
         }
     }
 
-    /// What a run on an input takes of the program's fuel, by simulation: a hash of the input. A run of a model of integers counts nothing.
+    /// Whether its tier counts what a run takes.
+    const fn is_counted(&self) -> bool {
+        matches!(self.facts.tier, Tier::Tgf1 | Tier::Wasm1)
+    }
+
+    /// What a run on an input takes of what it may, by simulation: a hash of the input. A run of a model of integers counts nothing.
     pub(crate) fn work(&self, input: &Digest) -> u64 {
-        match self.facts.tier {
-            Tier::Wasm1 => input.first_word() % self.facts.macs,
-            Tier::Tgx1 | Tier::Tgf1 | Tier::Served => 0,
+        match self.is_counted() {
+            true => input.first_word() % self.facts.macs,
+            false => 0,
         }
     }
 
@@ -213,8 +298,8 @@ impl SampleModel {
     fn trace(&self, owner: &TaskOwner, output: &[u8], work: u64) -> Digest {
         let trace = simulated_trace(output);
         let form = owner.form();
-        let trace = match (form, self.facts.tier) {
-            (TraceForm::Parts, Tier::Wasm1) => RunCommitment::of_trace(&trace, work)
+        let trace = match form {
+            TraceForm::Parts if self.is_counted() => RunCommitment::of_trace(&trace, work)
                 .for_lease(&owner.lease)
                 .digest(),
             _ => trace,
@@ -224,22 +309,21 @@ impl SampleModel {
 
     /// Whether a receipt whose trace says what its run took says what the run took.
     fn states_work(&self, receipt: &Receipt) -> bool {
-        self.facts.tier != Tier::Wasm1
-            || RunCommitment::read(&receipt.trace).work == self.work(&receipt.input)
+        !self.is_counted() || RunCommitment::read(&receipt.trace).work == self.work(&receipt.input)
     }
 
     /// What validators that run it again say of a right result.
     fn accepted(&self, receipt: &Receipt) -> Outcome {
-        match self.facts.tier {
-            Tier::Wasm1 => Outcome::ProgramAccepted {
+        match self.is_counted() {
+            true => Outcome::ProgramAccepted {
                 macs: self.work(&receipt.input),
             },
-            Tier::Tgx1 | Tier::Tgf1 | Tier::Served => Outcome::LeaseAccepted,
+            false => Outcome::LeaseAccepted,
         }
     }
 
     /// The right output for an input, by simulation: what the model gives is a hash of it.
-    fn simulated_output(&self, input: &Digest) -> Vec<u8> {
+    pub(crate) fn simulated_output(&self, input: &Digest) -> Vec<u8> {
         let mut output = vec![0; self.output_len];
         let mut hasher = blake3::Hasher::new_derive_key("TG/sim/output/v1");
         hasher.update(self.id.as_bytes());
@@ -440,6 +524,31 @@ fn simulated_watch(
     })
 }
 
+/// Whether a run of a sealed job whose key was shown gives what its provider handed in; as in production what does not open is no fault of it.
+fn simulated_sealed_run(
+    sample: &SampleModel,
+    (task, revealed): (&SampleTask, &RevealedKey),
+    blobs: &BlobStore,
+) -> Result<Outcome, CheckError> {
+    let digest = revealed.input;
+    let sealed = blobs.get(&digest, EVIDENCE_BYTES_MAX)?;
+    let sealed = sealed.ok_or(CheckError::Missing { digest })?;
+    let purpose = SealedFor {
+        model: revealed.model,
+        requestor: revealed.requestor,
+    };
+    let key = JobKey::new(revealed.secret);
+    if key.open_input(&purpose, &sealed).is_err() {
+        return Ok(Outcome::LeaseAccepted);
+    }
+    let answer = key.seal_answer(&revealed.lease, &sample.simulated_output(&digest));
+    let is_right = answer.is_ok_and(|it| Digest::of_blob(&it) == task.receipt.output);
+    Ok(match is_right {
+        true => Outcome::LeaseAccepted,
+        false => rejected("simulated: another sealed answer"),
+    })
+}
+
 /// What every validator finds where members differ: as in production it is kept.
 fn simulated_run(
     sample: &SampleModel,
@@ -630,6 +739,9 @@ impl SimulatedChecker {
         sample: &SampleTask,
         blobs: &BlobStore,
     ) -> Result<Outcome, CheckError> {
+        if let Some(revealed) = &sample.revealed {
+            return simulated_sealed_run(self.0, (sample, revealed), blobs);
+        }
         if let Some(files) = &sample.dispute {
             return judge_claim(self.0, files, &sample.receipt, blobs);
         }
@@ -773,6 +885,23 @@ impl EvidenceChecker for LyingChecker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What an order of it may ask for is what the simulator has ordered: all but a proof, an endpoint and a seal.
+    #[test]
+    fn the_float_model_is_one_of_its_tier_that_can_be_ordered() {
+        let floats = sample(SampleKind::Floats);
+        let facts = &floats.facts;
+        assert_eq!(facts.tier, Tier::Tgf1);
+        assert_eq!(facts.macs, FLOAT_WORK);
+        assert!(!facts.provable && facts.is_sampled());
+        assert!(facts.is_recomputable(tg_ledger::REPEATED_MACS_USUAL));
+        assert!(facts.is_run_whole(tg_ledger::WHOLE_RUN_MACS_USUAL));
+        assert!(facts.is_disputed_by_tile(0));
+        assert_ne!(floats.id, sample(SampleKind::Integers).id);
+        let taken = [[1; 32], [2; 32]].map(|it| floats.work(&Digest::new(it)));
+        assert!(taken.iter().all(|it| *it < FLOAT_WORK));
+        assert_ne!(taken[0], taken[1]);
+    }
 
     #[test]
     fn simulated_evidence_holds_for_its_job_provider_and_result_only() {

@@ -111,7 +111,7 @@ impl SimGrid {
 
     /// What all orders name.
     pub(crate) fn sample(&self) -> &'static SampleModel {
-        sample(self.plan.programs)
+        sample(self.plan.sample())
     }
 
     /// Notes the stores of hostile validators.
@@ -266,7 +266,22 @@ impl SimGrid {
         let new = self.checks().finalised(seat, block, at_ms);
         for block in new {
             self.write(at_ms, &block);
+            self.write_refused(at_ms, &block);
             self.coverage().block(&block, at_ms);
+        }
+    }
+
+    /// Logs which blocks that do not hold were proposed for the height of a block, which is final in their place.
+    fn write_refused(&self, at_ms: u64, block: &Finalized) {
+        let height = block.block.header.height.get();
+        let refused = self.checks().take_refused(height);
+        for (id, forged) in refused {
+            let what = format!(
+                "{id} at height {} was refused: {}",
+                forged.height, forged.how
+            );
+            let who = format!("seat{}", forged.seat);
+            self.log().line(at_ms, &who, &what);
         }
     }
 
@@ -411,6 +426,7 @@ fn told_of_disputes(event: &Event) -> Option<(&'static str, String)> {
             "challenge",
             format!("{challenger} has {amount} back: {lease} is wrong"),
         ),
+        Event::KeyChanged { lease, step, .. } => ("key", format!("of {lease} {step:?}")),
         Event::VoteRefuted {
             lease,
             validator,

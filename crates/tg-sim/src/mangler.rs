@@ -1,4 +1,5 @@
-//! A sender that changes a byte of some messages, which is what a hostile validator's blocks look like to a decoder; or drops all.
+//! A sender that changes a byte of some messages, which is what a hostile validator's blocks look like to a decoder; or drops all. Votes of honest
+//! ones are looked at on their way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,6 +8,8 @@ use std::time::SystemTime;
 use commonware_p2p::{CheckedSender, LimitedSender, Recipients};
 use commonware_runtime::IoBufs;
 use tg_node::Peer;
+
+use crate::grid::SimGrid;
 
 /// Every so many messages one is changed.
 const EVERY: u64 = 5;
@@ -18,6 +21,8 @@ pub(crate) struct Mangled<S> {
     /// Messages so far; `None` changes nothing.
     count: Option<Arc<AtomicU64>>,
     drops: bool,
+    /// Who looks at the votes of which honest seat.
+    heard: Option<(Arc<SimGrid>, usize)>,
 }
 
 impl<S> Mangled<S> {
@@ -27,6 +32,7 @@ impl<S> Mangled<S> {
             inner,
             count: None,
             drops: false,
+            heard: None,
         }
     }
 
@@ -43,6 +49,12 @@ impl<S> Mangled<S> {
         let count = Some(Arc::default());
         Self { count, ..self }
     }
+
+    /// The same for the votes of an honest seat: none may be for a block that does not hold.
+    pub(crate) fn heard_by(self, grid: Arc<SimGrid>, seat: usize) -> Self {
+        let heard = Some((grid, seat));
+        Self { heard, ..self }
+    }
 }
 
 impl<S: LimitedSender<PublicKey = Peer>> LimitedSender for Mangled<S> {
@@ -57,7 +69,12 @@ impl<S: LimitedSender<PublicKey = Peer>> LimitedSender for Mangled<S> {
         let inner = self.inner.check(recipients)?;
         let number = self.count.as_ref();
         let number = number.map(|count| count.fetch_add(1, Ordering::Relaxed));
-        Ok(MangledChecked { inner, number })
+        let heard = self.heard.clone();
+        Ok(MangledChecked {
+            inner,
+            number,
+            heard,
+        })
     }
 }
 
@@ -66,6 +83,7 @@ impl<S: LimitedSender<PublicKey = Peer>> LimitedSender for Mangled<S> {
 pub(crate) struct MangledChecked<C> {
     inner: C,
     number: Option<u64>,
+    heard: Option<(Arc<SimGrid>, usize)>,
 }
 
 impl<C: CheckedSender<PublicKey = Peer>> CheckedSender for MangledChecked<C> {
@@ -82,6 +100,9 @@ impl<C: CheckedSender<PublicKey = Peer>> CheckedSender for MangledChecked<C> {
     ) -> commonware_actor::Unreliable<commonware_actor::Feedback> {
         let message = message.into().coalesce();
         let mut bytes = message.as_ref().to_vec();
+        if let Some((grid, seat)) = &self.heard {
+            grid.checks().voted(*seat, &bytes);
+        }
         if let Some(number) = self.number
             && number % EVERY == EVERY - 1
             && !bytes.is_empty()

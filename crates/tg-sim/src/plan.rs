@@ -12,6 +12,7 @@
 
 mod clients;
 mod clocks;
+mod forger;
 mod gateways;
 mod lapse;
 mod seats;
@@ -22,6 +23,7 @@ use std::fmt;
 use tg_types::VerificationMode;
 
 use crate::draw::SeedStream;
+use crate::evidence::SampleKind;
 
 pub use clients::ClientPlan;
 pub use gateways::GatewayPlan;
@@ -63,6 +65,8 @@ pub enum SeatRole {
     FileDropper,
     /// Sends blocks with bytes changed.
     Mangler,
+    /// Proposes in its turn blocks that do not hold.
+    Forger,
 }
 
 impl SeatRole {
@@ -86,6 +90,7 @@ impl SeatRole {
             Self::StorageLiar => "storage-liar",
             Self::FileDropper => "file-dropper",
             Self::Mangler => "mangler",
+            Self::Forger => "forger",
         }
     }
 }
@@ -117,6 +122,8 @@ pub enum ProviderRole {
     Absent,
     /// States that its run of a program took all that it may take.
     Overcharger,
+    /// Says of every key of a sealed job that it does not open the input.
+    KeyDenier,
 }
 
 impl ProviderRole {
@@ -136,6 +143,7 @@ impl ProviderRole {
             Self::Idle => "idle",
             Self::Absent => "absent",
             Self::Overcharger => "overcharger",
+            Self::KeyDenier => "key-denier",
         }
     }
 }
@@ -169,6 +177,8 @@ pub enum RequestorRole {
     /// Sends what costs others work: transactions that are used up, that cannot be paid, that are forged, and again those of
     /// others.
     Spammer,
+    /// Orders sealed jobs and grants nobody a key.
+    KeyWithholder,
 }
 
 impl RequestorRole {
@@ -180,6 +190,7 @@ impl RequestorRole {
             Self::Fickle => "fickle",
             Self::Withholding => "withholding",
             Self::Spammer => "spammer",
+            Self::KeyWithholder => "key-withholder",
         }
     }
 }
@@ -422,6 +433,10 @@ pub struct SimPlan {
     pub retains: bool,
     /// Whether orders name a program, whose runs are paid by what they take, and not the model of integers.
     pub programs: bool,
+    /// Whether they name a float model instead, whose runs are paid in the same way.
+    pub floats: bool,
+    /// Whether orders that else ask for a proof are sealed.
+    pub seals: bool,
     /// When faults end, in milliseconds.
     pub heal_ms: u64,
     /// What was left out.
@@ -487,16 +502,7 @@ impl SimPlan {
         }
         // In every fourth run; not drawn, so that the other runs stay as they were.
         let retains = seed % 4 == 2;
-        let mut hostile_seats = seats.iter_mut().filter(|it| **it != SeatRole::Honest);
-        let special = match seed % 11 {
-            _ if retains => Some(SeatRole::FileDropper),
-            4 => Some(SeatRole::BribedWatcher),
-            10 => Some(SeatRole::Sleeper),
-            _ => None,
-        };
-        if let Some((seat, role)) = hostile_seats.next().zip(special) {
-            *seat = role;
-        }
+        assign_special(&mut seats, seed, retains);
         let links = Links {
             latency_ms: draw.between(2, 60),
             jitter_ms: draw.between(0, 20),
@@ -512,17 +518,25 @@ impl SimPlan {
         let mut providers = providers(&mut draw, &honest);
         // In every seventh run; not drawn, so that the other runs stay as they were.
         let programs = seed % 7 == 6;
+        // In one of seventeen.
+        let floats = seed % 17 == 14 && !programs;
+        // In one of nineteen, where validators may repeat runs.
+        let seals = seed % 19 == 10 && seed % 4 != 3 && !programs;
         let mut hostile_providers = providers.iter_mut().flatten();
         let first = hostile_providers.find(|it| it.role != ProviderRole::Honest);
         let special = match seed % 11 {
-            _ if programs => Some(ProviderRole::Overcharger),
+            _ if programs || floats => Some(ProviderRole::Overcharger),
+            _ if seals => Some(ProviderRole::KeyDenier),
             7 => Some(ProviderRole::Selective),
             _ => None,
         };
         if let Some((provider, role)) = first.zip(special) {
             provider.role = role;
         }
-        let requestors = requestors(&mut draw, &honest);
+        let mut requestors = requestors(&mut draw, &honest);
+        if seals {
+            withhold_keys(&mut requestors);
+        }
         let mut faults = faults(&mut draw, (count, &honest), faulty_max - hostile);
         let seat_changes = PlannedSeats::drawn(seed, (count, &honest), losing(&faults));
         faults.extend(power_cuts(&seat_changes, count));
@@ -546,8 +560,19 @@ impl SimPlan {
             run_whole: seed % 3 == 1,
             retains,
             programs,
+            floats,
+            seals,
             heal_ms: SAFETY_MS,
             without: Vec::new(),
+        }
+    }
+
+    /// What orders name.
+    pub(crate) const fn sample(&self) -> SampleKind {
+        match (self.programs, self.floats) {
+            (true, _) => SampleKind::Program,
+            (false, true) => SampleKind::Floats,
+            (false, false) => SampleKind::Integers,
         }
     }
 
@@ -667,6 +692,23 @@ impl SimPlan {
             command.push_str(&part.to_string());
         }
         command
+    }
+}
+
+/// Gives a special role to the first hostile seat, if there is one: by the seed, not drawn, so that the other runs stay as they were.
+fn assign_special(seats: &mut [SeatRole], seed: u64, retains: bool) {
+    let is_forger = forger::is_of(seed) && !retains;
+    let special = match seed % 11 {
+        _ if retains => SeatRole::FileDropper,
+        _ if is_forger => SeatRole::Forger,
+        4 => SeatRole::BribedWatcher,
+        10 => SeatRole::Sleeper,
+        _ => return,
+    };
+    let hostile = seats.iter().position(|it| *it != SeatRole::Honest);
+    let of_forger = || is_forger.then(|| forger::seat(seed, seats.len()));
+    if let Some(seat) = hostile.or_else(of_forger) {
+        seats[seat] = special;
     }
 }
 
@@ -799,7 +841,9 @@ fn requestors(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<RequestorPl
         .map(|_| {
             let role = draw.pick(&others);
             let orders = match role {
-                RequestorRole::Honest | RequestorRole::Fickle => draw.between(10, 30),
+                RequestorRole::Honest | RequestorRole::Fickle | RequestorRole::KeyWithholder => {
+                    draw.between(10, 30)
+                }
                 RequestorRole::Withholding => draw.between(3, 10),
                 RequestorRole::Spammer => 0,
             };
@@ -818,6 +862,17 @@ fn requestors(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<RequestorPl
         orders: left,
     }));
     all
+}
+
+/// The first requestor that orders anything grants no keys; the last one, which orders most, does.
+fn withhold_keys(requestors: &mut [Option<RequestorPlan>]) {
+    let Some((_, others)) = requestors.split_last_mut() else {
+        return;
+    };
+    let mut orders = others.iter_mut().flatten();
+    if let Some(first) = orders.find(|it| it.orders > 0) {
+        first.role = RequestorRole::KeyWithholder;
+    }
 }
 
 /// `spare` is how many more seats may lose their votes.

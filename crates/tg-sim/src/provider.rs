@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use tg_ledger::{Job, Lease, State};
 use tg_node::limits::{BLOB_TOTAL_BYTES_DEFAULT, EVIDENCE_BYTES_MAX};
+use tg_privacy::{JobKey, SealedFor, SealingKey};
 use tg_provider::Stage;
 use tg_provider::lease::{Evidence, LeaseTask, Message, Step, StopReason};
 use tg_provider::worker::Execution;
+use tg_types::sealing::SEALED_INPUT_OVERHEAD;
 use tg_types::{
-    Amount, DeclineReason, Digest, Domain, DurationMs, JobId, Label, LeaseId, Machine, ModeSet,
-    OfferId, OfferTerms, Pricing, SignedVoucher, Transaction, VerificationMode,
+    Address, Amount, DeclineReason, Digest, Domain, DurationMs, JobId, KeyGrant, Label, LeaseId,
+    Machine, ModeSet, ModelId, OfferId, OfferTerms, Pricing, SignedVoucher, Transaction,
+    VerificationMode, Wallet,
 };
 
 use crate::draw::SeedStream;
@@ -42,6 +45,10 @@ struct HeldLease {
     work: Option<(Stage, u64, Option<Digest>)>,
     /// The content of the input, once it is pulled.
     input_bytes: Option<Vec<u8>>,
+    /// What was granted of a sealed job's key, and by whom.
+    granted: Option<(KeyGrant, Address)>,
+    /// The key of a sealed job, once it opened the input.
+    key: Option<JobKey>,
 }
 
 /// A provider.
@@ -52,11 +59,12 @@ pub(crate) struct SimProvider {
     draw: SeedStream,
     leases: BTreeMap<LeaseId, HeldLease>,
     posted_at: Option<u64>,
+    registered_at: Option<u64>,
     shocks: usize,
 }
 
 /// The terms of an offer.
-fn terms(plan: &ProviderPlan, price_milli: u64) -> OfferTerms {
+fn terms(plan: &ProviderPlan, price_milli: u64, seals: bool) -> OfferTerms {
     OfferTerms {
         hardware: Label::new("simulated machine").expect("a short name"),
         price_base: Amount::new(u128::from(price_milli) * 1_000_000_000_000_000),
@@ -69,7 +77,10 @@ fn terms(plan: &ProviderPlan, price_milli: u64) -> OfferTerms {
         collateral_per_lease: Amount::new(
             u128::from(plan.price_milli * SYNC_STAKE_FACTOR) * 1_000_000_000_000_000,
         ),
-        modes: ModeSet::UNSEALED,
+        modes: match seals {
+            true => ModeSet::ALL,
+            false => ModeSet::UNSEALED,
+        },
         machine: Machine::CPU_ONLY,
         price_per_gpu_second: Amount::ZERO,
         pricing: Pricing::Fixed,
@@ -85,6 +96,7 @@ impl SimProvider {
             draw: SeedStream::new(seed, &format!("provider {index}")),
             leases: BTreeMap::new(),
             posted_at: None,
+            registered_at: None,
             shocks: 0,
         }
     }
@@ -116,6 +128,8 @@ impl SimProvider {
         let me = self.account.wallet.address();
         let standing = state.offers().iter().find(|it| it.provider == me);
         let is_known = state.model(&grid.sample().id).is_some();
+        let record = state.provider(&me);
+        let has_key = record.is_some_and(|it| it.sealing.is_some());
         let price = self.plan.price_milli;
         match standing {
             Some(offer) => {
@@ -123,15 +137,29 @@ impl SimProvider {
                 self.shock(grid, context, id, now).await;
             }
             None if !is_known => {}
+            None if grid.plan.seals && !has_key => self.register(grid, context, now).await,
             None => {
                 let is_due = self.posted_at.is_none_or(|at| now >= at + OFFER_APPEARS_MS);
                 if is_due {
-                    let terms = terms(&self.plan, price);
+                    let terms = terms(&self.plan, price, grid.plan.seals);
                     let sent = Transaction::PostOffer { terms };
                     let sent = self.account.send(grid, context, sent).await;
                     self.posted_at = sent.ok().map(|_| now);
                 }
             }
+        }
+    }
+
+    /// Registers the key to which keys of sealed jobs are granted.
+    async fn register(&mut self, grid: &SimGrid, context: &Context, now: u64) {
+        let is_due = self
+            .registered_at
+            .is_none_or(|at| now >= at + OFFER_APPEARS_MS);
+        if is_due {
+            let key = SealingKey::of(&self.account.wallet).to_register();
+            let sent = Transaction::RegisterSealingKey { key };
+            let sent = self.account.send(grid, context, sent).await;
+            self.registered_at = sent.ok().map(|_| now);
         }
     }
 
@@ -142,7 +170,8 @@ impl SimProvider {
         }
         let factor = if self.shocks == 0 { 4 } else { 1 };
         self.shocks += 1;
-        let terms = terms(&self.plan, self.plan.price_milli * factor);
+        let price = self.plan.price_milli * factor;
+        let terms = terms(&self.plan, price, grid.plan.seals);
         let update = Transaction::UpdateOffer { offer, terms };
         let sent = self.account.send(grid, context, update).await;
         let what = format!("price times {factor}, {}", fate(&sent));
@@ -164,8 +193,11 @@ impl SimProvider {
             .retain(|id, _| mine.iter().any(|(_, lease)| lease.id == *id));
         for (job, lease) in mine {
             let shown = tg_api::view::lease(state, job, lease);
+            let granted = lease.granted();
+            let granted = granted.map(|(grant, _)| (grant.clone(), job.requestor));
             if let Some(entry) = self.leases.get_mut(&lease.id) {
                 entry.task.seen(shown);
+                entry.granted = granted;
                 continue;
             }
             let mode = job.order.mode;
@@ -181,6 +213,8 @@ impl SimProvider {
                 input: job.order.input,
                 work: None,
                 input_bytes: None,
+                granted,
+                key: None,
             };
             self.leases.insert(lease.id, entry);
         }
@@ -277,7 +311,8 @@ impl SimProvider {
         // As in production, work on a lease that is seen first when it runs begins with pulling what it needs.
         let needs_input = VerificationMode::from(entry.task.mode()) != VerificationMode::Endpoint;
         if stage != Stage::Prove && entry.input_bytes.is_none() {
-            match pulled(grid.sample(), store, needs_input.then_some(&entry.input)) {
+            let input = needs_input.then_some(&entry.input);
+            match pulled(grid.sample(), store, input, entry.owner.mode) {
                 Ok(input) => entry.input_bytes = Some(input),
                 Err(missing) => {
                     // As the API does when it is asked for a blob that it lacks.
@@ -290,11 +325,16 @@ impl SimProvider {
                 }
             }
         }
+        let who = (&self.account.wallet, self.plan.role);
+        if let Err(missing) = entry.open(who, grid.sample().id) {
+            entry.task.failed(now, missing);
+            return;
+        }
         let input = entry.input_bytes.clone().unwrap_or_default();
         match stage {
             Stage::Pull => entry.task.pulled(),
             Stage::Execute => {
-                let executed = executed_as(grid, self.plan.role, entry.owner, &input);
+                let executed = executed_as(grid, self.plan.role, entry, &input);
                 // A full store is tried again with the work.
                 if is_delivered(self.plan.role, entry)
                     && store
@@ -314,18 +354,7 @@ impl SimProvider {
                 }
                 entry.task.stored(now);
             }
-            Stage::Serve => {
-                let lease = entry.task.lease();
-                let is_taken_back = lease.meter.as_ref().is_some_and(|it| it.ends_ms.is_some());
-                let ends = is_taken_back || now >= lease.finish_by_ms;
-                match ends || self.plan.role == ProviderRole::Idle {
-                    true => entry.task.served(),
-                    false => {
-                        entry.task.pulled();
-                        entry.task.claim_wanted();
-                    }
-                }
-            }
+            Stage::Serve => serve(&mut entry.task, self.plan.role, now),
             Stage::Refute => {
                 let is_stored = gives(self.plan.role);
                 refute(&mut entry.task, store, is_stored, now);
@@ -402,16 +431,68 @@ impl SimProvider {
 }
 
 /// A run by a provider of a role, which may change what it gives.
-fn executed_as(grid: &SimGrid, role: ProviderRole, owner: TaskOwner, input: &[u8]) -> Execution {
-    let overcharges = role == ProviderRole::Overcharger;
+fn executed_as(grid: &SimGrid, role: ProviderRole, entry: &HeldLease, input: &[u8]) -> Execution {
+    let (owner, overcharges) = (entry.owner, role == ProviderRole::Overcharger);
     let mut executed = (grid.sample()).execute(owner, input, (grid.proving, overcharges));
     executed.output = match role {
         ProviderRole::Wrong => wrong_all_over(executed.output),
         ProviderRole::OnePart | ProviderRole::Picker => wrong_in_one_part(executed.output),
         _ => executed.output,
     };
+    if let Some(key) = &entry.key {
+        let sealed = key.seal_answer(&owner.lease, &executed.output);
+        executed.output = sealed.expect("an answer is not too long for the cipher");
+        if role == ProviderRole::Partial {
+            executed.output.truncate(executed.output.len() / 2);
+        }
+    }
     executed.receipt.output = Digest::of_blob(&executed.output);
     executed
+}
+
+/// Serves an endpoint on, until its time is over or its requestor takes it back.
+fn serve(task: &mut LeaseTask, role: ProviderRole, now: u64) {
+    let lease = task.lease();
+    let is_taken_back = lease.meter.as_ref().is_some_and(|it| it.ends_ms.is_some());
+    let ends = is_taken_back || now >= lease.finish_by_ms;
+    match ends || role == ProviderRole::Idle {
+        true => task.served(),
+        false => {
+            task.pulled();
+            task.claim_wanted();
+        }
+    }
+}
+
+impl HeldLease {
+    /// Opens the input of a sealed job, if that is pulled and was not opened before. What cannot be opened is declined by name; whoever denies keys
+    /// says so of each.
+    fn open(
+        &mut self,
+        (wallet, role): (&Wallet, ProviderRole),
+        model: ModelId,
+    ) -> Result<(), Option<DeclineReason>> {
+        let is_sealed = self.owner.mode == VerificationMode::Sealed;
+        let sealed = self.input_bytes.as_ref().filter(|_| is_sealed);
+        let Some(sealed) = sealed.filter(|_| self.key.is_none()) else {
+            return Ok(());
+        };
+        let Some((grant, requestor)) = &self.granted else {
+            return Err(None);
+        };
+        let purpose = SealedFor {
+            model,
+            requestor: *requestor,
+        };
+        let key = SealingKey::of(wallet).open_grant(&self.owner.lease, grant);
+        let opens = |key: &JobKey| key.open_input(&purpose, sealed).is_ok();
+        let key = key.ok().filter(opens);
+        self.key = key.filter(|_| role != ProviderRole::KeyDenier);
+        match self.key {
+            Some(_) => Ok(()),
+            None => Err(Some(DeclineReason::Key)),
+        }
+    }
 }
 
 /// Whether a provider gives files to whoever asks.
@@ -445,6 +526,7 @@ fn pulled(
     model: &SampleModel,
     store: &tg_node::BlobStore,
     input: Option<&Digest>,
+    mode: VerificationMode,
 ) -> Result<Vec<u8>, DeclineReason> {
     let files = [&model.public, &model.weights];
     if !files.iter().all(|it| store.contains(&Digest::of_blob(it))) {
@@ -454,8 +536,12 @@ fn pulled(
     let Some(input) = input else {
         return Ok(Vec::new());
     };
+    let longer = match mode {
+        VerificationMode::Sealed => SEALED_INPUT_OVERHEAD as usize,
+        _ => 0,
+    };
     match store.get(input, 1 << 20) {
-        Ok(Some(bytes)) if bytes.len() == model.input_len => Ok(bytes),
+        Ok(Some(bytes)) if bytes.len() == model.input_len + longer => Ok(bytes),
         _ => Err(DeclineReason::InputMissing),
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tg_ledger::{Lease, State, SyncStage};
 use tg_types::limits::RETENTION_MIN;
+use tg_types::sealing::SEALED_INPUT_OVERHEAD;
 use tg_types::{
     Address, Amount, Digest, JobId, JobNeeds, JobOrder, LeaseId, TimestampMs, Transaction,
     VerificationMode, Voucher, Wallet, job_id,
@@ -13,6 +14,7 @@ use crate::draw::SeedStream;
 use crate::evidence::{SampleModel, claim_of};
 use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
 use crate::plan::{RequestorPlan, RequestorRole};
+use crate::sealed::SealedOrder;
 
 /// How often an order that was not taken is given again.
 const TRIES_MAX: u32 = 20;
@@ -94,10 +96,9 @@ impl SimRequestor {
     }
 
     async fn order(&mut self, grid: &SimGrid, context: &Context) {
-        let input: Vec<u8> = (0..grid.sample().input_len)
+        let plain: Vec<u8> = (0..grid.sample().input_len)
             .map(|_| u8::try_from(self.draw.between(0, 255)).unwrap_or(0))
             .collect();
-        let digest = Digest::of_blob(&input);
         let deadline = self.draw.between(15_000, 40_000);
         let drawn = match self.draw.between(0, 11) {
             11 => VerificationMode::Replicate,
@@ -113,11 +114,19 @@ impl SimRequestor {
             VerificationMode::Recompute | VerificationMode::Replicate if grid.plan.by_tile => {
                 VerificationMode::Optimistic
             }
-            // No run of a program can be proved.
-            VerificationMode::Proof if grid.plan.programs => VerificationMode::Sync,
+            VerificationMode::Proof if grid.plan.seals => VerificationMode::Sealed,
+            // No run of a program or a float model can be proved.
+            VerificationMode::Proof if grid.plan.sample().is_counted() => VerificationMode::Sync,
+            // Nor is a float model served. Of programs such an order is given, and refused.
+            VerificationMode::Endpoint if grid.plan.floats => VerificationMode::Optimistic,
             drawn => drawn,
         };
         let mode = grid.plan.mode.unwrap_or(drawn);
+        let input = match mode {
+            VerificationMode::Sealed => self.seal(grid, &plain),
+            _ => plain,
+        };
+        let digest = Digest::of_blob(&input);
         let mut refused = String::new();
         for _ in 0..TRIES_MAX {
             let Some(node) = grid.gateway(self.account.gateway, now_ms(context)) else {
@@ -133,7 +142,8 @@ impl SimRequestor {
             let state = node.snapshot().state.clone();
             let members = u16::try_from(self.draw.between(2, 3)).unwrap_or(2);
             let mut order = order(grid.sample(), &state, digest, (deadline, mode, members));
-            if grid.plan.retains && mode != VerificationMode::Endpoint {
+            let is_kept = !matches!(mode, VerificationMode::Endpoint | VerificationMode::Sealed);
+            if grid.plan.retains && is_kept {
                 order.retention = RETENTION_MIN;
             }
             let sent = Transaction::SubmitJob { order };
@@ -150,6 +160,16 @@ impl SimRequestor {
         }
         let what = format!("gives up an order, {} not taken: {refused}", mode.as_str());
         self.tell(grid, context, &what);
+    }
+
+    /// Seals an input, and notes how.
+    fn seal(&self, grid: &SimGrid, plain: &[u8]) -> Vec<u8> {
+        let is_watched = self.plan.role != RequestorRole::KeyWithholder;
+        let (model, wallet) = (grid.sample().id, &self.account.wallet);
+        let (order, sealed) = SealedOrder::seal(wallet, model, (plain, is_watched));
+        let digest = Digest::of_blob(&sealed);
+        grid.checks().facts.sealed.insert(digest, order);
+        sealed
     }
 
     /// Challenges a result of an own job that can be, right or wrong.
@@ -329,6 +349,7 @@ fn order(
     let length = u32::try_from(sample.input_len).unwrap_or(u32::MAX);
     let (input, input_len) = match mode {
         VerificationMode::Endpoint => (Digest::default(), 0),
+        VerificationMode::Sealed => (input, length.saturating_add(SEALED_INPUT_OVERHEAD)),
         _ => (input, length),
     };
     JobOrder {

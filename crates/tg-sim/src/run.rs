@@ -20,9 +20,13 @@ use crate::clients::SimClient;
 use crate::coverage::FaultCoverage;
 use crate::evidence::{Proving, sample};
 use crate::grid::{ClientAccount, Context, SimGrid, now_ms, sleep_ms};
+use crate::keys;
 use crate::lapse::LeftAccount;
 use crate::log::Log;
-use crate::plan::{PAUSE, PlannedFault, PlannedSeats, ProviderRole, SeatRole, SimPlan};
+use crate::plan::{
+    PAUSE, PlannedFault, PlannedSeats, ProviderRole, RequestorPlan, RequestorRole, SeatRole,
+    SimPlan,
+};
 use crate::provider::SimProvider;
 use crate::requestor::SimRequestor;
 use crate::seat_checks::SeatChecks;
@@ -129,13 +133,16 @@ pub fn run(plan: &SimPlan, options: SimOptions) -> SimReport {
         Some(Canary::QuorumOfTwoFaults) => plan.with_two_sides(),
         _ => plan.clone(),
     };
-    // Programs are simulated: with the prover of production orders name the model.
+    // Programs and floats are simulated: with the prover of production orders name the model of integers.
+    let is_simulated = options.proving == Proving::Simulated;
     let plan = &SimPlan {
-        programs: plan.programs && options.proving == Proving::Simulated,
+        programs: plan.programs && is_simulated,
+        floats: plan.floats && is_simulated,
+        seals: plan.seals && is_simulated,
         ..plan.clone()
     };
     // Made before the run: it is the same for all.
-    sample(plan.programs);
+    sample(plan.sample());
     let folder = scratch();
     let config = deterministic::Config::new()
         .with_seed(plan.seed)
@@ -330,7 +337,7 @@ fn checks(plan: &SimPlan, genesis: &Genesis, options: SimOptions) -> Checks {
             .filter(|it| **it != SeatRole::Honest)
             .count(),
         proving: Some(options.proving),
-        programs: plan.programs,
+        sample: plan.sample(),
         ..KnownFacts::default()
     };
     let minted = genesis.minted().unwrap_or(Amount::MAX);
@@ -438,12 +445,24 @@ fn start_parties(context: &Context, grid: &Arc<SimGrid>) {
     for (index, requestor) in plan.requestors.iter().enumerate() {
         if let Some(requestor) = requestor {
             let account = account("requestor", (index, requestor.gateway), plan);
+            start_keys(context, grid, (index, *requestor));
             let requestor = SimRequestor::new(index, *requestor, account, plan.seed);
             let (shared, context) = (grid.clone(), context.child("requestor"));
             let context = context.with_attribute("index", index);
             context.spawn(move |context| requestor.run(shared, context));
         }
     }
+}
+
+/// What a requestor does with the keys of its sealed jobs, if it does anything. It asks a validator, as keys are waited for.
+fn start_keys(context: &Context, grid: &Arc<SimGrid>, (index, plan): (usize, RequestorPlan)) {
+    if !grid.plan.seals || plan.role == RequestorRole::KeyWithholder {
+        return;
+    }
+    let account = ClientAccount::new(wallet("requestor", index), plan.gateway);
+    let (shared, context) = (grid.clone(), context.child("keys"));
+    let context = context.with_attribute("index", index);
+    context.spawn(move |context| keys::keep(context, shared, index, account));
 }
 
 /// Those that bond for a seat or give theirs back.

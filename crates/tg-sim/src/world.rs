@@ -34,6 +34,7 @@ use crate::evidence::{
     BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SampleModel, SimulatedChecker,
     WRONG_TILE,
 };
+use crate::forger::SimForger;
 use crate::gateways::SimGateway;
 use crate::grid::{Context, SimGrid, now_ms};
 use crate::mangler::Mangled;
@@ -389,7 +390,8 @@ impl SimWorld {
             | SeatRole::VoteCopier
             | SeatRole::SeedWithholder
             | SeatRole::FileDropper
-            | SeatRole::Mangler => self.start(index).await,
+            | SeatRole::Mangler
+            | SeatRole::Forger => self.start(index).await,
         }
     }
 
@@ -424,6 +426,7 @@ impl SimWorld {
                 return;
             }
         };
+        let parts = self.with_forger(index, parts);
         let told = self.look_at_disk(index, &node);
         let context = self.child("validator", index);
         let mut tasks = Vec::new();
@@ -464,6 +467,17 @@ impl SimWorld {
         }
         let what = format!("seat{index} on at height {told}");
         self.grid.line(&self.context, "world", &what);
+    }
+
+    /// The same validator; one that proposes what does not hold, if its seat is of that kind.
+    fn with_forger(&self, index: usize, parts: Parts) -> Parts {
+        let seat = &self.seats[index];
+        if seat.role != SeatRole::Forger {
+            return parts;
+        }
+        let (grid, account) = (self.grid.clone(), seat.account.clone());
+        let forger = SimForger::new(grid, (index, self.starts), account);
+        parts.forging(Arc::new(forger))
     }
 
     /// Checks that a validator that starts again has on disk what it told, if its disk is the old one.
@@ -604,8 +618,13 @@ impl SimWorld {
         if self.seats[index].role == SeatRole::FileDropper {
             blobs.0 = blobs.0.dropping();
         }
+        let mut votes = register(channel::VOTES).await;
+        let has_forger = self.grid.plan.seats.contains(&SeatRole::Forger);
+        if has_forger && self.seats[index].role == SeatRole::Honest {
+            votes.0 = votes.0.heard_by(self.grid.clone(), index);
+        }
         Channels {
-            votes: register(channel::VOTES).await,
+            votes,
             certificates: register(channel::CERTIFICATES).await,
             resolver: register(channel::RESOLVER).await,
             blocks,

@@ -1,11 +1,13 @@
 //! Proposals and votes. A request stays pending until it can be answered for good.
 
+use std::sync::Arc;
+
 use tg_types::{BlockId, SignedTransaction, TimestampMs, Transaction};
 
 use super::machine::{Core, Effect, Fatal, PendingProposal, PendingVote};
 use super::seeds::dealing_holds;
 use super::tree::Resolution;
-use crate::chain::{self, Executed};
+use crate::chain::{self, Body, Executed};
 use crate::key::public_bytes;
 use crate::limits::{BLOCK_TRANSACTIONS_MAX, BLOCK_VERDICTS_MAX, CLOCK_SKEW_MAX, span};
 use crate::mempool::PoolTurns;
@@ -344,6 +346,9 @@ impl Core {
             self.mempool.refuse(sender, *nonce, *error);
         }
         self.note_dropped();
+        if let Some(id) = self.forge(parent, &built.executed)? {
+            return Ok(id);
+        }
         let id = built.executed.id;
         let bytes = chain::encode(&built.executed.block);
         self.store
@@ -351,6 +356,21 @@ impl Core {
         self.expect_evidence(&built.executed);
         self.tree.add_executed(built.executed);
         Ok(id)
+    }
+
+    /// Keeps what simulations have this validator propose in the place of a block that it built, and names it. Nothing is executed: it need not hold.
+    fn forge(&mut self, parent: &Executed, built: &Executed) -> Result<Option<BlockId>, Fatal> {
+        let forger = self.forger.as_ref();
+        let Some(block) = forger.and_then(|it| it.forge(&parent.state, &built.block)) else {
+            return Ok(None);
+        };
+        let id = block.id();
+        let bytes = chain::encode(&block);
+        self.store
+            .put_bodies([(id.as_bytes(), built.height(), bytes.as_slice())])?;
+        let block = Arc::new(block);
+        self.tree.add(Body { id, block }, true);
+        Ok(Some(id))
     }
 
     pub(super) fn expect_evidence(&mut self, executed: &Executed) {

@@ -11,6 +11,7 @@ use tg_types::{Address, BlockId, TimestampMs};
 
 use crate::chain::{Executed, LastSnapshot};
 use crate::evidence::EvidenceQueue;
+use crate::forge::BlockForger;
 use crate::handle::NodeStatus;
 use crate::limits::{HURRY_AT_START, REGOSSIP_INTERVAL, TIP_INTERVAL, TIP_INTERVAL_AT_START, span};
 use crate::mempool::Mempool;
@@ -146,6 +147,8 @@ pub(crate) struct Core {
     pub(super) clock_is_trusted: bool,
     /// When the machine wants to be called again, set while it makes progress.
     pub(super) wake: TimestampMs,
+    /// What simulations have it propose in the place of its blocks.
+    pub(super) forger: Option<Arc<dyn BlockForger>>,
 }
 
 /// What a machine starts from.
@@ -158,6 +161,7 @@ pub(crate) struct Start {
     pub(crate) snapshot: LastSnapshot,
     pub(crate) pace: Pace,
     pub(crate) seeds: SeedMachine,
+    pub(crate) forger: Option<Arc<dyn BlockForger>>,
 }
 
 impl Core {
@@ -171,6 +175,7 @@ impl Core {
             snapshot,
             pace,
             seeds,
+            forger,
         } = start;
         let addresses = term.addresses();
         let participants = term.participants();
@@ -209,6 +214,7 @@ impl Core {
             hurry_until: TimestampMs::ZERO,
             clock_is_trusted: true,
             wake: TimestampMs::ZERO,
+            forger,
         }
     }
 

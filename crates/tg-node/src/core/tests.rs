@@ -118,6 +118,7 @@ impl Bench {
                 [7; 32],
                 None,
             ),
+            forger: None,
         })
     }
 
@@ -246,6 +247,47 @@ fn a_proposal_comes_soon_with_work_and_at_the_heartbeat_without() {
     core.progress(at(100)).unwrap();
     let busy = block_id(&answer.try_recv().unwrap());
     assert_eq!(core.tree.body(&busy).unwrap().block.transactions.len(), 1);
+}
+
+/// Changes the root of the state of every block.
+#[derive(Debug)]
+struct WrongRoot;
+
+impl crate::forge::BlockForger for WrongRoot {
+    fn forge(&self, _: &tg_ledger::State, block: &tg_ledger::Block) -> Option<tg_ledger::Block> {
+        let mut block = block.clone();
+        block.header.state_root = tg_types::StateRoot::default();
+        Some(block)
+    }
+}
+
+#[test]
+fn a_block_that_a_simulation_forges_is_proposed_and_gets_no_vote() {
+    let bench = bench();
+    let mut liar = bench.core();
+    liar.forger = Some(Arc::new(WrongRoot));
+    let (reply, mut answer) = oneshot::channel();
+    liar.ask_proposal(bench.context(0, 1, &bench.root.id), reply, at(10));
+    liar.progress(at(400)).unwrap();
+    let id = block_id(&answer.try_recv().unwrap());
+    let bytes = chain::encode(&liar.tree.body(&id).unwrap().block);
+    let _ = sent(&mut liar);
+    liar.broadcast(&payload(&id), commonware_p2p::Recipients::All)
+        .unwrap();
+    assert_eq!(sent(&mut liar), [BlockMessage::Push(bytes.clone())]);
+
+    let mut core = bench.core();
+    let message = BlockMessage::Push(bytes).to_bytes();
+    core.block_message(&bench.peer(0), &message, at(400))
+        .unwrap();
+    let (reply, mut answer) = oneshot::channel();
+    let context = bench.context(0, 1, &bench.root.id);
+    core.ask_vote(context, &payload(&id), reply, at(400));
+    core.progress(at(400)).unwrap();
+    assert_eq!(answer.try_recv(), Ok(false));
+    assert!(core.store.body(id.as_bytes()).unwrap().is_none());
+    // States differ for many reasons: nobody is refused for it.
+    assert!(banned(&mut core).is_empty());
 }
 
 #[test]

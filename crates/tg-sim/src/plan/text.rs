@@ -24,6 +24,8 @@ impl fmt::Display for SimPlan {
             run_whole: _,
             retains: _,
             programs: _,
+            floats: _,
+            seals: _,
             heal_ms,
             without: _,
         } = self;
@@ -73,6 +75,8 @@ fn write_rules(f: &mut fmt::Formatter<'_>, plan: &SimPlan) -> fmt::Result {
     }
     let rules = [
         (plan.programs, "orders name a program"),
+        (plan.floats, "orders name a float model"),
+        (plan.seals, "orders are sealed that else ask for a proof"),
         (
             plan.retains,
             "answers are kept, and seats are asked for them",

@@ -151,6 +151,89 @@ fn seed_6_runs_of_a_program_are_paid_by_what_they_took() {
     assert!(party.leases > 0 && party.after < party.before, "{party:?}");
 }
 
+/// Orders name a float model, in modes `sync` by sections, `optimistic` and `replicate` among others. A member votes on nothing, and the cheapest
+/// provider states that each of its runs took all that it may.
+#[test]
+fn seed_65_runs_of_a_float_model_are_paid_by_what_they_took() {
+    let plan = SimPlan::drawn(65);
+    assert!(plan.floats && !plan.programs && !plan.run_whole && !plan.by_tile);
+    assert!(plan.seats.contains(&SeatRole::Sleeper));
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(
+        report.violations.is_empty(),
+        "{plan}{:?}",
+        report.violations
+    );
+    assert!(report.paid > 50, "{} of {} jobs", report.paid, report.jobs);
+    let place = plan.providers.iter().position(|it| {
+        let role = it.as_ref().map(|it| it.role);
+        role == Some(ProviderRole::Overcharger)
+    });
+    let party = report.providers[place.unwrap()];
+    assert!(party.leases > 0 && party.after < party.before, "{party:?}");
+    // By sections: what a seed draws is opened to a committee.
+    let committees = report.lines.iter().filter(|it| it.contains(" members"));
+    assert!(committees.count() > 10);
+}
+
+/// Some orders are sealed. The cheapest provider hands in what is wrong in one part, another one denies every key, and a requestor grants none:
+/// nobody honest pays for that, and nothing is paid that does not open and is right.
+#[test]
+fn seed_105_keys_are_granted_denied_and_withheld() {
+    let plan = SimPlan::drawn(105);
+    assert!(plan.seals && !plan.floats && !plan.programs);
+    let role_of = |of: &ProviderPlan| of.role;
+    let mut roles = plan.providers.iter().flatten().map(role_of);
+    assert!(roles.any(|it| it == ProviderRole::KeyDenier));
+    let mut requestors = plan.requestors.iter().flatten();
+    assert!(requestors.any(|it| it.role.name() == "key-withholder"));
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(
+        report.violations.is_empty(),
+        "{plan}{:?}",
+        report.violations
+    );
+    assert!(report.paid > 30, "{} of {} jobs", report.paid, report.jobs);
+    let said = |what: &str| report.lines.iter().filter(|it| it.contains(what)).count();
+    assert!(said(" Granted") > 3);
+    assert!(said(" Revealed") > 0);
+    assert!(said("granted no key that opens the input") > 0);
+}
+
+/// One seed of nineteen has sealed orders, where validators may repeat runs and nobody orders a program.
+#[test]
+fn sealed_orders_are_drawn_in_some_seeds_only() {
+    for seed in 0..600 {
+        let plan = SimPlan::drawn(seed);
+        let expected = seed % 19 == 10 && seed % 4 != 3 && seed % 7 != 6;
+        assert_eq!(plan.seals, expected, "{seed}");
+        let mut providers = plan.providers.iter().flatten();
+        let denies = providers.any(|it| it.role == ProviderRole::KeyDenier);
+        assert!(!denies || plan.seals, "{seed}");
+    }
+}
+
+/// One seed of seventeen orders a float model, unless it orders a program.
+#[test]
+fn a_float_model_is_ordered_in_some_seeds_only() {
+    for seed in 0..600 {
+        let plan = SimPlan::drawn(seed);
+        assert_eq!(plan.floats, seed % 17 == 14 && seed % 7 != 6, "{seed}");
+        let special = plan.providers.iter().flatten();
+        let special = special.filter(|it| it.role == ProviderRole::Overcharger);
+        let may_have = plan.programs || plan.floats;
+        assert!(special.count() <= usize::from(may_have), "{seed}");
+    }
+}
+
 /// An account spends its rent while all validators are off, is opened again, and everybody sends its old transactions: none is executed, and
 /// what it signs now is.
 #[test]
@@ -189,6 +272,45 @@ fn seed_8_gateways_lie_and_clients_take_the_truth_alone() {
     let refused = lies.clone().filter(|it| it.contains("refuses it"));
     let (all, refused) = (lies.count(), refused.count());
     assert!(refused > 0 && refused <= all, "{refused} of {all}");
+}
+
+/// A leader proposes blocks that do not hold, of most kinds: nobody votes for any, and another block is final at the height of each.
+#[test]
+fn seed_13_a_leader_proposes_what_does_not_hold() {
+    let plan = SimPlan::drawn(13);
+    assert!(plan.seats.contains(&SeatRole::Forger));
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(
+        report.violations.is_empty(),
+        "{plan}{:?}",
+        report.violations
+    );
+    let proposed = report.lines.iter().filter(|it| it.contains(" proposes "));
+    let refused = report.lines.iter();
+    let refused: Vec<&String> = refused.filter(|it| it.contains(" was refused: ")).collect();
+    let proposed = proposed.count();
+    assert!(refused.len() > 10, "{} of {proposed}", refused.len());
+    // What is proposed last may have no block beside it when the run ends.
+    assert!(
+        refused.len() + 2 >= proposed,
+        "{} of {proposed}",
+        refused.len()
+    );
+    for how in [
+        "root",
+        "before its turn",
+        "cannot be paid",
+        "wrong signature",
+        "verdict",
+    ] {
+        assert!(refused.iter().any(|it| it.contains(how)), "{how}");
+    }
+    // The chain goes on, and jobs are done.
+    assert!(report.paid > 30, "{} of {} jobs", report.paid, report.jobs);
 }
 
 /// The document says of each seed that failed where it is run: those from fifty on, which the gate's step does not run, by a test of their name.
@@ -271,6 +393,20 @@ fn gateways_and_clocks_are_drawn_in_some_seeds_only() {
     }
     assert!((60..140).contains(&gateways), "{gateways}");
     assert!((150..250).contains(&clocks), "{clocks}");
+}
+
+/// One seed of seventeen has a validator that proposes what does not hold, and none has more hostile seats than it bears.
+#[test]
+fn a_forger_is_drawn_in_some_seeds_only() {
+    for seed in 0..600 {
+        let plan = SimPlan::drawn(seed);
+        let of = |role| plan.seats.iter().filter(|it| **it == role).count();
+        let expected = usize::from(seed % 17 == 13 && !plan.retains);
+        assert_eq!(of(SeatRole::Forger), expected, "{seed}");
+        let hostile = plan.seats.len() - of(SeatRole::Honest);
+        assert!(hostile <= plan.faults_max(), "{seed}");
+        assert_eq!(plan.seats[0], SeatRole::Honest, "{seed}");
+    }
 }
 
 /// Clients and the account that is left are drawn in some seeds only, and leave the parts of the others as they were.
