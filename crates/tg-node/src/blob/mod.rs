@@ -7,12 +7,14 @@
 
 mod error;
 mod incoming;
+mod open_uploads;
 mod partial;
 mod pending;
 mod reader;
 mod space;
 mod store;
 mod sweep;
+mod uploads;
 mod writer;
 
 pub use error::BlobError;
@@ -23,4 +25,5 @@ pub use reader::BlobReader;
 pub use space::DISK_RESERVE_BYTES_DEFAULT;
 pub(crate) use space::free_bytes;
 pub use store::BlobStore;
+pub use uploads::UploadProgress;
 pub use writer::{BlobWriter, Stored};
