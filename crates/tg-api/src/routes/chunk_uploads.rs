@@ -52,7 +52,7 @@ const NODE_BYTES: u64 = 32;
         (status = 503, body = ErrorBody, description = "The store is full, too many uploads are open, or a chunk is being written"),
     ),
 )]
-pub(super) async fn begin(
+pub(super) async fn begin_upload(
     shared: SharedState,
     Id(digest): Id<Digest>,
     Extension(connection): Extension<Arc<Connection>>,
@@ -101,7 +101,7 @@ pub(super) async fn begin(
         (status = 503, body = ErrorBody, description = "The store is full, or another chunk is being written"),
     ),
 )]
-pub(super) async fn put(
+pub(super) async fn put_chunk(
     shared: SharedState,
     Path(path): Path<(String, String)>,
     Extension(connection): Extension<Arc<Connection>>,
