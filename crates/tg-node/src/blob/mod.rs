@@ -19,6 +19,7 @@ mod writer;
 
 pub use error::BlobError;
 pub(crate) use incoming::Incoming;
+pub(crate) use open_uploads::PausedBlob;
 pub use partial::PartialBlob;
 pub use pending::{Allowance, PENDING_TIME, PendingBlob};
 pub use reader::BlobReader;

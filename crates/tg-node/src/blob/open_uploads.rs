@@ -1,4 +1,4 @@
-//! Uploads in chunks of which some chunks are missing yet.
+//! Blobs in chunks of which some are missing yet, and to which none is coming now.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ pub(super) const UPLOADS: &str = "uploads";
 
 /// A partial blob between two of its chunks: no file is open, and its room stays taken.
 #[derive(Debug)]
-pub(super) struct PausedBlob {
+pub(crate) struct PausedBlob {
     pub(super) digest: Digest,
     pub(super) tree: ChunkTree,
     pub(super) path: PathBuf,

@@ -134,7 +134,7 @@ impl BlobStore {
 
     /// Opens a blob whose chunks this process checked before: they are not read again, unless the file has another length. If that
     /// fails, its room is given back.
-    pub(super) fn reopen(self: &Arc<Self>, paused: PausedBlob) -> Result<PartialBlob, BlobError> {
+    pub(crate) fn reopen(self: &Arc<Self>, paused: PausedBlob) -> Result<PartialBlob, BlobError> {
         let PausedBlob {
             digest,
             tree,
@@ -162,6 +162,17 @@ impl BlobStore {
             partial.check_again()?;
         }
         Ok(partial)
+    }
+
+    /// Gives back the room of a blob that nobody goes on with for now; what came stays on the disk.
+    pub(crate) fn leave(&self, paused: PausedBlob) {
+        let PausedBlob { given_back, .. } = paused;
+        self.release(given_back);
+    }
+
+    /// Removes what came of a blob.
+    pub(crate) fn forget(&self, paused: PausedBlob) {
+        self.release(paused.remove());
     }
 
     /// Removes partial blobs that nobody goes on with.
@@ -225,13 +236,24 @@ impl PartialBlob {
         Ok(())
     }
 
-    /// Where the file ends that has the chunks which are here.
-    fn end(&self) -> u64 {
+    /// The bytes of the whole, as its tree says.
+    pub(crate) const fn size(&self) -> u64 {
+        self.tree.size()
+    }
+
+    /// The bytes of the chunk that is missing next; none if all are here.
+    pub(crate) fn next_bytes(&self) -> u64 {
+        let bytes = self.next().and_then(|chunk| self.tree.chunk_bytes(chunk));
+        bytes.unwrap_or(0)
+    }
+
+    /// The bytes of the chunks that are here, which is where the file ends.
+    pub(crate) fn end(&self) -> u64 {
         (self.chunks * CHUNK_BYTES).min(self.tree.size())
     }
 
     /// Closes the file and keeps the room that the whole takes.
-    pub(super) fn pause(mut self) -> PausedBlob {
+    pub(crate) fn pause(mut self) -> PausedBlob {
         PausedBlob {
             digest: self.digest,
             tree: self.tree.clone(),
