@@ -31,6 +31,11 @@ pub(crate) struct PausedBlob {
 }
 
 impl PausedBlob {
+    /// The bytes of the store that are to be given back; what came stays on the disk.
+    pub(super) fn into_room(self) -> u64 {
+        self.given_back
+    }
+
     /// Removes what came; the bytes of the store that are to be given back.
     pub(super) fn remove(self) -> u64 {
         // What cannot be removed now is found when the store is opened again.

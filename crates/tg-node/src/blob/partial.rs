@@ -166,8 +166,7 @@ impl BlobStore {
 
     /// Gives back the room of a blob that nobody goes on with for now; what came stays on the disk.
     pub(crate) fn leave(&self, paused: PausedBlob) {
-        let PausedBlob { given_back, .. } = paused;
-        self.release(given_back);
+        self.release(paused.into_room());
     }
 
     /// Removes what came of a blob.

@@ -76,7 +76,7 @@ fn an_upload_goes_on_and_refuses_a_wrong_chunk_of_which_nothing_is_kept() {
     let digest = Digest::of_blob(&bytes);
     let early = put(&store, &bytes, 0, chunk(&bytes, 0)).unwrap_err();
     assert!(matches!(early, BlobError::NotOpen { .. }), "{early}");
-    let missing = |index| UploadProgress::Missing(index);
+    let missing = UploadProgress::Missing;
     assert_eq!(begin(&store, ALICE, &bytes).unwrap(), missing(0));
     // The whole counts before it came.
     assert_eq!(store.pending_of(&ALICE), bytes.len() as u64);
