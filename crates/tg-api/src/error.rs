@@ -17,6 +17,7 @@
 //! | `TG-API-014` | 421 | the server is not called by the name in `Host` |
 //! | `TG-API-015` | 403 | a page of another origin sends what may change something |
 //! | `TG-API-016` | 503 | the node does not follow the chain |
+//! | `TG-API-017` | 400 | a chunk's bytes are not those of its place in the blob of its path |
 //! | `TG-API-012` | 503 | the provider of an endpoint is not here, or too many requests wait for it |
 //!
 //! Other codes come from the node and the ledger, with status 422 for the client's fault, 503 for the environment's,
@@ -64,6 +65,14 @@ pub enum ApiError {
         expected: Digest,
         /// The digest of the bytes.
         got: Digest,
+    },
+    /// A chunk's bytes are not those of its place.
+    #[error("these bytes are not chunk {index} of the blob {digest}")]
+    WrongChunk {
+        /// The blob.
+        digest: Digest,
+        /// The number of the chunk in the path.
+        index: u64,
     },
     /// Only development networks have this.
     #[error("this network is not labelled development")]
@@ -152,7 +161,9 @@ impl ApiError {
     #[must_use]
     pub const fn status(&self) -> StatusCode {
         match self {
-            Self::Invalid { .. } | Self::WrongDigest { .. } => StatusCode::BAD_REQUEST,
+            Self::Invalid { .. } | Self::WrongDigest { .. } | Self::WrongChunk { .. } => {
+                StatusCode::BAD_REQUEST
+            }
             Self::NotFound { .. } | Self::NotDevelopment | Self::NoReceipt { .. } => {
                 StatusCode::NOT_FOUND
             }
@@ -197,6 +208,7 @@ impl ApiError {
             Self::WrongHost { .. } => "TG-API-014",
             Self::WrongOrigin { .. } => "TG-API-015",
             Self::Behind { .. } => "TG-API-016",
+            Self::WrongChunk { .. } => "TG-API-017",
             Self::Port(error) => &error.code,
         }
     }
@@ -212,6 +224,9 @@ impl ApiError {
             }
             Self::TooLarge { .. } => "send less in one request",
             Self::WrongDigest { .. } => "a blob is named by the BLAKE3 digest of its bytes",
+            Self::WrongChunk { .. } => {
+                "nothing of it was kept: PUT /v1/blobs/{digest}/chunks says which chunk is missing"
+            }
             Self::NotDevelopment => "sign transactions with your own key",
             Self::TooSlow { .. } | Self::Busy { .. } | Self::NoRoom { .. } => {
                 "try again in a moment"

@@ -5,7 +5,7 @@
 //! | agent | transactions, leases, single records | calls at work; each takes less than a millisecond |
 //! | read | lists, quotes, reasons, dry runs, proofs of state | calls at work on threads of their own, and answers on their way |
 //! | download | blobs to a client | answers on their way, one piece of each in memory |
-//! | upload | blobs from a client | bodies on their way, one piece of each in memory |
+//! | upload | blobs from a client | bodies on their way, one piece of each in memory, or one chunk of a MiB |
 //! | endpoint | requests to endpoints, and their providers | bodies in memory, and calls at work, most of which wait |
 //! | stream | events | streams |
 //! | follow | pages of blocks to nodes that follow the chain | calls, most of which wait for a block |
@@ -62,7 +62,7 @@ impl CallLane {
             };
         }
         match (subject.unwrap_or_default(), id, rest) {
-            ("blobs", Some(_), None) if method == Method::PUT => Self::Upload,
+            ("blobs", Some(_), None | Some("chunks")) if method == Method::PUT => Self::Upload,
             ("blobs", Some(_), None | Some("chunks")) => Self::Download,
             ("chain", Some("snapshot"), None) => Self::Download,
             ("events", None, _) => Self::Stream,
@@ -337,6 +337,8 @@ mod tests {
         check(&Method::GET, "/v1/blobs/0x12/chunks", CallLane::Download);
         check(&Method::GET, "/v1/blobs/0x12/chunks/3", CallLane::Download);
         check(&Method::PUT, "/v1/blobs/0x12", CallLane::Upload);
+        check(&Method::PUT, "/v1/blobs/0x12/chunks", CallLane::Upload);
+        check(&Method::PUT, "/v1/blobs/0x12/chunks/3", CallLane::Upload);
         check(&Method::GET, "/v1/events", CallLane::Stream);
         check(&Method::GET, "/v1/chain/blocks", CallLane::Follow);
         check(&Method::GET, "/v1/chain/seats", CallLane::Agent);

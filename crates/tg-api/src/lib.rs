@@ -61,8 +61,8 @@ pub use openai::port::{
     TextPiece, TokenLogprob, WrittenLogprob,
 };
 pub use port::{
-    BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, PortError, PortFuture,
-    ShownState, TransactionFate, Upload, UploadAllowance, UploadEnd,
+    BlobSink, BlobSource, ChunkOutcome, DevelopmentPort, FinalizedEvents, GridPort, PortError,
+    PortFuture, ShownState, TransactionFate, Upload, UploadAllowance, UploadEnd,
 };
 pub use routes::openapi;
 pub use server::{ApiListener, ApiServer};

@@ -106,6 +106,21 @@ pub enum UploadEnd {
     Refused(Digest),
 }
 
+/// Where an upload in chunks stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChunkOutcome {
+    /// The chunk with this number is missing next.
+    Missing(u64),
+    /// All chunks are here, and the blob is stored.
+    New,
+    /// It was held already.
+    Held,
+    /// The bytes are not the chunk: nothing of them was kept.
+    Wrong,
+    /// No upload of the blob is open.
+    NotOpen,
+}
+
 /// A blob that an account wants stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Upload {
@@ -189,6 +204,13 @@ pub trait GridPort: Send + Sync + 'static {
 
     /// Makes room for a blob that arrives. Storing the same one again succeeds.
     fn store_blob(&self, upload: Upload) -> PortFuture<'_, Box<dyn BlobSink>>;
+
+    /// Begins an upload in chunks, or tells where it stands. The tree is the blob's, and its size the upload's.
+    fn begin_upload(&self, upload: Upload, tree: ChunkTree) -> PortFuture<'_, ChunkOutcome>;
+
+    /// Takes a chunk of an upload that was begun. One that is not missing next is not looked at.
+    fn put_chunk(&self, upload: Upload, index: u64, bytes: Vec<u8>)
+    -> PortFuture<'_, ChunkOutcome>;
 
     /// A blob, or nothing if it is not held.
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>>;

@@ -110,12 +110,12 @@ pub fn named_blobs(state: &State) -> HashSet<Digest> {
     all.chain(kept).chain(asked).collect()
 }
 
-/// Checks the permit of a blob of `size` bytes that is to be stored under `digest`.
+/// Checks the permit of a blob that is to be stored under `digest`, of `size` bytes if that is known already.
 pub(crate) fn check(
     state: &State,
     headers: &HeaderMap,
     digest: Digest,
-    size: u64,
+    size: Option<u64>,
 ) -> Result<Upload, ApiError> {
     let refuse = |detail: String| ApiError::NoPermit { digest, detail };
     let header = headers
@@ -127,7 +127,9 @@ pub(crate) fn check(
     if permit.digest != digest {
         return Err(refuse(format!("it is for the blob {}", permit.digest)));
     }
-    if permit.length != size {
+    if let Some(size) = size
+        && permit.length != size
+    {
         return Err(refuse(format!(
             "it is for {} bytes, not {size}",
             permit.length
@@ -152,7 +154,7 @@ pub(crate) fn check(
     }
     Ok(Upload {
         digest,
-        size,
+        size: permit.length,
         owner,
         allowance,
         now,

@@ -155,7 +155,7 @@ pub mod voting;
 
 pub use blob::{
     Allowance, BlobError, BlobReader, BlobStore, BlobWriter, PENDING_TIME, PartialBlob,
-    PendingBlob, Stored,
+    PendingBlob, Stored, UploadProgress,
 };
 pub use checker::ProofChecker;
 pub use checker::dispute::{claim_file, runs};

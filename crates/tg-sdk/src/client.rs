@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use http_body_util::Either;
 use hyper::Method;
 use serde::Serialize;
 use tg_types::chain::{
@@ -14,29 +13,25 @@ use tg_types::chain::{
 };
 use tg_types::chunks::{CHUNK_BYTES, CHUNKS_MAX, ChunkTree};
 use tg_types::{
-    Address, Amount, BidId, ChainDomain, Decode as _, Digest, DurationMs, Encode, Fees, Heartbeat,
-    JobId, JobOrder, LeaseId, ModelId, NonceLane, OfferId, Reader, SignedTransaction, SignedUpload,
-    TimestampMs, Transaction, TransactionId, UploadPermit, Wallet,
+    Address, Amount, BidId, ChainDomain, Decode as _, Digest, Encode, Fees, Heartbeat, JobId,
+    JobOrder, LeaseId, ModelId, NonceLane, OfferId, Reader, SignedTransaction, Transaction,
+    TransactionId, Wallet,
 };
-use tokio::sync::{Mutex as AsyncMutex, mpsc};
+use tokio::sync::Mutex as AsyncMutex;
 
 use crate::dto::{
-    AccountDto, BidDto, BlobDto, DevelopmentAccountDto, DryRunDto, FaucetRequestDto, JobDto,
-    JobEventsDto, JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModePriceDto, ModelDto,
-    ModelPageDto, OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto, QuotePageDto, RentDto,
-    SeatsDto, StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto, TransactionStatusDto,
+    AccountDto, BidDto, DevelopmentAccountDto, DryRunDto, FaucetRequestDto, JobDto, JobEventsDto,
+    JobPageDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, ModePriceDto, ModelDto, ModelPageDto,
+    OfferDto, OfferPageDto, Paged, ProviderDto, QuoteDto, QuotePageDto, RentDto, SeatsDto,
+    StateAnswerDto, StateRecordDto, StatusDto, SubmittedDto, TransactionStatusDto,
 };
 use crate::endpoint::wire::{ENDPOINT_BYTES_MAX, SERVE_BYTES_MAX, ServeAnswer, ServeCall};
 use crate::error::ClientError;
 use crate::events::EventStream;
 use crate::signer::Signer;
 use crate::tls::{self, TlsRoots};
-use crate::transport::{Payload, Transport, whole};
+use crate::transport::{Payload, Transport};
 use crate::turn::{SigningTurn, locked};
-use crate::upload::UploadBody;
-
-/// How long an upload may take to arrive.
-const UPLOAD_TIME: DurationMs = DurationMs::new(5 * 60 * 1_000);
 
 /// Bytes of a page of blocks that are read: its blocks, and what shows them.
 const PAGE_LIMIT: usize = PAGE_BYTES_MAX + (1 << 20);
@@ -207,8 +202,12 @@ impl Client {
         self.transport.base()
     }
 
+    /// Who signs for uploads.
+    pub(crate) const fn uploader(&self) -> Option<&Wallet> {
+        self.uploader.as_ref()
+    }
+
     /// How calls are made.
-    #[cfg(feature = "verify")]
     pub(crate) const fn transport(&self) -> &Transport {
         &self.transport
     }
@@ -302,49 +301,6 @@ impl Client {
     /// Those of any call.
     pub async fn domain(&self) -> Result<ChainDomain, ClientError> {
         Ok(self.status().await?.domain.into())
-    }
-
-    /// Stores a blob under its digest, on behalf of the account of [`Self::uploading_as`]. Storing it again does
-    /// nothing; a blob that no order, lease or model names within some minutes goes again.
-    ///
-    /// # Errors
-    /// Those of any call; status 401 if this client signs no uploads or the account has no money, 413 if the blob is
-    /// larger than the grid takes, 422 if the account has too much stored that nothing names.
-    pub async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobDto, ClientError> {
-        let digest = Digest::of_blob(&bytes);
-        let path = format!("/v1/blobs/{digest}");
-        let mut headers = Vec::new();
-        if let Some(wallet) = &self.uploader {
-            let status = self.status().await?;
-            let permit = UploadPermit {
-                digest,
-                length: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-                expires: TimestampMs::new(status.timestamp_ms).saturating_add(UPLOAD_TIME),
-            };
-            let signed = SignedUpload::new(permit, wallet, &status.domain.into());
-            headers.push(("tg-upload", signed.to_string()));
-        }
-        self.transport
-            .json(Method::PUT, &path, Payload::Upload(whole(bytes), headers))
-            .await
-    }
-
-    /// Stores a blob under a permit that its owner signed. Its pieces come through a channel; if they end before the permit's length, the
-    /// call fails. The whole must arrive within the client's time limit.
-    ///
-    /// # Errors
-    /// Those of [`Client::put_blob`].
-    pub async fn put_permitted(
-        &self,
-        permit: &SignedUpload,
-        pieces: mpsc::Receiver<Vec<u8>>,
-    ) -> Result<BlobDto, ClientError> {
-        let path = format!("/v1/blobs/{}", permit.permit.digest);
-        let headers = vec![("tg-upload", permit.to_string())];
-        let body = Either::Right(UploadBody::new(permit.permit.length, pieces));
-        self.transport
-            .json(Method::PUT, &path, Payload::Upload(body, headers))
-            .await
     }
 
     /// Final blocks from a height on, with what shows them. With none there, the grid waits for one for `wait` at most, 10 s,

@@ -42,6 +42,8 @@
 #[cfg(all(feature = "client", feature = "verify"))]
 pub mod bids;
 #[cfg(feature = "client")]
+mod blob_upload;
+#[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "client")]
 pub mod clock;

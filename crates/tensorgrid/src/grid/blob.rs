@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tg_api::{
-    BlobSink, BlobSource, PortError, PortFuture, Upload, UploadAllowance, UploadEnd, allowance,
-    named_blobs,
+    BlobSink, BlobSource, ChunkOutcome, PortError, PortFuture, Upload, UploadAllowance, UploadEnd,
+    allowance, named_blobs,
 };
 use tg_node::limits::MODEL_BYTES_MAX;
 use tg_node::{
     Allowance, BlobError, BlobReader, BlobStore, BlobWriter, NodeHandle, PENDING_TIME, PendingBlob,
-    Stored,
+    Stored, UploadProgress,
 };
 use tg_types::chunks::ChunkTree;
 use tg_types::{Address, Digest, Fault, with_sources};
@@ -92,14 +92,57 @@ pub(super) fn store(
     })
 }
 
-fn begin(store: &Arc<BlobStore>, upload: &Upload) -> Result<Sink, BlobError> {
-    let pending = PendingBlob {
+/// Begins an upload in chunks, or tells where it stands.
+pub(super) async fn begin_upload(
+    store: Arc<BlobStore>,
+    upload: Upload,
+    tree: ChunkTree,
+) -> Result<ChunkOutcome, PortError> {
+    let (blob, allowance) = (pending(&upload), in_node(upload.allowance));
+    let begun = tokio::task::spawn_blocking(move || {
+        store.begin_upload(&blob, allowance, tree, MODEL_BYTES_MAX)
+    });
+    outcome(begun.await.map_err(|error| stopped(&error))?)
+}
+
+/// Takes a chunk of one.
+pub(super) async fn put_chunk(
+    store: Arc<BlobStore>,
+    upload: Upload,
+    index: u64,
+    bytes: Vec<u8>,
+) -> Result<ChunkOutcome, PortError> {
+    let PendingBlob {
+        digest, expires, ..
+    } = pending(&upload);
+    let put = tokio::task::spawn_blocking(move || {
+        store.put_upload_chunk(&digest, index, &bytes, expires)
+    });
+    outcome(put.await.map_err(|error| stopped(&error))?)
+}
+
+fn outcome(progress: Result<UploadProgress, BlobError>) -> Result<ChunkOutcome, PortError> {
+    match progress {
+        Ok(UploadProgress::Missing(chunk)) => Ok(ChunkOutcome::Missing(chunk)),
+        Ok(UploadProgress::Whole(Stored::New)) => Ok(ChunkOutcome::New),
+        Ok(UploadProgress::Whole(Stored::Held)) => Ok(ChunkOutcome::Held),
+        Err(BlobError::WrongChunk { .. }) => Ok(ChunkOutcome::Wrong),
+        Err(BlobError::NotOpen { .. }) => Ok(ChunkOutcome::NotOpen),
+        Err(error) => Err(refused(&error)),
+    }
+}
+
+fn pending(upload: &Upload) -> PendingBlob {
+    PendingBlob {
         digest: upload.digest,
         size: upload.size,
         owner: upload.owner,
         expires: upload.now.saturating_add(PENDING_TIME),
-    };
-    store.put_pending(&pending, in_node(upload.allowance))?;
+    }
+}
+
+fn begin(store: &Arc<BlobStore>, upload: &Upload) -> Result<Sink, BlobError> {
+    store.put_pending(&pending(upload), in_node(upload.allowance))?;
     let mut sink = Sink {
         store: Arc::clone(store),
         digest: upload.digest,
@@ -179,7 +222,7 @@ impl BlobSink for Sink {
     }
 }
 
-fn stopped(error: &tokio::task::JoinError) -> PortError {
+pub(super) fn stopped(error: &tokio::task::JoinError) -> PortError {
     PortError {
         fault: Fault::Ours,
         code: "TG-NODE-000".to_owned(),
@@ -190,7 +233,13 @@ fn stopped(error: &tokio::task::JoinError) -> PortError {
 
 fn refused(error: &BlobError) -> PortError {
     let (fault, hint) = match error {
-        BlobError::TooLarge { .. } | BlobError::WrongDigest { .. } => (Fault::Client, ""),
+        BlobError::TooLarge { .. }
+        | BlobError::WrongDigest { .. }
+        | BlobError::WrongTree { .. } => (Fault::Client, ""),
+        BlobError::TooManyUploads { .. } => (
+            Fault::Environment,
+            "send the blob in one call, end other uploads first, or wait until they have ended",
+        ),
         BlobError::AllowanceUsed { .. } => (
             Fault::Client,
             "order, register or lease what was stored, wait until it expires, or hold more TGRID",

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tg_api::{
-    BlobSink, BlobSource, DevelopmentPort, FinalizedEvents, GridPort, OpenAiPort, PortError,
-    PortFuture, ShownState, TransactionFate, Upload, named_blobs,
+    BlobSink, BlobSource, ChunkOutcome, DevelopmentPort, FinalizedEvents, GridPort, OpenAiPort,
+    PortError, PortFuture, ShownState, TransactionFate, Upload, named_blobs,
 };
 use tg_ledger::State;
 use tg_node::{BlobStore, NodeHandle, StoreError, SubmitError, TransactionStatus};
@@ -128,6 +128,23 @@ impl NodePort {
         let first = Arc::clone(self.node().blobs());
         let others = self.nodes.iter().map(|node| Arc::clone(node.blobs()));
         std::iter::once(first).chain(others).collect()
+    }
+
+    /// Hands a blob that came in chunks on to other nodes, if it is whole and this is a gateway.
+    async fn hand_on(
+        &self,
+        store: Arc<BlobStore>,
+        upload: Upload,
+        outcome: ChunkOutcome,
+    ) -> Result<ChunkOutcome, PortError> {
+        let is_whole = matches!(outcome, ChunkOutcome::New | ChunkOutcome::Held);
+        if is_whole && let Some(uplinks) = &self.uplinks {
+            let uplinks = Arc::clone(uplinks);
+            // It goes on if the client does not wait for it.
+            let handed = tokio::spawn(async move { uplinks.hand_on(&store, &upload.permit).await });
+            handed.await.map_err(|error| blob::stopped(&error))??;
+        }
+        Ok(outcome)
     }
 
     /// The chunks of a blob that was asked for lately and is still held.
@@ -278,6 +295,27 @@ impl GridPort for NodePort {
                 Box::pin(async move { Ok(uplinks.forwarding(sink.await?, store, permit)) })
             }
         }
+    }
+
+    fn begin_upload(&self, upload: Upload, tree: ChunkTree) -> PortFuture<'_, ChunkOutcome> {
+        let store = Arc::clone(self.node().blobs());
+        Box::pin(async move {
+            let outcome = blob::begin_upload(Arc::clone(&store), upload, tree).await?;
+            self.hand_on(store, upload, outcome).await
+        })
+    }
+
+    fn put_chunk(
+        &self,
+        upload: Upload,
+        index: u64,
+        bytes: Vec<u8>,
+    ) -> PortFuture<'_, ChunkOutcome> {
+        let store = Arc::clone(self.node().blobs());
+        Box::pin(async move {
+            let outcome = blob::put_chunk(Arc::clone(&store), upload, index, bytes).await?;
+            self.hand_on(store, upload, outcome).await
+        })
     }
 
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>> {

@@ -1,8 +1,8 @@
 //! Other nodes as a gateway reaches them, over their APIs: where it hears of the chain, and where what clients send goes on to.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tg_api::{BlobSink, PortError, UploadEnd};
 use tg_node::limits::MODEL_BYTES_MAX;
@@ -11,7 +11,7 @@ use tg_sdk::{Client, ClientError};
 use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
 use tg_types::{Digest, Fault, Heartbeat, SignedTransaction, SignedUpload, with_sources};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::task::JoinSet;
 
 /// Most bytes of a snapshot that is taken.
@@ -160,10 +160,22 @@ impl ChainSource for HttpSource {
     }
 }
 
+/// How long a blob that came in chunks and was handed on is not handed on again: below the time for which nodes keep one that nothing
+/// names.
+const HANDED_FOR: Duration = Duration::from_secs(300);
+
+/// Blobs of which that is known.
+const HANDED_MAX: usize = 256;
+
+/// When a blob was handed on; held locked meanwhile.
+type HandedOn = Arc<AsyncMutex<Option<Instant>>>;
+
 /// The nodes to which a gateway hands on what its clients store.
 #[derive(Debug)]
 pub(crate) struct Uplinks {
     clients: Vec<Client>,
+    /// Blobs that came in chunks and were handed on lately.
+    handed: Mutex<BTreeMap<Digest, HandedOn>>,
     /// How many must take a blob, so that one of them is honest: one more than may fail, or all if there are fewer.
     enough: usize,
 }
@@ -175,6 +187,7 @@ impl Uplinks {
         let clients = clients.map(|it| it.client.clone().with_time_limit(UPLOAD_MAX));
         Self {
             clients: clients.collect(),
+            handed: Mutex::default(),
             enough: ((validators.max(1) - 1) / 3 + 1).min(sources.len()),
         }
     }
@@ -194,9 +207,44 @@ impl Uplinks {
         })
     }
 
+    /// Hands a stored blob that came in chunks to as many nodes as it takes, unless that was done lately or is being done.
+    ///
+    /// Stops: a client that has this gateway send a large blob as often as it says, in a call of some kilobytes, that it has its chunks.
+    pub(crate) async fn hand_on(
+        &self,
+        store: &Arc<BlobStore>,
+        permit: &SignedUpload,
+    ) -> Result<(), PortError> {
+        let turn = self.handed_on(permit.permit.digest);
+        let mut handed = turn.lock().await;
+        if handed.is_some_and(|at| at.elapsed() < HANDED_FOR) {
+            return Ok(());
+        }
+        self.spread_to_enough(store, permit).await?;
+        *handed = Some(Instant::now());
+        Ok(())
+    }
+
+    fn handed_on(&self, digest: Digest) -> HandedOn {
+        let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
+        if handed.len() >= HANDED_MAX {
+            // Those that are being handed on stay: as many as the server takes uploads.
+            handed.retain(|_, it| Arc::strong_count(it) > 1);
+        }
+        Arc::clone(handed.entry(digest).or_default())
+    }
+
     /// Hands a stored blob to as many nodes as it takes. Called beside the event loop.
     fn forward(&self, store: &Arc<BlobStore>, permit: &SignedUpload) -> Result<(), PortError> {
-        let (taken, reasons) = Handle::current().block_on(self.spread(store, permit));
+        Handle::current().block_on(self.spread_to_enough(store, permit))
+    }
+
+    async fn spread_to_enough(
+        &self,
+        store: &Arc<BlobStore>,
+        permit: &SignedUpload,
+    ) -> Result<(), PortError> {
+        let (taken, reasons) = self.spread(store, permit).await;
         if taken == self.enough {
             return Ok(());
         }
@@ -308,7 +356,6 @@ mod tests {
 
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
-    use std::time::Instant;
 
     use tg_ledger::development_domain;
     use tg_types::{TimestampMs, UploadPermit, Wallet};
@@ -370,5 +417,33 @@ mod tests {
         assert_eq!(spread(&[true, false, true, true]).await, 2);
         assert_eq!(spread(&[false, false, true, true]).await, 2);
         assert!(since.elapsed() < 10 * STALLED, "{:?}", since.elapsed());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_blob_in_chunks_is_handed_on_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(BlobStore::open(folder.path(), 1 << 20).unwrap());
+        let digest = store.put(b"a proof", 100).unwrap();
+        let permit = UploadPermit {
+            digest,
+            length: 7,
+            expires: TimestampMs::new(1),
+        };
+        let wallet = Wallet::from_seed(b"a client");
+        let permit = SignedUpload::new(permit, &wallet, &development_domain());
+        let uplinks = Uplinks::new(&[node(digest, 7, true)], 1);
+        for _ in 0..2 {
+            uplinks.hand_on(&store, &permit).await.unwrap();
+        }
+        // From a store that does not have it, it cannot be sent again.
+        let empty = tempfile::tempdir().unwrap();
+        let empty = Arc::new(BlobStore::open(empty.path(), 1 << 20).unwrap());
+        uplinks.hand_on(&empty, &permit).await.unwrap();
+        // One that failed is tried again.
+        let nobody = Uplinks::new(&[HttpSource::new("http://127.0.0.1:1").unwrap()], 1);
+        for _ in 0..2 {
+            let error = nobody.hand_on(&store, &permit).await.unwrap_err();
+            assert_eq!(error.code, "TG-GATE-001");
+        }
     }
 }

@@ -191,7 +191,7 @@ pub(super) async fn put(
         detail: "it has no content-length".to_owned(),
     })?;
     let size = u64::try_from(size).unwrap_or(u64::MAX);
-    let upload = upload::check(&shared.port.state(), &headers, digest, size)?;
+    let upload = upload::check(&shared.port.state(), &headers, digest, Some(size))?;
     let lanes = &shared.lanes;
     let _ticket = lanes.enter(&lanes.uploads, connection.peer).await?;
     let mut sink = shared.port.store_blob(upload).await?;

@@ -52,22 +52,28 @@ pub(super) async fn tree(
 )]
 pub(super) async fn chunk(
     shared: SharedState,
-    Path((digest, index)): Path<(String, String)>,
+    Path(path): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let invalid = |detail: &str| ApiError::Invalid {
-        what: "the path",
-        detail: format!("expected {detail}"),
-    };
-    let name = Digest::from_text(&digest).ok_or_else(|| invalid(Digest::EXPECTED))?;
-    let number: u64 = index
-        .parse()
-        .map_err(|_| invalid("the number of a chunk"))?;
-    let bytes = shared.port.chunk(name, number).await?;
+    let (digest, index) = named_chunk(&path)?;
+    let bytes = shared.port.chunk(digest, index).await?;
     let bytes = bytes.ok_or_else(|| ApiError::NotFound {
         kind: "chunk",
         id: format!("{index} of {digest}"),
     })?;
     Ok(answer(bytes))
+}
+
+/// The blob and the number of a chunk in a path.
+pub(super) fn named_chunk((digest, index): &(String, String)) -> Result<(Digest, u64), ApiError> {
+    let invalid = |detail: &str| ApiError::Invalid {
+        what: "the path",
+        detail: format!("expected {detail}"),
+    };
+    let digest = Digest::from_text(digest).ok_or_else(|| invalid(Digest::EXPECTED))?;
+    let index: u64 = index
+        .parse()
+        .map_err(|_| invalid("the number of a chunk"))?;
+    Ok((digest, index))
 }
 
 fn answer(bytes: Vec<u8>) -> Response {

@@ -4,6 +4,7 @@ mod accounts;
 mod bids;
 mod blobs;
 mod chain;
+mod chunk_uploads;
 mod chunks;
 mod dashboard;
 mod development;
@@ -102,8 +103,8 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(endpoints::ask))
         .routes(routes!(endpoints::serve))
         .routes(routes!(blobs::get, blobs::put))
-        .routes(routes!(chunks::tree))
-        .routes(routes!(chunks::chunk))
+        .routes(routes!(chunks::tree, chunk_uploads::begin_upload))
+        .routes(routes!(chunks::chunk, chunk_uploads::put_chunk))
         .routes(routes!(development::accounts))
         .routes(routes!(development::faucet))
         .routes(routes!(development::infer))

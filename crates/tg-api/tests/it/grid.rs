@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tg_api::{
-    ApiConfig, ApiListener, ApiServer, BlobSink, BlobSource, Completion, CompletionOrder,
-    DevelopmentPort, EmbeddingOrder, Embeddings, FinalizedEvents, GridPort, OpenAiError,
-    OpenAiFuture, OpenAiPort, PieceSender, PortError, PortFuture, Requester, ShownState,
-    TransactionFate, Upload, UploadEnd,
+    ApiConfig, ApiListener, ApiServer, BlobSink, BlobSource, ChunkOutcome, Completion,
+    CompletionOrder, DevelopmentPort, EmbeddingOrder, Embeddings, FinalizedEvents, GridPort,
+    OpenAiError, OpenAiFuture, OpenAiPort, PieceSender, PortError, PortFuture, Requester,
+    ShownState, TransactionFate, Upload, UploadEnd,
 };
 use tg_ledger::{
     ConsensusKey, EvidenceTask, Genesis, ModelFacts, Outcome, Parameters, Proposal, State,
@@ -89,11 +89,18 @@ impl BlobSink for Sink {
     }
 }
 
+/// Uploads in chunks that one account may have open.
+pub(crate) const UPLOADS_MAX: usize = 2;
+
+/// An upload in chunks: whose it is, its chunks, and what came.
+struct ArrivingBlob(Address, ChunkTree, Vec<u8>);
+
 /// The grid.
 pub(crate) struct Grid {
     validator: Address,
     state: Mutex<Arc<State>>,
     blobs: Arc<Blobs>,
+    uploads: Mutex<HashMap<Digest, ArrivingBlob>>,
     transactions: Mutex<HashMap<TransactionId, u64>>,
     listeners: Mutex<Vec<mpsc::Sender<FinalizedEvents>>>,
     /// Providers that asked for their leases.
@@ -146,6 +153,27 @@ fn refused(code: &str, message: String) -> PortError {
         code: code.to_owned(),
         message,
         hint: String::new(),
+    }
+}
+
+impl ArrivingBlob {
+    /// The chunk that is missing.
+    fn next(&self) -> u64 {
+        (self.2.len() as u64).div_ceil(CHUNK_BYTES)
+    }
+
+    fn put(&mut self, digest: &Digest, index: u64, bytes: &[u8]) -> ChunkOutcome {
+        if index != self.next() {
+            return ChunkOutcome::Missing(self.next());
+        }
+        if !self.1.is_chunk(digest, index, bytes) {
+            return ChunkOutcome::Wrong;
+        }
+        self.2.extend_from_slice(bytes);
+        match self.next() == self.1.chunks() {
+            true => ChunkOutcome::New,
+            false => ChunkOutcome::Missing(self.next()),
+        }
     }
 }
 
@@ -210,6 +238,7 @@ impl Grid {
             validator,
             state: Mutex::new(Arc::new(State::genesis(&genesis).unwrap())),
             blobs: Arc::default(),
+            uploads: Mutex::default(),
             transactions: Mutex::default(),
             listeners: Mutex::default(),
             heard: Mutex::default(),
@@ -368,6 +397,46 @@ impl GridPort for Grid {
     fn store_blob(&self, upload: Upload) -> PortFuture<'_, Box<dyn BlobSink>> {
         let sink = Sink(Arc::clone(&self.blobs), upload.digest, Vec::new());
         Box::pin(async { Ok(Box::new(sink) as Box<dyn BlobSink>) })
+    }
+
+    fn begin_upload(&self, upload: Upload, tree: ChunkTree) -> PortFuture<'_, ChunkOutcome> {
+        let Upload { digest, owner, .. } = upload;
+        let mut uploads = self.uploads.lock().unwrap();
+        let own = uploads.values().filter(|it| it.0 == owner).count();
+        let outcome = if self.blobs.lock().unwrap().contains_key(&digest) {
+            Ok(ChunkOutcome::Held)
+        } else if let Some(open) = uploads.get(&digest) {
+            Ok(ChunkOutcome::Missing(open.next()))
+        } else if own >= UPLOADS_MAX {
+            Err(PortError {
+                fault: Fault::Environment,
+                ..refused("TG-NODE-033", "too many uploads are open".to_owned())
+            })
+        } else {
+            uploads.insert(digest, ArrivingBlob(owner, tree, Vec::new()));
+            Ok(ChunkOutcome::Missing(0))
+        };
+        Box::pin(async { outcome })
+    }
+
+    fn put_chunk(
+        &self,
+        upload: Upload,
+        index: u64,
+        bytes: Vec<u8>,
+    ) -> PortFuture<'_, ChunkOutcome> {
+        let mut uploads = self.uploads.lock().unwrap();
+        let outcome = match uploads.get_mut(&upload.digest) {
+            None => ChunkOutcome::NotOpen,
+            Some(open) => open.put(&upload.digest, index, &bytes),
+        };
+        if outcome == ChunkOutcome::New
+            && let Some(open) = uploads.remove(&upload.digest)
+        {
+            let mut blobs = self.blobs.lock().unwrap();
+            blobs.insert(upload.digest, Arc::new(open.2));
+        }
+        Box::pin(async move { Ok(outcome) })
     }
 
     fn blob(&self, digest: Digest) -> PortFuture<'_, Option<Box<dyn BlobSource>>> {

@@ -4,6 +4,7 @@
 mod abuse;
 mod blobs;
 mod calls;
+mod chunk_uploads;
 mod dashboard;
 mod document;
 mod events;

@@ -89,6 +89,28 @@ pub enum BlobError {
         /// The first chunk that is missing.
         chunk: u64,
     },
+    /// A chunk is not the one of its blob.
+    #[error("these bytes are not chunk {chunk} of blob {digest}")]
+    WrongChunk {
+        /// The blob.
+        digest: Digest,
+        /// Which chunk they were to be.
+        chunk: u64,
+    },
+    /// No upload of the blob is open.
+    #[error("no upload of blob {digest} is open")]
+    NotOpen {
+        /// The blob.
+        digest: Digest,
+    },
+    /// As many uploads are open as may be.
+    #[error("{open} uploads in chunks are open, of {limit} at most")]
+    TooManyUploads {
+        /// How many, of the account or in all.
+        open: usize,
+        /// How many may be.
+        limit: usize,
+    },
     /// The stored file does not hash to its name.
     #[error("stored blob {digest} is damaged")]
     Damaged {
@@ -124,6 +146,9 @@ impl BlobError {
             Self::WrongTree { .. } => "TG-NODE-028",
             Self::Busy { .. } => "TG-NODE-029",
             Self::Incomplete { .. } => "TG-NODE-030",
+            Self::WrongChunk { .. } => "TG-NODE-031",
+            Self::NotOpen { .. } => "TG-NODE-032",
+            Self::TooManyUploads { .. } => "TG-NODE-033",
         }
     }
 }

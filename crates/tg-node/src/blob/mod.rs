@@ -7,20 +7,24 @@
 
 mod error;
 mod incoming;
+mod open_uploads;
 mod partial;
 mod pending;
 mod reader;
 mod space;
 mod store;
 mod sweep;
+mod uploads;
 mod writer;
 
 pub use error::BlobError;
 pub(crate) use incoming::Incoming;
+pub(crate) use open_uploads::PausedBlob;
 pub use partial::PartialBlob;
 pub use pending::{Allowance, PENDING_TIME, PendingBlob};
 pub use reader::BlobReader;
 pub use space::DISK_RESERVE_BYTES_DEFAULT;
 pub(crate) use space::free_bytes;
 pub use store::BlobStore;
+pub use uploads::UploadProgress;
 pub use writer::{BlobWriter, Stored};

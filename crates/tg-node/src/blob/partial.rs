@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +13,7 @@ use tg_types::Digest;
 use tg_types::chunks::{CHUNK_BYTES, ChunkTree, ChunkTreeBuilder};
 
 use super::error::{BlobError, io_error};
+use super::open_uploads::PausedBlob;
 use super::store::{BlobStore, PARTIAL};
 use super::writer::Stored;
 
@@ -102,18 +103,21 @@ impl BlobStore {
         if !tree.is_of(digest) {
             return Err(BlobError::WrongTree { digest: *digest });
         }
-        let folder = self.root.join(PARTIAL);
+        self.resume_in(PARTIAL, digest, tree)
+    }
+
+    /// Goes on with a blob in a folder of the store, or begins it there. The tree is the blob's.
+    pub(super) fn resume_in(
+        self: &Arc<Self>,
+        folder: &str,
+        digest: &Digest,
+        tree: ChunkTree,
+    ) -> Result<PartialBlob, BlobError> {
+        let size = tree.size();
+        let folder = self.root.join(folder);
         fs::create_dir_all(&folder).map_err(|source| io_error("create", &folder, source))?;
         let path = folder.join(name(digest));
-        let failed = |source| io_error("open", &path, source);
-        let mut options = File::options();
-        options.create(true).truncate(false).read(true).write(true);
-        let file = options.open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => return Err(BlobError::Busy { digest: *digest }),
-            Err(fs::TryLockError::Error(source)) => return Err(failed(source)),
-        }
+        let file = open_locked(&path, digest)?;
         self.reserve(size)?;
         let mut partial = PartialBlob {
             store: Arc::clone(self),
@@ -126,6 +130,48 @@ impl BlobStore {
         };
         partial.check_again()?;
         Ok(partial)
+    }
+
+    /// Opens a blob whose chunks this process checked before: they are not read again, unless the file has another length. If that
+    /// fails, its room is given back.
+    pub(crate) fn reopen(self: &Arc<Self>, paused: PausedBlob) -> Result<PartialBlob, BlobError> {
+        let PausedBlob {
+            digest,
+            tree,
+            path,
+            chunks,
+            given_back,
+        } = paused;
+        let file = open_locked(&path, &digest).inspect_err(|_| self.release(given_back))?;
+        let mut partial = PartialBlob {
+            store: Arc::clone(self),
+            digest,
+            tree,
+            file,
+            path,
+            chunks,
+            given_back,
+        };
+        let end = partial.end();
+        let length = partial.file.metadata().map(|meta| meta.len());
+        if length.map_err(|source| partial.failed("read", source))? == end {
+            let found = partial.file.seek(SeekFrom::Start(end));
+            found.map_err(|source| partial.failed("seek", source))?;
+        } else {
+            partial.chunks = 0;
+            partial.check_again()?;
+        }
+        Ok(partial)
+    }
+
+    /// Gives back the room of a blob that nobody goes on with for now; what came stays on the disk.
+    pub(crate) fn leave(&self, paused: PausedBlob) {
+        self.release(paused.into_room());
+    }
+
+    /// Removes what came of a blob.
+    pub(crate) fn forget(&self, paused: PausedBlob) {
+        self.release(paused.remove());
     }
 
     /// Removes partial blobs that nobody goes on with.
@@ -144,8 +190,21 @@ impl BlobStore {
     }
 }
 
-fn name(digest: &Digest) -> String {
+pub(super) fn name(digest: &Digest) -> String {
     digest.to_string().trim_start_matches("0x").to_owned()
+}
+
+/// Opens the file of a partial blob, or makes it, for this caller alone.
+fn open_locked(path: &Path, digest: &Digest) -> Result<File, BlobError> {
+    let failed = |source| io_error("open", path, source);
+    let mut options = File::options();
+    options.create(true).truncate(false).read(true).write(true);
+    let file = options.open(path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(BlobError::Busy { digest: *digest }),
+        Err(fs::TryLockError::Error(source)) => Err(failed(source)),
+    }
 }
 
 impl PartialBlob {
@@ -169,11 +228,38 @@ impl PartialBlob {
             }
             self.chunks += 1;
         }
-        let end = (self.chunks * CHUNK_BYTES).min(self.tree.size());
+        let end = self.end();
         let cut = self.file.set_len(end);
         cut.and_then(|()| self.file.seek(SeekFrom::Start(end)))
             .map_err(|source| self.failed("cut", source))?;
         Ok(())
+    }
+
+    /// The bytes of the whole, as its tree says.
+    pub(crate) const fn size(&self) -> u64 {
+        self.tree.size()
+    }
+
+    /// The bytes of the chunk that is missing next; none if all are here.
+    pub(crate) fn next_bytes(&self) -> u64 {
+        let bytes = self.next().and_then(|chunk| self.tree.chunk_bytes(chunk));
+        bytes.unwrap_or(0)
+    }
+
+    /// The bytes of the chunks that are here, which is where the file ends.
+    pub(crate) fn end(&self) -> u64 {
+        (self.chunks * CHUNK_BYTES).min(self.tree.size())
+    }
+
+    /// Closes the file and keeps the room that the whole takes.
+    pub(crate) fn pause(mut self) -> PausedBlob {
+        PausedBlob {
+            digest: self.digest,
+            tree: self.tree.clone(),
+            path: self.path.clone(),
+            chunks: self.chunks,
+            given_back: std::mem::take(&mut self.given_back),
+        }
     }
 
     /// Takes the chunk that is missing next; false if these bytes are not it, and nothing is kept then.

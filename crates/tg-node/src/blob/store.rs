@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use tg_types::Digest;
 
 use super::error::{BlobError, io_error};
+use super::open_uploads::Uploads;
 use super::pending::Pending;
 use super::space::{DISK_RESERVE_BYTES_DEFAULT, free_bytes, reserve_on};
 use crate::limits::{MODEL_BYTES_MAX, TRACE_EVIDENCE_BYTES_MAX};
@@ -23,6 +24,7 @@ pub struct BlobStore {
     /// Bytes held, with those of writes in progress.
     pub(super) used: Mutex<u64>,
     pub(super) pending: Mutex<Pending>,
+    pub(super) uploads: Mutex<Uploads>,
     pub(super) sequence: AtomicU64,
 }
 
@@ -32,7 +34,7 @@ pub(super) const LARGE_BYTES: u64 = TRACE_EVIDENCE_BYTES_MAX;
 /// The folder of unfinished writes.
 pub(super) const TEMPORARY: &str = "tmp";
 
-/// The folder of blobs of which some chunks are here.
+/// The folder of blobs that are fetched, of which some chunks are here.
 pub(super) const PARTIAL: &str = "partial";
 
 impl BlobStore {
@@ -55,9 +57,11 @@ impl BlobStore {
             disk_reserve: reserve_on(root, DISK_RESERVE_BYTES_DEFAULT),
             used: Mutex::new(used),
             pending: Mutex::default(),
+            uploads: Mutex::default(),
             sequence: AtomicU64::new(0),
         };
         store.remove_old_partials();
+        store.find_left_uploads();
         Ok(store)
     }
 

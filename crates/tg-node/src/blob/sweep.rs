@@ -81,6 +81,7 @@ impl BlobStore {
         allowance: impl Fn(&Address) -> Allowance,
     ) -> usize {
         self.find_strays(now);
+        self.end_uploads(now, &allowance);
         let mut pending = self.pending();
         let named: Vec<Digest> = pending
             .blobs
@@ -129,7 +130,14 @@ impl BlobStore {
         }
     }
 
-    fn pending(&self) -> MutexGuard<'_, Pending> {
+    /// The account that a blob with an end counts against, and by how many bytes.
+    pub(super) fn charged_to(&self, digest: &Digest) -> Option<(Address, u64)> {
+        let pending = self.pending();
+        let entry = pending.blobs.get(digest)?;
+        Some((entry.owner, entry.charged))
+    }
+
+    pub(super) fn pending(&self) -> MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

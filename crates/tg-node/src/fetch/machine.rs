@@ -7,15 +7,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tg_ledger::QuestionTask;
+use tg_types::chunks::{CHUNK_BYTES, ChunkTree};
 use tg_types::{Decode as _, Digest, DurationMs, TimestampMs};
 
 use super::asked::{AskedFetches, AskedFindings};
 use super::needs::{Need, NeededFor};
-use crate::blob::{BlobError, BlobStore, Incoming};
+use super::receiving::Receiving;
+use crate::blob::{BlobError, BlobStore, PausedBlob};
 use crate::limits::{
     BLOB_CHUNK_BYTES, BLOB_CHUNK_PATIENCE, BLOB_CHUNKS_AHEAD, BLOB_RATE_MIN_PER_SECOND,
     BLOB_SERVED_BYTES_PER_SECOND, BLOB_TRANSFERS_MAX, BLOB_TRANSFERS_PER_PEER_MAX,
-    BLOBS_WANTED_MAX, span,
+    BLOBS_WANTED_MAX, MODEL_BYTES_MAX, span,
 };
 use crate::peers::Peer;
 use crate::wire::BlobMessage;
@@ -43,6 +45,13 @@ const TRANSFER_GRACE: DurationMs = DurationMs::new(10_000);
 
 const CHUNK: u64 = BLOB_CHUNK_BYTES as u64;
 
+/// Blobs whose transfer was given up and of which the chunks stay, so that the next peer goes on. They take room of the store.
+const ASIDE_MAX: usize = BLOB_TRANSFERS_MAX;
+
+/// Chunk trees that are kept: those of a whole store, of 32 bytes for each of its MiB. Stops: peers that have a blob read for each time that
+/// they ask for its tree.
+const TREES_MAX: usize = 16_384;
+
 /// A blob that is not here.
 #[derive(Debug)]
 struct Want {
@@ -58,6 +67,8 @@ struct Want {
     attempts: usize,
     next_try: TimestampMs,
     transfer: Option<Transfer>,
+    /// The chunks that earlier transfers brought.
+    aside: Option<PausedBlob>,
 }
 
 /// A blob on its way.
@@ -66,7 +77,13 @@ struct Transfer {
     peer: Peer,
     since: TimestampMs,
     last: TimestampMs,
-    incoming: Option<Incoming>,
+    /// Whether this peer sent something.
+    has_begun: bool,
+    /// What came; nothing before the first part, and of a large blob before its tree.
+    receiving: Option<Receiving>,
+    /// Whether the tree of what came is from another peer.
+    of_other_tree: bool,
+    is_tree_asked: bool,
     /// Up to where parts were asked for.
     asked: u64,
     /// Parts that came before those in front of them.
@@ -77,6 +94,10 @@ struct Transfer {
 enum Step {
     /// More is to come.
     Going,
+    /// The blob's tree is to be asked for.
+    NeedsTree,
+    /// The peer says another size than the one from whom the tree is.
+    OtherSize,
     /// All is here and right.
     Done,
     /// The peer sent what the blob is not.
@@ -91,7 +112,16 @@ struct Service {
     /// Bytes that it may be sent now.
     budget: u64,
     since: TimestampMs,
-    queue: VecDeque<(Digest, u64)>,
+    queue: VecDeque<AskedOf>,
+}
+
+/// What a peer asks for.
+#[derive(Debug, Clone, Copy)]
+enum AskedOf {
+    /// The part of a blob from this byte on.
+    Part(Digest, u64),
+    /// The tree of a blob.
+    Tree(Digest),
 }
 
 /// The machine.
@@ -104,7 +134,19 @@ pub(crate) struct Fetcher {
     starts: u64,
     starts_since: TimestampMs,
     asked: AskedFetches,
+    /// Blobs with chunks that are put aside, the oldest first.
+    asides: VecDeque<Digest>,
+    /// Trees that peers asked for.
+    trees: BTreeMap<Digest, ChunkTree>,
     outbox: Vec<(Peer, BlobMessage)>,
+}
+
+impl Drop for Fetcher {
+    fn drop(&mut self) {
+        for paused in self.wants.values_mut().filter_map(|it| it.aside.take()) {
+            self.store.leave(paused);
+        }
+    }
 }
 
 impl Fetcher {
@@ -118,6 +160,8 @@ impl Fetcher {
             starts: 0,
             starts_since: TimestampMs::ZERO,
             asked: AskedFetches::default(),
+            asides: VecDeque::new(),
+            trees: BTreeMap::new(),
             outbox: Vec::new(),
         }
     }
@@ -180,6 +224,7 @@ impl Fetcher {
                 attempts: 0,
                 next_try: TimestampMs::ZERO,
                 transfer: None,
+                aside: None,
             })),
             std::collections::btree_map::Entry::Vacant(_) => None,
         }
@@ -195,11 +240,16 @@ impl Fetcher {
         let message = BlobMessage::from_bytes(bytes).map_err(|_| "blob message is malformed")?;
         match message {
             BlobMessage::Ask { digest, offset } => {
-                let service = self.service(peer, now);
-                if service.queue.len() < QUEUE_MAX {
-                    service.queue.push_back((digest, offset));
+                self.asks(peer, AskedOf::Part(digest, offset), now);
+            }
+            BlobMessage::AskTree { digest } => self.asks(peer, AskedOf::Tree(digest), now),
+            BlobMessage::Tree { digest, tree } => {
+                if self.is_from(&digest, peer)
+                    && let Some(want) = self.wants.get_mut(&digest)
+                {
+                    let step = want.take_tree(&self.store, tree, now);
+                    self.step(peer, digest, step, now);
                 }
-                self.serve(peer, now);
             }
             BlobMessage::Chunk {
                 digest,
@@ -224,8 +274,12 @@ impl Fetcher {
 
     /// Does what is due, and returns what is to be sent.
     pub(crate) fn turn(&mut self, now: TimestampMs) -> Vec<(Peer, BlobMessage)> {
-        self.wants
-            .retain(|_, want| want.named || want.urgent_until > now);
+        let over = self.wants.iter();
+        let over = over.filter(|(_, want)| !want.named && want.urgent_until <= now);
+        let over: Vec<Digest> = over.map(|(digest, _)| *digest).collect();
+        for digest in over {
+            self.forget(&digest);
+        }
         let late: Vec<Digest> = self
             .wants
             .iter()
@@ -288,17 +342,25 @@ impl Fetcher {
             *of_peer.entry(peer.clone()).or_default() += 1;
             running += 1;
             self.starts += 1;
-            want.transfer = Some(Transfer {
-                peer: peer.clone(),
-                since: now,
-                last: now,
-                incoming: None,
-                asked: CHUNK,
-                early: BTreeMap::new(),
-            });
+            if want.aside.is_some() {
+                self.asides.retain(|it| *it != digest);
+            }
+            let offset = want.begin(&self.store, peer.clone(), now);
             self.outbox
-                .push((peer, BlobMessage::Ask { digest, offset: 0 }));
+                .push((peer, BlobMessage::Ask { digest, offset }));
         }
+    }
+
+    /// Forgets a blob, with what came of it.
+    fn forget(&mut self, digest: &Digest) {
+        let Some(mut want) = self.wants.remove(digest) else {
+            return;
+        };
+        want.put_aside(&self.store);
+        if let Some(paused) = want.aside {
+            self.store.forget(paused);
+        }
+        self.asides.retain(|it| it != digest);
     }
 
     fn is_from(&self, digest: &Digest, peer: &Peer) -> bool {
@@ -312,7 +374,9 @@ impl Fetcher {
         let Some(want) = self.wants.get_mut(digest) else {
             return;
         };
-        want.transfer = None;
+        if want.put_aside(&self.store) {
+            self.asides.push_back(*digest);
+        }
         want.attempts += 1;
         let round = want.attempts / peers;
         want.next_try = now;
@@ -320,6 +384,13 @@ impl Fetcher {
             let doubled = ROUND_WAIT.get() << round.min(16);
             let wait = DurationMs::new(doubled.min(ROUND_WAIT_MAX.get()));
             want.next_try = now.saturating_add(wait);
+        }
+        if self.asides.len() > ASIDE_MAX
+            && let Some(oldest) = self.asides.pop_front()
+            && let Some(want) = self.wants.get_mut(&oldest)
+            && let Some(paused) = want.aside.take()
+        {
+            self.store.forget(paused);
         }
     }
 
@@ -331,12 +402,30 @@ impl Fetcher {
         let Some(want) = self.wants.get_mut(&digest) else {
             return;
         };
-        match want.take(&self.store, part, now) {
+        let step = want.take(&self.store, part, now);
+        self.step(peer, digest, step, now);
+    }
+
+    /// Does what a part or a tree leads to.
+    fn step(&mut self, peer: &Peer, digest: Digest, step: Step, now: TimestampMs) {
+        let Some(want) = self.wants.get_mut(&digest) else {
+            return;
+        };
+        match step {
             Step::Going => {
                 for offset in want.next_asks() {
                     self.outbox
                         .push((peer.clone(), BlobMessage::Ask { digest, offset }));
                 }
+            }
+            Step::NeedsTree => {
+                self.outbox
+                    .push((peer.clone(), BlobMessage::AskTree { digest }));
+            }
+            Step::OtherSize => {
+                want.begin_anew();
+                self.outbox
+                    .push((peer.clone(), BlobMessage::Ask { digest, offset: 0 }));
             }
             Step::Done => {
                 tracing::debug!(%digest, %peer, "blob is here");
@@ -374,45 +463,110 @@ impl Fetcher {
         service
     }
 
+    /// Notes what a peer asks for.
+    fn asks(&mut self, peer: &Peer, asked: AskedOf, now: TimestampMs) {
+        let service = self.service(peer, now);
+        if service.queue.len() < QUEUE_MAX {
+            service.queue.push_back(asked);
+        }
+        self.serve(peer, now);
+    }
+
     /// Answers what a peer asked for, within its share.
     fn serve(&mut self, peer: &Peer, now: TimestampMs) {
-        let store = self.store.clone();
-        let mut answers = Vec::new();
-        let service = self.service(peer, now);
-        while service.budget >= CHUNK {
-            let Some((digest, offset)) = service.queue.pop_front() else {
-                break;
+        loop {
+            let service = self.service(peer, now);
+            if service.budget < CHUNK {
+                return;
+            }
+            let Some(asked) = service.queue.pop_front() else {
+                return;
             };
-            // What cannot be read is not held.
-            let part = store.part(&digest, offset, BLOB_CHUNK_BYTES);
-            let answer = match part.ok().flatten() {
-                Some((total, bytes)) => BlobMessage::Chunk {
+            let (answer, cost) = self.answer(asked);
+            let service = self.service(peer, now);
+            // An answer without bytes costs a look at the disk too.
+            service.budget = service.budget.saturating_sub(cost.max(CHUNK / 16));
+            self.outbox.push((peer.clone(), answer));
+        }
+    }
+
+    /// What a peer is answered, and what that costs of its share.
+    fn answer(&mut self, asked: AskedOf) -> (BlobMessage, u64) {
+        match asked {
+            AskedOf::Part(digest, offset) => {
+                // What cannot be read is not held.
+                let part = self.store.part(&digest, offset, BLOB_CHUNK_BYTES);
+                let Some((total, bytes)) = part.ok().flatten() else {
+                    return (BlobMessage::Absent { digest }, 0);
+                };
+                let cost = bytes.len() as u64;
+                let part = BlobMessage::Chunk {
                     digest,
                     offset,
                     total,
                     bytes,
-                },
-                None => BlobMessage::Absent { digest },
-            };
-            // An answer without bytes costs a look at the disk too.
-            service.budget -= match &answer {
-                BlobMessage::Chunk { bytes, .. } => (bytes.len() as u64).max(CHUNK / 16),
-                BlobMessage::Ask { .. } | BlobMessage::Absent { .. } => CHUNK / 16,
-            };
-            answers.push((peer.clone(), answer));
+                };
+                (part, cost)
+            }
+            AskedOf::Tree(digest) => match self.tree(&digest) {
+                Some((tree, cost)) => (BlobMessage::Tree { digest, tree }, cost),
+                None => (BlobMessage::Absent { digest }, 0),
+            },
         }
-        self.outbox.extend(answers);
+    }
+
+    /// The tree of a blob that is here, and what it costs: to read and hash a blob takes a small part of what sending it does.
+    fn tree(&mut self, digest: &Digest) -> Option<(ChunkTree, u64)> {
+        if !self.store.contains(digest) {
+            return None;
+        }
+        if let Some(tree) = self.trees.get(digest) {
+            return Some((tree.clone(), 0));
+        }
+        let tree = self.store.chunk_tree(digest, MODEL_BYTES_MAX);
+        let tree = tree.ok().flatten()?;
+        if self.trees.len() >= TREES_MAX {
+            self.trees.pop_first();
+        }
+        self.trees.insert(*digest, tree.clone());
+        let cost = tree.size() / 16;
+        Some((tree, cost))
     }
 }
 
 impl Transfer {
     fn is_late(&self, now: TimestampMs) -> bool {
-        let total = self.incoming.as_ref().map_or(0, Incoming::total);
+        let total = self.receiving.as_ref().map_or(0, Receiving::total);
         let allowed = TRANSFER_GRACE
             .get()
             .saturating_add(total.saturating_mul(1_000) / BLOB_RATE_MIN_PER_SECOND);
         now.saturating_since(self.last) > span(BLOB_CHUNK_PATIENCE)
             || now.saturating_since(self.since).get() > allowed
+    }
+
+    /// Takes the parts that came in order.
+    fn go_on(&mut self) -> Step {
+        let Some(receiving) = &mut self.receiving else {
+            return Step::Going;
+        };
+        while let Some(bytes) = self.early.remove(&receiving.received()) {
+            match receiving.append(&bytes) {
+                Ok(true) => {}
+                Ok(false) => return Step::Wrong,
+                Err(error) => return Step::Local(error),
+            }
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        if receiving.received() < receiving.total() {
+            return Step::Going;
+        }
+        match self.receiving.take().map(Receiving::finish) {
+            Some(Err(BlobError::WrongDigest { .. })) => Step::Wrong,
+            Some(Err(error)) => Step::Local(error),
+            Some(Ok(())) | None => Step::Done,
+        }
     }
 }
 
@@ -442,7 +596,7 @@ impl Want {
         let begins_by = transfer
             .since
             .saturating_add(DurationMs::new(BEGIN_PATIENCE.get() << round.min(16)));
-        let is_waited_for = self.urgent_until > now && transfer.incoming.is_none();
+        let is_waited_for = self.urgent_until > now && !transfer.has_begun;
         transfer.is_late(now) || is_waited_for && now > begins_by
     }
 
@@ -459,10 +613,10 @@ impl Want {
     fn next_asks(&mut self) -> Vec<u64> {
         let mut offsets = Vec::new();
         if let Some(transfer) = &mut self.transfer
-            && let Some(incoming) = &transfer.incoming
+            && let Some(receiving) = &transfer.receiving
         {
-            let ahead = incoming.received() + BLOB_CHUNKS_AHEAD * CHUNK;
-            while transfer.asked < incoming.total().min(ahead) {
+            let ahead = receiving.received() + BLOB_CHUNKS_AHEAD * CHUNK;
+            while transfer.asked < receiving.total().min(ahead) {
                 offsets.push(transfer.asked);
                 transfer.asked += CHUNK;
             }
@@ -484,40 +638,118 @@ impl Want {
         if total > need.limit || need.exact.is_some_and(|exact| exact != total) {
             return Step::Wrong;
         }
-        if transfer.incoming.is_none() {
-            match Incoming::begin(store, need.digest, total, need.limit) {
-                Ok(incoming) => transfer.incoming = Some(incoming),
+        let whole = bytes.len() as u64 == total.saturating_sub(offset).min(CHUNK);
+        if !offset.is_multiple_of(CHUNK) || !whole {
+            return Step::Wrong;
+        }
+        transfer.has_begun = true;
+        if transfer.receiving.is_none() && total <= CHUNK_BYTES {
+            match Receiving::whole(store, need.digest, (total, need.limit)) {
+                Ok(receiving) => transfer.receiving = Some(receiving),
                 Err(error) => return Step::Local(error),
             }
         }
-        let Some(incoming) = &mut transfer.incoming else {
-            return Step::Going;
+        let Some(receiving) = &transfer.receiving else {
+            // Only the first part is asked for before the tree is here.
+            if transfer.asked <= offset {
+                return Step::Going;
+            }
+            transfer.last = now;
+            transfer.early.insert(offset, bytes);
+            return match std::mem::replace(&mut transfer.is_tree_asked, true) {
+                true => Step::Going,
+                false => Step::NeedsTree,
+            };
         };
-        let whole = bytes.len() as u64 == total.saturating_sub(offset).min(CHUNK);
-        if incoming.total() != total || !offset.is_multiple_of(CHUNK) || !whole {
-            return Step::Wrong;
+        if receiving.total() != total {
+            // A tree does not show that a size is wrong by less than a chunk: one of the two lies.
+            return match transfer.of_other_tree {
+                true => Step::OtherSize,
+                false => Step::Wrong,
+            };
         }
         // Not asked for, or here already.
-        if offset >= transfer.asked || offset < incoming.received() {
+        if offset >= transfer.asked || offset < receiving.received() {
             return Step::Going;
         }
         transfer.last = now;
         transfer.early.insert(offset, bytes);
-        while let Some(bytes) = transfer.early.remove(&incoming.received()) {
-            if let Err(error) = incoming.append(&bytes) {
-                return Step::Local(error);
-            }
-            if bytes.is_empty() {
-                break;
-            }
-        }
-        if incoming.received() < total {
+        transfer.go_on()
+    }
+
+    /// Takes the tree of a large blob.
+    fn take_tree(&mut self, store: &Arc<BlobStore>, tree: ChunkTree, now: TimestampMs) -> Step {
+        let need = self.need;
+        let Some(transfer) = &mut self.transfer else {
+            return Step::Going;
+        };
+        // Not asked for, or here already.
+        if !transfer.is_tree_asked || transfer.receiving.is_some() {
             return Step::Going;
         }
-        match transfer.incoming.take().map(Incoming::finish) {
-            Some(Err(BlobError::WrongDigest { .. })) => Step::Wrong,
-            Some(Err(error)) => Step::Local(error),
-            Some(Ok(())) | None => Step::Done,
+        let total = tree.size();
+        let may_be = total <= need.limit && need.exact.is_none_or(|exact| exact == total);
+        if !may_be || total <= CHUNK_BYTES || !tree.is_of(&need.digest) {
+            return Step::Wrong;
         }
+        let receiving = match Receiving::chunks(store, &need.digest, (tree, need.limit)) {
+            Ok(receiving) => receiving,
+            Err(error) => return Step::Local(error),
+        };
+        transfer.last = now;
+        // What an earlier process or transfer left is not asked for.
+        let received = receiving.received();
+        transfer.asked = transfer.asked.max(received);
+        transfer.early.retain(|offset, _| *offset >= received);
+        transfer.receiving = Some(receiving);
+        transfer.go_on()
+    }
+
+    /// Begins a transfer, and says from which byte on the peer is to be asked.
+    fn begin(&mut self, store: &Arc<BlobStore>, peer: Peer, now: TimestampMs) -> u64 {
+        let aside = self.aside.take();
+        let receiving = aside.and_then(|paused| match Receiving::going_on(store, paused) {
+            Ok(receiving) => Some(receiving),
+            Err(error) => {
+                // It begins anew, with what is found on the disk.
+                tracing::warn!(digest = %self.need.digest, %error, "blob cannot be gone on with");
+                None
+            }
+        });
+        let offset = receiving.as_ref().map_or(0, Receiving::received);
+        self.transfer = Some(Transfer {
+            peer,
+            since: now,
+            last: now,
+            has_begun: false,
+            of_other_tree: receiving.is_some(),
+            receiving,
+            is_tree_asked: false,
+            asked: offset + CHUNK,
+            early: BTreeMap::new(),
+        });
+        offset
+    }
+
+    /// Begins the transfer anew, with the peer's own tree. The chunks stay on the disk, and those that are of that tree are taken.
+    fn begin_anew(&mut self) {
+        if let Some(transfer) = &mut self.transfer {
+            transfer.receiving = None;
+            transfer.of_other_tree = false;
+            transfer.is_tree_asked = false;
+            transfer.asked = CHUNK;
+            transfer.early.clear();
+        }
+    }
+
+    /// Ends the transfer and puts the chunks that came aside; whether there are some.
+    fn put_aside(&mut self, store: &BlobStore) -> bool {
+        let receiving = self.transfer.take().and_then(|it| it.receiving);
+        let aside = receiving.and_then(|it| it.aside(store));
+        let is_some = aside.is_some();
+        if is_some {
+            self.aside = aside;
+        }
+        is_some
     }
 }

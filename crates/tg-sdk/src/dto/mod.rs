@@ -22,7 +22,7 @@ pub use accounts::{
     AccountDto, DevelopmentAccountDto, DevelopmentEndpointDto, DevelopmentTopUpDto,
     FaucetRequestDto, SessionDto,
 };
-pub use blobs::BlobDto;
+pub use blobs::{BlobDto, UploadDto};
 pub use event::{EventDto, JobEventsDto};
 pub use inference::{AnswerDto, DevelopmentInferDto, InferenceDto};
 pub use jobs::{

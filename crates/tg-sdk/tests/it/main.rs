@@ -4,4 +4,5 @@
 mod client;
 mod forged;
 mod gateway;
+mod uploads;
 mod wire;

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use tg_types::Encode as _;
+use tg_types::{Decode as _, Encode as _};
 
 use super::*;
 use crate::blob::BlobStore;
@@ -20,7 +20,7 @@ fn at(after: u64) -> TimestampMs {
 
 /// Some validators' machines with stores of their own, and the messages between them.
 struct World {
-    _folders: Vec<tempfile::TempDir>,
+    folders: Vec<tempfile::TempDir>,
     peers: Vec<Peer>,
     stores: Vec<Arc<BlobStore>>,
     fetchers: Vec<Fetcher>,
@@ -48,11 +48,26 @@ impl World {
             })
             .collect();
         Self {
-            _folders: folders,
+            folders,
             peers,
             stores,
             fetchers,
         }
+    }
+
+    /// Ends a validator's process and starts another one in its place.
+    fn restart(&mut self, index: usize) {
+        let mut others = self.peers.clone();
+        others.remove(index);
+        // The old store is closed first: it holds files locked.
+        let nowhere = tempfile::tempdir().unwrap();
+        let none = Arc::new(BlobStore::open(nowhere.path(), 0).unwrap());
+        self.fetchers[index] = Fetcher::new(Arc::clone(&none));
+        self.stores[index] = none;
+        let store = Arc::new(BlobStore::open(self.folders[index].path(), 1 << 30).unwrap());
+        let mut fetcher = Fetcher::new(Arc::clone(&store));
+        fetcher.ask(others);
+        (self.stores[index], self.fetchers[index]) = (store, fetcher);
     }
 
     fn index(&self, peer: &Peer) -> usize {
@@ -349,4 +364,225 @@ fn what_somebody_waits_for_is_asked_of_another_after_a_second() {
         }
         assert_eq!(now < 4_000, waits, "{now} ms");
     }
+}
+
+const MIB: u64 = CHUNK_BYTES;
+
+/// Fetches a large blob from three others, through `change`; which bytes were asked for, of whom, in order.
+fn asked_for(
+    world: &mut World,
+    (digest, length): (Digest, usize),
+    mut change: impl FnMut(usize, BlobMessage) -> Option<BlobMessage>,
+) -> Vec<(usize, u64)> {
+    world.fetchers[0].named([need(digest, 1 << 24)]);
+    let mut asked = Vec::new();
+    let mut now = 0;
+    while !world.stores[0].contains(&digest) {
+        now += 50;
+        world.round(at(now), |from, to, message| {
+            if let BlobMessage::Ask { offset, .. } = message {
+                asked.push((to, offset));
+            }
+            change(from, message)
+        });
+        assert!(now < 60_000, "it does not come");
+    }
+    let held = world.stores[0].get(&digest, 1 << 24).unwrap().unwrap();
+    assert_eq!(held, bytes(length));
+    assert_eq!(world.stores[0].used_bytes(), length as u64);
+    assert!(world.fetchers[0].asides.is_empty());
+    asked
+}
+
+/// Four validators, of which all but the first hold a blob.
+fn all_but_one(length: usize) -> (World, Digest) {
+    let world = World::new(4);
+    let blob = bytes(length);
+    let digests = [1, 2, 3].map(|index| world.stores[index].put(&blob, 1 << 24).unwrap());
+    (world, digests[0])
+}
+
+#[test]
+fn a_peer_that_sends_a_wrong_part_is_left_there_and_another_goes_on() {
+    let length = usize::try_from(3 * MIB).unwrap() + 9;
+    let (mut world, digest) = all_but_one(length);
+    let mut liar = None;
+    let mut wrong = 0;
+    let asked = asked_for(
+        &mut world,
+        (digest, length),
+        |from, message| match message {
+            BlobMessage::Chunk {
+                digest,
+                offset,
+                total,
+                mut bytes,
+            } if *liar.get_or_insert(from) == from && (MIB..2 * MIB).contains(&offset) => {
+                bytes[7] ^= 1;
+                wrong += 1;
+                Some(BlobMessage::Chunk {
+                    digest,
+                    offset,
+                    total,
+                    bytes,
+                })
+            }
+            other => Some(other),
+        },
+    );
+    let liar = liar.unwrap();
+    let other = asked.iter().find(|(of, _)| *of != liar).unwrap();
+    assert_eq!(other.1, MIB, "the other is asked from the wrong chunk on");
+    let of_liar = asked.iter().filter(|(of, _)| *of == liar);
+    // It is left at its wrong chunk, with what was asked for ahead, and not asked again.
+    let ahead = BLOB_CHUNKS_AHEAD * CHUNK;
+    assert!(of_liar.clone().all(|(_, offset)| *offset < 2 * MIB + ahead));
+    assert_eq!(of_liar.filter(|(_, offset)| *offset == 0).count(), 1);
+    assert!(wrong >= 8, "{wrong}");
+}
+
+#[test]
+fn a_peer_that_falls_silent_is_left_there_and_another_goes_on() {
+    let length = usize::try_from(3 * MIB).unwrap();
+    let (mut world, digest) = all_but_one(length);
+    let mut first = None;
+    let asked = asked_for(&mut world, (digest, length), |from, message| {
+        let offset = match message {
+            BlobMessage::Chunk { offset, .. } => offset,
+            _ => 0,
+        };
+        let is_first = from != 0 && *first.get_or_insert(from) == from;
+        (!is_first || offset < 2 * MIB + CHUNK).then_some(message)
+    });
+    let first = first.unwrap();
+    let other = asked.iter().find(|(of, _)| *of != first).unwrap();
+    assert_eq!(other.1, 2 * MIB);
+}
+
+#[test]
+fn a_restart_keeps_the_chunks_that_were_verified() {
+    let length = usize::try_from(4 * MIB).unwrap();
+    let (mut world, digest) = all_but_one(length);
+    world.fetchers[0].named([need(digest, 1 << 24)]);
+    let is_early = |message: &BlobMessage| match message {
+        BlobMessage::Chunk { offset, .. } => *offset < 2 * MIB + CHUNK,
+        _ => true,
+    };
+    for now in 0..30 {
+        world.round(at(now * 50), |_, _, message| {
+            is_early(&message).then_some(message)
+        });
+    }
+    assert!(!world.stores[0].contains(&digest));
+    world.restart(0);
+    assert_eq!(world.stores[0].used_bytes(), 0);
+    let asked = asked_for(&mut world, (digest, length), |_, message| Some(message));
+    let again: Vec<u64> = asked.iter().map(|it| it.1).collect();
+    // The first part says how large the blob is.
+    let expected: Vec<u64> = std::iter::once(0)
+        .chain((2 * MIB..4 * MIB).step_by(BLOB_CHUNK_BYTES))
+        .collect();
+    assert_eq!(again, expected);
+}
+
+/// The size in a tree can be wrong by less than a chunk: no bytes are the last one then, whoever sends them.
+#[test]
+fn a_size_that_is_wrong_by_some_bytes_does_not_make_liars_of_others() {
+    let length = usize::try_from(2 * MIB).unwrap() + 1_000;
+    let (mut world, digest) = all_but_one(length);
+    let mut liar = None;
+    let lie = |total: u64| total - 10;
+    let asked = asked_for(
+        &mut world,
+        (digest, length),
+        |from, message| match message {
+            BlobMessage::Chunk {
+                digest,
+                offset,
+                total,
+                mut bytes,
+            } if *liar.get_or_insert(from) == from => {
+                let left = lie(total).saturating_sub(offset).min(CHUNK);
+                bytes.truncate(usize::try_from(left).unwrap());
+                Some(BlobMessage::Chunk {
+                    digest,
+                    offset,
+                    total: lie(total),
+                    bytes,
+                })
+            }
+            BlobMessage::Tree { digest, tree } if liar == Some(from) => {
+                let mut encoded = tree.to_bytes();
+                encoded[..8].copy_from_slice(&lie(tree.size()).to_le_bytes());
+                let tree = ChunkTree::from_bytes(&encoded).unwrap();
+                assert!(tree.is_of(&digest));
+                Some(BlobMessage::Tree { digest, tree })
+            }
+            other => Some(other),
+        },
+    );
+    let liar = liar.unwrap();
+    let others: BTreeSet<usize> = asked.iter().map(|it| it.0).collect();
+    assert_eq!(others.len(), 2, "one honest peer is enough: {asked:?}");
+    assert!(others.contains(&liar));
+    let of_other = asked.iter().filter(|it| it.0 != liar).map(|it| it.1);
+    // The chunks before are taken with the honest tree, too.
+    assert_eq!(of_other.collect::<Vec<u64>>(), [2 * MIB, 0, 2 * MIB]);
+}
+
+#[test]
+fn a_false_tree_is_a_lie() {
+    let length = usize::try_from(2 * MIB).unwrap();
+    let (mut world, digest) = all_but_one(length);
+    let mut liar = None;
+    asked_for(
+        &mut world,
+        (digest, length),
+        |from, message| match message {
+            BlobMessage::Tree { digest, tree } if *liar.get_or_insert(from) == from => {
+                let mut encoded = tree.to_bytes();
+                encoded[20] ^= 1;
+                let tree = ChunkTree::from_bytes(&encoded).unwrap();
+                Some(BlobMessage::Tree { digest, tree })
+            }
+            other => Some(other),
+        },
+    );
+    assert!(liar.is_some());
+}
+
+#[test]
+fn what_is_put_aside_is_bounded_and_goes_with_its_blob() {
+    let mut world = World::new(2);
+    let length = usize::try_from(MIB).unwrap() + 1;
+    let blobs = ASIDE_MAX + 3;
+    let digests: Vec<Digest> = (0..blobs)
+        .map(|number| {
+            let mut blob = bytes(length);
+            blob[0] = u8::try_from(number).unwrap();
+            world.stores[1].put(&blob, 1 << 24).unwrap()
+        })
+        .collect();
+    let needs = digests.iter().map(|digest| need(*digest, 1 << 24));
+    world.fetchers[0].named(needs);
+    // The last part of each never comes.
+    for now in 0..200 {
+        world.round(at(now * 50), |_, _, message| match message {
+            BlobMessage::Chunk { offset: MIB, .. } => None,
+            other => Some(other),
+        });
+        assert!(world.fetchers[0].asides.len() <= ASIDE_MAX);
+    }
+    let fetcher = &world.fetchers[0];
+    let aside = fetcher.wants.values().filter(|it| it.aside.is_some());
+    assert_eq!(aside.count(), fetcher.asides.len());
+    assert!(!fetcher.asides.is_empty());
+    let partial = world.folders[0].path().join("partial");
+    let files = || std::fs::read_dir(&partial).unwrap().count();
+    assert!(files() <= ASIDE_MAX + BLOB_TRANSFERS_MAX, "{}", files());
+    assert!(world.stores[0].used_bytes() > 0);
+    world.fetchers[0].named([]);
+    world.round(at(60_000), |_, _, message| Some(message));
+    assert_eq!((files(), world.stores[0].used_bytes()), (0, 0));
+    assert!(world.fetchers[0].asides.is_empty());
 }

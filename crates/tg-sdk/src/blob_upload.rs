@@ -1,0 +1,216 @@
+//! Blobs on their way to a grid: small ones in one call, large ones in chunks, so that an upload goes on where it broke off.
+
+use std::time::{Duration, Instant};
+
+use http_body_util::Either;
+use hyper::Method;
+use tg_types::chunks::{CHUNK_BYTES, ChunkTree, ChunkTreeBuilder};
+use tg_types::{
+    DecodeError, Digest, DurationMs, Encode as _, SignedUpload, TimestampMs, UploadPermit, Wallet,
+};
+use tokio::sync::mpsc;
+
+use crate::client::Client;
+use crate::dto::{BlobDto, UploadDto};
+use crate::error::ClientError;
+use crate::transport::{Payload, whole};
+use crate::upload::UploadBody;
+
+/// How long an upload may take to arrive.
+const UPLOAD_TIME: DurationMs = DurationMs::new(5 * 60 * 1_000);
+
+/// Blobs of at most so many bytes go in one call: sent again they cost less than the calls that chunks take.
+const ONE_CALL_BYTES: u64 = 4 * CHUNK_BYTES;
+
+/// How often an upload in chunks is tried without that it goes on.
+const TRIES: u32 = 8;
+
+/// How long to wait before, times the tries so far.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// How long a permit is sent before another one is signed: half of its time.
+const PERMIT_AGE_MAX: Duration = Duration::from_secs(150);
+
+/// The refusal of an upload in chunks because too many are open.
+const TOO_MANY: &str = "TG-NODE-033";
+
+impl Client {
+    /// Stores a blob under its digest, on behalf of the account of [`Self::uploading_as`]. Storing it again does
+    /// nothing; a blob that no order, lease or model names within some minutes goes again. One of more than 4 MiB goes in chunks: if
+    /// the connection breaks, the grid is asked for the chunk that is missing and the upload goes on there, a few times.
+    ///
+    /// # Errors
+    /// Those of any call; status 401 if this client signs no uploads or the account has no money, 413 if the blob is
+    /// larger than the grid takes, 422 if the account has too much stored that nothing names.
+    pub async fn put_blob(&self, bytes: Vec<u8>) -> Result<BlobDto, ClientError> {
+        let digest = Digest::of_blob(&bytes);
+        let size = bytes.len() as u64;
+        if let Some(wallet) = self.uploader()
+            && size > ONE_CALL_BYTES
+            && let Some(tree) = tree_of(&bytes)
+        {
+            let upload = ChunkedUpload {
+                client: self,
+                wallet,
+                digest,
+                bytes: &bytes,
+                tree,
+                permit: None,
+            };
+            if upload.run().await? {
+                return Ok(BlobDto { digest, size });
+            }
+        }
+        let path = format!("/v1/blobs/{digest}");
+        let mut headers = Vec::new();
+        if let Some(wallet) = self.uploader() {
+            headers.push(("tg-upload", self.permit(wallet, digest, size).await?));
+        }
+        self.transport()
+            .json(Method::PUT, &path, Payload::Upload(whole(bytes), headers))
+            .await
+    }
+
+    /// Stores a blob under a permit that its owner signed. Its pieces come through a channel; if they end before the permit's length, the
+    /// call fails. The whole must arrive within the client's time limit.
+    ///
+    /// # Errors
+    /// Those of [`Client::put_blob`].
+    pub async fn put_permitted(
+        &self,
+        permit: &SignedUpload,
+        pieces: mpsc::Receiver<Vec<u8>>,
+    ) -> Result<BlobDto, ClientError> {
+        let path = format!("/v1/blobs/{}", permit.permit.digest);
+        let headers = vec![("tg-upload", permit.to_string())];
+        let body = Either::Right(UploadBody::new(permit.permit.length, pieces));
+        self.transport()
+            .json(Method::PUT, &path, Payload::Upload(body, headers))
+            .await
+    }
+
+    /// A permit of now, as its header says it.
+    async fn permit(
+        &self,
+        wallet: &Wallet,
+        digest: Digest,
+        length: u64,
+    ) -> Result<String, ClientError> {
+        let status = self.status().await?;
+        let permit = UploadPermit {
+            digest,
+            length,
+            expires: TimestampMs::new(status.timestamp_ms).saturating_add(UPLOAD_TIME),
+        };
+        Ok(SignedUpload::new(permit, wallet, &status.domain.into()).to_string())
+    }
+}
+
+/// The chunks of a blob; nothing if it has more than any grid takes.
+fn tree_of(bytes: &[u8]) -> Option<ChunkTree> {
+    let mut builder = ChunkTreeBuilder::default();
+    builder.update(bytes);
+    builder.finish()
+}
+
+/// A blob that goes chunk by chunk.
+struct ChunkedUpload<'a> {
+    client: &'a Client,
+    wallet: &'a Wallet,
+    digest: Digest,
+    bytes: &'a [u8],
+    tree: ChunkTree,
+    /// The permit that is sent, and when it was signed.
+    permit: Option<(Instant, String)>,
+}
+
+impl ChunkedUpload<'_> {
+    /// Sends what the grid lacks; false if it takes no chunks of this blob, which may go in one call then.
+    async fn run(mut self) -> Result<bool, ClientError> {
+        // The chunk that is missing, once the grid has said it.
+        let mut missing = None;
+        let (mut furthest, mut tries) = (0, 0);
+        loop {
+            let told = match missing {
+                None => self.begin().await,
+                Some(index) => self.put(index).await,
+            };
+            match told {
+                Ok(UploadDto { next: None, .. }) => return Ok(true),
+                Ok(UploadDto {
+                    next: Some(next), ..
+                }) => {
+                    if next > furthest {
+                        (furthest, tries) = (next, 0);
+                    } else if missing.is_some() {
+                        // Stops: a grid that takes chunks and says for ever that the same one is missing.
+                        tries += 1;
+                    }
+                    missing = Some(next);
+                }
+                Err(error) if missing.is_none() && takes_no_chunks(&error) => return Ok(false),
+                // One that is no longer open is begun again.
+                Err(error) if tries < TRIES && (error.is_transient() || error.is_not_found()) => {
+                    tries += 1;
+                    tokio::time::sleep(PAUSE * tries).await;
+                    missing = None;
+                }
+                Err(error) => return Err(error),
+            }
+            if tries > TRIES {
+                return Err(self.no_such_chunk(furthest));
+            }
+        }
+    }
+
+    /// Tells the grid of the blob's chunks, and asks which is missing.
+    async fn begin(&mut self) -> Result<UploadDto, ClientError> {
+        let path = format!("/v1/blobs/{}/chunks", self.digest);
+        let tree = self.tree.to_bytes();
+        self.send(&path, tree).await
+    }
+
+    async fn put(&mut self, index: u64) -> Result<UploadDto, ClientError> {
+        let size = usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX);
+        let number = usize::try_from(index).unwrap_or(usize::MAX);
+        let chunk = self.bytes.chunks(size).nth(number);
+        let chunk = chunk.ok_or_else(|| self.no_such_chunk(index))?.to_vec();
+        let path = format!("/v1/blobs/{}/chunks/{index}", self.digest);
+        self.send(&path, chunk).await
+    }
+
+    async fn send(&mut self, path: &str, bytes: Vec<u8>) -> Result<UploadDto, ClientError> {
+        let known = self.permit.take();
+        let known = known.filter(|(since, _)| since.elapsed() < PERMIT_AGE_MAX);
+        let (since, permit) = match known {
+            Some(known) => known,
+            None => {
+                let size = self.tree.size();
+                let permit = self.client.permit(self.wallet, self.digest, size);
+                (Instant::now(), permit.await?)
+            }
+        };
+        self.permit = Some((since, permit.clone()));
+        let payload = Payload::Upload(whole(bytes), vec![("tg-upload", permit)]);
+        self.client
+            .transport()
+            .json(Method::PUT, path, payload)
+            .await
+    }
+
+    /// The grid asks for a chunk that cannot be missing.
+    fn no_such_chunk(&self, index: u64) -> ClientError {
+        ClientError::Malformed {
+            path: format!("/v1/blobs/{}/chunks", self.digest),
+            source: DecodeError::Invalid {
+                field: "missing chunk",
+                value: index,
+            },
+        }
+    }
+}
+
+/// Whether a grid takes no chunks of a blob that was to begin: it is older than these, or as many uploads are open as it takes.
+fn takes_no_chunks(error: &ClientError) -> bool {
+    matches!(error.status(), Some(404 | 405)) || error.code() == Some(TOO_MANY)
+}
