@@ -30,6 +30,9 @@ pub(crate) struct Cli {
     /// Print data as JSON.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Print the ids and hashes of receipts whole: program, model, input, output and evidence.
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,

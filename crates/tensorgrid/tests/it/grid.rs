@@ -155,6 +155,28 @@ fn fetched_later(grid: &Grid, values: &serde_json::Value) {
         .ends(2);
 }
 
+/// A person sees what was paid and what shows the result; hashes are on request, and always in JSON.
+fn receipts_have_hashes_if_asked(grid: &Grid, job: &str) {
+    let receipt = ["job", "receipt", job];
+    let brief = grid.run(&receipt).ends(0).stdout;
+    let verbose = grid.run(&[&receipt[..], &["-v"]].concat());
+    let verbose = verbose.ends(0).stdout;
+    let whole = grid.run(&[&receipt[..], &["--json", "-v"]].concat());
+    let whole = whole.ends(0).json();
+    for text in [&brief, &verbose] {
+        assert!(text.starts_with("money      "), "{text}");
+        assert!(text.contains("ran it again"), "{text}");
+        assert!(text.contains(&job[..14]), "{text}");
+    }
+    for key in ["program", "model", "input", "output"] {
+        let hash = whole["receipt"][key].as_str().unwrap();
+        assert!(verbose.contains(hash), "{key}: {verbose}");
+        assert!(!brief.contains(key), "{key}: {brief}");
+        assert!(!brief.contains(&hash[..14]), "{key}: {brief}");
+    }
+    assert!(verbose.contains(job) && !brief.contains(job), "{brief}");
+}
+
 #[test]
 fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,12 +207,7 @@ fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     assert_eq!(repeated["proof"], serde_json::Value::Null);
     assert_eq!(repeated["values"], ran["values"]);
     let repeated = repeated["job"].as_str().unwrap();
-    let receipt = grid.run(&["job", "receipt", repeated]).ends(0);
-    assert!(
-        receipt.stdout.contains("ran it again"),
-        "{}",
-        receipt.stdout
-    );
+    receipts_have_hashes_if_asked(&grid, repeated);
 
     shown_without_trust(&grid, &data, &job);
     let receipt = grid
