@@ -20,6 +20,8 @@ pub enum Exit {
     NotFound = 4,
     /// The grid cannot be reached.
     Unavailable = 5,
+    /// Ctrl-C, while something was waited for that goes on: 128 and the number of the signal, as shells have it.
+    Interrupted = 130,
 }
 
 /// Why a command failed: an exit code, an error chain, and what to do about it.

@@ -15,6 +15,7 @@ use tg_types::{Amount, JobId};
 
 use super::endpoint_files::GroupFiles;
 use super::endpoint_shared::{asked, failed, prices};
+use super::interrupted::{LeftRunning, unless_interrupted};
 use super::order::{describe_wait, dry_run, offers, print_dry_run};
 use super::{ask_to_proceed, json_of, say_unproved, unproved_json};
 use super::{endpoint_ask, endpoint_group};
@@ -92,7 +93,9 @@ pub(crate) async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Ou
     let id = jobs::order_endpoint(&client, &wallet, model.id, terms).await;
     let id = id.of_job()?;
     say(format_args!("job {id}"));
-    let job = wait_until_served(&client, id).await?;
+    let wait = Box::pin(wait_until_served(&client, id));
+    let left = || vec![LeftRunning::Endpoint(id)];
+    let job = unless_interrupted((&client, None), left, wait).await?;
     if as_json {
         return json_of(&job);
     }

@@ -17,7 +17,7 @@ use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, TraceForm, Wallet};
 
 use super::challenge::{self, Guarded};
-use super::interrupted::unless_interrupted;
+use super::interrupted::{LeftRunning, unless_interrupted};
 use super::modes;
 use super::order::{
     confirm, describe_wait, detached, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
@@ -226,7 +226,8 @@ pub(super) async fn infer(
         }
         finished
     });
-    unless_interrupted((client, &wallet), &ordered, wait).await?;
+    let left = || vec![LeftRunning::Ordered(ordered)];
+    unless_interrupted((client, Some(&wallet)), left, wait).await?;
     wallet::hint(&arguments.key);
     Ok(())
 }
