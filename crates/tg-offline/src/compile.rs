@@ -57,7 +57,7 @@ fn compiled(
         ..
     } = brought;
     let before = explain::operators(&graph);
-    let options = options(name, keep, import)?;
+    let options = options(name_of(name, &graph.name, path), keep, import)?;
     let texts = calibrate.filter(|path| text::is_texts(path));
     let mut unread: Option<BTreeSet<String>> = None;
     let mut calibration = |prepared: &Prepared| match texts {
@@ -117,6 +117,57 @@ fn saying_so<T>(what: &str, work: impl FnOnce() -> T) -> T {
     })
 }
 
+/// Names that exporters give to every graph.
+const EXPORTERS_NAMES: [&str; 7] = [
+    "main_graph",
+    "torch_jit",
+    "torch-jit-export",
+    "tf2onnx",
+    "onnx-graph",
+    "paddle-onnx",
+    "graph",
+];
+
+/// What a model is called: as whoever compiles it says, else as its graph is called in the file; where that is no name, as the file or the
+/// folder. The name is a part of the program's id.
+fn name_of(given: &str, graph: &str, path: &Path) -> String {
+    if !given.is_empty() {
+        return given.to_owned();
+    }
+    if !graph.is_empty() && !EXPORTERS_NAMES.contains(&graph) {
+        return graph.to_owned();
+    }
+    // A folder's name may have dots in it.
+    let name = match path.is_dir() {
+        true => path.file_name(),
+        false => path.file_stem(),
+    };
+    name.map_or_else(|| graph.to_owned(), |it| it.to_string_lossy().into_owned())
+}
+
+/// A signal to noise ratio for people.
+fn decibels(snr: f64) -> String {
+    if snr == f64::INFINITY {
+        "no difference".to_owned()
+    } else if snr == f64::NEG_INFINITY {
+        "nothing left".to_owned()
+    } else {
+        format!("{snr:.1} dB")
+    }
+}
+
+/// How many answers of the float model the integers keep, where it chooses.
+fn kept_answers(report: &Report) -> String {
+    let choosing = report.outputs.iter().filter(|output| output.rows > 0);
+    let same = choosing.map(|output| (output.agreement * output.rows as f64).round() as usize);
+    let (same, rows) = (same.sum::<usize>(), report.rows());
+    // One row for each input: the row is the answer.
+    match rows == report.compared_on {
+        true => format!("{same} of {rows} inputs keep the same answer"),
+        false => format!("{same} of {rows} rows of outputs keep the same greatest element"),
+    }
+}
+
 /// What the integers of a program lose against its floats, in words.
 fn loss(report: &Report) -> String {
     let snr = report.output_snr_db();
@@ -131,9 +182,8 @@ fn loss(report: &Report) -> String {
         return format!("loss: {noise}");
     }
     format!(
-        "loss: {:.1} % of {} rows of outputs have the same greatest element as in floats, {:.2} points of right answers expected to be lost; {noise}",
-        100.0 * report.agreement(),
-        report.rows(),
+        "loss: {} as in floats, {:.2} points of right answers expected to be lost; {noise}",
+        kept_answers(report),
         100.0 * report.loss(),
     )
 }
@@ -157,7 +207,7 @@ fn say_doubts(compiled: &Compiled) {
     let silent = layers.filter(|layer| layer.snr_db == f64::NEG_INFINITY);
     for layer in silent {
         say(format_args!(
-            "note: nothing is left of the values of `{}` (-inf dB): they are below half a unit, or were 0 in all calibration inputs",
+            "note: nothing is left of the values of `{}`: they are below half a unit, or were 0 in all calibration inputs",
             layer.name.escape_debug()
         ));
     }
@@ -215,13 +265,13 @@ fn kept(import: &ImportArguments, otherwise: KeptOutputs) -> KeptOutputs {
 }
 
 fn options(
-    name: &str,
+    name: String,
     keep: KeptOutputs,
     import: &ImportArguments,
 ) -> Result<CompileOptions, Failure> {
     let fixed = PrecisionChoice::Fixed;
     Ok(CompileOptions {
-        name: name.to_owned(),
+        name,
         reach: match import.reach {
             ReachArgument::Mse => ReachRule::LeastError,
             ReachArgument::Greatest if import.percentile >= 100.0 => ReachRule::Greatest,
@@ -418,14 +468,16 @@ fn report_lines(
     ))?;
     for layer in &compiled.report.layers {
         line(format_args!(
-            "  {:<32} {:<24} {:>6.1} dB",
-            layer.name, layer.operator, layer.snr_db
+            "  {:<32} {:<24} {:>13}",
+            layer.name,
+            layer.operator,
+            decibels(layer.snr_db)
         ))?;
     }
     let outputs = &compiled.report.outputs;
     for output in outputs.iter().filter(|_| outputs.len() > 1) {
         let name = output.name.escape_debug();
-        line(format_args!("output {name}: {:.1} dB", output.snr_db))?;
+        line(format_args!("output {name}: {}", decibels(output.snr_db)))?;
     }
     line(loss(&compiled.report))?;
     line(format_args!(
@@ -536,4 +588,33 @@ fn report_json(
         "private_weights": arguments.private_weights.is_some(),
         "proofs": arguments.private_weights.as_ref().and(public).map(|&(.., proofs)| proofs),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_its_exporter_named_is_called_as_its_file() {
+        let file = Path::new("/models/credit.v2.onnx");
+        for (given, graph, expected) in [
+            ("mine", "main_graph", "mine"),
+            ("", "mlp-digits", "mlp-digits"),
+            ("", "main_graph", "credit.v2"),
+            ("", "torch_jit", "credit.v2"),
+            ("", "", "credit.v2"),
+        ] {
+            assert_eq!(name_of(given, graph, file), expected, "{given} {graph}");
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(name_of("", "", folder), "tg-offline");
+        assert_eq!(name_of("", "main_graph", Path::new("..")), "main_graph");
+    }
+
+    #[test]
+    fn what_is_lost_is_said_in_words() {
+        assert_eq!(decibels(f64::NEG_INFINITY), "nothing left");
+        assert_eq!(decibels(f64::INFINITY), "no difference");
+        assert_eq!(decibels(41.26), "41.3 dB");
+    }
 }
