@@ -11,8 +11,9 @@
 //! 8. [`session_file`] - keys for machines
 //! 9. [`describe`] - jobs in lines
 //! 10. [`cloud_prices`] - what clouds would take
-//! 11. [`trust`] - what nobody can forge
-//! 12. [`connect_args`], [`order_args`], [`serve_args`], [`job_args`], [`program_args`], [`account_args`], [`args`], [`commands`] - what
+//! 11. [`projects`] - which project a job was for
+//! 12. [`trust`] - what nobody can forge
+//! 13. [`connect_args`], [`order_args`], [`serve_args`], [`job_args`], [`program_args`], [`account_args`], [`args`], [`commands`] - what
 //!     people type
 
 pub(crate) mod account_args;
@@ -32,6 +33,7 @@ pub(crate) mod networks;
 pub(crate) mod order_args;
 pub(crate) mod port;
 pub(crate) mod program_args;
+pub(crate) mod projects;
 pub(crate) mod serve_args;
 pub(crate) mod serving;
 pub(crate) mod session_file;

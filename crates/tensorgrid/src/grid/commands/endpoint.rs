@@ -24,6 +24,7 @@ use crate::grid::endpoint_args::{
     EndpointCommand, EndpointJobArguments, EndpointListArguments, EndpointOpenArguments,
     EndpointTopUpArguments,
 };
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 use tg_console::table::{Table, brief, brief_prefix, short};
@@ -78,6 +79,7 @@ fn confirm(arguments: &EndpointOpenArguments, model: &ModelDto, quotes: &[QuoteD
 pub(crate) async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
+    let project = ProjectNote::of(arguments.project.as_deref(), &arguments.key)?;
     let (model, quotes, terms) = asked(&client, arguments).await?;
     if arguments.dry_run {
         let answer = dry_run(&client, &wallet, (model.id, &[]), terms).await?;
@@ -92,7 +94,7 @@ pub(crate) async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Ou
     }
     let id = jobs::order_endpoint(&client, &wallet, model.id, terms).await;
     let id = id.of_job()?;
-    say(format_args!("job {id}"));
+    tell_ordered("", id, project.as_ref());
     let wait = Box::pin(wait_until_served(&client, id));
     let left = || vec![LeftRunning::Endpoint(id)];
     let job = unless_interrupted((&client, None), left, wait).await?;

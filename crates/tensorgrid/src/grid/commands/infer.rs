@@ -20,6 +20,7 @@ use super::{float, modes, program, proved, sealed, wallet, write};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::{brief, brief_prefix, short};
@@ -39,6 +40,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     }
     let trusting = Trusting::begin_to_show(&client, &arguments.chain).await?;
     let order = &arguments.order;
+    let project = ProjectNote::of(order.project.as_deref(), &arguments.key)?;
     let Inferring {
         checked,
         input,
@@ -64,7 +66,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         jobs::order(&client, &wallet, &checked, input, terms).await
     };
     let id = id.of_job()?;
-    say(format_args!("job {id}"));
+    tell_ordered("", id, project.as_ref());
     let ordered = OrderedJob::new(id, model.id, &bytes, terms.mode.into());
     if arguments.detach {
         return detached(&client, &ordered, as_json).await;

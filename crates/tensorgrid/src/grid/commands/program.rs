@@ -20,6 +20,7 @@ use super::{ask_to_proceed, json_of, proved, wallet};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
 use crate::grid::program_args::{ProgramAddArguments, ProgramSubmitArguments};
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
@@ -122,6 +123,7 @@ pub(crate) async fn quote(arguments: &ProgramSubmitArguments) -> Result<DryRunDt
 pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
+    let project = ProjectNote::of(arguments.order.project.as_deref(), &arguments.key)?;
     let Submitting {
         listed,
         checked,
@@ -143,6 +145,7 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
         model: listed.id,
         program: &checked,
         terms,
+        project,
         followed: RefCell::default(),
     };
     let left = || -> Vec<LeftRunning> {
@@ -165,6 +168,7 @@ struct ProgramJob<'a> {
     model: ModelId,
     program: &'a WasmProgram,
     terms: OrderTerms,
+    project: Option<ProjectNote>,
     /// Jobs that were ordered and have not ended.
     followed: RefCell<Vec<OrderedJob>>,
 }
@@ -236,7 +240,7 @@ impl ProgramJob<'_> {
         );
         let id = ordered.await.of_job()?;
         self.followed.borrow_mut().push(self.ordered(id, input));
-        say(format_args!("{name}job {id}"));
+        tell_ordered(name, id, self.project.as_ref());
         Ok(id)
     }
 

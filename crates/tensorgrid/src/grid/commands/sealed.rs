@@ -18,6 +18,7 @@ use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::describe::{Shown, describe_receipt};
 use crate::grid::job_args::{JobGrantArguments, JobRevealArguments};
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, say};
 use tg_console::table::brief;
@@ -55,6 +56,7 @@ pub(super) async fn infer(arguments: &InferArguments, as_json: bool) -> Outcome 
     let plain = reading.input(&client, &model, arguments).await?;
     let made = sealed::seal(&wallet, model.id, &plain).of_job()?;
     let order = &arguments.order;
+    let project = ProjectNote::of(order.project.as_deref(), &arguments.key)?;
     let quotes = quotes(&client, (&model, ModeDto::Sealed), order).await?;
     let asked = (ModeDto::Sealed, None, order);
     let input = (model.id, made.bytes.as_slice());
@@ -72,7 +74,7 @@ pub(super) async fn infer(arguments: &InferArguments, as_json: bool) -> Outcome 
     };
     let id = jobs::order_of(&client, &wallet, model.id, made.bytes.clone(), terms).await;
     let id = id.of_job()?;
-    say(format_args!("job {id}"));
+    tell_ordered("", id, project.as_ref());
     let ordered = OrderedJob::new(id, model.id, &made.bytes, ModeDto::Sealed);
     if arguments.detach {
         say(format_args!(

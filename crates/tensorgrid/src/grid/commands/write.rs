@@ -16,6 +16,7 @@ use super::{ask_to_proceed, modes, proved, wallet};
 use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
@@ -82,6 +83,7 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let trusting = Trusting::begin_to_show(&client, &arguments.chain).await?;
+    let project = ProjectNote::of(arguments.order.project.as_deref(), &arguments.key)?;
     let Writing {
         checked,
         coding,
@@ -109,7 +111,7 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         .await
         .of_job()?;
     let ordered = OrderedJob::new(id, checked.public().id(), &input, terms.mode.into());
-    say(format_args!("job {id}"));
+    tell_ordered("", id, project.as_ref());
     let what = (&checked, &coding, &request);
     let shown = (arguments.proof_out.as_deref(), as_json);
     let wait = Box::pin(finish(&client, what, (&ordered, trusting), shown));
