@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tg_compile::calibrate::ReachRule;
 use tg_compile::compile::Report;
@@ -60,24 +61,34 @@ fn compiled(
     let options = options(name_of(name, &graph.name, path), keep, import)?;
     let texts = calibrate.filter(|path| text::is_texts(path));
     let mut unread: Option<BTreeSet<String>> = None;
-    let mut calibration = |prepared: &Prepared| match texts {
-        Some(path) => text::calibration(path, prepared, (tokenizer.as_ref(), tokens.vocabulary)),
-        None => {
-            let loaded = models::calibration(calibrate, prepared, &import.mean, &import.scale)?;
-            // What no attempt reads.
-            match &mut unread {
-                Some(unread) => unread.retain(|name| loaded.unread.contains(name)),
-                None => unread = Some(loaded.unread),
+    let pass = CurrentPass::begun("preparing the graph");
+    let mut calibration = |prepared: &Prepared| -> Result<Vec<Vec<f32>>, Failure> {
+        pass.begin("reading the calibration inputs");
+        let rows = match texts {
+            Some(path) => {
+                text::calibration(path, prepared, (tokenizer.as_ref(), tokens.vocabulary))?
             }
-            Ok(loaded.rows)
-        }
+            None => {
+                let loaded = models::calibration(calibrate, prepared, &import.mean, &import.scale)?;
+                // What no attempt reads.
+                match &mut unread {
+                    Some(unread) => unread.retain(|name| loaded.unread.contains(name)),
+                    None => unread = Some(loaded.unread),
+                }
+                loaded.rows
+            }
+        };
+        pass.begin("running the floats on the calibration inputs, and choosing units");
+        Ok(rows)
     };
     // Of the precisions, one whose program has a proof; a model is compiled all the same if none has.
-    let provable = |program: tg_ir::CheckedProgram<'_>| match tg_prover::provable(program) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(error.to_string()),
+    let provable = |program: tg_ir::CheckedProgram<'_>| {
+        pass.begin("looking whether the program has a proof");
+        let provable = tg_prover::provable(program).map_err(|error| error.to_string());
+        pass.begin("comparing integers with floats");
+        provable
     };
-    let found = saying_so("compiling", || {
+    let found = saying_so(&pass, || {
         compile_outputs(&graph, &options, &mut calibration, &provable)
     });
     let (compiled, left_out) = found.map_err(|error| match error {
@@ -99,16 +110,36 @@ fn compiled(
 /// How often it is said that something takes long.
 const SAY: Duration = Duration::from_secs(2);
 
-/// Does what may take long, and says for how long it does.
-fn saying_so<T>(what: &str, work: impl FnOnce() -> T) -> T {
+/// What is done now, and since when.
+struct CurrentPass(Mutex<(&'static str, Instant)>);
+
+impl CurrentPass {
+    fn begun(name: &'static str) -> Self {
+        Self(Mutex::new((name, Instant::now())))
+    }
+
+    fn begin(&self, name: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (name, Instant::now());
+    }
+
+    /// What is said of it, if it takes long.
+    fn told(&self, now: Instant) -> Option<String> {
+        let (name, since) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lasts = now.saturating_duration_since(since);
+        (lasts >= SAY).then(|| format!("{name} for {} s ...", lasts.as_secs()))
+    }
+}
+
+/// Does what may take long, and says of each pass that does for how long it has.
+fn saying_so<T>(pass: &CurrentPass, work: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         let (done, ended) = mpsc::channel::<()>();
         scope.spawn(move || {
-            let started = Instant::now();
             // Ends when the other end is dropped, by a panic too.
             while ended.recv_timeout(SAY) == Err(RecvTimeoutError::Timeout) {
-                let seconds = started.elapsed().as_secs();
-                say(format_args!("{what} for {seconds} s ..."));
+                if let Some(text) = pass.told(Instant::now()) {
+                    say(text);
+                }
             }
         });
         let result = work();
@@ -509,10 +540,11 @@ fn public_part(
     say("committing the weights and proving their range ...");
     let secret = secret(compiled, arguments)?;
     let model = compiled.model.clone();
-    let model = match &secret {
+    let pass = CurrentPass::begun("committing the weights");
+    let model = saying_so(&pass, || match &secret {
         None => ProvingModel::of_checked(model),
         Some(file) => ProvingModel::private(model.into_inner(), file.secret()),
-    };
+    });
     let model = model
         .or_fail(
             Exit::Usage,
@@ -524,10 +556,13 @@ fn public_part(
         .map_err(|failure| {
             failure.hint("leave out --public-out for a model that is only run: `tensorgrid run`")
         })?;
-    let registered = match &secret {
+    // Drawn in either case, and used for private weights alone.
+    let seed = random_seed()?;
+    pass.begin("proving the range of the weights");
+    let registered = saying_so(&pass, || match &secret {
         None => model.register(),
-        Some(file) => model.register_private(file, random_seed()?),
-    };
+        Some(file) => model.register_private(file, seed),
+    });
     let tgv = registered
         .or_fail(Exit::Failed, "prove the weights' range")?
         .encode();
@@ -609,6 +644,16 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         assert_eq!(name_of("", "", folder), "tg-offline");
         assert_eq!(name_of("", "main_graph", Path::new("..")), "main_graph");
+    }
+
+    #[test]
+    fn a_pass_that_takes_long_is_told_by_its_name() {
+        let pass = CurrentPass::begun("reading");
+        pass.begin("choosing units");
+        let now = Instant::now();
+        assert_eq!(pass.told(now), None);
+        let told = pass.told(now + Duration::from_secs(3));
+        assert_eq!(told.as_deref(), Some("choosing units for 3 s ..."));
     }
 
     #[test]
