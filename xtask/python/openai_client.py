@@ -7,12 +7,14 @@ Starts `BINARY up` on a free port in a fresh folder, and ends it. A small proxy 
 completion once, and says 503 in its place: the client asks again by itself.
 """
 
+import contextlib
 import http.client
 import http.server
 import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -113,6 +115,59 @@ def check(grid):
     patient.completions.create(model="gpt-bytes", prompt="once", max_tokens=4)
     proxy.shutdown()
     assert Losing.lost == 1 and jobs(grid) == before + 1, "the retry was charged once"
+
+
+def too_large(grid):
+    """Its client has no class of its own for status 413."""
+    client = openai.OpenAI(base_url=f"{grid}/openai/v1", api_key=KEY, max_retries=0, timeout=120)
+    try:
+        client.completions.create(model="gpt-bytes", prompt="x" * (5 << 20))
+    except openai.APIStatusError as error:
+        assert (error.status_code, error.code) == (413, "TG-API-003"), error
+    else:
+        raise AssertionError("a body of 5 MiB was taken")
+
+
+def away():
+    """A gateway that does not answer, and one that is not there."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/openai/v1"
+        client = openai.OpenAI(base_url=url, api_key=KEY, max_retries=0, timeout=0.5)
+        try:
+            client.models.list()
+        except openai.APITimeoutError:
+            pass
+        else:
+            raise AssertionError("no APITimeoutError")
+    try:
+        client.models.list()
+    except openai.APIConnectionError as error:
+        assert not isinstance(error, openai.APITimeoutError), error
+    else:
+        raise AssertionError("no APIConnectionError")
+
+
+def unserved(binary, folder):
+    """A grid without providers: nobody takes a job, which is an error of the server and not of the request."""
+    with started(binary, f"{folder}/unserved", 0) as grid:
+        client = openai.OpenAI(base_url=f"{grid}/openai/v1", api_key=KEY, max_retries=0, timeout=120)
+        # The models are registered in its first blocks.
+        until = time.monotonic() + 60
+        while "gpt-bytes" not in [model.id for model in client.models.list()]:
+            assert time.monotonic() < until, "no model"
+            time.sleep(0.2)
+        before = jobs(grid)
+        said = dict(model="gpt-bytes", max_tokens=4)
+        fails(openai.InternalServerError, "service_unavailable", lambda: client.completions.create(prompt="a", **said))
+        messages = [{"role": "user", "content": "Speak."}]
+        stream = dict(messages=messages, stream=True)
+        # A stream has begun by then: its client raises the class of errors without a status.
+        fails(openai.APIError, "service_unavailable", lambda: list(client.chat.completions.create(**stream, **said)))
+        try:
+            client.completions.create(prompt="a", **said)
+        except openai.InternalServerError as error:
+            assert error.status_code == 503 and "no provider" in str(error), error
+        assert jobs(grid) == before, "nothing was ordered"
 
 
 def chosen(grid):
@@ -232,20 +287,30 @@ def batched(grid):
     fails(openai.BadRequestError, "invalid_value", lambda: client.files.create(file=b"{}", purpose="assistants"))
 
 
+@contextlib.contextmanager
+def started(binary, folder, providers):
+    """The address of a grid, which is ended."""
+    command = [binary, "up", "--json", "--listen", "127.0.0.1:0", "--data-dir", folder, "--providers", str(providers)]
+    grid = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        yield json.loads(grid.stdout.readline())["api"]
+    finally:
+        grid.terminate()
+        grid.wait(60)
+
+
 def main():
+    binary = sys.argv[1]
+    away()
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.argv[1], "up", "--json", "--listen", "127.0.0.1:0", "--data-dir", f"{folder}/data", "--providers", "1"]
-        grid = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        try:
-            api = json.loads(grid.stdout.readline())["api"]
-            check(api)
-            chosen(api)
-            answered(api)
-            embedded(sys.argv[1], api, folder)
-            batched(api)
-        finally:
-            grid.terminate()
-            grid.wait(60)
+        with started(binary, f"{folder}/data", 1) as grid:
+            check(grid)
+            too_large(grid)
+            chosen(grid)
+            answered(grid)
+            embedded(binary, grid, folder)
+            batched(grid)
+        unserved(binary, folder)
     print(f"OpenAI's client {openai.__version__}: all checks passed")
 
 

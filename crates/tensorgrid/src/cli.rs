@@ -20,7 +20,7 @@ use tg_offline::arguments::{
     version,
     about,
     after_help = "Exit codes: 0 done, 1 failed, 2 wrong command line or file, 3 rejected (a proof, receipt or job), \
-                  4 not found, 5 the grid cannot be reached.\n\
+                  4 not found, 5 the grid cannot be reached, 130 interrupted (Ctrl-C) while it waited for a job, which goes on.\n\
                   Environment: TENSORGRID_CPU=scalar|avx2|avx512-vnni executes at another level of the processor than its \
                   best (the results are the same); RUST_LOG=info prints a log (with --json an object a line); \
                   OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318 sends traces to a collector; SSL_CERT_FILE=FILE names the certificates \
@@ -30,6 +30,9 @@ pub(crate) struct Cli {
     /// Print data as JSON.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Print the ids and hashes of receipts whole: program, model, input, output and evidence.
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,

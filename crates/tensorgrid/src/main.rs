@@ -18,7 +18,7 @@ use cli::{Cli, Command, ModelCommand, ProgramCommand};
 use grid::args::ProviderArguments;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use tg_console::outcome::{Exit, OrFail as _, Outcome};
+use tg_console::outcome::{Exit, OrFail as _, Outcome, PrintedDetail, set_detail};
 use tg_exec::kernels::SimdLevel;
 
 fn main() -> ExitCode {
@@ -54,6 +54,9 @@ fn run(cli: Cli) -> Outcome {
     };
     SimdLevel::forced().or_fail(Exit::Usage, "choose the processor's level")?;
     let json = cli.json;
+    if cli.verbose {
+        set_detail(PrintedDetail::Full);
+    }
     // The settings of these say what they log.
     let has_settings = matches!(cli.command, Command::Validator(_) | Command::Gateway(_));
     let telemetry = (!has_settings).then(|| telemetry::start(None, json));

@@ -7,6 +7,12 @@ use tg_types::limits::CLIENT_TRANSACTION_BYTES_MAX;
 
 use crate::socket::PaceLimit;
 
+/// Most event streams of a server.
+pub const STREAMS_MAX: usize = 10_000;
+
+/// Descriptors of a process that are not for event streams: calls, files of the chain, blobs.
+const DESCRIPTORS_USUAL: u64 = 1_024;
+
 /// Limits of a server. One peer gets a quarter of each, loopback apart, where all processes are one peer.
 #[derive(Debug, Clone, Copy)]
 pub struct ApiConfig {
@@ -83,11 +89,63 @@ impl Default for ApiConfig {
 }
 
 impl ApiConfig {
+    /// The same with so many event streams at once, each on a connection of its own beside those of calls.
+    #[must_use]
+    pub const fn with_streams(self, streams: usize) -> Self {
+        let calls = self.connections_max.saturating_sub(self.streams_max);
+        Self {
+            streams_max: streams,
+            connections_max: calls.saturating_add(streams),
+            ..self
+        }
+    }
+
+    /// How many event streams a process serves that may have so many descriptors open: as many as it has beside what else it does, no fewer
+    /// than by default, and [`STREAMS_MAX`] at most.
+    #[must_use]
+    pub fn streams_of(descriptors: u64) -> usize {
+        let free = descriptors.saturating_sub(DESCRIPTORS_USUAL);
+        let free = usize::try_from(free).unwrap_or(usize::MAX);
+        free.clamp(Self::default().streams_max, STREAMS_MAX)
+    }
+
+    /// Descriptors that a process needs for so many event streams.
+    #[must_use]
+    pub const fn descriptors_of(streams: usize) -> u64 {
+        DESCRIPTORS_USUAL.saturating_add(streams as u64)
+    }
+
     /// How slow a client may be.
     pub(crate) const fn pace(&self) -> PaceLimit {
         PaceLimit {
             patience: self.write_time_max,
             bytes_per_second: self.rate_min,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_follow_descriptors() {
+        let usual = ApiConfig::default().streams_max;
+        for (descriptors, streams) in [
+            (0, usual),
+            (1_024, usual),
+            (4_096, 3_072),
+            (20_000, STREAMS_MAX),
+            (u64::MAX, STREAMS_MAX),
+        ] {
+            assert_eq!(ApiConfig::streams_of(descriptors), streams, "{descriptors}");
+        }
+        let config = ApiConfig::default();
+        let most = config.with_streams(STREAMS_MAX);
+        assert_eq!(most.streams_max, STREAMS_MAX);
+        assert_eq!(
+            most.connections_max - most.streams_max,
+            config.connections_max - config.streams_max
+        );
     }
 }

@@ -142,6 +142,8 @@ pub(crate) struct Connections {
 struct Table {
     next: u64,
     open: BTreeMap<u64, Arc<Connection>>,
+    /// How many of them each peer has: a newcomer costs the same however many there are.
+    peers: BTreeMap<PeerAddress, usize>,
 }
 
 /// A place among the connections; dropping it frees the place.
@@ -155,7 +157,8 @@ pub(crate) struct ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        self.connections.table().open.remove(&self.number);
+        // It may have had to end for another one.
+        let _gone = self.connections.table().remove(self.number);
     }
 }
 
@@ -172,18 +175,13 @@ impl Connections {
     /// A place for a new connection, for which another one may have to end; nothing if none gives way.
     pub(crate) fn admit(self: &Arc<Self>, peer: PeerAddress) -> Option<ConnectionPlace> {
         let mut table = self.table();
-        let of_peer = |table: &Table| {
-            let same = table.open.values().filter(|it| it.peer == peer);
-            same.count()
-        };
-        if of_peer(&table) >= peer.share(self.limit) {
+        let own = table.peers.get(&peer).copied().unwrap_or_default();
+        if own >= peer.share(self.limit) {
             table.make_room(Some(peer), |_| true)?;
         } else if table.open.len() >= self.limit {
             let greatest = table.greatest();
             table.make_room(greatest, |_| true)?;
         }
-        let number = table.next;
-        table.next += 1;
         let connection = Arc::new(Connection {
             peer,
             stage: AtomicU8::new(Stage::New as u8),
@@ -192,7 +190,7 @@ impl Connections {
             end: Notify::new(),
         });
         connection.moved();
-        table.open.insert(number, Arc::clone(&connection));
+        let number = table.insert(Arc::clone(&connection));
         drop(table);
         Some(ConnectionPlace {
             connections: Arc::clone(self),
@@ -210,7 +208,7 @@ impl Connections {
 
     /// Ends all of them.
     pub(crate) fn end_all(&self) {
-        let open = std::mem::take(&mut self.table().open);
+        let open = self.table().take_all();
         open.values()
             .for_each(|connection| connection.end.notify_one());
     }
@@ -221,14 +219,34 @@ impl Connections {
 }
 
 impl Table {
+    fn insert(&mut self, connection: Arc<Connection>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        *self.peers.entry(connection.peer).or_default() += 1;
+        self.open.insert(number, connection);
+        number
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Arc<Connection>> {
+        let connection = self.open.remove(&number)?;
+        if let Some(count) = self.peers.get_mut(&connection.peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.peers.remove(&connection.peer);
+            }
+        }
+        Some(connection)
+    }
+
+    fn take_all(&mut self) -> BTreeMap<u64, Arc<Connection>> {
+        self.peers.clear();
+        std::mem::take(&mut self.open)
+    }
+
     /// The peer with the most connections.
     fn greatest(&self) -> Option<PeerAddress> {
-        let mut counts: BTreeMap<PeerAddress, usize> = BTreeMap::new();
-        for connection in self.open.values() {
-            *counts.entry(connection.peer).or_default() += 1;
-        }
-        let greatest = counts.into_iter().max_by_key(|(_, count)| *count);
-        greatest.map(|(peer, _)| peer)
+        let greatest = self.peers.iter().max_by_key(|(_, count)| **count);
+        greatest.map(|(peer, _)| *peer)
     }
 
     /// Ends the connection that gives way first among those of a peer that `may` end; nothing if there is none.
@@ -242,7 +260,7 @@ impl Table {
         });
         let first = candidates.min_by_key(|(_, it)| (it.stage(), std::cmp::Reverse(it.still())));
         let number = *first?.0;
-        let ended = self.open.remove(&number)?;
+        let ended = self.remove(number)?;
         ended.end.notify_one();
         Some(())
     }

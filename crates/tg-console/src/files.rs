@@ -1,9 +1,15 @@
-//! Reading a bounded file, writing one whole or not at all.
+//! Reading a bounded file, writing one whole or not at all, and having one to oneself.
 
 use crate::outcome::{Exit, Failure, OrFail};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long another process may hold a lock.
+const LOCK_MAX: Duration = Duration::from_secs(10);
+const LOCK_POLL: Duration = Duration::from_millis(5);
 
 /// A file's bytes, up to a limit.
 ///
@@ -57,6 +63,43 @@ fn write_by(path: &Path, bytes: &[u8], options: &mut std::fs::OpenOptions) -> Re
         let _gone = std::fs::remove_file(&partial);
     }
     written.or_fail(Exit::Failed, format!("write {}", path.display()))
+}
+
+/// A file that is locked as long as it is held, made if it is not there; nothing if another process holds it. Whoever is killed lets go of
+/// it.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn try_lock(path: &Path) -> Result<Option<File>, Failure> {
+    let doing = format!("lock {}", path.display());
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path).or_fail(Exit::Failed, doing.clone())?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error).or_fail(Exit::Failed, doing),
+    }
+}
+
+/// The same, after waiting for who holds it.
+///
+/// # Errors
+/// If it cannot be made, or is held for long.
+pub fn lock(path: &Path) -> Result<File, Failure> {
+    let began = Instant::now();
+    loop {
+        if let Some(file) = try_lock(path)? {
+            return Ok(file);
+        }
+        if began.elapsed() > LOCK_MAX {
+            let text = format!("another command holds {} for long", path.display());
+            return Err(Failure::new(Exit::Unavailable, anyhow::anyhow!(text)));
+        }
+        std::thread::sleep(LOCK_POLL);
+    }
 }
 
 /// Finds out before long work whether `write` will find its folder, and may write there.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 /// Exit codes. They are part of the interface: scripts rely on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Exit {
     NotFound = 4,
     /// The grid cannot be reached.
     Unavailable = 5,
+    /// Ctrl-C, while something was waited for that goes on: 128 and the number of the signal, as shells have it.
+    Interrupted = 130,
 }
 
 /// Why a command failed: an exit code, an error chain, and what to do about it.
@@ -106,6 +109,29 @@ impl<T, E: Into<anyhow::Error>> OrFail<T> for Result<T, E> {
     ) -> Result<T, Failure> {
         self.map_err(|error| Failure::new(exit, error.into().context(doing.to_string())))
     }
+}
+
+/// How much of a result is printed for people. JSON is always whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrintedDetail {
+    /// What a person decides by: ids by their first and last digits, and no hashes.
+    Brief,
+    /// All ids and hashes, whole.
+    Full,
+}
+
+/// What the command line asks for, as it holds for all that one process prints.
+static DETAIL: OnceLock<PrintedDetail> = OnceLock::new();
+
+/// Sets how much is printed, before a command runs; only the first call counts.
+pub fn set_detail(detail: PrintedDetail) {
+    let _first = DETAIL.get_or_init(|| detail);
+}
+
+/// How much is printed; brief if nobody said.
+#[must_use]
+pub fn detail() -> PrintedDetail {
+    DETAIL.get().copied().unwrap_or(PrintedDetail::Brief)
 }
 
 /// Prints one line of data.

@@ -87,6 +87,23 @@ pub fn encode(spec: &InputSpec, reals: &[f32]) -> Result<IntTensor, EncodeError>
     })
 }
 
+/// How many of these values, in storage order, lie beyond what a scaled coding reaches, so that [`encode`] cuts them off. A unit reaches as
+/// far as the inputs that a program was calibrated on.
+#[must_use]
+pub fn cut_off(spec: &InputSpec, reals: &[f32]) -> usize {
+    let ends = match &spec.coding {
+        Coding::Scaled(ElementType::I8) => [-128.0, 127.0],
+        Coding::Scaled(_) | Coding::PerChannel(_) => [f64::from(-i16::MAX), f64::from(i16::MAX)],
+        Coding::Ranks(_) | Coding::Tokens(_) => return 0,
+    };
+    let channels = spec.shape.channels.max(1) as usize;
+    let is_cut = |(index, x): &(usize, &f32)| {
+        let units = scaled(spec.unit(index % channels), **x);
+        units < ends[0] || units > ends[1]
+    };
+    reals.iter().enumerate().filter(is_cut).count()
+}
+
 /// Values that come without axes in storage order: an image comes channels first, as ONNX has it; a sequence (one column)
 /// position by position, which is as it is stored.
 ///
@@ -192,6 +209,19 @@ mod tests {
         let spec = spec(Shape::vector(4), Coding::Scaled(ElementType::I16));
         let got = encode(&spec, &[100.0, -0.26, 1e9, -1e9]).unwrap();
         assert_eq!(got, IntTensor::I16(vec![200, -1, 32_767, -32_767]));
+    }
+
+    #[test]
+    fn values_beyond_the_reach_are_counted() {
+        let narrow = InputSpec::scaled(Shape::vector(5), 0.5);
+        assert_eq!(cut_off(&narrow, &[63.5, -64.0, 0.0, 64.0, -64.5]), 2);
+        let wide = spec(Shape::vector(3), Coding::Scaled(ElementType::I16));
+        assert_eq!(cut_off(&wide, &[16_383.5, 16_384.0, -1e9]), 2);
+        let channels = Coding::PerChannel(vec![0.5, 100.0]);
+        let channels = spec(Shape::new(2, 1, 2), channels);
+        assert_eq!(cut_off(&channels, &[20_000.0, 20_000.0, 0.0, -4e6]), 2);
+        let tokens = spec(Shape::new(1, 1, 1), Coding::Tokens(10));
+        assert_eq!(cut_off(&tokens, &[1e9]), 0);
     }
 
     #[test]

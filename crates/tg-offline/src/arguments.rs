@@ -122,7 +122,8 @@ pub struct CompileArguments {
     /// How many proofs private weights are for, at least; more cost larger commitments.
     #[arg(long, requires = "private_weights", default_value_t = tg_proof::private::PROOFS_DEFAULT as u32, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=tg_proof::private::PROOFS_MAX as i64))]
     pub openings: u32,
-    /// The model's name; by default the one in the file.
+    /// The model's name, a part of the program's id; by default the one in the file, or that of the file where its exporter calls every
+    /// model the same.
     #[arg(long, default_value = "", hide_default_value = true)]
     pub name: String,
     /// Let a language model end in so many greatest scores and their tokens instead of all scores: for `generate`.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tg_compile::calibrate::ReachRule;
 use tg_compile::compile::Report;
@@ -57,27 +58,37 @@ fn compiled(
         ..
     } = brought;
     let before = explain::operators(&graph);
-    let options = options(name, keep, import)?;
+    let options = options(name_of(name, &graph.name, path), keep, import)?;
     let texts = calibrate.filter(|path| text::is_texts(path));
     let mut unread: Option<BTreeSet<String>> = None;
-    let mut calibration = |prepared: &Prepared| match texts {
-        Some(path) => text::calibration(path, prepared, (tokenizer.as_ref(), tokens.vocabulary)),
-        None => {
-            let loaded = models::calibration(calibrate, prepared, &import.mean, &import.scale)?;
-            // What no attempt reads.
-            match &mut unread {
-                Some(unread) => unread.retain(|name| loaded.unread.contains(name)),
-                None => unread = Some(loaded.unread),
+    let pass = CurrentPass::begun("preparing the graph");
+    let mut calibration = |prepared: &Prepared| -> Result<Vec<Vec<f32>>, Failure> {
+        pass.begin("reading the calibration inputs");
+        let rows = match texts {
+            Some(path) => {
+                text::calibration(path, prepared, (tokenizer.as_ref(), tokens.vocabulary))?
             }
-            Ok(loaded.rows)
-        }
+            None => {
+                let loaded = models::calibration(calibrate, prepared, &import.mean, &import.scale)?;
+                // What no attempt reads.
+                match &mut unread {
+                    Some(unread) => unread.retain(|name| loaded.unread.contains(name)),
+                    None => unread = Some(loaded.unread),
+                }
+                loaded.rows
+            }
+        };
+        pass.begin("running the floats on the calibration inputs, and choosing units");
+        Ok(rows)
     };
     // Of the precisions, one whose program has a proof; a model is compiled all the same if none has.
-    let provable = |program: tg_ir::CheckedProgram<'_>| match tg_prover::provable(program) {
-        Ok(()) => Ok(()),
-        Err(error) => Err(error.to_string()),
+    let provable = |program: tg_ir::CheckedProgram<'_>| {
+        pass.begin("looking whether the program has a proof");
+        let provable = tg_prover::provable(program).map_err(|error| error.to_string());
+        pass.begin("comparing integers with floats");
+        provable
     };
-    let found = saying_so("compiling", || {
+    let found = saying_so(&pass, || {
         compile_outputs(&graph, &options, &mut calibration, &provable)
     });
     let (compiled, left_out) = found.map_err(|error| match error {
@@ -99,22 +110,93 @@ fn compiled(
 /// How often it is said that something takes long.
 const SAY: Duration = Duration::from_secs(2);
 
-/// Does what may take long, and says for how long it does.
-fn saying_so<T>(what: &str, work: impl FnOnce() -> T) -> T {
+/// What is done now, and since when.
+struct CurrentPass(Mutex<(&'static str, Instant)>);
+
+impl CurrentPass {
+    fn begun(name: &'static str) -> Self {
+        Self(Mutex::new((name, Instant::now())))
+    }
+
+    fn begin(&self, name: &'static str) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (name, Instant::now());
+    }
+
+    /// What is said of it, if it takes long.
+    fn told(&self, now: Instant) -> Option<String> {
+        let (name, since) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lasts = now.saturating_duration_since(since);
+        (lasts >= SAY).then(|| format!("{name} for {} s ...", lasts.as_secs()))
+    }
+}
+
+/// Does what may take long, and says of each pass that does for how long it has.
+fn saying_so<T>(pass: &CurrentPass, work: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         let (done, ended) = mpsc::channel::<()>();
         scope.spawn(move || {
-            let started = Instant::now();
             // Ends when the other end is dropped, by a panic too.
             while ended.recv_timeout(SAY) == Err(RecvTimeoutError::Timeout) {
-                let seconds = started.elapsed().as_secs();
-                say(format_args!("{what} for {seconds} s ..."));
+                if let Some(text) = pass.told(Instant::now()) {
+                    say(text);
+                }
             }
         });
         let result = work();
         drop(done);
         result
     })
+}
+
+/// Names that exporters give to every graph.
+const EXPORTERS_NAMES: [&str; 7] = [
+    "main_graph",
+    "torch_jit",
+    "torch-jit-export",
+    "tf2onnx",
+    "onnx-graph",
+    "paddle-onnx",
+    "graph",
+];
+
+/// What a model is called: as whoever compiles it says, else as its graph is called in the file; where that is no name, as the file or the
+/// folder. The name is a part of the program's id.
+fn name_of(given: &str, graph: &str, path: &Path) -> String {
+    if !given.is_empty() {
+        return given.to_owned();
+    }
+    if !graph.is_empty() && !EXPORTERS_NAMES.contains(&graph) {
+        return graph.to_owned();
+    }
+    // A folder's name may have dots in it.
+    let name = match path.is_dir() {
+        true => path.file_name(),
+        false => path.file_stem(),
+    };
+    name.map_or_else(|| graph.to_owned(), |it| it.to_string_lossy().into_owned())
+}
+
+/// A signal to noise ratio for people.
+fn decibels(snr: f64) -> String {
+    if snr == f64::INFINITY {
+        "no difference".to_owned()
+    } else if snr == f64::NEG_INFINITY {
+        "nothing left".to_owned()
+    } else {
+        format!("{snr:.1} dB")
+    }
+}
+
+/// How many answers of the float model the integers keep, where it chooses.
+fn kept_answers(report: &Report) -> String {
+    let choosing = report.outputs.iter().filter(|output| output.rows > 0);
+    let same = choosing.map(|output| (output.agreement * output.rows as f64).round() as usize);
+    let (same, rows) = (same.sum::<usize>(), report.rows());
+    // One row for each input: the row is the answer.
+    match rows == report.compared_on {
+        true => format!("{same} of {rows} inputs keep the same answer"),
+        false => format!("{same} of {rows} rows of outputs keep the same greatest element"),
+    }
 }
 
 /// What the integers of a program lose against its floats, in words.
@@ -131,9 +213,8 @@ fn loss(report: &Report) -> String {
         return format!("loss: {noise}");
     }
     format!(
-        "loss: {:.1} % of {} rows of outputs have the same greatest element as in floats, {:.2} points of right answers expected to be lost; {noise}",
-        100.0 * report.agreement(),
-        report.rows(),
+        "loss: {} as in floats, {:.2} points of right answers expected to be lost; {noise}",
+        kept_answers(report),
         100.0 * report.loss(),
     )
 }
@@ -157,7 +238,7 @@ fn say_doubts(compiled: &Compiled) {
     let silent = layers.filter(|layer| layer.snr_db == f64::NEG_INFINITY);
     for layer in silent {
         say(format_args!(
-            "note: nothing is left of the values of `{}` (-inf dB): they are below half a unit, or were 0 in all calibration inputs",
+            "note: nothing is left of the values of `{}`: they are below half a unit, or were 0 in all calibration inputs",
             layer.name.escape_debug()
         ));
     }
@@ -215,13 +296,13 @@ fn kept(import: &ImportArguments, otherwise: KeptOutputs) -> KeptOutputs {
 }
 
 fn options(
-    name: &str,
+    name: String,
     keep: KeptOutputs,
     import: &ImportArguments,
 ) -> Result<CompileOptions, Failure> {
     let fixed = PrecisionChoice::Fixed;
     Ok(CompileOptions {
-        name: name.to_owned(),
+        name,
         reach: match import.reach {
             ReachArgument::Mse => ReachRule::LeastError,
             ReachArgument::Greatest if import.percentile >= 100.0 => ReachRule::Greatest,
@@ -418,14 +499,16 @@ fn report_lines(
     ))?;
     for layer in &compiled.report.layers {
         line(format_args!(
-            "  {:<32} {:<24} {:>6.1} dB",
-            layer.name, layer.operator, layer.snr_db
+            "  {:<32} {:<24} {:>13}",
+            layer.name,
+            layer.operator,
+            decibels(layer.snr_db)
         ))?;
     }
     let outputs = &compiled.report.outputs;
     for output in outputs.iter().filter(|_| outputs.len() > 1) {
         let name = output.name.escape_debug();
-        line(format_args!("output {name}: {:.1} dB", output.snr_db))?;
+        line(format_args!("output {name}: {}", decibels(output.snr_db)))?;
     }
     line(loss(&compiled.report))?;
     line(format_args!(
@@ -457,10 +540,11 @@ fn public_part(
     say("committing the weights and proving their range ...");
     let secret = secret(compiled, arguments)?;
     let model = compiled.model.clone();
-    let model = match &secret {
+    let pass = CurrentPass::begun("committing the weights");
+    let model = saying_so(&pass, || match &secret {
         None => ProvingModel::of_checked(model),
         Some(file) => ProvingModel::private(model.into_inner(), file.secret()),
-    };
+    });
     let model = model
         .or_fail(
             Exit::Usage,
@@ -472,10 +556,13 @@ fn public_part(
         .map_err(|failure| {
             failure.hint("leave out --public-out for a model that is only run: `tensorgrid run`")
         })?;
-    let registered = match &secret {
+    // Drawn in either case, and used for private weights alone.
+    let seed = random_seed()?;
+    pass.begin("proving the range of the weights");
+    let registered = saying_so(&pass, || match &secret {
         None => model.register(),
-        Some(file) => model.register_private(file, random_seed()?),
-    };
+        Some(file) => model.register_private(file, seed),
+    });
     let tgv = registered
         .or_fail(Exit::Failed, "prove the weights' range")?
         .encode();
@@ -536,4 +623,43 @@ fn report_json(
         "private_weights": arguments.private_weights.is_some(),
         "proofs": arguments.private_weights.as_ref().and(public).map(|&(.., proofs)| proofs),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_its_exporter_named_is_called_as_its_file() {
+        let file = Path::new("/models/credit.v2.onnx");
+        for (given, graph, expected) in [
+            ("mine", "main_graph", "mine"),
+            ("", "mlp-digits", "mlp-digits"),
+            ("", "main_graph", "credit.v2"),
+            ("", "torch_jit", "credit.v2"),
+            ("", "", "credit.v2"),
+        ] {
+            assert_eq!(name_of(given, graph, file), expected, "{given} {graph}");
+        }
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(name_of("", "", folder), "tg-offline");
+        assert_eq!(name_of("", "main_graph", Path::new("..")), "main_graph");
+    }
+
+    #[test]
+    fn a_pass_that_takes_long_is_told_by_its_name() {
+        let pass = CurrentPass::begun("reading");
+        pass.begin("choosing units");
+        let now = Instant::now();
+        assert_eq!(pass.told(now), None);
+        let told = pass.told(now + Duration::from_secs(3));
+        assert_eq!(told.as_deref(), Some("choosing units for 3 s ..."));
+    }
+
+    #[test]
+    fn what_is_lost_is_said_in_words() {
+        assert_eq!(decibels(f64::NEG_INFINITY), "nothing left");
+        assert_eq!(decibels(f64::INFINITY), "no difference");
+        assert_eq!(decibels(41.26), "41.3 dB");
+    }
 }

@@ -17,7 +17,7 @@ use tg_input::tokens::{
     token_limits, vocabulary,
 };
 use tg_input::{Expected, ROWS_MAX};
-use tg_ir::{Program, causality};
+use tg_ir::{Program, causality, coding};
 use tg_text::{FILE_BYTES_MAX, Text, TextLength, TextTokenizer, TextTokens};
 
 /// Largest file of texts.
@@ -240,7 +240,9 @@ pub fn inputs(
     (arguments, paths): (&TextArguments, &[PathBuf]),
 ) -> Result<Vec<f32>, Failure> {
     let Some(text) = arguments.given() else {
-        return models::inputs(paths, program);
+        let reals = models::inputs(paths, program)?;
+        tell_beyond(program, &reals);
+        return Ok(reals);
     };
     let tokenizer = of_program(program, arguments.tokenizer.as_deref())?;
     let (length, vocabulary) = token_limits(program).map_err(untaken)?;
@@ -254,6 +256,18 @@ pub fn inputs(
         ));
     }
     token_input(program, tokens).map_err(untaken)
+}
+
+/// Says that an input reaches beyond those that the program was calibrated on, where its coding says how far these reached.
+fn tell_beyond(program: &Program, reals: &[f32]) {
+    let beyond = coding::cut_off(&program.input, reals);
+    if beyond > 0 {
+        say(format_args!(
+            "note: the input is outside of the range seen at calibration: {beyond} of its {} values are cut off at its ends; calibrate on such \
+             inputs too, or scale them",
+            reals.len()
+        ));
+    }
 }
 
 /// Calibration inputs of a file with a text in each line.

@@ -12,7 +12,7 @@ the ``tensorgrid`` program, which the wheel carries: proofs are bit for bit thos
 
 from ._answers import Answer
 from ._binary import binary_path
-from .client import AsyncClient, AsyncJob, Client, Job, JobResult, Step
+from .client import AsyncClient, AsyncJob, Client, Job, JobResult, Step, WrittenResult
 from .endpoint import AsyncEndpoint, Endpoint, EndpointAnswer, TextStream, WrittenText
 from .errors import (
     FailedError,
@@ -52,6 +52,7 @@ __all__ = [
     "TextStream",
     "UsageError",
     "Verified",
+    "WrittenResult",
     "WrittenText",
     "binary_path",
     "compile",

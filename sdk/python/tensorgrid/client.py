@@ -22,7 +22,7 @@ from ._answers import Answer, answers_of
 from ._arrays import Inputs, write
 from ._binary import Progress, ask
 from ._progress import Bar
-from .endpoint import AsyncEndpoint, Endpoint
+from .endpoint import AsyncEndpoint, Endpoint, Prompt, _drawing
 from .errors import GridUnavailableError, JobFailedError, NotFoundError, TensorGridError, UsageError
 from .model import Model, PathLike, PublicModel, Verified, _public_of, verify
 
@@ -66,6 +66,31 @@ class JobResult:
     """
 
     answer: Answer
+    receipt: Mapping[str, Any] = field(repr=False)
+    proof: Optional[bytes] = field(repr=False)
+    verified: bool
+
+
+@dataclass(frozen=True)
+class WrittenResult:
+    """What a language model wrote as a job.
+
+    Attributes:
+        job: The job's id.
+        text: The text, or None where tokens are no text.
+        tokens: The tokens after the prompt.
+        prompt: The tokens of the prompt.
+        seed: The 32 bytes that decided every draw.
+        receipt: The receipt: who did it, what it cost, digests of request and text.
+        proof: The bytes of the sequence and its proof, or None for a job without one.
+        verified: Whether the proof was verified on this machine.
+    """
+
+    job: str
+    text: Optional[str]
+    tokens: List[int]
+    prompt: List[int] = field(repr=False)
+    seed: bytes = field(repr=False)
     receipt: Mapping[str, Any] = field(repr=False)
     proof: Optional[bytes] = field(repr=False)
     verified: bool
@@ -299,6 +324,56 @@ class Client:
         """Orders a job, waits for it, verifies its proof and returns the result; options are those of :meth:`submit`."""
         return self.submit(model, inputs, **options).wait().fetch()
 
+    def write(
+        self,
+        model: str,
+        prompt: Prompt,
+        *,
+        verify: Optional[str] = None,
+        max_price: Optional[str] = None,
+        deadline_s: int = 300,
+        attempts: Optional[int] = None,
+        progress: Optional[Progress] = None,
+        **drawing: Any,
+    ) -> WrittenResult:
+        """Orders what a language model writes after a prompt, waits for it, verifies its proof if it has one, and returns it.
+
+        Args:
+            model: A registered model's name or id.
+            prompt: A text, or tokens.
+            verify: How it is checked: ``proof``, ``recompute``, ``optimistic``, ``replicate``, or ``none`` (if absent), which networks for
+                development take.
+            max_price: Most that is paid to the provider, in TGRID, as a text; by default what the command takes.
+            deadline_s: Seconds the job may take.
+            attempts: Providers to try at most.
+            progress: Called with what the program says.
+            drawing: ``tokens``, ``temperature``, ``top_k``, ``top_p``, ``seed``, ``stop`` and ``tokenizer`` as for :meth:`Endpoint.write`.
+
+        Raises:
+            RejectedError: If nobody takes it at this price, it ended without a text, or its proof does not hold.
+            UsageError: If the model cannot write, or not after this prompt.
+            GridUnavailableError: If the grid cannot be reached.
+        """
+        with tempfile.TemporaryDirectory(prefix="tensorgrid-") as folder:
+            path = Path(folder) / "sequence.bin"
+            arguments: List[Union[str, Path]] = ["write", model, *_drawing(prompt, **drawing), "--yes", "--proof-out", path]
+            arguments += ["--deadline-s", str(deadline_s), *self._signing(), *self._trust()]
+            for flag, value in (("--verify", verify), ("--max-price", max_price), ("--attempts", attempts)):
+                if value is not None:
+                    arguments += [flag, str(value)]
+            report = ask(arguments, progress)
+            proof = path.read_bytes() if path.is_file() else None
+        return WrittenResult(
+            report["job"],
+            report["text"],
+            report["tokens"],
+            report["prompt"],
+            bytes.fromhex(report["seed"]),
+            report["receipt"],
+            proof,
+            bool(report.get("proof") and report["proof"]["verified"]),
+        )
+
     def job(self, job_id: str, order: Optional[str] = None) -> Job:
         """A job that was ordered before; ``order`` is what its :attr:`Job.order` was."""
         return Job(self, job_id, order)
@@ -460,6 +535,10 @@ class AsyncClient:
         """See :meth:`Client.infer`."""
         job = await self.submit(model, inputs, **options)
         return await (await job.wait()).fetch()
+
+    async def write(self, model: str, prompt: Prompt, **options: Any) -> WrittenResult:
+        """See :meth:`Client.write`."""
+        return await _in_thread(functools.partial(self._client.write, model, prompt, **options))
 
     def job(self, job_id: str, order: Optional[str] = None) -> AsyncJob:
         """A job that was ordered before."""

@@ -163,35 +163,39 @@ class Endpoint:
             ended: Dict[str, Any] = ask(["endpoint", "close", self.id, *self._client._signing()])
         return ended
 
-    def _writing(
-        self,
-        prompt: Prompt,
-        *,
-        tokens: int = 32,
-        temperature: float = 1.0,
-        top_k: Optional[int] = None,
-        top_p: float = 1.0,
-        seed: Optional[bytes] = None,
-        stop: Optional[int] = None,
-        tokenizer: Optional[Union[str, Path]] = None,
-    ) -> List[Union[str, Path]]:
-        arguments: List[Union[str, Path]] = ["endpoint", "write", self.id]
-        if isinstance(prompt, str):
-            arguments.append(f"--text={prompt}")
-        else:
-            arguments += ["--prompt", ",".join(str(int(token)) for token in prompt)]
-        arguments += ["--tokens", str(tokens), "--temperature", str(temperature), "--top-p", str(top_p)]
-        if top_k is not None:
-            arguments += ["--top-k", str(top_k)]
-        if seed is not None:
-            if len(seed) != 32:
-                raise UsageError(f"a seed has 32 bytes, not {len(seed)}")
-            arguments += ["--seed", seed.hex()]
-        if stop is not None:
-            arguments += ["--stop", str(stop)]
-        if tokenizer is not None:
-            arguments += ["--tokenizer", Path(tokenizer)]
-        return [*arguments, *self._client._signing(), *self._client._trust()]
+    def _writing(self, prompt: Prompt, **options: Any) -> List[Union[str, Path]]:
+        return ["endpoint", "write", self.id, *_drawing(prompt, **options), *self._client._signing(), *self._client._trust()]
+
+
+def _drawing(
+    prompt: Prompt,
+    *,
+    tokens: int = 32,
+    temperature: float = 1.0,
+    top_k: Optional[int] = None,
+    top_p: float = 1.0,
+    seed: Optional[bytes] = None,
+    stop: Optional[int] = None,
+    tokenizer: Optional[Union[str, Path]] = None,
+) -> List[Union[str, Path]]:
+    """What commands that have a language model write take."""
+    arguments: List[Union[str, Path]] = []
+    if isinstance(prompt, str):
+        arguments.append(f"--text={prompt}")
+    else:
+        arguments += ["--prompt", ",".join(str(int(token)) for token in prompt)]
+    arguments += ["--tokens", str(tokens), "--temperature", str(temperature), "--top-p", str(top_p)]
+    if top_k is not None:
+        arguments += ["--top-k", str(top_k)]
+    if seed is not None:
+        if len(seed) != 32:
+            raise UsageError(f"a seed has 32 bytes, not {len(seed)}")
+        arguments += ["--seed", seed.hex()]
+    if stop is not None:
+        arguments += ["--stop", str(stop)]
+    if tokenizer is not None:
+        arguments += ["--tokenizer", Path(tokenizer)]
+    return arguments
 
 
 class TextStream(Iterator[str]):

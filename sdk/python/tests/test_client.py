@@ -78,6 +78,22 @@ def test_a_bar_says_how_far_a_job_is(grid, capsys):
     assert any("] running, " in line for line in lines)
 
 
+def test_a_text_is_written_as_a_job_of_its_own(grid):
+    client = tensorgrid.Client(grid)
+    drawn = dict(tokens=12, temperature=0.8, seed=bytes([7] * 32))
+    written = client.write("gpt-bytes", "ROMEO:\n", verify="proof", **drawn)
+    assert len(written.tokens) == 12 and bytes(written.prompt) == b"ROMEO:\n"
+    assert written.verified and written.proof and written.receipt["job"]["id"] == written.job
+    assert written.seed == drawn["seed"]
+    # The seed decides every draw, whoever writes and however it is checked.
+    again = asyncio.run(tensorgrid.AsyncClient(grid).write("gpt-bytes", list(b"ROMEO:\n"), **drawn))
+    assert again.tokens == written.tokens and again.proof is None and not again.verified
+    with pytest.raises(tensorgrid.UsageError):
+        client.write("gpt-bytes", "x" * 250)
+    with pytest.raises(tensorgrid.UsageError, match="32 bytes"):
+        client.write("gpt-bytes", "a", seed=b"short")
+
+
 def test_refusals_are_typed(grid):
     client = tensorgrid.Client(grid)
     with pytest.raises(tensorgrid.NotFoundError):

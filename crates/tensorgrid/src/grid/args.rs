@@ -316,6 +316,9 @@ pub(crate) struct GatewayArguments {
     pub(crate) tls: TlsArguments,
     #[command(flatten)]
     pub(crate) names: NameArguments,
+    /// Event streams at once, instead of what the settings say.
+    #[arg(long, env = "TENSORGRID_STREAMS", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) streams: Option<u32>,
     /// File of the API keys of the OpenAI routes (`tensorgrid api-key new`); without it, they order for nobody.
     #[arg(long, env = "TENSORGRID_OPENAI_KEYS", value_name = "FILE")]
     pub(crate) openai_keys: Option<PathBuf>,

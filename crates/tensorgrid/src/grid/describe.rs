@@ -1,10 +1,12 @@
 //! Leases, reasons and receipts of jobs in lines.
 
+use std::fmt::Display;
+
 use tg_sdk::dto::{CheckDto, JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, SettlementDto};
 use tg_types::Tier;
 
-use tg_console::outcome::say;
-use tg_console::table::{Table, brief, short};
+use tg_console::outcome::{PrintedDetail, detail, say};
+use tg_console::table::{Table, brief, brief_prefix, short};
 use tg_sdk::clock;
 
 /// A lease in one line.
@@ -90,19 +92,25 @@ const fn not(does: bool) -> &'static str {
     if does { "" } else { "not " }
 }
 
-/// A receipt in lines. `zk`: whether its proof, which validators accepted, is in zero knowledge.
+/// An id or a hash, as much of it as is asked for.
+fn shown(id: impl Display, detail: PrintedDetail) -> String {
+    match detail {
+        PrintedDetail::Brief => brief(id),
+        PrintedDetail::Full => id.to_string(),
+    }
+}
+
+/// A receipt in lines: what was paid and what shows that the result is right come first, hashes only with `--verbose`. `zk`: whether its
+/// proof, which validators accepted, is in zero knowledge.
 pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> String {
-    let settlement = &receipt.settlement;
+    receipt_lines(receipt, zk, detail()).join("\n")
+}
+
+fn receipt_lines(receipt: &JobReceiptDto, zk: Option<bool>, detail: PrintedDetail) -> Vec<String> {
     let mut lines = vec![
-        format!("job        {}", receipt.job.id),
-        format!("provider   {}", receipt.lease.provider),
-        format!("program    {}", receipt.receipt.program),
-        format!("model      {}", receipt.receipt.model),
-        format!("input      {}", receipt.receipt.input),
-        format!("output     {}", receipt.receipt.output),
-        format!("arithmetic {}", arithmetic(&receipt.receipt.tier)),
+        format!("money      {}", describe_money(&receipt.settlement)),
+        describe_evidence(receipt, zk, detail),
     ];
-    lines.push(describe_evidence(receipt, zk));
     if receipt.job.mode == ModeDto::Sync {
         let check = receipt.lease.check.as_ref();
         lines.extend(check.and_then(describe_committee));
@@ -112,15 +120,33 @@ pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> Str
         format!(
             "member     {} TGRID to {}",
             short(member.price),
-            member.provider
+            shown(member.provider, detail)
         )
     }));
-    lines.push(format!("money      {}", describe_money(settlement)));
-    lines.join("\n")
+    // Commands take the beginning of a job's id.
+    let job = match detail {
+        PrintedDetail::Brief => brief_prefix(receipt.job.id),
+        PrintedDetail::Full => receipt.job.id.to_string(),
+    };
+    lines.push(format!("job        {job}"));
+    lines.push(format!(
+        "provider   {}",
+        shown(receipt.lease.provider, detail)
+    ));
+    lines.push(format!("arithmetic {}", arithmetic(&receipt.receipt.tier)));
+    if detail == PrintedDetail::Full {
+        lines.extend([
+            format!("program    {}", receipt.receipt.program),
+            format!("model      {}", receipt.receipt.model),
+            format!("input      {}", receipt.receipt.input),
+            format!("output     {}", receipt.receipt.output),
+        ]);
+    }
+    lines
 }
 
 /// What shows that the result of a receipt is right.
-fn describe_evidence(receipt: &JobReceiptDto, zk: Option<bool>) -> String {
+fn describe_evidence(receipt: &JobReceiptDto, zk: Option<bool>, detail: PrintedDetail) -> String {
     match receipt.evidence {
         Some(_) if receipt.job.mode == ModeDto::Recompute => {
             "evidence   the answer: validators ran it again".to_owned()
@@ -138,11 +164,12 @@ fn describe_evidence(receipt: &JobReceiptDto, zk: Option<bool>) -> String {
             let check = receipt.lease.check.as_ref();
             let (right, members) = check.map_or((0, 0), |it| (it.right, it.members));
             format!(
-                "evidence   {evidence}: drawn parts, found right by {right} of {members} members of a committee; \
+                "evidence   {}: drawn parts, found right by {right} of {members} members of a committee; \
                  not a proof\n\
                  parts      {}\n\
                  integrity  one wrong part of the run is among the drawn ones with a chance of at least 1 in 20\n\
                  effort     leaving out a share q of the run is found with 1 - (1 - q)^k, where k parts are drawn",
+                shown(evidence, detail),
                 drawn_parts(&receipt.receipt.tier)
             )
         }
@@ -165,10 +192,13 @@ fn describe_evidence(receipt: &JobReceiptDto, zk: Option<bool>) -> String {
                 ),
             }
         }
-        Some(evidence) => match zk {
-            Some(zk) => format!("proof      {evidence}, {}in zero knowledge", not(zk)),
-            None => format!("proof      {evidence}, not held here any more"),
-        },
+        Some(evidence) => {
+            let evidence = shown(evidence, detail);
+            match zk {
+                Some(zk) => format!("proof      {evidence}, {}in zero knowledge", not(zk)),
+                None => format!("proof      {evidence}, not held here any more"),
+            }
+        }
         None => "proof      none: nobody checked this result".to_owned(),
     }
 }

@@ -9,6 +9,7 @@ use tg_types::Amount;
 
 use super::connect_args::{ApiArguments, KeyArguments, TrustArguments};
 use super::order_args::{ACCOUNT, CloudPriceArguments};
+use super::projects;
 use tg_console::draw::DrawArguments;
 use tg_console::needs::{NeedsArguments, amount};
 
@@ -124,6 +125,9 @@ pub(crate) struct EndpointOpenArguments {
     /// Say what ordering would come to in the next block, and order nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// The project that it is for: kept on this machine beside the key, for `job cost --project`. Not of a group.
+    #[arg(long, value_parser = projects::name, conflicts_with = "replicas", value_name = "NAME")]
+    pub(crate) project: Option<String>,
     #[command(flatten)]
     pub(crate) clouds: CloudPriceArguments,
     #[command(flatten)]

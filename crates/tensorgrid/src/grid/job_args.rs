@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::connect_args::{ApiArguments, KeyArguments, TrustArguments};
 use super::order_args::CloudPriceArguments;
+use super::projects;
 
 /// Values for the names in a job file.
 #[derive(Debug, Clone, Args)]
@@ -48,6 +49,9 @@ pub(crate) struct JobSubmitArguments {
     /// Say what ordering would come to in the next block, and order nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// The project that it is for: kept on this machine beside the key, for `job cost --project`.
+    #[arg(long, value_parser = projects::name, value_name = "NAME")]
+    pub(crate) project: Option<String>,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
     #[command(flatten)]
@@ -57,7 +61,7 @@ pub(crate) struct JobSubmitArguments {
 /// `job cost`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  tensorgrid job cost\n  tensorgrid job cost --days 30 --csv > cost.csv\n\nDays are those of UTC in which jobs were ordered. Money \
+    after_help = "Examples:\n  tensorgrid job cost\n  tensorgrid job cost --days 30 --csv > cost.csv\n  tensorgrid job cost --project\n\nDays are those of UTC in which jobs were ordered. Money \
                   that is locked for jobs that did not end is in a column of its own. Jobs that the grid's ledger has dropped are not in the sums."
 )]
 pub(crate) struct JobCostArguments {
@@ -67,6 +71,9 @@ pub(crate) struct JobCostArguments {
     /// Only jobs of so many last days, today among them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3_650))]
     pub(crate) days: Option<u32>,
+    /// Rows of each project by itself, or with =NAME of this one alone; those that jobs were ordered for on this machine with this key.
+    #[arg(long, value_parser = projects::name, num_args = 0..=1, require_equals = true, value_name = "NAME")]
+    pub(crate) project: Option<Option<String>>,
     /// Print rows of comma-separated values.
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,

@@ -10,9 +10,11 @@
 //! 7. [`serving`] - models of a server of its own
 //! 8. [`session_file`] - keys for machines
 //! 9. [`describe`] - jobs in lines
-//! 10. [`cloud_prices`] - what clouds would take
-//! 11. [`trust`] - what nobody can forge
-//! 12. [`connect_args`], [`order_args`], [`serve_args`], [`job_args`], [`program_args`], [`account_args`], [`args`], [`commands`] - what
+//! 10. [`descriptors`] - what this process may have open
+//! 11. [`cloud_prices`] - what clouds would take
+//! 12. [`projects`] - which project a job was for
+//! 13. [`trust`] - what nobody can forge
+//! 14. [`connect_args`], [`order_args`], [`serve_args`], [`job_args`], [`program_args`], [`account_args`], [`args`], [`commands`] - what
 //!     people type
 
 pub(crate) mod account_args;
@@ -23,6 +25,7 @@ pub(crate) mod commands;
 pub(crate) mod connect;
 pub(crate) mod connect_args;
 pub(crate) mod describe;
+pub(crate) mod descriptors;
 mod development;
 pub(crate) mod embedded;
 pub(crate) mod endpoint_args;
@@ -32,6 +35,7 @@ pub(crate) mod networks;
 pub(crate) mod order_args;
 pub(crate) mod port;
 pub(crate) mod program_args;
+pub(crate) mod projects;
 pub(crate) mod serve_args;
 pub(crate) mod serving;
 pub(crate) mod session_file;

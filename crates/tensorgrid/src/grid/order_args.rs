@@ -8,6 +8,7 @@ use tg_types::limits::{RETENTION_MAX, RETENTION_MIN};
 use tg_types::{Amount, DurationMs};
 
 use super::cloud_prices::CloudPrices;
+use super::projects;
 use tg_console::needs::NeedsArguments;
 use tg_console::needs::amount;
 use tg_console::outcome::Failure;
@@ -48,6 +49,9 @@ pub(crate) struct OrderArguments {
     /// For how long validators keep the answer once it is paid, in seconds or as 10m, 12h, 30d; 0 if they need not.
     #[arg(long, default_value = "1d", value_parser = retention, value_name = "TIME", help_heading = ORDER)]
     pub(crate) retention: DurationMs,
+    /// The project that it is for: kept on this machine beside the key, for `job cost --project`.
+    #[arg(long, value_parser = projects::name, value_name = "NAME", help_heading = ORDER)]
+    pub(crate) project: Option<String>,
     #[command(flatten, next_help_heading = ORDER)]
     pub(crate) clouds: CloudPriceArguments,
     #[command(flatten)]

@@ -32,6 +32,9 @@ settings! {
         tls_certificate: Option<PathBuf>,
         /// File of the certificate's key in PEM.
         tls_key: Option<PathBuf>,
+        /// Event streams at once (pages that watch, programs that listen), 10,000 at most, a quarter of them for one address. Each needs one of the
+        /// descriptors that the process may have open: as many as these allow, if it is left out.
+        streams: Option<u32>,
         /// APIs of validators or other gateways, the preferred one first. None of them is believed; with one more than
         /// may fail in the network, none can keep a transaction back.
         sources: Vec<String>,
@@ -60,6 +63,7 @@ impl GatewaySettings {
             tls_listen: None,
             tls_certificate: None,
             tls_key: None,
+            streams: None,
             sources: Vec::new(),
             snapshot: true,
             checkpoint: None,
@@ -88,6 +92,8 @@ pub(crate) struct GatewayOverrides {
     pub(crate) api: Option<SocketAddr>,
     /// Where it speaks TLS.
     pub(crate) tls: Option<TlsPlace>,
+    /// Event streams at once.
+    pub(crate) streams: Option<u32>,
     /// The nodes that it asks, if any are named.
     pub(crate) sources: Vec<String>,
     /// Folder of its data, from the folder of the process.
@@ -113,6 +119,8 @@ pub(crate) struct GatewayProcess {
     pub(crate) api: SocketAddr,
     /// Where it speaks TLS, if it does.
     pub(crate) tls: Option<TlsPlace>,
+    /// Event streams at once; as many as descriptors allow, if it is not said.
+    pub(crate) streams: Option<u32>,
     /// Which session keys sign the orders of API keys.
     pub(crate) session: SessionSetting,
     /// What is logged.
@@ -167,6 +175,7 @@ impl GatewayProcess {
             uplinks,
             api: overrides.api.unwrap_or(settings.api),
             tls,
+            streams: overrides.streams.or(settings.streams),
             log: overrides.log.clone().or(settings.log),
         })
     }

@@ -311,7 +311,10 @@ mod tests {
         }
         let settings: Vec<&str> = ProviderSettings::ALL.iter().map(|it| it.key).collect();
         for flag in flags {
-            let is_own = ["config", "sample", "backup", "json", "help", "version"].contains(&flag);
+            let is_own = [
+                "config", "sample", "backup", "json", "verbose", "help", "version",
+            ]
+            .contains(&flag);
             assert!(is_own || settings.contains(&flag), "{flag}");
         }
         let sample = settings::render(&ProviderSettings::sample()).unwrap();

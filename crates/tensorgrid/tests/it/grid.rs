@@ -1,12 +1,11 @@
 //! A grid that stays: jobs from other processes, a power cut, a provider that joins and leaves.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use tg_types::{Decode as _, Encode as _};
 
-use crate::run::{Grid, Provider, Ran, program, root, signal, until, wait};
+use crate::run::{Grid, Provider, Ran, root, until};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -155,6 +154,28 @@ fn fetched_later(grid: &Grid, values: &serde_json::Value) {
         .ends(2);
 }
 
+/// A person sees what was paid and what shows the result; hashes are on request, and always in JSON.
+fn receipts_have_hashes_if_asked(grid: &Grid, job: &str) {
+    let receipt = ["job", "receipt", job];
+    let brief = grid.run(&receipt).ends(0).stdout;
+    let verbose = grid.run(&[&receipt[..], &["-v"]].concat());
+    let verbose = verbose.ends(0).stdout;
+    let whole = grid.run(&[&receipt[..], &["--json", "-v"]].concat());
+    let whole = whole.ends(0).json();
+    for text in [&brief, &verbose] {
+        assert!(text.starts_with("money      "), "{text}");
+        assert!(text.contains("ran it again"), "{text}");
+        assert!(text.contains(&job[..14]), "{text}");
+    }
+    for key in ["program", "model", "input", "output"] {
+        let hash = whole["receipt"][key].as_str().unwrap();
+        assert!(verbose.contains(hash), "{key}: {verbose}");
+        assert!(!brief.contains(key), "{key}: {brief}");
+        assert!(!brief.contains(&hash[..14]), "{key}: {brief}");
+    }
+    assert!(verbose.contains(job) && !brief.contains(job), "{brief}");
+}
+
 #[test]
 fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     let folder = tempfile::tempdir().unwrap();
@@ -185,12 +206,7 @@ fn a_grid_serves_other_processes_and_survives_a_power_cut() {
     assert_eq!(repeated["proof"], serde_json::Value::Null);
     assert_eq!(repeated["values"], ran["values"]);
     let repeated = repeated["job"].as_str().unwrap();
-    let receipt = grid.run(&["job", "receipt", repeated]).ends(0);
-    assert!(
-        receipt.stdout.contains("ran it again"),
-        "{}",
-        receipt.stdout
-    );
+    receipts_have_hashes_if_asked(&grid, repeated);
 
     shown_without_trust(&grid, &data, &job);
     let receipt = grid
@@ -547,40 +563,47 @@ fn an_order_with_needs_of_its_own_needs_no_price() {
     assert_eq!(price, "0.05");
 }
 
-/// Ctrl-C ends the command and not the job, and it is said how to go on with it.
+/// Ctrl-C ends a command and not the job that it waits for, and it is said how to go on with it.
 #[test]
 fn an_interrupted_order_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let grid = Grid::up(&folder.path().join("data"), 1);
-    // No machine has so much, so it waits.
-    let waits = "infer mlp-digits --gpus 8 --max-price 1 --deadline-s 600 --yes";
-    let mut ordering = program()
-        .env("TENSORGRID_API", &grid.url)
-        .args(waits.split(' '))
-        .arg(root().join("examples/digit.json"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said = BufReader::new(ordering.stderr.take().unwrap());
-    let mut said = said.lines().map(Result::unwrap);
-    // The first state that is told: it follows the job.
-    assert!(said.by_ref().any(|line| line.contains(" ms  ")));
-    signal(&ordering, "-INT");
-    let rest: Vec<String> = said.collect();
-    assert_eq!(wait(&mut ordering).code(), Some(1));
-    let rest = rest.join("\n");
-    let jobs = grid.run(&["job", "list", "--json"]).ends(0).json();
-    assert_eq!(jobs.as_array().unwrap().len(), 1, "{jobs}");
-    let job = jobs[0]["id"].as_str().unwrap();
-    for says in [
-        format!("job {job}, which goes on"),
-        format!("tensorgrid job fetch {job} --order 0x"),
-        format!("tensorgrid job cancel {job}"),
+    let digit = root().join("examples/digit.json");
+    // No machine has so much, so they wait.
+    let waits = "--gpus 8 --max-price 1 --deadline-s 600 --yes";
+    let infer = ["infer", "mlp-digits", text(&digit)];
+    let of_text = ["write", "gpt-bytes", "--text", "JULIET:"];
+    let mut jobs = 0;
+    for (command, flag) in [
+        (&infer[..], None),
+        (&infer[..], Some("--seal")),
+        (&of_text[..], None),
     ] {
-        assert!(rest.contains(&says), "{rest}");
+        let command = command.iter().copied().chain(waits.split(' '));
+        let command: Vec<&str> = command.chain(flag).collect();
+        // The first state that is told: it follows the job.
+        let (code, said) = grid.interrupted_at(&command, " ms  ");
+        assert_eq!(code, Some(130), "{said}");
+        jobs += 1;
+        let listed = grid.run(&["job", "list", "--json"]).ends(0).json();
+        assert_eq!(listed.as_array().unwrap().len(), jobs, "{listed}");
+        let listed = listed.as_array().unwrap();
+        let open = listed.iter().find(|it| it["state"] != "cancelled").unwrap();
+        let job = open["id"].as_str().unwrap();
+        for says in [
+            format!("job {job}, which goes on"),
+            format!("tensorgrid job fetch {job} --order 0x"),
+            format!("tensorgrid job cancel {job}"),
+        ] {
+            assert!(said.contains(&says), "{says}: {said}");
+        }
+        // Who waits for it anew may leave it again; what only the API says of the order is not handed on.
+        let (code, said) = grid.interrupted_at(&["job", "fetch", job], " ms  ");
+        assert_eq!(code, Some(130), "{said}");
+        let again = format!("tensorgrid job fetch {job} waits");
+        assert!(said.contains(&again), "{said}");
+        grid.run(&["job", "cancel", job]).ends(0);
     }
-    grid.run(&["job", "cancel", job]).ends(0);
 }
 
 /// A machine with a session key alone changes orders of its account, and moves none of its money.

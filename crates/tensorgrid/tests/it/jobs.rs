@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::run::{Grid, Ran, root, run};
+use crate::run::{Grid, Ran, program, root, run};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -189,6 +189,46 @@ fn costs_add_up(grid: &Grid, settled: &[&serde_json::Value]) {
     );
     assert_eq!(csv.lines().count(), 3, "{csv}");
     beside_clouds(grid);
+    by_project(grid);
+}
+
+/// Jobs that were ordered for a project are summed up by themselves; labels that cannot be read are told before anything is ordered.
+fn by_project(grid: &Grid) {
+    let folder = tempfile::tempdir().unwrap();
+    let here = |words: &[&str]| {
+        let mut command = program();
+        command.env("TENSORGRID_API", &grid.url).args(words);
+        Ran::of(&command.current_dir(folder.path()).output().unwrap())
+    };
+    let jobs = || here(&["job", "cost", "--json"]).ends(0).json()["jobs"].clone();
+    let before = jobs();
+    let digit = root().join("examples/digit.json");
+    let digit = digit.canonicalize().unwrap();
+    let order = ["infer", "mlp-digits", text(&digit), "--yes", "--json"];
+    let with = |project| here(&[&order[..], &["--project", project]].concat());
+    with("a b").ends(2);
+    let receipt = with("vision").ends(0).json()["receipt"].clone();
+    let all = here(&["job", "cost", "--project", "--json"]).ends(0).json();
+    let rows = all["rows"].as_array().unwrap();
+    let of = |project: serde_json::Value| rows.iter().filter(move |it| it["project"] == project);
+    assert_eq!(of("vision".into()).count(), 1, "{all}");
+    assert!(of(serde_json::Value::Null).count() > 0, "{all}");
+    let own = here(&["job", "cost", "--project=vision", "--json"]);
+    let own = own.ends(0).json();
+    assert_eq!(own["jobs"], 1, "{own}");
+    assert_eq!(own["rows"][0]["model_id"], receipt["job"]["model"]);
+    let csv = here(&["job", "cost", "--project=vision", "--csv"]).ends(0);
+    assert!(csv.stdout.ends_with(",vision\n"), "{}", csv.stdout);
+    let table = here(&["job", "cost", "--project"]).ends(0).stdout;
+    assert!(table.contains("vision"), "{table}");
+
+    let kept = folder.path().join("tensorgrid-projects/requestor");
+    std::fs::write(&kept, "vision\n").unwrap();
+    let damaged = with("vision").ends(2).stderr;
+    assert!(damaged.contains("JOB-ID PROJECT"), "{damaged}");
+    here(&["job", "cost", "--project"]).ends(2);
+    let after = jobs().as_u64();
+    assert_eq!(after, before.as_u64().map(|it| it + 1));
 }
 
 /// Costs and quotes beside what clouds would take, by a file that comes with the program and is not written over.

@@ -92,6 +92,19 @@ fn near(got: &serde_json::Value, expected: &[f64]) -> bool {
 }
 
 #[test]
+fn an_input_beyond_the_calibration_is_told() {
+    let folder = ModelFolder::new();
+    let [model, input, far] = ["m.tgm", "x.json", "far.json"].map(|name| folder.path(name));
+    let beyond = "outside of the range seen at calibration";
+    let ran = run(&["run", &model, &input]).ends(0);
+    assert!(!ran.stderr.contains(beyond), "{}", ran.stderr);
+    std::fs::write(&far, json!({ "x": [[1e3, 0.0]], "z": [Z] }).to_string()).unwrap();
+    let ran = run(&["run", &model, &far]).ends(0);
+    let beyond = format!("{beyond}: 1 of its 5 values");
+    assert!(ran.stderr.contains(&beyond), "{}", ran.stderr);
+}
+
+#[test]
 fn inputs_and_outputs_have_modes_by_name() {
     let folder = ModelFolder::new();
     let proved = folder.prove("a.proof", &["--zk", "--show", "x", "--hide", "above"]);

@@ -54,6 +54,10 @@ fn written_by_the_command(grid: &Grid, folder: &Path) {
     let repeated = [&base[..], &["--verify", "recompute"]].concat();
     let repeated = grid.run(&repeated).ends(0).json();
     assert_eq!(plain["text"], repeated["text"]);
+    let job = proved["job"].as_str().unwrap();
+    let fetched = grid.run(&["job", "fetch", job, "--json"]).ends(0).json();
+    assert_eq!(fetched["text"], proved["text"]);
+    assert_eq!(fetched["proof"]["verified"], true);
     let public = folder.join("gpt.tgv");
     grid.run(&[
         "model",

@@ -233,6 +233,26 @@ fn a_committee_checks_a_program_in_parts_or_whole() {
     assert!(grid.interrupt().success());
 }
 
+/// A run is fetched later, too, by whoever was interrupted while it waited.
+fn fetched_later(grid: &Grid, ran: &serde_json::Value, submit: &[&str]) {
+    let job = ran["job"].as_str().unwrap();
+    let fetched = grid.run(&["job", "fetch", job, "--json"]).ends(0).json();
+    assert_eq!(fetched["answer"], ran["answer"]);
+    assert_eq!(fetched["run_again"], true);
+    // No machine has so much, so it waits.
+    let waits = ["--gpus", "8", "--max-price", "1", "--deadline-s", "600"];
+    let waits = [submit, &waits].concat();
+    let (code, said) = grid.interrupted_at(&waits, "job 0x");
+    assert_eq!(code, Some(130), "{said}");
+    for says in [
+        "nobody waits any more for job 0x",
+        "tensorgrid job fetch 0x",
+        "tensorgrid job cancel 0x",
+    ] {
+        assert!(said.contains(says), "{said}");
+    }
+}
+
 #[test]
 fn drawn_providers_run_a_program_and_a_model_and_are_compared() {
     let folder = tempfile::tempdir().unwrap();
@@ -292,5 +312,6 @@ fn drawn_providers_run_a_program_and_a_model_and_are_compared() {
     let shown = grid.run(&["job", "receipt", job]).ends(0);
     let said = "2 drawn providers found the same";
     assert!(shown.stdout.contains(said), "{}", shown.stdout);
+    fetched_later(&grid, &ran, &submit);
     assert!(grid.interrupt().success());
 }

@@ -130,6 +130,25 @@ impl Grid {
         child.wait().unwrap();
     }
 
+    /// Runs a command against this grid until its error stream has a line with `text`, and ends it there as Ctrl-C would; gives its exit code
+    /// and what it said from then on.
+    pub(crate) fn interrupted_at(&self, arguments: &[&str], text: &str) -> (Option<i32>, String) {
+        let mut child = program()
+            .env("TENSORGRID_API", &self.url)
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let mut said = said.lines().map(Result::unwrap);
+        let is_told = said.by_ref().any(|line| line.contains(text));
+        assert!(is_told, "it ended without telling {text:?}");
+        interrupt(&child);
+        let rest: Vec<String> = said.collect();
+        (wait(&mut child).code(), rest.join("\n"))
+    }
+
     /// Ends it as a power cut would.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

@@ -175,6 +175,61 @@ async fn who_follows_the_chain_has_places_beside_those_of_events() {
     let _events = client.events().await.unwrap();
 }
 
+/// Descriptors that this process may have open.
+fn descriptors() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find(|it| it.starts_with("Max open files"));
+    let soft = line.and_then(|it| it.split_whitespace().nth(3)?.parse().ok());
+    soft.unwrap_or(1_024)
+}
+
+/// Reads until the head of an answer says that it is served.
+async fn is_served(stream: &mut TcpStream) -> bool {
+    let mut head = [0; 12];
+    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_exact(&mut head));
+    matches!(read.await, Ok(Ok(_))) && head == *b"HTTP/1.1 200"
+}
+
+/// Thousands of readers of events: as many as are configured, up to 10,000 where this process may have their descriptors, both ends of each in
+/// it, beside those of other tests. Calls are answered, one reader more is told that there is no room, and each costs little memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_event_streams_are_open_beside_calls() {
+    let streams = descriptors().saturating_sub(8_000) / 2;
+    let streams = streams.clamp(100, tg_api::config::STREAMS_MAX);
+    let config = ApiConfig::default().with_streams(streams);
+    let (server, client) = Grid::new().serve(config).await;
+    let before = memory();
+    let mut open = Vec::with_capacity(streams);
+    for count in 0..streams {
+        let asked = begin(
+            server.address(),
+            "GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n",
+        );
+        let mut stream = asked.await.unwrap();
+        assert!(is_served(&mut stream).await, "{count} of {streams}");
+        open.push(stream);
+    }
+    let growth = memory().saturating_sub(before);
+    for _ in 0..20 {
+        let asked = Instant::now();
+        client.status().await.unwrap();
+        assert!(asked.elapsed() < Duration::from_secs(2));
+    }
+    assert!(client.events().await.unwrap_err().is_busy());
+    // Other tests of this process take memory, too: of few streams it says nothing.
+    if streams >= 5_000 {
+        assert!(growth / streams < 96 << 10, "{growth} for {streams}");
+    }
+    // A place that is left is another one's.
+    drop(open.pop());
+    // It is seen with the next words on it, if not before.
+    let until = Instant::now() + Duration::from_secs(40);
+    while let Err(error) = client.events().await {
+        assert!(error.is_busy() && Instant::now() < until, "{error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_head_that_never_ends_is_given_up() {
     let config = ApiConfig {

@@ -15,6 +15,7 @@ use tg_types::{Amount, JobId};
 
 use super::endpoint_files::GroupFiles;
 use super::endpoint_shared::{asked, failed, prices};
+use super::interrupted::{LeftRunning, unless_interrupted};
 use super::order::{describe_wait, dry_run, offers, print_dry_run};
 use super::{ask_to_proceed, json_of, say_unproved, unproved_json};
 use super::{endpoint_ask, endpoint_group};
@@ -23,6 +24,7 @@ use crate::grid::endpoint_args::{
     EndpointCommand, EndpointJobArguments, EndpointListArguments, EndpointOpenArguments,
     EndpointTopUpArguments,
 };
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 use tg_console::table::{Table, brief, brief_prefix, short};
@@ -77,6 +79,7 @@ fn confirm(arguments: &EndpointOpenArguments, model: &ModelDto, quotes: &[QuoteD
 pub(crate) async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
+    let project = ProjectNote::of(arguments.project.as_deref(), &arguments.key)?;
     let (model, quotes, terms) = asked(&client, arguments).await?;
     if arguments.dry_run {
         let answer = dry_run(&client, &wallet, (model.id, &[]), terms).await?;
@@ -91,8 +94,10 @@ pub(crate) async fn open(arguments: &EndpointOpenArguments, as_json: bool) -> Ou
     }
     let id = jobs::order_endpoint(&client, &wallet, model.id, terms).await;
     let id = id.of_job()?;
-    say(format_args!("job {id}"));
-    let job = wait_until_served(&client, id).await?;
+    tell_ordered("", id, project.as_ref());
+    let wait = Box::pin(wait_until_served(&client, id));
+    let left = || vec![LeftRunning::Endpoint(id)];
+    let job = unless_interrupted((&client, None), left, wait).await?;
     if as_json {
         return json_of(&job);
     }

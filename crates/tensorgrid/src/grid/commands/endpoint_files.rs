@@ -1,8 +1,7 @@
 //! Where groups of endpoints are kept: a file for each beside the key that pays them, written whole or not at all, for this user only.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use tg_sdk::endpoint::record::{GROUP_FILE_BYTES_MAX, GroupRecord, is_name};
 use tg_types::Amount;
@@ -17,10 +16,6 @@ const DEVELOPMENT: &str = "tensorgrid-endpoints";
 
 /// Groups that are listed at most.
 const GROUPS_MAX: usize = 1_000;
-
-/// How long another command may take to change a file.
-const CHANGE_MAX: Duration = Duration::from_secs(10);
-const CHANGE_POLL: Duration = Duration::from_millis(5);
 
 /// A folder of groups.
 #[derive(Debug, Clone)]
@@ -156,7 +151,8 @@ impl GroupFile {
 
     /// Held as long as a command asks the group: two that count apart what is owed would both be refused.
     pub(super) fn in_use(&self) -> Result<File, Failure> {
-        self.locked("use")?.ok_or_else(|| {
+        let held = files::try_lock(&self.path.with_extension("use"))?;
+        held.ok_or_else(|| {
             let text = format!("another command uses the group of {}", self.path.display());
             Failure::new(Exit::Unavailable, anyhow::anyhow!(text)).hint(
                 "a group counts what it owes in one place: ask with --parallel or --each in one command, or open a second group",
@@ -177,33 +173,7 @@ impl GroupFile {
 
     /// Held while the file is read and written.
     fn turn(&self) -> Result<File, Failure> {
-        let began = Instant::now();
-        loop {
-            if let Some(file) = self.locked("turn")? {
-                return Ok(file);
-            }
-            if began.elapsed() > CHANGE_MAX {
-                let text = format!("another command holds {} for long", self.path.display());
-                return Err(Failure::new(Exit::Unavailable, anyhow::anyhow!(text)));
-            }
-            std::thread::sleep(CHANGE_POLL);
-        }
-    }
-
-    /// A file beside it, locked; nothing if another command has it. Whoever is killed lets go of it.
-    fn locked(&self, ending: &str) -> Result<Option<File>, Failure> {
-        let path = self.path.with_extension(ending);
-        let doing = format!("lock {}", path.display());
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path).or_fail(Exit::Failed, doing.clone())?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-            Err(std::fs::TryLockError::Error(error)) => Err(error).or_fail(Exit::Failed, doing),
-        }
+        files::lock(&self.path.with_extension("turn"))
     }
 }
 

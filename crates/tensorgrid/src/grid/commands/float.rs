@@ -17,7 +17,7 @@ use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{Decode as _, Digest, Encode as _, JobId, Tier, TraceForm, Wallet};
 
 use super::challenge::{self, Guarded};
-use super::interrupted::unless_interrupted;
+use super::interrupted::{LeftRunning, unless_interrupted};
 use super::modes;
 use super::order::{
     confirm, describe_wait, detached, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
@@ -27,6 +27,7 @@ use crate::grid::args::{InferArguments, ModelAddArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::verify::Verify;
@@ -198,6 +199,7 @@ pub(super) async fn infer(
 ) -> Outcome {
     let wallet = connect::wallet(client, &arguments.key).await?;
     let trusting = Trusting::begin_to_show(client, &arguments.chain).await?;
+    let project = ProjectNote::of(arguments.order.project.as_deref(), &arguments.key)?;
     let (input, quotes, terms) = asked(client, &wallet, model, arguments).await?;
     if arguments.order.dry_run {
         let answer = dry_run(client, &wallet, (model.id, &input), terms).await?;
@@ -208,7 +210,7 @@ pub(super) async fn infer(
     }
     let id = jobs::order_of(client, &wallet, model.id, input.clone(), terms).await;
     let id = id.of_job()?;
-    say(format_args!("job {id}"));
+    tell_ordered("", id, project.as_ref());
     let ordered = OrderedJob::new(id, model.id, &input, terms.mode.into());
     if arguments.detach {
         return detached(client, &ordered, as_json).await;
@@ -226,7 +228,8 @@ pub(super) async fn infer(
         }
         finished
     });
-    unless_interrupted((client, &wallet), &ordered, wait).await?;
+    let left = || vec![LeftRunning::Ordered(ordered)];
+    unless_interrupted((client, Some(&wallet)), left, wait).await?;
     wallet::hint(&arguments.key);
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::{Signals, stopped_at_once};
 use crate::grid::args::GatewayArguments;
 use crate::grid::blob;
 use crate::grid::connect::Calling;
+use crate::grid::descriptors;
 use crate::grid::embedded::API_PATIENCE;
 use crate::grid::port::NodePort;
 use crate::grid::session_file::{self, SessionSetting};
@@ -53,6 +54,7 @@ pub(crate) async fn run(arguments: &GatewayArguments, as_json: bool) -> Outcome 
     let genesis = process.genesis.id();
     // First: a busy port is told before anything is opened.
     let (listener, config) = bind(process.api, process.tls, &arguments.names).await?;
+    let config = descriptors::with_streams(config, process.streams)?;
     say("opening; an empty gateway takes a snapshot first");
     let own = process.follower.directory.join("openai");
     let follower = Follower::open(process.follower).await;
@@ -112,6 +114,7 @@ fn overrides(arguments: &GatewayArguments) -> GatewayOverrides {
     GatewayOverrides {
         api: arguments.api_listen,
         tls: arguments.tls.place(),
+        streams: arguments.streams,
         sources: arguments.source.clone(),
         data_dir: arguments.data_dir.clone(),
         checkpoint: arguments.checkpoint,

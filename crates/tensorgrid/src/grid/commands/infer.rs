@@ -3,22 +3,24 @@
 use std::path::Path;
 use tg_console::files;
 
-use tg_ir::Answer;
+use tg_ir::{Answer, GenerationRequest};
 use tg_sdk::bids::{self, Bid, Stage};
 use tg_sdk::dto::{DryRunDto, JobDto, ModeDto, ModelDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, Inference, OrderedJob};
 use tg_sdk::{CheckedModel, Client, Digest, OrderTerms, Wallet, clock};
+use tg_types::limits::INPUT_BYTES_MAX;
 use tg_types::{JobId, Lane};
 
 use super::challenge::{self, KnownResult};
-use super::interrupted::unless_interrupted;
+use super::interrupted::{LeftRunning, unless_interrupted};
 use super::order::{
     confirm, describe_wait, detached, dry_run, order_of_text, print_dry_run, quotes, terms,
 };
-use super::{float, modes, proved, sealed, wallet};
+use super::{float, modes, program, proved, sealed, wallet, write};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::{brief, brief_prefix, short};
@@ -38,6 +40,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
     }
     let trusting = Trusting::begin_to_show(&client, &arguments.chain).await?;
     let order = &arguments.order;
+    let project = ProjectNote::of(order.project.as_deref(), &arguments.key)?;
     let Inferring {
         checked,
         input,
@@ -63,7 +66,7 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         jobs::order(&client, &wallet, &checked, input, terms).await
     };
     let id = id.of_job()?;
-    say(format_args!("job {id}"));
+    tell_ordered("", id, project.as_ref());
     let ordered = OrderedJob::new(id, model.id, &bytes, terms.mode.into());
     if arguments.detach {
         return detached(&client, &ordered, as_json).await;
@@ -90,7 +93,8 @@ pub(crate) async fn run(arguments: &InferArguments, as_json: bool) -> Outcome {
         shown.own = guarded?.map(|guarded| guarded.told());
         finish(&client, &checked, (&ordered, &job?, trusting), &shown).await
     });
-    unless_interrupted((&client, &wallet), &ordered, wait).await?;
+    let left = || vec![LeftRunning::Ordered(ordered)];
+    unless_interrupted((&client, Some(&wallet)), left, wait).await?;
     wallet::hint(&arguments.key);
     Ok(())
 }
@@ -153,26 +157,65 @@ pub(crate) async fn fetch(arguments: &JobFetchArguments, as_json: bool) -> Outco
     let client = connect::client(&arguments.api)?;
     let id = connect::job(&client, &arguments.job).await?;
     let (ordered, order_of, trusting) = order_of(&client, id, arguments).await?;
+    let left = match order_of {
+        OrderOf::Signed | OrderOf::Proved => LeftRunning::Ordered(ordered),
+        OrderOf::Told => LeftRunning::Told(id),
+    };
+    let of = (&ordered, order_of, trusting);
+    let wait = Box::pin(fetch_ordered(&client, of, arguments, as_json));
+    unless_interrupted((&client, None), || vec![left], wait).await
+}
+
+/// Waits for a job, whatever its model is, and prints its result.
+async fn fetch_ordered(
+    client: &Client,
+    (ordered, order_of, trusting): (&OrderedJob, OrderOf, Option<Trusting>),
+    arguments: &JobFetchArguments,
+    as_json: bool,
+) -> Outcome {
     if ordered.mode == ModeDto::Sealed {
-        let asked = (&ordered, trusting);
-        return Box::pin(sealed::fetch(&client, asked, arguments, as_json)).await;
+        let asked = (ordered, trusting);
+        return Box::pin(sealed::fetch(client, asked, arguments, as_json)).await;
     }
     let model = client.model(ordered.model).await;
     let model = model.calling("find the model")?;
     if float::is_float(&model) {
-        return float::finish(&client, &model, (&ordered, None, trusting), as_json).await;
+        return float::finish(client, &model, (ordered, None, trusting), as_json).await;
     }
-    let job = followed(&client, id).await?;
-    let checked = jobs::public_model(&client, &model).await.of_job()?;
+    if program::is_program(&model) {
+        return Box::pin(program::fetch(client, &model, (ordered, trusting), as_json)).await;
+    }
+    let checked = jobs::public_model(client, &model).await.of_job()?;
+    if let Some(request) = request_of(client, &checked, ordered).await {
+        let (asked, shown) = (
+            (&checked, request.as_slice()),
+            (arguments.proof_out.as_deref(), as_json),
+        );
+        return Box::pin(write::fetch(client, asked, (ordered, trusting), shown)).await;
+    }
+    let job = followed(client, ordered.job).await?;
     let shown = Printed {
         raw: arguments.raw,
         proof_out: arguments.proof_out.as_deref(),
         as_json,
         order_of,
         own: None,
-        api: connect::api_flag(&client),
+        api: connect::api_flag(client),
     };
-    finish(&client, &checked, (&ordered, &job, trusting), &shown).await
+    finish(client, &checked, (ordered, &job, trusting), &shown).await
+}
+
+/// What a language model was to write, if that was ordered and the grid still has it.
+async fn request_of(
+    client: &Client,
+    checked: &CheckedModel,
+    ordered: &OrderedJob,
+) -> Option<Vec<u8>> {
+    if !GenerationRequest::is_taken_by(checked.program()) {
+        return None;
+    }
+    let input = client.blob(ordered.input, INPUT_BYTES_MAX as usize).await;
+    input.ok().filter(|input| GenerationRequest::is_one(input))
 }
 
 /// What was ordered by a job of before: as a final state has it if a genesis is named, else as the API says.

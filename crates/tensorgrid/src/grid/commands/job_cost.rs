@@ -1,4 +1,4 @@
-//! `tensorgrid job cost`: what an account spent, by day and model.
+//! `tensorgrid job cost`: what an account spent, by day and model, and by project.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use tg_sdk::dto::{JobDto, JobStateDto, MachineDto, SettlementDto};
 use tg_sdk::text::FromText as _;
 use tg_sdk::{Client, JobFilter, clock};
-use tg_types::{Address, Amount, ModelId, OfferId};
+use tg_types::{Address, Amount, JobId, ModelId, OfferId};
 
 use super::{say_unproved, unproved_json};
 use crate::grid::cloud_prices::{CloudPrices, Hardware, dollars};
 use crate::grid::connect::{self, Calling as _};
 use crate::grid::job_args::JobCostArguments;
+use crate::grid::projects;
 use tg_console::date::{self, DAY_MS};
 use tg_console::outcome::{Exit, Failure, Outcome, line};
 use tg_console::table::{Table, brief, short};
@@ -19,7 +20,37 @@ use tg_console::table::{Table, brief, short};
 /// Most jobs that are summed up.
 const JOBS_MAX: u32 = 100_000;
 
-/// What jobs of one model and one day came to.
+/// What is summed up in one row.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct CostKey {
+    /// The day in which jobs were ordered.
+    day: u64,
+    /// The project; nothing if it is not asked for, or a job has none.
+    project: Option<String>,
+    model: ModelId,
+}
+
+/// By what jobs are summed up.
+struct Grouping {
+    /// The projects of jobs, if they are asked for.
+    projects: Option<BTreeMap<JobId, String>>,
+    first_day: u64,
+}
+
+impl Grouping {
+    /// The row of a job; nothing if it is older than what is asked for.
+    fn key(&self, job: &JobDto) -> Option<CostKey> {
+        let projects = self.projects.as_ref();
+        let key = CostKey {
+            day: day_of(job),
+            project: projects.and_then(|it| it.get(&job.id).cloned()),
+            model: job.model,
+        };
+        (key.day >= self.first_day).then_some(key)
+    }
+}
+
+/// What jobs of one row came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Spending {
     jobs: u64,
@@ -78,7 +109,7 @@ fn charged(settlement: &SettlementDto) -> Amount {
     sum
 }
 
-/// What clouds would have taken for jobs of one model and one day.
+/// What clouds would have taken for jobs of one row.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Elsewhere {
     /// Dollars, by the cheapest row for each job's hardware and time.
@@ -94,9 +125,9 @@ impl Elsewhere {
     }
 }
 
-/// What clouds would have taken, by day and model.
+/// What clouds would have taken, by row.
 struct CloudSums {
-    sums: BTreeMap<(u64, ModelId), Elsewhere>,
+    sums: BTreeMap<CostKey, Elsewhere>,
     /// Ages of the newest and the oldest row, in days.
     ages: (u64, u64),
 }
@@ -113,21 +144,22 @@ fn ran_ms(job: &JobDto, now_ms: u64) -> u64 {
 
 /// What clouds would have taken for the time in which jobs were run, on the hardware of the offers that ran them.
 fn elsewhere(
-    jobs: &[JobDto],
+    (jobs, grouping): (&[JobDto], &Grouping),
     clouds: &CloudPrices,
     (offers, now_ms): (&BTreeMap<OfferId, MachineDto>, u64),
-) -> BTreeMap<(u64, ModelId), Elsewhere> {
-    let mut sums: BTreeMap<(u64, ModelId), Elsewhere> = BTreeMap::new();
+) -> BTreeMap<CostKey, Elsewhere> {
+    let mut sums: BTreeMap<CostKey, Elsewhere> = BTreeMap::new();
     for job in jobs {
-        let (ran, day) = (ran_ms(job, now_ms), day_of(job));
-        let Some(lease) = job.leases.last().filter(|_| ran > 0) else {
+        let ran = ran_ms(job, now_ms);
+        let lease = job.leases.last().filter(|_| ran > 0);
+        let (Some(lease), Some(key)) = (lease, grouping.key(job)) else {
             continue;
         };
         let usd = offers.get(&lease.offer).and_then(|machine| {
             let hardware = Hardware::of(machine, job.needs.gpus);
             clouds.cheapest(hardware, ran)
         });
-        sums.entry((day, job.model)).or_default().add(Elsewhere {
+        sums.entry(key).or_default().add(Elsewhere {
             usd: usd.unwrap_or(0.0),
             unknown: u64::from(usd.is_none()),
         });
@@ -140,15 +172,12 @@ fn day_of(job: &JobDto) -> u64 {
     job.history.first().map_or(0, |step| step.at_ms / DAY_MS)
 }
 
-/// Sums jobs by the day in which they were ordered and by their model.
-fn summed(jobs: &[JobDto], first_day: u64) -> BTreeMap<(u64, ModelId), Spending> {
-    let mut sums: BTreeMap<(u64, ModelId), Spending> = BTreeMap::new();
+/// Sums jobs by row.
+fn summed(jobs: &[JobDto], grouping: &Grouping) -> Sums {
+    let mut sums = Sums::new();
     for job in jobs {
-        let day = day_of(job);
-        if day >= first_day {
-            sums.entry((day, job.model))
-                .or_default()
-                .add(Spending::of(job));
+        if let Some(key) = grouping.key(job) {
+            sums.entry(key).or_default().add(Spending::of(job));
         }
     }
     sums
@@ -158,6 +187,10 @@ fn summed(jobs: &[JobDto], first_day: u64) -> BTreeMap<(u64, ModelId), Spending>
 pub(crate) async fn run(arguments: &JobCostArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let clouds = arguments.clouds.read()?;
+    let projects = match arguments.project {
+        Some(_) => Some(projects::labels(&arguments.key)?),
+        None => None,
+    };
     let address = match &arguments.address {
         Some(text) => Address::from_text(text).ok_or_else(|| {
             let expected = format!("{text:?} is not {}", Address::EXPECTED);
@@ -171,15 +204,25 @@ pub(crate) async fn run(arguments: &JobCostArguments, as_json: bool) -> Outcome 
         mode: None,
         limit: Some(JOBS_MAX),
     };
-    let jobs = client.jobs(filter).await.calling("list the jobs")?;
+    let mut jobs = client.jobs(filter).await.calling("list the jobs")?;
     let today = clock::now().get() / DAY_MS;
     let days = arguments.days.map_or(u64::MAX, u64::from);
-    let sums = summed(&jobs, today.saturating_add(1).saturating_sub(days));
+    let grouping = Grouping {
+        projects,
+        first_day: today.saturating_add(1).saturating_sub(days),
+    };
+    if let Some(Some(name)) = &arguments.project {
+        jobs.retain(|job| {
+            let own = grouping.projects.as_ref().and_then(|it| it.get(&job.id));
+            own == Some(name)
+        });
+    }
+    let sums = summed(&jobs, &grouping);
     let models = client.models().await.calling("list the models")?;
     let names: BTreeMap<ModelId, String> = models.into_iter().map(|it| (it.id, it.name)).collect();
     let name = |model: &ModelId| names.get(model).cloned().unwrap_or_else(|| brief(model));
     let clouds = match clouds {
-        Some(clouds) => cloud_sums(&client, &jobs, &clouds).await?,
+        Some(clouds) => cloud_sums(&client, (&jobs, &grouping), &clouds).await?,
         None => None,
     };
     if as_json {
@@ -187,16 +230,17 @@ pub(crate) async fn run(arguments: &JobCostArguments, as_json: bool) -> Outcome 
         return unproved_json(&document(address, (&sums, clouds), name));
     }
     say_unproved(&client);
+    let has_projects = grouping.projects.is_some();
     if arguments.csv {
-        return print_csv((&sums, clouds.as_ref()), name);
+        return print_csv((&sums, clouds.as_ref()), has_projects, name);
     }
-    print(address, (&sums, clouds.as_ref()), name)
+    print(address, (&sums, clouds.as_ref()), has_projects, name)
 }
 
 /// What clouds would have taken for jobs; nothing of a file without rows.
 async fn cloud_sums(
     client: &Client,
-    jobs: &[JobDto],
+    of: (&[JobDto], &Grouping),
     clouds: &CloudPrices,
 ) -> Result<Option<CloudSums>, Failure> {
     let Some(ages) = clouds.ages() else {
@@ -207,12 +251,12 @@ async fn cloud_sums(
     let machines: BTreeMap<OfferId, MachineDto> = machines.collect();
     let now = clock::now().get();
     Ok(Some(CloudSums {
-        sums: elsewhere(jobs, clouds, (&machines, now)),
+        sums: elsewhere(of, clouds, (&machines, now)),
         ages,
     }))
 }
 
-type Sums = BTreeMap<(u64, ModelId), Spending>;
+type Sums = BTreeMap<CostKey, Spending>;
 
 fn total(sums: &Sums) -> Spending {
     let mut total = Spending::default();
@@ -223,27 +267,31 @@ fn total(sums: &Sums) -> Spending {
 }
 
 /// What a row says of clouds.
-fn beside(clouds: Option<&CloudSums>, key: &(u64, ModelId)) -> Option<Elsewhere> {
+fn beside(clouds: Option<&CloudSums>, key: &CostKey) -> Option<Elsewhere> {
     clouds.map(|it| it.sums.get(key).copied().unwrap_or_default())
 }
 
 fn print(
     address: Address,
     (sums, clouds): (&Sums, Option<&CloudSums>),
+    has_projects: bool,
     name: impl Fn(&ModelId) -> String,
 ) -> Outcome {
     let mut head = vec!["day", "model", "jobs", "spent", "locked"];
     head.extend(clouds.map(|_| "in a cloud"));
+    head.extend(has_projects.then_some("project"));
     let mut table = Table::new(&head);
     for (key, spending) in sums.iter().rev() {
         let mut row = vec![
-            date::text(key.0),
-            name(&key.1),
+            date::text(key.day),
+            name(&key.model),
             spending.jobs.to_string(),
             short(spending.spent),
             short(spending.locked),
         ];
         row.extend(beside(clouds, key).map(|it| dollars(it.usd)));
+        let project = key.project.as_deref().unwrap_or("-");
+        row.extend(has_projects.then(|| project.to_owned()));
         table.row(row);
     }
     line(table)?;
@@ -273,28 +321,37 @@ fn print(
 
 fn print_csv(
     (sums, clouds): (&Sums, Option<&CloudSums>),
+    has_projects: bool,
     name: impl Fn(&ModelId) -> String,
 ) -> Outcome {
+    let project = if has_projects { ",project" } else { "" };
     let more = if clouds.is_some() {
         ",cloud_usd,cloud_unknown_jobs"
     } else {
         ""
     };
     line(format_args!(
-        "day,model,model_id,jobs,spent_tgrid,locked_tgrid{more}"
+        "day,model,model_id,jobs,spent_tgrid,locked_tgrid{more}{project}"
     ))?;
     for (key, spending) in sums {
-        let (day, model) = key;
+        let CostKey {
+            day,
+            project,
+            model,
+        } = key;
         // Names of the grid are text of others.
         let name = name(model).replace('"', "\"\"");
         let more = beside(clouds, key).map(|it| format!(",{},{}", it.usd, it.unknown));
+        let project = project.as_deref().unwrap_or_default();
+        let project = has_projects.then(|| format!(",{project}"));
         line(format_args!(
-            "{},\"{name}\",{model},{},{},{}{}",
+            "{},\"{name}\",{model},{},{},{}{}{}",
             date::text(*day),
             spending.jobs,
             spending.spent,
             spending.locked,
-            more.unwrap_or_default()
+            more.unwrap_or_default(),
+            project.unwrap_or_default()
         ))?;
     }
     Ok(())
@@ -306,12 +363,16 @@ fn document(
     name: impl Fn(&ModelId) -> String,
 ) -> Value {
     let rows = sums.iter().map(|(key, spending)| {
-        let (day, model) = key;
+        let CostKey {
+            day,
+            project,
+            model,
+        } = key;
         let beside = beside(clouds, key);
         json!({
             "day": date::text(*day), "model": name(model), "model_id": model.to_string(), "jobs": spending.jobs,
             "spent": spending.spent.to_string(), "locked": spending.locked.to_string(),
-            "cloud_usd": beside.map(|it| it.usd), "cloud_unknown_jobs": beside.map(|it| it.unknown),
+            "project": project, "cloud_usd": beside.map(|it| it.usd), "cloud_unknown_jobs": beside.map(|it| it.unknown),
         })
     });
     let rows: Vec<Value> = rows.collect();
@@ -339,8 +400,12 @@ mod tests {
             spent: Amount::new(1),
             locked: Amount::new(7),
         };
-        let (first, second) = (ModelId::new([1; 32]), ModelId::new([2; 32]));
-        let sums = BTreeMap::from([((1, first), one), ((1, second), other)]);
+        let key = |project: Option<&str>| CostKey {
+            day: 1,
+            project: project.map(str::to_owned),
+            model: ModelId::new([1; 32]),
+        };
+        let sums = BTreeMap::from([(key(None), one), (key(Some("vision")), other)]);
         let sum = total(&sums);
         assert_eq!(
             (sum.jobs, sum.spent, sum.locked),

@@ -46,6 +46,12 @@ impl Ordered {
         let (yes, dry_run) = self.consent();
         *yes = given.yes;
         *dry_run = given.dry_run;
+        match self {
+            Self::Infer(it) => it.order.project.clone_from(&given.project),
+            Self::Write(it) => it.order.project.clone_from(&given.project),
+            Self::Program(it) => it.order.project.clone_from(&given.project),
+            Self::Endpoint(it) => it.project.clone_from(&given.project),
+        }
     }
 
     /// Orders nothing.

@@ -1,20 +1,26 @@
-//! `tensorgrid program add` and `submit`.
+//! `tensorgrid program add` and `submit`, and `job fetch` of a program's run.
+
+use std::cell::RefCell;
+use std::path::Path;
 
 use tg_console::files;
-use tg_sdk::dto::{DryRunDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
+use tg_sdk::dto::{DryRunDto, JobDto, JobReceiptDto, ModeDto, ModelDto, ModelStateDto, QuoteDto};
 use tg_sdk::guard::{self, OwnRun};
-use tg_sdk::jobs::{self, Followed, OrderedJob};
+use tg_sdk::jobs::{self, Followed, JobError, OrderedJob};
 use tg_sdk::{Client, OrderTerms};
-use tg_types::{Digest, Encode as _, JobId, ModelId, TraceForm, Wallet};
+use tg_types::limits::INPUT_BYTES_MAX;
+use tg_types::{Digest, Encode as _, JobId, ModelId, Tier, TraceForm, Wallet};
 use tg_wasm::limits::FILE_BYTES_MAX;
 use tg_wasm::{ProgramAnswer, WasmProgram};
 
+use super::interrupted::{LeftRunning, unless_interrupted};
 use super::modes::{self, assurance};
 use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
 use super::{ask_to_proceed, json_of, proved, wallet};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
 use crate::grid::program_args::{ProgramAddArguments, ProgramSubmitArguments};
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
@@ -69,7 +75,7 @@ async fn asked(
     arguments: &ProgramSubmitArguments,
 ) -> Result<Submitting, Failure> {
     let listed = connect::model(client, &arguments.program).await?;
-    let checked = fetch(client, &listed).await?;
+    let checked = public_program(client, &listed).await?;
     let inputs = match arguments.parts {
         1 => vec![program::input(&arguments.given)?],
         parts => program::inputs_of_parts(&arguments.given, usize::from(parts))?,
@@ -117,6 +123,7 @@ pub(crate) async fn quote(arguments: &ProgramSubmitArguments) -> Result<DryRunDt
 pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
+    let project = ProjectNote::of(arguments.order.project.as_deref(), &arguments.key)?;
     let Submitting {
         listed,
         checked,
@@ -138,9 +145,17 @@ pub(crate) async fn submit(arguments: &ProgramSubmitArguments, as_json: bool) ->
         model: listed.id,
         program: &checked,
         terms,
+        project,
+        followed: RefCell::default(),
     };
-    let ran = run.all(inputs).await?;
-    show(arguments, &ran, as_json)?;
+    let left = || -> Vec<LeftRunning> {
+        let followed = run.followed.borrow();
+        followed.iter().copied().map(LeftRunning::Ordered).collect()
+    };
+    let wait = Box::pin(run.all(inputs));
+    let ran = unless_interrupted((&client, Some(&wallet)), left, wait).await?;
+    let output = arguments.given.output.as_deref();
+    show(&ran, (output, !arguments.trust), as_json)?;
     wallet::hint(&arguments.key);
     program::ended(&ran.answer)
 }
@@ -153,6 +168,9 @@ struct ProgramJob<'a> {
     model: ModelId,
     program: &'a WasmProgram,
     terms: OrderTerms,
+    project: Option<ProjectNote>,
+    /// Jobs that were ordered and have not ended.
+    followed: RefCell<Vec<OrderedJob>>,
 }
 
 /// A job that was paid.
@@ -221,60 +239,96 @@ impl ProgramJob<'_> {
             self.terms,
         );
         let id = ordered.await.of_job()?;
-        say(format_args!("{name}job {id}"));
+        self.followed.borrow_mut().push(self.ordered(id, input));
+        tell_ordered(name, id, self.project.as_ref());
         Ok(id)
+    }
+
+    fn ordered(&self, id: JobId, input: &[u8]) -> OrderedJob {
+        OrderedJob::new(id, self.model, input, self.terms.mode.into())
     }
 
     /// Follows a job to its end, and checks its answer.
     async fn follow(&self, name: &str, id: JobId, input: &[u8]) -> Result<PaidRun, Failure> {
         let trusting = Trusting::begin_to_show(self.client, &self.arguments.chain).await?;
-        let mode = self.terms.mode.into();
-        let mut state = String::new();
-        let mut tell = |news: Followed<'_>| match news {
-            Followed::Changed(job) if job.state.to_string() != state => {
-                state = job.state.to_string();
-                say(format_args!("  {name}{state}"));
-            }
-            Followed::Changed(_) => {}
-            Followed::Waits(why) => say(format_args!("  {name}{}", why.summary)),
-        };
+        let ordered = self.ordered(id, input);
         let is_checked = !self.arguments.trust;
         let run = (self.program, input);
-        let guard = guarded(self.client, self.wallet, (id, mode), run, is_checked);
-        let (job, challenged) = tokio::join!(jobs::follow(self.client, id, &mut tell), guard);
+        let guard = guarded(self.client, self.wallet, &ordered, run, is_checked);
+        let (job, challenged) = tokio::join!(followed(self.client, name, id), guard);
         if challenged? > 0 {
             say(format_args!(
                 "{name}a result was challenged: the program gave another one here"
             ));
         }
         let job = job.of_job()?;
-        let ordered = OrderedJob::new(id, self.model, input, mode);
-        let collected = jobs::collect_output(self.client, &ordered, &job).await;
-        let (receipt, bytes) = collected.of_job()?;
-        let answer = ProgramAnswer::decode(&bytes).or_fail(Exit::Rejected, "read the answer")?;
-        if is_checked {
-            run_again(self.program, input, &receipt, &bytes)?;
-        }
-        proved::compare(trusting, (&job, &receipt)).await?;
-        Ok(PaidRun {
-            id,
-            receipt,
-            answer,
-            parts: Vec::new(),
-        })
+        self.followed.borrow_mut().retain(|it| it.job != id);
+        let again = is_checked.then_some(run);
+        collected(self.client, (&ordered, &job, trusting), again).await
     }
 }
 
-/// Prints an answer, and writes its output where that was asked for.
-fn show(arguments: &ProgramSubmitArguments, ran: &PaidRun, as_json: bool) -> Outcome {
+/// Follows a job to its end, and tells its states.
+async fn followed(client: &Client, name: &str, id: JobId) -> Result<JobDto, JobError> {
+    let mut state = String::new();
+    let mut tell = |news: Followed<'_>| match news {
+        Followed::Changed(job) if job.state.to_string() != state => {
+            state = job.state.to_string();
+            say(format_args!("  {name}{state}"));
+        }
+        Followed::Changed(_) => {}
+        Followed::Waits(why) => say(format_args!("  {name}{}", why.summary)),
+    };
+    jobs::follow(client, id, &mut tell).await
+}
+
+/// The answer of a job that has ended, which must be the one that the program gives for the input here, where both are given.
+async fn collected(
+    client: &Client,
+    (ordered, job, trusting): (&OrderedJob, &JobDto, Option<Trusting>),
+    again: Option<(&WasmProgram, &[u8])>,
+) -> Result<PaidRun, Failure> {
+    let collected = jobs::collect_output(client, ordered, job).await;
+    let (receipt, bytes) = collected.of_job()?;
+    let answer = ProgramAnswer::decode(&bytes).or_fail(Exit::Rejected, "read the answer")?;
+    if let Some((program, input)) = again {
+        run_again(program, input, &receipt, &bytes)?;
+    }
+    proved::compare(trusting, (job, &receipt)).await?;
+    Ok(PaidRun {
+        id: ordered.job,
+        receipt,
+        answer,
+        parts: Vec::new(),
+    })
+}
+
+/// Waits for a run that was ordered before, runs the program here again on what was ordered, and prints the answer.
+pub(super) async fn fetch(
+    client: &Client,
+    listed: &ModelDto,
+    (ordered, trusting): (&OrderedJob, Option<Trusting>),
+    as_json: bool,
+) -> Outcome {
+    let program = public_program(client, listed).await?;
+    let input = client.blob(ordered.input, INPUT_BYTES_MAX as usize).await;
+    let input = input.calling("fetch the input")?;
+    let job = followed(client, "", ordered.job).await.of_job()?;
+    let again = Some((&program, input.as_slice()));
+    let ran = collected(client, (ordered, &job, trusting), again).await?;
+    show(&ran, (None, true), as_json)?;
+    program::ended(&ran.answer)
+}
+
+/// Prints an answer, and writes its output where that was asked for. `is_checked`: whether the program was run here again.
+fn show(ran: &PaidRun, (output, is_checked): (Option<&Path>, bool), as_json: bool) -> Outcome {
     let PaidRun {
         id,
         receipt,
         answer,
         parts,
     } = ran;
-    let is_checked = !arguments.trust;
-    if let Some(path) = &arguments.given.output {
+    if let Some(path) = output {
         files::write(path, &answer.output)?;
     }
     if as_json {
@@ -286,7 +340,7 @@ fn show(arguments: &ProgramSubmitArguments, ran: &PaidRun, as_json: bool) -> Out
         });
         return Ok(json(&data)?);
     }
-    program::show(answer, arguments.given.output.as_deref())?;
+    program::show(answer, output)?;
     line(match is_checked {
         true => "the program was run here again and gave the same answer, bill and trace",
         false => "not run here: this answer is the word of those that ran it again, or parts of it",
@@ -295,15 +349,20 @@ fn show(arguments: &ProgramSubmitArguments, ran: &PaidRun, as_json: bool) -> Out
     Ok(())
 }
 
+/// Whether a model is a program.
+pub(super) fn is_program(model: &ModelDto) -> bool {
+    let facts = model.facts.as_ref();
+    facts.is_some_and(|facts| facts.tier == Tier::Wasm1.as_str())
+}
+
 /// Fetches a program, and checks that it is the one of its id.
-async fn fetch(client: &Client, listed: &ModelDto) -> Result<WasmProgram, Failure> {
+async fn public_program(client: &Client, listed: &ModelDto) -> Result<WasmProgram, Failure> {
     if listed.state != ModelStateDto::Active {
         let text = format!("the program {} is {}", listed.name, listed.state);
         return Err(Failure::new(Exit::Rejected, anyhow::anyhow!(text)));
     }
     let limit = usize::try_from(FILE_BYTES_MAX).unwrap_or(usize::MAX);
-    let is_program = listed.facts.as_ref().is_some_and(|it| it.tier == "WASM-1");
-    if !is_program {
+    if !is_program(listed) {
         let text = format!("{} is a model, not a program", listed.name);
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
             .hint(format!("tensorgrid infer {} INPUT", listed.name)));
@@ -326,11 +385,11 @@ async fn fetch(client: &Client, listed: &ModelDto) -> Result<WasmProgram, Failur
 async fn guarded(
     client: &Client,
     wallet: &Wallet,
-    (id, mode): (JobId, ModeDto),
+    ordered: &OrderedJob,
     (program, input): (&WasmProgram, &[u8]),
     is_checked: bool,
 ) -> Result<usize, Failure> {
-    if mode != ModeDto::Optimistic || !is_checked {
+    if ordered.mode != ModeDto::Optimistic || !is_checked {
         return Ok(0);
     }
     let ran = program.try_run(input);
@@ -343,7 +402,7 @@ async fn guarded(
         work: ran.answer.fuel,
         claim: claim.to_bytes(),
     };
-    guard::challenge_others(client, wallet, id, own)
+    guard::challenge_others(client, wallet, ordered.job, own)
         .await
         .of_job()
 }

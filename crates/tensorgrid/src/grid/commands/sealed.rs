@@ -10,6 +10,7 @@ use tg_sdk::sealed::{self, GrantTo, JobKey};
 use tg_sdk::{CheckedModel, Client, Wallet, clock};
 use tg_types::{Decode as _, Digest, JobId, LeaseId, Tier};
 
+use super::interrupted::{LeftRunning, unless_interrupted};
 use super::order::{confirm, detached, dry_run, print_dry_run, quotes, terms};
 use super::sealed_shared::{KeyStage, NotKnown, input_of, known, refuse_word};
 use super::{ask_to_proceed, challenge, float, json_of, proved, wallet};
@@ -17,6 +18,7 @@ use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::describe::{Shown, describe_receipt};
 use crate::grid::job_args::{JobGrantArguments, JobRevealArguments};
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, json, line, say};
 use tg_console::table::brief;
@@ -54,6 +56,7 @@ pub(super) async fn infer(arguments: &InferArguments, as_json: bool) -> Outcome 
     let plain = reading.input(&client, &model, arguments).await?;
     let made = sealed::seal(&wallet, model.id, &plain).of_job()?;
     let order = &arguments.order;
+    let project = ProjectNote::of(order.project.as_deref(), &arguments.key)?;
     let quotes = quotes(&client, (&model, ModeDto::Sealed), order).await?;
     let asked = (ModeDto::Sealed, None, order);
     let input = (model.id, made.bytes.as_slice());
@@ -71,7 +74,7 @@ pub(super) async fn infer(arguments: &InferArguments, as_json: bool) -> Outcome 
     };
     let id = jobs::order_of(&client, &wallet, model.id, made.bytes.clone(), terms).await;
     let id = id.of_job()?;
-    say(format_args!("job {id}"));
+    tell_ordered("", id, project.as_ref());
     let ordered = OrderedJob::new(id, model.id, &made.bytes, ModeDto::Sealed);
     if arguments.detach {
         say(format_args!(
@@ -80,13 +83,17 @@ pub(super) async fn infer(arguments: &InferArguments, as_json: bool) -> Outcome 
         return detached(&client, &ordered, as_json).await;
     }
     let of = (id, ordered.input);
-    let mut tending = Tending {
-        right: right.as_deref(),
-        ..Tending::of(&client, &wallet, &made.key, of, &mut trusting)
-    };
-    let job = tending.follow(Until::Ended).await?;
-    let shown = (&reading, arguments.raw, as_json);
-    finish((&client, &made.key), (&ordered, &job, trusting), shown).await?;
+    let wait = Box::pin(async {
+        let mut tending = Tending {
+            right: right.as_deref(),
+            ..Tending::of(&client, &wallet, &made.key, of, &mut trusting)
+        };
+        let job = tending.follow(Until::Ended).await?;
+        let shown = (&reading, arguments.raw, as_json);
+        finish((&client, &made.key), (&ordered, &job, trusting), shown).await
+    });
+    let left = || vec![LeftRunning::Ordered(ordered)];
+    unless_interrupted((&client, Some(&wallet)), left, wait).await?;
     wallet::hint(&arguments.key);
     Ok(())
 }
@@ -123,7 +130,9 @@ pub(super) async fn grant(arguments: &JobGrantArguments, as_json: bool) -> Outco
     let input = input_of(&mut trusting, &job).await?;
     let key = sealed::key_of(&client, &wallet, input).await.of_job()?;
     let mut tending = Tending::of(&client, &wallet, &key, (id, input), &mut trusting);
-    let job = tending.follow(Until::Running).await?;
+    let wait = Box::pin(tending.follow(Until::Running));
+    let left = || vec![LeftRunning::Told(id)];
+    let job = unless_interrupted((&client, Some(&wallet)), left, wait).await?;
     match as_json {
         true => json_of(&job),
         false => Ok(line(format_args!("job {id} is {}", job.state))?),

@@ -145,7 +145,7 @@ pub(super) async fn known(
 /// What a proof that did not come means: one that is damaged or forged does not get better, what the network does to a call may.
 fn not_known(failure: Failure) -> NotKnown {
     match failure.exit {
-        Exit::Rejected | Exit::Usage => NotKnown::Otherwise(failure),
+        Exit::Rejected | Exit::Usage | Exit::Interrupted => NotKnown::Otherwise(failure),
         Exit::Failed | Exit::NotFound | Exit::Unavailable => NotKnown::Yet(failure),
     }
 }

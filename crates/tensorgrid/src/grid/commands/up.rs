@@ -9,6 +9,7 @@ use tg_types::Amount;
 
 use crate::grid::args::UpArguments;
 use crate::grid::commands::{Signals, provider, stopped_at_once};
+use crate::grid::descriptors;
 use crate::grid::embedded::{
     EmbeddedGrid, EmbeddedOptions, RunningAgent, holds_grid, register_bundled,
 };
@@ -45,12 +46,13 @@ pub(crate) async fn run(arguments: &UpArguments, as_json: bool) -> Outcome {
     } else {
         "starting a new grid ..."
     });
+    let api = ApiConfig {
+        listen: arguments.listen,
+        ..ApiConfig::default()
+    };
     let grid = EmbeddedGrid::start(EmbeddedOptions {
         directory: arguments.data_dir.clone(),
-        api: ApiConfig {
-            listen: arguments.listen,
-            ..ApiConfig::default()
-        },
+        api: descriptors::with_streams(api, None)?,
         tls: arguments.tls.place(),
         names: arguments.names.allowed_host.clone(),
         validators: usize::from(arguments.validators),

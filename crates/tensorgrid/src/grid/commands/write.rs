@@ -1,4 +1,6 @@
-//! `tensorgrid write`: a language model of the grid writes what follows a prompt.
+//! `tensorgrid write`: a language model of the grid writes what follows a prompt; and `job fetch` of what was written.
+
+use std::path::Path;
 
 use tg_console::files;
 use tg_ir::{GenerationRequest, Generator};
@@ -6,7 +8,7 @@ use tg_sdk::dto::{DryRunDto, QuoteDto};
 use tg_sdk::jobs::{self, Followed, OrderedJob, WrittenAnswer};
 use tg_sdk::{CheckedModel, Client, OrderTerms, Wallet};
 
-use super::interrupted::unless_interrupted;
+use super::interrupted::{LeftRunning, unless_interrupted};
 use super::order::{
     describe_wait, dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
@@ -14,6 +16,7 @@ use super::{ask_to_proceed, modes, proved, wallet};
 use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, OfJob};
 use crate::grid::describe::{Shown, describe_receipt};
+use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::short;
@@ -80,6 +83,7 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
     let client = connect::client(&arguments.api)?;
     let wallet = connect::wallet(&client, &arguments.key).await?;
     let trusting = Trusting::begin_to_show(&client, &arguments.chain).await?;
+    let project = ProjectNote::of(arguments.order.project.as_deref(), &arguments.key)?;
     let Writing {
         checked,
         coding,
@@ -107,20 +111,41 @@ pub(crate) async fn run(arguments: &WriteArguments, as_json: bool) -> Outcome {
         .await
         .of_job()?;
     let ordered = OrderedJob::new(id, checked.public().id(), &input, terms.mode.into());
-    say(format_args!("job {id}"));
+    tell_ordered("", id, project.as_ref());
     let what = (&checked, &coding, &request);
-    let wait = finish(&client, what, (&ordered, trusting), (arguments, as_json));
-    unless_interrupted((&client, &wallet), &ordered, Box::pin(wait)).await?;
+    let shown = (arguments.proof_out.as_deref(), as_json);
+    let wait = Box::pin(finish(&client, what, (&ordered, trusting), shown));
+    let left = || vec![LeftRunning::Ordered(ordered)];
+    unless_interrupted((&client, Some(&wallet)), left, wait).await?;
     wallet::hint(&arguments.key);
     Ok(())
 }
 
-/// Follows the job, checks its answer and prints it.
+/// Waits for a text that was ordered before, checks its proof and prints it. Tokens of a tokenizer are printed as numbers: which one it was
+/// is not known here.
+pub(super) async fn fetch(
+    client: &Client,
+    (checked, input): (&CheckedModel, &[u8]),
+    of: (&OrderedJob, Option<Trusting>),
+    shown: (Option<&Path>, bool),
+) -> Outcome {
+    let generator = checked
+        .generator()
+        .or_fail(Exit::Rejected, "read the model")?;
+    let request = GenerationRequest::read(input).or_fail(Exit::Rejected, "read the request")?;
+    let coding = match tokens::takes_bytes(checked.program(), &generator) {
+        true => TokenCoding::Bytes,
+        false => TokenCoding::Numbers,
+    };
+    finish(client, (checked, &coding, &request), of, shown).await
+}
+
+/// Follows the job, checks its answer and prints it; its proof is written if a file is named.
 async fn finish(
     client: &Client,
     (checked, coding, request): (&CheckedModel, &TokenCoding, &GenerationRequest),
     (ordered, trusting): (&OrderedJob, Option<Trusting>),
-    (arguments, as_json): (&WriteArguments, bool),
+    (proof_out, as_json): (Option<&Path>, bool),
 ) -> Outcome {
     let mut told = Shown::default();
     let mut tell = |news: Followed<'_>| match news {
@@ -133,7 +158,7 @@ async fn finish(
         .await
         .of_job()?;
     proved::compare(trusting, (&job, &written.receipt)).await?;
-    if let (Some(path), Some(proof)) = (&arguments.proof_out, &written.proof) {
+    if let (Some(path), Some(proof)) = (proof_out, &written.proof) {
         files::write(path, &proof.file)?;
         say(format_args!("wrote {}", path.display()));
     }
