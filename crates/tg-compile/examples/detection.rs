@@ -83,8 +83,8 @@ fn head(parts: &str) {
 struct Row {
     name: String,
     /// Parts of the run, and how many of them are drawn.
-    all: usize,
-    drawn: usize,
+    all: u64,
+    drawn: u64,
     /// Runs in which the wrong part was drawn, and those of the first ones in which the opening was found wrong.
     found: u32,
     opened: u32,
@@ -204,8 +204,8 @@ impl SectionLie {
         }
         let row = Row {
             name: self.name.clone(),
-            all: self.sections.len(),
-            drawn: sections::drawn_of(self.sections.len()),
+            all: self.sections.len() as u64,
+            drawn: sections::drawn_of(self.sections.len()) as u64,
             found,
             opened,
             alike,
