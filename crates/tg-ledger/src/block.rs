@@ -10,7 +10,7 @@ use crate::verdict::{VERDICT_BYTES_MIN, Verdict};
 /// The newest version of the protocol that this build executes; the oldest one too. A build that executes two at once, so that a
 /// network can go from one to the other while it runs ([`crate::State::next_protocol`]), asks [`crate::Head::protocol`] where they
 /// differ.
-pub const PROTOCOL_VERSION: u16 = 14;
+pub const PROTOCOL_VERSION: u16 = 15;
 
 /// A block.
 #[derive(Debug, Clone, PartialEq, Eq)]
