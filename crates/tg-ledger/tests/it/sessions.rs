@@ -4,11 +4,15 @@ use tg_ledger::limits::{SESSION_TIME_MAX, SESSIONS_PER_ACCOUNT_MAX};
 use tg_ledger::{JobState, LeaseEnd, Outcome, Session, TransactionError, check_transaction};
 use tg_types::CheckedSignatures;
 use tg_types::{
-    Amount, Fees, JobOrder, SessionScope, SessionWallet, SignatureError, SignedTransaction,
-    TimestampMs, Transaction, TransactionKind, job_id,
+    Amount, DurationMs, Fees, JobOrder, SessionScope, SessionWallet, SignatureError,
+    SignedTransaction, TimestampMs, Transaction, TransactionKind, VerificationMode, job_id,
 };
 
-use crate::world::{TICK, World, address, commit, evidence, fee, receipt, rejected, tgrid, wallet};
+use crate::sync::{SIGNATURE, deal, seed_task};
+use crate::world::{
+    TICK, World, address, commit, evidence, facts, fee, genesis, receipt, rejected, terms, tgrid,
+    wallet,
+};
 
 /// A session key of an account by a number.
 fn key(name: &str, number: u8) -> SessionWallet {
@@ -219,6 +223,40 @@ fn a_key_answers_for_the_collateral_of_leases_while_they_last() {
     assert!(matches!(first.end(), Some(LeaseEnd::Rejected { .. })));
     let after = session(&world, &key);
     assert_eq!((after.at_risk, after.spent), (Amount::ZERO, collateral));
+}
+
+/// Stops: a stolen key that hands in results and opens none, on a model for which being late costs little: all is lost then.
+#[test]
+fn what_is_lost_by_showing_nothing_counts_whole() {
+    let mut genesis = genesis();
+    genesis.parameters.owners_paid_min = 3;
+    genesis.parameters.leader_timeout = DurationMs::new(1_500);
+    genesis.parameters.auction_slot = DurationMs::from_secs(9);
+    genesis.parameters.preempt_grace = DurationMs::from_secs(9);
+    let mut world = World::with(&genesis);
+    world.activate_model(facts());
+    world.post("cheap", terms(20));
+    deal(&mut world, 0);
+    let key = key("cheap", 7);
+    let registered = register(&world, &key, SessionScope::Serve, tgrid(10_000));
+    world.send("cheap", registered);
+    let mut order = world.order();
+    order.mode = VerificationMode::Optimistic;
+    let job = world.submit("alice", order);
+    let lease = world.lease(job).clone();
+    assert!(lease.at_risk < lease.collateral);
+    let start = Transaction::StartLease { lease: lease.id };
+    send(&mut world, &key, start);
+    send(&mut world, &key, commit(lease.id));
+    let task = seed_task(&world, world.state.head().height);
+    world.decide(&task, Outcome::Seed(SIGNATURE));
+    let window = world.state.parameters().verification_timeout.get();
+    world.wait_until(world.time + window + 2 * TICK);
+    let ended = world.state.lease(&lease.id).unwrap();
+    assert!(matches!(ended.end(), Some(LeaseEnd::Late(_))));
+    let after = session(&world, &key);
+    let expected = (Amount::ZERO, lease.collateral);
+    assert_eq!((after.at_risk, after.spent), expected);
 }
 
 /// Stops: a key of little worth that hands in a wrong result of a lease that another key began, or a key that was taken back.
