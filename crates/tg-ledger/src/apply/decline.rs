@@ -115,7 +115,7 @@ impl Execution {
             provider,
             amount: penalty,
         });
-        self.close_lease(lease, end)?;
+        self.close_lease_but(lease, end, Lost::Forfeited(penalty))?;
         Ok(penalty)
     }
 

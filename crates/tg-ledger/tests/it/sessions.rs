@@ -4,7 +4,7 @@ use tg_ledger::limits::{SESSION_TIME_MAX, SESSIONS_PER_ACCOUNT_MAX};
 use tg_ledger::{JobState, LeaseEnd, Outcome, Session, TransactionError, check_transaction};
 use tg_types::CheckedSignatures;
 use tg_types::{
-    Amount, DurationMs, Fees, JobOrder, SessionScope, SessionWallet, SignatureError,
+    Amount, DeclineReason, DurationMs, Fees, JobOrder, SessionScope, SessionWallet, SignatureError,
     SignedTransaction, TimestampMs, Transaction, TransactionKind, VerificationMode, job_id,
 };
 
@@ -257,6 +257,34 @@ fn what_is_lost_by_showing_nothing_counts_whole() {
     let after = session(&world, &key);
     let expected = (Amount::ZERO, lease.collateral);
     assert_eq!((after.at_risk, after.spent), expected);
+}
+
+/// Stops: a stolen key that declines one lease after the other, of which each costs twice as much as the one before.
+#[test]
+fn what_a_decline_costs_counts_for_good() {
+    let (mut world, key) = with_key("cheap", SessionScope::Serve, tgrid(10_000));
+    let mut lost = Amount::ZERO;
+    for times in [1, 2] {
+        let job = world.submit("alice", world.order());
+        assert_eq!(world.holder(job), "cheap");
+        let lease = world.lease(job).clone();
+        let reason = DeclineReason::Unwilling;
+        let decline = Transaction::DeclineLease {
+            lease: lease.id,
+            reason,
+        };
+        send(&mut world, &key, decline);
+        let ended = world.state.lease(&lease.id).unwrap();
+        assert_eq!(ended.end(), Some(&LeaseEnd::Declined(reason)));
+        let penalty = world.penalty(&lease).saturating_mul(times);
+        assert!(!penalty.is_zero());
+        lost = lost.saturating_add(penalty);
+        let after = session(&world, &key);
+        assert_eq!((after.at_risk, after.spent), (Amount::ZERO, lost));
+        world.send("alice", Transaction::CancelJob { job });
+        let provider = world.state.provider(&address("cheap")).unwrap();
+        world.wait_until(provider.suspended_until.get());
+    }
 }
 
 /// Stops: a key of little worth that hands in a wrong result of a lease that another key began, or a key that was taken back.
