@@ -15,11 +15,16 @@ use crate::world::{
 };
 
 /// A session key of an account by a number.
-fn key(name: &str, number: u8) -> SessionWallet {
+pub(crate) fn key(name: &str, number: u8) -> SessionWallet {
     SessionWallet::from_secret(&[number; 32], address(name))
 }
 
-fn register(world: &World, key: &SessionWallet, scope: SessionScope, cap: Amount) -> Transaction {
+pub(crate) fn register(
+    world: &World,
+    key: &SessionWallet,
+    scope: SessionScope,
+    cap: Amount,
+) -> Transaction {
     Transaction::RegisterSessionKey {
         key: key.public(),
         scope,
@@ -43,12 +48,16 @@ fn session<'a>(world: &'a World, key: &SessionWallet) -> &'a Session {
 }
 
 /// Signs with the key's next nonce.
-fn sign(world: &World, key: &SessionWallet, transaction: Transaction) -> SignedTransaction {
+pub(crate) fn sign(
+    world: &World,
+    key: &SessionWallet,
+    transaction: Transaction,
+) -> SignedTransaction {
     let nonce = world.state.nonce_in(&key.lane());
     key.sign_with_fees(transaction, nonce, Fees::DEVELOPMENT, world.state.domain())
 }
 
-fn send(world: &mut World, key: &SessionWallet, transaction: Transaction) {
+pub(crate) fn send(world: &mut World, key: &SessionWallet, transaction: Transaction) {
     let signed = sign(world, key, transaction);
     assert_eq!(
         check_transaction(&world.state, &signed, &CheckedSignatures::none()),
@@ -59,7 +68,11 @@ fn send(world: &mut World, key: &SessionWallet, transaction: Transaction) {
 }
 
 /// Why a transaction of a key is refused, at admission and in a block alike.
-fn refusal(world: &mut World, key: &SessionWallet, transaction: Transaction) -> TransactionError {
+pub(crate) fn refusal(
+    world: &mut World,
+    key: &SessionWallet,
+    transaction: Transaction,
+) -> TransactionError {
     let signed = sign(world, key, transaction);
     let admission =
         check_transaction(&world.state, &signed, &CheckedSignatures::none()).unwrap_err();
@@ -341,6 +354,19 @@ fn a_key_takes_back_what_it_ordered_alone() {
     }
     send(&mut world, &own, Transaction::CancelJob { job: mine });
     world.send("alice", Transaction::CancelJob { job: by_account });
+}
+
+/// Stops: a stolen key that gives every provider of the account one star.
+#[test]
+fn a_key_rates_what_it_ordered_alone() {
+    let (mut world, key) = with_key("alice", SessionScope::Order, tgrid(50_000));
+    let job = world.submit("alice", world.order());
+    let task = world.work(job);
+    world.decide(&task, Outcome::LeaseAccepted);
+    let rating = Transaction::RateJob { job, stars: 1 };
+    let refused = refusal(&mut world, &key, rating.clone());
+    assert!(matches!(refused, TransactionError::NotOfSession { .. }));
+    world.send("alice", rating);
 }
 
 #[test]
