@@ -144,7 +144,7 @@ impl Constraint {
             Self::Reputation => "has a reputation below the floor",
             Self::Offline => "cannot be reached by the validators",
             Self::Stake => {
-                "puts up less than twenty times the price and the value at risk, as a job of mode sync needs"
+                "puts up too little for what a wrong answer could win in this mode (in mode sync twenty times the value at risk and the price, of a gang the price for each member)"
             }
         }
     }

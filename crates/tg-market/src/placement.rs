@@ -320,21 +320,24 @@ pub fn is_stake_enough(
     won.saturating_mul(factor) <= collateral
 }
 
-/// Whether what a provider puts up is enough for a job at a price.
-fn has_stake(demand: &JobDemand<'_>, price: Option<Amount>, collateral: Amount) -> bool {
+/// Whether what a provider puts up is enough for a job at `price`, or for a member of a gang: of a price that cannot be written the least
+/// for any price. Whoever pays a lease more than its offer asks must ask this again.
+#[must_use]
+pub fn has_stake(demand: &JobDemand<'_>, price: Option<Amount>, collateral: Amount) -> bool {
     let JobDemand {
         mode,
         needs,
         stake_min,
-        max_price,
         ..
     } = *demand;
-    // Stops: a gang of one hand, of which the member that leads has little at stake and all are paid for its lie.
-    let is_gang = needs.gang > 1 && mode != VerificationMode::Replicate;
-    let is_enough = |price: Amount| {
-        let won = if is_gang { max_price.max(price) } else { price };
-        is_stake_enough(mode, won, needs, collateral)
+    // Stops: a gang of one hand, of which the member that leads has little at stake and all are paid for its lie. The dearest one leads,
+    // so all are paid at most its price for each member.
+    let paid = match mode {
+        VerificationMode::Replicate => 1,
+        _ => u64::from(needs.gang.max(1)),
     };
+    let is_enough =
+        |price: Amount| is_stake_enough(mode, price.saturating_mul(paid), needs, collateral);
     collateral >= stake_min && price.is_none_or(is_enough)
 }
 

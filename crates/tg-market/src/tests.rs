@@ -6,6 +6,8 @@ use tg_types::{
     OfferTerms, Pricing, TimestampMs, VerificationMode,
 };
 
+use crate::book::gang::{GangSurvey, member_demand};
+use crate::placement::{SYNC_STAKE_FACTOR, assess};
 use crate::{
     Constraint, JobDemand, OfferFacts, OfferView, Quote, Rejections, TrackRecord, best_offer,
     explain,
@@ -170,6 +172,55 @@ fn each_constraint_alone_rejects() {
         placement.rejections.iter().collect::<Vec<_>>(),
         [(Constraint::Excluded, 1)]
     );
+}
+
+/// Two machines of one owner that ask 2 and 3, with `times` their price as collateral.
+fn machines_of_one_owner(times: u128) -> [TestOffer; 2] {
+    [(1, 2), (2, 3)].map(|(name, price)| {
+        let mut offer = TestOffer::new(name, price);
+        offer.provider = Address::new([1; 20]);
+        offer.terms.collateral_per_lease = Amount::new(price * times);
+        offer.funds = Amount::new(10_000);
+        offer
+    })
+}
+
+#[test]
+fn the_dearest_member_leads_with_the_price_of_all_at_stake() {
+    let needs = JobNeeds {
+        gang: 2,
+        ..JobNeeds::ANY_MACHINE
+    };
+    let mut asked = JobDemand {
+        mode: VerificationMode::Sync,
+        needs: &needs,
+        ..demand()
+    };
+    let too_little = machines_of_one_owner(39);
+    for view in views(&too_little) {
+        let broken = assess(&member_demand(&asked), &view).broken;
+        assert_eq!(broken.iter().collect::<Vec<_>>(), [Constraint::Stake]);
+    }
+    let fit = |asked: &JobDemand<'_>, offers: &[TestOffer]| {
+        GangSurvey::new(asked, views(offers), Amount::ZERO).fit()
+    };
+    assert_eq!(fit(&asked, &too_little).members, []);
+    let enough = machines_of_one_owner(40);
+    let members = fit(&asked, &enough).members;
+    let prices: Vec<u128> = members.iter().map(|it| it.price.get()).collect();
+    assert_eq!(prices, [3, 2]);
+    let won = Amount::new(prices.iter().sum()).saturating_mul(SYNC_STAKE_FACTOR);
+    assert!(members[0].collateral >= won);
+    // However much the order would pay.
+    asked.max_price = Amount::MAX;
+    assert_eq!(fit(&asked, &enough).members.len(), 2);
+    asked.mode = VerificationMode::Optimistic;
+    let broken = |times| {
+        fit(&asked, &machines_of_one_owner(times))
+            .members
+            .is_empty()
+    };
+    assert!(broken(5) && !broken(6));
 }
 
 #[test]

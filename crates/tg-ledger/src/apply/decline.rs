@@ -43,6 +43,35 @@ pub(super) enum Settled {
     Returned,
 }
 
+/// What does not come back of a lease's collateral at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// All comes back, or was credited before.
+    Nothing,
+    /// This is burned, or pays members of its gang.
+    Forfeited(Amount),
+    /// This stays locked until validators answered whether the provider is to blame.
+    Held(Amount),
+}
+
+impl Lost {
+    /// How much it is.
+    pub(super) const fn amount(self) -> Amount {
+        match self {
+            Self::Nothing => Amount::ZERO,
+            Self::Forfeited(amount) | Self::Held(amount) => amount,
+        }
+    }
+
+    /// What stays locked.
+    pub(super) const fn held(self) -> Amount {
+        match self {
+            Self::Nothing | Self::Forfeited(_) => Amount::ZERO,
+            Self::Held(amount) => amount,
+        }
+    }
+}
+
 impl Execution {
     /// Ends a lease that its provider declines.
     pub(super) fn decline(&mut self, id: &LeaseId, reason: DeclineReason) -> Done {
@@ -77,7 +106,7 @@ impl Execution {
                 provider,
                 amount: penalty,
             });
-            self.close_lease_but(lease, end, penalty)?;
+            self.close_lease_but(lease, end, Lost::Held(penalty))?;
             return Ok(Amount::ZERO);
         }
         self.events.push(Event::Forfeited {
@@ -86,7 +115,7 @@ impl Execution {
             provider,
             amount: penalty,
         });
-        self.close_lease(lease, end)?;
+        self.close_lease_but(lease, end, Lost::Forfeited(penalty))?;
         Ok(penalty)
     }
 

@@ -20,7 +20,7 @@ use tg_market::view::{gpu_class, gpu_time, held_milli, work_kind};
 use tg_types::{Address, Amount, DurationMs, JobId, LeaseId, OfferId, VerificationMode};
 
 use super::Execution;
-use super::decline::Settled;
+use super::decline::{Lost, Settled};
 use super::lanes::loss_of;
 use super::sync::right_votes;
 use crate::canary::{LedgerCanary, is_armed};
@@ -556,7 +556,7 @@ impl Execution {
             provider.lost = provider.lost.saturating_add(lost);
             provider.suspended_until = provider.suspended_until.max(until);
         })?;
-        self.close_lease(lease, end)?;
+        self.close_lease_but(lease, end, Lost::Forfeited(lost))?;
         Ok(match is_lie {
             true => Amount::ZERO,
             false => lost,
@@ -717,20 +717,15 @@ impl Execution {
         Ok(())
     }
 
-    /// Ends a lease whose money is settled but for its gas, and frees its slot if it has one and the offer still stands.
+    /// Ends a lease whose money is settled but for its gas, and frees its slot if it has one and the offer still stands. Its collateral came back.
     pub(super) fn close_lease(&mut self, lease: Lease, end: LeaseEnd) -> Done {
-        self.close_lease_but(lease, end, Amount::ZERO)
+        self.close_lease_but(lease, end, Lost::Nothing)
     }
 
-    /// Ends a lease whose money is settled but for its gas and a penalty that stays locked.
-    pub(super) fn close_lease_but(
-        &mut self,
-        mut lease: Lease,
-        end: LeaseEnd,
-        penalty: Amount,
-    ) -> Done {
+    /// As [`Self::close_lease`], of a lease of whose collateral something is lost, or stays locked.
+    pub(super) fn close_lease_but(&mut self, mut lease: Lease, end: LeaseEnd, lost: Lost) -> Done {
         self.settle_gas(&lease, &end)?;
-        self.end_risk(&lease, &end, penalty)?;
+        self.end_risk(&lease, lost.amount())?;
         self.state.release(&lease);
         let job = self.state.job(&lease.job);
         if job.is_none_or(Job::takes_slots) {
@@ -742,7 +737,7 @@ impl Execution {
             provider: lease.provider,
             end: end.clone(),
         });
-        lease.close(end, self.now, penalty)?;
+        lease.close(end, self.now, lost.held())?;
         self.state.put_lease(lease);
         Ok(())
     }

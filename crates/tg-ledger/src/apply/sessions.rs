@@ -10,7 +10,7 @@ use tg_types::{
 use super::Execution;
 use super::check::lease_at_risk;
 use crate::error::InvariantError;
-use crate::record::{Account, Lease, LeaseEnd, Session, SessionRisk};
+use crate::record::{Account, Lease, Session, SessionRisk};
 
 type Done = Result<(), InvariantError>;
 
@@ -101,23 +101,15 @@ impl Execution {
         Ok(amount)
     }
 
-    /// Counts the end of a lease for the session key that served it: its collateral is at risk no longer, and what was lost of it counts for good.
-    pub(super) fn end_risk(&mut self, lease: &Lease, end: &LeaseEnd, penalty: Amount) -> Done {
+    /// Counts the end of a lease for the session key that served it: its collateral is at risk no longer, and what does not come back of it
+    /// counts for good, whatever it was lost for. Stops: a stolen key that loses much by an end that counts little.
+    pub(super) fn end_risk(&mut self, lease: &Lease, lost: Amount) -> Done {
         let Some(risk) = lease.session else {
             return Ok(());
         };
-        let lost = match end {
-            // With what challengers and runs had of it before.
-            LeaseEnd::Rejected { .. } => risk.amount.max(lease.collateral),
-            LeaseEnd::Late(_) | LeaseEnd::Abandoned(_) => lease.at_risk,
-            LeaseEnd::Declined(_)
-            | LeaseEnd::Fulfilled
-            | LeaseEnd::Preempted
-            | LeaseEnd::Released
-            | LeaseEnd::Unavailable
-            | LeaseEnd::Cancelled
-            | LeaseEnd::Ungranted => penalty,
-        };
+        // What challengers and runs had of it before.
+        let before = risk.amount.saturating_sub(lease.collateral);
+        let lost = lost.saturating_add(before);
         self.update_session(lease.provider, &risk, |session| {
             session.at_risk = session.at_risk.saturating_sub(risk.amount);
             session.spent = session.spent.saturating_add(lost);

@@ -62,7 +62,7 @@ impl<'a> Outbox<'a> {
         let scope = transaction.kind().session_scope();
         if let Some(scope) = scope.filter(|_| self.uses_sessions(wallet)) {
             let session = session_of(wallet, scope);
-            if self.is_registered(&session) {
+            if self.is_registered(&session) && self.may_sign(&session, &transaction) {
                 let nonce = self.next(session.lane());
                 let domain = self.state.domain();
                 self.put(session.sign_with_fees(transaction, nonce, fees, domain));
@@ -115,6 +115,19 @@ impl<'a> Outbox<'a> {
         let account = self.state.account(&session.account());
         let known = account.and_then(|it| it.session(&session.public()));
         known.is_some_and(|it| it.expires > self.state.head().time.saturating_add(MARGIN))
+    }
+
+    /// What is about a job alone is signed by whoever ordered it.
+    fn may_sign(&self, session: &SessionWallet, transaction: &Transaction) -> bool {
+        let job = match transaction {
+            Transaction::CancelJob { job } | Transaction::RateJob { job, .. } => Some(*job),
+            Transaction::GrantKey { lease, .. } | Transaction::RevealKey { lease, .. } => {
+                self.state.lease(lease).map(|it| it.job)
+            }
+            _ => None,
+        };
+        let job = job.and_then(|it| self.state.job(&it));
+        job.is_none_or(|it| it.session == Some(session.public()))
     }
 
     fn next(&mut self, lane: NonceLane) -> u64 {

@@ -7,10 +7,11 @@ use tg_ledger::{
 use tg_types::sealing::{KEY_GRANT_BYTES, SEALED_INPUT_OVERHEAD, SEALING_KEY_BYTES};
 use tg_types::{
     Amount, CapacityTier, DeclineReason, Digest, JobId, JobNeeds, JobOrder, KeyGrant, LeaseId,
-    ModeSet, OfferTerms, Receipt, SealingPublicKey, StorageSubject, Tier, Transaction,
-    TransactionKind, VerificationMode, Vote,
+    ModeSet, OfferTerms, Receipt, SealingPublicKey, SessionScope, StorageSubject, Tier,
+    Transaction, TransactionKind, VerificationMode, Vote, job_id,
 };
 
+use crate::sessions;
 use crate::world::{
     TICK, World, address, commit, facts, fee, genesis, lease_fee, receipt, rejected, rejected_end,
     terms, tgrid,
@@ -728,4 +729,45 @@ fn what_cannot_be_sealed_is_refused() {
             "{error}"
         );
     }
+}
+
+/// Stops: a stolen key that grants what opens nothing for jobs that others of the account ordered, so that they end, or shows such a key of a job
+/// that its holder serves, so that a wrong answer is paid.
+#[test]
+fn a_session_key_grants_and_shows_the_keys_of_what_it_ordered_alone() {
+    let session = sessions::key("alice", 7);
+    let registered = |world: &mut World| {
+        let register = sessions::register(world, &session, SessionScope::Order, tgrid(50_000));
+        world.send("alice", register);
+    };
+    let check_refused = |world: &mut World, asked: Transaction| {
+        let refused = sessions::refusal(world, &session, asked);
+        assert!(matches!(refused, TransactionError::NotOfSession { .. }));
+    };
+    let (mut theirs, job, lease) = leased();
+    registered(&mut theirs);
+    check_refused(&mut theirs, granting(lease));
+    theirs.send("alice", granting(lease));
+    theirs.send("cheap", decline(lease));
+    check_refused(&mut theirs, show(lease));
+    assert!(matches!(
+        stage(&theirs, job),
+        SealingStage::Questioned { .. }
+    ));
+    let (mut theirs, job, lease) = delivered();
+    registered(&mut theirs);
+    check_refused(&mut theirs, show(lease));
+    assert_eq!(theirs.job(job).state(), JobState::Verifying);
+    // Of its own it does both.
+    let mut own = world();
+    registered(&mut own);
+    let order = order(&own);
+    let signed = sessions::sign(&own, &session, Transaction::SubmitJob { order });
+    let job = job_id(signed.id(own.state.domain()));
+    assert_eq!(own.block(vec![signed], vec![]).refused, []);
+    let lease = own.lease(job).id;
+    sessions::send(&mut own, &session, granting(lease));
+    own.send("cheap", decline(lease));
+    sessions::send(&mut own, &session, show(lease));
+    assert!(matches!(stage(&own, job), SealingStage::Revealed { .. }));
 }

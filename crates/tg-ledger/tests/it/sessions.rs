@@ -4,18 +4,27 @@ use tg_ledger::limits::{SESSION_TIME_MAX, SESSIONS_PER_ACCOUNT_MAX};
 use tg_ledger::{JobState, LeaseEnd, Outcome, Session, TransactionError, check_transaction};
 use tg_types::CheckedSignatures;
 use tg_types::{
-    Amount, Fees, JobOrder, SessionScope, SessionWallet, SignatureError, SignedTransaction,
-    TimestampMs, Transaction, TransactionKind, job_id,
+    Amount, DeclineReason, DurationMs, Fees, JobOrder, SessionScope, SessionWallet, SignatureError,
+    SignedTransaction, TimestampMs, Transaction, TransactionKind, VerificationMode, job_id,
 };
 
-use crate::world::{TICK, World, address, commit, evidence, fee, receipt, rejected, tgrid, wallet};
+use crate::sync::{SIGNATURE, deal, seed_task};
+use crate::world::{
+    TICK, World, address, commit, evidence, facts, fee, genesis, receipt, rejected, terms, tgrid,
+    wallet,
+};
 
 /// A session key of an account by a number.
-fn key(name: &str, number: u8) -> SessionWallet {
+pub(crate) fn key(name: &str, number: u8) -> SessionWallet {
     SessionWallet::from_secret(&[number; 32], address(name))
 }
 
-fn register(world: &World, key: &SessionWallet, scope: SessionScope, cap: Amount) -> Transaction {
+pub(crate) fn register(
+    world: &World,
+    key: &SessionWallet,
+    scope: SessionScope,
+    cap: Amount,
+) -> Transaction {
     Transaction::RegisterSessionKey {
         key: key.public(),
         scope,
@@ -39,12 +48,16 @@ fn session<'a>(world: &'a World, key: &SessionWallet) -> &'a Session {
 }
 
 /// Signs with the key's next nonce.
-fn sign(world: &World, key: &SessionWallet, transaction: Transaction) -> SignedTransaction {
+pub(crate) fn sign(
+    world: &World,
+    key: &SessionWallet,
+    transaction: Transaction,
+) -> SignedTransaction {
     let nonce = world.state.nonce_in(&key.lane());
     key.sign_with_fees(transaction, nonce, Fees::DEVELOPMENT, world.state.domain())
 }
 
-fn send(world: &mut World, key: &SessionWallet, transaction: Transaction) {
+pub(crate) fn send(world: &mut World, key: &SessionWallet, transaction: Transaction) {
     let signed = sign(world, key, transaction);
     assert_eq!(
         check_transaction(&world.state, &signed, &CheckedSignatures::none()),
@@ -55,7 +68,11 @@ fn send(world: &mut World, key: &SessionWallet, transaction: Transaction) {
 }
 
 /// Why a transaction of a key is refused, at admission and in a block alike.
-fn refusal(world: &mut World, key: &SessionWallet, transaction: Transaction) -> TransactionError {
+pub(crate) fn refusal(
+    world: &mut World,
+    key: &SessionWallet,
+    transaction: Transaction,
+) -> TransactionError {
     let signed = sign(world, key, transaction);
     let admission =
         check_transaction(&world.state, &signed, &CheckedSignatures::none()).unwrap_err();
@@ -221,6 +238,68 @@ fn a_key_answers_for_the_collateral_of_leases_while_they_last() {
     assert_eq!((after.at_risk, after.spent), (Amount::ZERO, collateral));
 }
 
+/// Stops: a stolen key that hands in results and opens none, on a model for which being late costs little: all is lost then.
+#[test]
+fn what_is_lost_by_showing_nothing_counts_whole() {
+    let mut genesis = genesis();
+    genesis.parameters.owners_paid_min = 3;
+    genesis.parameters.leader_timeout = DurationMs::new(1_500);
+    genesis.parameters.auction_slot = DurationMs::from_secs(9);
+    genesis.parameters.preempt_grace = DurationMs::from_secs(9);
+    let mut world = World::with(&genesis);
+    world.activate_model(facts());
+    world.post("cheap", terms(20));
+    deal(&mut world, 0);
+    let key = key("cheap", 7);
+    let registered = register(&world, &key, SessionScope::Serve, tgrid(10_000));
+    world.send("cheap", registered);
+    let mut order = world.order();
+    order.mode = VerificationMode::Optimistic;
+    let job = world.submit("alice", order);
+    let lease = world.lease(job).clone();
+    assert!(lease.at_risk < lease.collateral);
+    let start = Transaction::StartLease { lease: lease.id };
+    send(&mut world, &key, start);
+    send(&mut world, &key, commit(lease.id));
+    let task = seed_task(&world, world.state.head().height);
+    world.decide(&task, Outcome::Seed(SIGNATURE));
+    let window = world.state.parameters().verification_timeout.get();
+    world.wait_until(world.time + window + 2 * TICK);
+    let ended = world.state.lease(&lease.id).unwrap();
+    assert!(matches!(ended.end(), Some(LeaseEnd::Late(_))));
+    let after = session(&world, &key);
+    let expected = (Amount::ZERO, lease.collateral);
+    assert_eq!((after.at_risk, after.spent), expected);
+}
+
+/// Stops: a stolen key that declines one lease after the other, of which each costs twice as much as the one before.
+#[test]
+fn what_a_decline_costs_counts_for_good() {
+    let (mut world, key) = with_key("cheap", SessionScope::Serve, tgrid(10_000));
+    let mut lost = Amount::ZERO;
+    for times in [1, 2] {
+        let job = world.submit("alice", world.order());
+        assert_eq!(world.holder(job), "cheap");
+        let lease = world.lease(job).clone();
+        let reason = DeclineReason::Unwilling;
+        let decline = Transaction::DeclineLease {
+            lease: lease.id,
+            reason,
+        };
+        send(&mut world, &key, decline);
+        let ended = world.state.lease(&lease.id).unwrap();
+        assert_eq!(ended.end(), Some(&LeaseEnd::Declined(reason)));
+        let penalty = world.penalty(&lease).saturating_mul(times);
+        assert!(!penalty.is_zero());
+        lost = lost.saturating_add(penalty);
+        let after = session(&world, &key);
+        assert_eq!((after.at_risk, after.spent), (Amount::ZERO, lost));
+        world.send("alice", Transaction::CancelJob { job });
+        let provider = world.state.provider(&address("cheap")).unwrap();
+        world.wait_until(provider.suspended_until.get());
+    }
+}
+
 /// Stops: a key of little worth that hands in a wrong result of a lease that another key began, or a key that was taken back.
 #[test]
 fn a_lease_that_another_key_goes_on_with_counts_with_that_one() {
@@ -275,6 +354,19 @@ fn a_key_takes_back_what_it_ordered_alone() {
     }
     send(&mut world, &own, Transaction::CancelJob { job: mine });
     world.send("alice", Transaction::CancelJob { job: by_account });
+}
+
+/// Stops: a stolen key that gives every provider of the account one star.
+#[test]
+fn a_key_rates_what_it_ordered_alone() {
+    let (mut world, key) = with_key("alice", SessionScope::Order, tgrid(50_000));
+    let job = world.submit("alice", world.order());
+    let task = world.work(job);
+    world.decide(&task, Outcome::LeaseAccepted);
+    let rating = Transaction::RateJob { job, stars: 1 };
+    let refused = refusal(&mut world, &key, rating.clone());
+    assert!(matches!(refused, TransactionError::NotOfSession { .. }));
+    world.send("alice", rating);
 }
 
 #[test]

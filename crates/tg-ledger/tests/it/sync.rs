@@ -1,16 +1,17 @@
 //! Proof of Sync: from the dealing of the seed's key to the votes on a result.
 
 use tg_ledger::{
-    Event, EvidenceTask, Genesis, JobState, LeaseEnd, MemberVote, ModelFacts, Outcome,
+    EndReason, Event, EvidenceTask, Genesis, JobState, LeaseEnd, MemberVote, ModelFacts, Outcome,
     SEED_KEY_BYTES, SEED_SIGNATURE_BYTES, SeedKeyPhase, Subject, SyncStage, TransactionError,
     VerdictError, VoteDuty, VoteRound, VoteState, VoteTask, seed_of,
 };
 use tg_types::{
-    Address, Amount, DealingLog, Digest, DurationMs, Height, JobId, LeaseId, OpenedVote, Receipt,
-    RunCommitment, StorageSubject, Tier, TileName, TimestampMs, Transaction, VerificationMode,
-    Vote,
+    Address, Amount, CapacityTier, DealingLog, Digest, DurationMs, GpuModel, Height, JobId,
+    JobNeeds, LeaseId, OfferTerms, OpenedVote, Receipt, RunCommitment, StorageSubject, Tier,
+    TileName, TimestampMs, Transaction, VerificationMode, Vote,
 };
 
+use crate::lanes::{gpu_needs, gpu_terms};
 use crate::world::{
     TICK, World, address, commit, evidence, facts, genesis, receipt, rejected, terms, tgrid, wallet,
 };
@@ -818,4 +819,56 @@ fn a_committee_is_agreed_when_more_than_two_thirds_are() {
             assert_eq!(round.is_enough(count), more, "{count} of {size}");
         }
     }
+}
+
+/// All members are paid for what the one that leads handed in, and only that one loses its collateral if it is wrong.
+#[test]
+fn whoever_leads_a_gang_has_at_stake_what_all_its_members_are_paid() {
+    let mut world = with_key();
+    let mut order = world.order();
+    order.mode = VerificationMode::Sync;
+    order.needs.gang = 2;
+    // What each of them puts up covers its own price, and not that of both.
+    assert_eq!(world.state.usual_max_price(&order), None);
+    let job = world.submit("alice", order.clone());
+    assert_eq!(world.job(job).state(), JobState::Queued);
+    for (name, price, collateral) in [("bob", 20, 800), ("dear", 25, 1_000)] {
+        let collateral_per_lease = tgrid(collateral);
+        let terms = OfferTerms {
+            collateral_per_lease,
+            ..terms(price)
+        };
+        world.post(name, terms);
+    }
+    world.idle();
+    let lead = world.live(job);
+    assert_eq!(lead.provider, address("dear"), "the dearest leads");
+    let prices = world.state.gang_of(&lead).map(|it| it.price);
+    let paid = prices.fold(Amount::ZERO, Amount::saturating_add);
+    assert_eq!(paid, tgrid(45));
+    assert!(lead.collateral >= paid.saturating_mul(20));
+    // It does not go by the most that the order would pay.
+    assert!(world.state.usual_max_price(&order).is_some());
+}
+
+#[test]
+fn a_place_that_is_dearer_than_its_offer_asks_needs_more_at_stake() {
+    let mut world = with_key();
+    // Twenty times seven tenths of 60 s at 0.01.
+    let terms = OfferTerms {
+        collateral_per_lease: tgrid(420 * 20),
+        ..gpu_terms(GpuModel::T4, 4, 10)
+    };
+    world.post("dear", terms);
+    let mut order = world.order_for(JobNeeds {
+        guaranteed: true,
+        tier: CapacityTier::Reserved,
+        ..gpu_needs(1, 60)
+    });
+    order.mode = VerificationMode::Sync;
+    let first = world.submit("alice", order.clone());
+    assert_eq!(world.live(first).price, tgrid(420));
+    // A quarter of the machine is reserved, so what is left costs more.
+    let second = world.submit("alice", order);
+    assert_eq!(world.job(second).end(), Some(EndReason::NotAdmitted));
 }

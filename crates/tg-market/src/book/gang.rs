@@ -5,10 +5,14 @@
 //! machines because that is what a gang is for: several GPUs of one machine are one member that asks for them, and a
 //! machine whose slots counted as several members would be sold as the network it is not.
 //!
+//! The member that asks most leads. All are paid for its result, and it alone loses its collateral if that is wrong, so each member
+//! must have enough at stake for its own price times their number ([`has_stake`](crate::placement::has_stake)).
+//!
 //! [`OfferBook::gang`] looks at as little as it can: offers of groups whose terms do not suit are passed over together,
 //! neighbourhoods with too few machines are passed over by their number alone, and what a place takes from the work to
 //! come is worked out only where all members have one. [`GangSurvey`] looks at everything; both give the same answer.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tg_types::{Address, Amount, JobNeeds, Machine, TimestampMs, VerificationMode};
@@ -287,7 +291,8 @@ impl Best {
     }
 }
 
-/// Takes the cheapest machines of one neighbourhood, one for each member, until all have a place or no machine is left.
+/// Takes the cheapest machines of one neighbourhood, one for each member, until all have a place or no machine is left; of them the
+/// dearest first.
 fn fill_cheapest(
     demand: &JobDemand<'_>,
     mut candidates: Vec<Candidate<'_>>,
@@ -296,7 +301,13 @@ fn fill_cheapest(
     candidates.sort_by(|left, right| compare_quotes(&demand.tie_seed, &left.quote, &right.quote));
     let latest = candidates.iter().map(|it| it.quote.until).max();
     let latest = latest.unwrap_or(demand.start);
-    fill(demand, candidates.into_iter(), latest, reserved)
+    let mut quotes = fill(demand, candidates.into_iter(), latest, reserved);
+    // The dearest leads, of equals the first: what it has at stake covers its own price for each member.
+    let dearest = (0..quotes.len()).max_by_key(|at| (quotes[*at].price, Reverse(*at)));
+    if let Some(dearest) = dearest {
+        quotes.swap(0, dearest);
+    }
+    quotes
 }
 
 /// Takes the first machines that have a place until `latest`, one for each member, until all have one or no machine is left.

@@ -8,7 +8,7 @@ use tg_types::{
 use super::outcome::{Check, Spent};
 use crate::error::TransactionError;
 use crate::limits::{SESSION_TIME_MAX, SESSIONS_PER_ACCOUNT_MAX};
-use crate::record::{Account, Session};
+use crate::record::{Account, Job, Session};
 use crate::rent::{RentCategory, SESSION_BYTES};
 use crate::state::State;
 
@@ -57,17 +57,19 @@ pub(super) fn check_cap(
     }
 }
 
-/// What costs the account something that no cap counts is signed by its own key.
-/// Stops: a stolen key that accuses in the account's place and shows nothing, so that its bond or fee is lost, or takes back what others ordered.
+/// What costs the account something that no cap counts is signed by its own key, or by the one that ordered what it is about.
+/// Stops: a stolen key that accuses in the account's place and shows nothing, so that its bond or fee is lost, or takes back what others ordered;
+/// that grants a key which opens nothing, so that a sealed job ends, or shows one, so that its wrong answer is paid; that rates for others.
 fn check_own(state: &State, session: &Session, transaction: &VerifiedTransaction) -> Check {
+    let is_of = |job: Option<&Job>| job.is_none_or(|it| it.session == Some(session.key));
     let is_own = match transaction.transaction() {
         Transaction::ArgueResult { lease, .. } => {
             let lease = state.lease(lease);
             lease.is_none_or(|it| it.provider == transaction.sender())
         }
-        Transaction::CancelJob { job } => {
-            let job = state.job(job);
-            job.is_none_or(|it| it.session == Some(session.key))
+        Transaction::CancelJob { job } | Transaction::RateJob { job, .. } => is_of(state.job(job)),
+        Transaction::GrantKey { lease, .. } | Transaction::RevealKey { lease, .. } => {
+            is_of(state.lease(lease).and_then(|it| state.job(&it.job)))
         }
         _ => true,
     };

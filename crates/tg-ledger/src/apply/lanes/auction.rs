@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use tg_market::book::{Looks, Reach};
 use tg_market::lane::auction::{Ask, Bid, ClassSet, Clearing, clear_uniform};
-use tg_market::placement::{ask, assess, compare_quotes};
+use tg_market::placement::{ask, assess, compare_quotes, has_stake};
 use tg_market::view::gpu_time;
 use tg_market::{JobDemand, OfferView, Quote};
 use tg_types::{Amount, DurationMs, JobClass, JobId, JobNeeds, Lane, Pricing};
@@ -212,7 +212,9 @@ impl Execution {
             // Stops: an offer that fits nothing, and clears the market below what any machine asks. A machine that asks more is paid that, if
             // the bid does.
             let price = quote.as_ref().map(|it| it.price.max(paid))?;
-            let quote = quote.filter(|_| price <= job.purse())?;
+            // Stops: a lie that wins the price of all winners, on collateral for what its own offer asks.
+            let suits = |it: &Quote| has_stake(&demand, Some(price), it.collateral);
+            let quote = quote.filter(|it| price <= job.purse() && suits(it))?;
             Some(Quote { price, ..quote })
         };
         let (book, rates) = (&self.state.book, self.state.rates());

@@ -7,7 +7,7 @@
 
 use tg_market::book::{Looks, Reach};
 use tg_market::lane::deadline::{PARTS, reserved_price};
-use tg_market::placement::{assess, compare_quotes, is_large_enough};
+use tg_market::placement::{assess, compare_quotes, has_stake, is_large_enough};
 use tg_market::{JobDemand, OfferView, Quote, Stock};
 use tg_types::{Amount, TimestampMs};
 
@@ -91,7 +91,9 @@ fn booking(demand: &JobDemand<'_>, view: &OfferView<'_>) -> Option<Quote> {
         let Some(quote) = quote else { continue };
         let price = price_of_place(stock, view, &quote)?;
         let rise = price.saturating_sub(quote.price);
-        return (price <= demand.max_price).then(|| Quote {
+        // Stops: a lie that wins the raised price, on collateral for what the offer asks.
+        let is_covered = has_stake(&demand, Some(price), quote.collateral);
+        return (price <= demand.max_price && is_covered).then(|| Quote {
             price,
             expected_cost: quote.expected_cost.saturating_add(rise),
             ..quote
