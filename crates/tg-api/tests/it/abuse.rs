@@ -175,6 +175,25 @@ async fn who_follows_the_chain_has_places_beside_those_of_events() {
     let _events = client.events().await.unwrap();
 }
 
+/// Stops: calls that wait for a height that nobody has, and hold all places for good.
+#[tokio::test]
+async fn who_waits_for_a_block_makes_room_for_who_comes() {
+    let config = ApiConfig {
+        followers_max: 1,
+        ..ApiConfig::default()
+    };
+    let (_server, client) = Grid::new().serve(config).await;
+    let far = client.clone();
+    let wait = Duration::from_secs(10);
+    let far = tokio::spawn(async move { far.chain_page(u64::MAX, wait).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let began = Instant::now();
+    client.chain_page(1, Duration::ZERO).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5));
+    // It is told that there is nothing yet.
+    far.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn a_head_that_never_ends_is_given_up() {
     let config = ApiConfig {
