@@ -45,7 +45,7 @@ pub(super) enum Settled {
 
 /// What does not come back of a lease's collateral at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum CollateralLost {
     /// All comes back, or was credited before.
     Nothing,
     /// This is burned, or pays members of its gang.
@@ -54,7 +54,7 @@ pub(super) enum Lost {
     Held(Amount),
 }
 
-impl Lost {
+impl CollateralLost {
     /// How much it is.
     pub(super) const fn amount(self) -> Amount {
         match self {
@@ -106,7 +106,7 @@ impl Execution {
                 provider,
                 amount: penalty,
             });
-            self.close_lease_but(lease, end, Lost::Held(penalty))?;
+            self.close_lease_but(lease, end, CollateralLost::Held(penalty))?;
             return Ok(Amount::ZERO);
         }
         self.events.push(Event::Forfeited {
@@ -115,7 +115,7 @@ impl Execution {
             provider,
             amount: penalty,
         });
-        self.close_lease_but(lease, end, Lost::Forfeited(penalty))?;
+        self.close_lease_but(lease, end, CollateralLost::Forfeited(penalty))?;
         Ok(penalty)
     }
 
