@@ -98,7 +98,7 @@ pub(super) fn check(
             job,
             max_price,
             max_attempts,
-        } => market::check_raise(state, sender, job, *max_price, *max_attempts)?,
+        } => market::check_raise(state, now, sender, job, (*max_price, *max_attempts))?,
         Transaction::PayRent { record, amount } => check_pay_rent(state, record, *amount)?,
         Transaction::RegisterSessionKey { key, expires, .. } => {
             sessions::check_register(state, now, &account, (key, *expires))?
