@@ -132,10 +132,8 @@ async fn answered(
                 next.run(request).await
             };
             connection.enter(match lane {
-                // They wait for blocks, or for a provider.
-                CallLane::Stream | CallLane::Follow | CallLane::Completion | CallLane::Endpoint => {
-                    Stage::Working
-                }
+                // They wait for what happens, or for a provider.
+                CallLane::Stream | CallLane::Completion | CallLane::Endpoint => Stage::Working,
                 _ => Stage::Sending,
             });
             response
@@ -202,7 +200,7 @@ async fn prepare(
         CallLane::Agent => held.push(lanes.enter(&lanes.agents, peer).await?),
         CallLane::Read | CallLane::Download => held.push(lanes.enter(&lanes.sending, peer).await?),
         CallLane::Stream => held.push(enter_now(lanes, &lanes.streams, peer).await?),
-        CallLane::Follow => held.push(enter_now(lanes, &lanes.followers, peer).await?),
+        CallLane::Follow => held.push(lanes.enter(&lanes.followers, peer).await?),
         CallLane::Upload | CallLane::Development | CallLane::Completion | CallLane::Endpoint => {}
     }
     Ok((lane, request))

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// One part in so many of anything is the most that one peer may hold, loopback apart.
-const SHARE: usize = 4;
+pub(crate) const SHARE: usize = 4;
 
 /// A connection that moved no byte for this long is stalled: an honest one moves some in every round trip.
 const STALLED: Duration = Duration::from_secs(1);
@@ -47,9 +47,14 @@ impl PeerAddress {
 
     /// Most of `limit` things that this peer may hold.
     pub(crate) const fn share(self, limit: usize) -> usize {
+        self.part(limit, SHARE)
+    }
+
+    /// As [`Self::share`], where one peer may hold one part in so many.
+    pub(crate) const fn part(self, limit: usize, parts: usize) -> usize {
         match self {
             Self::Loopback => limit,
-            Self::Remote(_) => limit.div_ceil(SHARE),
+            Self::Remote(_) => limit.div_ceil(parts),
         }
     }
 }

@@ -8,23 +8,23 @@
 //! | upload | blobs from a client | bodies on their way, one piece of each in memory, or one chunk of a MiB |
 //! | endpoint | requests to endpoints, and their providers | bodies in memory, and calls at work, most of which wait |
 //! | stream | events | streams |
-//! | follow | pages of blocks to nodes that follow the chain | calls, most of which wait for a block |
+//! | follow | pages of blocks to nodes that follow the chain | calls, most of which wait for a block; the one that waits longest makes room |
 //! | completion | the OpenAI routes that order, until their answer is sent | bodies in memory, and calls at work, in all and of each key |
 //! | development | inferences on behalf of clients | bodies in memory, and calls at work |
 //!
 //! Bodies of the first two lanes are small and are read before anything is held; who sends a body or takes an answer
 //! too slowly loses its connection, and at a full lane the one that is stalled for longest loses it at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::http::Method;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::config::ApiConfig;
-use crate::connection::{Connections, PeerAddress, Stage};
+use crate::connection::{Connections, PeerAddress, SHARE, Stage};
 use crate::error::ApiError;
 
 /// How often a call that waits for its lane looks for stalled ones that hold it.
@@ -33,6 +33,10 @@ const LOOK: Duration = Duration::from_millis(100);
 /// As many calls may wait for a pool as it has places, and at least so many with those: a call that waits holds its
 /// connection, and all that wait together must leave connections for others.
 const WAITING_MIN: usize = 32;
+
+/// One part in so many of the places of those who follow the chain is the most that one peer may hold: a gateway has one call at each of
+/// its sources.
+const FOLLOWER_SHARE: usize = 16;
 
 /// A kind of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +106,10 @@ pub(crate) struct Lanes {
 
 impl Lanes {
     pub(crate) fn new(config: &ApiConfig, connections: Arc<Connections>) -> Self {
-        let pool = |limit, held_in| Arc::new(LanePool::new(limit, held_in, config.wait_max));
+        let of = |limit, held_in, share| {
+            Arc::new(LanePool::new((limit, share), held_in, config.wait_max))
+        };
+        let pool = |limit, held_in| of(limit, held_in, SHARE);
         Self {
             connections,
             agents: pool(config.calls_max, Stage::Working),
@@ -110,7 +117,7 @@ impl Lanes {
             sending: pool(config.answers_max, Stage::Sending),
             uploads: pool(config.uploads_max, Stage::Body),
             streams: pool(config.streams_max, Stage::Working),
-            followers: pool(config.followers_max, Stage::Working),
+            followers: of(config.followers_max, Stage::Sending, FOLLOWER_SHARE),
             endpoints: pool(config.endpoints_max, Stage::Body),
             completions: pool(config.completions_max, Stage::Body),
             development: pool(config.inferences_max, Stage::Body),
@@ -132,31 +139,61 @@ impl Lanes {
 #[derive(Debug)]
 pub(crate) struct LanePool {
     limit: usize,
+    /// One part in so many is the most that one peer may hold.
+    share: usize,
     /// The stage in which a call that holds a place may be ended when it stalls.
     held_in: Stage,
     wait_max: Duration,
     places: Arc<Semaphore>,
     peers: Mutex<BTreeMap<PeerAddress, usize>>,
+    /// Calls that hold a place and wait for what may never come, in the order in which they began to.
+    waits: Mutex<VecDeque<Arc<Notify>>>,
 }
 
 impl LanePool {
-    fn new(limit: usize, held_in: Stage, wait_max: Duration) -> Self {
+    fn new((limit, share): (usize, usize), held_in: Stage, wait_max: Duration) -> Self {
         Self {
             limit,
+            share,
             held_in,
             wait_max,
             places: Arc::new(Semaphore::new(limit)),
             peers: Mutex::default(),
+            waits: Mutex::default(),
         }
     }
 
-    /// Waits for a place, for which a stalled call may have to end.
+    /// Notes that a call which holds a place waits. It ends its wait, with an answer that says so, when another one needs the place.
+    pub(crate) fn wait(self: &Arc<Self>) -> WaitingCall {
+        let ends = Arc::new(Notify::new());
+        self.waits().push_back(Arc::clone(&ends));
+        WaitingCall {
+            pool: Arc::clone(self),
+            ends,
+        }
+    }
+
+    /// Ends the wait of the call that waits longest, if one does.
+    fn end_longest(&self) {
+        if let Some(longest) = self.waits().pop_front() {
+            longest.notify_one();
+        }
+    }
+
+    fn waits(&self) -> MutexGuard<'_, VecDeque<Arc<Notify>>> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a place, for which a stalled call or one that waits itself may have to end.
     async fn enter(
         self: &Arc<Self>,
         peer: PeerAddress,
         connections: &Connections,
     ) -> Result<Ticket, ApiError> {
         let busy = || ApiError::Busy { limit: self.limit };
+        if self.limit == 0 {
+            return Err(busy());
+        }
         let mut counted = Counted::new(self, peer).ok_or_else(busy)?;
         let until = Instant::now() + self.wait_max;
         let mut waiting = Box::pin(Arc::clone(&self.places).acquire_owned());
@@ -169,6 +206,8 @@ impl LanePool {
                 return Err(busy());
             }
             connections.end_stalled(self.held_in);
+            // Stops: calls that wait for a block of a height that nobody has, and hold all places for good.
+            self.end_longest();
             if let Ok(permit) = tokio::time::timeout(LOOK, &mut waiting).await {
                 counted._permit = Some(permit.map_err(|_| busy())?);
                 return Ok(Ticket { _counted: counted });
@@ -183,6 +222,26 @@ impl LanePool {
 
     fn peers(&self) -> MutexGuard<'_, BTreeMap<PeerAddress, usize>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that holds a place and waits; dropping it says that it waits no longer.
+#[derive(Debug)]
+pub(crate) struct WaitingCall {
+    pool: Arc<LanePool>,
+    ends: Arc<Notify>,
+}
+
+impl WaitingCall {
+    /// Returns once another call needs the place.
+    pub(crate) async fn ended(&self) {
+        self.ends.notified().await;
+    }
+}
+
+impl Drop for WaitingCall {
+    fn drop(&mut self) {
+        self.pool.waits().retain(|it| !Arc::ptr_eq(it, &self.ends));
     }
 }
 
@@ -272,7 +331,9 @@ impl Counted {
         let all: usize = peers.values().sum();
         let own = peers.get(&peer).copied().unwrap_or_default();
         let room = pool.limit.saturating_mul(2).max(WAITING_MIN);
-        if all >= room || (peer != PeerAddress::Loopback && own >= peer.share(pool.limit)) {
+        if all >= room
+            || (peer != PeerAddress::Loopback && own >= peer.part(pool.limit, pool.share))
+        {
             return None;
         }
         peers.insert(peer, own + 1);
@@ -316,6 +377,35 @@ mod tests {
         assert!(near.grow(25).is_ok());
         drop(near);
         assert!(room.peers().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_peer_holds_few_of_the_places_of_followers_and_a_full_lane_ends_the_longest_wait() {
+        let config = ApiConfig {
+            followers_max: 32,
+            ..ApiConfig::default()
+        };
+        let lanes = Lanes::new(&config, Arc::new(Connections::new(8)));
+        let mut held = Vec::new();
+        for peer in 0..16 {
+            let remote = PeerAddress::Remote([peer; 8]);
+            for _ in 0..2 {
+                let ticket = lanes.enter(&lanes.followers, remote).await;
+                held.push((ticket.expect("a place"), lanes.followers.wait()));
+            }
+            assert!(lanes.enter(&lanes.followers, remote).await.is_err());
+        }
+        let ended = |call: &WaitingCall| Arc::strong_count(&call.ends) == 1;
+        assert!(held.iter().all(|(_, call)| !ended(call)));
+        let comes = PeerAddress::Remote([99; 8]);
+        let first = held.remove(0);
+        let (came, ()) = tokio::join!(lanes.enter(&lanes.followers, comes), async {
+            first.1.ended().await;
+            drop(first);
+        });
+        assert!(came.is_ok());
+        // One wait for one place.
+        assert!(held.iter().all(|(_, call)| !ended(call)));
     }
 
     #[test]

@@ -22,8 +22,12 @@ const LEASES_MAX: usize = 4_096;
 /// Most of them of one provider, and most of one requestor.
 const LEASES_EACH_MAX: usize = 256;
 
-/// Most requests that wait for the provider of a lease, and most that wait for its answers.
-const WAITING_MAX: usize = 1_024;
+/// Most requests that wait for the provider of a lease, and most that wait for its answers: one who is requestor and provider of a lease holds a
+/// quarter of the places for such calls by it, and as many as a provider makes unpaid.
+const WAITING_MAX: usize = 64;
+
+/// Most calls of a lease's provider that wait for requests: an agent has one. More are answered at once.
+const SERVERS_WAITING_MAX: usize = 4;
 
 /// Most bytes of requests that wait for the provider of a lease.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
@@ -234,7 +238,8 @@ impl Relay {
         }
     }
 
-    /// The requests that wait for a lease's provider, as many as one answer takes.
+    /// The requests that wait for a lease's provider, as many as one answer takes; and what says that more came, unless too many calls
+    /// wait for that.
     pub(crate) fn take(&self, lease: &LeaseId) -> (Vec<EndpointRequest>, Option<Arc<Notify>>) {
         let mut leases = self.leases();
         let Some(serving) = leases.get_mut(lease) else {
@@ -249,7 +254,10 @@ impl Relay {
             taken.push(request);
         }
         serving.queue_bytes -= bytes;
-        (taken, Some(Arc::clone(&serving.came)))
+        // One is the lease's own.
+        let waiting = Arc::strong_count(&serving.came) - 1;
+        let came = (waiting < SERVERS_WAITING_MAX).then(|| Arc::clone(&serving.came));
+        (taken, came)
     }
 
     /// Has a request wait for the provider of its lease; what the provider says to it comes through the channel.
@@ -478,6 +486,19 @@ mod tests {
         }
         assert_eq!(last, Some(whole(1).part));
         assert_eq!(relay.counts(), (1, 0));
+    }
+
+    #[test]
+    fn few_calls_of_a_provider_wait_for_requests() {
+        let relay = Relay::default();
+        relay
+            .claim((LEASE, SIDES), TimestampMs::new(5), [1; 16])
+            .unwrap();
+        let come = || relay.take(&LEASE).1;
+        let mut waiting: Vec<_> = (0..SERVERS_WAITING_MAX).map(|_| come().unwrap()).collect();
+        assert!(come().is_none());
+        waiting.pop();
+        assert!(come().is_some());
     }
 
     #[test]

@@ -72,6 +72,24 @@ fn made(wallet: &Wallet, scope: SessionScope, expires: TimestampMs) -> SessionWa
     SessionWallet::from_secret(secret.as_bytes(), wallet.address())
 }
 
+/// Registers the next key, by this machine's clock.
+///
+/// Stops: an API that tells the ledger time at which a key was registered that was taken back since, as it leaked. The same end would give the same
+/// key, which would sign again. The ledger bounds what a clock that is wrong does.
+fn registration(
+    (wallet, scope): (&Wallet, SessionScope),
+    policy: &SessionPolicy,
+    clock: TimestampMs,
+) -> Transaction {
+    let expires = clock.saturating_add(policy.lasts);
+    Transaction::RegisterSessionKey {
+        key: made(wallet, scope, expires).public(),
+        scope,
+        cap: policy.cap,
+        expires,
+    }
+}
+
 /// Where a machine's session key comes from.
 #[derive(Debug)]
 enum SessionSource {
@@ -272,7 +290,7 @@ impl MachineSession {
             jobs::submit(client, wallet, &revoke, "take a session key back").await?;
         }
         if own.is_due && !policy.cap.is_zero() && self.may_register(policy) {
-            self.register(client, wallet, policy, now).await?;
+            self.register(client, wallet, policy).await?;
         }
         Ok(change)
     }
@@ -283,15 +301,8 @@ impl MachineSession {
         client: &Client,
         wallet: &Wallet,
         policy: &SessionPolicy,
-        now: TimestampMs,
     ) -> Result<(), JobError> {
-        let expires = now.saturating_add(policy.lasts);
-        let register = Transaction::RegisterSessionKey {
-            key: made(wallet, self.scope, expires).public(),
-            scope: self.scope,
-            cap: policy.cap,
-            expires,
-        };
+        let register = registration((wallet, self.scope), policy, clock::now());
         jobs::submit(client, wallet, &register, "register a session key").await?;
         self.state().is_awaited = true;
         Ok(())
@@ -421,6 +432,23 @@ mod tests {
         let all = [others, of_orders, session(168, 0, 0)];
         assert_eq!(found(&all, None), (Some(2), false, None));
         assert_eq!(found(&all[..2], None), (None, true, None));
+    }
+
+    #[test]
+    fn each_millisecond_of_the_clock_gives_another_key() {
+        let (wallet, scope) = own();
+        let at = |ms: u64| {
+            let clock = TimestampMs::new(NOW.get() + ms);
+            let Transaction::RegisterSessionKey { key, expires, .. } =
+                registration((&wallet, scope), &policy(), clock)
+            else {
+                unreachable!("a registration");
+            };
+            assert_eq!(expires, clock.saturating_add(policy().lasts));
+            key
+        };
+        assert_eq!(at(0), at(0));
+        assert_ne!(at(0), at(1));
     }
 
     #[test]

@@ -52,11 +52,15 @@ pub(super) async fn blocks(
     let Query(BlocksQuery { from, wait_ms }) = query?;
     let wait = Duration::from_millis(wait_ms.unwrap_or(0)).min(WAIT_MAX);
     let mut stopping = shared.stopping.clone();
+    let waits = shared.lanes.followers.wait();
     let page = tokio::select! {
         page = shared.port.chain_page(from, wait) => Some(page),
+        // Another call needs the place; who waits is told what there is, and asks again.
+        () = waits.ended() => None,
         // The server ends; who waits asks another.
         _ = stopping.wait_for(|&stop| stop) => None,
     };
+    drop(waits);
     let page = match page {
         Some(page) => page?,
         None => shared.port.chain_page(from, Duration::ZERO).await?,

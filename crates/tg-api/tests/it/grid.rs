@@ -345,8 +345,12 @@ impl GridPort for Grid {
         Box::pin(async { Ok(None) })
     }
 
-    fn chain_page(&self, _: u64, _: Duration) -> PortFuture<'_, Option<ChainPage>> {
-        Box::pin(async { Ok(Some(ChainPage::empty(0))) })
+    /// There is no block, however long somebody waits for one.
+    fn chain_page(&self, _: u64, wait: Duration) -> PortFuture<'_, Option<ChainPage>> {
+        Box::pin(async move {
+            tokio::time::sleep(wait).await;
+            Ok(Some(ChainPage::empty(0)))
+        })
     }
 
     fn seat_changes(&self, _: u64) -> PortFuture<'_, SeatChanges> {

@@ -98,7 +98,7 @@ pub(super) fn check(
             job,
             max_price,
             max_attempts,
-        } => market::check_raise(state, sender, job, *max_price, *max_attempts)?,
+        } => market::check_raise(state, now, sender, job, (*max_price, *max_attempts))?,
         Transaction::PayRent { record, amount } => check_pay_rent(state, record, *amount)?,
         Transaction::RegisterSessionKey { key, expires, .. } => {
             sessions::check_register(state, now, &account, (key, *expires))?
@@ -189,6 +189,8 @@ pub(super) fn check(
         });
     }
     if let Some(session) = session {
+        let kept = kept_of_bid(state, now, &account, transaction.transaction());
+        let needed = needed.saturating_add(kept);
         sessions::check_cap(state, session, transaction, needed)?;
         fee.counted = needed;
     }
@@ -448,6 +450,26 @@ fn check_retention(state: &State, now: TimestampMs, order: &JobOrder) -> Spent {
     match state.has_room_for_answer(charge.bytes) {
         true => Ok(charge.total()),
         false => Err(TransactionError::NoRoomForAnswer),
+    }
+}
+
+/// What keeping the answer of a bid may cost whoever opens it, beside what it has to have for that: nothing where there is no room, or no money, as
+/// the bid is taken without it then.
+/// Stops: a stolen session key that opens bids whose answers are kept, beyond its cap.
+fn kept_of_bid(
+    state: &State,
+    now: TimestampMs,
+    account: &Account,
+    transaction: &Transaction,
+) -> Amount {
+    let Transaction::RevealBid { order, .. } = transaction else {
+        return Amount::ZERO;
+    };
+    let charge = state.retention_charge(order, now);
+    let is_kept = state.has_room_for_answer(charge.bytes) && charge.total() <= account.balance;
+    match is_kept {
+        true => charge.total(),
+        false => Amount::ZERO,
     }
 }
 

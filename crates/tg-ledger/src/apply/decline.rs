@@ -45,7 +45,7 @@ pub(super) enum Settled {
 
 /// What does not come back of a lease's collateral at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lost {
+pub(super) enum CollateralLost {
     /// All comes back, or was credited before.
     Nothing,
     /// This is burned, or pays members of its gang.
@@ -54,7 +54,7 @@ pub(super) enum Lost {
     Held(Amount),
 }
 
-impl Lost {
+impl CollateralLost {
     /// How much it is.
     pub(super) const fn amount(self) -> Amount {
         match self {
@@ -106,7 +106,7 @@ impl Execution {
                 provider,
                 amount: penalty,
             });
-            self.close_lease_but(lease, end, Lost::Held(penalty))?;
+            self.close_lease_but(lease, end, CollateralLost::Held(penalty))?;
             return Ok(Amount::ZERO);
         }
         self.events.push(Event::Forfeited {
@@ -115,12 +115,21 @@ impl Execution {
             provider,
             amount: penalty,
         });
-        self.close_lease_but(lease, end, Lost::Forfeited(penalty))?;
+        self.close_lease_but(lease, end, CollateralLost::Forfeited(penalty))?;
         Ok(penalty)
     }
 
-    /// What not starting a lease costs now.
-    pub(super) fn penalty(&self, job: &Job, lease: &Lease) -> Amount {
+    /// What not starting a lease costs now: twice as much for each one of its provider before.
+    fn penalty(&self, job: &Job, lease: &Lease) -> Amount {
+        let provider = self.state.provider(&lease.provider);
+        let doublings = provider.map_or(0, |it| it.unstarted_at(self.now, WINDOW));
+        let factor = 1 << doublings.min(DECLINE_DOUBLINGS_MAX);
+        let base = self.base_penalty(job, lease);
+        base.checked_mul_div_ceil(factor, 1).unwrap_or(Amount::MAX)
+    }
+
+    /// What the time costs for which a lease was held and not started, whoever holds it.
+    pub(super) fn base_penalty(&self, job: &Job, lease: &Lease) -> Amount {
         // The wait for a key is not its fault.
         let since = lease.granted().map_or(lease.matched_at, |(_, at)| at);
         let held = self.now.saturating_since(since).get();
@@ -130,11 +139,7 @@ impl Execution {
         let whole = declared.max(start).max(1);
         let most = job.order.max_price;
         let time = most.checked_mul_div_ceil(held.min(whole), whole);
-        let base = time.unwrap_or(most).max(self.state.lease_fees());
-        let provider = self.state.provider(&lease.provider);
-        let doublings = provider.map_or(0, |it| it.unstarted_at(self.now, WINDOW));
-        let factor = 1 << doublings.min(DECLINE_DOUBLINGS_MAX);
-        base.checked_mul_div_ceil(factor, 1).unwrap_or(Amount::MAX)
+        time.unwrap_or(most).max(self.state.lease_fees())
     }
 
     fn count_unstarted(&mut self, lease: &Lease, job: &Job, end: &LeaseEnd, lost: Amount) -> Done {

@@ -20,7 +20,7 @@ use tg_market::view::{gpu_class, gpu_time, held_milli, work_kind};
 use tg_types::{Address, Amount, DurationMs, JobId, LeaseId, OfferId, VerificationMode};
 
 use super::Execution;
-use super::decline::{Lost, Settled};
+use super::decline::{CollateralLost, Settled};
 use super::lanes::loss_of;
 use super::sync::right_votes;
 use crate::canary::{LedgerCanary, is_armed};
@@ -556,7 +556,7 @@ impl Execution {
             provider.lost = provider.lost.saturating_add(lost);
             provider.suspended_until = provider.suspended_until.max(until);
         })?;
-        self.close_lease_but(lease, end, Lost::Forfeited(lost))?;
+        self.close_lease_but(lease, end, CollateralLost::Forfeited(lost))?;
         Ok(match is_lie {
             true => Amount::ZERO,
             false => lost,
@@ -719,11 +719,16 @@ impl Execution {
 
     /// Ends a lease whose money is settled but for its gas, and frees its slot if it has one and the offer still stands. Its collateral came back.
     pub(super) fn close_lease(&mut self, lease: Lease, end: LeaseEnd) -> Done {
-        self.close_lease_but(lease, end, Lost::Nothing)
+        self.close_lease_but(lease, end, CollateralLost::Nothing)
     }
 
     /// As [`Self::close_lease`], of a lease of whose collateral something is lost, or stays locked.
-    pub(super) fn close_lease_but(&mut self, mut lease: Lease, end: LeaseEnd, lost: Lost) -> Done {
+    pub(super) fn close_lease_but(
+        &mut self,
+        mut lease: Lease,
+        end: LeaseEnd,
+        lost: CollateralLost,
+    ) -> Done {
         self.settle_gas(&lease, &end)?;
         self.end_risk(&lease, lost.amount())?;
         self.state.release(&lease);

@@ -34,9 +34,20 @@ impl Execution {
         Ok(())
     }
 
-    /// Lets a job cost more, or have more leases, and locks the difference.
+    /// Lets a job cost more, or have more leases, and locks the difference, with the rent of what there may be more of it.
     pub(crate) fn raise(&mut self, id: &JobId, max_price: Amount, max_attempts: u8) -> Done {
         let mut job = self.job(id)?;
+        let charge = self.state.raise_charge(&job, max_attempts, self.now);
+        if charge.bytes > 0 {
+            let name = Digest::new(*id.as_bytes());
+            let before = job.rent;
+            let settled = (RentCategory::OpenJobs, before);
+            let mut rent = self.settle_rent(settled, before.deposit, name)?;
+            let more = self.pay_charge(charge, job.requestor, name)?;
+            rent.deposit = rent.deposit.saturating_add(more);
+            rent.bytes = rent.bytes.saturating_add(charge.bytes);
+            job.rent = rent;
+        }
         let more = max_price.saturating_sub(job.order.max_price);
         self.debit(job.requestor, more)?;
         if let JobPhase::Open { escrow, .. } = &mut job.phase {

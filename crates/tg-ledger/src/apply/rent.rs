@@ -109,8 +109,24 @@ impl State {
     /// What a new job costs beside its escrow: twice the rent up to its deadline, and that of a day after its end.
     #[must_use]
     pub fn job_charge(&self, order: &JobOrder, now: TimestampMs) -> Charge {
-        let bytes = job_bytes(order);
-        let open = order.deadline.saturating_since(now);
+        self.charge_of_job(job_bytes(order), order.deadline.saturating_since(now))
+    }
+
+    /// What it costs beside the price that a job may have so many leases: the same for each more as if it had been ordered so.
+    #[must_use]
+    pub fn raise_charge(&self, job: &Job, max_attempts: u8, now: TimestampMs) -> Charge {
+        let raised = JobOrder {
+            max_attempts,
+            ..job.order.clone()
+        };
+        match job_bytes(&raised).saturating_sub(job_bytes(&job.order)) {
+            0 => Charge::default(),
+            more => self.charge_of_job(more, job.order.deadline.saturating_since(now)),
+        }
+    }
+
+    /// What bytes of a job cost that is open for so long.
+    fn charge_of_job(&self, bytes: u32, open: DurationMs) -> Charge {
         let open = self.rent_for(RentCategory::OpenJobs, bytes, open);
         let after = self.rent_for(RentCategory::EndedJobs, bytes, ENDED_JOB_STAYS);
         Charge {

@@ -169,10 +169,11 @@ impl Execution {
     }
 
     /// No key came in time that opens the input, or none was shown: the job ends, and the time that its provider was held is burned of its escrow; if
-    /// the provider had a key, as much as it would have lost.
+    /// the provider had a key, what the time since then costs. Stops: a provider that fails leases of its own first, so that this is many times
+    /// as much for a requestor that does not show its input.
     pub(super) fn end_without_key(&mut self, mut job: Job, lease: &Lease) -> Done {
         if lease.granted().is_some() {
-            let penalty = self.penalty(&job, lease).min(lease.locked());
+            let penalty = self.base_penalty(&job, lease).min(lease.locked());
             self.burn_of_key(&mut job, lease, penalty);
         }
         self.cancel_as(job, &LeaseEnd::Ungranted, Unpaid::NoKey)

@@ -1,12 +1,14 @@
 //! Rent: what stays pays, what cannot pay leaves, and nobody but its payer gets a deposit back.
 
-use tg_ledger::rent::{MODEL_BYTES, OFFER_BYTES, RentCategory, name_of_address};
+use tg_ledger::rent::{MODEL_BYTES, OFFER_BYTES, RentCategory, job_bytes, name_of_address};
 use tg_ledger::{Event, Genesis, JobState, Parameters, State, StorageRule, TransactionError};
-use tg_types::{Amount, Decode, Digest, DurationMs, Encode, Transaction, TransactionKind};
+use tg_types::{
+    Amount, Decode, Digest, DurationMs, Encode, TimestampMs, Transaction, TransactionKind,
+};
 
 use crate::fault::hold;
 use crate::world::{
-    MODEL, World, address, facts, fee, genesis, parameters, register, rejected, terms, tgrid,
+    MODEL, TICK, World, address, facts, fee, genesis, parameters, register, rejected, terms, tgrid,
 };
 
 const DAY: u64 = 24 * 3_600_000;
@@ -93,6 +95,39 @@ fn an_offer_whose_rent_is_spent_leaves_unless_anyone_pays_for_it() {
     world.post("cheap", terms(30));
     let restored = State::from_bytes(&world.state.to_bytes()).unwrap();
     assert_eq!(restored.root(), world.state.root());
+}
+
+#[test]
+fn attempts_that_are_added_pay_their_rent() {
+    let mut world = with_rent();
+    world.activate_model(facts());
+    let mut order = world.order();
+    order.max_attempts = 1;
+    let max_price = order.max_price;
+    let job = world.submit("alice", order);
+    let (rent, balance) = (world.job(job).rent, world.balance("alice"));
+    let next = TimestampMs::new(world.time + TICK);
+    let charge = world.state.raise_charge(world.job(job), 10, next);
+    let raise = |max_price, max_attempts| Transaction::RaiseJob {
+        job,
+        max_price,
+        max_attempts,
+    };
+    world.send("alice", raise(max_price, 10));
+    let raised = world.job(job);
+    assert_eq!(raised.rent.bytes, job_bytes(&raised.order));
+    assert_eq!(raised.rent.bytes - rent.bytes, charge.bytes);
+    assert!(raised.rent.deposit > rent.deposit);
+    let gas = fee(TransactionKind::RaiseJob);
+    let paid = balance.checked_sub(world.balance("alice"));
+    assert_eq!(paid, Some(charge.total().saturating_add(gas)));
+    // A higher price takes no room.
+    let (rent, balance) = (raised.rent, world.balance("alice"));
+    let more = max_price.saturating_add(tgrid(1));
+    world.send("alice", raise(more, 10));
+    assert_eq!(world.job(job).rent, rent);
+    let paid = balance.checked_sub(world.balance("alice"));
+    assert_eq!(paid, Some(tgrid(1).saturating_add(gas)));
 }
 
 #[test]

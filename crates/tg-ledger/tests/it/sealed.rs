@@ -6,8 +6,8 @@ use tg_ledger::{
 };
 use tg_types::sealing::{KEY_GRANT_BYTES, SEALED_INPUT_OVERHEAD, SEALING_KEY_BYTES};
 use tg_types::{
-    Amount, CapacityTier, DeclineReason, Digest, JobId, JobNeeds, JobOrder, KeyGrant, LeaseId,
-    ModeSet, OfferTerms, Receipt, SealingPublicKey, SessionScope, StorageSubject, Tier,
+    Amount, CapacityTier, DeclineReason, Digest, DurationMs, JobId, JobNeeds, JobOrder, KeyGrant,
+    LeaseId, ModeSet, OfferTerms, Receipt, SealingPublicKey, SessionScope, StorageSubject, Tier,
     Transaction, TransactionKind, VerificationMode, Vote, job_id,
 };
 
@@ -438,6 +438,43 @@ fn a_key_that_is_not_shown_costs_its_requestor_what_the_provider_would_have_lost
         world.refusal("alice", show(lease)),
         TransactionError::LeaseEnded { .. }
     ));
+}
+
+/// Stops: a provider that declines leases of its own first, for next to nothing, so that whoever does not show its key burns many times as much.
+#[test]
+fn what_burns_without_a_key_does_not_double_with_the_failures_of_its_provider() {
+    let mut world = World::bare();
+    world.activate_model(facts());
+    let register = Transaction::RegisterSealingKey { key: key(1) };
+    world.send("cheap", register);
+    let slow = OfferTerms {
+        latency_base_ms: DurationMs::from_secs(200),
+        ..sealing_terms(30)
+    };
+    world.post("cheap", slow);
+    for _ in 0..3 {
+        let job = world.submit("mallory", world.order());
+        let lease = world.lease(job).id;
+        let reason = DeclineReason::Unwilling;
+        world.send("cheap", Transaction::DeclineLease { lease, reason });
+        world.send("mallory", Transaction::CancelJob { job });
+        let suspended = provider_record(&world, "cheap").suspended_until;
+        world.wait_until(suspended.get());
+    }
+    let asked = order(&world);
+    let job = world.submit("alice", asked);
+    let lease = world.lease(job).clone();
+    let declared = lease.sealing.as_ref().unwrap().declared.get();
+    world.send("alice", granting(lease.id));
+    let granted = world.time;
+    world.send("cheap", decline(lease.id));
+    let events = world.wait_until(world.time + 31_000);
+    assert_eq!(world.job(job).end().unwrap(), EndReason::NoKey);
+    let since = tgrid(100).checked_mul_div_ceil(world.time - granted, declared);
+    let waited = granted - lease.matched_at.get();
+    let before = lease.price.checked_mul_div_ceil(waited, declared);
+    let due = since.unwrap().saturating_add(before.unwrap());
+    assert_eq!(burned_of_escrow(&events), due);
 }
 
 #[test]

@@ -1,13 +1,19 @@
 //! Session keys: what they may sign, what it counts, and when they sign no longer.
 
 use tg_ledger::limits::{SESSION_TIME_MAX, SESSIONS_PER_ACCOUNT_MAX};
-use tg_ledger::{JobState, LeaseEnd, Outcome, Session, TransactionError, check_transaction};
+use tg_ledger::{
+    JobState, LeaseEnd, Outcome, Parameters, Session, TransactionError, check_transaction,
+};
 use tg_types::CheckedSignatures;
+use tg_types::limits::RETENTION_MIN;
+use tg_types::transaction::bid_commitment;
 use tg_types::{
-    Amount, DeclineReason, DurationMs, Fees, JobOrder, SessionScope, SessionWallet, SignatureError,
-    SignedTransaction, TimestampMs, Transaction, TransactionKind, VerificationMode, job_id,
+    Amount, DeclineReason, Digest, DurationMs, Fees, JobClass, JobNeeds, JobOrder, SessionScope,
+    SessionWallet, SignatureError, SignedTransaction, TimestampMs, Transaction, TransactionKind,
+    VerificationMode, bid_id, job_id,
 };
 
+use crate::lanes::gpu_needs;
 use crate::sync::{SIGNATURE, deal, seed_task};
 use crate::world::{
     TICK, World, address, commit, evidence, facts, fee, genesis, receipt, rejected, terms, tgrid,
@@ -367,6 +373,45 @@ fn a_key_rates_what_it_ordered_alone() {
     let refused = refusal(&mut world, &key, rating.clone());
     assert!(matches!(refused, TransactionError::NotOfSession { .. }));
     world.send("alice", rating);
+}
+
+/// Stops: a stolen key that opens bids whose answers are to be kept, which costs more than the order.
+#[test]
+fn what_keeping_the_answer_of_a_bid_costs_counts() {
+    let mut genesis = genesis();
+    genesis.parameters.rent_full_hour = Parameters::development().rent_full_hour;
+    let mut world = World::with(&genesis);
+    world.activate_model(facts());
+    let key = key("alice", 7);
+    let registered = register(&world, &key, SessionScope::Order, tgrid(50_000));
+    world.send("alice", registered);
+    let order = JobOrder {
+        retention: RETENTION_MIN,
+        ..world.order_for(JobNeeds {
+            class: JobClass::Batch,
+            ..gpu_needs(1, 60)
+        })
+    };
+    let salt = Digest::new([7; 32]);
+    let sealed = Transaction::CommitBid {
+        commitment: bid_commitment(&order, &salt, &address("alice")),
+        deposit: tgrid(20),
+    };
+    let signed = sign(&world, &key, sealed);
+    let bid = bid_id(signed.id(world.state.domain()));
+    assert_eq!(world.block(vec![signed], vec![]).refused, []);
+    world.next_slot();
+    let kept = world.state.retention_charge(&order, world.now()).total();
+    assert!(!kept.is_zero());
+    let before = (session(&world, &key).spent, world.balance("alice"));
+    send(
+        &mut world,
+        &key,
+        Transaction::RevealBid { bid, salt, order },
+    );
+    let counted = session(&world, &key).spent.checked_sub(before.0).unwrap();
+    let left = before.1.checked_sub(world.balance("alice")).unwrap();
+    assert!(counted >= left, "{counted:?} of {left:?}");
 }
 
 #[test]

@@ -62,6 +62,19 @@ fn graph() -> Graph {
     graph
 }
 
+/// The same, normalised again and again: a run of more sections than are drawn.
+fn deep_graph() -> Graph {
+    let mut graph = graph();
+    for number in 0..8 {
+        let last = graph.outputs[0];
+        let name = format!("again {number}");
+        let next = graph.fresh(name.clone());
+        graph.append(Node::new(&name, "Softmax", 13, vec![last], vec![next]));
+        graph.outputs[0] = next;
+    }
+    graph
+}
+
 impl Float {
     fn of(graph: &Graph, rows: usize) -> Self {
         let limits = FloatLimits {
@@ -280,20 +293,29 @@ async fn an_order_asks_of_a_float_model_what_it_can() {
     }
 }
 
-/// Serves a lease of mode `sync`: commits to a run, waits for the seed and opens what it draws. With `wrong` a node is said to have
-/// taken more work than it took.
+/// What a provider says of its run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SaidOfRun {
+    Right,
+    /// Every second node is said to have taken more work than it took, so that all but the last one are wrong.
+    Wrong,
+}
+
+/// Serves a lease of mode `sync`: commits to a run, waits for the seed and opens what it draws.
 async fn serve_sections(
     (network, handle): (&Network, &NodeHandle),
     provider: &Wallet,
     float: &Float,
-    (lease, wrong): (LeaseId, Option<usize>),
+    (lease, said): (LeaseId, SaidOfRun),
 ) {
     send(network, handle, provider, Transaction::StartLease { lease }).await;
     let FloatTrace {
         answer, mut record, ..
     } = float.model.trace(&float.input);
-    if let Some(node) = wrong {
-        record.0[node].work += 1;
+    if said == SaidOfRun::Wrong {
+        let last = record.0.len() - 1;
+        let nodes = record.0[..last].iter_mut().step_by(2);
+        nodes.for_each(|node| node.work += 1);
     }
     let (honest, _) = float.honest();
     let committed = record.commitment(&float.input, &answer);
@@ -329,7 +351,7 @@ async fn a_committee_executes_drawn_sections_of_a_float_run_again() {
     let validators = network.start_checking(folder.path());
     let _duties = perform_all(&network, &validators);
     let handle = validators.handle(0);
-    let float = Float::small();
+    let float = Float::of(&deep_graph(), 20);
     register(&network, handle, &float).await;
     wait_for(handle, "the key of seeds", |state| {
         state.seeds().key().is_some()
@@ -343,7 +365,7 @@ async fn a_committee_executes_drawn_sections_of_a_float_run_again() {
     let job = order_in(&network, handle, &float, sync).await;
     let lease = lease_of(handle, &job, liar.address()).await;
     let site = (&network, handle);
-    serve_sections(site, liar, &float, (lease, Some(0))).await;
+    serve_sections(site, liar, &float, (lease, SaidOfRun::Wrong)).await;
     wait_for(handle, "the rejection", |state| {
         state.lease(&lease).is_some_and(|it| it.end().is_some())
     })
@@ -361,7 +383,7 @@ async fn a_committee_executes_drawn_sections_of_a_float_run_again() {
 
     offer_milli(&network, handle, honest, 20).await;
     let lease = lease_of(handle, &job, honest.address()).await;
-    serve_sections(site, honest, &float, (lease, None)).await;
+    serve_sections(site, honest, &float, (lease, SaidOfRun::Right)).await;
     paid(handle, &job).await;
     // It is paid for what the run took, as its receipt says.
     let work = float.model.run(&float.input).answer.work;
@@ -376,10 +398,10 @@ async fn a_committee_executes_drawn_sections_of_a_float_run_again() {
     assert!(round.is_enough(round.right().len()), "{round:?}");
 
     // A run that does not finish is shown whole, and its committee repeats it.
-    let large = Float::large();
+    let large = Float::of(&deep_graph(), 2_000);
     let job = order_in(&network, handle, &large, sync).await;
     let lease = lease_of(handle, &job, honest.address()).await;
-    serve_sections(site, honest, &large, (lease, None)).await;
+    serve_sections(site, honest, &large, (lease, SaidOfRun::Right)).await;
     paid(handle, &job).await;
     assert_eq!(price(handle, &job), milli);
     for other in validators.handles() {

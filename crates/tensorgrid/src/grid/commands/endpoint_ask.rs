@@ -19,6 +19,7 @@ use super::endpoint_shared::{Proofs, failed, hex, served_by};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
 use crate::grid::connect_args::TrustArguments;
 use crate::grid::endpoint_args::{EndpointAskArguments, EndpointWriteArguments, PatienceArguments};
+use crate::grid::trust::Trusting;
 use tg_console::outcome::{self, Exit, Failure, OrFail as _, Outcome, line, part, say};
 use tg_console::table::{brief, short};
 use tg_console::tokens::rule_json;
@@ -145,18 +146,41 @@ struct LeaseVoucher {
 }
 
 /// What vouchers promise beyond what was claimed on the ledger: the most that whoever holds them can gain by what it answered, whether that was
-/// right or not. As long as the API does not say what was claimed, all that they promise.
-async fn unclaimed(client: &Client, vouchers: &[LeaseVoucher]) -> Amount {
+/// right or not. As long as nobody shows what was claimed, all that they promise.
+///
+/// With a genesis a final state shows it. Stops: a gateway in league with a provider, which tells all as claimed.
+async fn unclaimed(
+    (client, trust): (&Client, &TrustArguments),
+    vouchers: &[LeaseVoucher],
+) -> Amount {
+    // What came is paid: a proof that fails makes the number greater and ends nothing.
+    let mut trusting = Trusting::begin(client, trust).await.ok().flatten();
     let mut sum = Amount::ZERO;
     for voucher in vouchers {
-        let told = client.job(voucher.job).await;
-        let mut leases = told.iter().flat_map(|job| &job.leases);
-        let lease = leases.find(|it| it.id == voucher.lease);
-        let claimed = lease.and_then(|it| it.meter.as_ref());
-        let claimed = claimed.map_or(Amount::ZERO, |it| it.vouchers);
+        let claimed = match &mut trusting {
+            Some(trusting) => {
+                let shown = trusting.lease(voucher.lease).await.ok();
+                let meter = shown.and_then(|it| it.value?.meter);
+                meter.map(|it| it.vouchers)
+            }
+            // Nobody is asked without a genesis but one's own node.
+            None if trust.genesis.is_none() => as_told(client, voucher).await,
+            None => None,
+        };
+        let claimed = claimed.unwrap_or(Amount::ZERO);
         sum = sum.saturating_add(voucher.amount.saturating_sub(claimed));
     }
+    if let Some(trusting) = &trusting {
+        trusting.keep();
+    }
     sum
+}
+
+/// What was claimed by vouchers of a lease, as the API says.
+async fn as_told(client: &Client, voucher: &LeaseVoucher) -> Option<Amount> {
+    let job = client.job(voucher.job).await.ok()?;
+    let lease = job.leases.iter().find(|it| it.id == voucher.lease)?;
+    lease.meter.as_ref().map(|it| it.vouchers)
 }
 
 /// What may still go wrong with what was promised, in words.
@@ -280,11 +304,12 @@ pub(super) async fn ask(arguments: &EndpointAskArguments, as_json: bool) -> Outc
     let paid = asking.asker.rest().await;
     let told = told?;
     paid?;
+    let unclaimed = Box::pin(unclaimed((&client, &arguments.trust), &vouchers)).await;
     let summary = Summary {
         told: &told,
         elapsed,
         owed,
-        unclaimed: unclaimed(&client, &vouchers).await,
+        unclaimed,
         group,
         events,
     };
@@ -696,7 +721,7 @@ pub(super) async fn write(arguments: &EndpointWriteArguments, as_json: bool) -> 
     let given = given?;
     let answer = &given.answer;
     paid?;
-    let unclaimed = unclaimed(&client, &vouchers).await;
+    let unclaimed = Box::pin(unclaimed((&client, &arguments.trust), &vouchers)).await;
     let tokens = checked.written(&answer.output);
     let tokens = tokens.or_fail(Exit::Rejected, "read the answer")?;
     let text = coding.text(&request.prompt, &tokens)?;

@@ -209,7 +209,8 @@ impl FloatModel {
         let lives = Lives::of(graph);
         let drawn = sections::draw(&record, expected.challenge);
         let is_finished = answer.end == FloatEnd::Finished;
-        match is_finished && lives.are_opened(graph, &record, &lives.reads(graph, &drawn)) {
+        let read = lives.reads(graph, &drawn);
+        match is_finished && lives.are_opened(graph, &record, (&drawn, &read)) {
             true => Err(FloatTraceFault::Form),
             false => Ok(()),
         }
@@ -233,7 +234,7 @@ impl FloatModel {
         let lives = Lives::of(graph);
         let drawn = sections::draw(record, expected.challenge);
         let read = lives.reads(graph, &drawn);
-        if answer.end != FloatEnd::Finished || !lives.are_opened(graph, record, &read) {
+        if answer.end != FloatEnd::Finished || !lives.are_opened(graph, record, (&drawn, &read)) {
             return Err(FloatTraceFault::Form);
         }
         // Stops: values that nobody reads, and one that is shown twice.

@@ -53,7 +53,7 @@ impl FloatModel {
         let is_finished = trace.answer.end == FloatEnd::Finished;
         let drawn = sections::draw(&record, challenge);
         let read = lives.reads(graph, &drawn);
-        if !is_finished || !lives.are_opened(graph, &record, &read) {
+        if !is_finished || !lives.are_opened(graph, &record, (&drawn, &read)) {
             return FloatTraceFile {
                 answer,
                 opened: None,

@@ -12,8 +12,8 @@
 //! is wrong and `k` are drawn without replacement after `c`, it is found with `k / S`, which is at least one in [`SECTIONS_SHARE`](tg_types::sections::SECTIONS_SHARE).
 //!
 //! Every operator is covered alike, bodies of loops too, as a section is executed by what executes the whole. A run that does not finish,
-//! or whose sections read more than [`OPENED_BYTES_MAX`], is shown whole: nothing is opened, and whoever checks it runs it again. Which of the two it is follows from
-//! the record.
+//! of which all sections would be drawn, or whose sections read more than [`OPENED_BYTES_MAX`], is shown whole: nothing is opened, and whoever checks it runs
+//! it again. Which of the two it is follows from the record.
 //!
 //! - `record`: what is said of each node
 //! - `sections`: which nodes are executed again, and what they read

@@ -93,14 +93,18 @@ impl Lives {
         record.0.get(producer)?.values.get(place)
     }
 
-    /// Whether sections are shown by opening what they read: a record and values of these sizes are within the evidence.
+    /// Whether drawn sections are shown by opening what they read: not all of a run is drawn, and a record and values of these sizes are within
+    /// the evidence.
+    ///
+    /// Stops: whoever takes another's file for a lease of its own. Of a run of which every section is drawn the file would open the same whatever
+    /// the challenge is, and has the record that the receipt commits to. Shown whole it shows no record.
     pub(super) fn are_opened(
         &self,
         graph: &Graph,
         record: &RunRecord,
-        read: &BTreeSet<ValueId>,
+        (drawn, read): (&[Range<usize>], &BTreeSet<ValueId>),
     ) -> bool {
-        !graph.nodes.is_empty()
+        drawn.len() < cut(record).len()
             && self.are_small(graph, record, read)
             && record.to_bytes().len() <= RECORD_BYTES_MAX
     }

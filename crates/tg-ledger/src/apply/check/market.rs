@@ -248,10 +248,10 @@ pub(super) fn check_rating(state: &State, sender: Address, id: &JobId, stars: u8
 /// only goes up; what a live lease is paid was agreed before and stays.
 pub(super) fn check_raise(
     state: &State,
+    now: TimestampMs,
     sender: Address,
     id: &JobId,
-    max_price: Amount,
-    max_attempts: u8,
+    (max_price, max_attempts): (Amount, u8),
 ) -> Spent {
     let job = state
         .job(id)
@@ -291,7 +291,9 @@ pub(super) fn check_raise(
             max_attempts: attempts,
         });
     }
-    Ok(max_price.saturating_sub(price))
+    // Stops: an order of one attempt that is raised to sixteen, whose leases would pay no rent.
+    let rent = state.raise_charge(job, max_attempts, now).total();
+    Ok(max_price.saturating_sub(price).saturating_add(rent))
 }
 
 /// Whether a validator's report holds.

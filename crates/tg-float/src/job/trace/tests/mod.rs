@@ -220,25 +220,41 @@ fn sections_follow_one_another_and_have_about_equal_work() {
     }
 }
 
+/// So many nodes one after the other, each a section of its own.
+fn chain(nodes: usize) -> FloatModel {
+    let (mut b, x) = Builder::new(&[2, 3]);
+    let last = (0..nodes).fold(x, |last, _| b.node("Tanh", &[last]));
+    b.0.outputs.push(last);
+    usual(&b.0)
+}
+
+/// Stops: the file of another lease on the same input, of which every byte is the same whatever is drawn, the record of the receipt among them.
 #[test]
-fn a_short_run_is_executed_again_whole_in_sections() {
-    let (mut b, x) = Builder::new(&[2, 3]);
-    let y = b.node("Tanh", &[x]);
-    b.0.outputs.push(y);
-    let model = usual(&b.0);
-    let committed = Committed::of(&model, input(&[2, 3]));
+fn a_run_of_which_all_sections_are_drawn_is_shown_whole() {
     let drawn = challenge(0);
-    let file = model.open(&committed.input, &drawn);
-    assert_eq!(file.opened.as_ref().unwrap().values, Vec::new());
-    judged(&model, &file, committed.by(&drawn)).unwrap();
     // A graph without nodes has nothing to draw.
-    let (mut b, x) = Builder::new(&[2, 3]);
-    b.0.outputs.push(x);
-    let model = usual(&b.0);
-    let committed = Committed::of(&model, input(&[2, 3]));
-    let file = model.open(&committed.input, &drawn);
-    assert_eq!(file.opened, None);
-    judged(&model, &file, committed.by(&drawn)).unwrap();
+    for (nodes, is_opened) in [(0, false), (1, false), (4, false), (5, true)] {
+        let model = chain(nodes);
+        let committed = Committed::of(&model, input(&[2, 3]));
+        let record = model.trace(&committed.input).record;
+        assert_eq!(sections::cut(&record).len(), nodes);
+        let file = model.open(&committed.input, &drawn);
+        assert_eq!(file.opened.is_some(), is_opened, "{nodes} sections");
+        judged(&model, &file, committed.by(&drawn)).unwrap();
+        if is_opened {
+            continue;
+        }
+        // What whoever has the record of another's run could hand in.
+        let copied = FloatTraceFile {
+            opened: Some(OpenedSections {
+                record,
+                values: Vec::new(),
+            }),
+            ..file
+        };
+        let found = judged(&model, &copied, committed.by(&drawn));
+        assert_eq!(found, Err(FloatTraceFault::Form), "{nodes} sections");
+    }
 }
 
 #[test]
@@ -411,13 +427,20 @@ fn a_wrong_node_is_found_exactly_where_its_section_is_drawn() {
 
 #[test]
 fn records_that_lie_about_work_or_memory_are_found() {
-    let model = usual(&layered(2));
+    let model = usual(&layered(12));
     let given = input(&[4, 32]);
     let honest = model.trace(&given);
-    let drawn = challenge(4);
+    let last = honest.record.0.len() - 1;
+    let mut raised = honest.record.clone();
+    raised.0[last].work += 1;
+    // One that draws the first section and the last one, of a bill that is higher by one too.
+    let drawn = (0..10_000).map(challenge).find(|it| {
+        let all = sections::draw(&honest.record, it);
+        let has = |node: &usize| all.iter().any(|it| it.contains(node));
+        [1, last].iter().all(has) && all == sections::draw(&raised, it)
+    });
+    let drawn = drawn.unwrap();
     let file = model.open(&given, &drawn);
-    let all = sections::draw(&honest.record, &drawn);
-    assert_eq!(all.len(), 4.min(sections::cut(&honest.record).len()));
     let with = |change: &dyn Fn(&mut super::RunRecord, &mut u64)| {
         let (mut record, mut answer) = (honest.record.clone(), honest.answer.clone());
         change(&mut record, &mut answer.work);
@@ -432,7 +455,6 @@ fn records_that_lie_about_work_or_memory_are_found() {
         opened.record = record;
         judged(&model, &file, committed.by(&drawn))
     };
-    let last = honest.record.0.len() - 1;
     // A bill that is higher by one, in the last node and in the answer.
     let dearer = with(&|record, work| {
         record.0[last].work += 1;
@@ -542,7 +564,9 @@ fn outputs_that_are_inputs_are_compared_by_their_value() {
             input.name = name.to_owned();
         }
         let sum = b.node("Add", &[x, y]);
-        b.0.outputs.extend([x, y, sum, x]);
+        // As many sections as it takes to have some of them opened.
+        let last = (0..8).fold(sum, |last, _| b.node("Tanh", &[last]));
+        b.0.outputs.extend([x, y, sum, x, last]);
         let model = usual(&b.0);
         let tensor = |value: f32| FloatTensor::of(vec![2, 3], vec![value; 6]).unwrap();
         let given = names.map(str::to_owned).into_iter();
