@@ -31,7 +31,8 @@ usage: cargo xtask COMMAND
   served-models
               a real llama.cpp server behind a provider, asked by that client; --binary FILE and --require as above
   gateway-bench
-              requests for its status that a node answers a second on loopback; --binary FILE as above
+              requests for its status that a node answers a second on loopback, and completions by the OpenAI routes, a paid
+              job each; --binary FILE as above
   monitoring  a Prometheus server scrapes a grid: alert rules and panels of ops/ are tried; --binary FILE and --require as above
   network-test
               four validators, two gateways, five providers and three cheats as processes on hosts of their own (network
