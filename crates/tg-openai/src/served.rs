@@ -125,6 +125,7 @@ impl ServedEndpoints {
         }
         answer
     }
+
     /// What vouchers of a session promise beyond what was claimed on the ledger, as this gateway's node says. What is claimed only grows:
     /// what was looked up a moment ago makes it no smaller than it is.
     pub(super) async fn unclaimed(&self, session: &EndpointSession) -> Amount {
