@@ -214,6 +214,37 @@ pub const NIGHTLY: &[Step] = &[
         ],
         environment: &[],
     },
+    // The document of the API under a validator, and calls that are drawn from it; where no Python with the packages can be made, it says that
+    // it was left out, as the next one.
+    Step {
+        name: "schemathesis",
+        program: StepProgram::Cargo,
+        arguments: &[
+            "run",
+            "--release",
+            "--locked",
+            "--package",
+            "xtask",
+            "--",
+            "schemathesis",
+        ],
+        environment: &[],
+    },
+    // OpenAI's own client is served as its makers mean it.
+    Step {
+        name: "openai-client",
+        program: StepProgram::Cargo,
+        arguments: &[
+            "run",
+            "--release",
+            "--locked",
+            "--package",
+            "xtask",
+            "--",
+            "openai-client",
+        ],
+        environment: &[],
+    },
     // Each mistake that the simulator's checks must find within a thousand seeds.
     Step {
         name: "canaries",
@@ -402,10 +433,10 @@ mod tests {
         };
         assert!(runs("simulate", &["--seeds", "0..10000"]));
         assert!(runs("prover", &["--seeds", "0..20", "--real-prover"]));
-        assert!(runs(
-            "network",
-            &["--package", "xtask", "--", "network-test"]
-        ));
+        let runs_xtask = |step: &str, name: &str| runs(step, &["--package", "xtask", "--", name]);
+        assert!(runs_xtask("network", "network-test"));
+        assert!(runs_xtask("schemathesis", "schemathesis"));
+        assert!(runs_xtask("openai-client", "openai-client"));
     }
 
     #[test]

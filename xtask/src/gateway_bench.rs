@@ -1,4 +1,5 @@
-//! `cargo xtask gateway-bench`: how many requests for its status a node answers a second, over connections that stay open on loopback.
+//! `cargo xtask gateway-bench`: how many requests for its status a node answers a second, and how many completions by the OpenAI routes, each of
+//! which is a job of its own that is ordered, run and paid before it is answered; over connections that stay open on loopback.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -14,8 +15,18 @@ use crate::http;
 
 const GATEWAY: &str = "127.0.0.1:17072";
 
-/// Connections that ask beside each other, each for one answer after the other.
-const CONNECTIONS: usize = 16;
+/// Connections that ask for the status beside each other, each for one answer after the other.
+const STATUS_CONNECTIONS: usize = 16;
+
+/// Those that ask for completions, which wait for blocks most of the time. A key has 48 places, and one becomes free a moment after its answer
+/// was read.
+const COMPLETION_CONNECTIONS: usize = 40;
+
+/// The key of a development network. It makes 3,000 calls a minute: more than 250 completions a second would be refused.
+const KEY: &str = "tensorgrid-development";
+
+/// The shortest text: what is measured is the way of a job, and not how fast a model writes.
+const COMPLETION: &str = r#"{"model":"gpt-bytes","prompt":"ROMEO:","max_tokens":1}"#;
 
 /// Time before what is measured, and the time of that.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -45,27 +56,118 @@ pub fn run(root: &Path, options: &Options) -> Result<()> {
     }
     fs::create_dir_all(&folder)?;
     let _grid = MeasuredGrid::start(&binary, &folder)?;
-    let from = Instant::now() + WARM_UP;
-    let until = from + MEASURED;
-    let mut took = std::thread::scope(|scope| {
-        let each = (0..CONNECTIONS).map(|_| scope.spawn(move || asked(from, until)));
-        let each: Vec<_> = each.collect();
-        let mut all = Vec::new();
-        for thread in each {
-            let took = thread.join();
-            all.extend(took.map_err(|_| anyhow::anyhow!("a client panicked"))??);
-        }
-        anyhow::Ok(all)
-    })?;
-    took.sort_unstable();
-    let per_second = took.len() as f64 / MEASURED.as_secs_f64();
-    println!(
-        "{per_second:.0} requests for the status a second over {CONNECTIONS} connections, half of them within {} us, 99 of a hundred \
-         within {} us; a validator, a provider and these clients share the machine with the gateway",
-        share(&took, 50)?.as_micros(),
-        share(&took, 99)?.as_micros(),
-    );
+    let completion = MeasuredRequest::completion();
+    // The status is asked of a grid that has begun, too.
+    completion.wait()?;
+    println!("{}", MeasuredRequest::status().measured()?);
+    println!("{}", completion.measured()?);
+    println!("a validator, a provider and these clients share the machine with the gateway");
     Ok(())
+}
+
+/// What is asked again and again.
+struct MeasuredRequest {
+    /// What it is called in what is printed.
+    what: &'static str,
+    /// Its bytes.
+    request: String,
+    /// Connections that ask it beside each other.
+    connections: usize,
+}
+
+impl MeasuredRequest {
+    fn status() -> Self {
+        Self {
+            what: "requests for the status",
+            request: format!("GET /v1/status HTTP/1.1\r\nHost: {GATEWAY}\r\n\r\n"),
+            connections: STATUS_CONNECTIONS,
+        }
+    }
+
+    /// A completion that no endpoint answers and nobody checks.
+    fn completion() -> Self {
+        let length = COMPLETION.len();
+        Self {
+            what: "completions, a paid job each,",
+            request: format!(
+                "POST /openai/v1/completions HTTP/1.1\r\nHost: {GATEWAY}\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n\
+                 Content-Length: {length}\r\n\r\n{COMPLETION}"
+            ),
+            connections: COMPLETION_CONNECTIONS,
+        }
+    }
+
+    /// Waits until it is answered: a grid that has just started has neither its models nor an offer.
+    fn wait(&self) -> Result<()> {
+        let begin = Instant::now();
+        while let Err(error) = self.answered_once() {
+            ensure!(
+                begin.elapsed() < PATIENCE,
+                "{} are not answered: {error:#}",
+                self.what
+            );
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Ok(())
+    }
+
+    /// Asks once.
+    fn answered_once(&self) -> Result<()> {
+        let mut stream = connected()?;
+        stream.write_all(self.request.as_bytes())?;
+        read_answer(&mut stream, &mut vec![0; ANSWER_BYTES_MAX])
+    }
+
+    /// Asks on all connections, and says how often it was answered and how soon.
+    fn measured(&self) -> Result<String> {
+        let from = Instant::now() + WARM_UP;
+        let until = from + MEASURED;
+        let mut took = std::thread::scope(|scope| {
+            let each = (0..self.connections).map(|_| scope.spawn(move || self.asked(from, until)));
+            let each: Vec<_> = each.collect();
+            let mut all = Vec::new();
+            for thread in each {
+                let took = thread.join();
+                all.extend(took.map_err(|_| anyhow::anyhow!("a client panicked"))??);
+            }
+            anyhow::Ok(all)
+        })?;
+        took.sort_unstable();
+        let per_second = took.len() as f64 / MEASURED.as_secs_f64();
+        let ms = |of_hundred| share(&took, of_hundred).map(|it| it.as_secs_f64() * 1e3);
+        Ok(format!(
+            "{per_second:.0} {} a second over {} connections, half of them within {:.2} ms, 99 of a hundred within {:.2} ms",
+            self.what,
+            self.connections,
+            ms(50)?,
+            ms(99)?,
+        ))
+    }
+
+    /// Asks on one connection; how long each answer took that was asked for after `from`.
+    fn asked(&self, from: Instant, until: Instant) -> Result<Vec<Duration>> {
+        let mut stream = connected()?;
+        let mut buffer = vec![0; ANSWER_BYTES_MAX];
+        let mut took = Vec::new();
+        loop {
+            let began = Instant::now();
+            if began >= until {
+                return Ok(took);
+            }
+            stream.write_all(self.request.as_bytes())?;
+            read_answer(&mut stream, &mut buffer)?;
+            if began >= from {
+                took.push(began.elapsed());
+            }
+        }
+    }
+}
+
+fn connected() -> Result<TcpStream> {
+    let stream = TcpStream::connect(GATEWAY)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
 }
 
 /// The time within which so many of a hundred were answered.
@@ -73,27 +175,6 @@ fn share(sorted: &[Duration], of_hundred: usize) -> Result<Duration> {
     let index = (sorted.len() * of_hundred / 100).min(sorted.len().saturating_sub(1));
     let found = sorted.get(index).copied();
     found.context("nothing was answered")
-}
-
-/// Asks on one connection; how long each answer took that was asked for after `from`.
-fn asked(from: Instant, until: Instant) -> Result<Vec<Duration>> {
-    let mut stream = TcpStream::connect(GATEWAY)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let request = format!("GET /v1/status HTTP/1.1\r\nHost: {GATEWAY}\r\n\r\n");
-    let mut buffer = vec![0; ANSWER_BYTES_MAX];
-    let mut took = Vec::new();
-    loop {
-        let began = Instant::now();
-        if began >= until {
-            return Ok(took);
-        }
-        stream.write_all(request.as_bytes())?;
-        read_answer(&mut stream, &mut buffer)?;
-        if began >= from {
-            took.push(began.elapsed());
-        }
-    }
 }
 
 fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<()> {
@@ -179,6 +260,20 @@ mod tests {
         assert_eq!(of(&format!("{head}he")), Ok(Some(head.len() + 5)));
         assert!(of("HTTP/1.1 503 No\r\ncontent-length: 5\r\n\r\n").is_err());
         assert!(of("HTTP/1.1 200 OK\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn a_completion_is_asked_with_the_length_of_its_body() {
+        let asked = MeasuredRequest::completion().request;
+        let parts = asked.split_once("\r\n\r\n");
+        let (head, body) = parts.expect("a head and a body");
+        let length = format!("Content-Length: {}", body.len());
+        assert!(head.lines().any(|it| it == length), "{head}");
+        assert!(head.lines().all(|it| !it.starts_with(' ')), "{head}");
+        let body: serde_json::Value = serde_json::from_str(body).expect("an object");
+        assert_eq!(body["max_tokens"], 1);
+        // No check is asked for: a job of mode `none`.
+        assert!(body.get("tensorgrid").is_none());
     }
 
     #[test]

@@ -12,7 +12,7 @@ usage: cargo xtask COMMAND
   ci [STEP]   the whole gate, or one step of it: format, tidy, build (with lints), simulate, test
   nightly [STEP]
               what is too long for the gate, in release builds: statistics, verifier-cost (an hour's search),
-              hostile, crowd, simulate (10,000 seeds), canaries
+              hostile, crowd, simulate (10,000 seeds), canaries, schemathesis, openai-client
   circles     every import that is part of a circle of files, a line each
   tidy        crate edges, leftovers, file sizes, crate docs, dead links
   accuracy    float and integer accuracy of the shipped models on unseen digits;
@@ -31,7 +31,8 @@ usage: cargo xtask COMMAND
   served-models
               a real llama.cpp server behind a provider, asked by that client; --binary FILE and --require as above
   gateway-bench
-              requests for its status that a node answers a second on loopback; --binary FILE as above
+              requests for its status that a node answers a second on loopback, and completions by the OpenAI routes, a paid
+              job each; --binary FILE as above
   monitoring  a Prometheus server scrapes a grid: alert rules and panels of ops/ are tried; --binary FILE and --require as above
   network-test
               four validators, two gateways, five providers and three cheats as processes on hosts of their own (network

@@ -55,10 +55,10 @@ pub use openai::conversation::{ChatTurn, play};
 pub use openai::error::OpenAiError;
 pub use openai::pieces::{AnswerPiece, LimitedReceiver, LimitedSender, SentPiece, limited_pieces};
 pub use openai::port::{
-    AskedBody, ChoiceSender, Completion, CompletionChoice, CompletionOrder, CompletionPrompt,
-    EmbeddingOrder, Embeddings, KeptOrder, MemoryRecord, OpenAiFuture, OpenAiPort, OrderRecord,
-    PieceSender, Requester, ServedBody, ServedName, ServedOrder, ServedReply, TextLogprobs,
-    TextPiece, TokenLogprob, WrittenLogprob,
+    AnsweringEndpoint, AskedBody, ChoiceSender, Completion, CompletionChoice, CompletionOrder,
+    CompletionPrompt, EmbeddingOrder, Embeddings, KeptOrder, MemoryRecord, OpenAiFuture,
+    OpenAiPort, OrderRecord, PieceSender, Requester, ServedBody, ServedName, ServedOrder,
+    ServedReply, TextLogprobs, TextPiece, TokenLogprob, WrittenLogprob,
 };
 pub use port::{
     BlobSink, BlobSource, ChunkOutcome, DevelopmentPort, FinalizedEvents, GridPort, PortError,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tg_api::openai::on_blocking_thread;
 use tg_api::{
-    Completion, CompletionChoice, CompletionOrder, OpenAiError, PieceSender, Requester,
-    TextLogprobs, TextPiece,
+    AnsweringEndpoint, Completion, CompletionChoice, CompletionOrder, OpenAiError, PieceSender,
+    Requester, TextLogprobs, TextPiece,
 };
 use tg_ir::GenerationRequest;
 use tg_sdk::dto::{ModeDto, ModelDto};
@@ -153,6 +153,7 @@ impl TextRun {
                 mode: self.order.mode,
                 proof_bytes: written.proof.map(|proof| proof.file.len() as u64),
                 logprobs,
+                endpoint: None,
             },
         })
     }
@@ -227,6 +228,13 @@ impl TextRun {
         let tokens = tokens.map_err(|error| OpenAiError::unavailable(error.to_string()))?;
         let shown = (&*self.coding, tokens.as_slice());
         let (pieces, stopped) = completion::shown(&self.order, request, shown)?;
+        let endpoint = AnsweringEndpoint {
+            provider: session.provider(),
+            lease: session.lease(),
+            number: answer.number,
+            signature: answer.signature,
+            unclaimed: self.endpoints.unclaimed(&session).await,
+        };
         Ok(Some(WrittenChoice {
             tokens: count(tokens.len()),
             choice: CompletionChoice {
@@ -237,6 +245,7 @@ impl TextRun {
                 mode: ModeDto::Endpoint,
                 proof_bytes: None,
                 logprobs: None,
+                endpoint: Some(endpoint),
             },
         }))
     }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use tg_sdk::dto::{JobStateDto, ModeDto};
 use tg_sdk::endpoint::session::{EndpointAnswer, EndpointError, EndpointSession, ServedBy};
 use tg_sdk::{Client, JobFilter, Wallet};
-use tg_types::{Address, JobId, ModelId};
+use tg_types::{Address, Amount, JobId, LeaseId, ModelId};
 
-/// How long it is believed which endpoints an account has.
+/// How long it is believed which endpoints an account has, and what was claimed of their leases.
 const LOOKED: Duration = Duration::from_secs(3);
 
 /// Endpoints of an account that are looked at.
@@ -28,6 +28,8 @@ pub(super) struct ServedEndpoints {
     client: Client,
     known: Mutex<BTreeMap<Address, Known>>,
     sessions: Mutex<BTreeMap<JobId, Arc<EndpointSession>>>,
+    /// What was claimed of leases by vouchers, and when that was known.
+    claimed: Mutex<BTreeMap<LeaseId, (Instant, Amount)>>,
 }
 
 impl ServedEndpoints {
@@ -36,6 +38,7 @@ impl ServedEndpoints {
             client,
             known: Mutex::default(),
             sessions: Mutex::default(),
+            claimed: Mutex::default(),
         }
     }
 
@@ -121,5 +124,38 @@ impl ServedEndpoints {
             }
         }
         answer
+    }
+
+    /// What vouchers of a session promise beyond what was claimed on the ledger, as this gateway's node says. What is claimed only grows:
+    /// what was looked up a moment ago makes it no smaller than it is.
+    pub(super) async fn unclaimed(&self, session: &EndpointSession) -> Amount {
+        let claimed = self.claimed(session).await;
+        let owed = session.owed().amount;
+        owed.saturating_sub(claimed)
+    }
+
+    /// What was claimed by vouchers of a session's lease; nothing as long as nobody shows it.
+    async fn claimed(&self, session: &EndpointSession) -> Amount {
+        let lease = session.lease();
+        if let Some(known) = self.claimed_lately(lease) {
+            return known;
+        }
+        let Ok(job) = self.client.job(session.job()).await else {
+            return Amount::ZERO;
+        };
+        let told = job.leases.iter().find(|it| it.id == lease);
+        let meter = told.and_then(|it| it.meter.as_ref());
+        let claimed = meter.map_or(Amount::ZERO, |it| it.vouchers);
+        let mut known = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        // Leases that nobody asks any more are not kept.
+        known.retain(|_, (at, _)| at.elapsed() < LOOKED);
+        known.insert(lease, (Instant::now(), claimed));
+        claimed
+    }
+
+    fn claimed_lately(&self, lease: LeaseId) -> Option<Amount> {
+        let known = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, claimed) = known.get(&lease)?;
+        (at.elapsed() < LOOKED).then_some(*claimed)
     }
 }

@@ -158,6 +158,8 @@ fn choice_of(choice: &Value, reply: &ServedReply) -> CompletionChoice {
         mode: ModeDto::None,
         proof_bytes: None,
         logprobs: None,
+        // What stands behind it says the provider.
+        endpoint: None,
     }
 }
 

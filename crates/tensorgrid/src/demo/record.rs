@@ -53,8 +53,10 @@ pub(crate) struct DemoRun {
     pub(crate) blocks: u64,
     /// Seconds from start to end.
     pub(crate) elapsed: f64,
-    /// The model's id.
+    /// The id of the model that was asked.
     pub(crate) model: String,
+    /// Names of the models of the grid, beginning with that one.
+    pub(crate) models: Vec<String>,
     /// Composed security in bits.
     pub(crate) security_bits: f64,
     /// What was left on disk.

@@ -72,7 +72,7 @@ pub(crate) fn json(run: &DemoRun) -> serde_json::Value {
         .collect();
     serde_json::json!({
         "network": "development", "validators": VALIDATORS, "providers": run.players.len(),
-        "model": run.model, "security_bits": run.security_bits, "zk": false,
+        "model": run.model, "models": run.models, "security_bits": run.security_bits, "zk": false,
         "jobs": jobs, "rejections": rejections, "balances": balances,
         "totals": { "before": run.totals[0], "after": run.totals[1] },
         "conserved": run.totals.iter().all(conserved),
@@ -234,6 +234,10 @@ fn summary(text: &mut String, run: &DemoRun) {
     );
     add(
         text,
+        format_args!("models of the grid: {}", run.models.join(", ")),
+    );
+    add(
+        text,
         format_args!("receipts, proofs, digits and the public model are in {folder}. Try next:"),
     );
     add(
@@ -258,4 +262,41 @@ fn summary(text: &mut String, run: &DemoRun) {
         text,
         format_args!("(`tensorgrid` is target/release/tensorgrid, or `cargo run --release --`)"),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tg_sdk::dto::TotalsDto;
+    use tg_types::Amount;
+
+    #[test]
+    fn the_end_names_the_models_of_the_grid() {
+        let none = TotalsDto {
+            minted: Amount::ZERO,
+            balances: Amount::ZERO,
+            escrow: Amount::ZERO,
+            stake: Amount::ZERO,
+            collateral: Amount::ZERO,
+            burned: Amount::ZERO,
+        };
+        let run = DemoRun {
+            players: Vec::new(),
+            jobs: Vec::new(),
+            balances: Vec::new(),
+            totals: [none.clone(), none],
+            blocks: 1,
+            elapsed: 1.0,
+            model: "0x01".to_owned(),
+            models: vec!["lenet-digits".to_owned(), "gpt-bytes".to_owned()],
+            security_bits: 100.0,
+            folder: "demo".into(),
+        };
+        let told = text(&run);
+        assert!(
+            told.contains("models of the grid: lenet-digits, gpt-bytes\n"),
+            "{told}"
+        );
+        assert_eq!(json(&run)["models"][1], "gpt-bytes");
+    }
 }

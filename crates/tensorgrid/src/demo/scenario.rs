@@ -23,7 +23,7 @@ use crate::grid::connect::{Calling, OfJob};
 use crate::grid::embedded::{EmbeddedGrid, EmbeddedOptions, RunningAgent, register_bundled};
 use tg_console::outcome::{Exit, Failure, OrFail, say};
 use tg_console::{accounts, table};
-use tg_offline::bundled::{self, Bundled};
+use tg_offline::bundled::{self, BuiltIn, Bundled};
 use tg_sdk::jobs::{self, Followed, OrderedJob};
 use tg_sdk::{CheckedModel, OrderTerms};
 
@@ -124,6 +124,8 @@ impl Scenario<'_> {
         say("compiling LeNet from ONNX, committing its weights, registering it ...");
         let registrar = accounts::wallet(accounts::REGISTRAR);
         let model = register_bundled(&self.client, &registrar, Bundled::Lenet).await?;
+        // Nothing here asks them: they come beside the digits, so that nobody waits for them.
+        let others = tokio::spawn(register_others(self.client.clone(), registrar));
         let public = Arc::new(jobs::public_model(&self.client, &model).await.of_job()?);
         folder::leave_model(&self.arguments.out, public.public())?;
         self.wait_for_offers().await?;
@@ -161,6 +163,8 @@ impl Scenario<'_> {
                 prove_ms,
             });
         }
+        let mut models = vec![model.name];
+        models.extend(others.await??);
         let after = self.balances().await?;
         let end = self.client.status().await.calling("ask the grid")?;
         let balances = before
@@ -179,6 +183,7 @@ impl Scenario<'_> {
             blocks: end.height,
             elapsed: self.started.elapsed().as_secs_f64(),
             model: model.id.to_string(),
+            models,
             security_bits: tg_proof::security::report(public.public())
                 .map_or(0.0, |report| report.bits),
             folder: self.arguments.out.clone(),
@@ -315,6 +320,23 @@ impl Scenario<'_> {
     }
 }
 
+/// Registers the built-in models that no digit is sent to, and gives their names.
+async fn register_others(client: Client, registrar: Wallet) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for model in others() {
+        let model = register_bundled(&client, &registrar, model).await?;
+        names.push(model.name);
+    }
+    Ok(names)
+}
+
+/// The built-in models that no digit is sent to.
+fn others() -> impl Iterator<Item = BuiltIn> {
+    let asked = BuiltIn::from(Bundled::Lenet);
+    let all = BuiltIn::ALL.into_iter();
+    all.filter(move |model| *model != asked)
+}
+
 /// Collects how long each lease's proof took.
 fn listen(mut events: mpsc::Receiver<ProviderEvent>) -> Arc<Mutex<BTreeMap<LeaseId, u64>>> {
     let times = Arc::new(Mutex::new(BTreeMap::new()));
@@ -356,4 +378,20 @@ fn greatest(values: &[f32]) -> usize {
         .map(|value| (value * 65_536.0) as i32)
         .collect();
     top_class(&scaled).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_model_is_registered_and_each_once() {
+        let mut names: Vec<&str> = others().map(BuiltIn::name).collect();
+        assert!(names.contains(&"gpt-bytes"), "{names:?}");
+        names.push(Bundled::Lenet.name());
+        names.sort_unstable();
+        let mut all = BuiltIn::ALL.map(BuiltIn::name);
+        all.sort_unstable();
+        assert_eq!(names, all);
+    }
 }

@@ -18,7 +18,7 @@ use tg_provider::{Agent, AgentConfig, AgentError, AgentEvent, Shutdown, Shutdown
 use tg_sdk::dto::{ModelDto, ModelStateDto};
 use tg_sdk::jobs;
 use tg_sdk::{Client, clock};
-use tg_types::{Amount, Decode, DurationMs, Encode, Label, Transaction, Wallet};
+use tg_types::{Address, Amount, Decode, DurationMs, Encode, Label, Transaction, Wallet};
 use tokio::sync::mpsc;
 
 use super::blob;
@@ -412,6 +412,38 @@ fn make(bundled: BuiltIn) -> Result<ModelFiles, Failure> {
     })
 }
 
+/// Refuses a name under which an account has registered something else: of two of one name the one that is asked by it is the older one, and
+/// whoever registered the other would not see why. The ledger itself takes any name.
+pub(crate) async fn refuse_taken_name(
+    client: &Client,
+    owner: Address,
+    (id, name): (tg_types::ModelId, &str),
+) -> Result<(), Failure> {
+    let models = client.models().await.calling("list the models")?;
+    let Some(other) = named_alike(&models, owner, (id, name)) else {
+        return Ok(());
+    };
+    let text = format!("{owner} has registered {} as {name} already", other.id);
+    Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(
+        "give this one another name with `--name NAME`; the one that is registered keeps its own",
+    ))
+}
+
+/// What an account has under a name that it registers another id by; nothing if that id is registered anyway, which keeps the name
+/// that it has.
+fn named_alike<'a>(
+    models: &'a [ModelDto],
+    owner: Address,
+    (id, name): (tg_types::ModelId, &str),
+) -> Option<&'a ModelDto> {
+    let is_there = |model: &&ModelDto| model.state != ModelStateDto::Refused;
+    let mut there = models.iter().filter(is_there);
+    if there.clone().any(|model| model.id == id) {
+        return None;
+    }
+    there.find(|model| model.owner == owner && model.name == name)
+}
+
 /// Stores a model's files and registers it. An id is its content: one that is registered already, by whomever, is left as
 /// it is, unless it was refused for its files.
 pub(crate) async fn register(
@@ -529,4 +561,46 @@ impl RunningAgent {
 /// Whether a folder holds a grid already.
 pub(crate) fn holds_grid(directory: &Path) -> bool {
     directory.join("genesis.bin").exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tg_types::{Digest, ModelId};
+
+    fn model(id: u8, owner: u8, state: ModelStateDto) -> ModelDto {
+        ModelDto {
+            id: ModelId::new([id; 32]),
+            name: "digits".to_owned(),
+            owner: Address::new([owner; 20]),
+            state,
+            public_blob: Digest::of_blob(&[id]),
+            weights_blob: Digest::of_blob(b"w"),
+            registered_ms: u64::from(id),
+            facts: None,
+            refusal: None,
+        }
+    }
+
+    #[test]
+    fn a_name_is_of_one_model_of_an_owner() {
+        let check = |models: &[ModelDto], (id, name): (u8, &str), expected: Option<u8>| {
+            let wanted = (ModelId::new([id; 32]), name);
+            let found = named_alike(models, Address::new([1; 20]), wanted);
+            let expected = expected.map(|id| ModelId::new([id; 32]));
+            assert_eq!(found.map(|it| it.id), expected, "{id} {name}");
+        };
+        let (active, pending) = (ModelStateDto::Active, ModelStateDto::Pending);
+        check(&[model(5, 1, active)], (6, "digits"), Some(5));
+        check(&[model(5, 1, pending)], (6, "digits"), Some(5));
+        // The same again, another name, and what another account has.
+        check(&[model(5, 1, active)], (5, "digits"), None);
+        check(&[model(5, 1, active)], (6, "numbers"), None);
+        check(&[model(5, 2, active)], (6, "digits"), None);
+        // What is registered is left as it is, whatever it is called.
+        let both = [model(5, 1, active), model(6, 2, active)];
+        check(&both, (6, "digits"), None);
+        // A model that was refused may be mended under its name.
+        check(&[model(5, 1, ModelStateDto::Refused)], (6, "digits"), None);
+    }
 }

@@ -275,6 +275,13 @@ fn completions_of_the_openai_api_go_to_the_endpoint_of_their_caller() {
     assert_eq!(served["usage"], by_job["usage"]);
     assert_eq!(served["tensorgrid"]["job"], id);
     assert_eq!(served["tensorgrid"]["receipt"], Value::Null);
+    assert!(by_job["tensorgrid"].get("signature").is_none(), "{by_job}");
+    assert!(is_signed(&served["tensorgrid"]), "{served}");
+    // It is the first of the endpoint, and nobody claimed it yet.
+    assert_eq!(
+        served["tensorgrid"]["unclaimed"],
+        served["tensorgrid"]["price"]
+    );
     assert!(units(&served["tensorgrid"]["price"]) < units(&by_job["tensorgrid"]["price"]));
     let (parts, ended) = post(&grid, "completions", &[], &body(true)).parts();
     assert!(ended && parts.len() > 3, "{parts:?}");
@@ -300,6 +307,13 @@ fn completions_of_the_openai_api_go_to_the_endpoint_of_their_caller() {
     assert_eq!(checked["choices"], by_job["choices"]);
 }
 
+/// Whether what stands behind an answer says who signed it.
+fn is_signed(ours: &Value) -> bool {
+    let length = |field: &str| ours[field].as_str().map(str::len);
+    let lengths = ["provider", "lease", "signature"].map(length);
+    lengths == [Some(42), Some(66), Some(132)] && ours["number"].is_u64()
+}
+
 /// Several choices are several requests to the endpoint, each paid, and a stream has the pieces of all as they are written.
 fn several_by_the_endpoint(grid: &Grid, id: &str) {
     let mut body = json!({
@@ -314,6 +328,8 @@ fn several_by_the_endpoint(grid: &Grid, id: &str) {
     let by_it =
         |it: &Value| it["verify"] == "endpoint" && it["job"] == id && it["receipt"].is_null();
     assert!(choices.iter().all(by_it), "{whole}");
+    let is_told = |it: &Value| is_signed(it) && units(&it["unclaimed"]) >= units(&it["price"]);
+    assert!(choices.iter().all(is_told), "{whole}");
     assert_eq!(whole["usage"]["completion_tokens"], 60);
     body["stream"] = json!(true);
     let (parts, ended) = post(grid, "chat/completions", &[], &body).parts();

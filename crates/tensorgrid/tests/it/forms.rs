@@ -429,6 +429,11 @@ fn small_models_run_on_a_grid() {
         let id = model_folder.compile().ends(0).json()["model"].clone();
         let [own, public, input] = ["m.tgm", "m.tgv", "x.json"].map(|file| model_folder.path(file));
         let add = ["--json", "model", "add", &own, &public, "--name", name];
+        if name != "softmax" {
+            let taken = ["model", "add", &own, &public, "--name", "softmax"];
+            let refused = grid.run(&taken).ends(2).stderr;
+            assert!(refused.contains("--name NAME"), "{refused}");
+        }
         let added = grid.run(&add).ends(0).json();
         assert_eq!(added["id"], id);
         let again = grid.run(&add).ends(0);

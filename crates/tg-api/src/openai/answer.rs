@@ -3,8 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use tg_sdk::dto::ModeDto;
+use tg_types::digest::hex;
 
-use super::port::{Completion, CompletionChoice, TextLogprobs, TokenLogprob, WrittenLogprob};
+use super::port::{
+    AnsweringEndpoint, Completion, CompletionChoice, TextLogprobs, TokenLogprob, WrittenLogprob,
+};
 use super::replay::AnswerId;
 use super::request::CompletionKind;
 
@@ -272,22 +275,38 @@ fn stands_behind_one(choice: &CompletionChoice) -> Value {
         price,
         mode,
         proof_bytes,
+        endpoint,
         pieces: _,
         stopped: _,
         logprobs: _,
     } = choice;
-    json!({
+    let mut object = json!({
         "job": job.to_string(), "price": price.to_string(),
         "verify": mode, "proof_bytes": proof_bytes,
         // An endpoint has none: its provider signed the answer, and the grid holds nothing of it.
         "receipt": (*mode != ModeDto::Endpoint).then(|| format!("/v1/jobs/{job}/receipt")),
-    })
+    });
+    if let Some(endpoint) = endpoint {
+        let AnsweringEndpoint {
+            provider,
+            lease,
+            number,
+            signature,
+            unclaimed,
+        } = endpoint;
+        object["provider"] = json!(provider.to_string());
+        object["lease"] = json!(lease.to_string());
+        object["number"] = json!(number);
+        object["signature"] = json!(format!("0x{}", hex(&signature.to_rsv())));
+        object["unclaimed"] = json!(unclaimed.to_string());
+    }
+    object
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tg_types::{Amount, JobId, ModelId};
+    use tg_types::{Address, Amount, JobId, LeaseId, ModelId, Signature};
 
     fn choice(pieces: &[&str]) -> CompletionChoice {
         CompletionChoice {
@@ -298,6 +317,7 @@ mod tests {
             mode: ModeDto::None,
             proof_bytes: None,
             logprobs: None,
+            endpoint: None,
         }
     }
 
@@ -367,6 +387,40 @@ mod tests {
         ];
         assert_eq!(seen, expected);
         assert!(parts[4]["tensorgrid"].is_object() && parts[5]["usage"].is_object());
+    }
+
+    #[test]
+    fn a_choice_of_an_endpoint_says_who_signed_it_and_what_is_unclaimed() {
+        let by_job = choice(&["a"]);
+        let by_it = CompletionChoice {
+            mode: ModeDto::Endpoint,
+            endpoint: Some(AnsweringEndpoint {
+                provider: Address::new([4; 20]),
+                lease: LeaseId::new([5; 32]),
+                number: 6,
+                signature: Signature {
+                    r: [7; 32],
+                    s: [8; 32],
+                    y_parity: 1,
+                },
+                unclaimed: Amount::new(9),
+            }),
+            ..by_job.clone()
+        };
+        let whole = frame(CompletionKind::Text).whole(&completion(vec![by_it, by_job]));
+        let [by_it, by_job] = [0_usize, 1].map(|index| &whole["tensorgrid"]["choices"][index]);
+        let told = ["provider", "lease", "number", "signature", "unclaimed"];
+        let expected = [
+            json!(Address::new([4; 20]).to_string()),
+            json!(LeaseId::new([5; 32]).to_string()),
+            json!(6),
+            json!(format!("0x{}{}1c", "07".repeat(32), "08".repeat(32))),
+            json!(Amount::new(9).to_string()),
+        ];
+        assert_eq!(told.map(|field| by_it[field].clone()), expected);
+        assert!(by_it["receipt"].is_null() && by_job["receipt"].is_string());
+        // Of a job the receipt says all that.
+        assert!(told.iter().all(|&field| by_job.get(field).is_none()));
     }
 
     #[test]

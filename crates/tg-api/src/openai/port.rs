@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 use tg_sdk::dto::ModeDto;
-use tg_types::{Address, Amount, JobId, ModelId, ServedCall, ServedCard, TokenUsage};
+use tg_types::{
+    Address, Amount, JobId, LeaseId, ModelId, ServedCall, ServedCard, Signature, TokenUsage,
+};
 
 use super::conversation::ChatTurn;
 use super::error::OpenAiError;
@@ -130,6 +132,24 @@ pub struct CompletionChoice {
     pub proof_bytes: Option<u64>,
     /// The log probabilities of its tokens, if they were asked for.
     pub logprobs: Option<TextLogprobs>,
+    /// Who gave it, if an endpoint wrote it.
+    pub endpoint: Option<AnsweringEndpoint>,
+}
+
+/// Who answered as an endpoint, what shows it, and what its requestor can lose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AnsweringEndpoint {
+    /// The provider.
+    pub provider: Address,
+    /// The lease under which it serves the endpoint.
+    pub lease: LeaseId,
+    /// The number of the request within the lease.
+    pub number: u64,
+    /// The provider's signature over lease, request and sealed answer ([`tg_types::answer_digest`]).
+    pub signature: Signature,
+    /// What vouchers of the lease promise beyond what was claimed on the ledger, this answer's price included: the most that the provider
+    /// gains by what it answered, whether that was right or not.
+    pub unclaimed: Amount,
 }
 
 /// Log probabilities of the tokens of a text.

@@ -188,6 +188,7 @@ mod tests {
                 mode: ModeDto::None,
                 proof_bytes: None,
                 logprobs: None,
+                endpoint: None,
             }],
             prompt_tokens: 3,
             written_tokens: 2,

@@ -26,7 +26,7 @@ use super::{json_of, proved, wallet};
 use crate::grid::args::{InferArguments, ModelAddArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::describe_receipt;
-use crate::grid::embedded::{ModelFiles, register, wait_until_active};
+use crate::grid::embedded::{ModelFiles, refuse_taken_name, register, wait_until_active};
 use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
@@ -62,6 +62,7 @@ pub(super) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
         public: made.public,
         weights: made.file,
     };
+    refuse_taken_name(&client, wallet.address(), (made.id, name.as_str())).await?;
     say(format_args!(
         "storing and registering the model; a run may take {work} units of work ..."
     ));

@@ -13,7 +13,9 @@ use crate::grid::args::{
     ApiArguments, ModelAddArguments, ModelAddBuiltinArguments, ModelShowArguments,
 };
 use crate::grid::connect::{self, Calling};
-use crate::grid::embedded::{ModelFiles, register, register_bundled, wait_until_active};
+use crate::grid::embedded::{
+    ModelFiles, refuse_taken_name, register, register_bundled, wait_until_active,
+};
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
 use tg_console::table::{Table, brief};
 use tg_offline::bundled::BuiltIn;
@@ -52,6 +54,7 @@ pub(crate) async fn add(arguments: &ModelAddArguments, as_json: bool) -> Outcome
         .clone()
         .unwrap_or_else(|| model.program.name.clone());
     let id = public.id();
+    refuse_taken_name(&client, wallet.address(), (id, name.as_str())).await?;
     let made = ModelFiles {
         id,
         public: public.encode(),

@@ -18,7 +18,7 @@ use super::modes::{self, assurance};
 use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
 use super::{ask_to_proceed, json_of, proved, wallet};
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::embedded::{ModelFiles, register, wait_until_active};
+use crate::grid::embedded::{ModelFiles, refuse_taken_name, register, wait_until_active};
 use crate::grid::program_args::{ProgramAddArguments, ProgramSubmitArguments};
 use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
@@ -39,6 +39,7 @@ pub(crate) async fn add(arguments: &ProgramAddArguments, as_json: bool) -> Outco
         public: file.clone(),
         weights: file,
     };
+    refuse_taken_name(&client, wallet.address(), (made.id, name.as_str())).await?;
     say("storing and registering the program ...");
     let id = register(&client, &wallet, made, &name).await?;
     say("the validators check it ...");
