@@ -142,8 +142,9 @@ async fn asked(
     model: &ModelDto,
     arguments: &InferArguments,
 ) -> Result<(Vec<u8>, Vec<QuoteDto>, OrderTerms), Failure> {
-    let mode = mode_of(client, model, arguments).await?;
+    refuse_proof(arguments)?;
     let input = input_of(client, model, arguments).await?;
+    let mode = modes::mode_of(client, wallet, (model, &input), arguments.into()).await?;
     let quotes = quotes(client, (model, mode), &arguments.order).await?;
     let terms = terms(
         client,
@@ -234,19 +235,15 @@ pub(super) async fn infer(
     Ok(())
 }
 
-/// How the result of a float model is checked.
-async fn mode_of(
-    client: &Client,
-    model: &ModelDto,
-    arguments: &InferArguments,
-) -> Result<ModeDto, Failure> {
+/// Refuses an order of a float model that asks for a proof.
+fn refuse_proof(arguments: &InferArguments) -> Outcome {
     let asks_for_proof = arguments
         .verify
         .is_some_and(|it| it.verify == Verify::Proof);
     if asks_for_proof || arguments.proof_out.is_some() {
         return Err(no_proof());
     }
-    modes::mode_of(client, model, arguments.into()).await
+    Ok(())
 }
 
 /// Watches over a job while it can be challenged, if `input` says what to run here.

@@ -130,7 +130,7 @@ async fn asked(
     let reals = text::inputs(checked.program(), (&arguments.text, &arguments.inputs))?;
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
-    let mode = modes::mode_of(client, model, arguments.into()).await?;
+    let mode = modes::mode_of(client, wallet, (model, &input), arguments.into()).await?;
     let quotes = quotes(client, (model, mode), &arguments.order).await?;
     if arguments.detach && arguments.order.needs.needs().lane() == Lane::Auction {
         let text = "--detach: a sealed bid is opened by the command that made it, which has to run until then";

@@ -85,7 +85,7 @@ async fn asked(
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
             .hint("--parts needs one: docs/PROGRAMS.md says which functions a program exports"));
     }
-    let mode = modes::mode_of(client, &listed, arguments.into()).await?;
+    let mode = modes::mode_of(client, wallet, (&listed, &inputs[0]), arguments.into()).await?;
     let quotes = quotes(client, (&listed, mode), &arguments.order).await?;
     let terms = terms(
         client,
