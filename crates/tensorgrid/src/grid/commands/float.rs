@@ -25,7 +25,7 @@ use super::order::{
 use super::{json_of, proved, wallet};
 use crate::grid::args::{InferArguments, ModelAddArguments};
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::describe::describe_receipt;
+use crate::grid::describe::{BesideReceipt, describe_receipt};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
 use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
@@ -320,7 +320,7 @@ pub(super) async fn finish(
             None => "not run here: this answer is the word of the validators that ran it again"
                 .to_owned(),
         })?;
-        line(describe_receipt(&receipt, None))?;
+        line(describe_receipt(&receipt, BesideReceipt::default()))?;
     }
     match answer.end {
         FloatEnd::Finished => Ok(()),

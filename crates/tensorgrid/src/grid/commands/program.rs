@@ -18,6 +18,7 @@ use super::modes::{self, assurance};
 use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
 use super::{ask_to_proceed, json_of, proved, wallet};
 use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::describe::{BesideReceipt, describe_receipt};
 use crate::grid::embedded::{ModelFiles, register, wait_until_active};
 use crate::grid::program_args::{ProgramAddArguments, ProgramSubmitArguments};
 use crate::grid::projects::{ProjectNote, tell_ordered};
@@ -345,7 +346,7 @@ fn show(ran: &PaidRun, (output, is_checked): (Option<&Path>, bool), as_json: boo
         true => "the program was run here again and gave the same answer, bill and trace",
         false => "not run here: this answer is the word of those that ran it again, or parts of it",
     })?;
-    line(crate::grid::describe::describe_receipt(receipt, None))?;
+    line(describe_receipt(receipt, BesideReceipt::default()))?;
     Ok(())
 }
 
