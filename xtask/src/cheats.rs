@@ -47,6 +47,8 @@ providers once the cheat is suspended wait until their deadline, so that fewer a
 Models of the suite, executed; the liar changes one element of the answer and commits to that. *Found* is how often the drawn tiles
 hold the wrong one; in the first 1,000 runs the opening is made and checked by the code of production, which must judge alike. *99.9 % interval* is Wilson's of
 that share, wide enough that of the rows of both tables none is outside by chance but once in a hundred sets of challenges; where the formula is outside the command fails.
+*Gain a lease* is what these shares come to for a liar that always returns, with that interval: the price where the lie is not found, minus the twenty prices that are its least
+stake where it is. Where it may be a gain the command fails. What the lie is worth elsewhere, and what a name loses beside its stake, are not in it (ADR 44).
 
 ";
 

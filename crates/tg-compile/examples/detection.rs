@@ -4,6 +4,9 @@
 //!
 //! The liar changes one element of the answer, or the bill of one step, commits to what it then says, and opens what is drawn: no other part is
 //! wrong, so nothing else can give it away. A part of the runs makes and checks openings; the others look only at what is drawn.
+//!
+//! Each run is a lease of a liar that always returns: it has its price where the lie is not found, and loses twenty times the price, the least stake
+//! of the mode, where it is. What that comes to for each lease is the column *gain a lease*, with its 99.9 % interval (`docs/adr/0044-a-cheat-that-returns.md`).
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "prints a table")]
 
 use std::collections::BTreeMap;
@@ -23,6 +26,9 @@ use tg_wasm::{ProgramFile, ProgramInput, ProgramState, RunLimits, WasmProgram};
 
 /// Runs for each model.
 const RUNS: u32 = 1_000_000;
+
+/// The least stake of a lease of mode sync, in prices.
+const STAKE: f64 = 20.0;
 
 /// Runs of them with commitments and openings.
 const OPENED: u32 = 1_000;
@@ -64,7 +70,7 @@ fn main() -> ExitCode {
         true => ExitCode::SUCCESS,
         false => {
             eprintln!(
-                "error: a share is not what the formula says, or openings are judged otherwise than the draw"
+                "error: a share is not what the formula says, a lie does not lose, or openings are judged otherwise than the draw"
             );
             ExitCode::FAILURE
         }
@@ -74,9 +80,9 @@ fn main() -> ExitCode {
 /// The first lines of a table of parts.
 fn head(parts: &str) {
     println!(
-        "| model | {parts} | drawn | formula | runs | found | 99.9 % interval | with openings | found | judged alike |"
+        "| model | {parts} | drawn | formula | runs | found | 99.9 % interval | gain a lease, in prices | with openings | found | judged alike |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|");
 }
 
 /// What was measured of one lie.
@@ -93,12 +99,13 @@ struct Row {
 }
 
 impl Row {
-    /// Prints it; whether the formula lies within the interval, and openings were judged as the draws were.
+    /// Prints it; whether the formula lies within the interval, the liar loses by it, and openings were judged as the draws were.
     fn print(&self) -> bool {
         let formula = self.drawn as f64 / self.all as f64;
         let (low, high) = interval(self.found, RUNS);
+        let most = gain(low);
         println!(
-            "| {} | {} | {} | {:.2} % | {RUNS} | {:.2} % | {:.2} to {:.2} % | {OPENED} | {:.2} % | {} |",
+            "| {} | {} | {} | {:.2} % | {RUNS} | {:.2} % | {:.2} to {:.2} % | {:.3} ({:.3} to {most:.3}) | {OPENED} | {:.2} % | {} |",
             self.name,
             self.all,
             self.drawn,
@@ -106,11 +113,19 @@ impl Row {
             100.0 * f64::from(self.found) / f64::from(RUNS),
             100.0 * low,
             100.0 * high,
+            gain(f64::from(self.found) / f64::from(RUNS)),
+            gain(high),
             100.0 * f64::from(self.opened) / f64::from(OPENED),
             if self.alike { "all" } else { "NO" }
         );
-        self.alike && (low..=high).contains(&formula)
+        self.alike && (low..=high).contains(&formula) && most < 0.0
     }
+}
+
+/// What a lie brings on average for each lease, in prices, where it is found in such a share of them: the price, or minus the stake. What it is
+/// worth outside of the grid, and the work that it saves, are not counted; nor is what the name loses beside the stake.
+fn gain(found: f64) -> f64 {
+    (1.0 - found) - found * STAKE
 }
 
 /// Measures the lie in one model; whether the formula lies within the interval, and openings are judged as the draw is.

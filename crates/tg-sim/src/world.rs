@@ -38,6 +38,7 @@ use crate::forger::SimForger;
 use crate::gateways::SimGateway;
 use crate::grid::{Context, SimGrid, now_ms};
 use crate::mangler::Mangled;
+use crate::omitter::SeedOmitter;
 use crate::plan::{FailureKind, Loss, PlannedFault, SeatRole};
 
 pub(crate) const QUOTA: Quota =
@@ -391,7 +392,8 @@ impl SimWorld {
             | SeatRole::SeedWithholder
             | SeatRole::FileDropper
             | SeatRole::Mangler
-            | SeatRole::Forger => self.start(index).await,
+            | SeatRole::Forger
+            | SeatRole::SeedOmitter => self.start(index).await,
         }
     }
 
@@ -469,15 +471,19 @@ impl SimWorld {
         self.grid.line(&self.context, "world", &what);
     }
 
-    /// The same validator; one that proposes what does not hold, if its seat is of that kind.
+    /// The same validator; one that proposes what does not hold, or leaves seeds out, if its seat is of that kind.
     fn with_forger(&self, index: usize, parts: Parts) -> Parts {
         let seat = &self.seats[index];
-        if seat.role != SeatRole::Forger {
-            return parts;
+        let grid = self.grid.clone();
+        match seat.role {
+            SeatRole::Forger => {
+                let account = seat.account.clone();
+                let forger = SimForger::new(grid, (index, self.starts), account);
+                parts.forging(Arc::new(forger))
+            }
+            SeatRole::SeedOmitter => parts.forging(Arc::new(SeedOmitter::new(grid, index))),
+            _ => parts,
         }
-        let (grid, account) = (self.grid.clone(), seat.account.clone());
-        let forger = SimForger::new(grid, (index, self.starts), account);
-        parts.forging(Arc::new(forger))
     }
 
     /// Checks that a validator that starts again has on disk what it told, if its disk is the old one.

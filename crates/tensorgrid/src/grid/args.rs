@@ -485,7 +485,7 @@ pub(crate) struct InferArguments {
     /// NAME=FILE.
     pub(crate) inputs: Vec<PathBuf>,
     /// How the result is checked. If absent: by sync where an offer has the stake for it, else by a proof; by a proof with
-    /// --proof-out and for orders with needs of their own.
+    /// --proof-out and of a sealed bid.
     #[arg(long, value_parser = VerifyParser::MODELS)]
     pub(crate) verify: Option<VerifyChoice>,
     /// Order, print the job's id, and do not wait: `job fetch` gives the result.

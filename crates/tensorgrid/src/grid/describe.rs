@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use tg_ir::{Program, tiles};
 use tg_sdk::dto::{CheckDto, JobDto, JobReceiptDto, JobWhyDto, LeaseDto, ModeDto, SettlementDto};
 use tg_types::Tier;
 
@@ -100,16 +101,47 @@ fn shown(id: impl Display, detail: PrintedDetail) -> String {
     }
 }
 
-/// A receipt in lines: what was paid and what shows that the result is right come first, hashes only with `--verbose`. `zk`: whether its
-/// proof, which validators accepted, is in zero knowledge.
-pub(crate) fn describe_receipt(receipt: &JobReceiptDto, zk: Option<bool>) -> String {
-    receipt_lines(receipt, zk, detail()).join("\n")
+/// How many tiles of a run of a program the committee of mode sync executes again, where it does not run it whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DrawnTiles {
+    /// How many are drawn.
+    drawn: u64,
+    /// Of how many.
+    all: u64,
 }
 
-fn receipt_lines(receipt: &JobReceiptDto, zk: Option<bool>, detail: PrintedDetail) -> Vec<String> {
+impl DrawnTiles {
+    /// Of a program that was checked here.
+    pub(crate) fn of(program: &Program) -> Self {
+        Self {
+            drawn: tg_proof::trace::tiles_drawn(program),
+            all: tiles::count(program),
+        }
+    }
+}
+
+/// What is known of a result that its receipt does not say.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BesideReceipt {
+    /// Whether its proof, which validators accepted, is in zero knowledge.
+    pub(crate) zk: Option<bool>,
+    /// How much of its program's run a committee executes again.
+    pub(crate) tiles: Option<DrawnTiles>,
+}
+
+/// A receipt in lines: what was paid and what shows that the result is right come first, hashes only with `--verbose`.
+pub(crate) fn describe_receipt(receipt: &JobReceiptDto, beside: BesideReceipt) -> String {
+    receipt_lines(receipt, beside, detail()).join("\n")
+}
+
+fn receipt_lines(
+    receipt: &JobReceiptDto,
+    beside: BesideReceipt,
+    detail: PrintedDetail,
+) -> Vec<String> {
     let mut lines = vec![
         format!("money      {}", describe_money(&receipt.settlement)),
-        describe_evidence(receipt, zk, detail),
+        describe_evidence(receipt, beside, detail),
     ];
     if receipt.job.mode == ModeDto::Sync {
         let check = receipt.lease.check.as_ref();
@@ -146,7 +178,11 @@ fn receipt_lines(receipt: &JobReceiptDto, zk: Option<bool>, detail: PrintedDetai
 }
 
 /// What shows that the result of a receipt is right.
-fn describe_evidence(receipt: &JobReceiptDto, zk: Option<bool>, detail: PrintedDetail) -> String {
+fn describe_evidence(
+    receipt: &JobReceiptDto,
+    beside: BesideReceipt,
+    detail: PrintedDetail,
+) -> String {
     match receipt.evidence {
         Some(_) if receipt.job.mode == ModeDto::Recompute => {
             "evidence   the answer: validators ran it again".to_owned()
@@ -165,12 +201,9 @@ fn describe_evidence(receipt: &JobReceiptDto, zk: Option<bool>, detail: PrintedD
             let (right, members) = check.map_or((0, 0), |it| (it.right, it.members));
             format!(
                 "evidence   {}: drawn parts, found right by {right} of {members} members of a committee; \
-                 not a proof\n\
-                 parts      {}\n\
-                 integrity  one wrong part of the run is among the drawn ones with a chance of at least 1 in 20\n\
-                 effort     leaving out a share q of the run is found with 1 - (1 - q)^k, where k parts are drawn",
+                 not a proof\n{}",
                 shown(evidence, detail),
-                drawn_parts(&receipt.receipt.tier)
+                describe_parts(&receipt.receipt.tier, beside.tiles)
             )
         }
         Some(_) if receipt.job.mode == ModeDto::Replicate => {
@@ -194,13 +227,42 @@ fn describe_evidence(receipt: &JobReceiptDto, zk: Option<bool>, detail: PrintedD
         }
         Some(evidence) => {
             let evidence = shown(evidence, detail);
-            match zk {
+            match beside.zk {
                 Some(zk) => format!("proof      {evidence}, {}in zero knowledge", not(zk)),
                 None => format!("proof      {evidence}, not held here any more"),
             }
         }
         None => "proof      none: nobody checked this result".to_owned(),
     }
+}
+
+/// How many parts of how many a committee executed again, and with what chance it looked at what is wrong: of a program that is known here in
+/// numbers, else as the mode has it.
+fn describe_parts(tier: &str, tiles: Option<DrawnTiles>) -> String {
+    let Some(DrawnTiles { drawn, all }) = tiles else {
+        return format!(
+            "parts      {}\n\
+             integrity  one wrong part of the run is among the drawn ones with a chance of at least 1 in 20\n\
+             effort     leaving out a share q of the run is found with 1 - (1 - q)^k, where k parts are drawn",
+            drawn_parts(tier)
+        );
+    };
+    if drawn >= all {
+        return format!(
+            "parts      all {all} tiles of 1 KiB\n\
+             integrity  whatever tile of the run is wrong is among them\n\
+             effort     whatever tile of the run is left out is among them"
+        );
+    }
+    let looked_at = 100.0 * drawn as f64 / all as f64;
+    let unseen = 100.0 - looked_at;
+    // Drawn without replacement, which finds more.
+    let tenth = 0.9_f64.powf(drawn as f64);
+    format!(
+        "parts      {drawn} drawn of {all} tiles of 1 KiB\n\
+         integrity  one wrong tile of the run is among the drawn ones with a chance of {looked_at:.1} %, and accepted with {unseen:.1} %\n\
+         effort     leaving out a share q of the run is accepted with at most (1 - q)^{drawn}, a tenth of it with {tenth:.1e}"
+    )
 }
 
 /// How many parts of how many a committee executes again.
@@ -323,7 +385,7 @@ impl Shown {
 mod tests {
     use tg_sdk::dto::CheckDto;
 
-    use super::{describe_committee, hostile_chance};
+    use super::{DrawnTiles, describe_committee, describe_parts, hostile_chance};
 
     fn committee(members: u16, seats: u16) -> Option<String> {
         describe_committee(&CheckDto {
@@ -360,6 +422,44 @@ mod tests {
             };
             assert_eq!(text, expected, "{seats}");
         }
+    }
+
+    /// A wrong acceptance is told in numbers where it is known how many parts a run has.
+    #[test]
+    fn drawn_parts_are_told_with_the_chance_of_a_wrong_acceptance() {
+        let tiles = |drawn, all| Some(DrawnTiles { drawn, all });
+        let check = |tier, tiles, expected: &[&str]| {
+            let text = describe_parts(tier, tiles);
+            for part in expected {
+                assert!(text.contains(part), "{text}");
+            }
+            assert_eq!(text.lines().count(), 3, "{text}");
+        };
+        check("TGX-1", None, &["at least 64", "at least 1 in 20"]);
+        check("TGF-1", None, &["4 of up to 80 sections"]);
+        check("TGX-1", tiles(9, 9), &["all 9 tiles", "whatever tile"]);
+        check(
+            "TGX-1",
+            tiles(64, 160),
+            &[
+                "64 drawn of 160 tiles",
+                "with a chance of 40.0 %, and accepted with 60.0 %",
+                "at most (1 - q)^64, a tenth of it with 1.2e-3",
+            ],
+        );
+        check("TGX-1", tiles(100, 2_000), &["5.0 %", "95.0 %"]);
+    }
+
+    /// What a committee draws of a program is what a receipt says.
+    #[test]
+    fn tiles_of_a_program_are_counted_as_they_are_drawn() {
+        let (model, _) = tg_compile::suite::Architecture::LeNet.model(1);
+        let DrawnTiles { drawn, all } = DrawnTiles::of(&model.program);
+        let challenge = tg_types::Digest::default();
+        let draw = tg_proof::trace::tiles_of(&model.program, &challenge);
+        assert_eq!(draw.len() as u64, drawn);
+        assert_eq!(all, tg_ir::tiles::count(&model.program));
+        assert!((1..=all).contains(&drawn));
     }
 
     #[test]

@@ -43,8 +43,7 @@ pub(crate) struct ProgramSubmitArguments {
     /// Believe the validators that ran it again, or drawn parts of it, and do not run it here.
     #[arg(long)]
     pub(crate) trust: bool,
-    /// How the result is checked. If absent: by sync where an offer has the stake for it, else by recompute, as orders with needs of
-    /// their own are.
+    /// How the result is checked. If absent: by sync where an offer has the stake for it, else by recompute.
     #[arg(long, value_parser = VerifyParser::PROGRAMS)]
     pub(crate) verify: Option<VerifyChoice>,
     #[command(flatten)]

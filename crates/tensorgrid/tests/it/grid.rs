@@ -537,7 +537,8 @@ fn more_gpu_memory_than_any_machine_has_is_explained_at_once() {
     assert!(dry["charge"].is_string(), "{dry}");
 }
 
-/// Needs that the quotes do not know have a price all the same: that of a dry run.
+/// Needs that the quotes do not know have a price all the same: that of a dry run. Where one says that an offer has the stake for it, a committee
+/// checks the job as it does usual ones.
 #[test]
 fn an_order_with_needs_of_its_own_needs_no_price() {
     let folder = tempfile::tempdir().unwrap();
@@ -553,14 +554,30 @@ fn an_order_with_needs_of_its_own_needs_no_price() {
     ];
     let _provider = Provider::start(&grid, &folder.path().join("key"), "0.01", &machine);
     until("the offer stands", || offers(&grid) == 1);
-    let ran = infer(&grid, &["--gpus", "1", "--gpu-seconds", "2"]).ends(0);
-    let why = "--verify proof, for what each way costs is known for usual needs only";
-    assert!(ran.stderr.contains(why), "{}", ran.stderr);
-    let ran = ran.json();
-    assert_eq!(ran["greatest"], 7);
-    let price = ran["receipt"]["settlement"]["price"].as_str().unwrap();
-    // A hundredth for the job and two fiftieths for the time.
-    assert_eq!(price, "0.05");
+    // A hundredth for the job and two or three fiftieths for the time: of twenty times that the offer puts up one, not seven fifths.
+    for (seconds, price, mode, why) in [
+        ("2", "0.05", "sync", "--verify sync: drawn validators"),
+        ("3", "0.07", "proof", "--verify proof, for no offer serves"),
+    ] {
+        let ran = infer(&grid, &["--gpus", "1", "--gpu-seconds", seconds]).ends(0);
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+        let ran = ran.json();
+        assert_eq!(ran["greatest"], 7);
+        assert_eq!(ran["receipt"]["settlement"]["price"], price);
+        assert_eq!(ran["receipt"]["job"]["mode"], mode);
+    }
+    let both = ["--priority", "2", "--dry-run"];
+    let dry = infer(&grid, &both).ends(0).json();
+    assert_eq!(dry["job"]["mode"], "sync", "{dry}");
+    // A committee has no proof, and a bid no price.
+    let file = folder.path().join("proof.bin");
+    let kept = ["--priority", "2", "--dry-run", "--proof-out", text(&file)];
+    let dry = infer(&grid, &kept).ends(0).json();
+    assert_eq!(dry["job"]["mode"], "proof", "{dry}");
+    let bid = ["--class", "batch", "--dry-run", "--max-price", "0.5"];
+    let dry = infer(&grid, &bid);
+    let why = "--verify proof, for nobody knows before its auction";
+    assert!(dry.stderr.contains(why), "{}", dry.stderr);
 }
 
 /// Ctrl-C ends a command and not the job that it waits for, and it is said how to go on with it.

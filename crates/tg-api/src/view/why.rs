@@ -103,9 +103,8 @@ fn price_with_input(state: &State, order: &JobOrder, why: &mut JobWhyDto) -> Opt
     if order.needs.lane() == Lane::Auction || !state.is_held(&model.storage) {
         return None;
     }
-    let mut member = order.clone();
-    member.needs.gang = 1;
-    let assessments = state.assess_order(&member)?;
+    // Of a gang each member: what it puts up has to be enough for the price of all.
+    let assessments = state.assess_order(order)?;
     let is_compared = order.mode == VerificationMode::Replicate;
     let (mut rejected, mut owners) = (BTreeMap::new(), BTreeSet::new());
     let mut places = Vec::new();

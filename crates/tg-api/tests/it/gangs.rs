@@ -3,7 +3,7 @@
 use tg_sdk::Client;
 use tg_sdk::dto::{JobStateDto, ModeDto};
 use tg_types::{
-    Amount, Digest, JobId, JobNeeds, JobOrder, Receipt, Tier, TimestampMs, Transaction,
+    Amount, Digest, JobId, JobNeeds, JobOrder, OfferTerms, Receipt, Tier, TimestampMs, Transaction,
     VerificationMode,
 };
 
@@ -95,6 +95,42 @@ async fn a_gang_is_told_before_its_order_how_many_machines_are_there() {
     let told = "; then offers that fit now would take it";
     assert!(summary.ends_with(told), "{summary}");
     assert!(three.charge.is_some_and(|it| it <= three.charge_max));
+}
+
+/// Each member of a gang of mode sync puts up twenty times the price of all: a dry run that forgets it promises an order that would wait.
+#[tokio::test]
+async fn a_gang_is_told_before_its_order_that_its_members_put_up_too_little() {
+    let grid = Grid::stating();
+    let (_server, client) = registered(&grid).await;
+    let held = Transaction::ReportStorage {
+        held: vec![MODEL.into()],
+        missing: Vec::new(),
+    };
+    let validator = wallet("validator");
+    client.sign_and_submit(&validator, held).await.unwrap();
+    active(&client).await;
+    for name in ["bob", "carol", "dave"] {
+        // Some tenth, and five are put up.
+        let terms = OfferTerms {
+            price_base: Amount::new(100_000_000_000_000_000),
+            ..terms(1)
+        };
+        let offer = Transaction::PostOffer { terms };
+        let posted = client.sign_and_submit(&wallet(name), offer).await;
+        posted.unwrap();
+    }
+    let alice = wallet("alice").address();
+    for (members, is_served) in [(2, true), (3, false)] {
+        let order = JobOrder {
+            mode: VerificationMode::Sync,
+            ..wanted(&client, members).await
+        };
+        let told = client.dry_run(alice, &order).await.unwrap();
+        assert_eq!(told.charge.is_some(), is_served, "{told:?}");
+        let lacks = told.why.offers.iter().flat_map(|it| &it.lacks);
+        let stake = lacks.filter(|it| it.contains("puts up too little"));
+        assert_eq!(stake.count(), if is_served { 0 } else { 3 }, "{told:?}");
+    }
 }
 
 #[tokio::test]

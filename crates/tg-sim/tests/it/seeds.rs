@@ -395,6 +395,45 @@ fn gateways_and_clocks_are_drawn_in_some_seeds_only() {
     assert!((150..250).contains(&clocks), "{clocks}");
 }
 
+/// A leader leaves the seeds that it knows out of its blocks: others name them, no rule breaks and jobs are done.
+#[test]
+fn a_leader_leaves_out_the_seeds_that_it_knows() {
+    let mut plans = (0..600).map(SimPlan::drawn);
+    let plan = plans.find(|it| it.seats.contains(&SeatRole::SeedOmitter));
+    let plan = plan.expect("half of these seeds have a hostile validator");
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(
+        report.violations.is_empty(),
+        "{plan}{:?}",
+        report.violations
+    );
+    let lines = report.lines.iter();
+    let left_out = lines.filter(|it| it.contains("leaves out the seed of block"));
+    assert!(left_out.count() > 0, "{plan}");
+    assert!(report.paid > 0, "{} of {} jobs", report.paid, report.jobs);
+}
+
+/// In one class of 23 a hostile validator is one that leaves seeds out, if the seed draws a hostile one; all others are as they were.
+#[test]
+fn seeds_are_left_out_in_some_seeds_only() {
+    let mut found = 0;
+    for seed in 0..600 {
+        let plan = SimPlan::drawn(seed);
+        let of = |role| plan.seats.iter().filter(|it| **it == role).count();
+        let omitters = of(SeatRole::SeedOmitter);
+        assert!(omitters <= usize::from(seed % 23 == 17), "{seed}");
+        let hostile = plan.seats.len() - of(SeatRole::Honest);
+        assert!(hostile <= plan.faults_max(), "{seed}");
+        assert_eq!(plan.seats[0], SeatRole::Honest, "{seed}");
+        found += omitters;
+    }
+    assert!(found > 0);
+}
+
 /// One seed of seventeen has a validator that proposes what does not hold, and none has more hostile seats than it bears.
 #[test]
 fn a_forger_is_drawn_in_some_seeds_only() {

@@ -25,7 +25,7 @@ use super::order::{
 use super::{json_of, proved, wallet};
 use crate::grid::args::{InferArguments, ModelAddArguments};
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::describe::describe_receipt;
+use crate::grid::describe::{BesideReceipt, describe_receipt};
 use crate::grid::embedded::{ModelFiles, refuse_taken_name, register, wait_until_active};
 use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
@@ -143,8 +143,9 @@ async fn asked(
     model: &ModelDto,
     arguments: &InferArguments,
 ) -> Result<(Vec<u8>, Vec<QuoteDto>, OrderTerms), Failure> {
-    let mode = mode_of(client, model, arguments).await?;
+    refuse_proof(arguments)?;
     let input = input_of(client, model, arguments).await?;
+    let mode = modes::mode_of(client, wallet, (model, &input), arguments.into()).await?;
     let quotes = quotes(client, (model, mode), &arguments.order).await?;
     let terms = terms(
         client,
@@ -235,19 +236,15 @@ pub(super) async fn infer(
     Ok(())
 }
 
-/// How the result of a float model is checked.
-async fn mode_of(
-    client: &Client,
-    model: &ModelDto,
-    arguments: &InferArguments,
-) -> Result<ModeDto, Failure> {
+/// Refuses an order of a float model that asks for a proof.
+fn refuse_proof(arguments: &InferArguments) -> Outcome {
     let asks_for_proof = arguments
         .verify
         .is_some_and(|it| it.verify == Verify::Proof);
     if asks_for_proof || arguments.proof_out.is_some() {
         return Err(no_proof());
     }
-    modes::mode_of(client, model, arguments.into()).await
+    Ok(())
 }
 
 /// Watches over a job while it can be challenged, if `input` says what to run here.
@@ -324,7 +321,7 @@ pub(super) async fn finish(
             None => "not run here: this answer is the word of the validators that ran it again"
                 .to_owned(),
         })?;
-        line(describe_receipt(&receipt, None))?;
+        line(describe_receipt(&receipt, BesideReceipt::default()))?;
     }
     match answer.end {
         FloatEnd::Finished => Ok(()),

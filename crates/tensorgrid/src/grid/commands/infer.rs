@@ -19,7 +19,7 @@ use super::order::{
 use super::{float, modes, program, proved, sealed, wallet, write};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::describe::{Shown, describe_receipt};
+use crate::grid::describe::{BesideReceipt, DrawnTiles, Shown, describe_receipt};
 use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
@@ -130,7 +130,7 @@ async fn asked(
     let reals = text::inputs(checked.program(), (&arguments.text, &arguments.inputs))?;
     let input = checked.stored_input(&reals);
     let input = input.or_fail(Exit::Usage, "take the input")?;
-    let mode = modes::mode_of(client, model, arguments.into()).await?;
+    let mode = modes::mode_of(client, wallet, (model, &input), arguments.into()).await?;
     let quotes = quotes(client, (model, mode), &arguments.order).await?;
     if arguments.detach && arguments.order.needs.needs().lane() == Lane::Auction {
         let text = "--detach: a sealed bid is opened by the command that made it, which has to run until then";
@@ -308,7 +308,8 @@ async fn finish(
     if shown.as_json {
         print_json(&inference, &answers, (ordered, &shown.order_of))
     } else {
-        print(&inference, &answers, (ordered, shown))
+        let tiles = DrawnTiles::of(checked.program());
+        print(&inference, (&answers, tiles), (ordered, shown))
     }
 }
 
@@ -369,7 +370,7 @@ fn refuse_low_price(quotes: &[QuoteDto], terms: OrderTerms) -> Outcome {
 
 fn print(
     inference: &Inference,
-    answers: &[Answer<'_>],
+    (answers, tiles): (&[Answer<'_>], DrawnTiles),
     (ordered, shown): (&OrderedJob, &Printed<'_>),
 ) -> Outcome {
     for text in answers.lines(shown.raw) {
@@ -395,8 +396,11 @@ fn print(
             shown.order_of.describe()
         ))?;
     }
-    let zk = inference.proof.as_ref().map(|proof| proof.zk);
-    line(describe_receipt(&inference.receipt, zk))?;
+    let beside = BesideReceipt {
+        zk: inference.proof.as_ref().map(|proof| proof.zk),
+        tiles: Some(tiles),
+    };
+    line(describe_receipt(&inference.receipt, beside))?;
     let job = brief_prefix(inference.receipt.job.id);
     // Only a job of mode proof has a proof to write.
     let proof = match inference.proof {

@@ -19,7 +19,9 @@ use crate::grid::args::{
     JobReceiptArguments, JobShowArguments,
 };
 use crate::grid::connect::{self, Calling, OfJob};
-use crate::grid::describe::{describe_lease, describe_money, describe_receipt, describe_why};
+use crate::grid::describe::{
+    BesideReceipt, describe_lease, describe_money, describe_receipt, describe_why,
+};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
 use tg_console::table::{Table, brief, short};
@@ -225,7 +227,8 @@ async fn receipt(arguments: &JobReceiptArguments, as_json: bool) -> Outcome {
         value["zk"] = zk.into();
         return Ok(json(&value)?);
     }
-    Ok(line(describe_receipt(&receipt, zk))?)
+    let beside = BesideReceipt { zk, tiles: None };
+    Ok(line(describe_receipt(&receipt, beside))?)
 }
 
 /// How long a transaction may take to be in a final block.

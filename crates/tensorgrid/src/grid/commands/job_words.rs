@@ -3,7 +3,7 @@
 use clap::{Args, Command, FromArgMatches};
 use tg_sdk::dto::ModeDto;
 use tg_types::{
-    Amount, CapacityTier, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, RegionSet,
+    Amount, CapacityTier, GpuLink, GpuModel, GpuModelSet, JobClass, JobNeeds, Lane, RegionSet,
     SharingMode,
 };
 
@@ -359,8 +359,8 @@ fn checked(choice: &Ordered) -> String {
     let (mode, usual) = match choice {
         Ordered::Infer(it) if it.seal.seal => (Some(ModeDto::Sealed), ""),
         Ordered::Infer(it) => {
-            let is_usual = it.proof_out.is_none() && it.order.needs.are_usual();
-            let usual = match is_usual {
+            let is_bid = it.order.needs.needs().lane() == Lane::Auction;
+            let usual = match it.proof_out.is_none() && !is_bid {
                 true => {
                     "by sync where an offer has the stake for it, else by a proof; a float model by recompute"
                 }
@@ -370,10 +370,7 @@ fn checked(choice: &Ordered) -> String {
         }
         Ordered::Write(it) => (Some(it.verify.mode()), ""),
         Ordered::Program(it) => {
-            let usual = match it.order.needs.are_usual() {
-                true => "by sync where an offer has the stake for it, else by recompute",
-                false => "by recompute",
-            };
+            let usual = "by sync where an offer has the stake for it, else by recompute";
             (it.verify.map(|it| it.mode()), usual)
         }
         Ordered::Endpoint(_) => (Some(ModeDto::Endpoint), ""),

@@ -1,10 +1,11 @@
 //! `tensorgrid model modes`: what each way of checking a result costs, and what it assures.
 
-use tg_sdk::Client;
 use tg_sdk::dto::{ModeDto, ModePriceDto, ModelDto, QuoteDto};
 use tg_sdk::jobs;
+use tg_sdk::{Client, Wallet};
 
 use super::json_of;
+use super::order::trial_of_sync;
 use crate::grid::args::{InferArguments, ModelModesArguments};
 use crate::grid::connect::{self, Calling as _};
 use crate::grid::order_args::OrderArguments;
@@ -12,7 +13,7 @@ use crate::grid::program_args::ProgramSubmitArguments;
 use tg_console::outcome::{Failure, Outcome, line, say};
 use tg_console::table::{Table, short};
 use tg_console::verify::VerifyChoice;
-use tg_types::Amount;
+use tg_types::{Amount, Lane};
 
 /// Shows the ways of checking for models of the grid.
 pub(crate) async fn run(arguments: &ModelModesArguments, as_json: bool) -> Outcome {
@@ -98,7 +99,8 @@ impl<'a> From<&'a ProgramSubmitArguments> for ModeAsked<'a> {
 /// The mode that was asked for; else the usual one of the grid, of which it is said why.
 pub(crate) async fn mode_of(
     client: &Client,
-    model: &ModelDto,
+    wallet: &Wallet,
+    (model, input): (&ModelDto, &[u8]),
     asked: ModeAsked<'_>,
 ) -> Result<ModeDto, Failure> {
     let ModeAsked {
@@ -121,10 +123,8 @@ pub(crate) async fn mode_of(
         return Ok(certain);
     }
     if !order.needs.are_usual() {
-        say(format_args!(
-            "--verify {certain}, for what each way costs is known for usual needs only; --verify sync asks for a committee"
-        ));
-        return Ok(certain);
+        let asked = (order, certain);
+        return Box::pin(mode_of_needs(client, wallet, (model, input), asked)).await;
     }
     let at_risk = order.needs.value_at_risk;
     let prices = prices(client, model, at_risk).await?;
@@ -150,6 +150,52 @@ pub(crate) async fn mode_of(
         )),
     }
     let is_whole = sync.is_some_and(|it| it.run_whole);
+    say(format_args!("--verify {mode}: {}", assured(mode, is_whole)));
+    Ok(mode)
+}
+
+/// The mode of an order with needs of its own, of which prices of usual jobs say nothing: sync if a dry run of the order in that mode says that it
+/// would be served, else `certain`.
+async fn mode_of_needs(
+    client: &Client,
+    wallet: &Wallet,
+    (model, input): (&ModelDto, &[u8]),
+    (order, certain): (&OrderArguments, ModeDto),
+) -> Result<ModeDto, Failure> {
+    // No dry run says what an auction pays, nor whether an offer has twenty times that.
+    if order.needs.needs().lane() == Lane::Auction {
+        say(format_args!(
+            "--verify {certain}, for nobody knows before its auction what a sealed bid pays; --verify sync asks for a committee"
+        ));
+        return Ok(certain);
+    }
+    let prices = prices(client, model, order.needs.value_at_risk).await?;
+    let sync = prices.iter().find(|price| price.mode == ModeDto::Sync);
+    if let Some(refusal) = sync.and_then(|price| price.refused.as_ref()) {
+        say(format_args!(
+            "--verify {certain}, for sync is refused: {refusal}"
+        ));
+        return Ok(certain);
+    }
+    let mode = match trial_of_sync(client, wallet, order, (model.id, input)).await {
+        Ok(answer) if answer.charge.is_some() => ModeDto::Sync,
+        Ok(_) => {
+            say(format_args!(
+                "--verify {certain}, for no offer serves this order now with verify sync, which asks that it puts up twenty times its price and \
+                 the value at risk"
+            ));
+            certain
+        }
+        // Its verification fee may be more than the account has left.
+        Err(failure) => {
+            say(format_args!(
+                "--verify {certain}, for with verify sync this order is refused: {:#}",
+                failure.error
+            ));
+            certain
+        }
+    };
+    let is_whole = sync.is_some_and(|price| price.run_whole);
     say(format_args!("--verify {mode}: {}", assured(mode, is_whole)));
     Ok(mode)
 }

@@ -44,14 +44,7 @@ pub(super) async fn terms(
     input: (ModelId, &[u8]),
 ) -> Result<OrderTerms, Failure> {
     let needs = needs_of(mode, asked, order)?;
-    let at = |max_price: Amount| OrderTerms {
-        mode: mode.into(),
-        max_price,
-        deadline: Duration::from_secs(order.deadline_s),
-        max_attempts: order.attempts,
-        retention: order.retention,
-        needs,
-    };
+    let at = |max_price: Amount| terms_at(mode, order, (max_price, needs));
     if mode == ModeDto::Replicate && order.max_price.is_none() && !order.dry_run {
         check_members(needs.gang, quotes)?;
     }
@@ -72,16 +65,51 @@ pub(super) async fn terms(
     if needs.lane() == Lane::Auction && !order.dry_run {
         return Err(no_bid());
     }
-    // Any price that the account can pay will do.
-    let account = client.account(wallet.address()).await;
-    let balance = account.calling("ask for the balance")?.balance;
-    let trial = at(Amount::new(balance.get() / 2));
+    let trial = at(price_to_try(client, wallet).await?);
     if order.dry_run {
         return Ok(trial);
     }
     Ok(at(price_of_trial(
         &dry_run(client, wallet, input, trial).await?,
     )?))
+}
+
+/// What an order says, at a maximum price.
+fn terms_at(
+    mode: ModeDto,
+    order: &OrderArguments,
+    (max_price, needs): (Amount, JobNeeds),
+) -> OrderTerms {
+    OrderTerms {
+        mode: mode.into(),
+        max_price,
+        deadline: Duration::from_secs(order.deadline_s),
+        max_attempts: order.attempts,
+        retention: order.retention,
+        needs,
+    }
+}
+
+/// A maximum price for a dry run: any that the account can pay will do.
+async fn price_to_try(client: &Client, wallet: &Wallet) -> Result<Amount, Failure> {
+    let account = client.account(wallet.address()).await;
+    let balance = account.calling("ask for the balance")?.balance;
+    Ok(Amount::new(balance.get() / 2))
+}
+
+/// What an order would come to if it were checked by a committee (mode sync).
+pub(super) async fn trial_of_sync(
+    client: &Client,
+    wallet: &Wallet,
+    order: &OrderArguments,
+    input: (ModelId, &[u8]),
+) -> Result<DryRunDto, Failure> {
+    let max_price = match order.max_price {
+        Some(price) => price,
+        None => price_to_try(client, wallet).await?,
+    };
+    let terms = terms_at(ModeDto::Sync, order, (max_price, order.needs.needs()));
+    dry_run(client, wallet, input, terms).await
 }
 
 /// What the job needs, and of mode replicate how many members it has.

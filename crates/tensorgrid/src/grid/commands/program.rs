@@ -18,6 +18,7 @@ use super::modes::{self, assurance};
 use super::order::{dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms};
 use super::{ask_to_proceed, json_of, proved, wallet};
 use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::describe::{BesideReceipt, describe_receipt};
 use crate::grid::embedded::{ModelFiles, refuse_taken_name, register, wait_until_active};
 use crate::grid::program_args::{ProgramAddArguments, ProgramSubmitArguments};
 use crate::grid::projects::{ProjectNote, tell_ordered};
@@ -86,7 +87,7 @@ async fn asked(
         return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text))
             .hint("--parts needs one: docs/PROGRAMS.md says which functions a program exports"));
     }
-    let mode = modes::mode_of(client, &listed, arguments.into()).await?;
+    let mode = modes::mode_of(client, wallet, (&listed, &inputs[0]), arguments.into()).await?;
     let quotes = quotes(client, (&listed, mode), &arguments.order).await?;
     let terms = terms(
         client,
@@ -346,7 +347,7 @@ fn show(ran: &PaidRun, (output, is_checked): (Option<&Path>, bool), as_json: boo
         true => "the program was run here again and gave the same answer, bill and trace",
         false => "not run here: this answer is the word of those that ran it again, or parts of it",
     })?;
-    line(crate::grid::describe::describe_receipt(receipt, None))?;
+    line(describe_receipt(receipt, BesideReceipt::default()))?;
     Ok(())
 }
 

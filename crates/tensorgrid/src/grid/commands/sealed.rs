@@ -16,7 +16,7 @@ use super::sealed_shared::{KeyStage, NotKnown, input_of, known, refuse_word};
 use super::{ask_to_proceed, challenge, float, json_of, proved, wallet};
 use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
-use crate::grid::describe::{Shown, describe_receipt};
+use crate::grid::describe::{BesideReceipt, Shown, describe_receipt};
 use crate::grid::job_args::{JobGrantArguments, JobRevealArguments};
 use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
@@ -349,7 +349,7 @@ impl AnswerReading {
                 }
             }
         }
-        Ok(line(describe_receipt(receipt, None))?)
+        Ok(line(describe_receipt(receipt, BesideReceipt::default()))?)
     }
 }
 

@@ -15,7 +15,7 @@ use super::order::{
 use super::{ask_to_proceed, modes, proved, wallet};
 use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, OfJob};
-use crate::grid::describe::{Shown, describe_receipt};
+use crate::grid::describe::{BesideReceipt, DrawnTiles, Shown, describe_receipt};
 use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
@@ -167,7 +167,7 @@ async fn finish(
         let drawn = tokens::rule_json(&request.sampling, score_unit(checked));
         print_json(&written, (request, shown), &drawn)
     } else {
-        print(&written, shown)
+        print(&written, shown, DrawnTiles::of(checked.program()))
     }
 }
 
@@ -191,7 +191,7 @@ fn print_json(
     }))?)
 }
 
-fn print(written: &WrittenAnswer, shown: Option<String>) -> Outcome {
+fn print(written: &WrittenAnswer, shown: Option<String>, tiles: DrawnTiles) -> Outcome {
     match shown {
         Some(text) => line(text)?,
         None => {
@@ -210,6 +210,9 @@ fn print(written: &WrittenAnswer, shown: Option<String>) -> Outcome {
             modes::assured(written.receipt.job.mode, written.receipt.lease.run_whole)
         ))?,
     }
-    let zk = written.proof.as_ref().map(|proof| proof.zk);
-    Ok(line(describe_receipt(&written.receipt, zk))?)
+    let beside = BesideReceipt {
+        zk: written.proof.as_ref().map(|proof| proof.zk),
+        tiles: Some(tiles),
+    };
+    Ok(line(describe_receipt(&written.receipt, beside))?)
 }
