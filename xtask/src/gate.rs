@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 /// One step of the gate.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
-    /// Its name, for `--only` and for the report.
+    /// Its name, for `ci STEP` and for the report.
     pub name: &'static str,
     /// What it runs.
     pub program: StepProgram,

@@ -12,7 +12,8 @@ usage: cargo xtask COMMAND
   ci [STEP]   the whole gate, or one step of it: format, tidy, build (with lints), simulate, test
   nightly [STEP]
               what is too long for the gate, in release builds: statistics, verifier-cost (an hour's search),
-              hostile, crowd, simulate (10,000 seeds), canaries, schemathesis, openai-client
+              hostile, crowd, simulate (10,000 seeds), prover, canaries, modules, markets, network, schemathesis,
+              openai-client, documentation, dashboard
   circles     every import that is part of a circle of files, a line each
   tidy        crate edges, leftovers, file sizes, crate docs, dead links
   accuracy    float and integer accuracy of the shipped models on unseen digits;

@@ -230,7 +230,7 @@ pub(crate) struct SimArguments {
     /// Runs at once.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
-    /// Parts of the seed's draw to leave out, as its lines name them: fault3,seat1,provider2,requestor0,links,orders.
+    /// Parts of the seed's draw to leave out, as its lines name them: fault3,seat1,provider2,requestor0,newcomer0,leaver0,client0,gateway0,links,orders,clocks,release,lapse.
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     pub(crate) without: Vec<tg_sim::PlanPart>,
     /// Print one line for each event.

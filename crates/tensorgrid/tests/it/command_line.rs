@@ -14,11 +14,11 @@ struct HelpPage {
     commands: &'static [&'static str],
 }
 
-const PAGES: [HelpPage; 4] = [
+const PAGES: [HelpPage; 5] = [
     HelpPage {
         file: "CLI.md",
-        first: "# The command line\n\nWritten by `cargo xtask bless` from the program's own help. Commands that order work: \
-                [CLI_ORDERS.md](CLI_ORDERS.md); that run nodes: [CLI_NODES.md](CLI_NODES.md); that need no grid: \
+        first: "# The command line\n\nWritten by `cargo xtask bless` from the program's own help. Commands for models and programs: \
+                [CLI_MODELS.md](CLI_MODELS.md); that order work: [CLI_ORDERS.md](CLI_ORDERS.md); that run nodes: [CLI_NODES.md](CLI_NODES.md); that need no grid: \
                 [CLI_OFFLINE.md](CLI_OFFLINE.md).\n",
         commands: &[
             "",
@@ -32,9 +32,13 @@ const PAGES: [HelpPage; 4] = [
             "checkpoint",
             "status",
             "doctor",
-            "model",
-            "program",
         ],
+    },
+    HelpPage {
+        file: "CLI_MODELS.md",
+        first: "# Commands for models and programs\n\nWritten by `cargo xtask bless` from the program's own help. The others: \
+                [CLI.md](CLI.md).\n",
+        commands: &["model", "program"],
     },
     HelpPage {
         file: "CLI_ORDERS.md",
