@@ -1,7 +1,7 @@
 //! Machines that several hold: spot jobs that make room, and gangs.
 
 use tg_ledger::{JobState, LatePhase, LeaseEnd};
-use tg_types::{CapacityTier, JobNeeds, Transaction};
+use tg_types::{Amount, CapacityTier, JobNeeds, Transaction};
 
 use super::super::grid::{Grid, Plan, REQUESTORS, Want, gpu_needs, gpu_terms, milli, receipt};
 use super::super::measure::Attack;
@@ -22,11 +22,20 @@ pub(crate) fn attacks() -> Vec<Attack> {
             Then::LetItExpire,
         ),
         own_spot_jobs(),
-        member("joins gangs and never starts", 0),
-        member("joins gangs, starts, and hands in no part", 1),
+        member("joins gangs and never starts", 0, cheap_machine),
+        Attack {
+            bound: "one lease of an order for each name, and of an order that states its GPU time: while nobody handed in anything, an \
+                    order of too little time and a member of too little work look the same, so both lose the same, at most the price",
+            ..member(
+                "joins gangs, starts, and hands in no part",
+                1,
+                cheap_machine,
+            )
+        },
         member(
             "joins gangs and hands in its part, but not the result if it leads",
             2,
+            leading_machine,
         ),
         members_ally(),
     ]
@@ -211,6 +220,15 @@ fn cheap_machine() -> tg_types::OfferTerms {
     }
 }
 
+/// One that asks more than the cheapest and less than all others: with the cheapest it is a gang, which it leads.
+fn leading_machine() -> tg_types::OfferTerms {
+    let price = gpu_terms(21).price_per_gpu_second.split(2);
+    tg_types::OfferTerms {
+        price_per_gpu_second: price.map_or(Amount::ZERO, |(half, _)| half),
+        ..cheap_machine()
+    }
+}
+
 fn failed(grid: &Grid) -> bool {
     let leases = grid.state.leases().iter();
     let mut theirs = leases.filter(|it| grid.is_hostile(&it.provider));
@@ -222,10 +240,10 @@ fn failed(grid: &Grid) -> bool {
     })
 }
 
-fn member(name: &'static str, upto: u8) -> Attack {
+fn member(name: &'static str, upto: u8, machine: fn() -> tg_types::OfferTerms) -> Attack {
     let play = move |grid: &mut Grid| {
         if grid.step == 90 {
-            post(grid, "x0", cheap_machine());
+            post(grid, "x0", machine());
         }
         shirk(grid, "x0", upto);
     };
