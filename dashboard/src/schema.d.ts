@@ -335,7 +335,13 @@ export interface paths {
          *     asks can check that they are those of the blob's name, and then each chunk as it comes.
          */
         get: operations["tree"];
-        put?: never;
+        /**
+         * Begins an upload in chunks, or tells where one stands. The body is the blob's chunk tree in its canonical encoding, which is what
+         *     `GET /v1/blobs/{digest}/chunks` gives; the permit is the one of `PUT /v1/blobs/{digest}`. From now on the whole blob counts against the
+         *     account. The chunks follow in order. An upload to which no chunk comes for ten minutes of the ledger ends, with all that came; at most
+         *     8 of an account are open, and 64 in all. A blob of one chunk is stored whole.
+         */
+        put: operations["begin_upload"];
         post?: never;
         delete?: never;
         options?: never;
@@ -352,7 +358,11 @@ export interface paths {
         };
         /** One chunk of a blob: a MiB, the last one less. */
         get: operations["chunk"];
-        put?: never;
+        /**
+         * Takes the chunk of an upload that is missing next: a MiB, the last one less. It is checked against the blob's name when it comes, and
+         *     kept. One that is not missing next is not looked at; the answer says which is.
+         */
+        put: operations["put_chunk"];
         post?: never;
         delete?: never;
         options?: never;
@@ -2528,6 +2538,21 @@ export interface components {
              */
             version: number;
         };
+        /** @description How far an upload in chunks has come. */
+        UploadDto: {
+            /** @description BLAKE3 of the blob's bytes. */
+            digest: string;
+            /**
+             * Format: int64
+             * @description The chunk that is missing next, from 0 on; absent once the blob is stored.
+             */
+            next?: number | null;
+            /**
+             * Format: int64
+             * @description Its size in bytes.
+             */
+            size: number;
+        };
         /**
          * @description How a result is checked.
          * @enum {string}
@@ -4000,6 +4025,90 @@ export interface operations {
             };
         };
     };
+    begin_upload: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The signed permit */
+                "tg-upload": string;
+            };
+            path: {
+                /** @description BLAKE3 of the bytes */
+                digest: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": number[];
+            };
+        };
+        responses: {
+            /** @description Which chunk is missing next, if any */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadDto"];
+                };
+            };
+            /** @description Not the chunk tree of the blob, or the blob is one chunk */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No permit, or none that holds */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The tree came too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description A larger blob than the server takes */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The account has too much stored that nothing names */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The store is full, too many uploads are open, or a chunk is being written */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     chunk: {
         parameters: {
             query?: never;
@@ -4034,6 +4143,101 @@ export interface operations {
             };
             /** @description The blob is not held, or has no such chunk */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    put_chunk: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The signed permit */
+                "tg-upload": string;
+            };
+            path: {
+                /** @description BLAKE3 of the bytes */
+                digest: string;
+                /** @description Which chunk, from 0 on */
+                index: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": number[];
+            };
+        };
+        responses: {
+            /** @description Which chunk is missing next, or that the blob was held already */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadDto"];
+                };
+            };
+            /** @description It was the last one, and the blob is stored */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadDto"];
+                };
+            };
+            /** @description The bytes are not this chunk, and nothing of them was kept */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No permit, or none that holds */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No upload of the blob is open */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The bytes came too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description More bytes than a chunk has */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description The store is full, or another chunk is being written */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -156,6 +156,7 @@ async fn the_receipt_of_a_gang_names_every_member_and_adds_up() {
         let begin = Transaction::StartLease { lease: lease.id };
         client.sign_and_submit(own.unwrap(), begin).await.unwrap();
     }
+    // The dearest leads.
     let lead = &job.leases[0];
     assert_eq!((lead.lead, job.leases[1].lead), (None, Some(lead.id)));
     let receipt = Receipt {
@@ -170,13 +171,16 @@ async fn the_receipt_of_a_gang_names_every_member_and_adds_up() {
         lease: job.leases[1].id,
         receipt: receipt.clone(),
     };
-    client.sign_and_submit(&wallet("dave"), part).await.unwrap();
+    client
+        .sign_and_submit(&wallet("carol"), part)
+        .await
+        .unwrap();
     let commit = Transaction::CommitReceipt {
         lease: lead.id,
         receipt,
     };
     client
-        .sign_and_submit(&wallet("carol"), commit)
+        .sign_and_submit(&wallet("dave"), commit)
         .await
         .unwrap();
     until(async || client.job(id).await.unwrap().state == JobStateDto::Paid).await;
@@ -185,7 +189,7 @@ async fn the_receipt_of_a_gang_names_every_member_and_adds_up() {
     let members = receipt.members.iter().map(|it| it.price);
     let members = members.fold(Amount::ZERO, Amount::saturating_add);
     assert_eq!(receipt.members.len(), 1);
-    assert_eq!(receipt.members[0].provider, wallet("dave").address());
+    assert_eq!(receipt.members[0].provider, wallet("carol").address());
     assert!(!members.is_zero());
     assert_eq!(receipt.settlement.members, members);
     let out = receipt.settlement.price.saturating_add(members);
