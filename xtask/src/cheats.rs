@@ -19,12 +19,12 @@ the simulator's draws.
 
 ## In the simulator
 
-Four validators, one of them hostile where the cheat says so; three honest-looking providers of which the cheapest, at 1 TGRID a job, is
-the cheat (the others ask 1.5 and 1.6); 20 orders a run, nothing else fails. Evidence is *simulated*: bytes that say what they are
+Four validators, one of them hostile where the cheat says so, in one row three; three honest-looking providers of which the cheapest, at 1 TGRID a job, is
+the cheat (the others ask 1.5 and 1.6); 20 orders a run, half of them of a friend where the cheat has friends, nothing else fails. Evidence is *simulated*: bytes that say what they are
 about, taken by a checker that knows the right answer; a lie in one part of twenty is seen if the seed draws that part. Ledger, consensus,
 seeds, votes and money are real.
 *Caught*: yes, if no wrong result was paid and provider or validator lost more than fees; of cheats whose wrong results were paid, how many of the cheat's
-leases were not; else nothing was wrong: no wrong result was paid, and nobody lost anything.
+leases, but those of which it had a right result paid, were not; else nothing was wrong: no wrong result was paid, and nobody lost anything.
 *Leases of the cheat* are those that the hostile provider took before it was suspended; *wrong results paid* are of all jobs. *Leases a job*
 and *ms a job* are what honest requestors bear; the last two columns are what the hostile provider and the fourth validator have more or less
 at the end, earnings for honest work among them.
@@ -36,11 +36,14 @@ const DETECTION: &str = "
 How to read it: under `none` every lie is paid. Under `recompute` and `proof` none is. Under `sync` a lie that is spread over the result
 is not paid; one in a single part of twenty is paid 19 times and costs 20 prices once, so it gains nothing on average (ADR 22; what it is
 worth elsewhere counts too: ADR 44), and a
-provider that hides what was drawn loses as much. One bribed, lazy, copying or accusing member of four changes no result; a lazy one has no share of the fee, and loses a
+provider that hides what was drawn loses as much. A provider that cheats all but its friends loses what it puts up for the others, and is paid by its friends for honest work. One bribed, lazy, copying or accusing member of four changes no result; a lazy one has no share of the fee, and loses a
 TGRID where it found a wrong result right, as who accuses falsely does each time. Under `optimistic` nobody here challenges: a lie is paid where the seed draws the bribed watcher, one run of
 four, and costs three prices in the others (here twenty, as these offers put up); a requestor that runs the program too ends that (ADR 27). *optimistic, one tile* is that mode for a model
 that validators do not repeat, whose disputes end at one tile (ADR 33); requestors challenge what they find wrong there. Under `replicate` no wrong result is paid; jobs that need more members than there are honest
 providers once the cheat is suspended wait until their deadline, so that fewer are paid (the three providers here are three members or two).
+*Three bribed members of four* are more than the network bears (one of four; two thirds of a committee, and of all validators who judge what the honest member says): wrong results are paid,
+and nothing promises otherwise. What the simulator holds them to all the same: one chain and one state, money to the last unit, no honest provider's
+collateral, and of the honest member's stake nothing but what each of its accusations puts up, which the others say are false. Of mode `replicate` these three judge members as they are.
 
 ## A lie in one tile, with real commitments
 

@@ -314,8 +314,8 @@ fn cheats(seeds: &Range<u64>, jobs: usize, options: SimOptions, as_json: bool) -
     if as_json {
         let rows = reports.values().map(|(cheat, way, it)| {
             serde_json::json!({
-                "cheat": cheat, "mode": way.mode.as_str(), "by_tile": way.by_tile, "run_whole": way.run_whole, "programs": way.programs, "runs": it.runs, "broken": it.broken, "caught": it.caught(), "jobs": it.jobs,
-                "paid": it.paid, "paid_ms": it.paid_ms, "leases": it.leases, "taken": it.taken, "wrong": it.wrong,
+                "cheat": cheat, "mode": way.mode.as_str(), "by_tile": way.by_tile, "run_whole": way.run_whole, "programs": way.programs, "floats": way.floats, "runs": it.runs, "broken": it.broken, "caught": it.caught(), "jobs": it.jobs,
+                "paid": it.paid, "paid_ms": it.paid_ms, "leases": it.leases, "taken": it.taken, "wrong": it.wrong, "right": it.right,
                 "provider_milli_tgrid": it.provider.milli(), "seat_milli_tgrid": it.seat.milli(),
             })
         });

@@ -12,6 +12,9 @@ use crate::run::{PartyReport, SimOptions, SimReport, run};
 /// Validators of a run: one of them may be faulty.
 const SEATS: usize = 4;
 
+/// So many of them are a majority that validators may not have: more than two thirds.
+const BRIBED: usize = 3;
+
 /// Orders of a run.
 const ORDERS: u64 = 20;
 
@@ -22,15 +25,17 @@ pub struct CheatKind {
     pub name: &'static str,
     /// What the provider does that is cheapest.
     pub provider: ProviderRole,
-    /// What one validator of four does.
+    /// What the last validators of four do.
     pub seat: SeatRole,
+    /// How many of them do.
+    pub seats: usize,
     /// What the requestor does.
     pub requestor: RequestorRole,
 }
 
 impl CheatKind {
     /// All that are measured.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::provider("a result that is wrong all over", ProviderRole::Wrong),
         Self::provider(
             "a result that is wrong in one part of twenty",
@@ -47,6 +52,11 @@ impl CheatKind {
         Self::seat(
             "evidence for a validator that is its friend, and nobody else",
             ProviderRole::Selective,
+            SeatRole::StorageLiar,
+        ),
+        Self::seat(
+            "a wrong result for all but its friends, and evidence for a validator that is its friend",
+            ProviderRole::SelectiveLiar,
             SeatRole::StorageLiar,
         ),
         Self::provider("a start and no result", ProviderRole::Idle),
@@ -70,6 +80,14 @@ impl CheatKind {
             ProviderRole::Wrong,
             SeatRole::BribedWatcher,
         ),
+        Self {
+            seats: BRIBED,
+            ..Self::seat(
+                "three bribed members of four and a wrong result",
+                ProviderRole::Wrong,
+                SeatRole::BribedMember,
+            )
+        },
         Self::seat(
             "a member that accuses everybody",
             ProviderRole::Honest,
@@ -102,6 +120,7 @@ impl CheatKind {
             name,
             provider,
             seat,
+            seats: 1,
             requestor: RequestorRole::Honest,
         }
     }
@@ -110,6 +129,24 @@ impl CheatKind {
         Self {
             requestor,
             ..Self::seat(name, ProviderRole::Honest, SeatRole::Honest)
+        }
+    }
+
+    /// Who orders: of a provider that has friends, half of the orders are of one.
+    fn requestors(&self) -> Vec<Option<RequestorPlan>> {
+        let requestor = |role, orders| {
+            Some(RequestorPlan {
+                role,
+                gateway: 1,
+                orders,
+            })
+        };
+        match self.provider {
+            ProviderRole::SelectiveLiar => vec![
+                requestor(self.requestor, ORDERS / 2),
+                requestor(RequestorRole::Friend, ORDERS - ORDERS / 2),
+            ],
+            _ => vec![requestor(self.requestor, ORDERS)],
         }
     }
 
@@ -127,7 +164,7 @@ impl CheatKind {
             })
         };
         let mut seats = vec![SeatRole::Honest; SEATS];
-        seats[SEATS - 1] = self.seat;
+        seats[SEATS - self.seats..].fill(self.seat);
         SimPlan {
             seed,
             seats,
@@ -141,11 +178,7 @@ impl CheatKind {
                 provider(ProviderRole::Honest, 1_500),
                 provider(ProviderRole::Honest, 1_600),
             ],
-            requestors: vec![Some(RequestorPlan {
-                role: self.requestor,
-                gateway: 1,
-                orders: ORDERS,
-            })],
+            requestors: self.requestors(),
             release: Vec::new(),
             seat_changes: PlannedSeats::default(),
             lapse: None,
@@ -158,7 +191,7 @@ impl CheatKind {
             run_whole: way.run_whole,
             retains: false,
             programs: way.programs,
-            floats: false,
+            floats: way.floats,
             seals: false,
             heal_ms: 30_000,
             without: Vec::new(),
@@ -177,11 +210,13 @@ pub struct CheckedBy {
     pub run_whole: bool,
     /// Whether orders name a program.
     pub programs: bool,
+    /// Whether orders name a float model.
+    pub floats: bool,
 }
 
 impl CheckedBy {
     /// Every way that is measured.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::mode(VerificationMode::None),
         Self::mode(VerificationMode::Recompute),
         Self::mode(VerificationMode::Proof),
@@ -209,6 +244,14 @@ impl CheckedBy {
             by_tile: true,
             ..Self::mode(VerificationMode::Optimistic)
         },
+        Self {
+            floats: true,
+            ..Self::mode(VerificationMode::Sync)
+        },
+        Self {
+            floats: true,
+            ..Self::mode(VerificationMode::Optimistic)
+        },
     ];
 
     const fn mode(mode: VerificationMode) -> Self {
@@ -217,6 +260,7 @@ impl CheckedBy {
             by_tile: false,
             run_whole: false,
             programs: false,
+            floats: false,
         }
     }
 }
@@ -224,11 +268,13 @@ impl CheckedBy {
 impl std::fmt::Display for CheckedBy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.mode.as_str())?;
-        f.write_str(match (self.by_tile, self.programs) {
-            (true, true) => ", one call",
-            (true, false) => ", one tile",
-            (false, true) => ", a program",
-            (false, false) => "",
+        f.write_str(match (self.by_tile, self.programs, self.floats) {
+            (true, true, _) => ", one call",
+            (true, false, true) => ", one node",
+            (true, false, false) => ", one tile",
+            (false, true, _) => ", a program",
+            (false, false, true) => ", a float model",
+            (false, false, false) => "",
         })?;
         f.write_str(if self.run_whole { ", short runs" } else { "" })
     }
@@ -254,6 +300,8 @@ pub struct CheatReport {
     pub taken: u64,
     /// Wrong results that were paid.
     pub wrong: u64,
+    /// Right results of the hostile provider that were paid.
+    pub right: u64,
     /// From order to payment, all paid jobs together, in milliseconds.
     pub paid_ms: u64,
     /// What the hostile provider gained, or lost.
@@ -304,16 +352,13 @@ pub fn measure(
 
 impl CheatReport {
     /// Whether the cheat was caught: *yes* if no wrong result was paid and a party lost more than fees by it; of wrong results that were paid, how
-    /// many of the cheat's leases ended in no such payment; else nothing was wrong.
+    /// many of the cheat's leases, but those of which a right one was paid, ended in no such payment; else nothing was wrong.
     #[must_use]
     pub fn caught(&self) -> String {
         let has_lost = |change: Change| change.milli() < -FEES_MILLI;
         if self.wrong > 0 {
-            format!(
-                "{} of {}",
-                self.taken.saturating_sub(self.wrong),
-                self.taken
-            )
+            let lies = self.taken.saturating_sub(self.right);
+            format!("{} of {lies}", lies.saturating_sub(self.wrong))
         } else if has_lost(self.provider) || has_lost(self.seat) {
             "yes".to_owned()
         } else {
@@ -336,6 +381,7 @@ impl CheatReport {
             .sum::<u64>();
         if let Some(provider) = report.providers.first() {
             self.taken += count(provider.leases);
+            self.right += provider.results.right;
             self.provider.add(*provider);
         }
         if let Some(seat) = report.seats.last() {
@@ -346,7 +392,38 @@ impl CheatReport {
 
 #[cfg(test)]
 mod tests {
-    use super::{Change, CheatReport};
+    use std::collections::BTreeSet;
+
+    use super::{BRIBED, Change, CheatKind, CheatReport, CheckedBy};
+    use crate::plan::{SeatRole, SimPlan};
+
+    #[test]
+    fn only_a_bribed_majority_is_more_than_the_network_bears() {
+        for cheat in CheatKind::ALL {
+            let plan = cheat.plan(CheckedBy::ALL[0], 0);
+            let seats = plan.seats.iter();
+            let hostile = seats.filter(|it| **it != SeatRole::Honest).count();
+            let is_majority = cheat.seats == BRIBED;
+            assert_eq!(plan.is_outvoted(), is_majority, "{}", cheat.name);
+            assert!(hostile <= plan.faults_max() || is_majority);
+            let orders = plan.requestors.iter().flatten().map(|it| it.orders);
+            assert_eq!(orders.sum::<u64>(), super::ORDERS, "{}", cheat.name);
+        }
+        assert!((0..300).all(|seed| !SimPlan::drawn(seed).is_outvoted()));
+    }
+
+    #[test]
+    fn each_way_and_each_cheat_has_a_name_of_its_own() {
+        let ways = CheckedBy::ALL.map(|it| it.to_string());
+        assert_eq!(BTreeSet::from(ways).len(), CheckedBy::ALL.len());
+        let cheats = CheatKind::ALL.map(|it| it.name);
+        assert_eq!(BTreeSet::from(cheats).len(), CheatKind::ALL.len());
+        let floats = CheckedBy::ALL.into_iter().filter(|it| it.floats);
+        assert!(floats.clone().count() == 2 && floats.clone().all(|it| !it.programs));
+        for way in floats {
+            assert!(CheatKind::ALL[0].plan(way, 0).floats, "{way}");
+        }
+    }
 
     #[test]
     fn who_was_paid_for_a_lie_was_not_caught() {
@@ -368,5 +445,13 @@ mod tests {
         check(12, 12_000, 0, "0 of 12");
         // Two members may be paid for one lease's result.
         check(13, 12_000, 0, "0 of 12");
+        // Of its friends it had right results paid.
+        let report = CheatReport {
+            taken: 12,
+            right: 5,
+            wrong: 6,
+            ..CheatReport::default()
+        };
+        assert_eq!(report.caught(), "1 of 7");
     }
 }

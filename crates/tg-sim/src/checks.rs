@@ -5,7 +5,7 @@
 //! | `agreement` | validators and gateways have the same block, and the state that its header names, at each height |
 //! | `money` | what the records hold, counted one by one, and what was burned is what was minted; what was burned only grows |
 //! | `payment` | a job is paid once, to the last unit of its escrow, for a right result, by a verdict in that block, with evidence that validators hold; one that nobody checks for an answer that a quorum holds |
-//! | `honest-lost` | no honest provider loses collateral, but ten times its gas where an order leaves too little time |
+//! | `honest-lost` | no honest provider loses collateral, but ten times its gas where an order leaves too little time; no honest validator loses stake |
 //! | `votes` | tiles are drawn by the seed of the receipt's block; a committee is drawn once a quorum holds the opening; a false accusation costs its bond |
 //! | `capacity` | no offer has more leases than slots, no GPU more than a whole of its shares and memory |
 //! | `job-end` | a job ends in time, with a reason, and goes only from state to state as the protocol says |
@@ -68,6 +68,11 @@ pub(crate) struct KnownFacts {
     pub(crate) unsure: usize,
     /// Whether a watcher may find right what is wrong, because it has from the provider what its run gives.
     pub(crate) bribed: bool,
+    /// Whether more validators are bribed than the network bears: then a wrong result may be paid, and an honest validator that says so
+    /// may lose what an accusation puts up, and no more.
+    pub(crate) outvoted: bool,
+    /// Requestors to which a provider is honest that cheats all others.
+    pub(crate) friends: BTreeSet<Address>,
     /// Seats that give nothing to anybody.
     pub(crate) droppers: BTreeSet<Address>,
     /// Inputs by their digest.
@@ -304,7 +309,10 @@ impl Checks {
         let found = [
             ("money", self.money(&block.state)),
             ("seats", self.seats.look(block)),
-            ("honest-lost", self.seats.honest_lost(block)),
+            (
+                "honest-lost",
+                self.seats.honest_lost(block, self.facts.outvoted),
+            ),
             ("replay", self.replay(block)),
             ("order", order(block)),
             ("capacity", capacity(&block.state)),
@@ -665,7 +673,7 @@ impl Checks {
             // As long as nobody challenges.
             Truth::Wrong => job.order.mode == VerificationMode::Optimistic && self.facts.bribed,
         };
-        if receipt.input != job.order.input || !is_right {
+        if receipt.input != job.order.input || !(is_right || self.facts.outvoted) {
             return Err(format!("{id} is paid for a wrong result"));
         }
         self.is_held(job.ordered_at(), &evidence)

@@ -51,6 +51,8 @@ pub enum SeatRole {
     LazyMember,
     /// As a member of a committee finds everything right, and has from the provider what its run gives: it opens what a watcher has to.
     BribedWatcher,
+    /// The same of drawn parts too, and says of results and accusations that all validators look at that nothing is wrong: one of a bribed majority.
+    BribedMember,
     /// As a member of a committee accuses every result.
     FalseAccuser,
     /// Votes on no result, and does everything else: a watcher that sleeps.
@@ -85,6 +87,7 @@ impl SeatRole {
             Self::VerdictLiar => "verdict-liar",
             Self::LazyMember => "lazy-member",
             Self::BribedWatcher => "bribed-watcher",
+            Self::BribedMember => "bribed-member",
             Self::FalseAccuser => "false-accuser",
             Self::Sleeper => "sleeper",
             Self::VoteCopier => "vote-copier",
@@ -119,6 +122,8 @@ pub enum ProviderRole {
     Withheld,
     /// Gives what it opens to hostile validators only.
     Selective,
+    /// Commits to a wrong result and gives what it opens to hostile validators only; of the jobs of its friends it does as the protocol says.
+    SelectiveLiar,
     /// Starts and never hands anything in.
     Idle,
     /// Never starts.
@@ -143,6 +148,7 @@ impl ProviderRole {
             Self::Partial => "partial",
             Self::Withheld => "withheld",
             Self::Selective => "selective",
+            Self::SelectiveLiar => "selective-liar",
             Self::Idle => "idle",
             Self::Absent => "absent",
             Self::Overcharger => "overcharger",
@@ -173,6 +179,8 @@ pub struct ProviderPlan {
 pub enum RequestorRole {
     /// Orders and waits.
     Honest,
+    /// Orders and waits, and is a friend of the providers that cheat all but their friends: it challenges nothing.
+    Friend,
     /// Takes orders back at random.
     Fickle,
     /// Orders with inputs that nobody has.
@@ -190,6 +198,7 @@ impl RequestorRole {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Honest => "honest",
+            Self::Friend => "friend",
             Self::Fickle => "fickle",
             Self::Withholding => "withholding",
             Self::Spammer => "spammer",
@@ -676,6 +685,13 @@ impl SimPlan {
         (self.seats.len() - 1) / 3
     }
 
+    /// Whether more seats are bribed than the network bears. No seed draws that.
+    pub(crate) fn is_outvoted(&self) -> bool {
+        let bribed = self.seats.iter();
+        let bribed = bribed.filter(|role| **role == SeatRole::BribedMember);
+        bribed.count() > self.faults_max()
+    }
+
     /// How far the wall clock of a seat is ahead, in milliseconds.
     pub(crate) fn clock_ms(&self, seat: usize) -> i64 {
         // Newcomers are honest.
@@ -846,9 +862,10 @@ fn requestors(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<RequestorPl
         .map(|_| {
             let role = draw.pick(&others);
             let orders = match role {
-                RequestorRole::Honest | RequestorRole::Fickle | RequestorRole::KeyWithholder => {
-                    draw.between(10, 30)
-                }
+                RequestorRole::Honest
+                | RequestorRole::Friend
+                | RequestorRole::Fickle
+                | RequestorRole::KeyWithholder => draw.between(10, 30),
                 RequestorRole::Withholding => draw.between(3, 10),
                 RequestorRole::Spammer => 0,
             };

@@ -40,6 +40,7 @@ const SHOCK_MS: [u64; 2] = [12_000, 20_000];
 struct HeldLease {
     task: LeaseTask,
     owner: TaskOwner,
+    requestor: Address,
     input: Digest,
     /// The stage that is done, when, and the seed that was known when it began.
     work: Option<(Stage, u64, Option<Digest>)>,
@@ -210,6 +211,7 @@ impl SimProvider {
                     is_run_whole: shown.run_whole,
                 },
                 task: LeaseTask::new(shown, mode.into(), 0),
+                requestor: job.requestor,
                 input: job.order.input,
                 work: None,
                 input_bytes: None,
@@ -325,7 +327,8 @@ impl SimProvider {
                 }
             }
         }
-        let who = (&self.account.wallet, self.plan.role);
+        let role = role_towards(grid, self.plan.role, &entry.requestor);
+        let who = (&self.account.wallet, role);
         if let Err(missing) = entry.open(who, grid.sample().id) {
             entry.task.failed(now, missing);
             return;
@@ -334,9 +337,9 @@ impl SimProvider {
         match stage {
             Stage::Pull => entry.task.pulled(),
             Stage::Execute => {
-                let executed = executed_as(grid, self.plan.role, entry, &input);
+                let executed = executed_as(grid, role, entry, &input);
                 // A full store is tried again with the work.
-                if is_delivered(self.plan.role, entry)
+                if is_delivered(role, entry)
                     && store
                         .put(&executed.output, BLOB_TOTAL_BYTES_DEFAULT)
                         .is_err()
@@ -348,15 +351,15 @@ impl SimProvider {
             }
             Stage::Deliver => {
                 let output = entry.task.execution().map(|it| it.output.as_slice());
-                if is_delivered(self.plan.role, entry) {
+                if is_delivered(role, entry) {
                     // What cannot be stored is missing, as a lost upload is.
                     let _ = store.put(output.unwrap_or_default(), BLOB_TOTAL_BYTES_DEFAULT);
                 }
                 entry.task.stored(now);
             }
-            Stage::Serve => serve(&mut entry.task, self.plan.role, now),
+            Stage::Serve => serve(&mut entry.task, role, now),
             Stage::Refute => {
-                let is_stored = gives(self.plan.role);
+                let is_stored = gives(role);
                 refute(&mut entry.task, store, is_stored, now);
             }
             Stage::Prove => {
@@ -375,10 +378,10 @@ impl SimProvider {
         (id, input, seed, now): (LeaseId, &[u8], Option<Digest>, u64),
     ) {
         let me = self.account.wallet.address();
-        let role = self.plan.role;
         let Some(entry) = self.leases.get_mut(&id) else {
             return;
         };
+        let role = role_towards(grid, self.plan.role, &entry.requestor);
         let Some(claimed) = entry.task.execution().cloned() else {
             return;
         };
@@ -417,7 +420,7 @@ impl SimProvider {
         match role {
             ProviderRole::Withheld => {}
             ProviderRole::Picker if is_drawn => {}
-            ProviderRole::Selective => {
+            ProviderRole::Selective | ProviderRole::SelectiveLiar => {
                 for friend in grid.friends() {
                     let _ = friend.put(&bytes, EVIDENCE_BYTES_MAX);
                 }
@@ -430,12 +433,21 @@ impl SimProvider {
     }
 }
 
+/// How a provider of a role behaves towards a requestor.
+fn role_towards(grid: &SimGrid, role: ProviderRole, requestor: &Address) -> ProviderRole {
+    let is_friend = grid.checks().facts.friends.contains(requestor);
+    match role {
+        ProviderRole::SelectiveLiar if is_friend => ProviderRole::Honest,
+        _ => role,
+    }
+}
+
 /// A run by a provider of a role, which may change what it gives.
 fn executed_as(grid: &SimGrid, role: ProviderRole, entry: &HeldLease, input: &[u8]) -> Execution {
     let (owner, overcharges) = (entry.owner, role == ProviderRole::Overcharger);
     let mut executed = (grid.sample()).execute(owner, input, (grid.proving, overcharges));
     executed.output = match role {
-        ProviderRole::Wrong => wrong_all_over(executed.output),
+        ProviderRole::Wrong | ProviderRole::SelectiveLiar => wrong_all_over(executed.output),
         ProviderRole::OnePart | ProviderRole::Picker => wrong_in_one_part(executed.output),
         _ => executed.output,
     };
@@ -497,7 +509,10 @@ impl HeldLease {
 
 /// Whether a provider gives files to whoever asks.
 const fn gives(role: ProviderRole) -> bool {
-    !matches!(role, ProviderRole::Withheld | ProviderRole::Selective)
+    !matches!(
+        role,
+        ProviderRole::Withheld | ProviderRole::Selective | ProviderRole::SelectiveLiar
+    )
 }
 
 /// Whether a provider stores what it found: one that withholds does not, where the answer is what is paid for or what shows it.

@@ -71,7 +71,8 @@ impl SimRequestor {
             let pause = 2 * span / self.plan.orders.max(1);
             sleep_ms(&context, self.draw.between(0, pause)).await;
             self.order(&grid, &context).await;
-            if self.index % 2 == 1 && self.draw.chance(CHALLENGED_PERMILLE) {
+            let may_challenge = self.index % 2 == 1 && self.plan.role != RequestorRole::Friend;
+            if may_challenge && self.draw.chance(CHALLENGED_PERMILLE) {
                 self.challenge(&grid, &context).await;
             }
             if self.plan.role == RequestorRole::Fickle && self.draw.chance(400) {

@@ -331,6 +331,11 @@ fn checks(plan: &SimPlan, genesis: &Genesis, options: SimOptions) -> Checks {
             .map(|(index, _)| wallet("validator", index).address())
             .collect(),
         bribed: plan.seats.contains(&SeatRole::BribedWatcher),
+        outvoted: plan.is_outvoted(),
+        friends: (plan.requestors.iter().enumerate())
+            .filter(|(_, it)| it.is_some_and(|it| it.role == RequestorRole::Friend))
+            .map(|(index, _)| wallet("requestor", index).address())
+            .collect(),
         unsure: plan
             .seats
             .iter()

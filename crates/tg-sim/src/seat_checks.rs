@@ -221,12 +221,18 @@ impl SeatChecks {
         }
     }
 
-    /// Whether an honest validator lost a seat that it did not give back, or anything that it has at stake.
-    pub(crate) fn honest_lost(&self, block: &Finalized) -> Result<(), String> {
+    /// Whether an honest validator lost a seat that it did not give back, or anything that it has at stake. Where more than may be are bribed
+    /// (`outvoted`), they may say of what it says of a result that it is false, and it loses what that puts up: nothing else.
+    pub(crate) fn honest_lost(&self, block: &Finalized, outvoted: bool) -> Result<(), String> {
+        let bond = block.state.accusation_bond();
+        let is_voted_down = |event: &Event| {
+            outvoted && matches!(event, Event::AccusationRefuted { burned, .. } if *burned <= bond)
+        };
         for event in block.events.iter() {
             if let Some((validator, amount)) = taken(event)
                 && self.honest.contains(validator)
                 && !amount.is_zero()
+                && !is_voted_down(event)
             {
                 return Err(format!(
                     "{validator}, a validator, lost {amount}: {event:?}"

@@ -31,8 +31,8 @@ use tg_types::{
 };
 
 use crate::evidence::{
-    BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SampleModel, SimulatedChecker,
-    WRONG_TILE,
+    BribedMember, BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SampleModel,
+    SimulatedChecker, WRONG_TILE,
 };
 use crate::forger::SimForger;
 use crate::gateways::SimGateway;
@@ -386,6 +386,7 @@ impl SimWorld {
             | SeatRole::StorageLiar
             | SeatRole::LazyMember
             | SeatRole::BribedWatcher
+            | SeatRole::BribedMember
             | SeatRole::FalseAccuser
             | SeatRole::Sleeper
             | SeatRole::VoteCopier
@@ -766,6 +767,7 @@ fn member(seat: &SimSeat, inner: Arc<dyn EvidenceChecker>) -> Arc<dyn EvidenceCh
         SeatRole::VerdictLiar => Arc::new(LyingChecker { sample, inner }),
         SeatRole::LazyMember => fixed(EMPTY_VOTE, inner),
         SeatRole::BribedWatcher => Arc::new(BribedWatcher { sample, inner }),
+        SeatRole::BribedMember => Arc::new(BribedMember(BribedWatcher { sample, inner })),
         SeatRole::FalseAccuser => fixed(WRONG_TILE, inner),
         _ => inner,
     }
