@@ -6,6 +6,7 @@
 //! | `money` | what the records hold, counted one by one, and what was burned is what was minted; what was burned only grows |
 //! | `payment` | a job is paid once, to the last unit of its escrow, for a right result, by a verdict in that block, with evidence that validators hold; one that nobody checks for an answer that a quorum holds |
 //! | `honest-lost` | no honest provider loses collateral, but ten times its gas where an order leaves too little time; no honest validator loses stake |
+//! | `honest-lost` | whoever ordered a job that ends unpaid, and not by its own doing, has all of its escrow back |
 //! | `votes` | tiles are drawn by the seed of the receipt's block; a committee is drawn once a quorum holds the opening; a false accusation costs its bond |
 //! | `capacity` | no offer has more leases than slots, no GPU more than a whole of its shares and memory |
 //! | `job-end` | a job ends in time, with a reason, and goes only from state to state as the protocol says |
@@ -22,7 +23,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tg_ledger::{
-    AbandonedBecause, Event, Job, JobState, Lease, LeaseEnd, Outcome, QuestionEnd, State, Subject,
+    AbandonedBecause, EndReason, Event, Job, JobState, Lease, LeaseEnd, Outcome, QuestionEnd,
+    State, Subject,
 };
 use tg_node::{BlobStore, Finalized};
 use tg_types::{
@@ -318,6 +320,7 @@ impl Checks {
             ("capacity", capacity(&block.state)),
             ("honest-lost", self.honest_lost(block)),
             ("honest-lost", self.ungranted(block)),
+            ("honest-lost", unreturned(block)),
             ("votes", self.committees(block)),
             ("payment", self.payments(block)),
             ("job-end", self.jobs(block)),
@@ -831,6 +834,39 @@ fn count(state: &State) -> Option<Amount> {
         .chain(models)
         .chain(providers)
         .try_fold(state.totals().burned, Amount::checked_add)
+}
+
+/// Whether whoever ordered a job that ends unpaid, and not by its own doing, has its escrow back: it lost gas and time. An endpoint pays for the
+/// time that it was served.
+fn unreturned(block: &Finalized) -> Result<(), String> {
+    for event in block.events.iter() {
+        let Event::JobEnded {
+            job,
+            provider: None,
+            reason,
+            settlement,
+            ..
+        } = event
+        else {
+            continue;
+        };
+        let is_own = matches!(
+            reason,
+            EndReason::CancelledByRequestor | EndReason::RentSpent | EndReason::NoKey
+        );
+        let record = block.state.job(job);
+        let Some(record) = record.filter(|it| !is_own && !it.is_endpoint()) else {
+            continue;
+        };
+        let locked = record.order.max_price.checked_add(record.verification_fee);
+        if Some(settlement.refund) != locked {
+            let refund = settlement.refund;
+            return Err(format!(
+                "{job} ended unpaid, {reason}: {refund} of {locked:?} came back"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether transactions come before what ends for want of time.

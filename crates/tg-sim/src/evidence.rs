@@ -313,7 +313,7 @@ impl SampleModel {
     }
 
     /// What validators that run it again say of a right result.
-    fn accepted(&self, receipt: &Receipt) -> Outcome {
+    pub(crate) fn accepted(&self, receipt: &Receipt) -> Outcome {
         match self.is_counted() {
             true => Outcome::ProgramAccepted {
                 macs: self.work(&receipt.input),
@@ -490,7 +490,7 @@ fn simulated_opening(seed: &Digest, receipt: &Receipt) -> Vec<u8> {
 }
 
 /// What stands for the checksum of looking at an opening: nobody else has it.
-fn simulated_checksum(opening: &[u8]) -> u64 {
+pub(crate) fn simulated_checksum(opening: &[u8]) -> u64 {
     let digest = Digest::of_blob(opening);
     let (first, _) = digest.as_bytes().split_at(8);
     first
@@ -814,51 +814,6 @@ impl EvidenceChecker for BribedWatcher {
 
     fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
         self.inner.check(task, blobs)
-    }
-}
-
-/// One of a bribed majority: it finds every result right with the checksum that the others have, and says where all validators look at a result, or at what an
-/// honest member says of one, that nothing is wrong. It judges members of mode `replicate`, models and seeds as the others do.
-#[derive(Debug)]
-pub(crate) struct BribedMember(pub(crate) BribedWatcher);
-
-impl EvidenceChecker for BribedMember {
-    fn vote(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Vote, CheckError> {
-        if task.is_repeated {
-            return self.0.vote(task, blobs);
-        }
-        let digest = task.evidence;
-        let opening = blobs.get(&digest, EVIDENCE_BYTES_MAX)?;
-        let opening = opening.ok_or(CheckError::Missing { digest })?;
-        let checksum = simulated_checksum(&opening);
-        Ok(Vote::Right { checksum })
-    }
-
-    fn claim(&self, task: &SampleTask, blobs: &BlobStore) -> Result<Evidence, CheckError> {
-        self.0.claim(task, blobs)
-    }
-
-    fn check(&self, task: &EvidenceTask, blobs: &BlobStore) -> Result<Outcome, CheckError> {
-        let outcome = self.0.check(task, blobs)?;
-        if !matches!(outcome, Outcome::Rejected { .. }) {
-            return Ok(outcome);
-        }
-        let sample = self.0.sample;
-        Ok(match task {
-            EvidenceTask::Lease { receipt, mode, .. } => match mode {
-                VerificationMode::Recompute => sample.accepted(receipt),
-                VerificationMode::Replicate => outcome,
-                _ => Outcome::LeaseAccepted,
-            },
-            EvidenceTask::Accusation { sample: of, .. } if of.revealed.is_some() => outcome,
-            // Of a run that every validator repeats, what it came to.
-            EvidenceTask::Accusation {
-                vote: Vote::WrongRun,
-                sample: of,
-            } if of.dispute.is_none() => sample.accepted(&of.receipt),
-            EvidenceTask::Accusation { .. } => Outcome::Refuted,
-            _ => outcome,
-        })
     }
 }
 

@@ -1,13 +1,15 @@
 //! What a requestor does with the keys of its sealed jobs: it grants each to the provider of its lease, shows it if the provider says that it opens
-//! nothing, and shows it if the answer does not open or is wrong.
+//! nothing, and shows it if the answer does not open or is wrong. One that is hostile does the same with grants that open nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tg_ledger::{Job, Lease, SealingStage, State, SyncStage};
-use tg_types::{Digest, LeaseId, Transaction, VerificationMode};
+use tg_privacy::JobKey;
+use tg_types::{Digest, KeyGrant, LeaseId, SealingPublicKey, Transaction, VerificationMode};
 
 use crate::grid::{ClientAccount, Context, SimGrid, fate, now_ms, sleep_ms};
+use crate::plan::RequestorRole;
 use crate::sealed::SealedOrder;
 
 /// How often it looks, in milliseconds.
@@ -29,7 +31,7 @@ enum KeyDuty {
 pub(crate) async fn keep(
     context: Context,
     grid: Arc<SimGrid>,
-    index: usize,
+    (index, role): (usize, RequestorRole),
     account: ClientAccount,
 ) {
     let mut sent: BTreeMap<(LeaseId, KeyDuty), u64> = BTreeMap::new();
@@ -45,7 +47,7 @@ pub(crate) async fn keep(
             last.is_none_or(|at| now >= at + PATIENCE_MS)
         });
         for (lease, duty, order) in due {
-            let Some(transaction) = transaction(&state, &lease, duty, &order) else {
+            let Some(transaction) = transaction(&state, &lease, duty, (&order, role)) else {
                 continue;
             };
             sent.insert((lease, duty), now);
@@ -104,13 +106,16 @@ fn transaction(
     state: &State,
     id: &LeaseId,
     duty: KeyDuty,
-    order: &SealedOrder,
+    (order, role): (&SealedOrder, RequestorRole),
 ) -> Option<Transaction> {
     let lease = *id;
     Some(match duty {
         KeyDuty::Grant => {
             let to = &state.lease(id)?.sealing.as_ref()?.key;
-            let grant = order.key.grant(id, to).ok()?;
+            let grant = match role {
+                RequestorRole::KeyGarbler => garbled(&order.key, id, to)?,
+                _ => order.key.grant(id, to).ok()?,
+            };
             Transaction::GrantKey { lease, grant }
         }
         KeyDuty::Show => Transaction::RevealKey {
@@ -118,4 +123,48 @@ fn transaction(
             key: *order.key.as_bytes(),
         },
     })
+}
+
+/// A grant that opens nothing: for every second lease of another key, else with a bit changed.
+fn garbled(key: &JobKey, lease: &LeaseId, to: &SealingPublicKey) -> Option<KeyGrant> {
+    if lease.as_bytes()[0] & 1 == 0 {
+        let other = JobKey::new(*lease.as_bytes());
+        return other.grant(lease, to).ok();
+    }
+    let grant = key.grant(lease, to).ok()?;
+    let mut bytes = *grant.as_bytes();
+    bytes[0] ^= 1;
+    Some(KeyGrant::new(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use tg_privacy::{SealedFor, SealingKey};
+    use tg_types::{ModelId, Wallet};
+
+    use super::*;
+
+    /// Neither kind of grant gives its provider the key, and the right one does.
+    #[test]
+    fn what_is_garbled_opens_no_input() {
+        let (wallet, model) = (Wallet::from_seed(b"requestor"), ModelId::new([3; 32]));
+        let (order, sealed) = SealedOrder::seal(&wallet, model, (&[7; 20][..], false));
+        let provider = SealingKey::of(&Wallet::from_seed(b"provider"));
+        let purpose = SealedFor {
+            model,
+            requestor: wallet.address(),
+        };
+        let opens = |lease: &LeaseId, grant: &KeyGrant| {
+            let key = provider.open_grant(lease, grant);
+            key.is_ok_and(|it| it.open_input(&purpose, &sealed).is_ok())
+        };
+        for first in [4, 5] {
+            let lease = LeaseId::new([first; 32]);
+            let to = provider.to_register();
+            let grant = garbled(&order.key, &lease, &to).expect("it can be made");
+            assert!(!opens(&lease, &grant), "{first}");
+            let right = order.key.grant(&lease, &to);
+            assert!(opens(&lease, &right.expect("it can be made")));
+        }
+    }
 }

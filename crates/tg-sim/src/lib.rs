@@ -7,7 +7,7 @@
 //! them. The log says `simulated` beside every verdict on such evidence.
 //!
 //! Read in this order: [`plan`] (what a seed draws, and what it never does), [`run`](mod@run) (the phases), `world` (validators and
-//! disks; `newcomers` in it, which have no seat yet, and `gateways`, which never have one), `twins`, `mangler`, `omitter` and `forger` (hostile ones; `forged` is what the checks know of the last), `provider`, `requestor`, `keys` (of sealed jobs), `seat_holders`, `lapse` (an account that is left), `clients` and `lies` (gateways that lie), `evidence`, [`checks`] and `seat_checks` (what must hold), [`coverage`],
+//! disks; `newcomers` in it, which have no seat yet, and `gateways`, which never have one), `twins`, `mangler`, `omitter` and `forger` (hostile ones; `forged` is what the checks know of the last), `provider`, `requestor`, `keys` (of sealed jobs), `seat_holders`, `lapse` (an account that is left), `clients` and `lies` (gateways that lie), `evidence`, `bribed` (a majority of one mind), [`checks`] and `seat_checks` (what must hold), [`coverage`],
 //! [`shrink`](mod@shrink), [`canary`] (mistakes that the checks must find); by itself [`regions`] (how soon blocks are final between regions of the world).
 //!
 //! ```no_run
@@ -18,6 +18,7 @@
 //! println!("{}", report.hash);
 //! ```
 
+mod bribed;
 pub mod canary;
 pub mod cheats;
 pub mod checks;

@@ -10,6 +10,7 @@
 //! - A newcomer among the validators counts as faulty until it votes; a seat is given back only where the rest bears the faults.
 //! - An honest provider asks the next validator when the one it asks has no new block for three seconds.
 
+mod attackers;
 mod clients;
 mod clocks;
 mod forger;
@@ -128,6 +129,8 @@ pub enum ProviderRole {
     Idle,
     /// Never starts.
     Absent,
+    /// Takes what it needs for a job and declines it then, now and then by saying that its input is missing, which it is not.
+    Decliner,
     /// States that its run of a program took all that it may take.
     Overcharger,
     /// Says of every key of a sealed job that it does not open the input.
@@ -151,6 +154,7 @@ impl ProviderRole {
             Self::SelectiveLiar => "selective-liar",
             Self::Idle => "idle",
             Self::Absent => "absent",
+            Self::Decliner => "decliner",
             Self::Overcharger => "overcharger",
             Self::KeyDenier => "key-denier",
         }
@@ -190,6 +194,8 @@ pub enum RequestorRole {
     Spammer,
     /// Orders sealed jobs and grants nobody a key.
     KeyWithholder,
+    /// Orders sealed jobs and grants what opens nothing, or a key that does not open the input; asked for the key, it shows the right one.
+    KeyGarbler,
 }
 
 impl RequestorRole {
@@ -203,6 +209,7 @@ impl RequestorRole {
             Self::Withholding => "withholding",
             Self::Spammer => "spammer",
             Self::KeyWithholder => "key-withholder",
+            Self::KeyGarbler => "key-garbler",
         }
     }
 }
@@ -536,18 +543,13 @@ impl SimPlan {
         let seals = seed % 19 == 10 && seed % 4 != 3 && !programs;
         let mut hostile_providers = providers.iter_mut().flatten();
         let first = hostile_providers.find(|it| it.role != ProviderRole::Honest);
-        let special = match seed % 11 {
-            _ if programs || floats => Some(ProviderRole::Overcharger),
-            _ if seals => Some(ProviderRole::KeyDenier),
-            7 => Some(ProviderRole::Selective),
-            _ => None,
-        };
+        let special = special_provider(seed, (programs || floats, seals));
         if let Some((provider, role)) = first.zip(special) {
             provider.role = role;
         }
         let mut requestors = requestors(&mut draw, &honest);
         if seals {
-            withhold_keys(&mut requestors);
+            withhold_keys(&mut requestors, seed);
         }
         let mut faults = faults(&mut draw, (count, &honest), faulty_max - hostile);
         let seat_changes = PlannedSeats::drawn(seed, (count, &honest), losing(&faults));
@@ -733,6 +735,18 @@ fn assign_special(seats: &mut [SeatRole], seed: u64, retains: bool) {
     }
 }
 
+/// The special role of the first hostile provider of a seed, if it has one: by the seed, and by whether what a run takes is counted, and orders are sealed.
+const fn special_provider(seed: u64, (counts, seals): (bool, bool)) -> Option<ProviderRole> {
+    match seed % 11 {
+        _ if counts => Some(ProviderRole::Overcharger),
+        _ if seals => Some(ProviderRole::KeyDenier),
+        7 => Some(ProviderRole::Selective),
+        _ if attackers::declines(seed) => Some(ProviderRole::Decliner),
+        _ if attackers::delivers_nothing(seed) => Some(ProviderRole::Idle),
+        _ => None,
+    }
+}
+
 fn clear<T>(all: &mut [Option<T>], index: usize) {
     if let Some(entry) = all.get_mut(index) {
         *entry = None;
@@ -865,7 +879,8 @@ fn requestors(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<RequestorPl
                 RequestorRole::Honest
                 | RequestorRole::Friend
                 | RequestorRole::Fickle
-                | RequestorRole::KeyWithholder => draw.between(10, 30),
+                | RequestorRole::KeyWithholder
+                | RequestorRole::KeyGarbler => draw.between(10, 30),
                 RequestorRole::Withholding => draw.between(3, 10),
                 RequestorRole::Spammer => 0,
             };
@@ -886,14 +901,17 @@ fn requestors(draw: &mut SeedStream, honest: &[usize]) -> Vec<Option<RequestorPl
     all
 }
 
-/// The first requestor that orders anything grants no keys; the last one, which orders most, does.
-fn withhold_keys(requestors: &mut [Option<RequestorPlan>]) {
+/// The first requestor that orders anything grants no keys, or no right ones; the last one, which orders most, does.
+fn withhold_keys(requestors: &mut [Option<RequestorPlan>], seed: u64) {
     let Some((_, others)) = requestors.split_last_mut() else {
         return;
     };
     let mut orders = others.iter_mut().flatten();
     if let Some(first) = orders.find(|it| it.orders > 0) {
-        first.role = RequestorRole::KeyWithholder;
+        first.role = match attackers::garbles(seed) {
+            true => RequestorRole::KeyGarbler,
+            false => RequestorRole::KeyWithholder,
+        };
     }
 }
 

@@ -262,7 +262,10 @@ impl SimProvider {
                 false
             }
             Step::Submit(Message::Start) if self.plan.role == ProviderRole::Absent => false,
-            Step::Submit(message) => self.submit(grid, context, id, message).await,
+            Step::Submit(message) => {
+                let message = said(self.plan.role, &id, message);
+                self.submit(grid, context, id, message).await
+            }
         }
     }
 
@@ -430,6 +433,19 @@ impl SimProvider {
             }
         }
         entry.task.proved(evidence, now);
+    }
+}
+
+/// What a provider of a role says in the place of a message: one that declines says of every second lease that its input is missing.
+const fn said(role: ProviderRole, lease: &LeaseId, message: Message) -> Message {
+    match (role, message) {
+        (ProviderRole::Decliner, Message::Start) => {
+            Message::Decline(match lease.as_bytes()[0] & 1 {
+                0 => DeclineReason::Unwilling,
+                _ => DeclineReason::InputMissing,
+            })
+        }
+        _ => message,
     }
 }
 

@@ -165,7 +165,10 @@ impl SimRequestor {
 
     /// Seals an input, and notes how.
     fn seal(&self, grid: &SimGrid, plain: &[u8]) -> Vec<u8> {
-        let is_watched = self.plan.role != RequestorRole::KeyWithholder;
+        let is_watched = !matches!(
+            self.plan.role,
+            RequestorRole::KeyWithholder | RequestorRole::KeyGarbler
+        );
         let (model, wallet) = (grid.sample().id, &self.account.wallet);
         let (order, sealed) = SealedOrder::seal(wallet, model, (plain, is_watched));
         let digest = Digest::of_blob(&sealed);

@@ -467,7 +467,7 @@ fn start_keys(context: &Context, grid: &Arc<SimGrid>, (index, plan): (usize, Req
     let account = ClientAccount::new(wallet("requestor", index), plan.gateway);
     let (shared, context) = (grid.clone(), context.child("keys"));
     let context = context.with_attribute("index", index);
-    context.spawn(move |context| keys::keep(context, shared, index, account));
+    context.spawn(move |context| keys::keep(context, shared, (index, plan.role), account));
 }
 
 /// Those that bond for a seat or give theirs back.

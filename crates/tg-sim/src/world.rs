@@ -30,9 +30,10 @@ use tg_types::{
     CheckedSignatures, Fees, SealedVote, TimestampMs, Transaction, Wallet, with_sources,
 };
 
+use crate::bribed::BribedMember;
 use crate::evidence::{
-    BribedMember, BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SampleModel,
-    SimulatedChecker, WRONG_TILE,
+    BribedWatcher, EMPTY_VOTE, FixedVote, LyingChecker, Proving, SampleModel, SimulatedChecker,
+    WRONG_TILE,
 };
 use crate::forger::SimForger;
 use crate::gateways::SimGateway;

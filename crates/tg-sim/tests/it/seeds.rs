@@ -221,6 +221,83 @@ fn sealed_orders_are_drawn_in_some_seeds_only() {
     }
 }
 
+/// A provider declines what it is given, and says of every second job that its input is missing, which it is not, beside whatever else fails: it
+/// pays for that, and nobody else does.
+#[test]
+fn a_provider_declines_what_it_is_given() {
+    let role = ProviderRole::Decliner;
+    let is_of = |it: &ProviderPlan| it.role == role;
+    let mut plans = (0..600).map(SimPlan::drawn);
+    let plan = plans.find(|it| it.providers.iter().flatten().any(is_of));
+    let plan = plan.expect("most of these seeds have a hostile provider");
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(
+        report.violations.is_empty(),
+        "{plan}{:?}",
+        report.violations
+    );
+    let said = |what: &str| report.lines.iter().filter(|it| it.contains(what)).count();
+    assert!(said(" Decline(") > 0, "{plan}");
+    let mut providers = plan.providers.iter();
+    let place = providers.position(|it| it.as_ref().is_some_and(is_of));
+    let party = report.providers[place.unwrap()];
+    assert!(party.leases > 0 && party.after < party.before, "{party:?}");
+    assert_eq!((party.results.right, party.results.wrong), (0, 0));
+    assert!(report.paid > 0, "{} of {} jobs", report.paid, report.jobs);
+}
+
+/// A requestor grants what opens nothing to those who take its sealed jobs: each says so and loses nothing.
+#[test]
+fn a_requestor_grants_keys_that_open_nothing() {
+    let is_of = |it: &tg_sim::plan::RequestorPlan| it.role.name() == "key-garbler";
+    let mut plans = (0..3_000).map(SimPlan::drawn);
+    let plan = plans.find(|it| it.requestors.iter().flatten().any(is_of));
+    let plan = plan.expect("one in a hundred seeds has one, if it orders");
+    assert!(plan.seals && plan.seed % 5 == 4);
+    let options = SimOptions {
+        keeps_log: true,
+        ..SimOptions::default()
+    };
+    let report = run(&plan, options);
+    assert!(
+        report.violations.is_empty(),
+        "{plan}{:?}",
+        report.violations
+    );
+    let said = |what: &str| report.lines.iter().filter(|it| it.contains(what)).count();
+    assert!(said(" Questioned") > 0, "{plan}");
+    assert!(said("granted no key that opens the input") > 0, "{plan}");
+}
+
+/// Attackers of the attack table are parties of some seeds only, and no seed has a role of the table of cheats alone.
+#[test]
+fn attackers_are_parties_of_some_seeds_only() {
+    let (mut decliners, mut garblers) = (0, 0);
+    for seed in 0..600 {
+        let plan = SimPlan::drawn(seed);
+        let of = |role| {
+            let providers = plan.providers.iter().flatten();
+            providers.filter(|it| it.role == role).count()
+        };
+        let declines = of(ProviderRole::Decliner);
+        assert!(declines <= usize::from(seed % 31 == 16), "{seed}");
+        assert_eq!(of(ProviderRole::SelectiveLiar), 0, "{seed}");
+        decliners += declines;
+        let requestors = plan.requestors.iter().flatten();
+        let names: Vec<&str> = requestors.map(|it| it.role.name()).collect();
+        let garbles = names.iter().filter(|it| **it == "key-garbler").count();
+        let may_garble = plan.seals && seed % 5 == 4;
+        assert!(garbles <= usize::from(may_garble), "{seed}");
+        assert!(!names.contains(&"friend"), "{seed}");
+        garblers += garbles;
+    }
+    assert!(decliners > 0 && garblers > 0, "{decliners} {garblers}");
+}
+
 /// One seed of seventeen orders a float model, unless it orders a program.
 #[test]
 fn a_float_model_is_ordered_in_some_seeds_only() {
