@@ -18,7 +18,7 @@ use crate::shape::Shape;
 ///
 /// A step of the programs that are used is a sequential read and a maximum, a nanosecond or less. The dearest that a program
 /// of somebody's choice has are views that transpose (up to eight divisions for two steps) and windows (three for one), tens of
-/// nanoseconds: a hostile program takes a minute of one core at most, and [`HELD_MAX`] bounds its memory. Who pays for that is who
+/// nanoseconds: counted so, and not measured, a hostile program takes a minute of one core, and [`HELD_MAX`] bounds its memory. Who pays for that is who
 /// chose to read it: a client that orders or verifies a sequence, a gateway once for each model that it reads, one at a time, and a
 /// provider up to four times for a model that it serves (this check, and three ways of keeping what is final). Registering a
 /// model takes none of it. Validators look at orders of strangers' models: what asks them has bounds of its own, far lower
