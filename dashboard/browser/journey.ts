@@ -136,6 +136,25 @@ async function chat(page: Page) {
   await picture(page, "chat");
 }
 
+/** The page of a block: its certificate is checked there, and one that somebody changed does not hold. */
+async function block(page: Page, job: string) {
+  type Paid = { job: { history: { height: number }[] } };
+  const receipt = (await (await fetch(`${url}/v1/jobs/${job}/receipt`)).json()) as Paid;
+  const height = receipt.job.history[0]?.height;
+  await open(page, `block/${height}`);
+  await page.getByText(/signed by \d+ of the \d+ seats that this node names/).waitFor({ timeout: WAIT });
+  // A node that names other seats.
+  await page.route("**/v1/seats", async (route) => {
+    const response = await route.fetch();
+    const seats = (await response.json()) as { validators: { key: string }[] };
+    for (const seat of seats.validators) seat.key = seat.key.replace(/.$/, (last) => (last === "0" ? "1" : "0"));
+    await route.fulfill({ response, json: seats });
+  });
+  await page.reload();
+  await page.getByText(/its certificate does not hold/).waitFor({ timeout: WAIT });
+  await page.unroute("**/v1/seats");
+}
+
 type Fault = { id: string; impact: string | null; help: string; nodes: { target: unknown[] }[] };
 
 /** The serious and critical faults that axe finds. */
@@ -232,6 +251,8 @@ try {
   say("verified its proof in the page");
   await verifyFiles(context, page, job);
   say("verified its files without a network");
+  await block(page, job);
+  say("checked the certificate of a block, and saw that seats of others did not sign it");
   await chat(page);
   say("chatted");
   await keyboard(page);

@@ -1,26 +1,30 @@
-// The block explorer: blocks come in their canonical bytes, are read by the verifier's module, and their ids computed here.
+// The block explorer: blocks come in their canonical bytes, are read by the verifier's module, and their ids computed here. So
+// is whether the seats that this node names signed them.
 
 import { useEffect, useState } from "preact/hooks";
-import { get, Refusal, type Status } from "./api.ts";
+import { get, Refusal, type Seats, type Status } from "./api.ts";
 import { bytes, count, span } from "./format.ts";
 import { useLive, useNow } from "./live.ts";
 import { Copy, Facts, Id, Section, Shown, Table, Tgrid } from "./parts.tsx";
-import { encoded, fetched, INPUT, Refused, STEP, Verifier, type Block, type Transaction } from "./verifier.ts";
+import { encoded, fetched, INPUT, Refused, STEP, Verifier, type Block, type Finality, type Transaction } from "./verifier.ts";
 
 const PAGE = 64;
 const PAGE_MAX = 5 * 2 ** 20;
-type BlocksPage = { tip: number; blocks: Block[] };
+/** Most pages that are asked for to fill one here: the API's end with an epoch. */
+const PAGES_MAX = 8;
+type BlocksPage = { tip: number; blocks: Block[]; finality: Finality };
+/** A block, and what was found of the certificate of its page. */
+type Found = Block & { finality: Finality };
 
 let reader: Verifier | undefined;
+let known: { salt: string; genesis: string } | undefined;
 
-/** Up to 64 final blocks from a height on. */
-async function blocks(from: number, status: Status): Promise<BlocksPage> {
-  const page = await fetched(`/v1/chain/blocks?from=${from}`, PAGE_MAX);
-  const { chain_id, rollup, salt } = status.domain;
+/** Reads a page from its bytes. */
+async function read(page: Uint8Array, seats: Uint8Array, { chain_id, rollup, salt }: Status["domain"]): Promise<BlocksPage> {
   const domain = encoded(`chain ${chain_id}\nrollup ${rollup}\nsalt ${salt}`);
   reader ??= new Verifier();
   try {
-    const { answer } = await reader.step<BlocksPage>(STEP.blocks, [[INPUT.blocks, page], [INPUT.domain, domain]]);
+    const { answer } = await reader.step<BlocksPage>(STEP.blocks, [[INPUT.blocks, page], [INPUT.domain, domain], [INPUT.seats, seats]]);
     return answer;
   } catch (error) {
     // A module that could not go on is not asked again.
@@ -29,21 +33,61 @@ async function blocks(from: number, status: Status): Promise<BlocksPage> {
   }
 }
 
-type Read = { page?: BlocksPage; problem?: string };
+/** The id of block 0, of which every vote is: the parent of block 1. Nothing if this node does not keep that block. */
+async function genesis(domain: Status["domain"]): Promise<string | undefined> {
+  if (known?.salt === domain.salt) return known.genesis;
+  try {
+    const page = await fetched("/v1/chain/blocks?from=1", PAGE_MAX);
+    const first = (await read(page, new Uint8Array(0), domain)).blocks[0];
+    if (first?.height !== 1) return undefined;
+    known = { salt: domain.salt, genesis: first.parent };
+    return first.parent;
+  } catch (error) {
+    if (error instanceof Refused && error.why.check === "download") return undefined;
+    throw error;
+  }
+}
 
-function useBlocks(from: number | undefined, status: Status | undefined): Read {
+/** The seats that this node names, as the verifier reads them; none without the id of block 0. */
+async function seats(domain: Status["domain"]): Promise<Uint8Array> {
+  const id = await genesis(domain);
+  if (id === undefined) return new Uint8Array(0);
+  const { since, validators } = await get<Seats>("/v1/seats");
+  return encoded([`genesis ${id}`, `since ${since}`, ...validators.map(({ key }) => `seat ${key}`)].join("\n"));
+}
+
+/** Final blocks from one height to another. */
+async function blocks(from: number, to: number, { domain }: Status): Promise<Found[]> {
+  const all: Found[] = [];
+  for (let pages = 0, next = from; pages < PAGES_MAX && next <= to; pages++) {
+    const page = await fetched(`/v1/chain/blocks?from=${next}`, PAGE_MAX);
+    // Asked for after the page: a set that came meanwhile says since when it votes.
+    const { blocks, finality } = await read(page, await seats(domain), domain);
+    if (blocks.length === 0) break;
+    for (const block of blocks) {
+      const before = all.at(-1);
+      all.push({ ...block, linked: block.linked && (!before || block.parent === before.id), finality });
+    }
+    next += blocks.length;
+  }
+  return all.filter((block) => block.height <= to);
+}
+
+type Read = { found?: Found[]; problem?: string };
+
+function useBlocks(from: number | undefined, to: number | undefined, status: Status | undefined): Read {
   const [read, setRead] = useState<Read>({});
   useEffect(() => {
-    if (from === undefined || !status) return;
+    if (from === undefined || to === undefined || !status) return;
     let isOver = false;
-    blocks(from, status).then(
-      (page) => !isOver && setRead({ page }),
+    blocks(from, to, status).then(
+      (found) => !isOver && setRead({ found }),
       (error: unknown) => !isOver && setRead({ problem: error instanceof Error ? error.message : String(error) }),
     );
     return () => {
       isOver = true;
     };
-  }, [from, status?.domain.salt]);
+  }, [from, to, status?.domain.salt]);
   return read;
 }
 
@@ -88,10 +132,10 @@ export function Blocks() {
   const height = status.value?.height;
   const last = until ?? height;
   const from = last === undefined ? undefined : Math.max(1, last - PAGE + 1);
-  const { page, problem } = useBlocks(from, status.value);
+  const { found, problem } = useBlocks(from, last, status.value);
   const [full, setFull] = useState(false);
   const now = useNow();
-  const shown = [...(page?.blocks ?? [])].reverse().filter((block) => !full || block.transactions.length + block.verdicts > 0);
+  const shown = [...(found ?? [])].reverse().filter((block) => !full || block.transactions.length + block.verdicts > 0);
   return (
     <Section title="Blocks" aside={height !== undefined && `${count(height)} are final`}>
       <Search tip={height} />
@@ -99,10 +143,10 @@ export function Blocks() {
         <label class="check"><input type="checkbox" checked={full} onChange={(event) => setFull(event.currentTarget.checked)} /> only blocks that hold something</label>
       </div>
       {problem && <p class="note bad" role="alert">{problem}</p>}
-      {!page && !problem && <p class="note" aria-busy="true">Loading the blocks…</p>}
-      {page && (
+      {!found && !problem && <p class="note" aria-busy="true">Loading the blocks…</p>}
+      {found && (
         <Table
-          head={["height", "block", "age", "transactions", "verdicts", "proposer", "size"]}
+          head={["height", "block", "age", "transactions", "verdicts", "proposer", "size", "certificate"]}
           empty="None of these 64 blocks holds anything."
           rows={shown.map((block) => ({
             key: block.id,
@@ -114,6 +158,7 @@ export function Blocks() {
               block.verdicts || <span class="small">none</span>,
               <Id of={block.proposer} />,
               bytes(block.bytes),
+              <Signed of={block} short />,
             ],
           }))}
         />
@@ -144,9 +189,9 @@ export function BlockDetail({ id }: { id: string }) {
   const status = useLive<Status>("/v1/status", 2_000);
   const isFinal = status.value !== undefined && height <= status.value.height;
   // With the block before it, so that its parent can be compared.
-  const { page, problem } = useBlocks(isFinal ? Math.max(1, height - 1) : undefined, status.value);
+  const { found, problem } = useBlocks(isFinal ? Math.max(1, height - 1) : undefined, isFinal ? height : undefined, status.value);
   if (!Number.isSafeInteger(height) || height < 1) return <p class="note">There is no such block. <a href="#/blocks">Blocks</a></p>;
-  const block = page?.blocks.find((block) => block.height === height);
+  const block = found?.find((block) => block.height === height);
   return (
     <>
       <h1>Block {count(height)}</h1>
@@ -159,7 +204,7 @@ export function BlockDetail({ id }: { id: string }) {
         <>
           {height > it.height && <p class="note">It is not final yet: block {count(it.height)} is the newest.</p>}
           {problem && <p class="note bad" role="alert">{problem}</p>}
-          {isFinal && !page && !problem && <p class="note" aria-busy="true">Loading the block…</p>}
+          {isFinal && !found && !problem && <p class="note" aria-busy="true">Loading the block…</p>}
           {block && <BlockFacts of={block} />}
         </>
       )}</Shown>
@@ -167,7 +212,22 @@ export function BlockDetail({ id }: { id: string }) {
   );
 }
 
-function BlockFacts({ of }: { of: Block }) {
+/** Whose signatures show that a block is final, as far as they were checked here. */
+function Signed({ of: { signed, finality }, short = false }: { of: Found; short?: boolean }) {
+  switch (finality.state) {
+    case "signed":
+      if (!signed) return <span class="state bad">{short ? "does not hold" : "the block that was signed does not lead to it"}</span>;
+      return <span class="state good">{short ? "holds" : `signed by ${count(finality.quorum)} of the ${count(finality.seats)} seats that this node names`}</span>;
+    case "wrong":
+      return <span class="state bad">{short ? "does not hold" : `its certificate does not hold: ${finality.reason}`}</span>;
+    case "older":
+      return <span class="state quiet">{short ? "of an older set" : "its certificate is of an older set of validators, and was not checked"}</span>;
+    case "unchecked":
+      return <span class="state quiet">{short ? "not checked" : "its certificate was not checked: this node does not keep block 1, which names the network"}</span>;
+  }
+}
+
+function BlockFacts({ of }: { of: Found }) {
   return (
     <>
       <Section title="Header">
@@ -182,6 +242,7 @@ function BlockFacts({ of }: { of: Block }) {
           ["protocol, epoch", `${of.version}, ${of.epoch}`],
           ["size", bytes(of.bytes)],
           ["computed here", of.linked ? <span class="state good">id, body and parent fit its bytes</span> : <span class="state bad">its bytes do not fit its body or parent</span>],
+          ["certificate", <Signed of={of} />],
         ]} />
       </Section>
       <Section title="Transactions" aside={count(of.transactions.length)}>

@@ -3,7 +3,7 @@
 import type { Asked, Found } from "./verify.worker.ts";
 
 /** What the verifier reads, by its number. */
-export const INPUT = { model: 0, proof: 1, expected: 2, blocks: 3, domain: 4 } as const;
+export const INPUT = { model: 0, proof: 1, expected: 2, blocks: 3, domain: 4, seats: 5 } as const;
 /** What it does, by its number. */
 export const STEP = { readProof: 0, readModel: 1, registration: 2, verify: 3, blocks: 4 } as const;
 
@@ -45,9 +45,13 @@ export type Block = {
   body: string;
   bytes: number;
   linked: boolean;
+  signed: boolean;
   transactions: Transaction[];
   verdicts: number;
 };
+/** What was found of the certificate of a page of blocks: that it holds; that it does not; that it is of an older set of
+ * validators, or of seats that are not known, and was not checked. */
+export type Finality = { state: "signed"; quorum: number; seats: number } | { state: "wrong"; reason: string } | { state: "older" } | { state: "unchecked" };
 
 /** That the verifier refused, or could not go on. */
 export class Refused extends Error {

@@ -1,10 +1,10 @@
 //! Final blocks as the block explorer shows them: read from their canonical bytes, each id computed from them.
 
 use serde_json::{Value, json};
-use tg_types::chain::{BlockHeader, ChainPage};
+use tg_types::chain::{BlockHeader, ChainPage, TrustRoot};
 use tg_types::{
-    Address, ChainDomain, Decode as _, DecodeError, Digest, Domain, Reader, SignedTransaction,
-    Transaction, job_id, keccak256_of,
+    Address, BlockId, ChainDomain, Decode as _, DecodeError, Digest, Domain, Reader,
+    SignedTransaction, Transaction, job_id, keccak256_of, with_sources,
 };
 
 /// Most transactions of a block, as `tg_ledger` has it.
@@ -34,28 +34,144 @@ pub fn domain(bytes: &[u8]) -> Option<ChainDomain> {
     })
 }
 
+/// The seats whose certificates are checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedSeats {
+    /// The network and the consensus keys that vote in it now.
+    root: TrustRoot,
+    /// The last block that the set before voted on.
+    since: u64,
+}
+
+/// The present seats of a network: lines of a name (`genesis`, the id of block 0; `since`, the last block that the set before
+/// voted on; `seat`, a consensus key, once for each) and its value.
+#[must_use]
+pub fn seats(bytes: &[u8]) -> Option<NamedSeats> {
+    let (mut genesis, mut since, mut keys) = (None, None, Vec::new());
+    for line in std::str::from_utf8(bytes).ok()?.lines() {
+        let (name, value) = line.split_once(' ')?;
+        match name {
+            "genesis" => genesis = Some(BlockId::from_hex(value)?),
+            "since" => since = Some(value.parse().ok()?),
+            "seat" => keys.push(*Digest::from_hex(value)?.as_bytes()),
+            _ => return None,
+        }
+    }
+    Some(NamedSeats {
+        root: TrustRoot::new(genesis?, keys).ok()?,
+        since: since?,
+    })
+}
+
 /// The blocks of a page, ascending. `linked` says of a block that its body is the one that its header names, and that its
-/// parent is the block before it in the page, if one is. Nothing here says that the blocks are final.
+/// parent is the block before it in the page, if one is.
+///
+/// `signed` says that a quorum of `seats` made it final, or a block that leads to it, and that its body is its own. `finality`
+/// says of the page what was found: `signed`, `wrong` if its certificate does not hold, `older` if it is of a set of validators
+/// before `seats` (nothing is checked then), and `unchecked` without seats.
 ///
 /// # Errors
 /// If the bytes are not a page of blocks.
-pub fn page(bytes: &[u8], domain: &ChainDomain) -> Result<Value, DecodeError> {
+pub fn page(
+    bytes: &[u8],
+    domain: &ChainDomain,
+    seats: Option<&NamedSeats>,
+) -> Result<Value, DecodeError> {
     let page = ChainPage::from_bytes(bytes)?;
     let mut before = None;
     let mut blocks = Vec::with_capacity(page.blocks.len());
-    for block in &page.blocks {
-        let (header, value) = one(&block.0, before.as_ref(), domain)?;
-        before = Some(header);
-        blocks.push(value);
+    for bytes in &page.blocks {
+        let block = one(&bytes.0, before.as_ref(), domain)?;
+        before = Some(block.header);
+        blocks.push(block);
     }
-    Ok(json!({ "tip": page.tip, "blocks": blocks }))
+    let finality = PageFinality::of(&page, before.as_ref(), seats);
+    let mut expected = finality.block();
+    for block in blocks.iter_mut().rev() {
+        // Stops: blocks that the one that was signed does not lead to.
+        let is_final = expected == Some(block.header.id());
+        block.value["signed"] = json!(is_final && block.is_body);
+        expected = Some(block.header.parent).filter(|_| is_final);
+    }
+    let blocks: Vec<Value> = blocks.into_iter().map(|it| it.value).collect();
+    Ok(json!({ "tip": page.tip, "blocks": blocks, "finality": finality.value() }))
+}
+
+/// What is known of who signed the last block of a page.
+enum PageFinality {
+    /// Nobody is known who could have, or there is no block.
+    Unchecked,
+    /// A set of validators before the one that is known.
+    Older,
+    /// Nobody did, and why not.
+    Wrong(String),
+    /// So many at least, of so many seats.
+    Signed {
+        block: BlockId,
+        quorum: usize,
+        seats: usize,
+    },
+}
+
+impl PageFinality {
+    fn of(page: &ChainPage, last: Option<&BlockHeader>, seats: Option<&NamedSeats>) -> Self {
+        let (Some(last), Some(NamedSeats { root, since })) = (last, seats) else {
+            return Self::Unchecked;
+        };
+        if last.height.get() <= *since {
+            return Self::Older;
+        }
+        match page.proof.check(root) {
+            Err(error) => Self::Wrong(with_sources(&error)),
+            // Stops: the certificate of another block.
+            Ok(header) if header.id() != last.id() => {
+                let height = header.height.get();
+                let reason = format!("it is of another block, of height {height}");
+                Self::Wrong(reason)
+            }
+            Ok(header) => Self::Signed {
+                block: header.id(),
+                quorum: root.quorum(),
+                seats: root.seats().len(),
+            },
+        }
+    }
+
+    /// The block that is shown to be final.
+    const fn block(&self) -> Option<BlockId> {
+        match self {
+            Self::Signed { block, .. } => Some(*block),
+            Self::Unchecked | Self::Older | Self::Wrong(_) => None,
+        }
+    }
+
+    fn value(&self) -> Value {
+        match self {
+            Self::Unchecked => json!({ "state": "unchecked" }),
+            Self::Older => json!({ "state": "older" }),
+            Self::Wrong(reason) => json!({ "state": "wrong", "reason": reason }),
+            Self::Signed {
+                block: _,
+                quorum,
+                seats,
+            } => json!({ "state": "signed", "quorum": quorum, "seats": seats }),
+        }
+    }
+}
+
+/// A block that was read.
+struct ReadBlock {
+    header: BlockHeader,
+    /// Whether its body is the one that its header names.
+    is_body: bool,
+    value: Value,
 }
 
 fn one(
     bytes: &[u8],
     before: Option<&BlockHeader>,
     domain: &ChainDomain,
-) -> Result<(BlockHeader, Value), DecodeError> {
+) -> Result<ReadBlock, DecodeError> {
     let mut reader = Reader::new(bytes);
     let header = BlockHeader::decode(&mut reader)?;
     let body = &bytes[bytes.len() - reader.remaining()..];
@@ -84,7 +200,11 @@ fn one(
         "transactions": transactions,
         "verdicts": verdicts,
     });
-    Ok((header, value))
+    Ok(ReadBlock {
+        header,
+        is_body,
+        value,
+    })
 }
 
 fn transaction(signed: &SignedTransaction, domain: &ChainDomain) -> Value {

@@ -21,6 +21,9 @@ pub const EXPECTED_MAX: usize = 1 << 10;
 /// Most bytes of a page of blocks, with what shows that the last one is final.
 pub const BLOCKS_MAX: usize = PAGE_BYTES_MAX + (1 << 20);
 
+/// Most bytes of the seats of a network: 72 for each of [`tg_types::chain::SEATS_MAX`], and two lines more.
+pub const SEATS_INPUT_MAX: usize = 128 << 10;
+
 /// Most values of an output, and tokens of a sequence, that a verdict shows.
 const SHOWN_MAX: usize = 1_024;
 
@@ -38,6 +41,8 @@ pub enum PageInput {
     Blocks,
     /// What their transactions are signed for ([`blocks::domain`]).
     Domain,
+    /// Whose certificates are checked ([`blocks::seats`]); if it is empty, none are.
+    Seats,
 }
 
 impl PageInput {
@@ -50,6 +55,7 @@ impl PageInput {
             2 => Some(Self::Expected),
             3 => Some(Self::Blocks),
             4 => Some(Self::Domain),
+            5 => Some(Self::Seats),
             _ => None,
         }
     }
@@ -62,6 +68,7 @@ impl PageInput {
             Self::Proof => SEQUENCE_FILE_MAX,
             Self::Expected | Self::Domain => EXPECTED_MAX,
             Self::Blocks => BLOCKS_MAX,
+            Self::Seats => SEATS_INPUT_MAX,
         }
     }
 }
@@ -123,6 +130,7 @@ pub struct VerifySession {
     expected_bytes: Vec<u8>,
     blocks_bytes: Vec<u8>,
     domain_bytes: Vec<u8>,
+    seats_bytes: Vec<u8>,
     model: Option<PublicModel>,
     file: Option<AnyFile>,
     is_registered: bool,
@@ -148,6 +156,7 @@ impl VerifySession {
             PageInput::Expected => &mut self.expected_bytes,
             PageInput::Blocks => &mut self.blocks_bytes,
             PageInput::Domain => &mut self.domain_bytes,
+            PageInput::Seats => &mut self.seats_bytes,
         };
         *room = vec![0; bytes];
         Some(room)
@@ -236,7 +245,14 @@ impl VerifySession {
     fn blocks(&self) -> Result<Value, Refused> {
         let unreadable = || ("domain", None, "the domain is not readable".to_owned());
         let domain = blocks::domain(&self.domain_bytes).ok_or_else(unreadable)?;
-        let page = blocks::page(&self.blocks_bytes, &domain);
+        let unnamed = || -> Refused {
+            let reason = "the seats of the network are not readable".to_owned();
+            ("seats", None, reason)
+        };
+        let seats = Some(&self.seats_bytes).filter(|bytes| !bytes.is_empty());
+        let seats = seats.map(|bytes| blocks::seats(bytes).ok_or_else(unnamed));
+        let seats = seats.transpose()?;
+        let page = blocks::page(&self.blocks_bytes, &domain, seats.as_ref());
         page.map_err(|error| ("blocks", None, error.to_string()))
     }
 }

@@ -99,9 +99,9 @@ fn main() {
             layers: 12,
             channels: 768,
             heads: 12,
-            window: 512,
+            window: 1_024,
             vocabulary: 50_257,
         };
-        measure("GPT-2 124M, window 512", &sizes, 448);
+        measure("GPT-2 124M, window 1024", &sizes, 512);
     }
 }

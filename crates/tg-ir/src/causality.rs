@@ -5,17 +5,29 @@
 //! pixel through the graph. It is conservative: a program it accepts is causal whatever its weights, one that hides the
 //! future by large negative numbers instead of a mask is refused.
 //!
-//! Cost: one step per element of every tensor, per window position, and per product of rows of a [`crate::op::MatMul`]; four bytes
-//! per element of the tensors that are still to be read. Programs of more than [`STEPS_MAX`] steps are refused first.
+//! Cost: one step per element of every tensor, for each node that reads it, and per window position; four bytes per element of the
+//! tensors that are still to be read. Programs of more than [`STEPS_MAX`] steps, or that hold more than [`HELD_MAX`] elements, are
+//! refused first.
 
 use crate::op::latest::{Latest, Reads, greatest, later};
 pub use crate::op::latest::{NEVER, ZERO};
 use crate::program::{Program, TensorId};
 use crate::shape::Shape;
 
-/// Most steps of the analysis: seconds of one core. GPT-2 with a window of 512 takes about as many. Only who asks for a
-/// generated sequence runs it; no validator does.
-pub const STEPS_MAX: u64 = 1 << 28;
+/// Most steps of the analysis. GPT-2 with its whole window of 1,024 takes less than half as many.
+///
+/// A step of the programs that are used is a sequential read and a maximum, a nanosecond or less. The dearest that a program
+/// of somebody's choice has are views that transpose (up to eight divisions for two steps) and windows (three for one), tens of
+/// nanoseconds: counted so, and not measured, a hostile program takes a minute of one core, and [`HELD_MAX`] bounds its memory. Who pays for that is who
+/// chose to read it: a client that orders or verifies a sequence, a gateway once for each model that it reads, one at a time, and a
+/// provider up to four times for a model that it serves (this check, and three ways of keeping what is final). Registering a
+/// model takes none of it. Validators look at orders of strangers' models: what asks them has bounds of its own, far lower
+/// (`tg_proof::SEQUENCE_STEPS_MAX`, `tg_proof::ORDERED_STEPS_MAX`).
+pub const STEPS_MAX: u64 = 1 << 31;
+
+/// Most elements of tensors that the analysis holds at once: 1 GiB, of which GPT-2 with its whole window takes less than half,
+/// nearly all of it for scores. An element is a step too, so that what has fewer steps than that never has too many.
+pub const HELD_MAX: u64 = 1 << 28;
 
 /// Why a program is not known to be causal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +37,12 @@ pub enum CausalityError {
     TooLarge {
         /// Steps of the analysis.
         steps: u64,
+    },
+    /// Looking takes too much memory.
+    #[error("to find out takes {held} elements of tensors at once, at most {HELD_MAX} are held")]
+    TooWide {
+        /// Most elements at once.
+        held: u64,
     },
     /// Input and output are not sequences of one length.
     #[error("its input has {input} positions and its output {output}")]
@@ -59,10 +77,7 @@ pub fn check(program: &Program) -> Result<(), CausalityError> {
             output: output.pixels(),
         });
     }
-    let steps = steps(program);
-    if steps > STEPS_MAX {
-        return Err(CausalityError::TooLarge { steps });
-    }
+    bounded(program)?;
     let latest = latest_of_output(program);
     let channels = output.channels as usize;
     let mut rows = latest.chunks_exact(channels).enumerate();
@@ -86,6 +101,55 @@ pub fn steps(program: &Program) -> u64 {
     };
     let nodes = program.nodes.iter().map(of);
     nodes.fold(elements(program.input.shape), u64::saturating_add)
+}
+
+/// Checks that the analysis of a valid program takes neither too long nor too much memory, from its shapes alone.
+///
+/// # Errors
+/// [`CausalityError::TooLarge`] and [`CausalityError::TooWide`].
+pub fn bounded(program: &Program) -> Result<(), CausalityError> {
+    let steps = steps(program);
+    // Stops: a program that takes whoever looks at it minutes.
+    if steps > STEPS_MAX {
+        return Err(CausalityError::TooLarge { steps });
+    }
+    let held = held(program);
+    // Stops: one for which a machine runs out of memory.
+    if held > HELD_MAX {
+        return Err(CausalityError::TooWide { held });
+    }
+    Ok(())
+}
+
+/// Most elements of tensors that the analysis of a valid program holds at once, from its shapes alone. What an operator holds
+/// beside them while it is looked at is no larger than its input.
+#[must_use]
+pub fn held(program: &Program) -> u64 {
+    let elements = |tensor: TensorId| program.shape(tensor).elements() as u64;
+    let mut readers = readers(program);
+    let mut now = elements(TensorId::INPUT);
+    let mut most = now;
+    for (index, node) in program.nodes.iter().enumerate() {
+        now += elements(TensorId::of_node(index));
+        most = most.max(now);
+        for input in node.op.inputs() {
+            readers[input.index()] -= 1;
+            if readers[input.index()] == 0 {
+                now -= elements(input);
+            }
+        }
+    }
+    most
+}
+
+/// How many times each tensor is read.
+fn readers(program: &Program) -> Vec<usize> {
+    let mut readers = vec![0_usize; program.nodes.len() + 1];
+    for node in &program.nodes {
+        let inputs = node.op.inputs();
+        inputs.iter().for_each(|input| readers[input.index()] += 1);
+    }
+    readers
 }
 
 /// Per element of the output, in storage order: 0 if it is a constant, or the latest input pixel that it may depend on, plus
@@ -117,11 +181,7 @@ fn of_output(program: &Program) -> Latest {
 /// # Panics
 /// If the program is not valid.
 pub fn follow(program: &Program, adjust: &mut dyn FnMut(TensorId, &mut [u32])) -> Vec<u32> {
-    let mut readers = vec![0_usize; program.nodes.len() + 1];
-    for node in &program.nodes {
-        let inputs = node.op.inputs();
-        inputs.iter().for_each(|input| readers[input.index()] += 1);
-    }
+    let mut readers = readers(program);
     let input = program.input.shape;
     let channels = input.channels as usize;
     let place = |element: usize| u32::try_from(element / channels + 1).expect("a small shape");

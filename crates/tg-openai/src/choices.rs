@@ -120,6 +120,15 @@ impl TextRun {
         input: Vec<u8>,
     ) -> Result<WrittenChoice, OpenAiError> {
         let (listed, known) = &self.model;
+        // Stops: an order that validators refuse, which would wait until its deadline for nothing.
+        if !known.model.is_written_by_jobs() {
+            let text = format!(
+                "jobs do not write with `{}`, as validators would take too long to see that it looks at nothing ahead: open \
+                 an endpoint of it (`tensorgrid endpoint open`), and leave `verify` away",
+                listed.name
+            );
+            return Err(OpenAiError::invalid("model", text));
+        }
         let asked = (self.order.mode, self.order.max_price);
         let term = self.paying.terms(listed, asked);
         let ended = self.paying.job(of, listed, (input, term.await?)).await?;

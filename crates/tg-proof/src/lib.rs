@@ -57,7 +57,7 @@ pub use plan::PlanError;
 pub use security::SecurityReport;
 pub use sequence::{ExpectedSequence, SequenceError, SequenceFile, verify_answer, verify_sequence};
 pub use trace::{
-    ExpectedTrace, OrderRule, TraceFile, TraceFileError, accusation_holds, is_ordered, is_taken,
-    verify_trace, vote_on,
+    ExpectedTrace, ORDERED_STEPS_MAX, OrderRule, TraceFile, TraceFileError, accusation_holds,
+    is_ordered, is_taken, verify_trace, vote_on,
 };
 pub use verify::VerifyError;

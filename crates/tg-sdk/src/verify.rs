@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tg_ir::coding::{self, EncodeError};
 use tg_ir::request::written_tokens;
-use tg_ir::{Answer, GenerationRequest, Generator, Program};
+use tg_ir::{Answer, GenerationRequest, Generator, Program, causality};
 use tg_proof::{
-    ExpectedSequence, ExpectedStatement, ProofFile, PublicModel, SequenceError, SequenceFile,
-    VerifyError, verify_answer,
+    ExpectedSequence, ExpectedStatement, ORDERED_STEPS_MAX, ProofFile, PublicModel, SequenceError,
+    SequenceFile, VerifyError, verify_answer,
 };
 use tg_types::limits::{ATTEMPTS_USUAL, RETENTION_USUAL};
 use tg_types::resources::REPLICAS_USUAL;
@@ -264,6 +264,13 @@ impl CheckedModel {
     /// If it cannot.
     pub fn generator(&self) -> Result<Generator, CheckError> {
         Generator::of(self.program()).map_err(CheckError::Generator)
+    }
+
+    /// Whether jobs write with the model. Validators find out whether it is causal before they take an order, which must not hold
+    /// them up: what takes them longer (GPT-2 with more than some 500 places) is served by endpoints.
+    #[must_use]
+    pub fn is_written_by_jobs(&self) -> bool {
+        causality::steps(self.program()) <= ORDERED_STEPS_MAX
     }
 
     /// The bytes of a request to generate, in the place of an input's.

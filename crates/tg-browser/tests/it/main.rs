@@ -136,11 +136,11 @@ fn the_public_part_of_another_model_is_refused() {
 #[test]
 fn inputs_have_a_limit_and_expectations_a_form() {
     let mut session = VerifySession::default();
-    for number in 0..5 {
+    for number in 0..6 {
         let input = PageInput::numbered(number).unwrap();
         assert!(session.room(input, input.max() + 1).is_none());
     }
-    assert!(PageInput::numbered(5).is_none());
+    assert!(PageInput::numbered(6).is_none());
     assert!(VerifyStep::numbered(5).is_none());
     let (_, proof, model) = KEPT[0];
     for wrong in ["job", "job 0x12", "colour 0x00", "job \u{0}", "\u{7f}"] {

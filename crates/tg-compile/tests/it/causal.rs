@@ -401,3 +401,42 @@ fn language_models_give_the_rows_of_whole_runs() {
         assert!(found == whole, "{}", model.program.name);
     }
 }
+
+/// The bounds of the analysis take GPT-2 with its whole window; those of orders that validators look at do not. Steps are a number for each
+/// channel and one beside, so that two narrow models say what one of 768 channels takes.
+#[test]
+fn the_whole_window_of_gpt_2_is_within_the_bounds() {
+    let [narrow, wide] = [48, 96].map(|channels| {
+        let sizes = WriterSizes {
+            layers: 12,
+            channels,
+            heads: 12,
+            window: 1_024,
+            vocabulary: 50_257,
+        };
+        writing_transformer(&sizes, 1).0.program
+    });
+    for program in [&narrow, &wide] {
+        assert_eq!(causality::bounded(program), Ok(()));
+        // Scores of every position, before and after they are rescaled, or once.
+        let scores = 1_024 * 50_257;
+        assert!((scores..3 * scores).contains(&causality::held(program)));
+    }
+    let [narrow, wide] = [&narrow, &wide].map(causality::steps);
+    let steps = narrow + (768 - 48) / 48 * (wide - narrow);
+    assert!(steps <= causality::STEPS_MAX, "{steps}");
+    assert!(steps > 1 << 28, "{steps}");
+}
+
+/// Memory has a bound beside that of steps: here an input of 2^29 elements, which two nodes at most read.
+#[test]
+fn a_program_that_holds_too_much_at_once_is_refused() {
+    let mut program = writer_of(4).program.clone();
+    assert_eq!(causality::bounded(&program), Ok(()));
+    program.input.shape = tg_ir::Shape::new(1, 1 << 15, 1 << 14);
+    assert!(causality::steps(&program) <= causality::STEPS_MAX);
+    match causality::bounded(&program) {
+        Err(CausalityError::TooWide { held }) => assert!(held > causality::HELD_MAX),
+        other => panic!("{other:?}"),
+    }
+}

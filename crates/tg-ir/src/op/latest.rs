@@ -180,9 +180,10 @@ impl Reads<'_> {
         let joined: Latest = latest.chunks_exact(each).map(greatest).collect();
         let share = shape.channels as usize / groups;
         let mut found = Latest::with_capacity(shape.elements());
+        let mut groups_latest = vec![0; groups];
         for row in 0..shape.height {
             for column in 0..shape.width {
-                let mut groups_latest = vec![0; groups];
+                groups_latest.fill(0);
                 for position in 0..window.positions() {
                     let Some(source) = window.source(of, row, column, position) else {
                         continue;
@@ -217,11 +218,13 @@ impl Reads<'_> {
             .chunks_exact(rows * columns)
             .map(|matrix| {
                 let by_row: Latest = matrix.chunks_exact(columns).map(greatest).collect();
-                let column = |column| {
-                    let column = matrix.iter().skip(column).step_by(columns);
-                    column.fold(0, |latest, &read| later(latest, read))
-                };
-                [by_row, (0..columns).map(column).collect()]
+                // Row by row, as the matrix lies in memory: column by column each read of a large one would wait.
+                let mut by_column = vec![0; columns];
+                for row in matrix.chunks_exact(columns) {
+                    let pairs = by_column.iter_mut().zip(row);
+                    pairs.for_each(|(latest, &read)| *latest = later(*latest, read));
+                }
+                [by_row, by_column]
             })
             .collect();
         let mut found = Latest::with_capacity(shape.elements());

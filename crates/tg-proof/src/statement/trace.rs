@@ -27,6 +27,13 @@ pub const TILES_MIN: u64 = 64;
 /// One tile of so many is drawn of a program with more than [`TILES_MIN`] times as many.
 pub const TILES_SHARE: u64 = 20;
 
+/// Most steps of the analysis that shows a program causal, for an order to write whose answer nobody checks: a second or so of every
+/// validator, once in a turn for each program. Of a program that takes more no order is taken, and endpoints serve it.
+pub const ORDERED_STEPS_MAX: u64 = 1 << 28;
+
+const _: () = assert!(SEQUENCE_STEPS_MAX <= ORDERED_STEPS_MAX);
+const _: () = assert!(ORDERED_STEPS_MAX <= causality::STEPS_MAX);
+
 /// How many tiles of a program are drawn: the greater of [`TILES_MIN`] and a [`TILES_SHARE`]th of them, rounded up.
 #[must_use]
 pub fn tiles_drawn(program: &Program) -> u64 {
@@ -284,11 +291,16 @@ impl OrderRule {
         if !GenerationRequest::is_for(program, ordered) {
             return is_taken(program, ordered);
         }
-        let is_long = || causality::steps(program) > SEQUENCE_STEPS_MAX;
+        let most = if is_shown {
+            SEQUENCE_STEPS_MAX
+        } else {
+            ORDERED_STEPS_MAX
+        };
         let Ok(request) = GenerationRequest::read(ordered) else {
             return false;
         };
-        if ordered.len() != program.input_bytes() || is_shown && is_long() {
+        // Stops: a program whose analysis holds up whoever looks at orders of it.
+        if ordered.len() != program.input_bytes() || causality::steps(program) > most {
             return false;
         }
         let generator = self.0.get_or_init(|| Generator::of(program).ok());

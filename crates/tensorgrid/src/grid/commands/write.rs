@@ -44,6 +44,18 @@ async fn asked(
     let checked = jobs::public_model(client, &model).await.of_job()?;
     let generator = checked.generator();
     let generator = generator.or_fail(Exit::Usage, format!("{} cannot write", model.name))?;
+    // Stops: an order that validators refuse, which would wait until its deadline for nothing.
+    if !checked.is_written_by_jobs() {
+        let text = format!(
+            "jobs do not write with {}: validators would take too long to see that it looks at nothing ahead",
+            model.name
+        );
+        let hint = format!(
+            "open an endpoint of it: `tensorgrid endpoint open {}`",
+            model.name
+        );
+        return Err(Failure::new(Exit::Usage, anyhow::anyhow!(text)).hint(hint));
+    }
     let coding = TokenCoding::of(&arguments.what, checked.program(), &generator)?;
     let request = request(&arguments.what, &generator, &coding)?;
     let input = checked.request(&request);

@@ -59,8 +59,8 @@ impl StepPlan {
     pub(super) fn of(program: &Program) -> Option<Self> {
         let steps = program.input.shape.pixels();
         let output = program.shape(program.output());
-        let too_long = causality::steps(program) > causality::STEPS_MAX;
-        if program.outputs().len() > 1 || output.pixels() != steps || too_long {
+        let is_bounded = causality::bounded(program).is_ok();
+        if program.outputs().len() > 1 || output.pixels() != steps || !is_bounded {
             return None;
         }
         [Slicing::Most, Slicing::Known, Slicing::Exact]

@@ -46,9 +46,9 @@ pub struct CachedEngine {
 
 impl CachedEngine {
     /// Prepares a model, or gives nothing if the rows of its output are not known to be final after as many inputs, its
-    /// input's pixels are not along one axis, it has several outputs, or finding out would take more than [`tg_ir::causality::STEPS_MAX`] steps.
+    /// input's pixels are not along one axis, it has several outputs, or finding out would take more than [`tg_ir::causality::bounded`] allows.
     ///
-    /// Cost: that of [`tg_ir::causality::check`], once or twice, and that of packing the weights.
+    /// Cost: that of [`tg_ir::causality::check`], up to three times, and that of packing the weights.
     ///
     /// # Panics
     /// Never, for a valid model.
