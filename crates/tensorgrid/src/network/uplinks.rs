@@ -596,11 +596,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let store = opened(&folder.path().join("gateway"));
             let bytes = large_blob();
-            let permit = UploadPermit {
-                digest: store.put(&bytes, MODEL_BYTES_MAX).unwrap(),
-                length: bytes.len() as u64,
-                expires: TimestampMs::new(1),
-            };
+            let digest = store.put(&bytes, MODEL_BYTES_MAX).unwrap();
             let other = folder.path().join("node");
             let node = ChunkNode {
                 store: opened(&other),
@@ -608,11 +604,10 @@ mod tests {
                 faults: faults.iter().copied().collect(),
                 sent: Vec::new(),
             };
-            let wallet = Wallet::from_seed(b"a client");
             Self {
                 folder,
                 store,
-                permit: SignedUpload::new(permit, &wallet, &development_domain()),
+                permit: permit(digest, bytes.len()),
                 node: Arc::new(Mutex::new(node)),
             }
         }
@@ -665,8 +660,9 @@ mod tests {
         assert_eq!(hop.sent(), [0, 1, 2, 2, 3, 4, 5]);
     }
 
-    /// The address of a node that takes blobs, or of one that hears and says nothing.
-    fn node(digest: Digest, length: usize, answers: bool) -> HttpSource {
+    /// The address of a node that takes a blob in one call, or of one that hears and says nothing.
+    fn node(permit: &SignedUpload, answers: bool) -> HttpSource {
+        let UploadPermit { digest, length, .. } = permit.permit;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
@@ -675,43 +671,41 @@ mod tests {
                 let mut stream = stream.unwrap();
                 if !answers {
                     held.push(stream);
-                    continue;
+                } else if heard(&mut stream).is_some() {
+                    let body = format!(r#"{{"digest":"{digest}","size":{length}}}"#);
+                    said(&mut stream, 200, &body);
                 }
-                let (mut heard, mut buffer) = (Vec::new(), [0; 4096]);
-                let is_whole = |heard: &[u8]| {
-                    let head = heard.windows(4).position(|it| it == b"\r\n\r\n");
-                    head.is_some_and(|end| heard.len() >= end + 4 + length)
-                };
-                while !is_whole(&heard) {
-                    let count = stream.read(&mut buffer).unwrap();
-                    heard.extend_from_slice(&buffer[..count]);
-                }
-                let body = format!(r#"{{"digest":"{digest}","size":{length}}}"#);
-                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n", body.len());
-                let kind = "content-type: application/json\r\nconnection: close\r\n\r\n";
-                stream
-                    .write_all([&head, kind, &body].concat().as_bytes())
-                    .unwrap();
             }
         });
         HttpSource::new(&url).unwrap()
     }
 
+    /// A client's permit for a blob.
+    fn permit(digest: Digest, length: usize) -> SignedUpload {
+        let permit = UploadPermit {
+            digest,
+            length: length as u64,
+            expires: TimestampMs::new(1),
+        };
+        let wallet = Wallet::from_seed(b"a client");
+        SignedUpload::new(permit, &wallet, &development_domain())
+    }
+
+    /// A gateway's store with a small blob, and its permit.
+    fn small_blob() -> (tempfile::TempDir, Arc<BlobStore>, SignedUpload) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = opened(folder.path());
+        let bytes = b"a proof";
+        let digest = store.put(bytes, 100).unwrap();
+        (folder, store, permit(digest, bytes.len()))
+    }
+
     /// It was handed to one node after the other, each with ten minutes.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_node_that_says_nothing_does_not_hold_up_a_blob() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(BlobStore::open(folder.path(), 1 << 20).unwrap());
-        let digest = store.put(b"a proof", 100).unwrap();
-        let permit = UploadPermit {
-            digest,
-            length: 7,
-            expires: TimestampMs::new(1),
-        };
-        let wallet = Wallet::from_seed(b"a provider");
-        let permit = SignedUpload::new(permit, &wallet, &development_domain());
+        let (_folder, store, permit) = small_blob();
         let spread = |answering: &[bool]| {
-            let nodes: Vec<HttpSource> = answering.iter().map(|it| node(digest, 7, *it)).collect();
+            let nodes: Vec<HttpSource> = answering.iter().map(|it| node(&permit, *it)).collect();
             let uplinks = Uplinks::new(&nodes, 4);
             let store = Arc::clone(&store);
             async move { uplinks.spread(&store, &permit).await.0 }
@@ -724,23 +718,14 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_blob_in_chunks_is_handed_on_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(BlobStore::open(folder.path(), 1 << 20).unwrap());
-        let digest = store.put(b"a proof", 100).unwrap();
-        let permit = UploadPermit {
-            digest,
-            length: 7,
-            expires: TimestampMs::new(1),
-        };
-        let wallet = Wallet::from_seed(b"a client");
-        let permit = SignedUpload::new(permit, &wallet, &development_domain());
-        let uplinks = Uplinks::new(&[node(digest, 7, true)], 1);
+        let (_folder, store, permit) = small_blob();
+        let uplinks = Uplinks::new(&[node(&permit, true)], 1);
         for _ in 0..2 {
             uplinks.hand_on(&store, &permit).await.unwrap();
         }
         // From a store that does not have it, it cannot be sent again.
         let empty = tempfile::tempdir().unwrap();
-        let empty = Arc::new(BlobStore::open(empty.path(), 1 << 20).unwrap());
+        let empty = opened(empty.path());
         uplinks.hand_on(&empty, &permit).await.unwrap();
         // One that failed is tried again.
         let nobody = Uplinks::new(&[HttpSource::new("http://127.0.0.1:1").unwrap()], 1);
