@@ -4,9 +4,10 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 use crate::grid::account_args::{DoctorArguments, FaucetArguments, WalletCommand};
-use crate::grid::args;
 use crate::grid::endpoint_args::EndpointCommand;
-use crate::grid::program_args;
+use crate::grid::{
+    connect_args, infer_args, job_args, ledger_args, model_args, node_args, program_args,
+};
 use tg_cuda::DeviceChoice;
 use tg_offline::arguments::{
     BenchArguments, BenchModesArguments, BenchRunArguments, CompileArguments, ExplainArguments,
@@ -44,48 +45,48 @@ pub(crate) enum Command {
     /// See the whole product in a minute: ten digits, six providers of which three cheat, four validators.
     Demo(DemoArguments),
     /// Run a grid that stays: validators, providers, the built-in models and an HTTP API.
-    Up(args::UpArguments),
+    Up(node_args::UpArguments),
     /// Make the files of a network of separate processes.
     #[command(subcommand)]
-    Network(args::NetworkCommand),
+    Network(node_args::NetworkCommand),
     /// Run one validator of a network whose others run elsewhere.
-    Validator(args::ValidatorArguments),
+    Validator(node_args::ValidatorArguments),
     /// Run a node without a vote: it follows the chain, checks it, and serves the HTTP API.
-    Gateway(args::GatewayArguments),
+    Gateway(node_args::GatewayArguments),
     /// List the validators, ask for a seat among them, and give it back.
     #[command(subcommand)]
-    Seat(args::SeatCommand),
+    Seat(ledger_args::SeatCommand),
     /// Run a model on the grid, check the result as --verify says, and print it.
-    Infer(args::InferArguments),
+    Infer(infer_args::InferArguments),
     /// Let a language model of the grid write what follows a prompt.
-    Write(args::WriteArguments),
+    Write(infer_args::WriteArguments),
     /// Have a provider serve a model for some time, and ask it: answers at once, paid by the minute and for each answer.
     #[command(subcommand)]
     Endpoint(EndpointCommand),
     /// Keys of the OpenAI routes.
     #[command(subcommand, name = "api-key")]
-    ApiKey(args::ApiKeyCommand),
+    ApiKey(infer_args::ApiKeyCommand),
     /// Offer this machine to the grid, or list the offers.
-    Provider(args::ProviderArguments),
+    Provider(node_args::ProviderArguments),
     /// List, explain and take back jobs.
     #[command(subcommand)]
-    Job(args::JobCommand),
+    Job(job_args::JobCommand),
     /// Show and pay what keeps a model, an offer, a job or a provider's record on the grid.
     #[command(subcommand)]
-    Rent(args::RentCommand),
+    Rent(ledger_args::RentCommand),
     /// Print what accounts have.
-    Balance(args::BalanceArguments),
+    Balance(ledger_args::BalanceArguments),
     /// Make key files, show whose they are, and copy them to a safe place.
     #[command(subcommand)]
     Wallet(WalletCommand),
     /// Get play money on a development network.
     Faucet(FaucetArguments),
     /// Pay another account.
-    Transfer(args::TransferArguments),
+    Transfer(ledger_args::TransferArguments),
     /// Print a final block from which clients can follow the chain.
-    Checkpoint(args::CheckpointArguments),
+    Checkpoint(ledger_args::CheckpointArguments),
     /// Print where the grid stands and where all money is.
-    Status(args::StatusArguments),
+    Status(ledger_args::StatusArguments),
     /// Say what is wrong with this machine, its settings or the grid it uses, and what to do.
     Doctor(DoctorArguments),
     /// Compile models, and add them to a grid.
@@ -161,15 +162,15 @@ pub(crate) enum ModelCommand {
     /// Show an ONNX file as a graph and as an integer program: shapes, scales, bounds, cost and error by layer.
     Explain(ExplainArguments),
     /// Register a compiled model with the grid.
-    Add(args::ModelAddArguments),
+    Add(model_args::ModelAddArguments),
     /// Register the models that are built into this program.
-    AddBuiltin(args::ModelAddBuiltinArguments),
+    AddBuiltin(model_args::ModelAddBuiltinArguments),
     /// List the grid's models, as the API tells them: nothing proves a list.
-    List(args::ApiArguments),
+    List(connect_args::ApiArguments),
     /// Show one of the grid's models.
-    Show(args::ModelShowArguments),
+    Show(model_args::ModelShowArguments),
     /// Show what each way of checking a result would cost for a model, and what it assures.
-    Modes(args::ModelModesArguments),
+    Modes(model_args::ModelModesArguments),
 }
 
 /// Commands about programs.

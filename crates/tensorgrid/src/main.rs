@@ -15,7 +15,7 @@ mod telemetry;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use cli::{Cli, Command, ModelCommand, ProgramCommand};
-use grid::args::ProviderArguments;
+use grid::node_args::ProviderArguments;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use tg_console::outcome::{Exit, OrFail as _, Outcome, PrintedDetail, set_detail};
@@ -74,7 +74,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Infer(arguments) => block_on(infer::run(&arguments, json)),
         Command::Write(arguments) => block_on(write::run(&arguments, json)),
         Command::Endpoint(command) => block_on(endpoint::run(&command, json)),
-        Command::ApiKey(grid::args::ApiKeyCommand::New(arguments)) => {
+        Command::ApiKey(grid::infer_args::ApiKeyCommand::New(arguments)) => {
             grid::commands::api_key::make(&arguments, json)
         }
         Command::Provider(arguments) => of_provider(&arguments, json),

@@ -131,6 +131,10 @@ async fn answered(
             } else {
                 next.run(request).await
             };
+            connection.set_rate_min(match lane {
+                CallLane::Follow => shared.config.follow_rate_min,
+                _ => 0,
+            });
             connection.enter(match lane {
                 // They wait for what happens, or for a provider.
                 CallLane::Stream | CallLane::Completion | CallLane::Endpoint => Stage::Working,

@@ -56,6 +56,8 @@ pub struct ApiConfig {
     pub write_time_max: Duration,
     /// The least rate at which bodies arrive and answers leave, in bytes a second.
     pub rate_min: u64,
+    /// The same for pages of blocks to nodes that follow the chain, if it is higher: a link of 1 Mbit a second carries it.
+    pub follow_rate_min: u64,
 }
 
 impl Default for ApiConfig {
@@ -84,6 +86,7 @@ impl Default for ApiConfig {
             body_time_max: Duration::from_secs(10),
             write_time_max: Duration::from_secs(10),
             rate_min: 64 << 10,
+            follow_rate_min: 112 << 10,
         }
     }
 }
@@ -127,6 +130,38 @@ impl ApiConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::BEHIND;
+    use crate::socket::Arrears;
+
+    /// After how long a node that takes so many bytes of a page a second gives way; nothing if it has the page before.
+    fn gives_way(config: &ApiConfig, rate: u64) -> Option<Duration> {
+        let pace = config.pace().at_least(config.follow_rate_min);
+        let (mut arrears, mut passed) = (Arrears::default(), Duration::ZERO);
+        let (mut left, piece) = (4_u64 << 20, (rate / 4).max(1));
+        let waited = Duration::from_millis(piece * 1_000 / rate);
+        while left > 0 {
+            arrears.count(waited, usize::try_from(piece).unwrap_or(usize::MAX), pace);
+            passed += waited;
+            if arrears.behind() >= BEHIND {
+                return Some(passed);
+            }
+            left = left.saturating_sub(piece);
+        }
+        None
+    }
+
+    /// Stops: sixteen peers that take their pages slowly and keep all others from the chain.
+    #[test]
+    fn a_follower_gives_way_by_its_rate() {
+        let config = ApiConfig::default();
+        // What a link of 1 Mbit a second carries beside the heads of its packets.
+        assert_eq!(gives_way(&config, 118_750), None);
+        for (rate, seconds) in [(1, 3), (10_000, 3), (config.rate_min, 5)] {
+            let after = gives_way(&config, rate);
+            let most = Duration::from_secs(seconds);
+            assert!(after.is_some_and(|it| it <= most), "{rate}: {after:?}");
+        }
+    }
 
     #[test]
     fn streams_follow_descriptors() {

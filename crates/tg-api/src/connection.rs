@@ -21,6 +21,9 @@ pub(crate) const SHARE: usize = 4;
 /// A connection that moved no byte for this long is stalled: an honest one moves some in every round trip.
 const STALLED: Duration = Duration::from_secs(1);
 
+/// Who takes its answer and is behind the least rate by this much gives way as one does that is stalled.
+pub(crate) const BEHIND: Duration = Duration::from_secs(2);
+
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PeerAddress {
@@ -86,11 +89,13 @@ impl Stage {
         }
     }
 
-    /// Whether a connection in this stage may be ended for another one after `still` without a byte.
-    fn gives_way(self, still: Duration) -> bool {
+    /// Whether a connection in this stage may be ended for another one after `still` without a byte, `behind` the least rate by so much.
+    fn gives_way(self, still: Duration, behind: Duration) -> bool {
         match self {
             Self::New | Self::Idle => true,
-            Self::Body | Self::Sending => still >= STALLED,
+            Self::Body => still >= STALLED,
+            // Stops: peers that take some bytes now and then, and hold the places of all who take their answers.
+            Self::Sending => still >= STALLED || behind >= BEHIND,
             Self::Working => false,
         }
     }
@@ -103,6 +108,10 @@ pub(crate) struct Connection {
     pub(crate) peer: PeerAddress,
     stage: AtomicU8,
     moved_ms: AtomicU64,
+    /// By how much the other end is behind the least rate.
+    behind_ms: AtomicU64,
+    /// The least rate of this connection's answer in bytes a second, if it is higher than that of others.
+    rate_min: AtomicU64,
     started: Instant,
     end: Notify,
 }
@@ -120,6 +129,22 @@ impl Connection {
         self.moved_ms.store(now, Ordering::Relaxed);
     }
 
+    /// Notes by how much the other end is behind the least rate.
+    pub(crate) fn fell_behind(&self, by: Duration) {
+        let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.behind_ms.store(by, Ordering::Relaxed);
+    }
+
+    /// Says the least rate of the answer that follows, in bytes a second; zero for that of all.
+    pub(crate) fn set_rate_min(&self, bytes_per_second: u64) {
+        self.rate_min.store(bytes_per_second, Ordering::Relaxed);
+    }
+
+    /// The least rate of its answer in bytes a second, if it is higher than that of all.
+    pub(crate) fn rate_min(&self) -> u64 {
+        self.rate_min.load(Ordering::Relaxed)
+    }
+
     /// Returns once the connection has to end for another one.
     pub(crate) async fn ordered_to_end(&self) {
         self.end.notified().await;
@@ -132,6 +157,14 @@ impl Connection {
     fn still(&self) -> Duration {
         let moved = Duration::from_millis(self.moved_ms.load(Ordering::Relaxed));
         self.started.elapsed().saturating_sub(moved)
+    }
+
+    fn behind(&self) -> Duration {
+        Duration::from_millis(self.behind_ms.load(Ordering::Relaxed))
+    }
+
+    fn gives_way(&self) -> bool {
+        self.stage().gives_way(self.still(), self.behind())
     }
 }
 
@@ -191,6 +224,8 @@ impl Connections {
             peer,
             stage: AtomicU8::new(Stage::New as u8),
             moved_ms: AtomicU64::new(0),
+            behind_ms: AtomicU64::new(0),
+            rate_min: AtomicU64::new(0),
             started: self.started,
             end: Notify::new(),
         });
@@ -260,9 +295,10 @@ impl Table {
         peer: Option<PeerAddress>,
         may: impl Fn(&Connection) -> bool,
     ) -> Option<()> {
-        let candidates = self.open.iter().filter(|(_, it)| {
-            peer.is_none_or(|peer| it.peer == peer) && it.stage().gives_way(it.still()) && may(it)
-        });
+        let candidates = self
+            .open
+            .iter()
+            .filter(|(_, it)| peer.is_none_or(|peer| it.peer == peer) && it.gives_way() && may(it));
         let first = candidates.min_by_key(|(_, it)| (it.stage(), std::cmp::Reverse(it.still())));
         let number = *first?.0;
         let ended = self.remove(number)?;
@@ -320,6 +356,23 @@ mod tests {
         assert!(connections.admit(PeerAddress::Loopback).is_none());
         connections.end_stalled(Stage::Body);
         assert!(is_open(&newcomer));
+    }
+
+    #[test]
+    fn who_is_behind_the_least_rate_gives_way_to_who_needs_its_place() {
+        let connections = Arc::new(Connections::new(4));
+        let places = [0, 1, 2].map(|last| connections.admit(remote(last)).unwrap());
+        for place in &places {
+            place.connection.enter(Stage::Sending);
+        }
+        let almost = BEHIND - Duration::from_millis(1);
+        places[0].connection.fell_behind(almost);
+        places[1].connection.fell_behind(BEHIND);
+        for _ in 0..2 {
+            connections.end_stalled(Stage::Sending);
+            let open = [&places[0], &places[1], &places[2]].map(is_open);
+            assert_eq!(open, [true, false, true]);
+        }
     }
 
     #[test]

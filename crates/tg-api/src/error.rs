@@ -23,6 +23,8 @@
 //! Other codes come from the node and the ledger, with status 422 for the client's fault, 503 for the environment's,
 //! 502 for a peer's and 500 for ours.
 
+use std::fmt;
+
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::http::StatusCode;
@@ -157,6 +159,14 @@ pub enum ApiError {
 }
 
 impl ApiError {
+    /// There is no thing of this kind with this id.
+    pub(crate) fn not_found(kind: &'static str, id: &impl fmt::Display) -> Self {
+        Self::NotFound {
+            kind,
+            id: id.to_string(),
+        }
+    }
+
     /// The HTTP status.
     #[must_use]
     pub const fn status(&self) -> StatusCode {

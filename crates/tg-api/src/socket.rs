@@ -23,11 +23,36 @@ pub(crate) struct PaceLimit {
 }
 
 impl PaceLimit {
+    /// The same with a least rate that is no lower than this.
+    pub(crate) fn at_least(self, bytes_per_second: u64) -> Self {
+        Self {
+            bytes_per_second: self.bytes_per_second.max(bytes_per_second),
+            ..self
+        }
+    }
+
     /// The time that moving `bytes` may take beyond the patience.
     pub(crate) fn time_of(&self, bytes: usize) -> Duration {
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let per_second = self.bytes_per_second.max(1);
         Duration::from_millis(bytes.saturating_mul(1_000) / per_second)
+    }
+}
+
+/// By how much a peer is behind the least rate.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Arrears(Duration);
+
+impl Arrears {
+    /// By how much it is behind.
+    pub(crate) const fn behind(self) -> Duration {
+        self.0
+    }
+
+    /// Counts a wait of the server, and what the peer took then.
+    pub(crate) fn count(&mut self, waited: Duration, bytes: usize, pace: PaceLimit) {
+        let behind = self.0.saturating_add(waited);
+        self.0 = behind.saturating_sub(pace.time_of(bytes));
     }
 }
 
@@ -38,7 +63,7 @@ pub(crate) struct Socket {
     stream: TcpStream,
     connection: Arc<Connection>,
     pace: PaceLimit,
-    waited: Duration,
+    arrears: Arrears,
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
@@ -53,7 +78,7 @@ impl Socket {
             stream,
             connection,
             pace,
-            waited: Duration::ZERO,
+            arrears: Arrears(Duration::ZERO),
             waiting: None,
         }
     }
@@ -64,19 +89,20 @@ impl Socket {
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
+        let pace = self.pace.at_least(self.connection.rate_min());
         if let Poll::Ready(Ok(bytes)) = written {
-            if let Some((since, _)) = self.waiting.take() {
-                self.waited += since.elapsed();
-            }
+            let waiting = self.waiting.take();
+            let waited = waiting.map_or(Duration::ZERO, |(since, _)| since.elapsed());
+            self.arrears.count(waited, bytes, pace);
             self.connection.moved();
-            self.waited = self.waited.saturating_sub(self.pace.time_of(bytes));
-            return match self.waited > self.pace.patience {
+            self.connection.fell_behind(self.arrears.behind());
+            return match self.arrears.behind() > pace.patience {
                 true => Poll::Ready(Err(too_slow())),
                 false => Poll::Ready(Ok(bytes)),
             };
         }
         if written.is_pending() {
-            let left = self.pace.patience.saturating_sub(self.waited);
+            let left = pace.patience.saturating_sub(self.arrears.behind());
             let (_, timer) = self
                 .waiting
                 .get_or_insert_with(|| (Instant::now(), Box::pin(sleep(left))));

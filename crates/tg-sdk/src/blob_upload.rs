@@ -1,5 +1,6 @@
 //! Blobs on their way to a grid: small ones in one call, large ones in chunks, so that an upload goes on where it broke off.
 
+use std::future::Future;
 use std::time::{Duration, Instant};
 
 use http_body_util::Either;
@@ -20,7 +21,7 @@ use crate::upload::UploadBody;
 const UPLOAD_TIME: DurationMs = DurationMs::new(5 * 60 * 1_000);
 
 /// Blobs of at most so many bytes go in one call: sent again they cost less than the calls that chunks take.
-const ONE_CALL_BYTES: u64 = 4 * CHUNK_BYTES;
+pub const ONE_CALL_BYTES: u64 = 4 * CHUNK_BYTES;
 
 /// How often an upload in chunks is tried without that it goes on.
 const TRIES: u32 = 8;
@@ -49,13 +50,20 @@ impl Client {
             && size > ONE_CALL_BYTES
             && let Some(tree) = tree_of(&bytes)
         {
+            let chunk_bytes = usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX);
             let upload = ChunkedUpload {
                 client: self,
-                wallet,
+                permits: UploadPermits::Signing {
+                    wallet,
+                    newest: None,
+                },
                 digest,
-                bytes: &bytes,
                 tree,
-                permit: None,
+                chunk: |index: u64| {
+                    let number = usize::try_from(index).unwrap_or(usize::MAX);
+                    let chunk = bytes.chunks(chunk_bytes).nth(number).unwrap_or_default();
+                    std::future::ready(Ok::<_, ClientError>(chunk.to_vec()))
+                },
             };
             if upload.run().await? {
                 return Ok(BlobDto { digest, size });
@@ -69,6 +77,32 @@ impl Client {
         self.transport()
             .json(Method::PUT, &path, Payload::Upload(whole(bytes), headers))
             .await
+    }
+
+    /// Stores a blob of several chunks under a permit that its owner signed, and goes on where an earlier call for it broke off. `chunk` gives
+    /// the bytes of the chunk with a number, again if they are sent again. False if the grid takes no chunks of this blob, which may go
+    /// in one call then: [`Client::put_permitted`].
+    ///
+    /// # Errors
+    /// Those of [`Client::put_blob`], and those of `chunk`; status 400 if the bytes of a chunk are not those of its place.
+    pub async fn put_permitted_chunks<F, R>(
+        &self,
+        permit: &SignedUpload,
+        tree: ChunkTree,
+        chunk: F,
+    ) -> Result<bool, ClientError>
+    where
+        F: Fn(u64) -> R + Send + Sync,
+        R: Future<Output = Result<Vec<u8>, ClientError>> + Send,
+    {
+        let upload = ChunkedUpload {
+            client: self,
+            permits: UploadPermits::Given(permit.to_string()),
+            digest: permit.permit.digest,
+            tree,
+            chunk,
+        };
+        upload.run().await
     }
 
     /// Stores a blob under a permit that its owner signed. Its pieces come through a channel; if they end before the permit's length, the
@@ -113,18 +147,33 @@ fn tree_of(bytes: &[u8]) -> Option<ChunkTree> {
     builder.finish()
 }
 
-/// A blob that goes chunk by chunk.
-struct ChunkedUpload<'a> {
-    client: &'a Client,
-    wallet: &'a Wallet,
-    digest: Digest,
-    bytes: &'a [u8],
-    tree: ChunkTree,
-    /// The permit that is sent, and when it was signed.
-    permit: Option<(Instant, String)>,
+/// Under which permits an upload goes.
+enum UploadPermits<'a> {
+    /// Those of this account, signed here.
+    Signing {
+        wallet: &'a Wallet,
+        /// The last one, and when it was signed.
+        newest: Option<(Instant, String)>,
+    },
+    /// The one that the blob's owner signed elsewhere.
+    Given(String),
 }
 
-impl ChunkedUpload<'_> {
+/// A blob that goes chunk by chunk.
+struct ChunkedUpload<'a, F> {
+    client: &'a Client,
+    permits: UploadPermits<'a>,
+    digest: Digest,
+    tree: ChunkTree,
+    /// Gives the bytes of a chunk that the blob has.
+    chunk: F,
+}
+
+impl<F, R> ChunkedUpload<'_, F>
+where
+    F: Fn(u64) -> R,
+    R: Future<Output = Result<Vec<u8>, ClientError>>,
+{
     /// Sends what the grid lacks; false if it takes no chunks of this blob, which may go in one call then.
     async fn run(mut self) -> Result<bool, ClientError> {
         // The chunk that is missing, once the grid has said it.
@@ -171,31 +220,39 @@ impl ChunkedUpload<'_> {
     }
 
     async fn put(&mut self, index: u64) -> Result<UploadDto, ClientError> {
-        let size = usize::try_from(CHUNK_BYTES).unwrap_or(usize::MAX);
-        let number = usize::try_from(index).unwrap_or(usize::MAX);
-        let chunk = self.bytes.chunks(size).nth(number);
-        let chunk = chunk.ok_or_else(|| self.no_such_chunk(index))?.to_vec();
+        if index >= self.tree.chunks() {
+            return Err(self.no_such_chunk(index));
+        }
+        let chunk = (self.chunk)(index);
+        let chunk = chunk.await?;
         let path = format!("/v1/blobs/{}/chunks/{index}", self.digest);
         self.send(&path, chunk).await
     }
 
     async fn send(&mut self, path: &str, bytes: Vec<u8>) -> Result<UploadDto, ClientError> {
-        let known = self.permit.take();
-        let known = known.filter(|(since, _)| since.elapsed() < PERMIT_AGE_MAX);
-        let (since, permit) = match known {
-            Some(known) => known,
-            None => {
-                let size = self.tree.size();
-                let permit = self.client.permit(self.wallet, self.digest, size);
-                (Instant::now(), permit.await?)
-            }
-        };
-        self.permit = Some((since, permit.clone()));
+        let permit = self.permit().await?;
         let payload = Payload::Upload(whole(bytes), vec![("tg-upload", permit)]);
         self.client
             .transport()
             .json(Method::PUT, path, payload)
             .await
+    }
+
+    /// The permit of a call, as its header says it.
+    async fn permit(&mut self) -> Result<String, ClientError> {
+        let (wallet, newest) = match &mut self.permits {
+            UploadPermits::Given(permit) => return Ok(permit.clone()),
+            UploadPermits::Signing { wallet, newest } => (*wallet, newest),
+        };
+        if let Some((since, permit)) = &*newest
+            && since.elapsed() < PERMIT_AGE_MAX
+        {
+            return Ok(permit.clone());
+        }
+        let size = self.tree.size();
+        let permit = self.client.permit(wallet, self.digest, size).await?;
+        *newest = Some((Instant::now(), permit.clone()));
+        Ok(permit)
     }
 
     /// The grid asks for a chunk that cannot be missing.

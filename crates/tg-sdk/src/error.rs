@@ -121,6 +121,17 @@ pub enum ClientError {
         /// The digest of the bytes that came.
         got: Digest,
     },
+    /// A chunk of a blob that is sent cannot be read here.
+    #[error("read chunk {index} of {digest}")]
+    ChunkNotRead {
+        /// The blob.
+        digest: Digest,
+        /// Which chunk.
+        index: u64,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The answer is about something else than what was asked.
     #[error("the answer of {url}{path} is about {got}, not about {asked}")]
     OtherAnswer {
@@ -230,6 +241,7 @@ impl ClientError {
             | Self::Malformed { .. }
             | Self::Unreadable { .. }
             | Self::WrongBlob { .. }
+            | Self::ChunkNotRead { .. }
             | Self::OtherAnswer { .. }
             | Self::OtherNetwork { .. }
             | Self::BaseFee { .. } => false,
@@ -259,6 +271,7 @@ impl ClientError {
                 "client and server are of different versions, or this is no TensorGrid API"
             }
             Self::WrongBlob { .. } => "the server's store is damaged or it lies; ask another one",
+            Self::ChunkNotRead { .. } => "the disk here fails, or the blob is gone; store it again",
             Self::OtherAnswer { .. } => "the server is damaged or lies; ask another one with --api",
             Self::OtherNetwork { .. } => {
                 "nothing was signed: a signature for the other network would hold there; name an API of the network that is meant, or use another key for each network"

@@ -84,6 +84,8 @@ mod upload;
 pub mod verify;
 
 #[cfg(feature = "client")]
+pub use blob_upload::ONE_CALL_BYTES;
+#[cfg(feature = "client")]
 pub use client::{Client, JobFilter};
 pub use error::{ClientError, ErrorBody};
 #[cfg(feature = "client")]

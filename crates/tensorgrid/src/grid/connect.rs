@@ -41,6 +41,7 @@ pub(crate) const fn exit_of_call(error: &ClientError) -> Exit {
             _ => Exit::Failed,
         },
         ClientError::TooLarge { .. }
+        | ClientError::ChunkNotRead { .. }
         | ClientError::Malformed { .. }
         | ClientError::Unreadable { .. } => Exit::Failed,
     }

@@ -14,11 +14,10 @@
 //! 11. [`cloud_prices`] - what clouds would take
 //! 12. [`projects`] - which project a job was for
 //! 13. [`trust`] - what nobody can forge
-//! 14. [`connect_args`], [`order_args`], [`serve_args`], [`job_args`], [`program_args`], [`account_args`], [`args`], [`commands`] - what
-//!     people type
+//! 14. [`connect_args`], [`order_args`], [`serve_args`], [`job_args`], [`infer_args`], [`model_args`], [`program_args`], [`account_args`],
+//!     [`ledger_args`], [`node_args`], [`commands`] - what people type
 
 pub(crate) mod account_args;
-pub(crate) mod args;
 pub(crate) mod blob;
 pub(crate) mod cloud_prices;
 pub(crate) mod commands;
@@ -29,9 +28,13 @@ pub(crate) mod descriptors;
 mod development;
 pub(crate) mod embedded;
 pub(crate) mod endpoint_args;
+pub(crate) mod infer_args;
 pub(crate) mod job_args;
+pub(crate) mod ledger_args;
 pub(crate) mod machine;
+pub(crate) mod model_args;
 pub(crate) mod networks;
+pub(crate) mod node_args;
 pub(crate) mod order_args;
 pub(crate) mod port;
 pub(crate) mod program_args;

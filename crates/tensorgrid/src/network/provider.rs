@@ -240,7 +240,7 @@ mod tests {
     use super::super::settings::Settings as _;
     use super::*;
     use crate::cli::{Cli, Command as CliCommand};
-    use crate::grid::args::ProviderArguments;
+    use crate::grid::node_args::ProviderArguments;
 
     /// A provider's arguments by a file of settings and further words.
     fn arguments(text: &str, words: &[&str]) -> Result<(ProviderArguments, PathBuf), Failure> {

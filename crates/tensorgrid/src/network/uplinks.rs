@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use tg_api::{BlobSink, PortError, UploadEnd};
 use tg_node::limits::MODEL_BYTES_MAX;
 use tg_node::{BlobReader, BlobStore, ChainSource, SourceError, SourceFuture};
-use tg_sdk::{Client, ClientError};
+use tg_sdk::{Client, ClientError, ONE_CALL_BYTES};
 use tg_types::chain::{ChainPage, CheckpointBlock, SeatChanges, SnapshotHead};
+use tg_types::chunks::ChunkTree;
 use tg_types::{Digest, Fault, Heartbeat, SignedTransaction, SignedUpload, with_sources};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
@@ -17,7 +18,7 @@ use tokio::task::JoinSet;
 /// Most bytes of a snapshot that is taken.
 const SNAPSHOT_BYTES_MAX: usize = 2 << 30;
 
-/// How long a blob may take to a node.
+/// How long a blob may take to a node in one call.
 const UPLOAD_MAX: Duration = Duration::from_secs(600);
 
 /// How long a node may take for a small blob before another one is handed it too.
@@ -183,10 +184,8 @@ pub(crate) struct Uplinks {
 impl Uplinks {
     /// Those sources, in a network of so many validators.
     pub(super) fn new(sources: &[HttpSource], validators: usize) -> Self {
-        let clients = sources.iter();
-        let clients = clients.map(|it| it.client.clone().with_time_limit(UPLOAD_MAX));
         Self {
-            clients: clients.collect(),
+            clients: sources.iter().map(|it| it.client.clone()).collect(),
             handed: Mutex::default(),
             enough: ((validators.max(1) - 1) / 3 + 1).min(sources.len()),
         }
@@ -263,13 +262,17 @@ impl Uplinks {
     /// Hands a blob to the first nodes, and to the next one for each that refuses it or takes too long: a node that is cut off
     /// says nothing, and whoever waits for it loses what a late result costs. Gives how many took it, and why others did not.
     async fn spread(&self, store: &Arc<BlobStore>, permit: &SignedUpload) -> (usize, Vec<String>) {
+        let blob = match ForwardedBlob::of(store, permit).await {
+            Ok(blob) => blob,
+            Err(reason) => return (0, vec![reason]),
+        };
         let patience =
             STALLED + SLOWEST_MIB * u32::try_from(permit.permit.length >> 20).unwrap_or(u32::MAX);
         let mut rest = self.clients.iter();
         // Those that are left in the end are given up.
         let mut calls = JoinSet::new();
         let start = |calls: &mut JoinSet<_>, client: &Client| {
-            calls.spawn(forward_to(client.clone(), Arc::clone(store), *permit));
+            calls.spawn(forward_to(client.clone(), blob.clone()));
         };
         let (mut taken, mut reasons) = (0, Vec::new());
         for client in rest.by_ref().take(self.enough) {
@@ -295,8 +298,75 @@ impl Uplinks {
     }
 }
 
-/// Hands a blob to one node.
-async fn forward_to(
+/// A stored blob on its way to other nodes.
+#[derive(Debug, Clone)]
+struct ForwardedBlob {
+    store: Arc<BlobStore>,
+    permit: SignedUpload,
+    /// Its chunks; nothing if it goes in one call.
+    tree: Option<ChunkTree>,
+}
+
+impl ForwardedBlob {
+    /// The blob of a permit. Of a large one the whole is read and hashed once, for all nodes that it goes to.
+    async fn of(store: &Arc<BlobStore>, permit: &SignedUpload) -> Result<Self, String> {
+        let mut tree = None;
+        if permit.permit.length > ONE_CALL_BYTES {
+            let (store, digest) = (Arc::clone(store), permit.permit.digest);
+            let read =
+                tokio::task::spawn_blocking(move || store.chunk_tree(&digest, MODEL_BYTES_MAX));
+            let read = read.await.map_err(|error| with_sources(&error))?;
+            let read = read.map_err(|error| with_sources(&error))?;
+            tree = Some(read.ok_or("it is gone")?);
+        }
+        Ok(Self {
+            store: Arc::clone(store),
+            permit: *permit,
+            tree,
+        })
+    }
+}
+
+/// Hands a blob to one node: a large one in chunks, of which the node checks each and says which is missing next. A link that breaks, or
+/// either node that starts again, costs no chunk that the node took before; for how long it keeps them is [`tg_node::PENDING_TIME`].
+async fn forward_to(client: Client, blob: ForwardedBlob) -> Result<(), String> {
+    let ForwardedBlob {
+        store,
+        permit,
+        tree,
+    } = blob;
+    let told = |reason: String| format!("{}: {reason}", client.url());
+    if let Some(tree) = tree {
+        let digest = permit.permit.digest;
+        let chunk = |index| chunk_of(Arc::clone(&store), digest, index);
+        let sent = client.put_permitted_chunks(&permit, tree, chunk).await;
+        if sent.map_err(|error| told(with_sources(&error)))? {
+            return Ok(());
+        }
+    }
+    let whole = forward_whole(client.clone().with_time_limit(UPLOAD_MAX), store, permit);
+    whole.await.map_err(told)
+}
+
+/// Reads a chunk beside the event loop.
+async fn chunk_of(
+    store: Arc<BlobStore>,
+    digest: Digest,
+    index: u64,
+) -> Result<Vec<u8>, ClientError> {
+    let failed = move |source| ClientError::ChunkNotRead {
+        digest,
+        index,
+        source,
+    };
+    let read = tokio::task::spawn_blocking(move || store.chunk(&digest, index));
+    let read = read.await.map_err(|error| failed(error.into()))?;
+    let chunk = read.map_err(|error| failed(error.into()))?;
+    chunk.ok_or_else(|| failed("the blob is gone".into()))
+}
+
+/// Hands a blob to one node in one call.
+async fn forward_whole(
     client: Client,
     store: Arc<BlobStore>,
     permit: SignedUpload,
@@ -315,11 +385,10 @@ async fn forward_to(
         }
     });
     let stored = client.put_permitted(&permit, pieces).await;
-    let told = |reason: String| format!("{}: {reason}", client.url());
     // Why it could not be read says more than that too little came.
-    let read: Result<(), String> = read.await.map_err(|error| told(with_sources(&error)))?;
-    read.map_err(told)?;
-    stored.map(drop).map_err(|error| told(with_sources(&error)))
+    let read: Result<(), String> = read.await.map_err(|error| with_sources(&error))?;
+    read?;
+    stored.map(drop).map_err(|error| with_sources(&error))
 }
 
 /// Keeps a blob here, then hands it on.
@@ -354,16 +423,246 @@ impl BlobSink for ForwardingSink {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use std::collections::VecDeque;
     use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
+    use std::path::PathBuf;
 
     use tg_ledger::development_domain;
-    use tg_types::{TimestampMs, UploadPermit, Wallet};
+    use tg_node::{Allowance, PendingBlob, UploadProgress};
+    use tg_types::chunks::CHUNK_BYTES;
+    use tg_types::{Address, Decode as _, TimestampMs, UploadPermit, Wallet};
 
     use super::*;
 
-    /// The address of a node that takes blobs, or of one that hears and says nothing.
-    fn node(digest: Digest, length: usize, answers: bool) -> HttpSource {
+    /// What is done to a call that brings a chunk.
+    #[derive(Debug, Clone, Copy)]
+    enum LinkFault {
+        /// It does not come.
+        Cut,
+        /// It does not come, and the node starts again.
+        Restarted,
+        /// A bit of it is another one.
+        Flipped,
+        /// The node refuses it, for good.
+        Refused,
+    }
+
+    /// A node that takes blobs in chunks.
+    struct ChunkNode {
+        folder: PathBuf,
+        store: Arc<BlobStore>,
+        /// What is done to which chunks, one after the other.
+        faults: VecDeque<(u64, LinkFault)>,
+        /// The chunks that were sent to it.
+        sent: Vec<u64>,
+    }
+
+    fn opened(folder: &std::path::Path) -> Arc<BlobStore> {
+        Arc::new(BlobStore::open(folder, 64 << 20).unwrap())
+    }
+
+    impl ChunkNode {
+        /// Answers a call with a status and a text, or breaks it off.
+        fn answer(
+            &mut self,
+            permit: UploadPermit,
+            path: &str,
+            mut body: Vec<u8>,
+        ) -> Option<(u16, String)> {
+            let blob = PendingBlob {
+                digest: permit.digest,
+                size: permit.length,
+                owner: Address::new([1; 20]),
+                expires: permit.expires,
+            };
+            let progress = match path.rsplit_once("/chunks/") {
+                Some((_, index)) => {
+                    let index = index.parse().unwrap();
+                    self.sent.push(index);
+                    match self.faults.pop_front_if(|(chunk, _)| *chunk == index) {
+                        Some((_, LinkFault::Cut)) => return None,
+                        Some((_, LinkFault::Restarted)) => {
+                            self.store = opened(&self.folder);
+                            return None;
+                        }
+                        Some((_, LinkFault::Flipped)) => body[9] ^= 1,
+                        Some((_, LinkFault::Refused)) => return Some((422, refusal("TEST-1"))),
+                        None => {}
+                    }
+                    let store = &self.store;
+                    store.put_upload_chunk(&blob.digest, index, &body, blob.expires)
+                }
+                None => {
+                    assert!(path.ends_with("/chunks"), "{path}: the whole is not sent");
+                    let tree = ChunkTree::from_bytes(&body).unwrap();
+                    let allowance = Allowance {
+                        balance: 64 << 20,
+                        leases: 0,
+                    };
+                    self.store
+                        .begin_upload(&blob, allowance, tree, MODEL_BYTES_MAX)
+                }
+            };
+            let PendingBlob { digest, size, .. } = blob;
+            Some(match progress {
+                Ok(UploadProgress::Missing(next)) => {
+                    let text = format!(r#"{{"digest":"{digest}","size":{size},"next":{next}}}"#);
+                    (200, text)
+                }
+                Ok(UploadProgress::Whole(_)) => {
+                    (201, format!(r#"{{"digest":"{digest}","size":{size}}}"#))
+                }
+                Err(error) if error.code() == "TG-NODE-032" => (404, refusal(error.code())),
+                Err(error) => (400, refusal(error.code())),
+            })
+        }
+    }
+
+    fn refusal(code: &str) -> String {
+        format!(r#"{{"code":"{code}","message":"it is not taken"}}"#)
+    }
+
+    /// The path and the body of a call; nothing of a connection without one.
+    fn heard(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+        let mut heard: Vec<u8> = Vec::new();
+        let mut buffer = [0; 4096];
+        let end = loop {
+            let end = heard.windows(4).position(|it| it == b"\r\n\r\n");
+            if let Some(end) = end {
+                break end + 4;
+            }
+            let count = stream.read(&mut buffer).unwrap();
+            if count == 0 {
+                return None;
+            }
+            heard.extend_from_slice(&buffer[..count]);
+        };
+        let mut body = heard.split_off(end);
+        let head = String::from_utf8(heard).unwrap();
+        let mut lines = head.lines();
+        let length = lines.find_map(|it| it.strip_prefix("content-length: "));
+        let came = body.len();
+        body.resize(length.unwrap().parse().unwrap(), 0);
+        stream.read_exact(&mut body[came..]).unwrap();
+        Some((head.split(' ').nth(1).unwrap().to_owned(), body))
+    }
+
+    fn said(stream: &mut TcpStream, status: u16, body: &str) {
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} Told\r\ncontent-length: {length}\r\n");
+        let kind = "content-type: application/json\r\nconnection: close\r\n\r\n";
+        stream
+            .write_all([&head, kind, body].concat().as_bytes())
+            .unwrap();
+    }
+
+    /// The address of a node that takes the blob of a permit in chunks.
+    fn chunk_node(node: &Arc<Mutex<ChunkNode>>, permit: UploadPermit) -> HttpSource {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let node = Arc::clone(node);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let Some((path, body)) = heard(&mut stream) else {
+                    continue;
+                };
+                let answer = node.lock().unwrap().answer(permit, &path, body);
+                if let Some((status, text)) = answer {
+                    said(&mut stream, status, &text);
+                }
+            }
+        });
+        HttpSource::new(&url).unwrap()
+    }
+
+    /// A blob of six chunks, the last of some bytes.
+    fn large_blob() -> Vec<u8> {
+        let size = 5 * usize::try_from(CHUNK_BYTES).unwrap() + 9;
+        (0..size).map(|at| (at / 7 % 253) as u8).collect()
+    }
+
+    /// A gateway's store with a large blob, its permit, and a node with those faults, whose folder is beside it.
+    struct Hop {
+        folder: tempfile::TempDir,
+        store: Arc<BlobStore>,
+        permit: SignedUpload,
+        node: Arc<Mutex<ChunkNode>>,
+    }
+
+    impl Hop {
+        fn new(faults: &[(u64, LinkFault)]) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let store = opened(&folder.path().join("gateway"));
+            let bytes = large_blob();
+            let digest = store.put(&bytes, MODEL_BYTES_MAX).unwrap();
+            let other = folder.path().join("node");
+            let node = ChunkNode {
+                store: opened(&other),
+                folder: other,
+                faults: faults.iter().copied().collect(),
+                sent: Vec::new(),
+            };
+            Self {
+                folder,
+                store,
+                permit: permit(digest, bytes.len()),
+                node: Arc::new(Mutex::new(node)),
+            }
+        }
+
+        /// Starts the gateway again.
+        fn restart(&mut self) {
+            self.store = opened(&self.folder.path().join("gateway"));
+        }
+
+        /// Hands the blob on as a gateway does that has just started.
+        async fn hand_on(&self) -> Result<(), PortError> {
+            let node = chunk_node(&self.node, self.permit.permit);
+            let uplinks = Uplinks::new(&[node], 1);
+            uplinks.hand_on(&self.store, &self.permit).await
+        }
+
+        /// The chunks that were sent, once all of the blob is there.
+        fn sent(&self) -> Vec<u64> {
+            let node = self.node.lock().unwrap();
+            let digest = self.permit.permit.digest;
+            let held = node.store.get(&digest, MODEL_BYTES_MAX).unwrap();
+            assert!(held.unwrap() == large_blob());
+            assert!(node.faults.is_empty(), "{:?}", node.faults);
+            node.sent.clone()
+        }
+    }
+
+    /// A link that was cut in the middle of a blob had the whole of it sent again.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_large_blob_goes_on_after_a_cut_and_after_a_restart_of_either_node() {
+        let mut hop = Hop::new(&[
+            (2, LinkFault::Cut),
+            (3, LinkFault::Refused),
+            (4, LinkFault::Restarted),
+        ]);
+        let error = hop.hand_on().await.unwrap_err();
+        assert!(error.message.contains("TEST-1"), "{error}");
+        hop.restart();
+        hop.hand_on().await.unwrap();
+        // None that the node took was sent again.
+        assert_eq!(hop.sent(), [0, 1, 2, 2, 3, 3, 4, 4, 5]);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_flipped_bit_is_refused_at_its_chunk() {
+        let hop = Hop::new(&[(2, LinkFault::Flipped)]);
+        let error = hop.hand_on().await.unwrap_err();
+        assert!(error.message.contains("TG-NODE-031"), "{error}");
+        hop.hand_on().await.unwrap();
+        assert_eq!(hop.sent(), [0, 1, 2, 2, 3, 4, 5]);
+    }
+
+    /// The address of a node that takes a blob in one call, or of one that hears and says nothing.
+    fn node(permit: &SignedUpload, answers: bool) -> HttpSource {
+        let UploadPermit { digest, length, .. } = permit.permit;
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
@@ -372,43 +671,41 @@ mod tests {
                 let mut stream = stream.unwrap();
                 if !answers {
                     held.push(stream);
-                    continue;
+                } else if heard(&mut stream).is_some() {
+                    let body = format!(r#"{{"digest":"{digest}","size":{length}}}"#);
+                    said(&mut stream, 200, &body);
                 }
-                let (mut heard, mut buffer) = (Vec::new(), [0; 4096]);
-                let is_whole = |heard: &[u8]| {
-                    let head = heard.windows(4).position(|it| it == b"\r\n\r\n");
-                    head.is_some_and(|end| heard.len() >= end + 4 + length)
-                };
-                while !is_whole(&heard) {
-                    let count = stream.read(&mut buffer).unwrap();
-                    heard.extend_from_slice(&buffer[..count]);
-                }
-                let body = format!(r#"{{"digest":"{digest}","size":{length}}}"#);
-                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n", body.len());
-                let kind = "content-type: application/json\r\nconnection: close\r\n\r\n";
-                stream
-                    .write_all([&head, kind, &body].concat().as_bytes())
-                    .unwrap();
             }
         });
         HttpSource::new(&url).unwrap()
     }
 
+    /// A client's permit for a blob.
+    fn permit(digest: Digest, length: usize) -> SignedUpload {
+        let permit = UploadPermit {
+            digest,
+            length: length as u64,
+            expires: TimestampMs::new(1),
+        };
+        let wallet = Wallet::from_seed(b"a client");
+        SignedUpload::new(permit, &wallet, &development_domain())
+    }
+
+    /// A gateway's store with a small blob, and its permit.
+    fn small_blob() -> (tempfile::TempDir, Arc<BlobStore>, SignedUpload) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = opened(folder.path());
+        let bytes = b"a proof";
+        let digest = store.put(bytes, 100).unwrap();
+        (folder, store, permit(digest, bytes.len()))
+    }
+
     /// It was handed to one node after the other, each with ten minutes.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_node_that_says_nothing_does_not_hold_up_a_blob() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(BlobStore::open(folder.path(), 1 << 20).unwrap());
-        let digest = store.put(b"a proof", 100).unwrap();
-        let permit = UploadPermit {
-            digest,
-            length: 7,
-            expires: TimestampMs::new(1),
-        };
-        let wallet = Wallet::from_seed(b"a provider");
-        let permit = SignedUpload::new(permit, &wallet, &development_domain());
+        let (_folder, store, permit) = small_blob();
         let spread = |answering: &[bool]| {
-            let nodes: Vec<HttpSource> = answering.iter().map(|it| node(digest, 7, *it)).collect();
+            let nodes: Vec<HttpSource> = answering.iter().map(|it| node(&permit, *it)).collect();
             let uplinks = Uplinks::new(&nodes, 4);
             let store = Arc::clone(&store);
             async move { uplinks.spread(&store, &permit).await.0 }
@@ -421,23 +718,14 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_blob_in_chunks_is_handed_on_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Arc::new(BlobStore::open(folder.path(), 1 << 20).unwrap());
-        let digest = store.put(b"a proof", 100).unwrap();
-        let permit = UploadPermit {
-            digest,
-            length: 7,
-            expires: TimestampMs::new(1),
-        };
-        let wallet = Wallet::from_seed(b"a client");
-        let permit = SignedUpload::new(permit, &wallet, &development_domain());
-        let uplinks = Uplinks::new(&[node(digest, 7, true)], 1);
+        let (_folder, store, permit) = small_blob();
+        let uplinks = Uplinks::new(&[node(&permit, true)], 1);
         for _ in 0..2 {
             uplinks.hand_on(&store, &permit).await.unwrap();
         }
         // From a store that does not have it, it cannot be sent again.
         let empty = tempfile::tempdir().unwrap();
-        let empty = Arc::new(BlobStore::open(empty.path(), 1 << 20).unwrap());
+        let empty = opened(empty.path());
         uplinks.hand_on(&empty, &permit).await.unwrap();
         // One that failed is tried again.
         let nobody = Uplinks::new(&[HttpSource::new("http://127.0.0.1:1").unwrap()], 1);

@@ -22,9 +22,8 @@ use crate::view;
 )]
 pub(super) async fn bid(shared: SharedState, Id(id): Id<BidId>) -> Result<Json<BidDto>, ApiError> {
     let state = shared.port.state();
-    let bid = state.bid(&id).ok_or_else(|| ApiError::NotFound {
-        kind: "sealed bid",
-        id: id.to_string(),
-    })?;
+    let bid = state
+        .bid(&id)
+        .ok_or_else(|| ApiError::not_found("sealed bid", &id))?;
     Ok(Json(view::bid(&state, bid)))
 }

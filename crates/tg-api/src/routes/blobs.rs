@@ -41,10 +41,7 @@ const PIECE_BYTES: usize = 128 << 10;
 )]
 pub(super) async fn get(shared: SharedState, Id(digest): Id<Digest>) -> Result<Response, ApiError> {
     let source = shared.port.blob(digest).await?;
-    let source = source.ok_or_else(|| ApiError::NotFound {
-        kind: "blob",
-        id: digest.to_string(),
-    })?;
+    let source = source.ok_or_else(|| ApiError::not_found("blob", &digest))?;
     let (size, body) = blob_body(source).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),

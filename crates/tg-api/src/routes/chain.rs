@@ -65,10 +65,7 @@ pub(super) async fn blocks(
         Some(page) => page?,
         None => shared.port.chain_page(from, Duration::ZERO).await?,
     };
-    let page = page.ok_or_else(|| ApiError::NotFound {
-        kind: "shown block",
-        id: from.to_string(),
-    })?;
+    let page = page.ok_or_else(|| ApiError::not_found("shown block", &from))?;
     Ok(([BYTES], page.to_bytes()).into_response())
 }
 
@@ -95,10 +92,7 @@ pub(super) async fn snapshot(shared: SharedState) -> Result<Response, ApiError> 
         ))
     };
     let copy = shared.snapshots.newest(made).await?;
-    let copy = copy.ok_or_else(|| ApiError::NotFound {
-        kind: "snapshot",
-        id: "the newest".to_owned(),
-    })?;
+    let copy = copy.ok_or_else(|| ApiError::not_found("snapshot", &"the newest"))?;
     Ok(([BYTES], Body::new(copy)).into_response())
 }
 
@@ -156,10 +150,8 @@ pub(super) async fn checkpoint(
 ) -> Result<Response, ApiError> {
     let Query(CheckpointQuery { height }) = query?;
     let block = shared.port.checkpoint(height).await?;
-    let block = block.ok_or_else(|| ApiError::NotFound {
-        kind: "block",
-        id: height.map_or_else(|| "the newest".to_owned(), |height| height.to_string()),
-    })?;
+    let which = || height.map_or_else(|| "the newest".to_owned(), |height| height.to_string());
+    let block = block.ok_or_else(|| ApiError::not_found("block", &which()))?;
     Ok(([BYTES], block.to_bytes()).into_response())
 }
 
@@ -193,9 +185,8 @@ pub(super) async fn skipped(
 ) -> Result<Response, ApiError> {
     let Query(SkippedQuery { epoch, view }) = query?;
     let certificate = shared.port.skipped_view((epoch, view)).await?;
-    let certificate = certificate.ok_or_else(|| ApiError::NotFound {
-        kind: "skipped view",
-        id: format!("{view} of epoch {epoch}"),
+    let certificate = certificate.ok_or_else(|| {
+        ApiError::not_found("skipped view", &format_args!("{view} of epoch {epoch}"))
     })?;
     Ok(([BYTES], certificate).into_response())
 }

@@ -163,10 +163,7 @@ fn answer(
         ChunkOutcome::New => (StatusCode::CREATED, None),
         ChunkOutcome::Wrong => return Err(ApiError::WrongChunk { digest, index }),
         ChunkOutcome::NotOpen => {
-            return Err(ApiError::NotFound {
-                kind: "open upload",
-                id: digest.to_string(),
-            });
+            return Err(ApiError::not_found("open upload", &digest));
         }
     };
     Ok((status, Json(UploadDto { digest, size, next })))

@@ -28,10 +28,7 @@ pub(super) async fn tree(
     Id(digest): Id<Digest>,
 ) -> Result<Response, ApiError> {
     let tree = shared.port.chunk_tree(digest).await?;
-    let tree = tree.ok_or_else(|| ApiError::NotFound {
-        kind: "blob",
-        id: digest.to_string(),
-    })?;
+    let tree = tree.ok_or_else(|| ApiError::not_found("blob", &digest))?;
     Ok(answer(tree.to_bytes()))
 }
 
@@ -56,10 +53,8 @@ pub(super) async fn chunk(
 ) -> Result<Response, ApiError> {
     let (digest, index) = named_chunk(&path)?;
     let bytes = shared.port.chunk(digest, index).await?;
-    let bytes = bytes.ok_or_else(|| ApiError::NotFound {
-        kind: "chunk",
-        id: format!("{index} of {digest}"),
-    })?;
+    let bytes =
+        bytes.ok_or_else(|| ApiError::not_found("chunk", &format_args!("{index} of {digest}")))?;
     Ok(answer(bytes))
 }
 

@@ -109,11 +109,7 @@ pub(super) async fn page(headers: HeaderMap) -> Response {
 pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
     match FILES.iter().find(|file| file.name == name) {
         Some(file) => served(&headers, file),
-        None => ApiError::NotFound {
-            kind: "path",
-            id: format!("/dashboard/{name}"),
-        }
-        .into_response(),
+        None => ApiError::not_found("path", &format_args!("/dashboard/{name}")).into_response(),
     }
 }
 

@@ -46,10 +46,9 @@ fn served(shared: &Shared, id: &LeaseId) -> Result<Lease, ApiError> {
         let job = state.job(&it.job);
         job.is_some_and(|job| job.state() == JobState::Running)
     });
-    lease.cloned().ok_or_else(|| ApiError::NotFound {
-        kind: "endpoint that is served under lease",
-        id: id.to_string(),
-    })
+    lease
+        .cloned()
+        .ok_or_else(|| ApiError::not_found("endpoint that is served under lease", &id))
 }
 
 /// Bytes of a request beside its input: its number and its voucher.

@@ -18,10 +18,7 @@ use crate::port::PortError;
 use crate::view;
 
 fn no_job(id: JobId) -> ApiError {
-    ApiError::NotFound {
-        kind: "job",
-        id: id.to_string(),
-    }
+    ApiError::not_found("job", &id)
 }
 
 /// Which jobs to list.

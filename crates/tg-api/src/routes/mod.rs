@@ -166,10 +166,7 @@ async fn no_such_path(uri: axum::http::Uri) -> axum::response::Response {
     if uri.path().starts_with("/openai/") {
         return openai::no_such_path(uri.path()).into_response();
     }
-    let error = ApiError::NotFound {
-        kind: "path",
-        id: uri.path().to_owned(),
-    };
+    let error = ApiError::not_found("path", &uri.path());
     error.into_response()
 }
 

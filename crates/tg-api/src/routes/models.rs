@@ -15,10 +15,7 @@ use crate::error::ApiError;
 use crate::view;
 
 fn no_model(id: ModelId) -> ApiError {
-    ApiError::NotFound {
-        kind: "model",
-        id: id.to_string(),
-    }
+    ApiError::not_found("model", &id)
 }
 
 /// Which models to list.

@@ -76,10 +76,9 @@ pub(super) async fn offer(
     Id(id): Id<OfferId>,
 ) -> Result<Json<OfferDto>, ApiError> {
     let state = shared.port.state();
-    let offer = state.offer(&id).ok_or_else(|| ApiError::NotFound {
-        kind: "offer",
-        id: id.to_string(),
-    })?;
+    let offer = state
+        .offer(&id)
+        .ok_or_else(|| ApiError::not_found("offer", &id))?;
     Ok(Json(view::offer(&state, offer)))
 }
 

@@ -40,10 +40,7 @@ pub(super) async fn proof(
     let record =
         StateRecordDto::from_text(&record).ok_or_else(|| invalid(StateRecordDto::EXPECTED))?;
     let shown = shared.port.shown_state().await?;
-    let shown = shown.ok_or_else(|| ApiError::NotFound {
-        kind: "final block",
-        id: "the newest".to_owned(),
-    })?;
+    let shown = shown.ok_or_else(|| ApiError::not_found("final block", &"the newest"))?;
     let proof = prove(&shown.state, record, &id).ok_or_else(|| invalid("the record's id"))?;
     let answer = StateAnswer {
         certificate: shown.proof.certificate,

@@ -41,9 +41,7 @@ pub(super) async fn rent(
     Id(Record(record)): Id<Record>,
 ) -> Result<Json<RentDto>, ApiError> {
     let state = shared.port.state();
-    let rent = view::rent(&state, record).ok_or_else(|| ApiError::NotFound {
-        kind: "record that pays rent",
-        id: record.to_string(),
-    })?;
+    let rent = view::rent(&state, record)
+        .ok_or_else(|| ApiError::not_found("record that pays rent", &record))?;
     Ok(Json(rent))
 }

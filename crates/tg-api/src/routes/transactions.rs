@@ -60,10 +60,7 @@ pub(super) async fn transaction(
     Id(id): Id<TransactionId>,
 ) -> Result<Json<TransactionStatusDto>, ApiError> {
     let status = shared.port.transaction(id);
-    let status = status.ok_or_else(|| ApiError::NotFound {
-        kind: "transaction",
-        id: id.to_string(),
-    })?;
+    let status = status.ok_or_else(|| ApiError::not_found("transaction", &id))?;
     let (state, height, reason) = match status {
         TransactionFate::Pending => (TransactionStateDto::Pending, None, None),
         TransactionFate::Final(height) => (TransactionStateDto::Final, Some(height), None),

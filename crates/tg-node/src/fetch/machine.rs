@@ -13,11 +13,12 @@ use tg_types::{Decode as _, Digest, DurationMs, TimestampMs};
 use super::asked::{AskedFetches, AskedFindings};
 use super::needs::{Need, NeededFor};
 use super::receiving::Receiving;
+use super::trees::ServedTrees;
 use crate::blob::{BlobError, BlobStore, PausedBlob};
 use crate::limits::{
     BLOB_CHUNK_BYTES, BLOB_CHUNK_PATIENCE, BLOB_CHUNKS_AHEAD, BLOB_RATE_MIN_PER_SECOND,
     BLOB_SERVED_BYTES_PER_SECOND, BLOB_TRANSFERS_MAX, BLOB_TRANSFERS_PER_PEER_MAX,
-    BLOBS_WANTED_MAX, MODEL_BYTES_MAX, span,
+    BLOBS_WANTED_MAX, span,
 };
 use crate::peers::Peer;
 use crate::wire::BlobMessage;
@@ -47,10 +48,6 @@ const CHUNK: u64 = BLOB_CHUNK_BYTES as u64;
 
 /// Blobs whose transfer was given up and of which the chunks stay, so that the next peer goes on. They take room of the store.
 const ASIDE_MAX: usize = BLOB_TRANSFERS_MAX;
-
-/// Chunk trees that are kept: those of a whole store, of 32 bytes for each of its MiB. Stops: peers that have a blob read for each time that
-/// they ask for its tree.
-const TREES_MAX: usize = 16_384;
 
 /// A blob that is not here.
 #[derive(Debug)]
@@ -137,7 +134,7 @@ pub(crate) struct Fetcher {
     /// Blobs with chunks that are put aside, the oldest first.
     asides: VecDeque<Digest>,
     /// Trees that peers asked for.
-    trees: BTreeMap<Digest, ChunkTree>,
+    trees: ServedTrees,
     outbox: Vec<(Peer, BlobMessage)>,
 }
 
@@ -161,7 +158,7 @@ impl Fetcher {
             starts_since: TimestampMs::ZERO,
             asked: AskedFetches::default(),
             asides: VecDeque::new(),
-            trees: BTreeMap::new(),
+            trees: ServedTrees::default(),
             outbox: Vec::new(),
         }
     }
@@ -294,6 +291,7 @@ impl Fetcher {
         for peer in self.peers.clone() {
             self.serve(&peer, now);
         }
+        self.trees.turn(now, &mut self.outbox);
         std::mem::take(&mut self.outbox)
     }
 
@@ -482,55 +480,38 @@ impl Fetcher {
             let Some(asked) = service.queue.pop_front() else {
                 return;
             };
-            let (answer, cost) = self.answer(asked);
+            let cost = match asked {
+                AskedOf::Part(digest, offset) => {
+                    let (answer, cost) = self.part(digest, offset);
+                    self.outbox.push((peer.clone(), answer));
+                    cost
+                }
+                AskedOf::Tree(digest) => {
+                    let asked = (peer, digest);
+                    self.trees.ask(&self.store, asked, &mut self.outbox)
+                }
+            };
             let service = self.service(peer, now);
             // An answer without bytes costs a look at the disk too.
             service.budget = service.budget.saturating_sub(cost.max(CHUNK / 16));
-            self.outbox.push((peer.clone(), answer));
         }
     }
 
-    /// What a peer is answered, and what that costs of its share.
-    fn answer(&mut self, asked: AskedOf) -> (BlobMessage, u64) {
-        match asked {
-            AskedOf::Part(digest, offset) => {
-                // What cannot be read is not held.
-                let part = self.store.part(&digest, offset, BLOB_CHUNK_BYTES);
-                let Some((total, bytes)) = part.ok().flatten() else {
-                    return (BlobMessage::Absent { digest }, 0);
-                };
-                let cost = bytes.len() as u64;
-                let part = BlobMessage::Chunk {
-                    digest,
-                    offset,
-                    total,
-                    bytes,
-                };
-                (part, cost)
-            }
-            AskedOf::Tree(digest) => match self.tree(&digest) {
-                Some((tree, cost)) => (BlobMessage::Tree { digest, tree }, cost),
-                None => (BlobMessage::Absent { digest }, 0),
-            },
-        }
-    }
-
-    /// The tree of a blob that is here, and what it costs: to read and hash a blob takes a small part of what sending it does.
-    fn tree(&mut self, digest: &Digest) -> Option<(ChunkTree, u64)> {
-        if !self.store.contains(digest) {
-            return None;
-        }
-        if let Some(tree) = self.trees.get(digest) {
-            return Some((tree.clone(), 0));
-        }
-        let tree = self.store.chunk_tree(digest, MODEL_BYTES_MAX);
-        let tree = tree.ok().flatten()?;
-        if self.trees.len() >= TREES_MAX {
-            self.trees.pop_first();
-        }
-        self.trees.insert(*digest, tree.clone());
-        let cost = tree.size() / 16;
-        Some((tree, cost))
+    /// A part of a blob for a peer, and what that costs of its share.
+    fn part(&self, digest: Digest, offset: u64) -> (BlobMessage, u64) {
+        // What cannot be read is not held.
+        let part = self.store.part(&digest, offset, BLOB_CHUNK_BYTES);
+        let Some((total, bytes)) = part.ok().flatten() else {
+            return (BlobMessage::Absent { digest }, 0);
+        };
+        let cost = bytes.len() as u64;
+        let part = BlobMessage::Chunk {
+            digest,
+            offset,
+            total,
+            bytes,
+        };
+        (part, cost)
     }
 }
 

@@ -11,6 +11,7 @@
 //! - It gives the beginning of many blobs and never an end: of `ASIDE_MAX` the chunks stay, and they take the store's room.
 //! - It sends nothing, or little: after `BLOB_CHUNK_PATIENCE`, or below `BLOB_RATE_MIN_PER_SECOND`, another is asked.
 //! - It asks for much: it gets at most `BLOB_SERVED_BYTES_PER_SECOND`, and what it asks beyond a short queue is dropped.
+//! - It asks for trees, each of which takes a read of its blob: `trees`.
 //! - The ledger names blobs that nobody has: the asks of a second are bounded, those never looked for come first, and
 //!   the waits between rounds double up to `ROUND_WAIT_MAX`.
 //!
@@ -23,6 +24,7 @@ mod machine;
 mod needs;
 mod receiving;
 mod run;
+mod trees;
 
 #[cfg(test)]
 pub(crate) use asked::AskedFinding;

@@ -3,7 +3,7 @@
 use tg_console::outcome::{Outcome, json, line, say};
 use tg_openai::api_keys::{self, NewKey};
 
-use crate::grid::args::ApiKeyNewArguments;
+use crate::grid::infer_args::ApiKeyNewArguments;
 
 /// Makes a key of the OpenAI routes and prints it once.
 pub(crate) fn make(arguments: &ApiKeyNewArguments, as_json: bool) -> Outcome {

@@ -10,8 +10,8 @@ use tg_sdk::{Client, jobs};
 use tg_types::{Address, JobId, Transaction};
 
 use super::json_of;
-use crate::grid::args::JobAskStoredArguments;
 use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::job_args::JobAskStoredArguments;
 
 /// Between two looks at the job.
 const POLL: Duration = Duration::from_millis(300);

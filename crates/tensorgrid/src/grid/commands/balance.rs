@@ -4,8 +4,8 @@ use tg_sdk::text::FromText;
 use tg_types::Address;
 
 use super::json_of;
-use crate::grid::args::{BalanceArguments, StatusArguments};
 use crate::grid::connect::{self, Calling};
+use crate::grid::ledger_args::{BalanceArguments, StatusArguments};
 use crate::grid::trust::{self, Trusting};
 use tg_console::keys::{self, Passphrase};
 use tg_console::outcome::{Exit, Failure, OrFail as _, Outcome, line};

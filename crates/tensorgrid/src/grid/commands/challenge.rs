@@ -21,8 +21,8 @@ use tg_types::{
 use tg_wasm::WasmProgram;
 
 use super::json_of;
-use crate::grid::args::JobChallengeArguments;
 use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::job_args::JobChallengeArguments;
 
 /// Most bytes of a model's file.
 const MODEL_FILE_MAX: usize = 256 << 20;

@@ -5,8 +5,8 @@ use tg_sdk::dto::StateRecordDto;
 use tg_types::TimestampMs;
 use tg_types::chain::Checkpoint;
 
-use crate::grid::args::CheckpointArguments;
 use crate::grid::connect::{self, Calling};
+use crate::grid::ledger_args::CheckpointArguments;
 use crate::grid::trust::{self, Trusting};
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 

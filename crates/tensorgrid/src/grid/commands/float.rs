@@ -23,10 +23,11 @@ use super::order::{
     confirm, describe_wait, detached, dry_run, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
 use super::{json_of, proved, wallet};
-use crate::grid::args::{InferArguments, ModelAddArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{BesideReceipt, describe_receipt};
 use crate::grid::embedded::{ModelFiles, refuse_taken_name, register, wait_until_active};
+use crate::grid::infer_args::InferArguments;
+use crate::grid::model_args::ModelAddArguments;
 use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};

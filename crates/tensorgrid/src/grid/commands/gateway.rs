@@ -10,11 +10,11 @@ use tg_types::chain::CheckpointError;
 
 use super::validator::bind;
 use super::{Signals, stopped_at_once};
-use crate::grid::args::GatewayArguments;
 use crate::grid::blob;
 use crate::grid::connect::Calling;
 use crate::grid::descriptors;
 use crate::grid::embedded::API_PATIENCE;
+use crate::grid::node_args::GatewayArguments;
 use crate::grid::port::NodePort;
 use crate::grid::session_file::{self, SessionSetting};
 use crate::grid::trust;

@@ -17,9 +17,10 @@ use super::order::{
     confirm, describe_wait, detached, dry_run, order_of_text, print_dry_run, quotes, terms,
 };
 use super::{float, modes, program, proved, sealed, wallet, write};
-use crate::grid::args::{InferArguments, JobFetchArguments};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{BesideReceipt, DrawnTiles, Shown, describe_receipt};
+use crate::grid::infer_args::InferArguments;
+use crate::grid::job_args::JobFetchArguments;
 use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};

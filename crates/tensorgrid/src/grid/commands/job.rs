@@ -14,13 +14,13 @@ use super::proved_job::ProvedJob;
 use super::{
     ask_stored, challenge, job_cost, job_file, json_of, say_unproved, sealed, unproved_json,
 };
-use crate::grid::args::{
-    JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobRaiseArguments,
-    JobReceiptArguments, JobShowArguments,
-};
 use crate::grid::connect::{self, Calling, OfJob};
 use crate::grid::describe::{
     BesideReceipt, describe_lease, describe_money, describe_receipt, describe_why,
+};
+use crate::grid::job_args::{
+    JobArguments, JobCancelArguments, JobCommand, JobListArguments, JobRaiseArguments,
+    JobReceiptArguments, JobShowArguments,
 };
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};

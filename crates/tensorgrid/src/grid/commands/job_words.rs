@@ -8,8 +8,8 @@ use tg_types::{
 };
 
 use super::modes::assurance;
-use crate::grid::args::{InferArguments, WriteArguments};
 use crate::grid::endpoint_args::EndpointOpenArguments;
+use crate::grid::infer_args::{InferArguments, WriteArguments};
 use crate::grid::job_args::JobSubmitArguments;
 use crate::grid::order_args::OrderArguments;
 use crate::grid::program_args::ProgramSubmitArguments;

@@ -9,13 +9,12 @@ use tg_proof::PublicModel;
 use tg_sdk::dto::ModelDto;
 
 use super::{float, json_of, say_unproved, unproved_json};
-use crate::grid::args::{
-    ApiArguments, ModelAddArguments, ModelAddBuiltinArguments, ModelShowArguments,
-};
 use crate::grid::connect::{self, Calling};
+use crate::grid::connect_args::ApiArguments;
 use crate::grid::embedded::{
     ModelFiles, refuse_taken_name, register, register_bundled, wait_until_active,
 };
+use crate::grid::model_args::{ModelAddArguments, ModelAddBuiltinArguments, ModelShowArguments};
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, line, say};
 use tg_console::table::{Table, brief};
 use tg_offline::bundled::BuiltIn;

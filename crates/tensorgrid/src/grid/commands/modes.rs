@@ -6,8 +6,9 @@ use tg_sdk::{Client, Wallet};
 
 use super::json_of;
 use super::order::trial_of_sync;
-use crate::grid::args::{InferArguments, ModelModesArguments};
 use crate::grid::connect::{self, Calling as _};
+use crate::grid::infer_args::InferArguments;
+use crate::grid::model_args::ModelModesArguments;
 use crate::grid::order_args::OrderArguments;
 use crate::grid::program_args::ProgramSubmitArguments;
 use tg_console::outcome::{Failure, Outcome, line, say};

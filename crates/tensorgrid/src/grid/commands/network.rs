@@ -7,10 +7,10 @@ use tg_ledger::{Genesis, UnverifiedJobs};
 use tg_sdk::Client;
 
 use super::json_of;
-use crate::grid::args::{
+use crate::grid::connect::{self, Calling as _};
+use crate::grid::node_args::{
     KeepingArguments, NetworkCommand, NetworkJoinArguments, NetworkNewArguments,
 };
-use crate::grid::connect::{self, Calling as _};
 use crate::network::founding::{
     NetworkPlan, found, join_as_gateway, join_as_provider, join_as_validator,
 };

@@ -13,10 +13,11 @@ use tg_sdk::dto::{FaucetRequestDto, MachineDto};
 use tg_types::{Address, Amount, Digest, Label, OfferTerms, Wallet};
 
 use super::{Signals, provider_show, say_unproved, stopped_at_once, unproved_json};
-use crate::grid::args::{ApiArguments, ProviderArguments, ProviderCommand};
 use crate::grid::connect::{self, Calling};
+use crate::grid::connect_args::ApiArguments;
 use crate::grid::embedded::RunningAgent;
 use crate::grid::machine::{self, Ask};
+use crate::grid::node_args::{ProviderArguments, ProviderCommand};
 use crate::grid::serving;
 use crate::grid::session_file::{self, SessionSetting};
 use crate::network::backup;

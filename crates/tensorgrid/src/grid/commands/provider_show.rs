@@ -9,8 +9,8 @@ use tg_sdk::light::FinalValue;
 use tg_sdk::text::FromText as _;
 use tg_types::{Address, OfferId};
 
-use crate::grid::args::ProviderShowArguments;
 use crate::grid::connect::{self, Calling as _};
+use crate::grid::node_args::ProviderShowArguments;
 use crate::grid::serve_args::ProviderStatusArguments;
 use crate::grid::trust::{self, Trusting};
 use tg_console::keys::{self, Passphrase};

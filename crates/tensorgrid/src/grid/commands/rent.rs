@@ -8,8 +8,8 @@ use tg_sdk::jobs;
 use tg_types::{Address, Amount, Digest, Transaction, TransactionId};
 
 use super::{ask_to_proceed, json_of};
-use crate::grid::args::{RentCommand, RentPayArguments, RentShowArguments};
 use crate::grid::connect::{self, Calling, OfJob};
+use crate::grid::ledger_args::{RentCommand, RentPayArguments, RentShowArguments};
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 use tg_console::table::short;
 

@@ -7,8 +7,10 @@ use tg_types::{Label, Transaction};
 
 use super::rent::wait_until_final;
 use super::{ask_to_proceed, json_of, say_unproved, seat_report, unproved_json};
-use crate::grid::args::{SeatCommand, SeatJoinArguments, SeatLeaveArguments, SeatListArguments};
 use crate::grid::connect::{self, Calling as _, OfJob as _};
+use crate::grid::ledger_args::{
+    SeatCommand, SeatJoinArguments, SeatLeaveArguments, SeatListArguments,
+};
 use crate::network::process::{Overrides, ValidatorProcess};
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 use tg_console::table::{Table, brief, short};

@@ -12,8 +12,8 @@ use tg_types::{Digest, Transaction};
 
 use super::rent::wait_until_final;
 use super::{ask_to_proceed, json_of};
-use crate::grid::args::SeatReportArguments;
 use crate::grid::connect::{self, Calling as _, OfJob as _};
+use crate::grid::ledger_args::SeatReportArguments;
 use crate::network::process::read_genesis;
 
 /// Most bytes of a file with certificates: [`EVIDENCE_MAX`] of them, of 66 KiB each, in two digits a byte.

@@ -6,8 +6,8 @@ use tg_types::{Address, Transaction};
 
 use super::rent::wait_until_final;
 use super::{ask_to_proceed, json_of};
-use crate::grid::args::TransferArguments;
 use crate::grid::connect::{self, Calling as _, OfJob as _};
+use crate::grid::ledger_args::TransferArguments;
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 use tg_console::table::short;
 

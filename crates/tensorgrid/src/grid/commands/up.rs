@@ -7,13 +7,13 @@ use tg_api::ApiConfig;
 use tg_provider::{AgentConfig, AgentEvent, ProvingWorker};
 use tg_types::Amount;
 
-use crate::grid::args::UpArguments;
 use crate::grid::commands::{Signals, provider, stopped_at_once};
 use crate::grid::descriptors;
 use crate::grid::embedded::{
     EmbeddedGrid, EmbeddedOptions, RunningAgent, holds_grid, register_bundled,
 };
 use crate::grid::machine::{self, Ask};
+use crate::grid::node_args::UpArguments;
 use tg_console::outcome::{Exit, Failure, Outcome, line, say};
 use tg_console::{accounts, table};
 use tg_offline::bundled::BuiltIn;

@@ -14,9 +14,9 @@ use tg_types::Address;
 use tg_types::chain::Checkpoint;
 
 use super::{Signals, stopped_at_once};
-use crate::grid::args::{NameArguments, ValidatorArguments};
 use crate::grid::connect::Calling;
 use crate::grid::embedded::{API_PATIENCE, Reporters};
+use crate::grid::node_args::{NameArguments, ValidatorArguments};
 use crate::grid::port::NodePort;
 use crate::grid::trust;
 use crate::network::backup;

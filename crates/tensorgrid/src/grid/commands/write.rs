@@ -13,9 +13,9 @@ use super::order::{
     describe_wait, dry_run, offers, print_dry_run, quotes, refuse_sealed_bid, terms,
 };
 use super::{ask_to_proceed, modes, proved, wallet};
-use crate::grid::args::WriteArguments;
 use crate::grid::connect::{self, OfJob};
 use crate::grid::describe::{BesideReceipt, DrawnTiles, Shown, describe_receipt};
+use crate::grid::infer_args::WriteArguments;
 use crate::grid::projects::{ProjectNote, tell_ordered};
 use crate::grid::trust::Trusting;
 use tg_console::outcome::{Exit, Failure, OrFail, Outcome, json, line, say};
