@@ -1,7 +1,8 @@
-//! What a sender pays for gas at most, as EIP-1559 has it.
+//! The maximum that a sender pays for gas, as in EIP-1559.
 //!
-//! A transaction takes the gas of its kind. In a block with base fee `b` its sender pays `min(max_fee, b + max_tip)`
-//! for each unit of gas: `b` is burned, the rest is the proposer's. It does not hold while `max_fee < b`.
+//! Each kind of transaction takes a fixed amount of gas. In a block with base fee `b` its sender pays
+//! `min(max_fee, b + max_tip)` for each unit: `b` is burned, the rest goes to the proposer. While `max_fee < b` the
+//! transaction is invalid.
 
 use crate::amount::Amount;
 use crate::fields;
