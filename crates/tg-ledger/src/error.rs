@@ -1,4 +1,4 @@
-//! Why the ledger refuses: one error for each operation, each with a stable code and whose fault it is.
+//! Errors of the ledger: one type for each operation, each with a stable code and whose fault it is.
 
 mod transaction;
 

@@ -1,4 +1,4 @@
-//! What happened in a block, in the order it happened.
+//! Events: what happened in a block, in the order in which it happened.
 
 use tg_types::{
     Address, Amount, BidId, Digest, Height, JobId, LeaseId, ModelId, OfferId, TimestampMs,

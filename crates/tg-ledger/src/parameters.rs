@@ -1,4 +1,4 @@
-//! Numbers that a network fixes at genesis.
+//! Parameters that a network fixes at genesis.
 
 use crate::block::PROTOCOL_VERSION;
 use crate::limits::{REPEATED_MACS_USUAL, VALIDATORS_MAX, WHOLE_RUN_MACS_USUAL};

@@ -1,4 +1,4 @@
-//! What a transaction does once it holds.
+//! Execution of transactions that passed their checks.
 
 use tg_market::view::request_of;
 use tg_types::{

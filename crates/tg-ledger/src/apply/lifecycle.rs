@@ -1,18 +1,19 @@
-//! The life of jobs and leases: their steps, their ends and the settlement.
+//! The life of jobs and leases: their transitions, their ends, and the settlement.
 //!
 //! | end of a lease | collateral | provider | job |
 //! |---|---|---|---|
-//! | `Fulfilled` | goes back | price; one accepted result more | `Paid` |
+//! | `Fulfilled` | returned | paid; one accepted result more | `Paid` |
 //! | `Rejected` | burned | suspended, excluded from the job | `Queued`, or `Refunded` without attempts left |
 //! | `Late`, `Abandoned` after the start | what was at risk is burned | suspended for less, excluded from the job | likewise |
 //! | `Abandoned` before the start, `Declined` | a penalty is burned ([`decline`](super::decline)) | likewise | `Queued` |
-//! | `Preempted` | goes back | what its work was worth, if the job it made room for is paid or taken back | likewise |
-//! | `Released` | goes back | what its work was worth, out of what the guilty members forfeit | likewise |
-//! | `Cancelled` | goes back | gas before the start, its time after it, at most its price | `Cancelled` |
-//! | `Unavailable` | goes back | nothing | `Submitted` |
+//! | `Preempted` | returned | paid for its work so far, if the preempting job is paid or cancelled | likewise |
+//! | `Released` | returned | paid for its work so far, out of what the guilty members forfeit | likewise |
+//! | `Cancelled` | returned | gas before the start, its time after it, at most its price | `Cancelled` |
+//! | `Unavailable` | returned | nothing | `Submitted` |
 //!
-//! What a provider loses is burned: nobody gains from its failure, so nobody is paid for causing it. Paid out of it are members of
-//! its gang for the work that it spoiled, the fee of a challenger that was right, and the run by validators where replicas differed.
+//! What a provider loses is burned, so that nobody gains by causing a failure. Three things are paid out of it: other members
+//! of a gang for work that became useless, the fee of a challenger that was right, and the run by validators where replicas
+//! differed.
 
 use tg_market::reputation::{LeaseOutcome, TOP_BONUS_PPM};
 use tg_market::throughput::Correction;
@@ -48,14 +49,14 @@ impl Execution {
         self.state.lease(id).cloned().ok_or(missing)
     }
 
-    /// Moves an open job to its next stage.
+    /// Moves an open job to the stage `to`.
     pub(crate) fn step(&mut self, job: &mut Job, to: OpenStage) -> Done {
         self.note_step(job, to.state())?;
         job.set_stage(to);
         Ok(())
     }
 
-    /// Notes the next state of a job.
+    /// Records the next state of a job in its history.
     pub(super) fn note_step(&mut self, job: &mut Job, to: JobState) -> Done {
         let from = job.history.last().map_or(to, |it| it.state);
         if !from.may_become(to) {
@@ -101,7 +102,7 @@ impl Execution {
             }
         }
         if job.state().is_final() {
-            // Its last step's, as where the queues are built from the records.
+            // The height of its last step, as in the queues that are rebuilt from the records.
             let ended = job.history.last().map_or(0, |step| step.height.get());
             let key = (ended, job.sequence);
             state.ended.insert(key, job.id);
@@ -163,7 +164,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Pays those who made room for a job whose result was accepted; how much together.
+    /// Pays the providers whose leases made room for a job whose result was accepted. Returns the sum.
     fn compensate_displaced(&mut self, job: &Job) -> Result<Amount, InvariantError> {
         for owed in &job.owed {
             self.compensate(job.id, owed)?;
@@ -182,8 +183,8 @@ impl Execution {
         Ok(())
     }
 
-    /// What a provider of the top gets on top of its price: at most half of what verifying costs the requestor, and
-    /// never more in all than was burned for its verified work, so that nobody gains by ordering from itself.
+    /// The bonus that a top provider gets beside its price: at most half of the requestor's verification fee, and in total
+    /// never more than was burned for its verified work, so that nobody gains by ordering from itself.
     fn bonus(&self, lease: &Lease, job: &Job) -> Amount {
         let (class, for_one) = (
             job.order.needs.class,
@@ -201,13 +202,13 @@ impl Execution {
         bonus.min(half).min(provider.credit)
     }
 
-    /// What of a job's verification fee is burned: what standing is bought with.
+    /// The part of a job's verification fee that is burned, so that reputation has a price.
     fn verification_burn(&self, job: &Job) -> Amount {
         let tenth = Amount::new(job.verification_fee.get() / 10);
         tenth.min(job.verification_fee)
     }
 
-    /// Takes a bonus out of what was burned for a provider's work, after what this job adds.
+    /// Subtracts a bonus from what was burned for a provider's work, and adds what this job burned.
     fn spend_credit(&mut self, lease: &Lease, burned: Amount, bonus: Amount) -> Done {
         self.update_provider(lease, |provider| {
             let left = provider.credit.saturating_sub(bonus);
@@ -215,8 +216,8 @@ impl Execution {
         })
     }
 
-    /// Notes that one owner more was paid for a model, for a result that somebody checked. Stops: whoever is paid for any bytes three
-    /// times, of a model of which nobody can hand in a proof, so that honest providers put up all of their collateral for it.
+    /// Counts one more owner that was paid for a result of a model which somebody checked. Stops: an attacker that gets arbitrary bytes paid
+    /// three times, for a model that nobody can prove, so that honest providers risk all of their collateral on it.
     fn note_paid_owner(&mut self, job: &Job, lease: &Lease) {
         if !job.order.mode.is_checked() {
             return;
@@ -234,11 +235,11 @@ impl Execution {
         self.state.put_model(model);
     }
 
-    /// Learns from an accepted result how fast the GPUs of its machine are: from jobs in which their time is at least
-    /// four times what the offer declares for everything else, which is taken off.
+    /// Learns the speed of a machine's GPUs from an accepted result, of jobs whose GPU time is at least four times the time that
+    /// the offer declares for everything else, which is subtracted.
     ///
-    /// A provider teaches once in an epoch, by a result that somebody checked and terms that stood when the lease was made.
-    /// Stops: orders from oneself by which the honest machines of a GPU model seem too slow for their work, or are paid less.
+    /// One result of a provider counts per epoch, if somebody checked it and the terms are those under which the lease was made.
+    /// Stops: orders from oneself that make the honest machines of a GPU model seem too slow, or have them paid less.
     fn learn_throughput(&mut self, job: &Job, lease: &Lease) -> Done {
         let needs = &job.order.needs;
         let Some(offer) = self.state.offer(&lease.offer) else {
@@ -278,12 +279,12 @@ impl Execution {
         self.update_provider(lease, |provider| provider.next_lesson = epoch + 1)
     }
 
-    /// Pays the members of a gang beside the one that leads it; how much together.
+    /// Pays the members of a gang other than its lead. Returns the sum.
     fn pay_members(&mut self, lead: &Lease, job: &Job) -> Result<Amount, InvariantError> {
         let mut sum = Amount::ZERO;
         for id in lead.members() {
             let member = self.lease(id)?;
-            // One that found something else than every validator.
+            // A member of mode replicate whose result was wrong.
             if member.end().is_some() {
                 continue;
             }
@@ -310,7 +311,7 @@ impl Execution {
         Ok(sum)
     }
 
-    /// Notes an accepted result. Only results that somebody checked count for reputation.
+    /// Records an accepted result. Only results that somebody checked count for reputation.
     fn note_accepted(&mut self, lease: &Lease, job: &Job, earned: Amount) -> Done {
         let epoch = Schedule::epoch(self.height);
         let (class, is_checked) = (job.order.needs.class, job.order.mode.is_checked());
@@ -323,7 +324,7 @@ impl Execution {
         })
     }
 
-    /// Ends a lease without an accepted result; its job waits again or ends. Other members of a gang get their
+    /// Ends a lease without an accepted result. Its job waits again or ends; other members of a gang get their
     /// collateral back.
     pub(super) fn fail(&mut self, job: Job, lease: &Lease, end: &LeaseEnd) -> Done {
         let guilty = [lease.id];

@@ -1,4 +1,4 @@
-//! Why a transaction is refused.
+//! The reasons for which a transaction is refused.
 
 use tg_types::chain::EquivocationError;
 use tg_types::limits::{RETENTION_MAX, RETENTION_MIN};

@@ -1,4 +1,5 @@
-//! A dispute that ends at one tile, of floats at one node: what accuser and provider have handed in so far.
+//! A dispute that ends at one tile (of float models at one node, of programs at one call): the files that accuser and provider
+//! have submitted so far.
 //!
 //! ```text
 //!  Claiming ──► Claimed ──► Answering ──► Answered ──► Judged ──► the accuser was wrong: the next one, or the vote goes on
@@ -6,7 +7,7 @@
 //!               hold it)                   hold it)      └─────► the provider was wrong
 //!     └────────────┴──► the accuser was wrong  └───────────────► the provider was wrong
 //! ```
-//! Each of the first four has a time at which it ends against whoever's turn it is.
+//! Each of the first four has a time limit, after which the side whose turn it is loses.
 
 use tg_types::{Address, Amount, TimestampMs, fields, variants};
 

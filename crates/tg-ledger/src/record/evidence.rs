@@ -1,4 +1,4 @@
-//! Files that somebody names.
+//! References to files: evidence of a provider, and files of a dispute.
 
 use tg_types::{Digest, fields};
 

@@ -1,7 +1,7 @@
-//! Who agreed to leave when others need the machine, and who was told to: derived from jobs and leases.
+//! Which jobs agreed to be preempted, and which were told to leave; derived from jobs and leases.
 //!
-//! Whenever a job or a lease is put, what it says of this is noted. So a job that looks for room asks the machines where
-//! somebody may leave, and not every lease.
+//! The index is updated whenever a job or a lease is stored, so that a job that looks for room visits only machines on which
+//! a job may be preempted, and not every lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 

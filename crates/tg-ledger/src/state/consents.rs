@@ -1,4 +1,4 @@
-//! What jobs and their leases say of leaving, noted as they are put.
+//! Updates of the index of preemptible jobs ([`Consents`]), made whenever a job or a lease is stored.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::record::Job;
 use crate::state::State;
 
 impl State {
-    /// Who agreed to leave, by a look at every job: equal to what was kept up to date.
+    /// The index of preemptible jobs, rebuilt from all jobs; equal to the one that is updated step by step.
     pub(crate) fn rebuilt_consents(&self) -> Consents {
         let mut consents = Consents::default();
         for job in self.jobs.iter() {
@@ -18,7 +18,7 @@ impl State {
         consents
     }
 
-    /// Takes note of what a job and its live lease say now.
+    /// Updates the entry of a job after it or its live lease changed.
     pub(crate) fn note_consent(&mut self, id: &JobId) {
         let Some(job) = self.jobs.get(id) else {
             return;
