@@ -1,4 +1,4 @@
-//! Why no proof was made.
+//! The reasons for which no proof is made.
 
 use tg_exec::ExecuteError;
 use tg_proof::error::PlanError;

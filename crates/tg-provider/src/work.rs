@@ -1,4 +1,4 @@
-//! One stage of work from end to end: pull, compute on a thread of its own, store the result, report.
+//! One stage of work from start to end: pull, compute on a separate thread, store the result, report.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The work itself, behind a trait: execute a model on an input, and prove that it was done.
+//! The trait behind which work is done: execute a model on an input, and prove the run.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tg_types::JobId;
 
-use super::consent::{Consents, Said, can_be_pushed_out};
+use super::consent::{Consents, LeaseConsent, can_be_pushed_out};
 use crate::record::Job;
 use crate::state::State;
 
@@ -13,7 +13,7 @@ impl State {
     pub(crate) fn rebuilt_consents(&self) -> Consents {
         let mut consents = Consents::default();
         for job in self.jobs.iter() {
-            consents.set(job.sequence, self.said_of(job));
+            consents.set(job.sequence, self.consent_of(job));
         }
         consents
     }
@@ -23,19 +23,19 @@ impl State {
         let Some(job) = self.jobs.get(id) else {
             return;
         };
-        let (sequence, said) = (job.sequence, self.said_of(job));
-        let before = self.consents.said.get(&sequence).copied();
-        if before.unwrap_or_default() != said {
-            Arc::make_mut(&mut self.consents).set(sequence, said);
+        let (sequence, consent) = (job.sequence, self.consent_of(job));
+        let before = self.consents.by_job.get(&sequence).copied();
+        if before.unwrap_or_default() != consent {
+            Arc::make_mut(&mut self.consents).set(sequence, consent);
         }
     }
 
-    fn said_of(&self, job: &Job) -> Said {
+    fn consent_of(&self, job: &Job) -> LeaseConsent {
         let lease = job.live_lease().and_then(|id| self.leases.get(&id));
         let Some(lease) = lease else {
-            return Said::default();
+            return LeaseConsent::default();
         };
-        Said {
+        LeaseConsent {
             may_leave: can_be_pushed_out(job, lease).then_some(lease.offer),
             told_by: lease.preemption.map(|it| it.by),
         }

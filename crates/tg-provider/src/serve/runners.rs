@@ -1,4 +1,4 @@
-//! Who answers the requests of a lease: threads that run its model, or tasks that ask the provider's own server.
+//! The workers that answer the requests of a lease: threads that run its model, or tasks that ask the provider's own server.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Calls to a provider's own server: HTTP/1.1 over TCP or TLS, each bounded in bytes and in time.
+//! HTTP/1.1 calls to a provider's own server, over TCP or TLS, each limited in bytes and time.
 
 use std::time::Duration;
 
