@@ -1,7 +1,7 @@
-//! The checks of evidence: registration proofs of models and inference proofs of leases with `tg-proof`, programs and their
+//! The checks of evidence: registration proofs of models and inference proofs of leases with `tg-proof`; programs and their
 //! answers with `tg-wasm`, and float models with `tg-float`, by running them again.
 //!
-//! Codes below 80 are those of `tg-proof`; those from 80 on name what is wrong before a proof is looked at.
+//! Codes below 80 are those of `tg-proof`; codes from 80 on name what is wrong before a proof is verified.
 
 mod counted;
 pub(crate) mod dispute;

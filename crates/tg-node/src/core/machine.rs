@@ -1,4 +1,4 @@
-//! The machine: its state, its turns, and what it wants done.
+//! The machine: its state, its turns, and its effects.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
