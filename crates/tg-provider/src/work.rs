@@ -219,10 +219,10 @@ enum PullError {
     #[error("the key of the sealed job is not granted")]
     NoKey,
     /// It was opened, and the model does not take it.
-    #[error("the model does not take what was sealed")]
+    #[error("the model does not accept the sealed input")]
     NotTaken,
     /// A thread that looked at it ended.
-    #[error("look at the input")]
+    #[error("check the input")]
     Stopped(#[source] tokio::task::JoinError),
 }
 
