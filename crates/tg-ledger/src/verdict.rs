@@ -304,7 +304,7 @@ impl GrantTask {
     }
 }
 
-/// What accuser and provider handed in, in a dispute that ends at one tile.
+/// The files of accuser and provider, in a dispute that ends at one tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DisputeFiles {
     /// What the accuser says that a right run gives.

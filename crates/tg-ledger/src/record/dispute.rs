@@ -30,7 +30,7 @@ pub struct TileDispute {
 /// Where a dispute stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DisputeStep {
-    /// The accuser hands in what a right run gives.
+    /// The accuser submits its claim: what a right run gives.
     Claiming,
     /// Validators fetch that.
     Claimed {
@@ -103,7 +103,7 @@ impl DisputeStep {
         }
     }
 
-    /// Whether whoever's turn it is has to hand in a file; if not, validators have to hold it.
+    /// Whether the side whose turn it is has to submit a file; otherwise validators have to hold the one that was submitted.
     #[must_use]
     pub const fn waits_for_file(&self) -> bool {
         matches!(self, Self::Claiming | Self::Answering { .. })
